@@ -1,0 +1,115 @@
+//! The one error type. Every error says what, where, expected and found, and where it helps, what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// `Result` with the store's error.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What can go wrong. Cheap to clone: a background failure is told to every later caller.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused an operation on a file.
+    #[error("cannot {operation} {}: {source}", path.display())]
+    Io {
+        /// What was tried, as a verb: "read", "sync".
+        operation: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+    /// Bytes on disk are not what was written there.
+    #[error("corruption in {} at offset {offset}: {what}: expected {expected}, found {found}; see `alluvium verify`", path.display())]
+    Corruption {
+        /// The file.
+        path: PathBuf,
+        /// Where in it, bytes.
+        offset: u64,
+        /// Which thing: "page checksum", "record length".
+        what: &'static str,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// There is no store at the path.
+    #[error("no store at {}: {reason}", path.display())]
+    NoStore {
+        /// The directory asked for.
+        path: PathBuf,
+        /// Why it is none.
+        reason: String,
+    },
+    /// Another process, or another handle of this one, has the store open for writing.
+    #[error("{} is open in another process or handle; close that one first", path.display())]
+    AlreadyOpen {
+        /// The store's directory.
+        path: PathBuf,
+    },
+    /// A file was written by a newer version.
+    #[error("{} has format version {found}, this build reads up to {supported}; use a newer build", path.display())]
+    NewerFormat {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The newest version known here.
+        supported: u32,
+    },
+    /// An argument that no state of the store could accept.
+    #[error("invalid argument: {0}")]
+    InvalidArgument(String),
+    /// The store was made with another comparator, or another option that is fixed for life.
+    #[error("the store at {} was made with {what} {stored:?}, not {asked:?}", path.display())]
+    Mismatch {
+        /// The store's directory.
+        path: PathBuf,
+        /// Which property.
+        what: &'static str,
+        /// What the store has.
+        stored: String,
+        /// What was asked for.
+        asked: String,
+    },
+    /// An earlier failure of unknown effect made the store read-only; reads go on.
+    #[error("the store takes no more writes since an earlier failure: {reason}; reopen it once the cause is mended")]
+    ReadOnly {
+        /// The failure.
+        reason: String,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl Error {
+    /// Wraps a system error with what was tried and where.
+    pub fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { operation, path: path.to_path_buf(), source: Arc::new(source) }
+    }
+
+    /// A corruption at a place.
+    pub fn corruption(
+        path: &Path,
+        offset: u64,
+        what: &'static str,
+        expected: impl ToString,
+        found: impl ToString,
+    ) -> Self {
+        Self::Corruption {
+            path: path.to_path_buf(),
+            offset,
+            what,
+            expected: expected.to_string(),
+            found: found.to_string(),
+        }
+    }
+
+    /// Whether this is the system's "no space left".
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+    }
+}

@@ -1,0 +1,41 @@
+//! The one hash of a key: latches, the hash index of a Memtable, fingerprints and filters all use it,
+//! so that an operation computes it once. XXH3 is frozen, so it may be kept on disk.
+
+use super::KeyspaceId;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// The 64-bit hash of a key of a keyspace.
+pub fn key_hash(keyspace: KeyspaceId, user_key: &[u8]) -> u64 {
+    if keyspace.0 == 0 { xxh3_64(user_key) } else { xxh3_64_with_seed(user_key, u64::from(keyspace.0)) }
+}
+
+/// The hash of an encoded key (see `key::encode`); equal to `key_hash` of its parts.
+pub fn encoded_key_hash(encoded: &[u8]) -> u64 {
+    match super::key::split(encoded) {
+        Some((keyspace, user_key)) => key_hash(keyspace, user_key),
+        None => xxh3_64(encoded),
+    }
+}
+
+/// The 32 bits of a key's hash that filters and fingerprint lists keep (`design.md`, Branch files).
+pub fn fingerprint(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+/// A hash of plain bytes, for salts and the like.
+pub fn bytes_hash(bytes: &[u8]) -> u64 {
+    xxh3_64(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_on_disk_never_changes() {
+        assert_eq!(key_hash(KeyspaceId(0), b""), 0x2d06800538d394c2);
+        assert_eq!(key_hash(KeyspaceId(0), b"alluvium"), encoded_key_hash(b"\0\0\0\0alluvium"));
+        assert_eq!(key_hash(KeyspaceId(7), b"alluvium"), encoded_key_hash(b"\0\0\0\x07alluvium"));
+        assert_ne!(key_hash(KeyspaceId(0), b"alluvium"), key_hash(KeyspaceId(7), b"alluvium"));
+    }
+}

@@ -1,0 +1,15 @@
+//! The bounds that the whole store keeps to.
+
+/// Longest user key, bytes.
+pub const KEY_BYTES_MAX: usize = 64 << 10;
+/// Longest value, bytes.
+pub const VALUE_BYTES_MAX: usize = 1 << 30;
+/// A value of this length or more goes to a value file of its own (`protocol.md`, The log).
+pub const VALUE_FILE_BYTES_MIN: usize = 256 << 10;
+/// Most bytes of keys and values kept in memory that one batch may carry; values in value files do not count.
+pub const BATCH_BYTES_MAX: usize = 32 << 20;
+/// Alignment of direct I/O: every offset, length and buffer address is a multiple.
+pub const IO_ALIGNMENT: usize = 4096;
+
+const _: () = assert!(VALUE_FILE_BYTES_MIN < BATCH_BYTES_MAX);
+const _: () = assert!(IO_ALIGNMENT.is_power_of_two());

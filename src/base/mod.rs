@@ -1,0 +1,18 @@
+//! Layer 0: what every other layer may use. No I/O, no formats, no knowledge of the store.
+
+pub mod arena;
+pub mod checksum;
+pub mod error;
+pub mod hash;
+pub mod key;
+pub mod kind;
+pub mod limits;
+pub mod number;
+pub mod sequencer;
+pub mod sync;
+pub mod varint;
+
+pub use error::{Error, Result};
+pub use key::KeyspaceId;
+pub use kind::Kind;
+pub use number::{DatabaseId, FileNumber, FileNumbers, SequenceNumber};

@@ -1,0 +1,145 @@
+//! The counter of sequence numbers, and the slots in which writers announce that they are about to take or
+//! place one (`protocol.md`, Numbers; cLSM §3.2.1, the *Active* set).
+//!
+//! Any thread may call anything here. A slot is used by one thread at a time.
+//!
+//! Invariants:
+//! 1. Numbers are dense: `take` hands out every number after the first exactly once.
+//! 2. A slot that is not idle holds a lower bound of the number that its thread holds or is about to take.
+//! 3. When `wait_through(n)` returns and `n <= last()` was read before, no thread holds a number `<= n`
+//!    that it has not placed.
+//!
+//! Why 3 holds: `take` and `last` are both read-modify-writes on the counter. If a writer's `take` comes before a
+//! waiter's `last` in the counter's order, everything before that `take`, the announcement included, happens
+//! before the waiter's scan; the scan then sees the slot busy with a bound `<= n`, or already left. If it comes
+//! after, its number is greater than `n`. The same argument shows that a thread whose number is greater than a
+//! number read by `last` sees everything that was published before that `last` (used by generation switches
+//! and snapshot pins).
+
+use super::SequenceNumber;
+use super::sync::{Arc, AtomicU64, Backoff, Ordering, RwLock, fence};
+use crossbeam_utils::CachePadded;
+
+const IDLE: u64 = u64::MAX;
+
+/// One thread's announcement.
+#[derive(Debug)]
+pub struct Slot {
+    bound: CachePadded<AtomicU64>,
+}
+
+/// The counter and all slots.
+#[derive(Debug)]
+pub struct Sequencer {
+    counter: CachePadded<AtomicU64>,
+    slots: RwLock<Vec<Arc<Slot>>>,
+}
+
+impl Sequencer {
+    /// A sequencer whose first number follows `last`.
+    pub fn new(last: SequenceNumber) -> Self {
+        Self { counter: CachePadded::new(AtomicU64::new(last.0)), slots: RwLock::new(Vec::new()) }
+    }
+
+    /// A new slot, idle. Slots live as long as the sequencer; callers hand them on.
+    pub fn register(&self) -> Arc<Slot> {
+        let slot = Arc::new(Slot { bound: CachePadded::new(AtomicU64::new(IDLE)) });
+        self.slots.write().push(Arc::clone(&slot));
+        slot
+    }
+
+    /// Announces that the slot's thread is about to take a number. After it returns, what the thread loads is at
+    /// least as new as whatever a waiter published before a scan that found the slot idle (store, fence, load on
+    /// both sides).
+    pub fn announce(&self, slot: &Slot) {
+        debug_assert_eq!(slot.bound.load(Ordering::Relaxed), IDLE);
+        slot.bound.store(self.counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Takes the next number. `slot` must have been announced.
+    pub fn take(&self, slot: &Slot) -> SequenceNumber {
+        debug_assert_ne!(slot.bound.load(Ordering::Relaxed), IDLE);
+        let number = self.counter.fetch_add(1, Ordering::AcqRel) + 1;
+        slot.bound.store(number, Ordering::Relaxed);
+        SequenceNumber(number)
+    }
+
+    /// Withdraws the announcement: the number, if one was taken, is placed.
+    pub fn leave(&self, slot: &Slot) {
+        slot.bound.store(IDLE, Ordering::Release);
+    }
+
+    /// The newest number that was taken. A read-modify-write, see the invariants.
+    pub fn last(&self) -> SequenceNumber {
+        SequenceNumber(self.counter.fetch_add(0, Ordering::AcqRel))
+    }
+
+    /// The newest number, for statistics: no ordering at all.
+    pub fn last_relaxed(&self) -> SequenceNumber {
+        SequenceNumber(self.counter.load(Ordering::Relaxed))
+    }
+
+    /// Waits until no slot can hold a number `<= number`. Ends because only sealing and placing lie between a
+    /// number and `leave`.
+    pub fn wait_through(&self, number: SequenceNumber) {
+        fence(Ordering::SeqCst);
+        let slots: Vec<Arc<Slot>> = self.slots.read().clone();
+        for slot in slots {
+            let mut backoff = Backoff::new();
+            while slot.bound.load(Ordering::Acquire) <= number.0 {
+                backoff.wait();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn numbers_are_dense_over_threads() {
+        let sequencer = Arc::new(Sequencer::new(SequenceNumber(10)));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let sequencer = Arc::clone(&sequencer);
+                std::thread::spawn(move || {
+                    let slot = sequencer.register();
+                    let mut taken = Vec::new();
+                    for _ in 0..1000 {
+                        sequencer.announce(&slot);
+                        taken.push(sequencer.take(&slot).0);
+                        sequencer.leave(&slot);
+                    }
+                    taken
+                })
+            })
+            .collect();
+        let mut all: Vec<u64> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+        all.sort_unstable();
+        assert_eq!(all, (11..=4010).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn waiting_ends_only_when_the_number_is_placed() {
+        let sequencer = Arc::new(Sequencer::new(SequenceNumber::ZERO));
+        let slot = sequencer.register();
+        sequencer.announce(&slot);
+        let number = sequencer.take(&slot);
+        let waited = Arc::new(AtomicBool::new(false));
+        let waiter = {
+            let (sequencer, waited) = (Arc::clone(&sequencer), Arc::clone(&waited));
+            std::thread::spawn(move || {
+                sequencer.wait_through(sequencer.last());
+                waited.store(true, Ordering::SeqCst);
+            })
+        };
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!waited.load(Ordering::SeqCst));
+        sequencer.wait_through(SequenceNumber(number.0 - 1));
+        sequencer.leave(&slot);
+        waiter.join().unwrap();
+    }
+}

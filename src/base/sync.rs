@@ -1,0 +1,32 @@
+//! The one door through which atomics and locks come, so that a model checker can stand in for them.
+
+pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+pub use std::sync::Arc;
+pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+/// Waits a little: spins first, then gives the processor away. For waits that end within microseconds.
+#[derive(Default)]
+pub struct Backoff {
+    rounds: u32,
+}
+
+impl Backoff {
+    /// A fresh wait.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One round of waiting; with every round it gets more patient.
+    pub fn wait(&mut self) {
+        if self.rounds < 6 {
+            for _ in 0..(1 << self.rounds) {
+                std::hint::spin_loop();
+            }
+        } else if self.rounds < 64 {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(std::time::Duration::from_micros(50));
+        }
+        self.rounds = self.rounds.saturating_add(1);
+    }
+}

@@ -1,0 +1,139 @@
+//! One edit of the manifest: a change of the store's state, applied whole or not at all.
+//!
+//! Edits carry new images of the trunk nodes that changed, not deltas to them, so replaying is overwriting.
+
+use crate::base::{DatabaseId, FileNumber, KeyspaceId, SequenceNumber};
+
+/// A trunk node's identity; stable over path copies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u64);
+
+/// A bundle's identity. Both halves of a split node keep a shared bundle's id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BundleId(pub u64);
+
+/// What the manifest knows of a branch file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BranchMeta {
+    /// The file's number.
+    pub file: FileNumber,
+    /// Its length, bytes.
+    pub bytes: u64,
+    /// Smallest encoded key in it.
+    pub key_min: Vec<u8>,
+    /// Largest encoded key in it.
+    pub key_max: Vec<u8>,
+    /// Smallest number in it.
+    pub number_min: SequenceNumber,
+    /// Largest number in it.
+    pub number_max: SequenceNumber,
+    /// Entries, all versions counted.
+    pub entries: u64,
+    /// Entries that are tombstones.
+    pub tombstones: u64,
+    /// Distinct keys, which is also the number of fingerprints.
+    pub distinct_keys: u64,
+    /// The value files that its entries refer to, ascending.
+    pub value_files: Vec<FileNumber>,
+}
+
+/// Branches that came to a node together, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BundleImage {
+    /// Its identity.
+    pub id: BundleId,
+    /// Whether its branches are already one sorted run for this node.
+    pub compacted: bool,
+    /// Branch files, oldest first; parts of one run stand side by side in key order.
+    pub branches: Vec<FileNumber>,
+}
+
+/// A child of a trunk node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PivotImage {
+    /// Smallest encoded key of the child's range; the first pivot's equals the node's.
+    pub lower: Vec<u8>,
+    /// The child.
+    pub child: NodeId,
+    /// Index into the node's bundles of the oldest that is active for this child; their count when none is
+    /// (SplinterDB §2.1).
+    pub first_active: u32,
+}
+
+/// A trunk node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeImage {
+    /// Its identity.
+    pub id: NodeId,
+    /// 0 for a leaf.
+    pub height: u32,
+    /// Smallest encoded key of its range (empty at the left edge).
+    pub lower: Vec<u8>,
+    /// First encoded key past its range; `None` at the right edge.
+    pub upper: Option<Vec<u8>>,
+    /// Children in key order; empty for a leaf.
+    pub pivots: Vec<PivotImage>,
+    /// Bundles, oldest first.
+    pub bundles: Vec<BundleImage>,
+}
+
+/// The outcome of one recovery (`protocol.md`, Recovery). Segments of generations up to `generation` are read only
+/// through it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogRecovered {
+    /// The log generation that was recovered.
+    pub generation: u64,
+    /// Its numbers above this one are discarded for ever.
+    pub cut: SequenceNumber,
+    /// Ranges of numbers at or below the cut that were never written: first and last of each.
+    pub skipped: Vec<(SequenceNumber, SequenceNumber)>,
+    /// The first number of the next generation: above every number seen.
+    pub next_number: SequenceNumber,
+}
+
+/// A keyspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyspaceRecord {
+    /// Its id.
+    pub id: KeyspaceId,
+    /// Its name.
+    pub name: String,
+    /// The comparator's name.
+    pub comparator: String,
+}
+
+/// What holds for the store's whole life; stands in the manifest's header.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Drawn at random at creation.
+    pub database: DatabaseId,
+}
+
+/// One change. Absent fields say nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ManifestEdit {
+    /// Branch files that come in.
+    pub branches_added: Vec<BranchMeta>,
+    /// Branch files that no node refers to any more.
+    pub branches_dropped: Vec<FileNumber>,
+    /// Trunk nodes, new or changed.
+    pub nodes: Vec<NodeImage>,
+    /// Trunk nodes that are gone.
+    pub nodes_dropped: Vec<NodeId>,
+    /// The root, where it changed.
+    pub root: Option<NodeId>,
+    /// Every number up to this one is in branch files.
+    pub incorporated: Option<SequenceNumber>,
+    /// A log recovery.
+    pub log_recovered: Option<LogRecovered>,
+    /// Log generations below this one are wholly incorporated and forgotten.
+    pub log_generations_from: Option<u64>,
+    /// Keyspaces, new or changed.
+    pub keyspaces: Vec<KeyspaceRecord>,
+    /// File, node and bundle numbers from these on are unused.
+    pub next_file: Option<FileNumber>,
+    /// See `next_file`.
+    pub next_node: Option<NodeId>,
+    /// See `next_file`.
+    pub next_bundle: Option<BundleId>,
+}

@@ -1,0 +1,110 @@
+//! Layer 1: the one door to files, so that tests run the real store on a simulated disk.
+//!
+//! A `Storage` is a directory of a store. Names are plain file names (no separators). All methods may be called from
+//! any thread. Errors carry the path and the operation.
+
+use crate::base::Result;
+use crate::base::sync::Arc;
+use std::path::{Path, PathBuf};
+
+pub mod aligned;
+pub mod posix;
+#[cfg(any(test, feature = "testing"))]
+pub mod simulated;
+
+pub use aligned::AlignedBuffer;
+pub use posix::PosixStorage;
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// It exists; for reading. Direct I/O where the file system has it, then offsets, lengths and buffers must be
+    /// multiples of `limits::IO_ALIGNMENT`.
+    ReadDirect,
+    /// It exists; for reading through the page cache, any offset and length.
+    Read,
+    /// It exists; for reading and writing through the page cache, any offset and length.
+    ReadWrite,
+    /// It must not exist; for writing (and reading back), direct where possible, aligned as for `ReadDirect`.
+    CreateDirect,
+    /// It must not exist; for reading and writing through the page cache, any offset and length.
+    Create,
+}
+
+/// Identifies one life of the machine's kernel and of the file system's mount (`protocol.md`, Recovery). Two equal
+/// lives: what was written before is still in the kernel's hands. Different or unknown: only synced bytes count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// Hash of the kernel's boot id.
+    pub boot: u64,
+    /// The mount's instance.
+    pub mount: u64,
+}
+
+/// A directory that holds a store.
+pub trait Storage: Send + Sync + std::fmt::Debug {
+    /// The directory, for messages.
+    fn path(&self) -> &Path;
+    /// The full path of a name, for messages.
+    fn path_of(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+    /// Makes the directory and its parents where they are missing; syncs the parent of each one made.
+    fn create_directory(&self) -> Result<()>;
+    /// Whether the directory exists. An error if the path is something else than a directory.
+    fn directory_exists(&self) -> Result<bool>;
+    /// The names in the directory, in no order; directories among them end with '/'.
+    fn list(&self) -> Result<Vec<String>>;
+    /// Opens a file.
+    fn open(&self, name: &str, mode: OpenMode) -> Result<Arc<dyn StorageFile>>;
+    /// Maps a whole existing file, shared and writable.
+    fn map(&self, name: &str) -> Result<Arc<dyn MappedFile>>;
+    /// Renames within the directory, replacing what is there. Durable after `sync_directory`.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+    /// Removes a file. Durable after `sync_directory`.
+    fn remove(&self, name: &str) -> Result<()>;
+    /// Makes creations, renames and removals durable.
+    fn sync_directory(&self) -> Result<()>;
+    /// Takes the lock that only one writer holds; `Error::AlreadyOpen` where another has it. The file stays; the lock
+    /// goes when the guard is dropped or the process dies.
+    fn lock(&self, name: &str) -> Result<Box<dyn LockGuard>>;
+    /// Removes the directory itself, which must be empty.
+    fn remove_directory(&self) -> Result<()>;
+    /// The present life, or `None` where it cannot be told.
+    fn life(&self) -> Option<Life>;
+}
+
+/// An open file. Reads and writes name their offset; there is no cursor.
+pub trait StorageFile: Send + Sync + std::fmt::Debug {
+    /// The file's path, for messages.
+    fn path(&self) -> &Path;
+    /// Its length, bytes.
+    fn length(&self) -> Result<u64>;
+    /// Fills `buffer` from `offset`; an error where the file ends before.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
+    /// Writes all of `bytes` at `offset`.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()>;
+    /// Cuts or extends (with zeroes that reserve nothing) to `length`.
+    fn set_length(&self, length: u64) -> Result<()>;
+    /// Makes the contents and the length durable (`fdatasync`).
+    fn sync(&self) -> Result<()>;
+}
+
+/// A file mapped into memory, shared: a store to the mapping is in the kernel's hands at once, and outlives the
+/// process, but not the machine until `sync`.
+pub trait MappedFile: Send + Sync + std::fmt::Debug {
+    /// The file's path, for messages.
+    fn path(&self) -> &Path;
+    /// The first byte, page-aligned. Valid for reads and writes of `length()` bytes as long as the value lives; the
+    /// caller keeps racing accesses apart.
+    fn pointer(&self) -> *mut u8;
+    /// Bytes mapped.
+    fn length(&self) -> usize;
+    /// Makes pages present and writable ahead, so that stores to them do not fault. A hint; cannot fail.
+    fn prepare(&self, offset: usize, length: usize);
+    /// Makes all that was stored before the call durable.
+    fn sync(&self) -> Result<()>;
+}
+
+/// Holds a lock until dropped.
+pub trait LockGuard: Send + Sync + std::fmt::Debug {}

@@ -1,0 +1,15 @@
+//! Alluvium: an embedded, persistent, ordered key-value store.
+
+pub mod base;
+mod branch;
+mod cache;
+mod db;
+mod disk;
+mod filter;
+mod format;
+pub mod io;
+mod log;
+mod manifest;
+mod memory;
+mod merge;
+mod value;

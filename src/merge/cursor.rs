@@ -1,0 +1,77 @@
+//! What every sorted source of entries looks like to the layers above it.
+//!
+//! Order of entries: encoded key ascending, then sequence number *descending* (newest version first).
+
+use crate::base::{Kind, Result, SequenceNumber};
+use std::cmp::Ordering;
+
+/// One entry, borrowed from the cursor until it moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryRef<'a> {
+    /// Encoded key (`base::key`).
+    pub key: &'a [u8],
+    /// The version's number.
+    pub number: SequenceNumber,
+    /// What the entry says.
+    pub kind: Kind,
+    /// The value; empty for a tombstone; the reference's bytes for `Kind::ValueReference`.
+    pub value: &'a [u8],
+}
+
+impl EntryRef<'_> {
+    /// Order of entries: key ascending, number descending.
+    pub fn order(&self, key: &[u8], number: SequenceNumber) -> Ordering {
+        self.key.cmp(key).then(number.cmp(&self.number))
+    }
+}
+
+/// A position in a sorted source. A new cursor stands nowhere (`valid()` is false).
+///
+/// After an `Err` the cursor stands nowhere. `next` and `prev` require `valid()`; stepping off either end leaves
+/// the cursor standing nowhere. Implementations own what they read from (`Arc`s), so a cursor is `Send`.
+pub trait Cursor: Send {
+    /// Moves to the first entry at or behind (`key`, `number`): the newest version `<= number` of `key`, or else the
+    /// first entry of the next key.
+    fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()>;
+    /// Moves to the last entry at or before (`key`, `number`) in entry order.
+    fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()>;
+    /// Moves to the first entry.
+    fn seek_first(&mut self) -> Result<()>;
+    /// Moves to the last entry.
+    fn seek_last(&mut self) -> Result<()>;
+    /// Moves one entry on.
+    fn next(&mut self) -> Result<()>;
+    /// Moves one entry back.
+    fn prev(&mut self) -> Result<()>;
+    /// Whether the cursor stands on an entry.
+    fn valid(&self) -> bool;
+    /// The entry it stands on. Requires `valid()`.
+    fn entry(&self) -> EntryRef<'_>;
+}
+
+impl<C: Cursor + ?Sized> Cursor for Box<C> {
+    fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        (**self).seek(key, number)
+    }
+    fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        (**self).seek_for_prev(key, number)
+    }
+    fn seek_first(&mut self) -> Result<()> {
+        (**self).seek_first()
+    }
+    fn seek_last(&mut self) -> Result<()> {
+        (**self).seek_last()
+    }
+    fn next(&mut self) -> Result<()> {
+        (**self).next()
+    }
+    fn prev(&mut self) -> Result<()> {
+        (**self).prev()
+    }
+    fn valid(&self) -> bool {
+        (**self).valid()
+    }
+    fn entry(&self) -> EntryRef<'_> {
+        (**self).entry()
+    }
+}
