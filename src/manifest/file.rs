@@ -69,11 +69,12 @@ impl Manifest {
         Ok(Self { storage, file, state, end, torn: false, rotate_past, poison: None, buffer })
     }
 
-    /// Opens the manifest of a store for writing and replays it. Syncs it first: what an earlier process wrote but did
-    /// not see synced becomes durable before anything relies on it. Changes no byte.
+    /// Opens the manifest of a store for writing and replays it. Syncs file and directory first: what an earlier
+    /// process wrote or renamed but did not see synced becomes durable before anything relies on it. Changes no byte.
     pub fn open(storage: Arc<dyn Storage>) -> Result<Self> {
         let file = open_file(&*storage, OpenMode::ReadWrite)?;
         file.sync()?;
+        storage.sync_directory()?;
         let (replayed, length) = read(&*file)?;
         let Replayed { state, snapshot_bytes, end } = replayed;
         let (torn, rotate_past) = (end < length, rotate_past(HEADER_BYTES as u64 + snapshot_bytes));
@@ -209,14 +210,17 @@ fn fill(state: &ManifestState, edit: &ManifestEdit, buffer: &mut Vec<u8>) {
     header::encode_record(state.edits, salt, buffer, |out| edit.encode(out));
 }
 
-/// Writes a manifest under its new name and syncs it. The name `MANIFEST` is untouched whatever happens; a leftover is
-/// removed here, at the next try or by the next open.
+/// Writes a manifest under its new name and makes bytes and name durable. The name `MANIFEST` is untouched whatever
+/// happens; a leftover is removed here, at the next try or by the next open.
+///
+/// The directory is synced before the rename too: POSIX orders no two changes of a directory, and a rename that
+/// survives a power cut without the creation before it would give the name to an older leftover.
 fn write_new(storage: &dyn Storage, bytes: &[u8]) -> Result<()> {
     if storage.list()?.iter().any(|name| name == MANIFEST_NEW_NAME) {
         storage.remove(MANIFEST_NEW_NAME)?;
     }
     let file = storage.open(MANIFEST_NEW_NAME, OpenMode::Create)?;
-    let written = file.write_all_at(bytes, 0).and_then(|()| file.sync());
+    let written = file.write_all_at(bytes, 0).and_then(|()| file.sync()).and_then(|()| storage.sync_directory());
     if written.is_err() {
         // The first error counts; what is left behind here is removed by whoever tries next.
         let _ = storage.remove(MANIFEST_NEW_NAME);

@@ -1,1 +1,6 @@
-//! (being written)
+//! Tests of the manifest: the state, the file, and the file on a disk that fails.
+
+mod crash;
+mod file;
+mod generator;
+mod state;
