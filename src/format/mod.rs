@@ -2,6 +2,7 @@
 //! table stands in every module, its twin in `docs/format/`.
 
 pub mod manifest_edit;
+pub mod manifest_header;
 
 /// The version of every format; one number for all. Raised with any change once a release is tagged.
 pub const FORMAT_VERSION: u32 = 1;
