@@ -3,6 +3,7 @@
 
 pub mod manifest_edit;
 pub mod manifest_header;
+pub mod value_file;
 
 /// The version of every format; one number for all. Raised with any change once a release is tagged.
 pub const FORMAT_VERSION: u32 = 1;
