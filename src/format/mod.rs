@@ -1,6 +1,7 @@
 //! Layer 2: bytes to structs and back for every on-disk thing. No I/O, no locks. Little-endian throughout; a byte
 //! table stands in every module, its twin in `docs/format/`.
 
+pub mod filter_page;
 pub mod manifest_edit;
 pub mod manifest_header;
 pub mod value_file;
