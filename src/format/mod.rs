@@ -1,7 +1,11 @@
 //! Layer 2: bytes to structs and back for every on-disk thing. No I/O, no locks. Little-endian throughout; a byte
 //! table stands in every module, its twin in `docs/format/`.
 
+pub mod branch_footer;
+pub mod branch_properties;
 pub mod manifest_edit;
+pub mod page;
+pub mod sorted_page;
 
 /// The version of every format; one number for all. Raised with any change once a release is tagged.
 pub const FORMAT_VERSION: u32 = 1;
