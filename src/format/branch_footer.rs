@@ -30,7 +30,9 @@
 //!    newer file is told from a damaged one.
 
 use super::FORMAT_VERSION;
-use super::page::{self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, PageOwner, SMALL_PAYLOAD_BYTES};
+use super::page::{
+    self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, PageOwner, SMALL_PAYLOAD_BYTES,
+};
 use super::sorted_page::ChildLocation;
 use crate::base::{DatabaseId, Error, Result};
 use std::path::Path;
@@ -138,9 +140,9 @@ impl BranchFooter {
         if identity != (owner.database.0, owner.file.0) {
             return Err(garbled());
         }
-        footer.check_parts(file_bytes).map_err(|what| {
-            Error::corruption(path, offset, "footer", "parts that fill the file", what)
-        })?;
+        footer
+            .check_parts(file_bytes)
+            .map_err(|what| Error::corruption(path, offset, "footer", "parts that fill the file", what))?;
         Ok(footer)
     }
 

@@ -28,7 +28,7 @@
 //!    whatever its bytes are.
 
 use crate::base::limits::KEY_BYTES_MAX;
-use crate::base::{Kind, KeyspaceId, SequenceNumber, key, varint};
+use crate::base::{KeyspaceId, Kind, SequenceNumber, key, varint};
 use std::cmp::Ordering;
 use std::ops::Range;
 

@@ -26,11 +26,13 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
         (0usize..40).prop_map(|zeroes| vec![0; zeroes]),
         (any::<u16>()).prop_map(|tail| [b"the same long prefix of them all ", &tail.to_be_bytes()[..]].concat()),
     ];
-    proptest::collection::vec((key, 1u64..5, proptest::collection::vec(any::<u8>(), 0..40)), 1..60).prop_map(|mut all| {
-        all.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
-        all.dedup_by(|one, other| (&one.0, one.1) == (&other.0, other.1));
-        all
-    })
+    proptest::collection::vec((key, 1u64..5, proptest::collection::vec(any::<u8>(), 0..40)), 1..60).prop_map(
+        |mut all| {
+            all.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
+            all.dedup_by(|one, other| (&one.0, one.1) == (&other.0, other.1));
+            all
+        },
+    )
 }
 
 proptest! {
