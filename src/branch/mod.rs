@@ -27,6 +27,9 @@ mod pool;
 mod seam;
 mod verify;
 
+#[cfg(test)]
+mod tests;
+
 pub use crate::format::page::Compression;
 pub use branch::{Branch, Purpose};
 pub use build::BranchBuilder;
