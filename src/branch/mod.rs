@@ -1,1 +1,38 @@
-//! (being written)
+//! Branch files: immutable static B-trees, each with its fingerprints and its filter (SplinterDB §2; the byte layout
+//! stands in `docs/format/branch.md`).
+//!
+//! A `BranchBuilder` belongs to one thread. A `Branch` may be read from any thread at once; a `BranchCursor` belongs to
+//! one thread at a time.
+//!
+//! Invariants:
+//! 1. A branch file never changes once `BranchBuilder::finish` has returned.
+//! 2. Bytes enter the page cache only after their checksum and their structure were checked, or straight from the
+//!    builder; so what comes from the cache is read without further doubt.
+//! 3. A file number is trashed once, when its last `Branch` goes after `mark_obsolete`.
+
+mod approximate;
+#[allow(clippy::module_inception)]
+mod branch;
+mod build;
+mod context;
+mod cursor;
+mod extent;
+mod fingerprints;
+mod index_build;
+mod leaf_hold;
+mod leaf_size;
+mod page_read;
+mod page_write;
+mod pool;
+mod seam;
+mod verify;
+
+#[cfg(test)]
+mod tests;
+
+pub use crate::format::page::Compression;
+pub use branch::{Branch, Purpose};
+pub use build::BranchBuilder;
+pub use context::{BranchContext, file_name, parse_file_name};
+pub use cursor::BranchCursor;
+pub use verify::BranchReport;

@@ -1,0 +1,28 @@
+//! How much of a branch lies in a key range, told from the index alone. Any thread.
+
+use super::branch::Branch;
+use crate::base::{Result, SequenceNumber};
+
+impl Branch {
+    /// Bytes of the file that the keys from `lower` to below `upper` (`None`: to the end) take, to about a leaf, with
+    /// their share of fingerprints and filter. 0 only where the range and the branch's keys do not meet.
+    pub fn approximate_bytes(&self, lower: &[u8], upper: Option<&[u8]>) -> Result<u64> {
+        let meta = self.meta();
+        if lower > &meta.key_max[..] || upper.is_some_and(|upper| upper <= &meta.key_min[..] || upper <= lower) {
+            return Ok(0);
+        }
+        let data = self.footer()?.fingerprints_at;
+        let (start, leaf) = if lower <= &meta.key_min[..] {
+            (0, 0)
+        } else {
+            let leaf = self.leaf_of(lower, SequenceNumber::MAX)?;
+            (leaf.offset(), leaf.bytes() as u64)
+        };
+        let end = match upper {
+            Some(upper) if upper <= &meta.key_max[..] => self.leaf_of(upper, SequenceNumber::MAX)?.offset(),
+            _ => data,
+        };
+        let bytes = end.saturating_sub(start).max(leaf).max(1);
+        Ok((u128::from(bytes) * u128::from(meta.bytes) / u128::from(data.max(1))) as u64)
+    }
+}

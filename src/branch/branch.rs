@@ -1,0 +1,201 @@
+//! An immutable branch file, open for reading. Any thread.
+//!
+//! Invariants:
+//! 1. Making one reads nothing; the footer is read at first use and kept. (Many branches of a large store are never
+//!    touched between two openings.)
+//! 2. A get reads one filter page, one index page a level and one leaf, never a second leaf: see `Separator::between`.
+
+use super::context::{BranchContext, file_name};
+use super::cursor::BranchCursor;
+use super::page_read::Wanted;
+use super::seam::{Page, quotient};
+use crate::base::hash::fingerprint;
+use crate::base::sync::{Arc, AtomicBool, OnceLock, Ordering};
+use crate::base::{Error, FileNumber, Kind, Result, SequenceNumber};
+use crate::format::branch_footer::BranchFooter;
+use crate::format::branch_properties;
+use crate::format::manifest_edit::BranchMeta;
+use crate::format::page::{self, PAGE_BYTES, PAYLOAD_BYTES_MAX, PageKind, PageOwner, stored_bytes};
+use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
+use crate::io::{AlignedBuffer, StorageFile};
+use std::path::{Path, PathBuf};
+
+/// What a cursor is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Reads of the store's users: through the cache.
+    Read,
+    /// A long sequential pass: reads large extents, leaves the cache alone.
+    Compaction,
+}
+
+/// A branch file. See the module.
+#[derive(Debug)]
+pub struct Branch {
+    context: Arc<BranchContext>,
+    meta: BranchMeta,
+    name: String,
+    path: PathBuf,
+    footer: OnceLock<BranchFooter>,
+    obsolete: AtomicBool,
+}
+
+impl Branch {
+    /// A branch that the manifest knows. No I/O.
+    pub fn new(context: &Arc<BranchContext>, meta: BranchMeta) -> Arc<Branch> {
+        let name = file_name(meta.file);
+        let path = context.storage.path_of(&name);
+        let (footer, obsolete) = (OnceLock::new(), AtomicBool::new(false));
+        Arc::new(Self { context: Arc::clone(context), meta, name, path, footer, obsolete })
+    }
+
+    /// What the manifest knows of it.
+    pub fn meta(&self) -> &BranchMeta {
+        &self.meta
+    }
+
+    /// The newest version `<= at` of `key`, whose hash is `hash` (`base::hash`): its number and kind. Its value, or the
+    /// reference to it, is appended to `out`.
+    pub fn get(
+        &self,
+        key: &[u8],
+        hash: u64,
+        at: SequenceNumber,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(SequenceNumber, Kind)>> {
+        if key < &self.meta.key_min[..] || key > &self.meta.key_max[..] || at < self.meta.number_min {
+            return Ok(None);
+        }
+        let footer = self.footer()?;
+        if !self.may_contain(footer, fingerprint(hash))? {
+            return Ok(None);
+        }
+        let leaf = self.page(Wanted::child(self.leaf_of(key, at)?, 0), true)?;
+        let Some(page) = SortedPage::new(page::payload(&leaf)) else { return Ok(None) };
+        let Some(parts) = page.find(key, at) else { return Ok(None) };
+        out.extend_from_slice(page.value(&parts));
+        Ok(Some((tag_number(parts.tag), tag_kind(parts.tag))))
+    }
+
+    /// Whether a key with this fingerprint may be here. Reads one page of the filter.
+    fn may_contain(&self, footer: &BranchFooter, fingerprint: u32) -> Result<bool> {
+        if footer.filter_pages == 0 {
+            return Ok(true);
+        }
+        let page = quotient::page_of(fingerprint, footer.filter_pages);
+        let offset = footer.filter_at + u64::from(page) * PAGE_BYTES as u64;
+        let page = self.page(Wanted { offset, bytes: PAGE_BYTES, kind: PageKind::Filter, level: 0 }, true)?;
+        Ok(quotient::may_contain(page::payload(&page), fingerprint, footer.filter_pages))
+    }
+
+    /// The leaf that (`key`, `number`) belongs to.
+    pub(super) fn leaf_of(&self, key: &[u8], number: SequenceNumber) -> Result<ChildLocation> {
+        let footer = self.footer()?;
+        let mut location = footer.root;
+        for level in (1..=footer.height).rev() {
+            let page = self.page(Wanted::child(location, level as u8), true)?;
+            location = self.child(&page, location, child_of(&page, key, number))?;
+        }
+        Ok(location)
+    }
+
+    /// Child `at` of the index page that stands at `parent`.
+    pub(super) fn child(&self, page: &Page, parent: ChildLocation, at: usize) -> Result<ChildLocation> {
+        SortedPage::new(page::payload(page))
+            .and_then(|page| ChildLocation::decode(page.value(&page.parts(at))))
+            .ok_or_else(|| self.corruption(parent.offset(), "index entry", "a child", "something else"))
+    }
+
+    /// A cursor over the entries.
+    pub fn cursor(self: &Arc<Self>, purpose: Purpose) -> BranchCursor {
+        BranchCursor::new(Arc::clone(self), purpose)
+    }
+
+    /// Says that no tree refers to the branch any more. When the last `Arc` goes, so do its pages, and its file is handed
+    /// out by `BranchContext::take_trash`.
+    pub fn mark_obsolete(&self) {
+        // Release: whoever drops the last `Arc` synchronizes with every earlier drop through the count anyway.
+        self.obsolete.store(true, Ordering::Release);
+    }
+
+    /// The footer, read and checked at first use.
+    pub(super) fn footer(&self) -> Result<&BranchFooter> {
+        if let Some(footer) = self.footer.get() {
+            return Ok(footer);
+        }
+        let footer = read_footer(&*self.file()?, self.owner(), self.meta.bytes)?;
+        Ok(self.footer.get_or_init(|| footer))
+    }
+
+    pub(super) fn context(&self) -> &Arc<BranchContext> {
+        &self.context
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn owner(&self) -> PageOwner {
+        self.context.owner(self.meta.file)
+    }
+
+    pub(super) fn file(&self) -> Result<Arc<dyn StorageFile>> {
+        self.context.files.get(self.meta.file, &self.name)
+    }
+
+    /// What the file with this number says of itself. For repair, when no manifest knows it.
+    pub fn read_meta(context: &Arc<BranchContext>, file: FileNumber) -> Result<BranchMeta> {
+        let bytes = context.files.get(file, &file_name(file))?.length()?;
+        let meta = BranchMeta { file, bytes, ..BranchMeta::default() };
+        Ok(Branch::new(context, meta).stored_meta()?.0)
+    }
+
+    /// What the file says of itself, and the name of its comparator.
+    pub fn stored_meta(&self) -> Result<(BranchMeta, String)> {
+        let footer = self.footer()?;
+        let file = self.file()?;
+        let mut properties = Vec::new();
+        let mut offset = footer.properties_at;
+        let end = footer.file_bytes - PAGE_BYTES as u64;
+        while offset < end {
+            let left = footer.properties_bytes.saturating_sub(properties.len() as u64);
+            let bytes = stored_bytes(left.min(PAYLOAD_BYTES_MAX as u64) as usize);
+            let wanted = Wanted { offset, bytes, kind: PageKind::Properties, level: 0 };
+            self.check_bounds(wanted, footer)?;
+            let mut buffer = AlignedBuffer::new(bytes);
+            file.read_exact_at(&mut buffer, offset)?;
+            self.check_page(&buffer, wanted)?;
+            properties.extend_from_slice(page::payload(&buffer));
+            offset += bytes as u64;
+        }
+        let whole = properties.len() as u64 == footer.properties_bytes;
+        whole
+            .then(|| branch_properties::decode(&properties, self.meta.file, footer.file_bytes))
+            .flatten()
+            .ok_or_else(|| self.corruption(footer.properties_at, "properties", "properties of this version", "others"))
+    }
+}
+
+/// Which child of an index page (`key`, `number`) belongs to: the last whose separator is not behind it.
+pub fn child_of(page: &Page, key: &[u8], number: SequenceNumber) -> usize {
+    SortedPage::new(page::payload(page)).map_or(0, |page| page.rank(key, number, true).saturating_sub(1))
+}
+
+fn read_footer(file: &dyn StorageFile, owner: PageOwner, bytes: u64) -> Result<BranchFooter> {
+    let length = file.length()?;
+    let is_whole = length >= PAGE_BYTES as u64 && length.is_multiple_of(PAGE_BYTES as u64);
+    if bytes != length || !is_whole {
+        return Err(Error::corruption(file.path(), length, "file length", bytes, length));
+    }
+    let mut page = AlignedBuffer::new(PAGE_BYTES);
+    file.read_exact_at(&mut page, length - PAGE_BYTES as u64)?;
+    BranchFooter::decode(&page, length, owner, file.path())
+}
+
+impl Drop for Branch {
+    fn drop(&mut self) {
+        if self.obsolete.load(Ordering::Acquire) {
+            self.context.trash(self.meta.file);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Builds a branch file in one streaming pass (SplinterDB §2.3). One thread.
+//!
+//! Each entry is copied into the leaf being collected, from there into the write buffer, and never touched again. Scratch
+//! memory is reused, so a warmed builder allocates nothing per entry; the fingerprints (4 bytes a key) are the only thing
+//! that grows with the file.
+//!
+//! Invariants:
+//! 1. Entries come in strictly ascending entry order (the caller's duty; asserted in debug builds).
+//! 2. Until `finish` returns `Ok`, the file is not part of the store: dropping the builder removes it.
+
+use super::context::{BranchContext, file_name};
+use super::index_build::{IndexBuilder, Separator, insert_last_page};
+use super::leaf_size::LeafSize;
+use super::page_write::{NewPage, PageWriter};
+use super::seam::{PageBuffer, PageKey, Priority, quotient};
+use crate::base::hash::{encoded_key_hash, fingerprint};
+use crate::base::limits::KEY_BYTES_MAX;
+use crate::base::sync::Arc;
+use crate::base::{Error, FileNumber, KeyspaceId, Kind, Result, SequenceNumber};
+use crate::format::branch_footer::{BranchFooter, FINGERPRINTS_PER_PAGE};
+use crate::format::branch_properties::{self, BYTEWISE};
+use crate::format::manifest_edit::BranchMeta;
+use crate::format::page::{Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PAYLOAD_BYTES_MAX, PageKind, stored_bytes};
+use crate::format::sorted_page::{ChildLocation, SortedPageBuilder, tag};
+use crate::merge::EntryRef;
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
+
+/// A branch file being written.
+pub struct BranchBuilder {
+    context: Arc<BranchContext>,
+    writer: PageWriter,
+    index: IndexBuilder,
+    leaf: SortedPageBuilder,
+    leaf_size: LeafSize,
+    /// In front of the leaf being collected.
+    separator: Separator,
+    /// Index of the fingerprint of its first key.
+    leaf_first_key: u32,
+    leaves: u64,
+    fingerprints: Vec<u32>,
+    /// Key and number of the newest entry.
+    last_key: Vec<u8>,
+    last_number: SequenceNumber,
+    raw: Vec<u8>,
+    packed: Vec<u8>,
+    table: CompressTable,
+    meta: BranchMeta,
+    finished: bool,
+}
+
+impl BranchBuilder {
+    /// Takes a file number and makes the file.
+    pub fn create(context: &Arc<BranchContext>) -> Result<Self> {
+        let file = context.numbers.take();
+        Ok(Self {
+            writer: PageWriter::create(context, file, &file_name(file))?,
+            index: IndexBuilder::new(file),
+            leaf: SortedPageBuilder::default(),
+            leaf_size: LeafSize::new(context.compression),
+            separator: Separator::default(),
+            leaf_first_key: 0,
+            leaves: 0,
+            fingerprints: Vec::new(),
+            last_key: Vec::new(),
+            last_number: SequenceNumber::ZERO,
+            raw: Vec::new(),
+            packed: Vec::new(),
+            table: CompressTable::default(),
+            meta: BranchMeta { file, number_min: SequenceNumber::MAX, ..BranchMeta::default() },
+            finished: false,
+            context: Arc::clone(context),
+        })
+    }
+
+    /// The file's number.
+    pub fn file(&self) -> FileNumber {
+        self.meta.file
+    }
+
+    /// Bytes of the file so far, the leaf being collected included.
+    pub fn bytes(&self) -> u64 {
+        self.writer.offset() + if self.leaf.is_empty() { 0 } else { self.leaf.size() as u64 }
+    }
+
+    /// Entries so far.
+    pub fn entries(&self) -> u64 {
+        self.meta.entries
+    }
+
+    /// Adds an entry, which stands behind all others in entry order.
+    pub fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        let is_first = self.meta.entries == 0;
+        let is_new_key = is_first || self.last_key != entry.key;
+        debug_assert!(is_first || entry.order(&self.last_key, self.last_number).is_gt(), "entries out of order");
+        if entry.key.len() > KEY_BYTES_MAX + KeyspaceId::BYTES || entry.number > SequenceNumber::MAX {
+            return Err(Error::InvalidArgument(format!("a key of {} bytes at {}", entry.key.len(), entry.number)));
+        }
+        let mut fit = self.leaf.fit(entry.key, entry.value.len());
+        if !self.leaf.is_empty() && self.leaf_size.is_full(self.leaf.size(), fit.size) {
+            self.close_leaf()?;
+            self.separator.between((&self.last_key, self.last_number), entry.key);
+            fit = self.leaf.fit(entry.key, entry.value.len());
+        }
+        if fit.size > PAYLOAD_BYTES_MAX {
+            return Err(Error::InvalidArgument(format!("a value of {} bytes in a branch file", entry.value.len())));
+        }
+        if is_first {
+            self.separator = Separator { key: entry.key.to_vec(), number: SequenceNumber::MAX };
+            self.meta.key_min = entry.key.to_vec();
+        }
+        if self.leaf.is_empty() {
+            self.leaf_first_key = self.fingerprints.len() as u32 - u32::from(!is_new_key);
+        }
+        self.leaf.push(entry.key, tag(entry.number, entry.kind), entry.value, fit);
+        if is_new_key {
+            self.note_key(entry.key)?;
+        }
+        self.note_entry(&entry)
+    }
+
+    fn note_key(&mut self, key: &[u8]) -> Result<()> {
+        if self.fingerprints.len() >= u32::MAX as usize {
+            return Err(Error::InvalidArgument("more than 2^32 keys in a branch file".into()));
+        }
+        self.fingerprints.push(fingerprint(encoded_key_hash(key)));
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        Ok(())
+    }
+
+    fn note_entry(&mut self, entry: &EntryRef<'_>) -> Result<()> {
+        self.last_number = entry.number;
+        self.meta.entries += 1;
+        self.meta.number_min = self.meta.number_min.min(entry.number);
+        self.meta.number_max = self.meta.number_max.max(entry.number);
+        match entry.kind {
+            Kind::Delete => self.meta.tombstones += 1,
+            Kind::ValueReference => {
+                let Some(file) = value_file(entry.value) else {
+                    return Err(Error::InvalidArgument("a malformed value reference".into()));
+                };
+                self.meta.value_files.push(file);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Writes the leaf being collected and puts it into the index.
+    fn close_leaf(&mut self) -> Result<()> {
+        let raw_len = self.leaf.size();
+        let packed_len = match self.context.compression {
+            Compression::None => None,
+            Compression::Lz4 => self.pack_leaf(raw_len)?,
+        };
+        let new = NewPage::plain(PageKind::Leaf, 0, raw_len);
+        let mut location = match packed_len {
+            Some(stored_len) => {
+                let packed = &self.packed[..stored_len];
+                let new = NewPage { compression: Compression::Lz4, stored_len, ..new };
+                self.writer.append(new, |payload| payload.copy_from_slice(packed))?
+            }
+            None => self.writer.append(new, |payload| self.leaf.encode(payload))?,
+        };
+        location.first_key = self.leaf_first_key;
+        if self.context.cache.has_room() {
+            self.insert_leaf(location, packed_len.is_some());
+        }
+        self.leaf.clear();
+        self.leaf_size.close_leaf(raw_len, packed_len.unwrap_or(raw_len));
+        self.leaves += 1;
+        self.index.add(&mut self.writer, &self.separator, location)
+    }
+
+    /// Compresses the leaf into `packed`; `None` where that is not worth while.
+    fn pack_leaf(&mut self, raw_len: usize) -> Result<Option<usize>> {
+        // The scratch is initialized once, not once a leaf.
+        if self.raw.len() < raw_len {
+            self.raw.resize(raw_len, 0);
+            self.packed.resize(get_maximum_output_size(raw_len), 0);
+        }
+        let raw = &mut self.raw[..raw_len];
+        self.leaf.encode(raw);
+        let packed_len = compress_into_with_table(raw, &mut self.packed, &mut self.table)
+            .map_err(|error| Error::InvalidArgument(format!("a leaf that cannot be compressed: {error}")))?;
+        Ok(LeafSize::is_worth(raw_len, packed_len).then_some(packed_len))
+    }
+
+    /// Gives the cache the leaf written last, in the form in which pages are read: header, then raw payload.
+    fn insert_leaf(&self, location: ChildLocation, is_packed: bool) {
+        if !is_packed {
+            return insert_last_page(&self.writer, self.meta.file, location.offset(), Priority::Low);
+        }
+        let raw = &self.raw[..self.leaf.size()];
+        let mut page = Vec::with_capacity(PAGE_HEADER_BYTES + raw.len());
+        page.extend_from_slice(&self.writer.last_page()[..PAGE_HEADER_BYTES]);
+        page.extend_from_slice(raw);
+        let key = PageKey { file: self.meta.file, offset: location.offset() };
+        self.context.cache.insert(key, Arc::new(PageBuffer::from(page)), Priority::Low);
+    }
+
+    /// Writes fingerprints, filter, properties and footer, and makes the file durable; its directory is the caller's to
+    /// sync. At least one entry was added.
+    pub fn finish(mut self) -> Result<BranchMeta> {
+        if self.leaf.is_empty() {
+            return Err(Error::InvalidArgument("a branch file without entries".into()));
+        }
+        self.close_leaf()?;
+        let (root, height, index_pages) = self.index.finish(&mut self.writer)?;
+        let fingerprints_at = self.writer.offset();
+        self.write_fingerprints()?;
+        let filter_at = self.writer.offset();
+        let filter_pages = self.write_filter()?;
+        let properties_at = self.writer.offset();
+        let properties_bytes = self.write_properties()?;
+        self.meta.bytes = self.writer.offset() + PAGE_BYTES as u64;
+        let footer = BranchFooter {
+            file_bytes: self.meta.bytes,
+            root,
+            height,
+            leaves: self.leaves,
+            index_pages,
+            entries: self.meta.entries,
+            fingerprints: self.fingerprints.len() as u64,
+            fingerprints_at,
+            filter_at,
+            filter_pages,
+            properties_at,
+            properties_bytes,
+        };
+        let owner = self.context.owner(self.meta.file);
+        self.writer.append_whole(|page| footer.encode(owner, page))?;
+        let length = self.writer.finish()?;
+        assert_eq!(length, self.meta.bytes);
+        self.finished = true;
+        Ok(std::mem::take(&mut self.meta))
+    }
+
+    fn write_fingerprints(&mut self) -> Result<()> {
+        for chunk in self.fingerprints.chunks(FINGERPRINTS_PER_PAGE as usize) {
+            self.writer.append(NewPage::plain(PageKind::Fingerprints, 0, chunk.len() * 4), |payload| {
+                for (four, value) in payload.as_chunks_mut::<4>().0.iter_mut().zip(chunk) {
+                    *four = value.to_le_bytes();
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn write_filter(&mut self) -> Result<u32> {
+        let mut filter = quotient::FilterBuilder::new();
+        for fingerprint in &self.fingerprints {
+            filter.add(*fingerprint);
+        }
+        let pages = filter.finish();
+        for page in &pages {
+            assert!(stored_bytes(page.len()) == PAGE_BYTES, "a filter page takes one page");
+            let new = NewPage::plain(PageKind::Filter, 0, page.len());
+            let location = self.writer.append(new, |payload| payload.copy_from_slice(page))?;
+            insert_last_page(&self.writer, self.meta.file, location.offset(), Priority::High);
+        }
+        Ok(pages.len() as u32)
+    }
+
+    fn write_properties(&mut self) -> Result<u64> {
+        self.meta.key_max.clone_from(&self.last_key);
+        self.meta.distinct_keys = self.fingerprints.len() as u64;
+        self.meta.value_files.sort_unstable();
+        self.meta.value_files.dedup();
+        let mut properties = Vec::new();
+        branch_properties::encode(&self.meta, BYTEWISE, &mut properties);
+        for chunk in properties.chunks(PAYLOAD_BYTES_MAX) {
+            let new = NewPage::plain(PageKind::Properties, 0, chunk.len());
+            self.writer.append(new, |payload| payload.copy_from_slice(chunk))?;
+        }
+        Ok(properties.len() as u64)
+    }
+}
+
+impl Drop for BranchBuilder {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.context.cache.remove_file(self.meta.file);
+            // Nothing refers to the file; if it cannot be removed now, the next opening finds it and removes it.
+            let _ = self.context.storage.remove(&file_name(self.meta.file));
+        }
+    }
+}
+
+/// The value file that a reference leads to: its number stands first in the reference.
+pub fn value_file(reference: &[u8]) -> Option<FileNumber> {
+    Some(FileNumber(u64::from_le_bytes(*reference.first_chunk()?)))
+}

@@ -1,0 +1,222 @@
+//! A position in a branch. One thread at a time; never waits but for the disk.
+//!
+//! Invariants:
+//! 1. While `valid`, `key`, `tag` and `value` are those of entry `at` of the leaf held, and `path` leads to that leaf.
+//! 2. `key` starts with the prefix of the leaf held, so a step within a leaf rewrites only what is behind it.
+//! 3. Every operation clears `valid` first and sets it last, so an error leaves the cursor standing nowhere.
+
+use super::branch::{Branch, Purpose, child_of};
+use super::leaf_hold::{Approach, LeafHold};
+use super::page_read::Wanted;
+use super::seam::Page;
+use crate::base::sync::Arc;
+use crate::base::{Result, SequenceNumber};
+use crate::format::page;
+use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
+use crate::merge::{Cursor, EntryRef};
+use std::ops::Range;
+
+/// An index page on the way to the leaf, and the child that was taken.
+struct Step {
+    page: Page,
+    location: ChildLocation,
+    at: usize,
+}
+
+/// Which child to take on the way down.
+#[derive(Clone, Copy)]
+enum Pick<'a> {
+    First,
+    Last,
+    Towards(&'a [u8], SequenceNumber),
+}
+
+/// See the module.
+pub struct BranchCursor {
+    branch: Arc<Branch>,
+    purpose: Purpose,
+    path: Vec<Step>,
+    leaf: LeafHold,
+    count: usize,
+    at: usize,
+    key: Vec<u8>,
+    tag: u64,
+    value: Range<usize>,
+    valid: bool,
+}
+
+fn index_count(page: &Page) -> usize {
+    SortedPage::new(page::payload(page)).map_or(0, |page| page.count())
+}
+
+impl BranchCursor {
+    pub(super) fn new(branch: Arc<Branch>, purpose: Purpose) -> Self {
+        Self {
+            leaf: LeafHold::new(Arc::clone(&branch), purpose),
+            branch,
+            purpose,
+            path: Vec::new(),
+            count: 0,
+            at: 0,
+            key: Vec::new(),
+            tag: 0,
+            value: 0..0,
+            valid: false,
+        }
+    }
+
+    /// The branch it reads.
+    pub fn branch(&self) -> &Arc<Branch> {
+        &self.branch
+    }
+
+    /// Where the leaf held stands; `None` where none is held.
+    pub(super) fn leaf_location(&self) -> Option<ChildLocation> {
+        let step = self.path.last()?;
+        self.branch.child(&step.page, step.location, step.at).ok()
+    }
+
+    /// Goes down from the root to a leaf.
+    fn descend_from_root(&mut self, pick: Pick<'_>) -> Result<()> {
+        self.path.clear();
+        let root = self.branch.footer()?.root;
+        self.descend(root, pick, Approach::Seek)
+    }
+
+    /// Goes down from `location`, which is a child of the page on top of the path, to a leaf.
+    fn descend(&mut self, mut location: ChildLocation, pick: Pick<'_>, approach: Approach) -> Result<()> {
+        let height = self.branch.footer()?.height as usize;
+        while self.path.len() < height {
+            let level = (height - self.path.len()) as u8;
+            let keep = self.purpose == Purpose::Read;
+            let page = self.branch.page(Wanted::child(location, level), keep)?;
+            let at = match pick {
+                Pick::First => 0,
+                Pick::Last => index_count(&page).saturating_sub(1),
+                Pick::Towards(key, number) => child_of(&page, key, number),
+            };
+            let child = self.branch.child(&page, location, at)?;
+            self.path.push(Step { page, location, at });
+            location = child;
+        }
+        self.leaf.load(location, approach)?;
+        let Some(page) = SortedPage::new(self.leaf.payload()) else {
+            return Err(self.branch.corruption(location.offset(), "leaf", "a sound page", "lengths past the page"));
+        };
+        self.key.clear();
+        self.key.extend_from_slice(page.prefix());
+        self.count = page.count();
+        Ok(())
+    }
+
+    /// Goes to the leaf beside the one held; false where there is none.
+    fn step_leaf(&mut self, forward: bool) -> Result<bool> {
+        while let Some(step) = self.path.last_mut() {
+            let next = if forward { Some(step.at + 1) } else { step.at.checked_sub(1) };
+            if let Some(next) = next.filter(|next| *next < index_count(&step.page)) {
+                step.at = next;
+                let child = self.branch.child(&step.page, step.location, next)?;
+                let (pick, approach) =
+                    if forward { (Pick::First, Approach::Forward) } else { (Pick::Last, Approach::Backward) };
+                self.descend(child, pick, approach)?;
+                return Ok(true);
+            }
+            self.path.pop();
+        }
+        Ok(false)
+    }
+
+    /// Stands on entry `at` of the leaf held.
+    #[inline]
+    fn stand_on(&mut self, at: usize) {
+        let Some(page) = SortedPage::new(self.leaf.payload()) else { return };
+        let parts = page.parts(at);
+        page.complete_key(at, &parts, &mut self.key);
+        self.tag = parts.tag;
+        self.value = parts.value;
+        self.at = at;
+        self.valid = true;
+    }
+
+    /// Stands on entry `at` of the leaf held, or on the first of the next leaf where `at` is behind the last.
+    fn stand_at_or_behind(&mut self, at: usize) -> Result<()> {
+        if at < self.count {
+            self.stand_on(at);
+        } else if self.step_leaf(true)? {
+            self.stand_on(0);
+        }
+        Ok(())
+    }
+
+    /// Stands on the entry before entry `at` of the leaf held, or on the last of the leaf before.
+    fn stand_before(&mut self, at: usize) -> Result<()> {
+        if at > 0 {
+            self.stand_on(at - 1);
+        } else if self.step_leaf(false)? {
+            self.stand_on(self.count - 1);
+        }
+        Ok(())
+    }
+
+    fn rank(&self, key: &[u8], number: SequenceNumber, inclusive: bool) -> usize {
+        SortedPage::new(self.leaf.payload()).map_or(0, |page| page.rank(key, number, inclusive))
+    }
+}
+
+impl Cursor for BranchCursor {
+    fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        self.valid = false;
+        if key > &self.branch.meta().key_max[..] {
+            return Ok(());
+        }
+        self.descend_from_root(Pick::Towards(key, number))?;
+        self.stand_at_or_behind(self.rank(key, number, false))
+    }
+
+    fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        self.valid = false;
+        if key < &self.branch.meta().key_min[..] {
+            return Ok(());
+        }
+        self.descend_from_root(Pick::Towards(key, number))?;
+        self.stand_before(self.rank(key, number, true))
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.valid = false;
+        self.descend_from_root(Pick::First)?;
+        self.stand_at_or_behind(0)
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.valid = false;
+        self.descend_from_root(Pick::Last)?;
+        self.stand_before(self.count)
+    }
+
+    fn next(&mut self) -> Result<()> {
+        debug_assert!(self.valid);
+        self.valid = false;
+        self.stand_at_or_behind(self.at + 1)
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        debug_assert!(self.valid);
+        self.valid = false;
+        self.stand_before(self.at)
+    }
+
+    fn valid(&self) -> bool {
+        self.valid
+    }
+
+    fn entry(&self) -> EntryRef<'_> {
+        debug_assert!(self.valid);
+        EntryRef {
+            key: &self.key,
+            number: tag_number(self.tag),
+            kind: tag_kind(self.tag),
+            value: self.leaf.payload().get(self.value.clone()).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The fingerprints of a branch: one for each distinct key, in key order, so that a key range is a slice of them. Filters
+//! and maplets of any part of the branch are built from the slice without reading the data. Any thread.
+
+use super::branch::Branch;
+use super::page_read::Wanted;
+use crate::base::{Result, SequenceNumber};
+use crate::format::branch_footer::FINGERPRINTS_PER_PAGE;
+use crate::format::page::{self, PAGE_BYTES, PageKind};
+use crate::format::sorted_page::SortedPage;
+use std::ops::Range;
+
+impl Branch {
+    /// How many distinct keys of the branch are below `key`. Reads an index page a level and one leaf.
+    pub fn key_rank(&self, key: &[u8]) -> Result<u64> {
+        if key <= &self.meta().key_min[..] {
+            return Ok(0);
+        }
+        if key > &self.meta().key_max[..] {
+            return Ok(self.meta().distinct_keys);
+        }
+        let location = self.leaf_of(key, SequenceNumber::MAX)?;
+        let leaf = self.page(Wanted::child(location, 0), true)?;
+        let Some(page) = SortedPage::new(page::payload(&leaf)) else { return Ok(u64::from(location.first_key)) };
+        let below = page.rank(key, SequenceNumber::MAX, false);
+        let distinct = (0..below).filter(|at| !page.repeats_key(*at)).count();
+        Ok(u64::from(location.first_key) + distinct as u64)
+    }
+
+    /// Appends the fingerprints of the keys from `lower` to below `upper` (`None`: to the end), in key order.
+    pub fn fingerprints_between(&self, lower: &[u8], upper: Option<&[u8]>, out: &mut Vec<u32>) -> Result<()> {
+        let end = upper.map_or(Ok(self.meta().distinct_keys), |upper| self.key_rank(upper))?;
+        self.fingerprints(self.key_rank(lower)?..end, out)
+    }
+
+    /// Appends the fingerprints with these indexes. Reads by the extent, past the cache.
+    pub fn fingerprints(&self, range: Range<u64>, out: &mut Vec<u32>) -> Result<()> {
+        let footer = self.footer()?;
+        let end = range.end.min(footer.fingerprints);
+        if range.start >= end {
+            return Ok(());
+        }
+        let pages = range.start / FINGERPRINTS_PER_PAGE..(end - 1) / FINGERPRINTS_PER_PAGE + 1;
+        let pool = &self.context().extents;
+        let mut buffer = pool.take();
+        let result = self.read_fingerprints(pages, range.start..end, &mut buffer, out);
+        pool.give(buffer);
+        result
+    }
+
+    fn read_fingerprints(
+        &self,
+        mut pages: Range<u64>,
+        range: Range<u64>,
+        buffer: &mut [u8],
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let footer = self.footer()?;
+        let file = self.file()?;
+        let unit = PAGE_BYTES as u64;
+        out.reserve((range.end - range.start) as usize);
+        while !pages.is_empty() {
+            let count = (pages.end - pages.start).min(buffer.len() as u64 / unit);
+            let extent = &mut buffer[..(count * unit) as usize];
+            let start = footer.fingerprints_at + pages.start * unit;
+            file.read_exact_at(extent, start)?;
+            for (number, page) in (pages.start..).zip(extent.chunks(PAGE_BYTES)) {
+                let offset = footer.fingerprints_at + number * unit;
+                self.check_page(page, Wanted { offset, bytes: PAGE_BYTES, kind: PageKind::Fingerprints, level: 0 })?;
+                let first = number * FINGERPRINTS_PER_PAGE;
+                let values = page::payload(page).as_chunks::<4>().0;
+                let expected = (footer.fingerprints - first).min(FINGERPRINTS_PER_PAGE) as usize;
+                if values.len() != expected {
+                    return Err(self.corruption(offset, "fingerprints in a page", expected, values.len()));
+                }
+                let from = range.start.saturating_sub(first).min(expected as u64) as usize;
+                let to = range.end.saturating_sub(first).min(expected as u64) as usize;
+                out.extend(values[from..to].iter().map(|value| u32::from_le_bytes(*value)));
+            }
+            pages.start += count;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! Builds the index above the leaves bottom-up while the leaves are written: each level holds one page that is being
+//! filled, and a full one goes to the file at once. So memory is one page per level, and offsets in index pages rise with
+//! the keys. One thread.
+//!
+//! Invariants:
+//! 1. Every page but the last of a level has at least two children, so levels shrink by half at least.
+//! 2. The separator in front of a page is the one in front of its first child.
+
+use super::page_write::{NewPage, PageWriter};
+use super::seam::{PageBuffer, PageKey, Priority};
+use crate::base::sync::Arc;
+use crate::base::{FileNumber, Kind, Result, SequenceNumber};
+use crate::format::page::{PAGE_BYTES, PAGE_HEADER_BYTES, PageKind};
+use crate::format::sorted_page::{ChildLocation, SortedPageBuilder, build::common_prefix, tag};
+
+/// Payload that an index page is filled to.
+const INDEX_PAYLOAD_BYTES: usize = 2 * PAGE_BYTES - PAGE_HEADER_BYTES;
+
+/// A place between two entries: at or before the right one, behind the left one, in entry order.
+#[derive(Clone, Debug, Default)]
+pub struct Separator {
+    /// An encoded key, or the front of one.
+    pub key: Vec<u8>,
+    /// A number.
+    pub number: SequenceNumber,
+}
+
+impl Separator {
+    /// The shortest separator between an entry and the next one. Between two versions of one key it takes the number
+    /// just under the left one's, so that every number that the left side lacks leads to the right: a get never needs
+    /// to look into a second leaf.
+    pub fn between(&mut self, left: (&[u8], SequenceNumber), right: &[u8]) {
+        let common = common_prefix(left.0, right);
+        self.key.clear();
+        if common == right.len() {
+            debug_assert_eq!(left.0, right);
+            self.key.extend_from_slice(right);
+            self.number = SequenceNumber(left.1.0.saturating_sub(1));
+        } else {
+            self.key.extend_from_slice(&right[..=common]);
+            self.number = SequenceNumber::MAX;
+        }
+    }
+}
+
+#[derive(Default)]
+struct Level {
+    page: SortedPageBuilder,
+    /// In front of the page being filled.
+    separator: Separator,
+    first_key: u32,
+    written: u64,
+}
+
+/// The levels, lowest first.
+pub struct IndexBuilder {
+    file: FileNumber,
+    levels: Vec<Level>,
+}
+
+impl IndexBuilder {
+    /// An index without children.
+    pub fn new(file: FileNumber) -> Self {
+        Self { file, levels: Vec::new() }
+    }
+
+    /// Adds a child with the separator in front of it.
+    pub fn add(&mut self, writer: &mut PageWriter, separator: &Separator, child: ChildLocation) -> Result<()> {
+        self.add_at(0, writer, separator, child)
+    }
+
+    fn add_at(
+        &mut self,
+        height: usize,
+        writer: &mut PageWriter,
+        separator: &Separator,
+        child: ChildLocation,
+    ) -> Result<()> {
+        if height == self.levels.len() {
+            self.levels.push(Level::default());
+        }
+        let level = &self.levels[height];
+        let mut fit = level.page.fit(&separator.key, ChildLocation::BYTES);
+        if level.page.count() >= 2 && fit.size > INDEX_PAYLOAD_BYTES {
+            self.close_page(height, writer)?;
+            fit = self.levels[height].page.fit(&separator.key, ChildLocation::BYTES);
+        }
+        let level = &mut self.levels[height];
+        if level.page.is_empty() {
+            level.separator.clone_from(separator);
+            level.first_key = child.first_key;
+        }
+        level.page.push(&separator.key, tag(separator.number, Kind::Put), &child.encode(), fit);
+        Ok(())
+    }
+
+    /// Writes the page being filled and makes it a child of the level above.
+    fn close_page(&mut self, height: usize, writer: &mut PageWriter) -> Result<()> {
+        let location = self.write_page(height, writer)?;
+        let separator = std::mem::take(&mut self.levels[height].separator);
+        self.add_at(height + 1, writer, &separator, location)?;
+        self.levels[height].separator = separator;
+        Ok(())
+    }
+
+    fn write_page(&mut self, height: usize, writer: &mut PageWriter) -> Result<ChildLocation> {
+        let level = &mut self.levels[height];
+        let new = NewPage::plain(PageKind::Index, height as u8 + 1, level.page.size());
+        let mut location = writer.append(new, |payload| level.page.encode(payload))?;
+        location.first_key = level.first_key;
+        level.page.clear();
+        level.written += 1;
+        insert_last_page(writer, self.file, location.offset(), Priority::High);
+        Ok(location)
+    }
+
+    /// Writes what is being filled, level by level. Returns the root, the height and the number of index pages. At least
+    /// one child was added.
+    pub fn finish(&mut self, writer: &mut PageWriter) -> Result<(ChildLocation, u32, u64)> {
+        let mut height = 0;
+        loop {
+            let is_root = height + 1 == self.levels.len() && self.levels[height].written == 0;
+            if is_root {
+                let root = self.write_page(height, writer)?;
+                let pages = self.levels.iter().map(|level| level.written).sum();
+                return Ok((root, height as u32 + 1, pages));
+            }
+            self.close_page(height, writer)?;
+            height += 1;
+        }
+    }
+}
+
+/// Gives the cache a copy of the page that was appended last.
+pub fn insert_last_page(writer: &PageWriter, file: FileNumber, offset: u64, priority: Priority) {
+    let page = Arc::new(PageBuffer::from(writer.last_page().to_vec()));
+    writer.cache().insert(PageKey { file, offset }, page, priority);
+}

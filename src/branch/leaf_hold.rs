@@ -1,0 +1,137 @@
+//! The leaf that a cursor stands in, wherever its bytes are: in the cache, in an extent, or decompressed. One thread at a
+//! time.
+//!
+//! Invariant: the payload held was checked, checksum and structure, when it came from the disk.
+
+use super::branch::{Branch, Purpose};
+use super::extent::ExtentReader;
+use super::page_read::Wanted;
+use super::seam::{Page, PageBuffer, Priority};
+use crate::base::Result;
+use crate::base::sync::Arc;
+use crate::format::page::{self, Compression, PAGE_HEADER_BYTES};
+use crate::format::sorted_page::ChildLocation;
+use std::ops::Range;
+
+/// After this many leaves in a row that were not cached a scan reads ahead.
+const MISSES_BEFORE_READ_AHEAD: u32 = 2;
+
+enum Held {
+    Nothing,
+    Cached(Page),
+    Extent,
+    Raw,
+}
+
+/// How a cursor came to a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Approach {
+    /// By a search.
+    Seek,
+    /// From the leaf before.
+    Forward,
+    /// From the leaf behind.
+    Backward,
+}
+
+/// See the module.
+pub struct LeafHold {
+    branch: Arc<Branch>,
+    purpose: Purpose,
+    held: Held,
+    /// The payload within what is held.
+    payload: Range<usize>,
+    extents: ExtentReader,
+    raw: Vec<u8>,
+    misses: u32,
+}
+
+impl LeafHold {
+    /// Holds nothing.
+    pub fn new(branch: Arc<Branch>, purpose: Purpose) -> Self {
+        Self {
+            extents: ExtentReader::new(Arc::clone(&branch), purpose),
+            branch,
+            purpose,
+            held: Held::Nothing,
+            payload: 0..0,
+            raw: Vec::new(),
+            misses: 0,
+        }
+    }
+
+    /// The payload of the leaf; empty where none is held.
+    pub fn payload(&self) -> &[u8] {
+        let bytes = match &self.held {
+            Held::Nothing => return &[],
+            Held::Cached(page) => page,
+            Held::Extent => return self.extents.bytes(self.payload.clone()),
+            Held::Raw => &self.raw[..],
+        };
+        bytes.get(self.payload.clone()).unwrap_or_default()
+    }
+
+    /// Takes hold of the leaf at `location`.
+    pub fn load(&mut self, location: ChildLocation, approach: Approach) -> Result<()> {
+        let wanted = Wanted::child(location, 0);
+        self.held = Held::Nothing;
+        if self.purpose == Purpose::Compaction {
+            return self.load_from_extent(wanted, approach, false);
+        }
+        if approach == Approach::Seek {
+            self.misses = 0;
+        }
+        let page = match self.branch.cached_page(wanted)? {
+            Some(page) => {
+                self.misses = 0;
+                page
+            }
+            None if self.misses >= MISSES_BEFORE_READ_AHEAD => return self.load_from_extent(wanted, approach, true),
+            None => {
+                self.misses += 1;
+                self.branch.page(wanted, true)?
+            }
+        };
+        self.payload = PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + page::payload(&page).len();
+        self.held = Held::Cached(page);
+        Ok(())
+    }
+
+    fn load_from_extent(&mut self, wanted: Wanted, approach: Approach, keep: bool) -> Result<()> {
+        let at = self.extents.page(wanted, approach == Approach::Backward)?;
+        let stored = self.extents.bytes(at.clone());
+        let header = self.branch.check_page(stored, wanted)?;
+        match header.compression {
+            Compression::None => {
+                let start = at.start + PAGE_HEADER_BYTES;
+                self.payload = start..start + header.raw_len as usize;
+                self.held = Held::Extent;
+            }
+            Compression::Lz4 => {
+                let length = header.raw_len as usize;
+                if self.raw.len() < length {
+                    self.raw.resize(length, 0);
+                }
+                page::decompress(stored, &header, &mut self.raw[..length], self.branch.path())?;
+                self.payload = 0..length;
+                self.held = Held::Raw;
+            }
+        }
+        if let Err(error) = self.branch.check_structure(self.payload(), wanted, self.branch.footer()?) {
+            self.held = Held::Nothing;
+            return Err(error);
+        }
+        if keep && self.branch.context().cache.has_room() {
+            self.keep(wanted, at);
+        }
+        Ok(())
+    }
+
+    /// Gives the cache a copy of a leaf that was read ahead.
+    fn keep(&self, wanted: Wanted, at: Range<usize>) {
+        let header = &self.extents.bytes(at)[..PAGE_HEADER_BYTES];
+        let page = [header, self.payload()].concat();
+        let key = self.branch.page_key(wanted.offset);
+        self.branch.context().cache.insert(key, Arc::new(PageBuffer::from(page)), Priority::Low);
+    }
+}

@@ -1,0 +1,132 @@
+//! Reading single pages of a branch, through the cache. Any thread.
+//!
+//! A page in memory is its header and, uncompressed, its payload. Checksum and structure are checked when it comes from
+//! the disk, never again on a cache hit.
+
+use super::branch::Branch;
+use super::seam::{Page, PageBuffer, PageKey, Priority};
+use crate::base::sync::Arc;
+use crate::base::{Error, Result};
+use crate::format::branch_footer::BranchFooter;
+use crate::format::page::{self, Compression, PAGE_HEADER_BYTES, PageHeader, PageKind};
+use crate::format::sorted_page::{ChildLocation, SortedPage};
+use crate::io::AlignedBuffer;
+
+/// A page to be read, and what it must turn out to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Where it starts.
+    pub offset: u64,
+    /// Its stored size.
+    pub bytes: usize,
+    /// What it holds.
+    pub kind: PageKind,
+    /// Height above the leaves.
+    pub level: u8,
+}
+
+impl Wanted {
+    /// The child at this location of an index page of level `level + 1`.
+    pub fn child(location: ChildLocation, level: u8) -> Self {
+        let kind = if level == 0 { PageKind::Leaf } else { PageKind::Index };
+        Self { offset: location.offset(), bytes: location.bytes(), kind, level }
+    }
+
+    fn priority(&self) -> Priority {
+        if self.kind == PageKind::Leaf { Priority::Low } else { Priority::High }
+    }
+}
+
+impl Branch {
+    /// The page, from the cache or from the disk. With `keep` a page that was read goes into the cache.
+    pub(super) fn page(&self, wanted: Wanted, keep: bool) -> Result<Page> {
+        if let Some(page) = self.cached_page(wanted)? {
+            return Ok(page);
+        }
+        let page = self.read_page(wanted)?;
+        if keep {
+            self.context().cache.insert(self.page_key(wanted.offset), Arc::clone(&page), wanted.priority());
+        }
+        Ok(page)
+    }
+
+    pub(super) fn page_key(&self, offset: u64) -> PageKey {
+        PageKey { file: self.meta().file, offset }
+    }
+
+    /// The page if it is in the cache. An error if what is there is not what the index says.
+    pub(super) fn cached_page(&self, wanted: Wanted) -> Result<Option<Page>> {
+        let Some(page) = self.context().cache.get(self.page_key(wanted.offset)) else { return Ok(None) };
+        if page.get(4) != Some(&(wanted.kind as u8)) || page.get(6) != Some(&wanted.level) {
+            return Err(self.corruption(wanted.offset, "page kind", format!("{:?}", wanted.kind), "another"));
+        }
+        Ok(Some(page))
+    }
+
+    fn read_page(&self, wanted: Wanted) -> Result<Page> {
+        let footer = self.footer()?;
+        self.check_bounds(wanted, footer)?;
+        let mut buffer = AlignedBuffer::new(wanted.bytes);
+        self.file()?.read_exact_at(&mut buffer, wanted.offset)?;
+        let header = self.check_page(&buffer, wanted)?;
+        let page = match header.compression {
+            Compression::None => PageBuffer::from(buffer),
+            Compression::Lz4 => {
+                let mut raw = vec![0; PAGE_HEADER_BYTES + header.raw_len as usize];
+                raw[..PAGE_HEADER_BYTES].copy_from_slice(&buffer[..PAGE_HEADER_BYTES]);
+                page::decompress(&buffer, &header, &mut raw[PAGE_HEADER_BYTES..], self.path())?;
+                PageBuffer::from(raw)
+            }
+        };
+        self.check_structure(page::payload(&page), wanted, footer)?;
+        Ok(Arc::new(page))
+    }
+
+    /// The file's end bounds what is read, whatever an index page says.
+    pub(super) fn check_bounds(&self, wanted: Wanted, footer: &BranchFooter) -> Result<()> {
+        if wanted.offset.checked_add(wanted.bytes as u64).is_none_or(|end| end > footer.file_bytes) {
+            let (expected, found) = (format!("at most {}", footer.file_bytes), wanted.offset);
+            return Err(self.corruption(wanted.offset, "page location", expected, found));
+        }
+        Ok(())
+    }
+
+    /// Checks checksum, place and kind of a page as it stands on disk.
+    pub(super) fn check_page(&self, page: &[u8], wanted: Wanted) -> Result<PageHeader> {
+        let header = page::check(page, wanted.offset, self.owner(), self.path())?;
+        if header.kind != wanted.kind || header.level != wanted.level {
+            let name = |kind: PageKind, level: u8| format!("{kind:?} of level {level}");
+            let (expected, found) = (name(wanted.kind, wanted.level), name(header.kind, header.level));
+            return Err(self.corruption(wanted.offset, "page kind", expected, found));
+        }
+        Ok(header)
+    }
+
+    /// Checks what reading the payload relies on.
+    pub(super) fn check_structure(&self, payload: &[u8], wanted: Wanted, footer: &BranchFooter) -> Result<()> {
+        if !matches!(wanted.kind, PageKind::Leaf | PageKind::Index) {
+            return Ok(());
+        }
+        let garbled = |what| self.corruption(wanted.offset, "page structure", "a sound page", what);
+        let page = SortedPage::new(payload).ok_or_else(|| garbled("lengths past the page"))?;
+        page.validate().map_err(garbled)?;
+        for at in 0..if wanted.kind == PageKind::Index { page.count() } else { 0 } {
+            let child = ChildLocation::decode(page.value(&page.parts(at)));
+            if child.is_none_or(|child| child.end() > footer.fingerprints_at) {
+                return Err(garbled("a child outside the file"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A corruption of this file.
+    pub(super) fn corruption(
+        &self,
+        offset: u64,
+        what: &'static str,
+        expected: impl ToString,
+        found: impl ToString,
+    ) -> Error {
+        Error::corruption(self.path(), offset, what, expected, found)
+    }
+}

@@ -1,0 +1,146 @@
+//! Appends pages to a new branch file through one large aligned buffer, so that each byte is written once, directly,
+//! without the system's page cache. One thread.
+//!
+//! Invariant: `flushed + filled` is the length of the file so far; both are multiples of `PAGE_BYTES`.
+
+use super::context::BranchContext;
+use super::seam::PageCache;
+use crate::base::limits::IO_ALIGNMENT;
+use crate::base::sync::Arc;
+use crate::base::{Error, FileNumber, Result};
+use crate::format::page::{self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, PageOwner};
+use crate::format::sorted_page::ChildLocation;
+use crate::io::{AlignedBuffer, OpenMode, StorageFile};
+use std::ops::Range;
+
+/// What a page to be appended is.
+#[derive(Clone, Copy, Debug)]
+pub struct NewPage {
+    /// What it holds.
+    pub kind: PageKind,
+    /// How the payload is stored.
+    pub compression: Compression,
+    /// Height above the leaves.
+    pub level: u8,
+    /// Length of the payload once decompressed.
+    pub raw_len: usize,
+    /// Length of the payload as stored.
+    pub stored_len: usize,
+}
+
+impl NewPage {
+    /// A page stored as it is.
+    pub fn plain(kind: PageKind, level: u8, length: usize) -> Self {
+        Self { kind, compression: Compression::None, level, raw_len: length, stored_len: length }
+    }
+}
+
+/// The file and its buffer.
+pub struct PageWriter {
+    context: Arc<BranchContext>,
+    owner: PageOwner,
+    file: Arc<dyn StorageFile>,
+    /// `None` only once dropped.
+    buffer: Option<AlignedBuffer>,
+    filled: usize,
+    flushed: u64,
+    last: Range<usize>,
+}
+
+const _: () = assert!(super::context::WRITE_BYTES >= PAGE_HEADER_BYTES + page::PAYLOAD_BYTES_MAX);
+const _: () = assert!(super::context::WRITE_BYTES.is_multiple_of(IO_ALIGNMENT));
+
+impl PageWriter {
+    /// Makes the file.
+    pub fn create(context: &Arc<BranchContext>, file: FileNumber, name: &str) -> Result<Self> {
+        Ok(Self {
+            owner: context.owner(file),
+            file: context.storage.open(name, OpenMode::CreateDirect)?,
+            buffer: Some(context.write_buffers.take()),
+            context: Arc::clone(context),
+            filled: 0,
+            flushed: 0,
+            last: 0..0,
+        })
+    }
+
+    /// Where copies of the pages go.
+    pub fn cache(&self) -> &PageCache {
+        &self.context.cache
+    }
+
+    /// Where the next page will stand.
+    pub fn offset(&self) -> u64 {
+        self.flushed + self.filled as u64
+    }
+
+    /// Room for `bytes` at the end, written out first where the buffer is too full.
+    fn reserve(&mut self, bytes: usize) -> Result<&mut [u8]> {
+        if self.filled + bytes > self.buffer.as_ref().map_or(0, |buffer| buffer.len()) {
+            self.flush()?;
+        }
+        let start = self.filled;
+        self.filled += bytes;
+        self.last = start..self.filled;
+        Ok(&mut self.buffer.as_deref_mut().unwrap_or_default()[start..start + bytes])
+    }
+
+    /// Appends a page whose stored payload `fill` writes, and says where it stands.
+    pub fn append(&mut self, new: NewPage, fill: impl FnOnce(&mut [u8])) -> Result<ChildLocation> {
+        let offset = self.offset();
+        let bytes = page::stored_bytes(new.stored_len);
+        let Ok(number) = u32::try_from(offset / PAGE_BYTES as u64) else {
+            return Err(Error::InvalidArgument("a branch file of more than 16 TiB".into()));
+        };
+        let owner = self.owner;
+        let page = self.reserve(bytes)?;
+        fill(&mut page[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + new.stored_len]);
+        let header = PageHeader {
+            kind: new.kind,
+            compression: new.compression,
+            level: new.level,
+            stored_len: new.stored_len as u32,
+            raw_len: new.raw_len as u32,
+            offset,
+        };
+        page::seal(page, &header, owner);
+        Ok(ChildLocation { page: number, pages: (bytes / PAGE_BYTES) as u16, first_key: 0 })
+    }
+
+    /// Appends a whole page of `PAGE_BYTES` that `fill` writes, header and all.
+    pub fn append_whole(&mut self, fill: impl FnOnce(&mut [u8])) -> Result<()> {
+        fill(self.reserve(PAGE_BYTES)?);
+        Ok(())
+    }
+
+    /// The page appended last, whole.
+    pub fn last_page(&self) -> &[u8] {
+        self.buffer.as_deref().and_then(|buffer| buffer.get(self.last.clone())).unwrap_or_default()
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.filled > 0 {
+            let buffer = self.buffer.as_deref().unwrap_or_default();
+            self.file.write_all_at(&buffer[..self.filled], self.flushed)?;
+            self.flushed += self.filled as u64;
+            self.filled = 0;
+            self.last = 0..0;
+        }
+        Ok(())
+    }
+
+    /// Writes out what is left and makes the file durable. Returns its length.
+    pub fn finish(&mut self) -> Result<u64> {
+        self.flush()?;
+        self.file.sync()?;
+        Ok(self.flushed)
+    }
+}
+
+impl Drop for PageWriter {
+    fn drop(&mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            self.context.write_buffers.give(buffer);
+        }
+    }
+}

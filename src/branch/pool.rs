@@ -1,0 +1,33 @@
+//! Aligned buffers that are used again: a fresh page costs microseconds (`machine.md`). Any thread.
+
+use crate::base::sync::Mutex;
+use crate::io::AlignedBuffer;
+
+/// Idle buffers of one length; at most `idle_max` are kept.
+#[derive(Debug)]
+pub struct BufferPool {
+    length: usize,
+    idle_max: usize,
+    idle: Mutex<Vec<AlignedBuffer>>,
+}
+
+impl BufferPool {
+    /// An empty pool.
+    pub fn new(length: usize, idle_max: usize) -> Self {
+        Self { length, idle_max, idle: Mutex::new(Vec::new()) }
+    }
+
+    /// A buffer with unspecified contents.
+    pub fn take(&self) -> AlignedBuffer {
+        let idle = self.idle.lock().pop();
+        idle.unwrap_or_else(|| AlignedBuffer::new(self.length))
+    }
+
+    /// Takes a buffer back; one of another length is freed.
+    pub fn give(&self, buffer: AlignedBuffer) {
+        let mut idle = self.idle.lock();
+        if buffer.len() == self.length && idle.len() < self.idle_max {
+            idle.push(buffer);
+        }
+    }
+}

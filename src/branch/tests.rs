@@ -1,0 +1,6 @@
+//! Branch files against `BTreeMap` models on the simulated disk, and what damage does to them.
+
+mod damage;
+mod harness;
+mod large;
+mod model;

@@ -1,0 +1,139 @@
+//! A store's directory on the simulated disk, random entries, and what a sorted list would answer.
+
+use crate::base::hash::encoded_key_hash;
+use crate::base::sync::Arc;
+use crate::base::{DatabaseId, FileNumber, FileNumbers, Kind, Result, SequenceNumber};
+use crate::branch::seam::{FileTable, PageCache};
+use crate::branch::{Branch, BranchBuilder, BranchContext, Compression};
+use crate::format::manifest_edit::BranchMeta;
+use crate::io::Storage;
+use crate::io::simulated::SimulatedStorage;
+use crate::merge::{Cursor, EntryRef};
+use std::cmp::{Ordering, Reverse};
+
+/// SplitMix64.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ word >> 31
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+
+    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| self.next() as u8).collect()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owned {
+    pub key: Vec<u8>,
+    pub number: SequenceNumber,
+    pub kind: Kind,
+    pub value: Vec<u8>,
+}
+
+impl Owned {
+    pub fn put(key: &[u8], number: u64, value: &[u8]) -> Self {
+        Self { key: key.to_vec(), number: SequenceNumber(number), kind: Kind::Put, value: value.to_vec() }
+    }
+
+    pub fn borrow(&self) -> EntryRef<'_> {
+        EntryRef { key: &self.key, number: self.number, kind: self.kind, value: &self.value }
+    }
+
+    fn order(&self, key: &[u8], number: SequenceNumber) -> Ordering {
+        self.borrow().order(key, number)
+    }
+}
+
+/// Sorts into entry order and drops entries of equal key and number.
+pub fn in_order(mut entries: Vec<Owned>) -> Vec<Owned> {
+    entries.sort_by(|one, other| (&one.key, Reverse(one.number)).cmp(&(&other.key, Reverse(other.number))));
+    entries.dedup_by(|one, other| one.key == other.key && one.number == other.number);
+    entries
+}
+
+pub struct Store {
+    pub disk: SimulatedStorage,
+    pub context: Arc<BranchContext>,
+}
+
+impl Store {
+    pub fn new(compression: Compression, cache_bytes: usize) -> Self {
+        let disk = SimulatedStorage::new(1);
+        disk.create_directory().unwrap();
+        Self::over(disk, compression, cache_bytes, DatabaseId(42))
+    }
+
+    /// A fresh context, with nothing cached, over a disk.
+    pub fn over(disk: SimulatedStorage, compression: Compression, cache_bytes: usize, database: DatabaseId) -> Self {
+        let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+        let context = BranchContext::new(
+            Arc::clone(&storage),
+            database,
+            Arc::new(PageCache::new(cache_bytes)),
+            Arc::new(FileTable::new(storage, 100)),
+            Arc::new(FileNumbers::new(FileNumber(7))),
+            compression,
+        );
+        Self { disk, context }
+    }
+
+    /// The same disk with an empty cache.
+    pub fn reopened(&self, cache_bytes: usize) -> Self {
+        Self::over(self.disk.clone(), self.context.compression, cache_bytes, self.context.database)
+    }
+
+    pub fn write(&self, entries: &[Owned]) -> BranchMeta {
+        let mut builder = BranchBuilder::create(&self.context).unwrap();
+        for entry in entries {
+            builder.add(entry.borrow()).unwrap();
+        }
+        assert_eq!(builder.entries(), entries.len() as u64);
+        builder.finish().unwrap()
+    }
+
+    pub fn open(&self, meta: &BranchMeta) -> Arc<Branch> {
+        Branch::new(&self.context, meta.clone())
+    }
+}
+
+/// Number, kind and value, or nothing.
+pub type Answer = Option<(SequenceNumber, Kind, Vec<u8>)>;
+
+pub fn get(branch: &Branch, key: &[u8], at: SequenceNumber) -> Result<Answer> {
+    let mut out = Vec::new();
+    let found = branch.get(key, encoded_key_hash(key), at, &mut out)?;
+    Ok(found.map(|(number, kind)| (number, kind, out)))
+}
+
+pub fn expected_get(entries: &[Owned], key: &[u8], at: SequenceNumber) -> Answer {
+    let found = entries.get(entries.partition_point(|entry| entry.order(key, at).is_lt()))?;
+    (found.key == key).then(|| (found.number, found.kind, found.value.clone()))
+}
+
+/// Where a cursor should stand after `seek`.
+pub fn expected_seek(entries: &[Owned], key: &[u8], at: SequenceNumber) -> Option<usize> {
+    Some(entries.partition_point(|entry| entry.order(key, at).is_lt())).filter(|at| *at < entries.len())
+}
+
+/// Where a cursor should stand after `seek_for_prev`.
+pub fn expected_seek_for_prev(entries: &[Owned], key: &[u8], at: SequenceNumber) -> Option<usize> {
+    entries.partition_point(|entry| entry.order(key, at).is_le()).checked_sub(1)
+}
+
+/// Asserts that a cursor stands where the model does.
+pub fn assert_stands(cursor: &impl Cursor, entries: &[Owned], at: Option<usize>, context: &str) {
+    assert_eq!(cursor.valid(), at.is_some(), "{context}");
+    if let Some(at) = at {
+        assert_eq!(cursor.entry(), entries[at].borrow(), "{context}");
+    }
+}

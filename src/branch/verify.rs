@@ -1,0 +1,193 @@
+//! Reads a whole branch file and checks that every part says the same. Any thread.
+
+use super::branch::{Branch, Purpose};
+use super::page_read::Wanted;
+use super::seam::quotient;
+use crate::base::hash::{encoded_key_hash, fingerprint};
+use crate::base::sync::Arc;
+use crate::base::{FileNumber, Kind, Result, SequenceNumber};
+use crate::format::branch_footer::BranchFooter;
+use crate::format::manifest_edit::BranchMeta;
+use crate::format::page::{self, PAGE_BYTES, PageKind};
+use crate::format::sorted_page::{ChildLocation, SortedPage, tag_number};
+use crate::io::AlignedBuffer;
+use crate::merge::Cursor;
+
+/// What `verify` went through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BranchReport {
+    /// Pages of every kind, the footer included.
+    pub pages: u64,
+    /// Leaf pages.
+    pub leaves: u64,
+    /// Index pages.
+    pub index_pages: u64,
+    /// Entries.
+    pub entries: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+impl Branch {
+    /// Checks every page's checksum; the order of entries; that index, fingerprints, filter, properties and footer agree
+    /// with the entries; that the properties are what the manifest says. The first thing that is wrong is the error.
+    pub fn verify(self: &Arc<Self>) -> Result<BranchReport> {
+        let footer = *self.footer()?;
+        let (stored, _) = self.stored_meta()?;
+        self.equal(footer.properties_at, "properties", &stored, self.meta())?;
+        let mut report = self.walk_index(&footer)?;
+        let mut fingerprints = Vec::new();
+        let mut counted = self.walk_entries(&footer, &mut fingerprints)?;
+        counted.value_files.sort_unstable();
+        counted.value_files.dedup();
+        self.equal(footer.properties_at, "properties against entries", &counted, &stored)?;
+        let mut listed = Vec::new();
+        self.fingerprints(0..footer.fingerprints, &mut listed)?;
+        if listed != fingerprints {
+            return Err(self.corruption(footer.fingerprints_at, "fingerprints", "those of the keys", "others"));
+        }
+        self.verify_filter(&footer, &fingerprints)?;
+        report.entries = counted.entries;
+        report.bytes = footer.file_bytes;
+        report.pages += (footer.file_bytes - footer.fingerprints_at) / PAGE_BYTES as u64;
+        Ok(report)
+    }
+
+    fn equal<T: PartialEq + std::fmt::Debug>(
+        &self,
+        at: u64,
+        what: &'static str,
+        found: &T,
+        expected: &T,
+    ) -> Result<()> {
+        if found == expected {
+            return Ok(());
+        }
+        Err(self.corruption(at, what, format!("{expected:?}"), format!("{found:?}")))
+    }
+
+    /// Visits the index in key order and checks that its pages and the leaves fill the front of the file, that separators
+    /// rise and that levels and counts agree. Memory: the locations of one path.
+    fn walk_index(&self, footer: &BranchFooter) -> Result<BranchReport> {
+        let mut report = BranchReport::default();
+        let mut bytes = 0;
+        let mut last = None;
+        let mut pending = vec![(footer.root, footer.height as u8)];
+        while let Some((location, level)) = pending.pop() {
+            bytes += location.bytes() as u64;
+            report.pages += 1;
+            if level == 0 {
+                report.leaves += 1;
+                if last.is_some_and(|last| location.offset() < last) {
+                    return Err(self.corruption(location.offset(), "leaf", "leaves in key order", "an earlier leaf"));
+                }
+                last = Some(location.end());
+                continue;
+            }
+            report.index_pages += 1;
+            let mut buffer = AlignedBuffer::new(location.bytes());
+            let wanted = Wanted::child(location, level);
+            self.check_bounds(wanted, footer)?;
+            self.file()?.read_exact_at(&mut buffer, location.offset())?;
+            self.check_page(&buffer, wanted)?;
+            self.check_structure(page::payload(&buffer), wanted, footer)?;
+            let Some(page) = SortedPage::new(page::payload(&buffer)) else { continue };
+            self.check_separators(&page, location)?;
+            let children = (0..page.count()).rev().filter_map(|at| ChildLocation::decode(page.value(&page.parts(at))));
+            pending.extend(children.map(|child| (child, level - 1)));
+        }
+        self.equal(footer.fingerprints_at, "bytes of leaves and index", &bytes, &footer.fingerprints_at)?;
+        self.equal(footer.fingerprints_at, "leaves", &report.leaves, &footer.leaves)?;
+        self.equal(footer.fingerprints_at, "index pages", &report.index_pages, &footer.index_pages)?;
+        Ok(report)
+    }
+
+    fn check_separators(&self, page: &SortedPage<'_>, location: ChildLocation) -> Result<()> {
+        let mut key = page.prefix().to_vec();
+        for at in 0..page.count() {
+            let parts = page.parts(at);
+            page.complete_key(at, &parts, &mut key);
+            if page.rank(&key, tag_number(parts.tag), false) != at {
+                return Err(self.corruption(location.offset(), "separators", "rising order", format!("entry {at}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Visits all entries; collects what the properties and the fingerprints should say. A search for every leaf's first
+    /// entry must lead to that leaf, and its first key must have the index's number.
+    fn walk_entries(self: &Arc<Self>, footer: &BranchFooter, fingerprints: &mut Vec<u32>) -> Result<BranchMeta> {
+        let mut counted = BranchMeta {
+            file: self.meta().file,
+            bytes: footer.file_bytes,
+            number_min: SequenceNumber::MAX,
+            ..BranchMeta::default()
+        };
+        let mut cursor = self.cursor(Purpose::Compaction);
+        let mut leaf = None;
+        let mut last_number = SequenceNumber::ZERO;
+        cursor.seek_first()?;
+        while cursor.valid() {
+            let entry = cursor.entry();
+            let location = cursor.leaf_location();
+            let offset = location.map_or(0, |location| location.offset());
+            if counted.entries > 0 && entry.order(&counted.key_max, last_number).is_le() {
+                return Err(self.corruption(offset, "order of entries", "rising", "falling"));
+            }
+            if counted.entries == 0 {
+                counted.key_min = entry.key.to_vec();
+            }
+            if counted.entries == 0 || entry.key != counted.key_max {
+                fingerprints.push(fingerprint(encoded_key_hash(entry.key)));
+                counted.key_max.clear();
+                counted.key_max.extend_from_slice(entry.key);
+            }
+            if location != leaf {
+                leaf = location;
+                let first_key = location.map_or(0, |location| u64::from(location.first_key));
+                self.equal(offset, "number of a leaf's first key", &first_key, &(fingerprints.len() as u64 - 1))?;
+                self.equal(offset, "search", &Some(self.leaf_of(entry.key, entry.number)?), &location)?;
+            }
+            last_number = entry.number;
+            count(&mut counted, entry.number, entry.kind, entry.value);
+            cursor.next()?;
+        }
+        counted.distinct_keys = fingerprints.len() as u64;
+        self.equal(footer.file_bytes, "entries", &counted.entries, &footer.entries)?;
+        Ok(counted)
+    }
+
+    fn verify_filter(&self, footer: &BranchFooter, fingerprints: &[u32]) -> Result<()> {
+        let pages = footer.filter_pages;
+        let mut filter = Vec::with_capacity(pages as usize);
+        let mut buffer = AlignedBuffer::new(PAGE_BYTES);
+        for number in 0..u64::from(pages) {
+            let offset = footer.filter_at + number * PAGE_BYTES as u64;
+            let wanted = Wanted { offset, bytes: PAGE_BYTES, kind: PageKind::Filter, level: 0 };
+            self.file()?.read_exact_at(&mut buffer, offset)?;
+            self.check_page(&buffer, wanted)?;
+            filter.push(page::payload(&buffer).to_vec());
+        }
+        let lacks = |fingerprint: &&u32| {
+            let page = filter.get(quotient::page_of(**fingerprint, pages) as usize);
+            !page.is_some_and(|page| quotient::may_contain(page, **fingerprint, pages))
+        };
+        match fingerprints.iter().find(lacks) {
+            Some(lost) if pages > 0 => {
+                Err(self.corruption(footer.filter_at, "filter", "every key", format!("none of {lost:#010x}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn count(counted: &mut BranchMeta, number: SequenceNumber, kind: Kind, value: &[u8]) {
+    counted.entries += 1;
+    counted.tombstones += u64::from(kind == Kind::Delete);
+    counted.number_min = counted.number_min.min(number);
+    counted.number_max = counted.number_max.max(number);
+    if kind == Kind::ValueReference {
+        let file = super::build::value_file(value).unwrap_or(FileNumber(0));
+        counted.value_files.push(file);
+    }
+}

@@ -1,0 +1,217 @@
+//! The last page of a branch file: what file this is, and where its parts are.
+//!
+//! Pure functions over bytes; any thread.
+//!
+//! The page has the usual header (`page`); its payload:
+//!
+//! | offset | bytes | what |
+//! | --- | --- | --- |
+//! | 0 | 8 | magic, `ALVBRNCH` |
+//! | 8 | 4 | format version |
+//! | 12 | 4 | height: levels of index pages, at least 1 |
+//! | 16 | 8 | database id |
+//! | 24 | 8 | file number |
+//! | 32 | 8 | length of the file, footer included |
+//! | 40 | 10 | the root index page (`ChildLocation`) |
+//! | 50 | 2 | zero |
+//! | 52 | 4 | pages of the filter; 0: no filter |
+//! | 56 | 8 | leaf pages |
+//! | 64 | 8 | index pages |
+//! | 72 | 8 | entries |
+//! | 80 | 8 | fingerprints, one for each distinct key |
+//! | 88 | 8 | offset of the fingerprints: where leaf and index pages, which start at 0, end |
+//! | 96 | 8 | offset of the filter: where the fingerprints end |
+//! | 104 | 8 | offset of the properties: where the filter ends |
+//! | 112 | 8 | length of the properties, bytes of payload |
+//!
+//! Invariants:
+//! 1. Parts follow one another without gaps: leaves and index pages, fingerprints, filter, properties, footer.
+//! 2. In every later version header, magic and format version keep their places and the checksum its rule, so that a
+//!    newer file is told from a damaged one.
+
+use super::FORMAT_VERSION;
+use super::page::{
+    self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, PageOwner, SMALL_PAYLOAD_BYTES,
+};
+use super::sorted_page::ChildLocation;
+use crate::base::{DatabaseId, Error, Result};
+use std::path::Path;
+
+/// First bytes of the payload.
+pub const MAGIC: [u8; 8] = *b"ALVBRNCH";
+/// Length of the payload.
+pub const FOOTER_BYTES: usize = 120;
+/// Fingerprints in a page of them, four bytes each.
+pub const FINGERPRINTS_PER_PAGE: u64 = SMALL_PAYLOAD_BYTES as u64 / 4;
+/// Most levels of index pages: every level at least halves the pages, and a file has fewer than 2^32.
+pub const HEIGHT_MAX: u32 = 33;
+
+/// What the footer says, but for the identity, which `decode` checks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BranchFooter {
+    /// Length of the file.
+    pub file_bytes: u64,
+    /// The root index page.
+    pub root: ChildLocation,
+    /// Levels of index pages.
+    pub height: u32,
+    /// Leaf pages.
+    pub leaves: u64,
+    /// Index pages.
+    pub index_pages: u64,
+    /// Entries.
+    pub entries: u64,
+    /// Fingerprints, which are as many as distinct keys.
+    pub fingerprints: u64,
+    /// Where leaf and index pages end and the fingerprints start.
+    pub fingerprints_at: u64,
+    /// Where the fingerprints end and the filter starts.
+    pub filter_at: u64,
+    /// Pages of the filter.
+    pub filter_pages: u32,
+    /// Where the filter ends and the properties start.
+    pub properties_at: u64,
+    /// Length of the properties.
+    pub properties_bytes: u64,
+}
+
+impl BranchFooter {
+    /// Writes the whole page. `page` has `PAGE_BYTES`.
+    pub fn encode(&self, owner: PageOwner, page: &mut [u8]) {
+        let payload = &mut page[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + FOOTER_BYTES];
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            payload[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        put(&MAGIC);
+        put(&FORMAT_VERSION.to_le_bytes());
+        put(&self.height.to_le_bytes());
+        put(&owner.database.0.to_le_bytes());
+        put(&owner.file.0.to_le_bytes());
+        put(&self.file_bytes.to_le_bytes());
+        put(&self.root.encode());
+        put(&[0; 2]);
+        put(&self.filter_pages.to_le_bytes());
+        for word in [
+            self.leaves,
+            self.index_pages,
+            self.entries,
+            self.fingerprints,
+            self.fingerprints_at,
+            self.filter_at,
+            self.properties_at,
+            self.properties_bytes,
+        ] {
+            put(&word.to_le_bytes());
+        }
+        debug_assert_eq!(at, FOOTER_BYTES);
+        let header = PageHeader {
+            kind: PageKind::Footer,
+            compression: Compression::None,
+            level: 0,
+            stored_len: FOOTER_BYTES as u32,
+            raw_len: FOOTER_BYTES as u32,
+            offset: self.file_bytes - PAGE_BYTES as u64,
+        };
+        page::seal(page, &header, owner);
+    }
+
+    /// Reads and checks the last page of a file of `file_bytes` bytes.
+    pub fn decode(page: &[u8], file_bytes: u64, owner: PageOwner, path: &Path) -> Result<Self> {
+        let offset = file_bytes - PAGE_BYTES as u64;
+        let header = match page::check(page, offset, owner, path) {
+            Ok(header) => header,
+            Err(error) => return Err(foreign(page, offset, owner, path).unwrap_or(error)),
+        };
+        let payload = page::payload(page);
+        if header.kind != PageKind::Footer || !payload.starts_with(&MAGIC) {
+            return Err(Error::corruption(path, offset, "last page", "the footer of a branch file", "something else"));
+        }
+        let version = word32(payload, 8).unwrap_or(0);
+        if version > FORMAT_VERSION {
+            return Err(Error::NewerFormat { path: path.to_path_buf(), found: version, supported: FORMAT_VERSION });
+        }
+        let garbled = || Error::corruption(path, offset, "footer", "a footer of this version", "another");
+        if version == 0 || payload.len() != FOOTER_BYTES {
+            return Err(garbled());
+        }
+        let (footer, identity) = Self::fields(payload).ok_or_else(garbled)?;
+        if identity != (owner.database.0, owner.file.0) {
+            return Err(garbled());
+        }
+        footer
+            .check_parts(file_bytes)
+            .map_err(|what| Error::corruption(path, offset, "footer", "parts that fill the file", what))?;
+        Ok(footer)
+    }
+
+    fn fields(payload: &[u8]) -> Option<(Self, (u64, u64))> {
+        let footer = Self {
+            height: word32(payload, 12)?,
+            file_bytes: word64(payload, 32)?,
+            root: ChildLocation::decode(payload.get(40..50)?)?,
+            filter_pages: word32(payload, 52)?,
+            leaves: word64(payload, 56)?,
+            index_pages: word64(payload, 64)?,
+            entries: word64(payload, 72)?,
+            fingerprints: word64(payload, 80)?,
+            fingerprints_at: word64(payload, 88)?,
+            filter_at: word64(payload, 96)?,
+            properties_at: word64(payload, 104)?,
+            properties_bytes: word64(payload, 112)?,
+        };
+        Some((footer, (word64(payload, 16)?, word64(payload, 24)?)))
+    }
+
+    /// Invariant 1, so that nothing read from a footer can lead outside its part or ask for more memory than the file
+    /// has bytes.
+    fn check_parts(&self, file_bytes: u64) -> std::result::Result<(), &'static str> {
+        let page = PAGE_BYTES as u64;
+        let bounds = [0, self.fingerprints_at, self.filter_at, self.properties_at, file_bytes - page];
+        if self.file_bytes != file_bytes {
+            return Err("another file length");
+        }
+        if bounds.iter().any(|bound| !bound.is_multiple_of(page)) || !bounds.is_sorted() {
+            return Err("parts out of order");
+        }
+        if (self.filter_at - self.fingerprints_at) / page != self.fingerprints.div_ceil(FINGERPRINTS_PER_PAGE) {
+            return Err("a wrong number of fingerprints");
+        }
+        if (self.properties_at - self.filter_at) / page != u64::from(self.filter_pages) {
+            return Err("a wrong number of filter pages");
+        }
+        if self.properties_bytes > file_bytes - page - self.properties_at {
+            return Err("properties too long");
+        }
+        if self.root.end() > self.fingerprints_at || !(1..=HEIGHT_MAX).contains(&self.height) {
+            return Err("a root out of place");
+        }
+        Ok(())
+    }
+}
+
+/// Whether the page is the sound footer of another store's or another number's file: a clearer message than a bad
+/// checksum.
+fn foreign(page: &[u8], offset: u64, owner: PageOwner, path: &Path) -> Option<Error> {
+    let payload = page.get(PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + FOOTER_BYTES)?;
+    let database = DatabaseId(word64(payload, 16)?);
+    let file = crate::base::FileNumber(word64(payload, 24)?);
+    if !payload.starts_with(&MAGIC) {
+        return None;
+    }
+    page::check(page, offset, PageOwner { database, file }, path).ok()?;
+    let name = |owner: PageOwner| format!("file {} of store {}", owner.file, owner.database);
+    Some(Error::corruption(path, offset, "owner", name(owner), name(PageOwner { database, file })))
+}
+
+fn word32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn word64(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+use super::*;
+use crate::base::FileNumber;
+use crate::base::checksum::checksum;
+
+const OWNER: PageOwner = PageOwner { database: DatabaseId(77), file: FileNumber(5) };
+const PAGE: u64 = PAGE_BYTES as u64;
+
+fn sample() -> (BranchFooter, Vec<u8>) {
+    let footer = BranchFooter {
+        file_bytes: 20 * PAGE,
+        root: ChildLocation { page: 9, pages: 1, first_key: 0 },
+        height: 1,
+        leaves: 9,
+        index_pages: 1,
+        entries: 2_000,
+        fingerprints: 1_500,
+        fingerprints_at: 10 * PAGE,
+        filter_at: 12 * PAGE,
+        filter_pages: 4,
+        properties_at: 16 * PAGE,
+        properties_bytes: 9_000,
+    };
+    let mut page = vec![0xcc; PAGE_BYTES];
+    footer.encode(OWNER, &mut page);
+    (footer, page)
+}
+
+fn resum(page: &mut [u8]) {
+    let sum = checksum(&page[4..], OWNER.salt(19 * PAGE));
+    page[..4].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn decode(page: &[u8]) -> Result<BranchFooter> {
+    BranchFooter::decode(page, 20 * PAGE, OWNER, Path::new("000005.branch"))
+}
+
+#[test]
+fn round_trips() {
+    let (footer, page) = sample();
+    assert_eq!(decode(&page).unwrap(), footer);
+}
+
+#[test]
+fn every_flipped_byte_is_found() {
+    let (_, page) = sample();
+    for at in 0..page.len() {
+        let mut bad = page.clone();
+        bad[at] ^= 0x10;
+        assert!(matches!(decode(&bad), Err(Error::Corruption { .. })), "byte {at}");
+    }
+}
+
+#[test]
+fn fields_that_lie_under_a_right_checksum_are_refused_or_harmless() {
+    let (footer, page) = sample();
+    for at in PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + FOOTER_BYTES {
+        for value in [0, 1, 0x7f, 0xff] {
+            let mut bad = page.clone();
+            bad[at] = value;
+            resum(&mut bad);
+            if let Ok(read) = decode(&bad) {
+                assert!(read.root.end() <= read.fingerprints_at && read.fingerprints_at <= read.filter_at);
+                assert!(read.filter_at <= read.properties_at && read.properties_at < footer.file_bytes);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_newer_version_is_named() {
+    let (_, mut page) = sample();
+    page[PAGE_HEADER_BYTES + 8] = 2;
+    resum(&mut page);
+    let error = decode(&page).unwrap_err();
+    assert!(matches!(error, Error::NewerFormat { found: 2, supported: FORMAT_VERSION, .. }), "{error}");
+}
+
+#[test]
+fn a_file_of_another_store_is_named() {
+    let (footer, _) = sample();
+    let mut page = vec![0; PAGE_BYTES];
+    footer.encode(PageOwner { database: DatabaseId(0xabc), file: FileNumber(5) }, &mut page);
+    let text = decode(&page).unwrap_err().to_string();
+    assert!(text.contains("0000000000000abc"), "{text}");
+}

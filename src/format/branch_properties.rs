@@ -1,0 +1,121 @@
+//! The properties of a branch file: what the manifest knows of it, kept in the file too, so that a store can be
+//! repaired from its files and the manifest checked against them.
+//!
+//! Pure functions over bytes; any thread. The bytes are cut into pages of kind `Properties`, each of at most
+//! `PAYLOAD_BYTES_MAX`, uncompressed. They are, integers as varints:
+//!
+//! | what | form |
+//! | --- | --- |
+//! | smallest encoded key | length, bytes |
+//! | largest encoded key | length, bytes |
+//! | smallest and largest sequence number | two integers |
+//! | entries, tombstones, distinct keys | three integers |
+//! | comparator's name | length, UTF-8 |
+//! | value files referred to | count, then the first number and the differences, which are at least 1 |
+
+use super::manifest_edit::BranchMeta;
+use crate::base::{FileNumber, SequenceNumber, varint};
+
+/// The name of bytewise order.
+pub const BYTEWISE: &str = "alluvium.bytewise";
+
+/// Appends the properties of `meta`. Its file number and length stand in the footer.
+pub fn encode(meta: &BranchMeta, comparator: &str, out: &mut Vec<u8>) {
+    debug_assert!(meta.value_files.is_sorted());
+    varint::write_bytes(&meta.key_min, out);
+    varint::write_bytes(&meta.key_max, out);
+    for word in [meta.number_min.0, meta.number_max.0, meta.entries, meta.tombstones, meta.distinct_keys] {
+        varint::write(word, out);
+    }
+    varint::write_bytes(comparator.as_bytes(), out);
+    varint::write(meta.value_files.len() as u64, out);
+    let mut last = 0;
+    for file in &meta.value_files {
+        varint::write(file.0 - last, out);
+        last = file.0;
+    }
+}
+
+/// Reads what `encode` wrote: the properties, with file number and length as given, and the comparator's name. `None`
+/// where the bytes are not exactly that.
+pub fn decode(mut bytes: &[u8], file: FileNumber, file_bytes: u64) -> Option<(BranchMeta, String)> {
+    let bytes = &mut bytes;
+    let key_min = varint::read_bytes(bytes)?.to_vec();
+    let key_max = varint::read_bytes(bytes)?.to_vec();
+    let number_min = SequenceNumber(varint::read(bytes)?);
+    let number_max = SequenceNumber(varint::read(bytes)?);
+    let (entries, tombstones, distinct_keys) = (varint::read(bytes)?, varint::read(bytes)?, varint::read(bytes)?);
+    let comparator = std::str::from_utf8(varint::read_bytes(bytes)?).ok()?.to_owned();
+    let count = varint::read(bytes)?;
+    let mut value_files = Vec::new();
+    let mut last = 0u64;
+    // Each takes a byte at least, so a count that lies ends the loop before it costs memory.
+    for at in 0..count {
+        let difference = varint::read(bytes)?;
+        if difference == 0 && at > 0 {
+            return None;
+        }
+        last = last.checked_add(difference)?;
+        value_files.push(FileNumber(last));
+    }
+    let meta = BranchMeta {
+        file,
+        bytes: file_bytes,
+        key_min,
+        key_max,
+        number_min,
+        number_max,
+        entries,
+        tombstones,
+        distinct_keys,
+        value_files,
+    };
+    bytes.is_empty().then_some((meta, comparator))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> BranchMeta {
+        BranchMeta {
+            file: FileNumber(9),
+            bytes: 40960,
+            key_min: b"\0\0\0\0a".to_vec(),
+            key_max: vec![7; 300],
+            number_min: SequenceNumber(1),
+            number_max: SequenceNumber::MAX,
+            entries: 1 << 40,
+            tombstones: 3,
+            distinct_keys: 200,
+            value_files: [0, 1, 700, u64::MAX].map(FileNumber).to_vec(),
+        }
+    }
+
+    #[test]
+    fn round_trips() {
+        for meta in [sample(), BranchMeta { file: FileNumber(9), bytes: 40960, ..BranchMeta::default() }] {
+            let mut bytes = Vec::new();
+            encode(&meta, BYTEWISE, &mut bytes);
+            assert_eq!(decode(&bytes, FileNumber(9), 40960), Some((meta, BYTEWISE.to_owned())));
+        }
+    }
+
+    #[test]
+    fn garbage_is_refused_or_harmless() {
+        let mut bytes = Vec::new();
+        encode(&sample(), BYTEWISE, &mut bytes);
+        for length in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..length], FileNumber(9), 40960), None);
+        }
+        for at in 0..bytes.len() {
+            for value in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut bad = bytes.clone();
+                bad[at] = value;
+                if let Some((meta, _)) = decode(&bad, FileNumber(9), 40960) {
+                    assert!(meta.value_files.is_sorted());
+                }
+            }
+        }
+    }
+}
