@@ -1,6 +1,8 @@
 //! Layer 2: bytes to structs and back for every on-disk thing. No I/O, no locks. Little-endian throughout; a byte
 //! table stands in every module, its twin in `docs/format/`.
 
+pub mod log_record;
+pub mod log_segment;
 pub mod manifest_edit;
 
 /// The version of every format; one number for all. Raised with any change once a release is tagged.
