@@ -13,3 +13,9 @@ mod manifest;
 mod memory;
 mod merge;
 mod value;
+
+pub use base::{Error, Result};
+pub use db::{
+    Compression, Db, Durability, Iter, LevelStats, Options, Reversed, Snapshot, Stats, VerifyReport, WriteBatch,
+    WriteOptions,
+};

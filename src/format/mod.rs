@@ -4,6 +4,7 @@
 pub mod log_record;
 pub mod log_segment;
 pub mod manifest_edit;
+pub mod manifest_header;
 
 /// The version of every format; one number for all. Raised with any change once a release is tagged.
 pub const FORMAT_VERSION: u32 = 1;

@@ -1,4 +1,102 @@
-//! (being written)
-/// A byte buffer whose address and length are multiples of `limits::IO_ALIGNMENT`.
-#[derive(Debug)]
-pub struct AlignedBuffer;
+//! A byte buffer fit for direct I/O. Owned by one thread at a time like a `Vec<u8>`; make few and reuse them, since
+//! every fresh page costs microseconds (`machine.md`).
+//!
+//! Invariants:
+//! 1. `pointer` comes from the global allocator with `layout()`, and belongs to this value alone.
+//! 2. All `length` bytes are initialized from the start (zeroes).
+
+use crate::base::limits::IO_ALIGNMENT;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// A byte buffer of fixed length whose address and length are multiples of `limits::IO_ALIGNMENT`.
+pub struct AlignedBuffer {
+    pointer: NonNull<u8>,
+    length: usize,
+}
+
+impl AlignedBuffer {
+    /// A zeroed buffer. Requires a length that is a multiple of `limits::IO_ALIGNMENT`, and not 0.
+    pub fn new(length: usize) -> Self {
+        assert!(length > 0 && length.is_multiple_of(IO_ALIGNMENT), "{length} is no length of an aligned buffer");
+        assert!(length <= isize::MAX as usize - IO_ALIGNMENT, "{length} is no length of an aligned buffer");
+        let layout = Self::layout(length);
+        // SAFETY: the layout's size is not 0 (asserted above).
+        let pointer = unsafe { alloc_zeroed(layout) };
+        let Some(pointer) = NonNull::new(pointer) else { handle_alloc_error(layout) };
+        Self { pointer, length }
+    }
+
+    fn layout(length: usize) -> Layout {
+        // SAFETY: the alignment is a power of two (asserted at compile time in `limits`), and `new` has checked that
+        // `length`, rounded up to it, does not pass `isize::MAX`.
+        unsafe { Layout::from_size_align_unchecked(length, IO_ALIGNMENT) }
+    }
+
+    /// The first byte, with leave to read and write the whole buffer for as long as the value lives and no reference
+    /// to the bytes is made through it.
+    pub fn pointer(&self) -> NonNull<u8> {
+        self.pointer
+    }
+}
+
+impl Drop for AlignedBuffer {
+    fn drop(&mut self) {
+        // SAFETY: invariant 1.
+        unsafe { dealloc(self.pointer.as_ptr(), Self::layout(self.length)) }
+    }
+}
+
+impl Deref for AlignedBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: invariants 1 and 2; the shared borrow of `self` keeps writers of this value's bytes away.
+        unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.length) }
+    }
+}
+
+impl DerefMut for AlignedBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: invariants 1 and 2; the exclusive borrow of `self` keeps everyone else away.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.length) }
+    }
+}
+
+// SAFETY: the buffer owns its bytes (invariant 1) and hands out references only by the borrow rules.
+unsafe impl Send for AlignedBuffer {}
+// SAFETY: as for `Send`; a shared buffer can only be read.
+unsafe impl Sync for AlignedBuffer {}
+
+impl fmt::Debug for AlignedBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AlignedBuffer").field("length", &self.length).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_and_length_are_aligned_and_bytes_start_as_zeroes() {
+        for pages in [1, 2, 7, 256] {
+            let mut buffer = AlignedBuffer::new(pages * IO_ALIGNMENT);
+            assert!(buffer.as_ptr().addr().is_multiple_of(IO_ALIGNMENT));
+            assert_eq!(buffer.len(), pages * IO_ALIGNMENT);
+            assert!(buffer.iter().all(|&byte| byte == 0));
+            buffer.fill(7);
+            let moved = std::thread::spawn(move || buffer).join().unwrap();
+            assert!(moved.iter().all(|&byte| byte == 7));
+            assert!(format!("{moved:?}").len() < 80);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "no length")]
+    fn an_odd_length_is_refused() {
+        AlignedBuffer::new(100);
+    }
+}

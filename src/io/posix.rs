@@ -1,4 +1,199 @@
-//! (being written)
+//! A store's directory on a POSIX file system (Linux). Any thread may call anything here.
+//!
+//! Direct I/O is tried first; where the file system refuses it, at opening or at the first read or write, the same
+//! call goes through the page cache instead, and later files are not asked again. Callers keep the alignment rules
+//! either way, and both ways assert them, so that a test on tmpfs finds what would fail on a disk.
+//!
+//! Invariants:
+//! 1. `direct_refused` only ever goes from false to true; it is a hint, so relaxed loads and stores are enough.
+//! 2. A name is one path component.
+
+mod file;
+mod life;
+mod map;
+#[cfg(test)]
+mod tests;
+
+use super::{Life, LockGuard, MappedFile, OpenMode, Storage, StorageFile};
+use crate::base::sync::{Arc, AtomicBool, Ordering};
+use crate::base::{Error, Result};
+use file::PosixFile;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
 /// A store's directory on a POSIX file system.
 #[derive(Debug)]
-pub struct PosixStorage;
+pub struct PosixStorage {
+    path: PathBuf,
+    direct_refused: AtomicBool,
+}
+
+impl PosixStorage {
+    /// The directory at `path`, which need not exist yet. Touches nothing.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), direct_refused: AtomicBool::new(false) }
+    }
+
+    fn file_path(&self, name: &str) -> PathBuf {
+        debug_assert!(!name.is_empty() && !name.contains('/') && name != "..", "{name:?} is no file name");
+        self.path.join(name)
+    }
+
+    /// Opens with direct I/O if the file system has it. Says whether it did.
+    fn open_direct(&self, path: &Path, create: bool) -> io::Result<(File, bool)> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(create).create_new(create);
+        if !self.direct_refused.load(Ordering::Relaxed) {
+            match options.clone().custom_flags(libc::O_DIRECT).open(path) {
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    self.direct_refused.store(true, Ordering::Relaxed);
+                    // A refused open may have made the file all the same. That it existed before was ruled out by
+                    // then: `create_new` looks at that first.
+                    options.create_new(false).create(create);
+                }
+                opened => return Ok((opened?, true)),
+            }
+        }
+        Ok((options.open(path)?, false))
+    }
+}
+
+impl Storage for PosixStorage {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn create_directory(&self) -> Result<()> {
+        create_with_parents(&self.path)
+    }
+
+    fn directory_exists(&self) -> Result<bool> {
+        match fs::metadata(&self.path) {
+            Ok(metadata) if metadata.is_dir() => Ok(true),
+            Ok(_) => Err(Error::io("open directory", &self.path, io::ErrorKind::NotADirectory.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::io("open directory", &self.path, error)),
+        }
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        let list = || -> io::Result<Vec<String>> {
+            let mut names = Vec::new();
+            for entry in fs::read_dir(&self.path)? {
+                let entry = entry?;
+                let mut name = entry.file_name().to_string_lossy().into_owned();
+                if entry.file_type()?.is_dir() {
+                    name.push('/');
+                }
+                names.push(name);
+            }
+            Ok(names)
+        };
+        list().map_err(|error| Error::io("list", &self.path, error))
+    }
+
+    fn open(&self, name: &str, mode: OpenMode) -> Result<Arc<dyn StorageFile>> {
+        let path = self.file_path(name);
+        let (operation, opened) = match mode {
+            OpenMode::ReadDirect => ("open", self.open_direct(&path, false)),
+            OpenMode::CreateDirect => ("create", self.open_direct(&path, true)),
+            OpenMode::Read => ("open", File::open(&path).map(|file| (file, false))),
+            OpenMode::ReadWrite => {
+                ("open", OpenOptions::new().read(true).write(true).open(&path).map(|file| (file, false)))
+            }
+            OpenMode::Create => (
+                "create",
+                OpenOptions::new().read(true).write(true).create_new(true).open(&path).map(|file| (file, false)),
+            ),
+        };
+        let (file, direct) = opened.map_err(|error| Error::io(operation, &path, error))?;
+        let aligned = matches!(mode, OpenMode::ReadDirect | OpenMode::CreateDirect);
+        Ok(Arc::new(PosixFile::new(file, path, aligned, direct)))
+    }
+
+    fn map(&self, name: &str) -> Result<Arc<dyn MappedFile>> {
+        let path = self.file_path(name);
+        match map::PosixMap::new(path.clone()) {
+            Ok(map) => Ok(Arc::new(map)),
+            Err(error) => Err(Error::io("map", &path, error)),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let path = self.file_path(from);
+        fs::rename(&path, self.file_path(to)).map_err(|error| Error::io("rename", &path, error))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let path = self.file_path(name);
+        fs::remove_file(&path).map_err(|error| Error::io("remove", &path, error))
+    }
+
+    fn sync_directory(&self) -> Result<()> {
+        sync_directory(&self.path)
+    }
+
+    fn lock(&self, name: &str) -> Result<Box<dyn LockGuard>> {
+        let path = self.file_path(name);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(|error| Error::io("open", &path, error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(PosixLock { _file: file })),
+            Err(TryLockError::WouldBlock) => Err(Error::AlreadyOpen { path: self.path.clone() }),
+            Err(TryLockError::Error(error)) => Err(Error::io("lock", &path, error)),
+        }
+    }
+
+    fn remove_directory(&self) -> Result<()> {
+        fs::remove_dir(&self.path).map_err(|error| Error::io("remove directory", &self.path, error))
+    }
+
+    fn life(&self) -> Option<Life> {
+        life::life(&self.path)
+    }
+}
+
+/// A locked file; closing it unlocks.
+#[derive(Debug)]
+struct PosixLock {
+    _file: File,
+}
+
+impl LockGuard for PosixLock {}
+
+fn create_with_parents(path: &Path) -> Result<()> {
+    // An error other than "missing" shows again, with a better name, when the directory is made.
+    let missing: Vec<&Path> = path
+        .ancestors()
+        .take_while(|ancestor| !ancestor.as_os_str().is_empty() && matches!(ancestor.try_exists(), Ok(false)))
+        .collect();
+    if missing.is_empty() && !path.is_dir() {
+        return Err(Error::io("create directory", path, io::ErrorKind::NotADirectory.into()));
+    }
+    for directory in missing.into_iter().rev() {
+        match fs::create_dir(directory) {
+            Ok(()) => {}
+            // Somebody else made it meanwhile, who may not have synced yet.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => {}
+            Err(error) => return Err(Error::io("create directory", directory, error)),
+        }
+        match directory.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent)?,
+            _ => sync_directory(Path::new("."))?,
+        }
+    }
+    Ok(())
+}
+
+fn sync_directory(path: &Path) -> Result<()> {
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|error| Error::io("sync directory", path, error))
+}

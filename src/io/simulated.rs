@@ -1,1 +1,276 @@
-//! (being written)
+//! A disk in memory that fails on command, for tests (feature `testing`). Any thread may call anything here.
+//!
+//! It keeps two states: the *current* one, which the process sees, and the *durable* one, which a loss of power
+//! leaves. `sync` carries a file's bytes and length over, `sync_directory` the names; a synced file whose name is not
+//! synced may be gone after a power cut, as on ext4. What was not carried over survives a cut in part: every
+//! 512-byte sector old or new by itself, the length old or new, every directory operation done or not. Everything
+//! random comes from seeds.
+//!
+//! A `SimulatedStorage` is one *process's* view of the disk. `kill`, `power_cut` and `remount` end that process: they
+//! return the view of the next one, and every later call on the old view, its files and its mappings is an error.
+//! Stores to an old mapping are harmless and reach nobody. `crash_at` ends the process by itself before its n-th
+//! operation, for tests that crash after every one.
+//!
+//! Invariants:
+//! 1. All state lies under one lock, so that an image of the disk (`clone_disk`, `kill`, `power_cut`) is a state that
+//!    the calls passed through. Only stores to mapped memory go past the lock: an image taken while they run has each
+//!    of them or not, and has every store that came before the call that takes the image.
+//! 2. Every operation goes through `Disk::begin`, which counts it, fails it if a fault says so, and refuses it if the
+//!    process is dead.
+//! 3. The assumption about sectors: one of 512 bytes is old or new, never mixed; and a rewrite that was not synced
+//!    touches no sector that it does not name.
+
+mod bits;
+mod directory;
+mod disk;
+mod fault;
+mod file;
+mod handles;
+mod mapping;
+mod random;
+#[cfg(test)]
+mod tests;
+
+pub use fault::{Fault, Operation, Times};
+
+use super::{Life, LockGuard, MappedFile, OpenMode, Storage, StorageFile};
+use crate::base::sync::{Arc, Mutex};
+use crate::base::{Error, Result};
+use disk::{Disk, Request};
+use handles::{Handle, SimulatedFile, SimulatedLock, SimulatedMap};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// One process's view of a simulated disk. Clones are the same process.
+#[derive(Clone, Debug)]
+pub struct SimulatedStorage {
+    disk: Arc<Mutex<Disk>>,
+    process: u64,
+    path: Arc<PathBuf>,
+}
+
+impl SimulatedStorage {
+    /// An empty disk of boundless capacity whose directory exists. Equal seeds and equal calls give equal results.
+    pub fn new(seed: u64) -> Self {
+        Self::over(Disk::new(seed))
+    }
+
+    fn over(disk: Disk) -> Self {
+        let process = disk.process();
+        Self { disk: Arc::new(Mutex::new(disk)), process, path: Arc::new(PathBuf::from("/simulated")) }
+    }
+
+    fn next_process(&self, process: u64) -> Self {
+        Self { disk: Arc::clone(&self.disk), process, path: Arc::clone(&self.path) }
+    }
+
+    /// The process dies: everything current survives in the same life, locks are free, faults are gone.
+    pub fn kill(&self) -> Self {
+        let process = self.disk.lock().kill();
+        self.next_process(process)
+    }
+
+    /// Power goes and comes back: what was not synced survives in part, chosen by `seed`; boot and mount are new.
+    pub fn power_cut(&self, seed: u64) -> Self {
+        let process = self.disk.lock().power_cut(seed, true);
+        self.next_process(process)
+    }
+
+    /// The disk goes away under the mount and is mounted again within the same boot: a power cut for the data.
+    pub fn mount_lost(&self, seed: u64) -> Self {
+        let process = self.disk.lock().power_cut(seed, false);
+        self.next_process(process)
+    }
+
+    /// Unmounted in good order and mounted again: everything survives and is durable, the mount is new.
+    pub fn remount(&self) -> Self {
+        let process = self.disk.lock().remount();
+        self.next_process(process)
+    }
+
+    /// A disk of its own with the same current and durable state and the same life, as `kill` would leave it. This
+    /// one goes on.
+    pub fn clone_disk(&self) -> Self {
+        Self::over(self.disk.lock().fork())
+    }
+
+    /// From now on `life()` is told, or is `None`.
+    pub fn set_life_known(&self, known: bool) {
+        self.disk.lock().life_known = known;
+    }
+
+    /// Fails the `nth` (1 is the next) of the operations of these kinds, and with `Times::Forever` all behind it.
+    pub fn fail_at(&self, operations: &[Operation], nth: u64, kind: ErrorKind, times: Times) {
+        self.inject(Fault { operations: operations.to_vec(), name_contains: String::new(), nth, kind, times });
+    }
+
+    /// Adds a fault.
+    pub fn inject(&self, fault: Fault) {
+        self.disk.lock().faults.add(fault);
+    }
+
+    /// Takes all faults back, and `crash_at`.
+    pub fn clear_faults(&self) {
+        self.disk.lock().faults.clear();
+    }
+
+    /// The process dies just before its `nth` operation from now (1 is the next), whatever kind that is.
+    pub fn crash_at(&self, nth: u64) {
+        self.disk.lock().faults.crash_at(nth);
+    }
+
+    /// Whether this view's process is dead.
+    pub fn is_dead(&self) -> bool {
+        self.disk.lock().process() != self.process
+    }
+
+    /// How many operations of a kind there were since the disk was made, failed ones included.
+    pub fn operation_count(&self, operation: Operation) -> u64 {
+        self.disk.lock().faults.count(operation)
+    }
+
+    /// How many operations of all kinds there were.
+    pub fn operations(&self) -> u64 {
+        self.disk.lock().faults.total()
+    }
+
+    /// Bounds the bytes of all files, in pages of 4 KiB; `None` lifts the bound.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.disk.lock().capacity = bytes;
+    }
+
+    /// Bytes that files take now, in pages of 4 KiB.
+    pub fn used(&self) -> u64 {
+        self.disk.lock().used()
+    }
+
+    /// Flips bits of one byte, in the current and the durable state. Requires that the file exists and is that long.
+    pub fn corrupt(&self, name: &str, offset: u64, xor: u8) {
+        self.disk.lock().file_named(name).corrupt(offset as usize, xor);
+    }
+
+    /// Cuts a file, in the current and the durable state. Requires that the file exists and is not mapped.
+    pub fn truncate(&self, name: &str, length: u64) {
+        self.disk.lock().file_named(name).truncate(length as usize);
+    }
+
+    /// The files as the process sees them.
+    pub fn current_image(&self) -> BTreeMap<String, Vec<u8>> {
+        self.disk.lock().current_image()
+    }
+
+    /// The files that a power cut is sure to leave, with the bytes that are sure to be in them.
+    pub fn durable_image(&self) -> BTreeMap<String, Vec<u8>> {
+        self.disk.lock().durable_image()
+    }
+
+    fn run<T>(
+        &self,
+        operation: Operation,
+        name: &str,
+        act: impl FnOnce(&mut Disk, Request) -> std::io::Result<T>,
+    ) -> Result<T> {
+        self.handle(name).run(operation, act)
+    }
+
+    fn handle(&self, name: &str) -> Handle {
+        Handle {
+            disk: Arc::clone(&self.disk),
+            process: self.process,
+            path: self.path.join(name),
+            name: name.to_owned(),
+        }
+    }
+}
+
+impl Storage for SimulatedStorage {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn create_directory(&self) -> Result<()> {
+        self.run(Operation::CreateDirectory, "", |disk, request| {
+            request.permit()?;
+            disk.names.exists = true;
+            Ok(())
+        })
+    }
+
+    fn directory_exists(&self) -> Result<bool> {
+        self.run(Operation::List, "", |disk, request| request.permit().map(|()| disk.names.exists))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.run(Operation::List, "", |disk, request| {
+            request.permit()?;
+            disk.names.check_exists()?;
+            Ok(disk.names.current.keys().cloned().collect())
+        })
+    }
+
+    fn open(&self, name: &str, mode: OpenMode) -> Result<Arc<dyn StorageFile>> {
+        let create = matches!(mode, OpenMode::Create | OpenMode::CreateDirect);
+        let operation = if create { Operation::Create } else { Operation::Open };
+        let (id, hold) = self.run(operation, name, |disk, request| {
+            request.permit()?;
+            let id = if create { disk.create(name)? } else { disk.names.find(name)? };
+            Ok((id, disk.file(id).hold()))
+        })?;
+        Ok(Arc::new(SimulatedFile::new(self.handle(name), id, hold, mode)))
+    }
+
+    fn map(&self, name: &str) -> Result<Arc<dyn MappedFile>> {
+        let (id, hold, memory) = self.run(Operation::Map, name, |disk, request| {
+            request.permit()?;
+            let id = disk.names.find(name)?;
+            let memory = disk.map(id)?;
+            Ok((id, disk.file(id).hold(), memory))
+        })?;
+        Ok(Arc::new(SimulatedMap::new(self.handle(name), id, hold, memory)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.run(Operation::Rename, from, |disk, request| {
+            request.permit()?;
+            disk.names.rename(from, to)?;
+            disk.collect();
+            Ok(())
+        })
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.run(Operation::Remove, name, |disk, request| {
+            request.permit()?;
+            disk.names.remove(name)?;
+            disk.collect();
+            Ok(())
+        })
+    }
+
+    fn sync_directory(&self) -> Result<()> {
+        self.run(Operation::SyncDirectory, "", |disk, request| disk.sync_directory(request))
+    }
+
+    fn lock(&self, name: &str) -> Result<Box<dyn LockGuard>> {
+        let ticket = self.run(Operation::Lock, name, |disk, request| {
+            request.permit()?;
+            disk.lock(name)
+        })?;
+        match ticket {
+            Some(ticket) => Ok(Box::new(SimulatedLock::new(self.handle(name), ticket))),
+            None => Err(Error::AlreadyOpen { path: self.path.to_path_buf() }),
+        }
+    }
+
+    fn remove_directory(&self) -> Result<()> {
+        self.run(Operation::RemoveDirectory, "", |disk, request| {
+            request.permit()?;
+            disk.names.remove_directory()
+        })
+    }
+
+    fn life(&self) -> Option<Life> {
+        self.disk.lock().life()
+    }
+}

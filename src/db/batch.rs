@@ -1,0 +1,102 @@
+//! Several operations that happen as one.
+
+/// One operation of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Operation {
+    pub(crate) key: Vec<u8>,
+    /// `None` deletes.
+    pub(crate) value: Option<Vec<u8>>,
+}
+
+/// Operations that every reader sees all or none of, and of which a crash leaves all or none. A later operation on a key
+/// replaces an earlier one.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+/// let mut batch = alluvium::WriteBatch::new();
+/// batch.put("from", "90").put("to", "110").delete("pending");
+/// db.write(batch)?;
+/// # Ok::<(), alluvium::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriteBatch {
+    pub(crate) operations: Vec<Operation>,
+}
+
+impl WriteBatch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a key.
+    pub fn put(&mut self, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> &mut Self {
+        self.operations.push(Operation { key: key.into(), value: Some(value.into()) });
+        self
+    }
+
+    /// Removes a key; no error where it is absent.
+    pub fn delete(&mut self, key: impl Into<Vec<u8>>) -> &mut Self {
+        self.operations.push(Operation { key: key.into(), value: None });
+        self
+    }
+
+    /// Operations added so far.
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Forgets all operations.
+    pub fn clear(&mut self) {
+        self.operations.clear();
+    }
+
+    /// Bytes of keys and values.
+    pub fn bytes(&self) -> usize {
+        self.operations.iter().map(|op| op.key.len() + op.value.as_ref().map_or(0, Vec::len)).sum()
+    }
+
+    /// The operations with each key once, the last one of each, in key order (`protocol.md`, Batches: resolved against each
+    /// other when it is built).
+    pub(crate) fn resolve(self) -> Vec<Operation> {
+        let mut operations = self.operations;
+        // A stable sort keeps the operations of one key in their order; of each group the last one stays.
+        operations.sort_by(|a, b| a.key.cmp(&b.key));
+        let mut resolved: Vec<Operation> = Vec::with_capacity(operations.len());
+        for operation in operations {
+            match resolved.last_mut() {
+                Some(last) if last.key == operation.key => *last = operation,
+                _ => resolved.push(operation),
+            }
+        }
+        resolved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_operation_on_a_key_wins() {
+        let mut batch = WriteBatch::new();
+        batch.put("b", "1").put("a", "1").delete("b").put("a", "2").put("c", "").delete("d").put("d", "4");
+        let resolved = batch.resolve();
+        let view: Vec<_> = resolved.iter().map(|op| (&op.key[..], op.value.as_deref())).collect();
+        assert_eq!(
+            view,
+            vec![
+                (&b"a"[..], Some(&b"2"[..])),
+                (&b"b"[..], None),
+                (&b"c"[..], Some(&b""[..])),
+                (&b"d"[..], Some(&b"4"[..]))
+            ]
+        );
+    }
+}

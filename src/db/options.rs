@@ -1,0 +1,79 @@
+//! What a user may choose. Every field has a default that suits a laptop as well as a server.
+
+use std::time::Duration;
+
+/// When a write counts as done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Once it is in the kernel's hands: nothing is lost when the process dies; a power loss takes at most what the sync
+    /// interval allows.
+    #[default]
+    Buffered,
+    /// Once it is on the disk. Waiting writers share one sync.
+    Sync,
+    /// Once it is in memory: the log holds only that there was a write. Lost with the process unless flushed before.
+    Unlogged,
+}
+
+/// How branch files are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all: pages of 4 KiB, the quickest reads and the least work.
+    #[default]
+    None,
+    /// LZ4 in blocks of 16 KiB where it saves an eighth or more.
+    Lz4,
+}
+
+/// How to open a store.
+///
+/// ```
+/// use alluvium::Options;
+/// let options = Options { memory_budget: Some(256 << 20), ..Options::default() };
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes for everything the store keeps in memory: Memtables, log mapping, page cache, filters, build buffers. `None`
+    /// takes half of the machine's or the container's memory. At least 1 MiB.
+    pub memory_budget: Option<u64>,
+    /// What a write without options of its own gets.
+    pub durability: Durability,
+    /// How often buffered writes are synced in the background: what a power loss can take at most. `None`: only by `sync`.
+    pub sync_interval: Option<Duration>,
+    /// How new branch files are compressed.
+    pub compression: Compression,
+    /// Whether to make a store where there is none.
+    pub create_if_missing: bool,
+    /// Threads for background work; `None` derives them from the machine's cores.
+    pub background_threads: Option<usize>,
+    /// Recover as after a power loss even if the log was written in this life of the machine.
+    pub force_cut: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory_budget: None,
+            durability: Durability::Buffered,
+            sync_interval: Some(Duration::from_millis(100)),
+            compression: Compression::None,
+            create_if_missing: true,
+            background_threads: None,
+            force_cut: false,
+        }
+    }
+}
+
+/// How one write is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// `None` takes the store's.
+    pub durability: Option<Durability>,
+}
+
+impl WriteOptions {
+    /// On the disk when the call returns.
+    pub fn sync() -> Self {
+        Self { durability: Some(Durability::Sync) }
+    }
+}

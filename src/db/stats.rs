@@ -1,0 +1,136 @@
+//! What the store tells about itself.
+
+use std::fmt;
+
+/// One level of the tree, root first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LevelStats {
+    /// Distance from the leaves: 0 for leaves.
+    pub height: u32,
+    /// Trunk nodes.
+    pub nodes: u64,
+    /// Bundles in them.
+    pub bundles: u64,
+    /// Branch references in them; a branch that several nodes share counts in each.
+    pub branches: u64,
+    /// Bytes of these branches that are live for the level, estimated.
+    pub bytes: u64,
+    /// Entries of these branches, all versions.
+    pub entries: u64,
+}
+
+/// A moment's figures. Counters run from the opening of the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// The newest sequence number.
+    pub last_number: u64,
+    /// Every number up to this one would survive a power loss.
+    pub synced_number: u64,
+    /// Every number up to this one is in branch files.
+    pub incorporated_number: u64,
+    /// The tree, root first.
+    pub levels: Vec<LevelStats>,
+    /// Branch files that the tree uses.
+    pub branch_files: u64,
+    /// Their bytes.
+    pub branch_bytes: u64,
+    /// Large values in files of their own.
+    pub value_files: u64,
+    /// Log segments' bytes on disk.
+    pub log_bytes: u64,
+    /// Entries in memory, not yet in branch files.
+    pub memory_entries: u64,
+    /// Bytes that Memtables use.
+    pub memory_bytes: u64,
+    /// Memory generations, the one being written included.
+    pub generations: u64,
+    /// Bytes of the page cache in use.
+    pub cache_bytes: u64,
+    /// Page cache look-ups that hit.
+    pub cache_hits: u64,
+    /// Page cache look-ups that missed.
+    pub cache_misses: u64,
+    /// The whole memory budget.
+    pub memory_budget: u64,
+    /// Live snapshots, those of iterators included.
+    pub snapshots: u64,
+    /// Puts, deletes and batch operations.
+    pub writes: u64,
+    /// Bytes of keys and values that they carried.
+    pub user_bytes: u64,
+    /// Bytes sealed into the log.
+    pub logged_bytes: u64,
+    /// Bytes written to branch files by incorporation.
+    pub incorporated_bytes: u64,
+    /// Bytes written to branch files by compaction.
+    pub compacted_bytes: u64,
+    /// Generations incorporated.
+    pub incorporations: u64,
+    /// Trunk jobs done: flushes, compactions, splits.
+    pub jobs: u64,
+    /// Bytes of trunk work waiting.
+    pub debt_bytes: u64,
+    /// Writes that backpressure slowed.
+    pub slowed_writes: u64,
+    /// Time that writes spent slowed, nanoseconds.
+    pub slowed_ns: u64,
+    /// The failure that made the store read-only or that background work waits on.
+    pub failure: Option<String>,
+}
+
+impl Stats {
+    /// Branch bytes written per byte that users wrote; the log apart.
+    pub fn write_amplification(&self) -> f64 {
+        (self.incorporated_bytes + self.compacted_bytes) as f64 / self.user_bytes.max(1) as f64
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "numbers      last {}, synced {}, incorporated {}",
+            self.last_number, self.synced_number, self.incorporated_number
+        )?;
+        for level in &self.levels {
+            writeln!(
+                f,
+                "height {:<5} {} nodes, {} bundles, {} branches, {} bytes, {} entries",
+                level.height, level.nodes, level.bundles, level.branches, level.bytes, level.entries
+            )?;
+        }
+        writeln!(
+            f,
+            "files        {} branches of {} bytes, {} values, log {} bytes",
+            self.branch_files, self.branch_bytes, self.value_files, self.log_bytes
+        )?;
+        writeln!(
+            f,
+            "memory       {} entries in {} generations, {} bytes; cache {} bytes; budget {}",
+            self.memory_entries, self.generations, self.memory_bytes, self.cache_bytes, self.memory_budget
+        )?;
+        writeln!(
+            f,
+            "written      {} operations, {} bytes; log {}, incorporated {}, compacted {}; amplification {:.2}",
+            self.writes,
+            self.user_bytes,
+            self.logged_bytes,
+            self.incorporated_bytes,
+            self.compacted_bytes,
+            self.write_amplification()
+        )?;
+        write!(
+            f,
+            "background   {} incorporations, {} jobs, {} bytes waiting; {} writes slowed by {} us",
+            self.incorporations,
+            self.jobs,
+            self.debt_bytes,
+            self.slowed_writes,
+            self.slowed_ns / 1000
+        )?;
+        if let Some(failure) = &self.failure {
+            write!(f, "\nfailure      {failure}")?;
+        }
+        Ok(())
+    }
+}

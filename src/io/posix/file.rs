@@ -1,0 +1,155 @@
+//! An open file. Any thread may call anything here; the kernel orders what overlaps.
+//!
+//! Invariants:
+//! 1. Where `aligned` is set, every offset, length and buffer address that comes in is a multiple of
+//!    `limits::IO_ALIGNMENT` (asserted), and every system call made here keeps that too: after a short transfer the
+//!    next one starts at the last aligned position, not at the odd one.
+//! 2. `direct` says how the file was opened. The flag on the descriptor may be gone since (`give_up_direct`), which
+//!    several threads may do at once: taking it off again changes nothing.
+
+use crate::base::limits::IO_ALIGNMENT;
+use crate::base::{Error, Result};
+use crate::io::StorageFile;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// A file with direct or page-cache I/O.
+#[derive(Debug)]
+pub(super) struct PosixFile {
+    file: File,
+    path: PathBuf,
+    aligned: bool,
+    direct: bool,
+}
+
+impl PosixFile {
+    /// Wraps an open file. `aligned`: callers must keep to the alignment; `direct`: it was opened with `O_DIRECT`.
+    pub(super) fn new(file: File, path: PathBuf, aligned: bool, direct: bool) -> Self {
+        Self { file, path, aligned, direct }
+    }
+
+    fn granularity(&self) -> usize {
+        if self.aligned { IO_ALIGNMENT } else { 1 }
+    }
+
+    fn assert_aligned(&self, bytes: &[u8], offset: u64) {
+        if self.aligned {
+            let all = bytes.as_ptr().addr() | bytes.len() | offset as usize;
+            assert!(all.is_multiple_of(IO_ALIGNMENT), "unaligned direct I/O on {}", self.path.display());
+        }
+    }
+
+    /// Takes `O_DIRECT` off the descriptor: some file systems take the flag at opening and refuse the transfer, or
+    /// want a coarser alignment than ours. Whether the transfer is worth another try.
+    fn give_up_direct(&self, error: &io::Error) -> bool {
+        if error.raw_os_error() != Some(libc::EINVAL) || !self.direct {
+            return false;
+        }
+        let descriptor = self.file.as_raw_fd();
+        // SAFETY: plain calls on a descriptor that `self.file` keeps open; no memory is passed.
+        unsafe {
+            let flags = libc::fcntl(descriptor, libc::F_GETFL);
+            flags >= 0 && libc::fcntl(descriptor, libc::F_SETFL, flags & !libc::O_DIRECT) >= 0
+        }
+    }
+}
+
+impl StorageFile for PosixFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn length(&self) -> Result<u64> {
+        match self.file.metadata() {
+            Ok(metadata) => Ok(metadata.len()),
+            Err(error) => Err(Error::io("read the length of", &self.path, error)),
+        }
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.assert_aligned(buffer, offset);
+        let read = |piece: &mut [u8], at: u64| match self.file.read_at(piece, at) {
+            Err(error) if self.give_up_direct(&error) => self.file.read_at(piece, at),
+            done => done,
+        };
+        read_fully(read, buffer, offset, self.granularity()).map_err(|error| Error::io("read", &self.path, error))
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.assert_aligned(bytes, offset);
+        let write = |piece: &[u8], at: u64| match self.file.write_at(piece, at) {
+            Err(error) if self.give_up_direct(&error) => self.file.write_at(piece, at),
+            done => done,
+        };
+        write_fully(write, bytes, offset, self.granularity()).map_err(|error| Error::io("write", &self.path, error))
+    }
+
+    fn set_length(&self, length: u64) -> Result<()> {
+        self.file.set_len(length).map_err(|error| Error::io("set the length of", &self.path, error))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|error| Error::io("sync", &self.path, error))
+    }
+}
+
+/// Transfers that bring nothing new and end no call; past this many in a row the file counts as stuck.
+const IDLE_TRANSFERS_MAX: u32 = 16;
+
+/// Fills `buffer`, going on after interruptions and short reads, always from a multiple of `granularity`.
+pub(super) fn read_fully(
+    mut read: impl FnMut(&mut [u8], u64) -> io::Result<usize>,
+    buffer: &mut [u8],
+    offset: u64,
+    granularity: usize,
+) -> io::Result<()> {
+    let mut done = 0;
+    let mut idle = 0;
+    while done < buffer.len() {
+        match read(&mut buffer[done..], offset + done as u64) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => {
+                let whole = if done + count == buffer.len() { count } else { count - count % granularity };
+                idle = if whole == 0 { idle + 1 } else { 0 };
+                // Twice the same odd piece: the file ends inside it.
+                if idle == 2 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                done += whole;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of `bytes`, going on after interruptions and short writes, always from a multiple of `granularity`.
+pub(super) fn write_fully(
+    mut write: impl FnMut(&[u8], u64) -> io::Result<usize>,
+    bytes: &[u8],
+    offset: u64,
+    granularity: usize,
+) -> io::Result<()> {
+    let mut done = 0;
+    let mut idle = 0;
+    while done < bytes.len() {
+        match write(&bytes[done..], offset + done as u64) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                let whole = if done + count == bytes.len() { count } else { count - count % granularity };
+                idle = if whole == 0 { idle + 1 } else { 0 };
+                if idle == IDLE_TRANSFERS_MAX {
+                    return Err(io::ErrorKind::WriteZero.into());
+                }
+                done += whole;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

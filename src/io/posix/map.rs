@@ -1,0 +1,105 @@
+//! A mapped file. Any thread may call anything here; who stores where is the caller's business.
+//!
+//! Invariants:
+//! 1. `pointer` is a shared, writable mapping of `length` bytes that lives exactly as long as this value.
+//! 2. A forked child does not have the mapping: it cannot store into the parent's log.
+
+use crate::base::{Error, Result};
+use crate::io::MappedFile;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+
+/// A whole file, mapped.
+#[derive(Debug)]
+pub(super) struct PosixMap {
+    file: File,
+    path: PathBuf,
+    pointer: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the value is an address, a length and a descriptor; a mapping belongs to the process, not to a thread. What
+// is stored through `pointer()` is under the caller's care (see the trait).
+unsafe impl Send for PosixMap {}
+// SAFETY: as for `Send`; the methods here only read the fields.
+unsafe impl Sync for PosixMap {}
+
+impl PosixMap {
+    /// Maps the existing file at `path`, which must not be empty.
+    pub(super) fn new(path: PathBuf) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).open(&path)?;
+        let length =
+            usize::try_from(file.metadata()?.len()).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+        if length == 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "an empty file cannot be mapped"));
+        }
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let Some(pointer) = NonNull::new(address.cast::<u8>()) else {
+            return Err(io::Error::other("mapped at address zero"));
+        };
+        let map = Self { file, path, pointer, length };
+        map.advise(0, length, libc::MADV_DONTFORK)?;
+        Ok(map)
+    }
+
+    fn advise(&self, offset: usize, length: usize, advice: libc::c_int) -> io::Result<()> {
+        debug_assert!(offset <= self.length && length <= self.length - offset);
+        // SAFETY: the range lies inside the mapping (invariant 1); the advices given here change no byte of it.
+        let failed = unsafe { libc::madvise(self.pointer.as_ptr().add(offset).cast(), length, advice) };
+        if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl MappedFile for PosixMap {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn pointer(&self) -> *mut u8 {
+        self.pointer.as_ptr()
+    }
+
+    fn length(&self) -> usize {
+        self.length
+    }
+
+    fn prepare(&self, offset: usize, length: usize) {
+        let start = offset.min(self.length) / PAGE * PAGE;
+        let end = offset.saturating_add(length).min(self.length);
+        if start < end {
+            // A hint: where the kernel does not know it (before 5.14), or the disk is full, the stores fault instead.
+            let _ = self.advise(start, end - start, libc::MADV_POPULATE_WRITE);
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        // `fdatasync` looks for pages that were dirtied through mappings too; a second call (`msync`) would add nothing.
+        self.file.sync_data().map_err(|error| Error::io("sync", &self.path, error))
+    }
+}
+
+impl Drop for PosixMap {
+    fn drop(&mut self) {
+        // SAFETY: invariant 1; nobody may use `pointer` after the value is gone (see the trait).
+        unsafe { libc::munmap(self.pointer.as_ptr().cast(), self.length) };
+    }
+}
+
+/// Where a range starts is rounded down to this. On a system with larger pages the hint is refused, which is harmless.
+const PAGE: usize = 4096;

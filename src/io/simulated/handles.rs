@@ -1,0 +1,161 @@
+//! What a process of the simulated disk holds: open files, mappings, locks. Any thread.
+
+use super::directory::FileId;
+use super::disk::{Disk, Request};
+use super::fault::Operation;
+use super::mapping::MapMemory;
+use crate::base::limits::IO_ALIGNMENT;
+use crate::base::sync::{Arc, Mutex};
+use crate::base::{Error, Result};
+use crate::io::{LockGuard, MappedFile, OpenMode, StorageFile};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// A process's way to a name.
+#[derive(Debug)]
+pub(super) struct Handle {
+    pub(super) disk: Arc<Mutex<Disk>>,
+    pub(super) process: u64,
+    pub(super) path: PathBuf,
+    pub(super) name: String,
+}
+
+impl Handle {
+    /// One operation, from its count to its effect, under the lock.
+    pub(super) fn run<T>(
+        &self,
+        operation: Operation,
+        act: impl FnOnce(&mut Disk, Request) -> io::Result<T>,
+    ) -> Result<T> {
+        let mut disk = self.disk.lock();
+        let done = disk.begin(self.process, operation, &self.name).and_then(|request| act(&mut disk, request));
+        done.map_err(|error| Error::io(operation.verb(), &self.path, error))
+    }
+}
+
+/// An open simulated file.
+#[derive(Debug)]
+pub(super) struct SimulatedFile {
+    handle: Handle,
+    id: FileId,
+    _hold: Arc<()>,
+    mode: OpenMode,
+}
+
+impl SimulatedFile {
+    pub(super) fn new(handle: Handle, id: FileId, hold: Arc<()>, mode: OpenMode) -> Self {
+        Self { handle, id, _hold: hold, mode }
+    }
+
+    fn assert_aligned(&self, bytes: &[u8], offset: u64) {
+        if matches!(self.mode, OpenMode::ReadDirect | OpenMode::CreateDirect) {
+            let all = bytes.as_ptr().addr() | bytes.len() | offset as usize;
+            assert!(all.is_multiple_of(IO_ALIGNMENT), "unaligned direct I/O on {}", self.handle.path.display());
+        }
+    }
+
+    fn check_writable(&self) -> io::Result<()> {
+        match self.mode {
+            OpenMode::Read | OpenMode::ReadDirect => Err(ErrorKind::PermissionDenied.into()),
+            OpenMode::ReadWrite | OpenMode::Create | OpenMode::CreateDirect => Ok(()),
+        }
+    }
+}
+
+impl StorageFile for SimulatedFile {
+    fn path(&self) -> &Path {
+        &self.handle.path
+    }
+
+    fn length(&self) -> Result<u64> {
+        self.handle.run(Operation::Length, |disk, request| {
+            request.permit()?;
+            Ok(disk.file(self.id).length() as u64)
+        })
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.assert_aligned(buffer, offset);
+        self.handle.run(Operation::Read, |disk, request| {
+            request.permit()?;
+            disk.file(self.id).read(usize::try_from(offset).unwrap_or(usize::MAX), buffer)
+        })
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.assert_aligned(bytes, offset);
+        self.handle.run(Operation::Write, |disk, request| {
+            self.check_writable()?;
+            disk.write(request, self.id, bytes, offset as usize)
+        })
+    }
+
+    fn set_length(&self, length: u64) -> Result<()> {
+        self.handle.run(Operation::SetLength, |disk, request| {
+            self.check_writable()?;
+            request.permit()?;
+            disk.file(self.id).set_length(length as usize)
+        })
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.handle.run(Operation::Sync, |disk, request| disk.sync(request, self.id))
+    }
+}
+
+/// A mapped simulated file.
+#[derive(Debug)]
+pub(super) struct SimulatedMap {
+    handle: Handle,
+    id: FileId,
+    _hold: Arc<()>,
+    memory: Arc<MapMemory>,
+}
+
+impl SimulatedMap {
+    pub(super) fn new(handle: Handle, id: FileId, hold: Arc<()>, memory: Arc<MapMemory>) -> Self {
+        Self { handle, id, _hold: hold, memory }
+    }
+}
+
+impl MappedFile for SimulatedMap {
+    fn path(&self) -> &Path {
+        &self.handle.path
+    }
+
+    fn pointer(&self) -> *mut u8 {
+        self.memory.pointer()
+    }
+
+    fn length(&self) -> usize {
+        self.memory.length()
+    }
+
+    fn prepare(&self, _offset: usize, _length: usize) {}
+
+    fn sync(&self) -> Result<()> {
+        self.handle.run(Operation::MapSync, |disk, request| disk.sync(request, self.id))
+    }
+}
+
+/// A lock of the simulated disk.
+#[derive(Debug)]
+pub(super) struct SimulatedLock {
+    handle: Handle,
+    ticket: u64,
+}
+
+impl SimulatedLock {
+    pub(super) fn new(handle: Handle, ticket: u64) -> Self {
+        Self { handle, ticket }
+    }
+}
+
+impl LockGuard for SimulatedLock {}
+
+impl Drop for SimulatedLock {
+    fn drop(&mut self) {
+        // Tickets are never used twice, so a guard of a dead process opens nobody else's lock.
+        self.handle.disk.lock().unlock(&self.handle.name, self.ticket);
+    }
+}
