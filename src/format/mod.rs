@@ -2,6 +2,8 @@
 //! table stands in every module, its twin in `docs/format/`.
 
 pub mod filter_page;
+pub mod log_record;
+pub mod log_segment;
 pub mod manifest_edit;
 pub mod manifest_header;
 pub mod value_file;
