@@ -36,19 +36,19 @@ pub struct Arguments {
 #[derive(Debug, Args)]
 pub struct Common {
     /// Directory of the store
-    #[arg(long, value_name = "DIR", env = "ALLUVIUM_DB", global = true)]
+    #[arg(long, value_name = "DIR", env = "ALLUVIUM_DB", global = true, help_heading = "Common options")]
     pub db: Option<PathBuf>,
     /// Bytes of memory for the store, such as 64M or 2G [default: half of what the machine or container has]
-    #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size, global = true)]
+    #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size, global = true, help_heading = "Common options")]
     pub memory: Option<u64>,
     /// Wait for the disk after every write, not only at the end of the command
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Common options")]
     pub sync: bool,
     /// Report in JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Common options")]
     pub json: bool,
     /// Take and print keys and values in hexadecimal
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Common options")]
     pub hex: bool,
 }
 

@@ -11,6 +11,7 @@ use crate::process;
 use crate::progress::Progress;
 use crate::report::{Report, grouped};
 use crate::ycsb;
+use alluvium::base::limits::VALUE_BYTES_MAX;
 use alluvium::{Db, WriteBatch};
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -50,6 +51,9 @@ pub fn run(common: &Common, load: &Load) -> Result<(), Failure> {
 /// Opens what shall be read.
 fn inputs(load: &Load) -> Result<Vec<Input>, Failure> {
     if load.ycsb.is_some() {
+        if load.value_size > VALUE_BYTES_MAX as u64 {
+            return Err(Failure::Usage(format!("--value-size is at most {VALUE_BYTES_MAX} bytes")));
+        }
         return Ok(Vec::new());
     }
     if load.files.is_empty() {
