@@ -406,8 +406,8 @@ fn writers_that_meet_at_one_link_lose_nothing() {
                     if key >= KEYS {
                         break;
                     }
-                    // Neighbours in the list that are neighbours in the index too: slots are raced for as well.
-                    let prepared = memtable.prepare(KEYSPACE, &key.to_be_bytes(), key << 44, Kind::Put, b"");
+                    // Four keys to a line of the index, so that its slots are raced for as well.
+                    let prepared = memtable.prepare(KEYSPACE, &key.to_be_bytes(), key << 46, Kind::Put, b"");
                     memtable.place(&prepared, SequenceNumber(key + 1));
                 }
             });
@@ -417,7 +417,7 @@ fn writers_that_meet_at_one_link_lose_nothing() {
     assert_eq!(rows.len() as u64, KEYS);
     for (row, key) in rows.iter().zip(0u64..) {
         assert_eq!((&row.0[4..], row.1), (&key.to_be_bytes()[..], key + 1));
-        let newest = memtable.newest_number(KEYSPACE, &key.to_be_bytes(), key << 44);
+        let newest = memtable.newest_number(KEYSPACE, &key.to_be_bytes(), key << 46);
         assert_eq!(newest, Some(SequenceNumber(key + 1)), "key {key} is in the list and not in the index");
     }
 }
