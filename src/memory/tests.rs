@@ -35,10 +35,7 @@ type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
 type Row = (Vec<u8>, u64, Kind, Vec<u8>);
 
 fn rows_of(model: &Model) -> Vec<Row> {
-    let row = |((key, number), (kind, value)): (&(Vec<u8>, Reverse<u64>), &(Kind, Vec<u8>))| {
-        (key.clone(), number.0, *kind, value.clone())
-    };
-    model.iter().map(row).collect()
+    model.iter().map(|((key, number), (kind, value))| (key.clone(), number.0, *kind, value.clone())).collect()
 }
 
 fn row(cursor: &MemtableCursor) -> Option<Row> {
