@@ -154,6 +154,7 @@ impl HashIndex {
 mod tests {
     use super::*;
     use crate::base::arena::ArenaPool;
+    use crate::base::sync::Backoff;
 
     #[test]
     fn threads_that_race_for_a_slot_get_one_each() {
@@ -170,8 +171,9 @@ mod tests {
                 scope.spawn(move || {
                     for line in 0..LINES {
                         arrived.fetch_add(1, Ordering::SeqCst);
+                        let mut backoff = Backoff::new();
                         while arrived.load(Ordering::SeqCst) < 2 * (line + 1) {
-                            std::hint::spin_loop();
+                            backoff.wait();
                         }
                         for key in [2 * thread + 1, 2 * thread + 2] {
                             index.insert(arena, hash_of(line, key), Offset(key as u32));
