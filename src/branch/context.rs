@@ -1,9 +1,9 @@
 //! What all branches of a store share. Any thread.
 
 use super::pool::BufferPool;
-use super::seam::{FileTable, PageCache};
 use crate::base::sync::{Arc, Mutex};
 use crate::base::{DatabaseId, FileNumber, FileNumbers};
+use crate::cache::{FileTable, PageCache};
 use crate::format::page::{Compression, PageOwner};
 use crate::io::Storage;
 
@@ -65,6 +65,11 @@ impl BranchContext {
     /// (`file_name`).
     pub fn take_trash(&self) -> Vec<FileNumber> {
         std::mem::take(&mut *self.trash.lock())
+    }
+
+    /// Whether `take_trash` would give anything.
+    pub fn has_trash(&self) -> bool {
+        !self.trash.lock().is_empty()
     }
 
     pub(super) fn trash(&self, file: FileNumber) {

@@ -2,9 +2,9 @@
 
 use super::harness::*;
 use crate::base::hash::{encoded_key_hash, fingerprint};
+use crate::base::sync::Arc;
 use crate::base::{Kind, SequenceNumber};
 use crate::branch::{Branch, Compression, Purpose};
-use crate::base::sync::Arc;
 use crate::merge::Cursor;
 
 /// A random key: few or many letters, short or long, shared prefixes or none.
@@ -15,7 +15,9 @@ fn key(random: &mut Random, shape: usize) -> Vec<u8> {
             let length = random.below(7);
             (0..length).map(|_| random.below(3) as u8).collect()
         }
-        2 => [b"\0\0\0\x01a prefix that is shared".to_vec(), (random.below(900) as u32).to_be_bytes().to_vec()].concat(),
+        2 => {
+            [b"\0\0\0\x01a prefix that is shared".to_vec(), (random.below(900) as u32).to_be_bytes().to_vec()].concat()
+        }
         3 => {
             let length = random.below(40);
             random.bytes(length)
@@ -50,7 +52,8 @@ fn entries(random: &mut Random) -> Vec<Owned> {
     let (key_shape, value_shape) = (random.below(6), random.below(5));
     let numbers = [3, 1000, 1 << 40][random.below(3)];
     let all = (0..count).map(|_| {
-        let mut entry = Owned::put(&key(random, key_shape), 1 + random.below(numbers) as u64, &value(random, value_shape));
+        let mut entry =
+            Owned::put(&key(random, key_shape), 1 + random.below(numbers) as u64, &value(random, value_shape));
         match random.below(10) {
             0 => (entry.kind, entry.value) = (Kind::Delete, Vec::new()),
             1 => (entry.kind, entry.value) = (Kind::ValueReference, random.next().to_le_bytes().repeat(3)),
