@@ -8,10 +8,11 @@
 use super::context::{BranchContext, file_name};
 use super::cursor::BranchCursor;
 use super::page_read::Wanted;
-use super::seam::{Page, quotient};
 use crate::base::hash::fingerprint;
 use crate::base::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use crate::base::{Error, FileNumber, Kind, Result, SequenceNumber};
+use crate::cache::Page;
+use crate::filter::quotient;
 use crate::format::branch_footer::BranchFooter;
 use crate::format::branch_properties;
 use crate::format::manifest_edit::BranchMeta;
@@ -34,7 +35,6 @@ pub enum Purpose {
 pub struct Branch {
     context: Arc<BranchContext>,
     meta: BranchMeta,
-    name: String,
     path: PathBuf,
     footer: OnceLock<BranchFooter>,
     obsolete: AtomicBool,
@@ -43,10 +43,9 @@ pub struct Branch {
 impl Branch {
     /// A branch that the manifest knows. No I/O.
     pub fn new(context: &Arc<BranchContext>, meta: BranchMeta) -> Arc<Branch> {
-        let name = file_name(meta.file);
-        let path = context.storage.path_of(&name);
+        let path = context.storage.path_of(&file_name(meta.file));
         let (footer, obsolete) = (OnceLock::new(), AtomicBool::new(false));
-        Arc::new(Self { context: Arc::clone(context), meta, name, path, footer, obsolete })
+        Arc::new(Self { context: Arc::clone(context), meta, path, footer, obsolete })
     }
 
     /// What the manifest knows of it.
@@ -140,12 +139,12 @@ impl Branch {
     }
 
     pub(super) fn file(&self) -> Result<Arc<dyn StorageFile>> {
-        self.context.files.get(self.meta.file, &self.name)
+        self.context.files.get(self.meta.file, || file_name(self.meta.file))
     }
 
     /// What the file with this number says of itself. For repair, when no manifest knows it.
     pub fn read_meta(context: &Arc<BranchContext>, file: FileNumber) -> Result<BranchMeta> {
-        let bytes = context.files.get(file, &file_name(file))?.length()?;
+        let bytes = context.files.get(file, || file_name(file))?.length()?;
         let meta = BranchMeta { file, bytes, ..BranchMeta::default() };
         Ok(Branch::new(context, meta).stored_meta()?.0)
     }

@@ -12,16 +12,18 @@ use super::context::{BranchContext, file_name};
 use super::index_build::{IndexBuilder, Separator, insert_last_page};
 use super::leaf_size::LeafSize;
 use super::page_write::{NewPage, PageWriter};
-use super::seam::{PageBuffer, PageKey, Priority, quotient};
 use crate::base::hash::{encoded_key_hash, fingerprint};
 use crate::base::limits::KEY_BYTES_MAX;
 use crate::base::sync::Arc;
 use crate::base::{Error, FileNumber, KeyspaceId, Kind, Result, SequenceNumber};
+use crate::cache::{PageBuffer, PageKey, Priority};
+use crate::filter::quotient;
 use crate::format::branch_footer::{BranchFooter, FINGERPRINTS_PER_PAGE};
 use crate::format::branch_properties::{self, BYTEWISE};
 use crate::format::manifest_edit::BranchMeta;
 use crate::format::page::{Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PAYLOAD_BYTES_MAX, PageKind, stored_bytes};
 use crate::format::sorted_page::{ChildLocation, SortedPageBuilder, tag};
+use crate::format::value_file::ValueReference;
 use crate::merge::EntryRef;
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
@@ -136,10 +138,10 @@ impl BranchBuilder {
         match entry.kind {
             Kind::Delete => self.meta.tombstones += 1,
             Kind::ValueReference => {
-                let Some(file) = value_file(entry.value) else {
+                let Some(reference) = ValueReference::decode(entry.value) else {
                     return Err(Error::InvalidArgument("a malformed value reference".into()));
                 };
-                self.meta.value_files.push(file);
+                self.meta.value_files.push(reference.file);
             }
             _ => {}
         }
@@ -285,9 +287,4 @@ impl Drop for BranchBuilder {
             let _ = self.context.storage.remove(&file_name(self.meta.file));
         }
     }
-}
-
-/// The value file that a reference leads to: its number stands first in the reference.
-pub fn value_file(reference: &[u8]) -> Option<FileNumber> {
-    Some(FileNumber(u64::from_le_bytes(*reference.first_chunk()?)))
 }

@@ -1,9 +1,9 @@
 //! What all branches of a store share. Any thread.
 
 use super::pool::BufferPool;
-use super::seam::{FileTable, PageCache};
 use crate::base::sync::{Arc, Mutex};
 use crate::base::{DatabaseId, FileNumber, FileNumbers};
+use crate::cache::{FileTable, PageCache};
 use crate::format::page::{Compression, PageOwner};
 use crate::io::Storage;
 

@@ -8,9 +8,9 @@
 use super::branch::{Branch, Purpose, child_of};
 use super::leaf_hold::{Approach, LeafHold};
 use super::page_read::Wanted;
-use super::seam::Page;
 use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
+use crate::cache::Page;
 use crate::format::page;
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
 use crate::merge::{Cursor, EntryRef};

@@ -7,9 +7,9 @@
 //! 2. The separator in front of a page is the one in front of its first child.
 
 use super::page_write::{NewPage, PageWriter};
-use super::seam::{PageBuffer, PageKey, Priority};
 use crate::base::sync::Arc;
 use crate::base::{FileNumber, Kind, Result, SequenceNumber};
+use crate::cache::{PageBuffer, PageKey, Priority};
 use crate::format::page::{PAGE_BYTES, PAGE_HEADER_BYTES, PageKind};
 use crate::format::sorted_page::{ChildLocation, SortedPageBuilder, build::common_prefix, tag};
 

@@ -6,9 +6,9 @@
 use super::branch::{Branch, Purpose};
 use super::extent::ExtentReader;
 use super::page_read::Wanted;
-use super::seam::{Page, PageBuffer, Priority};
 use crate::base::Result;
 use crate::base::sync::Arc;
+use crate::cache::{Page, PageBuffer, Priority};
 use crate::format::page::{self, Compression, PAGE_HEADER_BYTES};
 use crate::format::sorted_page::ChildLocation;
 use std::ops::Range;

@@ -24,7 +24,6 @@ mod leaf_size;
 mod page_read;
 mod page_write;
 mod pool;
-mod seam;
 mod verify;
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 //! the disk, never again on a cache hit.
 
 use super::branch::Branch;
-use super::seam::{Page, PageBuffer, PageKey, Priority};
 use crate::base::sync::Arc;
 use crate::base::{Error, Result};
+use crate::cache::{Page, PageBuffer, PageKey, Priority};
 use crate::format::branch_footer::BranchFooter;
 use crate::format::page::{self, Compression, PAGE_HEADER_BYTES, PageHeader, PageKind};
 use crate::format::sorted_page::{ChildLocation, SortedPage};

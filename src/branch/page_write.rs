@@ -4,10 +4,10 @@
 //! Invariant: `flushed + filled` is the length of the file so far; both are multiples of `PAGE_BYTES`.
 
 use super::context::BranchContext;
-use super::seam::PageCache;
 use crate::base::limits::IO_ALIGNMENT;
 use crate::base::sync::Arc;
 use crate::base::{Error, FileNumber, Result};
+use crate::cache::PageCache;
 use crate::format::page::{self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, PageOwner};
 use crate::format::sorted_page::ChildLocation;
 use crate::io::{AlignedBuffer, OpenMode, StorageFile};

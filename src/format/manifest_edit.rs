@@ -1,6 +1,35 @@
 //! One edit of the manifest: a change of the store's state, applied whole or not at all.
 //!
-//! Edits carry new images of the trunk nodes that changed, not deltas to them, so replaying is overwriting.
+//! Edits carry new images of the trunk nodes that changed, not deltas to them, so replaying is overwriting. This
+//! module is plain data with its bytes (`codec`); any thread. `docs/format/manifest.md` is the twin of the table.
+//!
+//! An encoded edit is a sequence of fields: a tag byte, then the field. Numbers are varints, byte strings a varint
+//! length and the bytes, lists a varint count and the items. A *sized* field has a varint length before its body.
+//!
+//! | tag | field, in this order | form |
+//! | --- | --- | --- |
+//! | 1 | branch that comes in (repeats) | sized: file, bytes, key_min, key_max, number_min, number_max, entries, tombstones, distinct_keys, list of value files |
+//! | 2 | branch dropped (repeats) | file |
+//! | 3 | node (repeats) | sized: id, height, lower, upper (byte 0, or byte 1 and the key), list of pivots (lower, child, first_active), list of bundles (id, byte compacted, list of branches) |
+//! | 4 | node dropped (repeats) | node |
+//! | 5 | root | node |
+//! | 6 | incorporated | number |
+//! | 7 | earlier log recovery, oldest first (repeats; snapshots only) | sized: generation, cut, list of skipped (first, last), next_number |
+//! | 8 | log recovery | as 7 |
+//! | 9 | log generations from | generation |
+//! | 10 | keyspace (repeats) | sized: id, name, comparator (both UTF-8) |
+//! | 11, 12, 13 | next file, next node, next bundle | number |
+//!
+//! Invariants:
+//! 1. Equal edits have equal bytes, and bytes that decode are the only encoding of what they decode to: tags never
+//!    fall, a field that does not repeat stands once, varints are shortest, sized bodies are used up.
+//! 2. Decoding never panics and allocates in proportion to the bytes given: every item takes at least one of them.
+
+mod codec;
+#[cfg(test)]
+pub mod testing;
+#[cfg(test)]
+mod tests;
 
 use crate::base::{DatabaseId, FileNumber, KeyspaceId, SequenceNumber};
 
@@ -124,6 +153,8 @@ pub struct ManifestEdit {
     pub root: Option<NodeId>,
     /// Every number up to this one is in branch files.
     pub incorporated: Option<SequenceNumber>,
+    /// Log recoveries before `log_recovered`, oldest first: only in the snapshot that begins a rotated manifest.
+    pub log_recovered_earlier: Vec<LogRecovered>,
     /// A log recovery.
     pub log_recovered: Option<LogRecovered>,
     /// Log generations below this one are wholly incorporated and forgotten.
@@ -136,4 +167,15 @@ pub struct ManifestEdit {
     pub next_node: Option<NodeId>,
     /// See `next_file`.
     pub next_bundle: Option<BundleId>,
+}
+
+/// Why bytes are no edit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// Where in the payload, bytes.
+    pub at: usize,
+    /// What should stand there.
+    pub expected: &'static str,
+    /// What stands there.
+    pub found: String,
 }

@@ -11,6 +11,8 @@ pub mod aligned;
 pub mod posix;
 #[cfg(any(test, feature = "testing"))]
 pub mod simulated;
+#[cfg(test)]
+mod tests;
 
 pub use aligned::AlignedBuffer;
 pub use posix::PosixStorage;

@@ -1,1 +1,253 @@
-//! (being written)
+//! Value files: large values, each in a file of its own, so that they pass the log and every merge by reference
+//! (`protocol.md`, The log). Any thread may call anything here.
+//!
+//! The order that makes a reference safe: a writer's `write` returns before the reference goes into the log; the log
+//! calls `sync` here before it syncs itself. So a durable log record never points to a value that is not durable,
+//! except where the process died in between, and recovery asks `is_complete`.
+//!
+//! Invariants:
+//! 1. A file whose contents or name are not known to be durable is in `Pending` (as an open file, or through
+//!    `names_made` above `names_synced`), and while `Pending` holds anything `unsynced` is true. Both change under the
+//!    lock of `pending`.
+//! 2. `unsynced` read as false says that every value file whose `write` happened before the read is durable: the
+//!    `write` stored true, and only a successful sync of that file stores false. A relaxed load is enough, since
+//!    "happened before" already orders the caller behind the store (the caller has waited for the record's seal).
+//! 3. Lock order: `syncing`, then `pending`. No I/O runs under `pending`.
+//! 4. The first failed sync is kept: what it left on disk is unknown, so no later sync may say otherwise.
+
+mod buffers;
+#[cfg(test)]
+mod tests;
+
+pub use crate::format::value_file::ValueReference;
+
+use crate::base::limits::VALUE_BYTES_MAX;
+use crate::base::sync::{Arc, AtomicBool, Mutex, Ordering};
+use crate::base::{DatabaseId, Error, FileNumber, Result};
+use crate::format::value_file::{BLOCK_BYTES, HEADER_BYTES, PAYLOAD_BYTES, ValueFileHeader, extend_root};
+use crate::io::{OpenMode, Storage, StorageFile};
+use buffers::{Buffers, PIECE_BLOCKS};
+use std::io::ErrorKind;
+
+/// Most value files that stay open until the next sync; past it, `write` syncs its own file at once, so that a store
+/// that never syncs keeps its open files bounded.
+const OPEN_FILES_MAX: usize = 64;
+
+/// The name of a value file.
+pub fn value_file_name(file: FileNumber) -> String {
+    format!("{file}.value")
+}
+
+/// All value files of a store.
+#[derive(Debug)]
+pub struct ValueFiles {
+    storage: Arc<dyn Storage>,
+    database: DatabaseId,
+    buffers: Buffers,
+    unsynced: AtomicBool,
+    pending: Mutex<Pending>,
+    syncing: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    files: Vec<(FileNumber, Arc<dyn StorageFile>)>,
+    names_made: u64,
+    names_synced: u64,
+    failed: Option<Error>,
+}
+
+impl Pending {
+    fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.names_made == self.names_synced && self.failed.is_none()
+    }
+}
+
+impl ValueFiles {
+    /// The value files in `storage`. Touches nothing.
+    pub fn new(storage: Arc<dyn Storage>, database: DatabaseId) -> Self {
+        Self {
+            storage,
+            database,
+            buffers: Buffers::default(),
+            unsynced: AtomicBool::new(false),
+            pending: Mutex::default(),
+            syncing: Mutex::default(),
+        }
+    }
+
+    /// Writes `value` to the new value file `file`. In the kernel's hands when it returns; durable after `sync`. On an
+    /// error nothing is left of the file, as far as the disk lets it go.
+    pub fn write(&self, file: FileNumber, value: &[u8]) -> Result<ValueReference> {
+        if let Some(error) = &self.pending.lock().failed {
+            return Err(error.clone());
+        }
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(Error::InvalidArgument(format!(
+                "a value of {} bytes; {VALUE_BYTES_MAX} are allowed",
+                value.len()
+            )));
+        }
+        let name = value_file_name(file);
+        let header = ValueFileHeader { database: self.database, file, length: value.len() as u64 };
+        let handle = self.storage.open(&name, OpenMode::CreateDirect)?;
+        let written = self.write_blocks(&*handle, &header, value).and_then(|checksum| {
+            self.keep_until_sync(file, handle)?;
+            Ok(ValueReference { file, length: header.length, checksum })
+        });
+        if written.is_err() {
+            // The first error says why; that the rest of the file could not be removed either adds nothing, and
+            // a file without a reference is removed at the next opening.
+            let _ = self.storage.remove(&name);
+        }
+        written
+    }
+
+    /// Streams header and blocks through one buffer; returns the root checksum.
+    fn write_blocks(&self, handle: &dyn StorageFile, header: &ValueFileHeader, value: &[u8]) -> Result<u32> {
+        let mut buffer = self.buffers.take();
+        header.encode(&mut buffer[..HEADER_BYTES]);
+        let (mut filled, mut offset, mut root) = (HEADER_BYTES, 0, header.root());
+        for (payload, index) in value.chunks(PAYLOAD_BYTES).zip(0..) {
+            let block = header.block_bytes(index);
+            if filled + block > buffer.len() {
+                handle.write_all_at(&buffer[..filled], offset)?;
+                offset += filled as u64;
+                filled = 0;
+            }
+            root = extend_root(root, header.encode_block(index, payload, &mut buffer[filled..filled + block]));
+            filled += block;
+        }
+        handle.write_all_at(&buffer[..filled], offset)?;
+        debug_assert_eq!(offset + filled as u64, header.file_bytes());
+        self.buffers.give_back(buffer);
+        Ok(root)
+    }
+
+    fn keep_until_sync(&self, file: FileNumber, handle: Arc<dyn StorageFile>) -> Result<()> {
+        let crowded = self.pending.lock().files.len() >= OPEN_FILES_MAX;
+        if crowded {
+            handle.sync().map_err(|error| self.keep_failure(error))?;
+        }
+        let mut pending = self.pending.lock();
+        if !crowded {
+            pending.files.push((file, handle));
+        }
+        pending.names_made += 1;
+        self.unsynced.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Makes every value file whose `write` has returned durable: contents first, then names. One load when there is
+    /// nothing to do. After a failure every call returns that failure.
+    pub fn sync(&self) -> Result<()> {
+        if !self.unsynced.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        // Whoever comes while another syncs waits for it: its files may be among those in flight.
+        let _turn = self.syncing.lock();
+        let (files, names_made) = {
+            let pending = self.pending.lock();
+            match &pending.failed {
+                Some(error) => return Err(error.clone()),
+                None if pending.is_empty() => return Ok(()),
+                None => (pending.files.clone(), pending.names_made),
+            }
+        };
+        let synced = files.iter().try_for_each(|(_, handle)| handle.sync());
+        synced.and_then(|()| self.storage.sync_directory()).map_err(|error| self.keep_failure(error))?;
+        let mut pending = self.pending.lock();
+        pending.files.retain(|(file, _)| !files.iter().any(|(done, _)| done == file));
+        pending.names_synced = names_made;
+        self.unsynced.store(!pending.is_empty(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Keeps the first failure and returns the one at hand.
+    fn keep_failure(&self, error: Error) -> Error {
+        let mut pending = self.pending.lock();
+        self.unsynced.store(true, Ordering::Relaxed);
+        pending.failed.get_or_insert_with(|| error.clone());
+        error
+    }
+
+    /// Reads the value into `out`, replacing what it holds, and checks all of it. On an error `out` is empty.
+    pub fn read(&self, reference: &ValueReference, out: &mut Vec<u8>) -> Result<()> {
+        out.clear();
+        let done = self.walk(reference, |payload| {
+            // Only after the first block has proved that the length is true.
+            if out.is_empty() {
+                out.reserve_exact(reference.length as usize);
+            }
+            out.extend_from_slice(payload);
+        });
+        if done.is_err() {
+            out.clear();
+        }
+        done
+    }
+
+    /// Reads and checks the value without keeping it.
+    pub fn verify(&self, reference: &ValueReference) -> Result<()> {
+        self.walk(reference, |_| ())
+    }
+
+    /// Whether the value is there, whole and right. An error only where that cannot be told.
+    pub fn is_complete(&self, reference: &ValueReference) -> Result<bool> {
+        match self.verify(reference) {
+            Ok(()) => Ok(true),
+            Err(Error::Corruption { .. }) => Ok(false),
+            Err(Error::Io { source, .. }) if is_absence(source.kind()) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes the value file, which nothing may refer to any more. That it is not there is no error.
+    pub fn remove(&self, file: FileNumber) -> Result<()> {
+        self.pending.lock().files.retain(|(number, _)| *number != file);
+        match self.storage.remove(&value_file_name(file)) {
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Hands the checked payloads to `take`, in order. When it returns `Ok`, they were the value.
+    fn walk(&self, reference: &ValueReference, mut take: impl FnMut(&[u8])) -> Result<()> {
+        let header = ValueFileHeader { database: self.database, file: reference.file, length: reference.length };
+        let handle = self.storage.open(&value_file_name(reference.file), OpenMode::ReadDirect)?;
+        let (path, length) = (handle.path(), handle.length()?);
+        if length != header.file_bytes() {
+            return Err(Error::corruption(path, 0, "length of a value file", header.file_bytes(), length));
+        }
+        let mut buffer = self.buffers.take();
+        let (mut offset, mut index, mut root) = (0, 0, header.root());
+        while offset < length {
+            let count = (length - offset).min(buffer.len() as u64) as usize;
+            let count = if offset == 0 { count } else { count.min(PIECE_BLOCKS * BLOCK_BYTES) };
+            handle.read_exact_at(&mut buffer[..count], offset)?;
+            let mut piece = &buffer[..count];
+            if offset == 0 {
+                let (page, rest) = piece.split_at(HEADER_BYTES);
+                header.check(page, path)?;
+                piece = rest;
+            }
+            while !piece.is_empty() {
+                let (block, rest) = piece.split_at(header.block_bytes(index));
+                let (payload, sum) = header.check_block(index, block, path)?;
+                take(payload);
+                root = extend_root(root, sum);
+                (index, piece) = (index + 1, rest);
+            }
+            offset += count as u64;
+        }
+        self.buffers.give_back(buffer);
+        if root != reference.checksum {
+            return Err(Error::corruption(path, 0, "root checksum of a value", reference.checksum, root));
+        }
+        Ok(())
+    }
+}
+
+fn is_absence(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::UnexpectedEof)
+}

@@ -3,8 +3,8 @@
 use crate::base::hash::encoded_key_hash;
 use crate::base::sync::Arc;
 use crate::base::{DatabaseId, FileNumber, FileNumbers, Kind, Result, SequenceNumber};
-use crate::branch::seam::{FileTable, PageCache};
 use crate::branch::{Branch, BranchBuilder, BranchContext, Compression};
+use crate::cache::{FileTable, PageCache};
 use crate::format::manifest_edit::BranchMeta;
 use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;

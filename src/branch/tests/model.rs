@@ -2,10 +2,15 @@
 
 use super::harness::*;
 use crate::base::hash::{encoded_key_hash, fingerprint};
-use crate::base::{Kind, SequenceNumber};
-use crate::branch::{Branch, Compression, Purpose};
 use crate::base::sync::Arc;
+use crate::base::{FileNumber, Kind, SequenceNumber};
+use crate::branch::{Branch, Compression, Purpose};
+use crate::format::value_file::ValueReference;
 use crate::merge::Cursor;
+
+fn reference(file: u64) -> Vec<u8> {
+    ValueReference { file: FileNumber(file), length: 300_000, checksum: 7 }.encode().to_vec()
+}
 
 /// A random key: few or many letters, short or long, shared prefixes or none.
 fn key(random: &mut Random, shape: usize) -> Vec<u8> {
@@ -15,7 +20,9 @@ fn key(random: &mut Random, shape: usize) -> Vec<u8> {
             let length = random.below(7);
             (0..length).map(|_| random.below(3) as u8).collect()
         }
-        2 => [b"\0\0\0\x01a prefix that is shared".to_vec(), (random.below(900) as u32).to_be_bytes().to_vec()].concat(),
+        2 => {
+            [b"\0\0\0\x01a prefix that is shared".to_vec(), (random.below(900) as u32).to_be_bytes().to_vec()].concat()
+        }
         3 => {
             let length = random.below(40);
             random.bytes(length)
@@ -50,10 +57,11 @@ fn entries(random: &mut Random) -> Vec<Owned> {
     let (key_shape, value_shape) = (random.below(6), random.below(5));
     let numbers = [3, 1000, 1 << 40][random.below(3)];
     let all = (0..count).map(|_| {
-        let mut entry = Owned::put(&key(random, key_shape), 1 + random.below(numbers) as u64, &value(random, value_shape));
+        let mut entry =
+            Owned::put(&key(random, key_shape), 1 + random.below(numbers) as u64, &value(random, value_shape));
         match random.below(10) {
             0 => (entry.kind, entry.value) = (Kind::Delete, Vec::new()),
-            1 => (entry.kind, entry.value) = (Kind::ValueReference, random.next().to_le_bytes().repeat(3)),
+            1 => (entry.kind, entry.value) = (Kind::ValueReference, reference(random.next())),
             _ => {}
         }
         entry
@@ -186,7 +194,7 @@ fn random_branches_answer_as_the_sorted_list_does() {
 
 #[test]
 fn the_meta_tells_what_was_added() {
-    let mut reference = Owned::put(b"\0\0\0\0c", 9, &[5, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3]);
+    let mut reference = Owned::put(b"\0\0\0\0c", 9, &reference(5));
     reference.kind = Kind::ValueReference;
     let mut gone = Owned::put(b"\0\0\0\0b", 4, b"");
     gone.kind = Kind::Delete;
@@ -196,6 +204,6 @@ fn the_meta_tells_what_was_added() {
     assert_eq!((&meta.key_min[..], &meta.key_max[..]), (&b"\0\0\0\0a"[..], &b"\0\0\0\0c"[..]));
     assert_eq!((meta.number_min.0, meta.number_max.0), (2, 9));
     assert_eq!((meta.entries, meta.tombstones, meta.distinct_keys), (4, 1, 3));
-    assert_eq!(meta.value_files, [crate::base::FileNumber(5)]);
+    assert_eq!(meta.value_files, [FileNumber(5)]);
     assert_eq!(meta.bytes, store.disk.current_image()["000007.branch"].len() as u64);
 }

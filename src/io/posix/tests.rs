@@ -1,1 +1,187 @@
+//! What the contract's tests (`io::tests`) cannot reach: scripted system calls, odd paths, the life.
 
+use super::file::{read_fully, write_fully};
+use super::*;
+
+/// A file that answers as scripted: an error kind, or how many bytes to move at most.
+struct Script {
+    bytes: Vec<u8>,
+    answers: Vec<std::result::Result<usize, io::ErrorKind>>,
+    offsets: Vec<u64>,
+}
+
+impl Script {
+    fn new(length: usize, answers: &[std::result::Result<usize, io::ErrorKind>]) -> Self {
+        let bytes = (0..length).map(|at| (at / 3) as u8).collect();
+        Self { bytes, answers: answers.iter().rev().copied().collect(), offsets: Vec::new() }
+    }
+
+    fn step(&mut self, length: usize, offset: u64) -> io::Result<usize> {
+        self.offsets.push(offset);
+        let most = self.answers.pop().unwrap_or(Ok(usize::MAX)).map_err(io::Error::from)?;
+        Ok(most.min(length))
+    }
+
+    fn read(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let left = self.bytes.len().saturating_sub(offset as usize);
+        let count = self.step(buffer.len().min(left), offset)?;
+        buffer[..count].copy_from_slice(&self.bytes[offset as usize..offset as usize + count]);
+        Ok(count)
+    }
+
+    fn write(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let count = self.step(bytes.len(), offset)?;
+        self.bytes[offset as usize..offset as usize + count].copy_from_slice(&bytes[..count]);
+        Ok(count)
+    }
+}
+
+const INTERRUPTED: std::result::Result<usize, io::ErrorKind> = Err(io::ErrorKind::Interrupted);
+
+#[test]
+fn reading_goes_on_after_interruptions_and_short_reads() {
+    let mut script = Script::new(200, &[INTERRUPTED, Ok(7), INTERRUPTED, INTERRUPTED, Ok(1)]);
+    let mut buffer = [0; 50];
+    read_fully(|piece, at| script.read(piece, at), &mut buffer, 100, 1).unwrap();
+    assert_eq!(buffer[..], script.bytes[100..150]);
+    assert_eq!(script.offsets, [100, 100, 107, 107, 107, 108]);
+}
+
+#[test]
+fn reading_goes_on_at_aligned_offsets_only() {
+    let mut script = Script::new(4 * 4096, &[Ok(5000), INTERRUPTED, Ok(100)]);
+    let mut buffer = vec![0; 3 * 4096];
+    read_fully(|piece, at| script.read(piece, at), &mut buffer, 4096, 4096).unwrap();
+    assert_eq!(buffer[..], script.bytes[4096..]);
+    assert_eq!(script.offsets, [4096, 8192, 8192, 8192]);
+}
+
+#[test]
+fn reading_past_the_end_and_errors_end_the_read() {
+    let mut buffer = vec![0; 8192];
+    for (length, granularity) in [(8191, 1), (8191, 4096), (4096, 4096), (0, 1)] {
+        let mut script = Script::new(length, &[]);
+        let error = read_fully(|piece, at| script.read(piece, at), &mut buffer, 0, granularity).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+    let mut script = Script::new(9000, &[Ok(10), Err(io::ErrorKind::PermissionDenied)]);
+    let error = read_fully(|piece, at| script.read(piece, at), &mut buffer, 0, 1).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+}
+
+#[test]
+fn writing_goes_on_after_interruptions_and_short_writes() {
+    let bytes: Vec<u8> = (0..3 * 4096).map(|at| (at / 5) as u8).collect();
+    let mut script = Script::new(4 * 4096, &[INTERRUPTED, Ok(5000), INTERRUPTED, Ok(512)]);
+    write_fully(|piece, at| script.write(piece, at), &bytes, 4096, 4096).unwrap();
+    assert_eq!(script.bytes[4096..], bytes);
+    assert_eq!(script.offsets, [4096, 4096, 8192, 8192, 8192]);
+    let mut script = Script::new(100, &[Ok(1), INTERRUPTED, Ok(2)]);
+    write_fully(|piece, at| script.write(piece, at), &bytes[..50], 50, 1).unwrap();
+    assert_eq!(script.bytes[50..], bytes[..50]);
+    assert_eq!(script.offsets, [50, 51, 51, 53]);
+}
+
+#[test]
+fn a_write_that_gets_nowhere_ends() {
+    let bytes = vec![0; 8192];
+    let mut script = Script::new(8192, &[Ok(0)]);
+    let error = write_fully(|piece, at| script.write(piece, at), &bytes, 0, 1).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::WriteZero);
+    let mut script = Script::new(8192, &[Ok(512); 1000]);
+    let error = write_fully(|piece, at| script.write(piece, at), &bytes, 0, 4096).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::WriteZero);
+    let mut script = Script::new(8192, &[Ok(4096), Err(io::ErrorKind::StorageFull)]);
+    let error = write_fully(|piece, at| script.write(piece, at), &bytes, 0, 4096).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn a_file_system_that_refuses_direct_io_is_asked_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = PosixStorage::new(directory.path());
+    storage.direct_refused.store(true, Ordering::Relaxed);
+    let (_, direct) = storage.open_direct(&directory.path().join("a"), true).unwrap();
+    assert!(!direct);
+    let error = storage.open_direct(&directory.path().join("a"), true).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    let (_, direct) = storage.open_direct(&directory.path().join("a"), false).unwrap();
+    assert!(!direct);
+}
+
+#[test]
+fn a_file_that_refuses_direct_transfers_falls_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = PosixStorage::new(directory.path());
+    let path = directory.path().join("a");
+    let (file, direct) = storage.open_direct(&path, true).unwrap();
+    // `aligned` false lets an odd transfer through to the kernel, which refuses it as it would a coarser alignment.
+    let file = PosixFile::new(file, path, false, direct);
+    file.write_all_at(b"odd", 1).unwrap();
+    let mut bytes = [0; 3];
+    file.read_exact_at(&mut bytes, 1).unwrap();
+    assert_eq!(&bytes, b"odd");
+}
+
+#[test]
+fn missing_parents_are_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = PosixStorage::new(directory.path().join("a/b/c"));
+    assert!(!storage.directory_exists().unwrap());
+    storage.create_directory().unwrap();
+    storage.create_directory().unwrap();
+    assert!(storage.directory_exists().unwrap());
+    assert!(storage.life().is_some());
+    assert_eq!(PosixStorage::new(directory.path().join("a")).list().unwrap(), ["b/"]);
+}
+
+#[test]
+fn a_path_that_is_a_file_is_no_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    fs::write(&path, b"").unwrap();
+    for path in [path.clone(), path.join("below")] {
+        let storage = PosixStorage::new(path);
+        let error = storage.create_directory().unwrap_err().to_string();
+        assert!(error.contains("create directory"), "{error}");
+        assert!(storage.directory_exists().is_err());
+    }
+}
+
+#[test]
+fn life_is_the_same_until_the_mount_changes() {
+    let directory = tempfile::tempdir().unwrap();
+    let life = life::life(directory.path()).unwrap();
+    assert_eq!(PosixStorage::new(directory.path()).life(), Some(life));
+    let shm = Path::new("/dev/shm");
+    if shm.is_dir() {
+        let other = life::life(shm).unwrap();
+        assert_eq!(other.boot, life.boot);
+        assert_ne!(other.mount, life.mount);
+    }
+    assert_eq!(life::life(Path::new("/does/not/exist")), None);
+}
+
+#[test]
+fn ext4_mounts_are_told_apart_without_mount_ids() {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let ext4: Vec<&str> = mounts.lines().filter(|line| line.split(' ').nth(2) == Some("ext4")).collect();
+    for line in &ext4 {
+        let Some(point) = line.split(' ').nth(1).filter(|point| Path::new(point).is_dir()) else { continue };
+        let first = life::ext4_instance(Path::new(point));
+        assert_eq!(first.is_some(), Path::new("/sys/fs/ext4").is_dir());
+        assert_eq!(first, life::ext4_instance(Path::new(point)));
+        assert_ne!(first, life::unique_mount_id(Path::new(point)));
+    }
+    assert_eq!(life::ext4_instance(Path::new("/proc")), None);
+}
+
+#[test]
+fn a_lock_is_held_against_other_handles_of_this_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let (one, two) = (PosixStorage::new(directory.path()), PosixStorage::new(directory.path()));
+    let guard = one.lock("LOCK").unwrap();
+    assert!(matches!(two.lock("LOCK"), Err(Error::AlreadyOpen { .. })));
+    drop(guard);
+    two.lock("LOCK").unwrap();
+}

@@ -104,6 +104,9 @@ impl File {
     }
 
     pub(super) fn set_length(&mut self, length: usize) -> Result<()> {
+        if self.head.as_ref().is_some_and(|head| Arc::strong_count(head) == 1) {
+            self.unmap();
+        }
         if length < self.head_length() {
             return Err(Error::new(ErrorKind::Unsupported, "the simulated disk does not cut mapped files"));
         }

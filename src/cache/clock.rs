@@ -1,0 +1,115 @@
+//! A map whose entries are given up by the clock algorithm (second chance, with a count instead of a bit; SplinterDB
+//! §4 "Cache"). Not shared: its owner keeps it under a mutex.
+//!
+//! Invariants:
+//! 1. `map` and `ring` hold the same keys; `map[key].ring_at` is the key's index in `ring`.
+//! 2. An entry survives `credit` more visits of the hand. A hit adds one, up to the entry's `credit_max`.
+//! 3. One eviction visits at most `VISITS_MAX` entries, so the owner's mutex is held for microseconds whatever the size.
+//!    If all of them have credit, the poorest goes.
+//!
+//! The value lies in the hash table itself, so that a hit touches the table only; the ring is for the hand.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash};
+
+/// Most entries that the hand passes for one eviction.
+const VISITS_MAX: usize = 128;
+
+#[derive(Debug)]
+struct Entry<V> {
+    value: V,
+    ring_at: u32,
+    credit: u8,
+    credit_max: u8,
+}
+
+/// The map. `S` hashes its keys.
+#[derive(Debug)]
+pub struct Clock<K, V, S> {
+    map: HashMap<K, Entry<V>, S>,
+    ring: Vec<K>,
+    hand: usize,
+}
+
+impl<K, V, S: Default> Default for Clock<K, V, S> {
+    fn default() -> Self {
+        Self { map: HashMap::default(), ring: Vec::new(), hand: 0 }
+    }
+}
+
+impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> Clock<K, V, S> {
+    /// Entries held.
+    pub fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// The value of `key`, which gains credit by being asked for.
+    pub fn hit(&mut self, key: &K) -> Option<&V> {
+        let entry = self.map.get_mut(key)?;
+        if entry.credit < entry.credit_max {
+            entry.credit += 1;
+        }
+        Some(&entry.value)
+    }
+
+    /// Whether `key` is held; gives no credit.
+    pub fn contains(&self, key: &K) -> bool {
+        self.map.contains_key(key)
+    }
+
+    /// Adds an entry. Requires that `key` is not held.
+    pub fn insert(&mut self, key: K, value: V, credit: u8, credit_max: u8) {
+        let ring_at = self.ring.len() as u32;
+        self.ring.push(key);
+        let before = self.map.insert(key, Entry { value, ring_at, credit, credit_max });
+        debug_assert!(before.is_none(), "a key was inserted twice");
+    }
+
+    /// Takes an entry out.
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let entry = self.map.remove(key)?;
+        let at = entry.ring_at as usize;
+        self.ring.swap_remove(at);
+        if let Some(moved) = self.ring.get(at)
+            && let Some(moved) = self.map.get_mut(moved)
+        {
+            moved.ring_at = entry.ring_at;
+        }
+        Some(entry.value)
+    }
+
+    /// Takes the entry out that the clock gives up; `None` when there is none at all.
+    pub fn evict(&mut self) -> Option<(K, V)> {
+        let mut poorest: Option<(u8, K)> = None;
+        for _ in 0..VISITS_MAX {
+            if self.hand >= self.ring.len() {
+                self.hand = 0;
+            }
+            let key = *self.ring.get(self.hand)?;
+            let Some(entry) = self.map.get_mut(&key) else { break };
+            if entry.credit == 0 {
+                // `remove` puts the ring's last key here; the hand goes past it so that a full round lies before it.
+                let value = self.remove(&key)?;
+                self.hand += 1;
+                return Some((key, value));
+            }
+            entry.credit -= 1;
+            if poorest.is_none_or(|(credit, _)| entry.credit < credit) {
+                poorest = Some((entry.credit, key));
+            }
+            self.hand += 1;
+        }
+        let (_, key) = poorest?;
+        let value = self.remove(&key)?;
+        Some((key, value))
+    }
+
+    /// Takes every entry out whose key passes `test`, behind what `removed` holds.
+    pub fn remove_where(&mut self, test: impl Fn(&K) -> bool, removed: &mut Vec<V>) {
+        let mut at = 0;
+        while let Some(&key) = self.ring.get(at) {
+            // A removal moves the ring's last key to `at`, so `at` stays.
+            if test(&key) { removed.extend(self.remove(&key)) } else { at += 1 }
+        }
+    }
+}

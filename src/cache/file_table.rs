@@ -1,0 +1,71 @@
+//! A bounded set of open branch files. Any thread.
+//!
+//! Invariants:
+//! 1. At most `open_max` files are kept open by the table; a file given up stays open as long as somebody holds its
+//!    `Arc`, and each thread that is just opening one adds at most one.
+//! 2. No mutex is held over a system call: two threads may open the same file at once, then one handle is dropped.
+//! 3. The caller forgets a file only when nobody will ask for it again, so no handle of a removed file stays behind
+//!    and keeps its space. (File numbers are never used twice, so a stale handle could never be a wrong one.)
+
+use super::clock::Clock;
+use crate::base::sync::{Arc, Mutex};
+use crate::base::{FileNumber, Result};
+use crate::io::{OpenMode, Storage, StorageFile};
+use crossbeam_utils::CachePadded;
+use std::hash::RandomState;
+
+/// Files in a shard, about; fewer shards for fewer files.
+const SHARD_FILES: usize = 64;
+/// A lookup stands before every read of the device, which costs a hundred times as much: few shards are enough.
+const SHARDS_MAX: usize = 16;
+
+type Shard = Clock<FileNumber, Arc<dyn StorageFile>, RandomState>;
+
+/// The table.
+#[derive(Debug)]
+pub struct FileTable {
+    storage: Arc<dyn Storage>,
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    shard_files: usize,
+}
+
+impl FileTable {
+    /// A table that keeps at most `open_max` files of `storage` open (at least one).
+    pub fn new(storage: Arc<dyn Storage>, open_max: usize) -> Self {
+        let count = (open_max / SHARD_FILES).clamp(1, SHARDS_MAX);
+        let shards = (0..count).map(|_| CachePadded::default()).collect();
+        Self { storage, shards, shard_files: (open_max / count).max(1) }
+    }
+
+    fn shard(&self, file: FileNumber) -> &Mutex<Shard> {
+        &self.shards[(file.0 % self.shards.len() as u64) as usize]
+    }
+
+    /// The file, open for direct reading. `name` is asked for only where it must be opened.
+    pub fn get(&self, file: FileNumber, name: impl FnOnce() -> String) -> Result<Arc<dyn StorageFile>> {
+        let shard = self.shard(file);
+        if let Some(handle) = shard.lock().hit(&file) {
+            return Ok(Arc::clone(handle));
+        }
+        let handle = self.storage.open(&name(), OpenMode::ReadDirect)?;
+        let mut given_up = None;
+        let mut files = shard.lock();
+        if let Some(other) = files.hit(&file) {
+            return Ok(Arc::clone(other));
+        }
+        if files.len() >= self.shard_files {
+            given_up = files.evict();
+        }
+        files.insert(file, Arc::clone(&handle), 1, 2);
+        // Closing is a system call too: after the mutex.
+        drop(files);
+        drop(given_up);
+        Ok(handle)
+    }
+
+    /// Closes a file that is about to be removed.
+    pub fn forget(&self, file: FileNumber) {
+        let handle = self.shard(file).lock().remove(&file);
+        drop(handle);
+    }
+}

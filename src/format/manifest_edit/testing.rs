@@ -1,0 +1,128 @@
+//! Random numbers from a seed, and edits of random content that decode but fit no state. For tests here and above.
+
+use super::*;
+
+/// SplitMix64: small, and every seed is good.
+#[derive(Clone, Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`, which is not zero.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.bits() % end
+    }
+
+    /// True once in `of` times.
+    pub fn once_in(&mut self, of: u64) -> bool {
+        self.below(of) == 0
+    }
+
+    /// A number of random magnitude.
+    pub fn number(&mut self) -> u64 {
+        let shift = self.below(64);
+        self.bits() >> shift
+    }
+
+    /// Up to eleven random bytes.
+    pub fn bytes(&mut self) -> Vec<u8> {
+        let length = self.below(12);
+        (0..length).map(|_| self.bits() as u8).collect()
+    }
+
+    /// Up to `most` things.
+    pub fn list<T>(&mut self, most: u64, mut make: impl FnMut(&mut Self) -> T) -> Vec<T> {
+        let length = self.below(most + 1);
+        (0..length).map(|_| make(self)).collect()
+    }
+
+    /// A thing or none.
+    pub fn option<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        if self.once_in(2) { Some(make(self)) } else { None }
+    }
+}
+
+/// An edit with every field filled at random.
+pub fn any_edit(random: &mut Random) -> ManifestEdit {
+    ManifestEdit {
+        branches_added: random.list(2, any_branch),
+        branches_dropped: random.list(3, any_file),
+        nodes: random.list(2, any_node),
+        nodes_dropped: random.list(2, |random| NodeId(random.number())),
+        root: random.option(|random| NodeId(random.number())),
+        incorporated: random.option(any_number),
+        log_recovered_earlier: random.list(1, any_recovery),
+        log_recovered: random.option(any_recovery),
+        log_generations_from: random.option(Random::number),
+        keyspaces: random.list(2, any_keyspace),
+        next_file: random.option(any_file),
+        next_node: random.option(|random| NodeId(random.number())),
+        next_bundle: random.option(|random| BundleId(random.number())),
+    }
+}
+
+fn any_file(random: &mut Random) -> FileNumber {
+    FileNumber(random.number())
+}
+
+fn any_number(random: &mut Random) -> SequenceNumber {
+    SequenceNumber(random.number())
+}
+
+fn any_branch(random: &mut Random) -> BranchMeta {
+    BranchMeta {
+        file: any_file(random),
+        bytes: random.number(),
+        key_min: random.bytes(),
+        key_max: random.bytes(),
+        number_min: any_number(random),
+        number_max: any_number(random),
+        entries: random.number(),
+        tombstones: random.number(),
+        distinct_keys: random.number(),
+        value_files: random.list(3, any_file),
+    }
+}
+
+fn any_node(random: &mut Random) -> NodeImage {
+    NodeImage {
+        id: NodeId(random.number()),
+        height: random.number() as u32,
+        lower: random.bytes(),
+        upper: random.option(Random::bytes),
+        pivots: random.list(3, |random| PivotImage {
+            lower: random.bytes(),
+            child: NodeId(random.number()),
+            first_active: random.number() as u32,
+        }),
+        bundles: random.list(3, |random| BundleImage {
+            id: BundleId(random.number()),
+            compacted: random.once_in(2),
+            branches: random.list(3, any_file),
+        }),
+    }
+}
+
+fn any_recovery(random: &mut Random) -> LogRecovered {
+    LogRecovered {
+        generation: random.number(),
+        cut: any_number(random),
+        skipped: random.list(3, |random| (any_number(random), any_number(random))),
+        next_number: any_number(random),
+    }
+}
+
+fn any_keyspace(random: &mut Random) -> KeyspaceRecord {
+    KeyspaceRecord {
+        id: KeyspaceId(random.number() as u32),
+        name: random.list(5, |random| char::from_u32(random.below(0xd800) as u32).unwrap()).into_iter().collect(),
+        comparator: "bytewise".to_owned(),
+    }
+}

@@ -1,0 +1,195 @@
+//! The contract of `Storage`, the same for every implementation. What only one of them can do is tested beside it.
+
+use super::simulated::SimulatedStorage;
+use super::*;
+use crate::base::Error;
+use std::io::ErrorKind;
+
+/// Runs a test on a temporary directory and on a simulated disk, and on tmpfs where there is one.
+pub(super) fn on_every_storage(test: impl Fn(&dyn Storage)) {
+    let directory = tempfile::tempdir().unwrap();
+    test(&PosixStorage::new(directory.path()));
+    if Path::new("/dev/shm").is_dir() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        test(&PosixStorage::new(directory.path()));
+    }
+    test(&SimulatedStorage::new(1));
+}
+
+fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
+    match result {
+        Err(Error::Io { source, .. }) => source.kind(),
+        other => panic!("expected an I/O error, got {other:?}"),
+    }
+}
+
+fn sorted(storage: &dyn Storage) -> Vec<String> {
+    let mut names = storage.list().unwrap();
+    names.sort();
+    names
+}
+
+#[test]
+fn files_come_go_and_change_names() {
+    on_every_storage(|storage| {
+        assert!(storage.directory_exists().unwrap());
+        assert_eq!(sorted(storage), Vec::<String>::new());
+        assert_eq!(kind(storage.open("a", OpenMode::Read)), ErrorKind::NotFound);
+        assert_eq!(kind(storage.open("a", OpenMode::ReadWrite)), ErrorKind::NotFound);
+        assert_eq!(kind(storage.open("a", OpenMode::ReadDirect)), ErrorKind::NotFound);
+        assert_eq!(kind(storage.remove("a")), ErrorKind::NotFound);
+        assert_eq!(kind(storage.rename("a", "b")), ErrorKind::NotFound);
+        assert_eq!(kind(storage.map("a")), ErrorKind::NotFound);
+        let a = storage.open("a", OpenMode::Create).unwrap();
+        assert_eq!(kind(storage.open("a", OpenMode::Create)), ErrorKind::AlreadyExists);
+        assert_eq!(kind(storage.open("a", OpenMode::CreateDirect)), ErrorKind::AlreadyExists);
+        a.write_all_at(b"first", 0).unwrap();
+        let b = storage.open("b", OpenMode::Create).unwrap();
+        b.write_all_at(b"second", 0).unwrap();
+        assert_eq!(a.path(), storage.path_of("a"));
+        storage.rename("b", "a").unwrap();
+        storage.sync_directory().unwrap();
+        assert_eq!(sorted(storage), ["a"]);
+        let mut bytes = [0; 6];
+        storage.open("a", OpenMode::Read).unwrap().read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes, b"second");
+        // The file that was replaced lives on for who holds it open.
+        a.read_exact_at(&mut bytes[..5], 0).unwrap();
+        assert_eq!(&bytes[..5], b"first");
+        storage.remove("a").unwrap();
+        b.write_all_at(b"third!", 0).unwrap();
+        b.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes, b"third!");
+        assert!(sorted(storage).is_empty());
+    });
+}
+
+#[test]
+fn any_offset_goes_through_the_page_cache_and_reads_end_at_the_end() {
+    on_every_storage(|storage| {
+        let file = storage.open("a", OpenMode::Create).unwrap();
+        file.write_all_at(b"world", 1000).unwrap();
+        file.write_all_at(b"hello", 3).unwrap();
+        assert_eq!(file.length().unwrap(), 1005);
+        file.sync().unwrap();
+        let mut bytes = [9; 10];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes, b"\0\0\0hello\0\0");
+        assert_eq!(kind(file.read_exact_at(&mut bytes, 996)), ErrorKind::UnexpectedEof);
+        assert_eq!(kind(file.read_exact_at(&mut bytes, 5000)), ErrorKind::UnexpectedEof);
+        file.set_length(5).unwrap();
+        assert_eq!(file.length().unwrap(), 5);
+        file.set_length(8).unwrap();
+        file.read_exact_at(&mut bytes[..8], 0).unwrap();
+        assert_eq!(&bytes[..8], b"\0\0\0he\0\0\0");
+        assert!(storage.open("a", OpenMode::Read).unwrap().write_all_at(b"x", 0).is_err());
+    });
+}
+
+#[test]
+fn direct_files_round_trip() {
+    on_every_storage(|storage| {
+        let file = storage.open("a", OpenMode::CreateDirect).unwrap();
+        let mut buffer = AlignedBuffer::new(3 * 4096);
+        for (at, byte) in buffer.iter_mut().enumerate() {
+            *byte = (at / 7) as u8;
+        }
+        file.write_all_at(&buffer, 4096).unwrap();
+        file.sync().unwrap();
+        assert_eq!(file.length().unwrap(), 4 * 4096);
+        for mode in [OpenMode::ReadDirect, OpenMode::Read] {
+            let mut back = AlignedBuffer::new(3 * 4096);
+            storage.open("a", mode).unwrap().read_exact_at(&mut back, 4096).unwrap();
+            assert_eq!(back[..], buffer[..]);
+        }
+        let mut back = AlignedBuffer::new(2 * 4096);
+        file.read_exact_at(&mut back, 0).unwrap();
+        assert!(back[..4096].iter().all(|&byte| byte == 0));
+        assert_eq!(back[4096..], buffer[..4096]);
+        // The file ends inside a block.
+        storage.open("a", OpenMode::ReadWrite).unwrap().set_length(4096 + 100).unwrap();
+        let file = storage.open("a", OpenMode::ReadDirect).unwrap();
+        assert_eq!(kind(file.read_exact_at(&mut back, 0)), ErrorKind::UnexpectedEof);
+        assert_eq!(kind(file.read_exact_at(&mut back, 4096)), ErrorKind::UnexpectedEof);
+        assert_eq!(kind(file.read_exact_at(&mut back, 1 << 20)), ErrorKind::UnexpectedEof);
+        file.read_exact_at(&mut back[..4096], 0).unwrap();
+    });
+}
+
+#[test]
+fn unaligned_direct_io_is_a_bug_on_every_file_system() {
+    on_every_storage(|storage| {
+        let file = storage.open("a", OpenMode::CreateDirect).unwrap();
+        let buffer = AlignedBuffer::new(8192);
+        let catch = |act: &dyn Fn() -> Result<()>| std::panic::catch_unwind(std::panic::AssertUnwindSafe(act)).is_err();
+        assert!(catch(&|| file.write_all_at(&buffer[..100], 0)));
+        assert!(catch(&|| file.write_all_at(&buffer[..4096], 512)));
+        assert!(catch(&|| file.write_all_at(&buffer[1..4097], 0)));
+        file.write_all_at(&buffer[4096..], 0).unwrap();
+    });
+}
+
+#[test]
+fn a_mapping_and_the_file_are_the_same_bytes() {
+    on_every_storage(|storage| {
+        let file = storage.open("a", OpenMode::Create).unwrap();
+        assert!(storage.map("a").is_err(), "an empty file");
+        file.write_all_at(&[1; 3 * 4096], 0).unwrap();
+        let map = storage.map("a").unwrap();
+        assert_eq!(map.length(), 3 * 4096);
+        assert_eq!(map.path(), storage.path_of("a"));
+        assert!(map.pointer().addr().is_multiple_of(4096));
+        map.prepare(0, map.length());
+        map.prepare(100, usize::MAX);
+        map.prepare(1 << 40, 1);
+        // SAFETY: inside the mapping; nobody else touches it.
+        unsafe { map.pointer().add(5000).cast::<[u8; 4]>().write_unaligned(*b"here") };
+        let mut bytes = [0; 6];
+        file.read_exact_at(&mut bytes, 4999).unwrap();
+        assert_eq!(&bytes, b"\x01here\x01");
+        file.write_all_at(b"THERE", 5001).unwrap();
+        // SAFETY: as above.
+        assert_eq!(unsafe { map.pointer().add(5000).cast::<[u8; 6]>().read_unaligned() }, *b"hTHERE");
+        map.sync().unwrap();
+        drop(map);
+        file.read_exact_at(&mut bytes, 5000).unwrap();
+        assert_eq!(&bytes, b"hTHERE");
+        let again = storage.map("a").unwrap();
+        // SAFETY: as above.
+        assert_eq!(unsafe { again.pointer().add(5000).cast::<[u8; 6]>().read_unaligned() }, *b"hTHERE");
+    });
+}
+
+#[test]
+fn one_lock_at_a_time() {
+    on_every_storage(|storage| {
+        let guard = storage.lock("LOCK").unwrap();
+        match storage.lock("LOCK") {
+            Err(Error::AlreadyOpen { path }) => assert_eq!(path, storage.path()),
+            other => panic!("{other:?}"),
+        }
+        let other = storage.lock("OTHER").unwrap();
+        drop(guard);
+        drop(storage.lock("LOCK").unwrap());
+        drop(other);
+        assert_eq!(sorted(storage), ["LOCK", "OTHER"]);
+    });
+}
+
+#[test]
+fn the_directory_comes_and_goes() {
+    on_every_storage(|storage| {
+        storage.create_directory().unwrap();
+        drop(storage.open("a", OpenMode::Create).unwrap());
+        assert_eq!(kind(storage.remove_directory()), ErrorKind::DirectoryNotEmpty);
+        storage.remove("a").unwrap();
+        storage.remove_directory().unwrap();
+        assert!(!storage.directory_exists().unwrap());
+        assert_eq!(kind(storage.list()), ErrorKind::NotFound);
+        assert_eq!(kind(storage.open("a", OpenMode::Create)), ErrorKind::NotFound);
+        assert_eq!(kind(storage.lock("a")), ErrorKind::NotFound);
+        storage.create_directory().unwrap();
+        assert!(storage.directory_exists().unwrap());
+        drop(storage.open("a", OpenMode::CreateDirect).unwrap());
+    });
+}

@@ -1,0 +1,61 @@
+//! The consistency of the whole tree, for `verify` and tests. Pure.
+
+use super::ManifestState;
+use super::validate::{branch_is_sound, child_fits, node_is_sound, require};
+use crate::base::FileNumber;
+use crate::format::manifest_edit::NodeId;
+use std::collections::BTreeSet;
+
+impl ManifestState {
+    /// Whether the tree holds together: the root spans all keys, every node is reached from it exactly once, children
+    /// tile their parent's range, every branch that a node names is known and every known branch is named by a node.
+    pub fn check(&self) -> Result<(), String> {
+        let mut branches = BTreeSet::new();
+        let reached = self.walk(&mut branches)?;
+        if let Some(lost) = self.nodes.keys().find(|id| !reached.contains(id)) {
+            return Err(format!("node {} cannot be reached from the root", lost.0));
+        }
+        for (file, branch) in &self.branches {
+            require!(*file == branch.file, "branch {file} is filed under another number");
+            branch_is_sound(branch)?;
+            require!(branches.contains(file), "branch {file} is in no node");
+            require!(*file < self.next_file, "branch {file} is not below the next file number {}", self.next_file);
+        }
+        Ok(())
+    }
+
+    /// Visits every node under the root and gathers the branches that they name. The stack lies on the heap: a broken
+    /// tree may be as deep as it has nodes.
+    fn walk(&self, branches: &mut BTreeSet<FileNumber>) -> Result<BTreeSet<NodeId>, String> {
+        let mut reached = BTreeSet::new();
+        let mut waiting: Vec<NodeId> = self.root.into_iter().collect();
+        while let Some(id) = waiting.pop() {
+            let Some(node) = self.nodes.get(&id) else {
+                return Err(format!("node {} does not exist", id.0));
+            };
+            require!(id == node.id, "node {} is filed under another number", id.0);
+            require!(reached.insert(id), "node {} has two parents", id.0);
+            node_is_sound(node)?;
+            if self.root == Some(id) {
+                require!(node.lower.is_empty() && node.upper.is_none(), "the root does not span all keys");
+            }
+            require!(id < self.next_node, "node {} is not below the next node number", id.0);
+            for bundle in &node.bundles {
+                let known = bundle.id < self.next_bundle;
+                require!(known, "bundle {} of node {} is not below the next bundle number", bundle.id.0, id.0);
+                for file in &bundle.branches {
+                    require!(self.branches.contains_key(file), "branch {file} of node {} does not exist", id.0);
+                    branches.insert(*file);
+                }
+            }
+            for (at, pivot) in node.pivots.iter().enumerate() {
+                match self.nodes.get(&pivot.child) {
+                    Some(child) => child_fits(node, at, child)?,
+                    None => return Err(format!("child {} of node {} does not exist", pivot.child.0, id.0)),
+                }
+                waiting.push(pivot.child);
+            }
+        }
+        Ok(reached)
+    }
+}

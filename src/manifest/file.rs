@@ -1,0 +1,245 @@
+//! The manifest file: made whole under another name, appended to edit by edit, rotated when it has grown.
+//!
+//! One owner, who holds the edit mutex.
+//!
+//! Invariants:
+//! 1. `state` is what the file's synced bytes up to `end` replay to.
+//! 2. An `append` that returned its number is durable, and everything before it.
+//! 3. After a failure of unknown effect nothing is written to the file any more: a later sync of the same file could
+//!    succeed without the lost pages (`practice.md`, after a failed `fsync` the pages are marked clean).
+//! 4. The name `MANIFEST` always leads to a whole, synced file.
+
+use super::replay::{Replayed, replay};
+use super::{MANIFEST_NAME, MANIFEST_NEW_NAME, ManifestState};
+use crate::base::sync::Arc;
+use crate::base::{Error, Result};
+use crate::format::manifest_edit::{Identity, ManifestEdit};
+use crate::format::manifest_header::{self as header, HEADER_BYTES, PAYLOAD_BYTES_MAX};
+use crate::io::{OpenMode, Storage, StorageFile};
+
+/// A manifest is rotated when it passes this many times the size of its snapshot.
+const ROTATE_RATIO: u64 = 4;
+/// And never below this size, bytes.
+const ROTATE_BYTES_MIN: u64 = 64 << 10;
+/// A longer file is no manifest of ours: rotation keeps them shorter. Bounds what opening allocates.
+const FILE_BYTES_MAX: u64 = (ROTATE_RATIO + 2) * PAYLOAD_BYTES_MAX as u64;
+
+/// An open manifest.
+#[derive(Debug)]
+pub struct Manifest {
+    storage: Arc<dyn Storage>,
+    file: Arc<dyn StorageFile>,
+    state: ManifestState,
+    /// Where the next record goes.
+    end: u64,
+    /// Whether the file holds bytes behind `end`, from a write that never finished.
+    torn: bool,
+    /// The file is rotated once it is longer than this.
+    rotate_past: u64,
+    /// Why nothing is written any more.
+    poison: Option<Error>,
+    /// Reused for every record.
+    buffer: Vec<u8>,
+}
+
+/// Replays the manifest of a store without opening it for writing or making sure of its bytes: for read-only openers
+/// and `verify`.
+pub fn read_state(storage: &dyn Storage) -> Result<ManifestState> {
+    let file = open_file(storage, OpenMode::Read)?;
+    Ok(read(&*file)?.0.state)
+}
+
+impl Manifest {
+    /// Makes the manifest of a new store, with `first` as edit 1. Leaves an existing one alone and fails.
+    pub fn create(storage: Arc<dyn Storage>, identity: Identity, first: &ManifestEdit) -> Result<Self> {
+        if storage.list()?.iter().any(|name| name == MANIFEST_NAME) {
+            let path = storage.path_of(MANIFEST_NAME);
+            return Err(Error::InvalidArgument(format!("{} already exists", path.display())));
+        }
+        let mut state = ManifestState { identity, edits: 1, ..ManifestState::default() };
+        let applied = state.apply(first);
+        assert!(applied.is_ok(), "the first manifest edit is inconsistent: {applied:?}");
+        let mut buffer = Vec::new();
+        fill(&state, first, &mut buffer);
+        write_new(&*storage, &buffer)?;
+        install_new(&*storage)?;
+        let file = open_file(&*storage, OpenMode::ReadWrite)?;
+        let end = buffer.len() as u64;
+        let rotate_past = rotate_past(end);
+        Ok(Self { storage, file, state, end, torn: false, rotate_past, poison: None, buffer })
+    }
+
+    /// Opens the manifest of a store for writing and replays it. Syncs file and directory first: what an earlier
+    /// process wrote or renamed but did not see synced becomes durable before anything relies on it. Changes no byte.
+    pub fn open(storage: Arc<dyn Storage>) -> Result<Self> {
+        let file = open_file(&*storage, OpenMode::ReadWrite)?;
+        file.sync()?;
+        storage.sync_directory()?;
+        let (replayed, length) = read(&*file)?;
+        let Replayed { state, snapshot_bytes, end } = replayed;
+        let (torn, rotate_past) = (end < length, rotate_past(HEADER_BYTES as u64 + snapshot_bytes));
+        Ok(Self { storage, file, state, end, torn, rotate_past, poison: None, buffer: Vec::new() })
+    }
+
+    /// What the edits so far add up to.
+    pub fn state(&self) -> &ManifestState {
+        &self.state
+    }
+
+    /// Bytes of the file, up to the end of the last edit.
+    pub fn bytes(&self) -> u64 {
+        self.end
+    }
+
+    /// Makes `edit` durable and applies it; returns its number. An edit that does not fit the state is a bug and
+    /// trips an assertion.
+    ///
+    /// Where the disk is full nothing has changed and a later append may succeed. After any other failure it is
+    /// unknown whether the edit will be found at the next open, so files that it names or drops must stay; every
+    /// later append fails with the same error.
+    pub fn append(&mut self, edit: &ManifestEdit) -> Result<u64> {
+        if let Some(poison) = &self.poison {
+            return Err(poison.clone());
+        }
+        let fits = self.state.validate(edit);
+        assert!(fits.is_ok(), "an inconsistent manifest edit: {fits:?}");
+        let number = self.state.edits + 1;
+        self.buffer.clear();
+        let salt = header::record_salt(self.state.identity.database);
+        header::encode_record(number, salt, &mut self.buffer, |out| edit.encode(out));
+        debug_assert_eq!(decoded(&self.buffer, salt).as_ref(), Some(edit), "an edit that does not read back");
+        self.write_record()?;
+        self.state.install(edit);
+        self.state.edits = number;
+        if self.end > self.rotate_past {
+            self.rotate_when_there_is_room()?;
+        }
+        Ok(number)
+    }
+
+    /// Replaces the file by a new one that holds one snapshot. An append does this by itself; a caller that opened
+    /// the store after a failed sync does it to put the state on pages that the failure did not touch.
+    pub fn rotate(&mut self) -> Result<()> {
+        if let Some(poison) = &self.poison {
+            return Err(poison.clone());
+        }
+        fill(&self.state, &self.state.snapshot_edit(), &mut self.buffer);
+        if let Err(error) = write_new(&*self.storage, &self.buffer) {
+            // The old file is whole and stays the manifest. A full disk passes; other errors do not.
+            return Err(if error.is_disk_full() { error } else { self.poisoned(error) });
+        }
+        let opened = install_new(&*self.storage).and_then(|()| open_file(&*self.storage, OpenMode::ReadWrite));
+        self.file = opened.map_err(|error| self.poisoned(error))?;
+        self.end = self.buffer.len() as u64;
+        self.torn = false;
+        self.rotate_past = rotate_past(self.end);
+        Ok(())
+    }
+
+    /// Writes `buffer` as the next record and syncs it.
+    fn write_record(&mut self) -> Result<()> {
+        if self.torn {
+            self.cut().map_err(|error| self.poisoned(error))?;
+        }
+        if let Err(error) = self.file.write_all_at(&self.buffer, self.end) {
+            // Part of the record, or all of it, may be there. It may go on only if that is surely undone: else the
+            // next open could find an edit that the caller was told had failed.
+            let undone = error.is_disk_full() && self.cut().is_ok();
+            return Err(if undone { error } else { self.poisoned(error) });
+        }
+        self.file.sync().map_err(|error| self.poisoned(error))?;
+        self.end += self.buffer.len() as u64;
+        Ok(())
+    }
+
+    /// Cuts off what lies behind the last good record, durably.
+    fn cut(&mut self) -> Result<()> {
+        self.file.set_length(self.end)?;
+        self.file.sync()?;
+        self.torn = false;
+        Ok(())
+    }
+
+    /// Rotates, or puts it off where the disk is full: the edit that led here is durable already.
+    fn rotate_when_there_is_room(&mut self) -> Result<()> {
+        match self.rotate() {
+            Err(error) if error.is_disk_full() && self.poison.is_none() => {
+                self.rotate_past = self.end.saturating_add(ROTATE_BYTES_MIN);
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    /// Remembers the first error of unknown effect.
+    fn poisoned(&mut self, error: Error) -> Error {
+        self.poison.get_or_insert(error).clone()
+    }
+}
+
+fn open_file(storage: &dyn Storage, mode: OpenMode) -> Result<Arc<dyn StorageFile>> {
+    storage.open(MANIFEST_NAME, mode).map_err(|error| match error {
+        Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            Error::NoStore { path: storage.path().to_path_buf(), reason: format!("it has no {MANIFEST_NAME}") }
+        }
+        error => error,
+    })
+}
+
+/// Reads and replays; also returns the file's length.
+fn read(file: &dyn StorageFile) -> Result<(Replayed, u64)> {
+    let length = file.length()?;
+    if length > FILE_BYTES_MAX {
+        let expected = format!("at most {FILE_BYTES_MAX}");
+        return Err(Error::corruption(file.path(), 0, "manifest length", expected, length));
+    }
+    // The header first: what is no manifest at all asks for no memory.
+    let mut bytes = vec![0; length.min(HEADER_BYTES as u64) as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    header::decode_header(&bytes, file.path())?;
+    bytes.resize(length as usize, 0);
+    file.read_exact_at(&mut bytes[HEADER_BYTES..], HEADER_BYTES as u64)?;
+    Ok((replay(&bytes, file.path())?, length))
+}
+
+/// Fills `buffer` with a whole manifest whose one record is `edit`, under the state's last number.
+fn fill(state: &ManifestState, edit: &ManifestEdit, buffer: &mut Vec<u8>) {
+    buffer.clear();
+    buffer.extend_from_slice(&header::encode_header(&state.identity));
+    let salt = header::record_salt(state.identity.database);
+    header::encode_record(state.edits, salt, buffer, |out| edit.encode(out));
+}
+
+/// Writes a manifest under its new name and makes bytes and name durable. The name `MANIFEST` is untouched whatever
+/// happens; a leftover is removed here, at the next try or by the next open.
+///
+/// The directory is synced before the rename too: POSIX orders no two changes of a directory, and a rename that
+/// survives a power cut without the creation before it would give the name to an older leftover.
+fn write_new(storage: &dyn Storage, bytes: &[u8]) -> Result<()> {
+    if storage.list()?.iter().any(|name| name == MANIFEST_NEW_NAME) {
+        storage.remove(MANIFEST_NEW_NAME)?;
+    }
+    let file = storage.open(MANIFEST_NEW_NAME, OpenMode::Create)?;
+    let written = file.write_all_at(bytes, 0).and_then(|()| file.sync()).and_then(|()| storage.sync_directory());
+    if written.is_err() {
+        // The first error counts; what is left behind here is removed by whoever tries next.
+        let _ = storage.remove(MANIFEST_NEW_NAME);
+    }
+    written
+}
+
+/// Gives a synced new manifest its name, durably.
+fn install_new(storage: &dyn Storage) -> Result<()> {
+    storage.rename(MANIFEST_NEW_NAME, MANIFEST_NAME)?;
+    storage.sync_directory()
+}
+
+/// The size past which a file whose first `snapshot` bytes hold header and snapshot is rotated.
+fn rotate_past(snapshot: u64) -> u64 {
+    snapshot.saturating_mul(ROTATE_RATIO).max(ROTATE_BYTES_MIN)
+}
+
+/// Reads back a record just encoded.
+fn decoded(record: &[u8], salt: u32) -> Option<ManifestEdit> {
+    ManifestEdit::decode(header::decode_record(record, salt).ok()?.payload).ok()
+}

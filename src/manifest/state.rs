@@ -1,0 +1,115 @@
+//! What all edits of a manifest add up to. Plain data; whoever owns the value.
+//!
+//! Invariants:
+//! 1. A failed `apply` leaves the state as it was.
+//! 2. The snapshot edit, applied to an empty state, gives the same state (but `edits`, which the record carries).
+//! 3. `recovered` keeps its last entry for ever: the next generation and the next number are counted from it, also
+//!    once its log is forgotten (`docs/recovery.md`, R6).
+
+use crate::base::{FileNumber, SequenceNumber};
+use crate::format::manifest_edit::{BranchMeta, BundleId, Identity, KeyspaceRecord, LogRecovered};
+use crate::format::manifest_edit::{ManifestEdit, NodeId, NodeImage};
+use std::collections::BTreeMap;
+
+/// The store's state as the manifest has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ManifestState {
+    /// From the header.
+    pub identity: Identity,
+    /// Live branch files.
+    pub branches: BTreeMap<FileNumber, BranchMeta>,
+    /// Live trunk nodes.
+    pub nodes: BTreeMap<NodeId, NodeImage>,
+    /// The trunk's root; `None` before the first.
+    pub root: Option<NodeId>,
+    /// Every number up to this one is in branch files.
+    pub incorporated: SequenceNumber,
+    /// Recoveries of generations that are not forgotten, oldest first, and in any case the newest one.
+    pub recovered: Vec<LogRecovered>,
+    /// Log generations below this one are forgotten.
+    pub log_generations_from: u64,
+    /// Keyspaces by id.
+    pub keyspaces: Vec<KeyspaceRecord>,
+    /// File numbers from this one on were never used by a live file.
+    pub next_file: FileNumber,
+    /// Node numbers from this one on are unused.
+    pub next_node: NodeId,
+    /// Bundle numbers from this one on are unused.
+    pub next_bundle: BundleId,
+    /// The number of the last edit; 0 before the first.
+    pub edits: u64,
+}
+
+impl ManifestState {
+    /// Applies `edit` whole, or says what is inconsistent about it and changes nothing. Checks what the edit touches;
+    /// `check` looks at the whole tree. Counts no edit: numbers belong to the file's records.
+    pub fn apply(&mut self, edit: &ManifestEdit) -> Result<(), String> {
+        self.validate(edit)?;
+        self.install(edit);
+        Ok(())
+    }
+
+    /// Applies an edit that `validate` has passed.
+    pub(super) fn install(&mut self, edit: &ManifestEdit) {
+        for branch in &edit.branches_added {
+            self.next_file.0 = self.next_file.0.max(branch.file.0 + 1);
+            self.branches.insert(branch.file, branch.clone());
+        }
+        for file in &edit.branches_dropped {
+            self.branches.remove(file);
+        }
+        for node in &edit.nodes {
+            self.next_node.0 = self.next_node.0.max(node.id.0 + 1);
+            for bundle in &node.bundles {
+                self.next_bundle.0 = self.next_bundle.0.max(bundle.id.0 + 1);
+            }
+            self.nodes.insert(node.id, node.clone());
+        }
+        for node in &edit.nodes_dropped {
+            self.nodes.remove(node);
+        }
+        self.root = edit.root.or(self.root);
+        self.incorporated = edit.incorporated.unwrap_or(self.incorporated);
+        self.recovered.extend(edit.log_recovered_earlier.iter().cloned());
+        self.recovered.extend(edit.log_recovered.iter().cloned());
+        self.log_generations_from = edit.log_generations_from.unwrap_or(self.log_generations_from);
+        self.forget_generations();
+        for keyspace in &edit.keyspaces {
+            match self.keyspaces.binary_search_by_key(&keyspace.id, |known| known.id) {
+                Ok(at) => self.keyspaces[at] = keyspace.clone(),
+                Err(at) => self.keyspaces.insert(at, keyspace.clone()),
+            }
+        }
+        self.next_file = self.next_file.max(edit.next_file.unwrap_or_default());
+        self.next_node = self.next_node.max(edit.next_node.unwrap_or_default());
+        self.next_bundle = self.next_bundle.max(edit.next_bundle.unwrap_or_default());
+    }
+
+    fn forget_generations(&mut self) {
+        let last = self.recovered.len().saturating_sub(1);
+        let forgotten = self.recovered[..last].partition_point(|known| known.generation < self.log_generations_from);
+        self.recovered.drain(..forgotten);
+    }
+
+    /// The one edit that brings an empty state to this one.
+    pub fn snapshot_edit(&self) -> ManifestEdit {
+        let (last, earlier) = match self.recovered.split_last() {
+            Some((last, earlier)) => (Some(last.clone()), earlier.to_vec()),
+            None => (None, Vec::new()),
+        };
+        ManifestEdit {
+            branches_added: self.branches.values().cloned().collect(),
+            nodes: self.nodes.values().cloned().collect(),
+            root: self.root,
+            incorporated: Some(self.incorporated),
+            log_recovered_earlier: earlier,
+            log_recovered: last,
+            log_generations_from: Some(self.log_generations_from),
+            keyspaces: self.keyspaces.clone(),
+            next_file: Some(self.next_file),
+            next_node: Some(self.next_node),
+            next_bundle: Some(self.next_bundle),
+            ..ManifestEdit::default()
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Tests of the manifest: the state, the file, and the file on a disk that fails.
+
+mod crash;
+mod file;
+mod generator;
+mod state;

@@ -1,0 +1,212 @@
+//! The file on a disk that fails: errors, a full disk, and crashes before every operation with every outcome of a
+//! power cut that a few seeds give.
+
+use super::generator::{first_edit, next_edit};
+use crate::base::sync::Arc;
+use crate::base::{DatabaseId, Error};
+use crate::format::manifest_edit::testing::Random;
+use crate::format::manifest_edit::{Identity, ManifestEdit};
+use crate::io::Storage;
+use crate::io::simulated::{Operation, SimulatedStorage, Times};
+use crate::manifest::{MANIFEST_NAME, Manifest, ManifestState};
+use std::io::ErrorKind;
+
+const IDENTITY: Identity = Identity { database: DatabaseId(77) };
+
+fn create(storage: &SimulatedStorage) -> Manifest {
+    Manifest::create(Arc::new(storage.clone()), IDENTITY, &first_edit()).unwrap()
+}
+
+fn open(storage: &SimulatedStorage) -> Manifest {
+    Manifest::open(Arc::new(storage.clone())).unwrap()
+}
+
+/// A manifest with some edits and the edit that comes next.
+fn prepared(seed: u64) -> (SimulatedStorage, Manifest, ManifestEdit) {
+    let storage = SimulatedStorage::new(seed);
+    let mut manifest = create(&storage);
+    let mut random = Random(seed);
+    for _ in 0..10 {
+        let edit = next_edit(manifest.state(), &mut random);
+        manifest.append(&edit).unwrap();
+    }
+    let edit = next_edit(manifest.state(), &mut random);
+    (storage, manifest, edit)
+}
+
+#[test]
+fn a_failed_write_or_sync_poisons_for_ever() {
+    for operation in [Operation::Write, Operation::Sync] {
+        let (storage, mut manifest, edit) = prepared(1);
+        let before = manifest.state().clone();
+        storage.fail_at(&[operation], 1, ErrorKind::Other, Times::Once);
+        let first = manifest.append(&edit).unwrap_err();
+        assert!(matches!(first, Error::Io { .. }), "{first}");
+        let operations = storage.operations();
+        for _ in 0..3 {
+            assert_eq!(manifest.append(&edit).unwrap_err().to_string(), first.to_string());
+            assert_eq!(manifest.rotate().unwrap_err().to_string(), first.to_string());
+        }
+        assert_eq!(storage.operations(), operations, "a poisoned manifest touches nothing");
+        assert_eq!(*manifest.state(), before);
+        let found = open(&storage.kill()).state().edits;
+        assert!(found == before.edits || found == before.edits + 1);
+    }
+}
+
+#[test]
+fn a_full_disk_changes_nothing_and_passes() {
+    let (storage, mut manifest, edit) = prepared(2);
+    let before = manifest.state().clone();
+    for _ in 0..3 {
+        storage.fail_at(&[Operation::Write], 1, ErrorKind::StorageFull, Times::Once);
+        assert!(manifest.append(&edit).unwrap_err().is_disk_full());
+        assert_eq!(*manifest.state(), before);
+        let found = Manifest::open(Arc::new(storage.clone_disk())).unwrap();
+        assert_eq!(*found.state(), before, "an edit that failed for want of room is surely not there");
+    }
+    assert_eq!(manifest.append(&edit).unwrap(), before.edits + 1);
+    let state = manifest.state().clone();
+    assert_eq!(*open(&storage.power_cut(1)).state(), state);
+}
+
+#[test]
+fn a_full_disk_that_cannot_be_undone_poisons() {
+    for operation in [Operation::SetLength, Operation::Sync] {
+        let (storage, mut manifest, edit) = prepared(3);
+        storage.fail_at(&[Operation::Write], 1, ErrorKind::StorageFull, Times::Once);
+        storage.fail_at(&[operation], 1, ErrorKind::Other, Times::Once);
+        assert!(manifest.append(&edit).unwrap_err().is_disk_full());
+        assert!(manifest.append(&edit).is_err());
+    }
+}
+
+/// A manifest just below the size at which it rotates.
+fn about_to_rotate(seed: u64) -> (SimulatedStorage, Manifest, ManifestEdit) {
+    let storage = SimulatedStorage::new(seed);
+    let mut manifest = create(&storage);
+    let mut random = Random(seed);
+    loop {
+        let edit = next_edit(manifest.state(), &mut random);
+        let mut payload = Vec::new();
+        edit.encode(&mut payload);
+        if manifest.bytes() + payload.len() as u64 > 64 << 10 {
+            return (storage, manifest, edit);
+        }
+        manifest.append(&edit).unwrap();
+    }
+}
+
+#[test]
+fn rotation_waits_for_room() {
+    let (storage, mut manifest, edit) = about_to_rotate(4);
+    storage.fail_at(&[Operation::Create], 1, ErrorKind::StorageFull, Times::Forever);
+    let number = manifest.append(&edit).unwrap();
+    let edit = next_edit(manifest.state(), &mut Random(1));
+    assert_eq!(manifest.append(&edit).unwrap(), number + 1);
+    assert!(manifest.rotate().unwrap_err().is_disk_full());
+    let before = manifest.bytes();
+    storage.clear_faults();
+    manifest.rotate().unwrap();
+    assert!(manifest.bytes() < before);
+    assert_eq!(open(&storage).state().edits, number + 1);
+}
+
+#[test]
+fn a_rotation_that_fails_otherwise_poisons_and_loses_nothing() {
+    let operations = [Operation::Create, Operation::Rename, Operation::SyncDirectory, Operation::Open];
+    for operation in operations {
+        for nth in 1..=2 {
+            let (storage, mut manifest, edit) = about_to_rotate(5);
+            let before = manifest.state().edits;
+            storage.fail_at(&[operation], nth, ErrorKind::Other, Times::Once);
+            if manifest.append(&edit).is_ok() {
+                assert!(nth > 1, "{operation:?} was not used");
+                continue;
+            }
+            assert!(manifest.append(&ManifestEdit::default()).is_err(), "{operation:?}");
+            assert_eq!(open(&storage.power_cut(nth)).state().edits, before + 1, "{operation:?}: the edit was synced");
+        }
+    }
+}
+
+/// Runs until the process dies at its `nth` operation; every state that an append confirmed goes to `confirmed`, and
+/// the one that the append under way would give to `tried`.
+fn run_until_crash(storage: &SimulatedStorage, nth: u64, seed: u64) -> (Option<ManifestState>, Option<ManifestState>) {
+    let mut random = Random(seed);
+    storage.crash_at(nth);
+    let (mut confirmed, mut model) = (None, ManifestState { identity: IDENTITY, ..ManifestState::default() });
+    model.apply(&first_edit()).unwrap();
+    model.edits = 1;
+    let mut manifest = match Manifest::create(Arc::new(storage.clone()), IDENTITY, &first_edit()) {
+        Ok(manifest) => manifest,
+        Err(_) => return (None, Some(model)),
+    };
+    for step in 0..14 {
+        confirmed = Some(model.clone());
+        if step == 7 && manifest.rotate().is_err() {
+            return (confirmed, None);
+        }
+        let edit = next_edit(&model, &mut random);
+        model.apply(&edit).unwrap();
+        model.edits += 1;
+        if manifest.append(&edit).is_err() {
+            return (confirmed, Some(model));
+        }
+    }
+    (Some(model), None)
+}
+
+/// After a crash anywhere the state is the confirmed one, or the one with the edit under way; and it stays that one
+/// over a second power cut, and takes further edits.
+#[test]
+fn a_crash_at_every_operation_loses_nothing_confirmed() {
+    let (mut before, mut after, mut none) = (0, 0, 0);
+    for seed in 0..12 {
+        for nth in 1.. {
+            let storage = SimulatedStorage::new(seed);
+            let (confirmed, tried) = run_until_crash(&storage, nth, seed);
+            if !storage.is_dead() {
+                break;
+            }
+            let next = if seed % 4 == 0 { storage.kill() } else { storage.power_cut(seed * 1000 + nth) };
+            let Some(mut manifest) = reopened(&next, confirmed.is_some()) else {
+                none += 1;
+                create(&next);
+                continue;
+            };
+            let found = manifest.state().clone();
+            assert_eq!(found.check(), Ok(()));
+            match (&confirmed, &tried) {
+                (Some(confirmed), _) if *confirmed == found => before += 1,
+                (_, Some(tried)) if *tried == found => after += 1,
+                _ => panic!("seed {seed}, operation {nth}: {found:#?}"),
+            }
+            let again = next.clone_disk().power_cut(seed + nth);
+            assert_eq!(*open(&again).state(), found, "seed {seed}, operation {nth}: what was opened is durable");
+            let edit = next_edit(&found, &mut Random(nth));
+            manifest.append(&edit).unwrap();
+            let state = manifest.state().clone();
+            assert_eq!(*open(&next.power_cut(nth)).state(), state, "seed {seed}, operation {nth}");
+        }
+    }
+    assert!(before > 50 && after > 50 && none > 10, "{before} before, {after} after, {none} without a store");
+}
+
+/// The manifest found after a crash; `None` where creation never came so far.
+fn reopened(storage: &SimulatedStorage, must_be_there: bool) -> Option<Manifest> {
+    match Manifest::open(Arc::new(storage.clone())) {
+        Ok(manifest) => Some(manifest),
+        Err(Error::NoStore { .. }) if !must_be_there => None,
+        Err(error) => panic!("{error}; {:?}", storage.list()),
+    }
+}
+
+#[test]
+fn a_byte_that_rots_in_the_middle_is_found_at_the_next_open() {
+    let (storage, manifest, _) = prepared(9);
+    drop(manifest);
+    storage.corrupt(MANIFEST_NAME, 4096 + 20, 0x40);
+    let error = Manifest::open(Arc::new(storage)).unwrap_err();
+    assert!(matches!(error, Error::Corruption { offset: 4096, what: "record checksum", .. }), "{error}");
+}

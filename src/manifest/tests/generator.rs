@@ -1,0 +1,170 @@
+//! Random edits that fit a state, made as the trunk makes them: incorporate, flush, compact, split, recover.
+
+use crate::base::{FileNumber, KeyspaceId, SequenceNumber};
+use crate::format::manifest_edit::testing::Random;
+use crate::format::manifest_edit::{BranchMeta, BundleId, BundleImage, KeyspaceRecord, LogRecovered};
+use crate::format::manifest_edit::{ManifestEdit, NodeId, NodeImage, PivotImage};
+use crate::manifest::ManifestState;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The first edit of a store: one leaf that spans all keys, and the default keyspace.
+pub fn first_edit() -> ManifestEdit {
+    ManifestEdit {
+        nodes: vec![NodeImage { id: NodeId(1), ..NodeImage::default() }],
+        root: Some(NodeId(1)),
+        keyspaces: vec![keyspace(0)],
+        ..ManifestEdit::default()
+    }
+}
+
+fn keyspace(id: u32) -> KeyspaceRecord {
+    KeyspaceRecord { id: KeyspaceId(id), name: format!("keyspace {id}"), comparator: "bytewise".into() }
+}
+
+/// A random edit that fits `state`.
+pub fn next_edit(state: &ManifestState, random: &mut Random) -> ManifestEdit {
+    let mut edit = ManifestEdit::default();
+    match random.below(12) {
+        0..=3 => incorporate(state, random, &mut edit),
+        4..=6 => flush(state, random, &mut edit),
+        7 => compact(state, random, &mut edit),
+        8..=9 => split(state, random, &mut edit),
+        10 => recover(state, random, &mut edit),
+        _ => edit.keyspaces.push(keyspace(random.below(20) as u32)),
+    }
+    if random.once_in(4) {
+        edit.next_file = Some(FileNumber(state.next_file.0 + random.below(5)));
+    }
+    drop_unused(state, &mut edit);
+    edit
+}
+
+fn branch(state: &ManifestState, random: &mut Random, edit: &ManifestEdit) -> BranchMeta {
+    let file = FileNumber(state.next_file.0 + edit.branches_added.len() as u64);
+    let mut keys = [random.bytes(), random.bytes()];
+    keys.sort();
+    let [key_min, key_max] = keys;
+    let entries = random.below(1000);
+    let number_min = SequenceNumber(state.incorporated.0 + 1);
+    let number_max = SequenceNumber(number_min.0 + entries);
+    let (tombstones, distinct_keys) = (random.below(entries + 1), random.below(entries + 1));
+    let value_files = (0..random.below(3)).map(FileNumber).collect();
+    let bytes = random.number();
+    BranchMeta {
+        file,
+        bytes,
+        key_min,
+        key_max,
+        number_min,
+        number_max,
+        entries,
+        tombstones,
+        distinct_keys,
+        value_files,
+    }
+}
+
+fn root(state: &ManifestState) -> &NodeImage {
+    &state.nodes[&state.root.unwrap()]
+}
+
+fn any_node(state: &ManifestState, random: &mut Random) -> NodeImage {
+    let at = random.below(state.nodes.len() as u64) as usize;
+    state.nodes.values().nth(at).unwrap().clone()
+}
+
+fn incorporate(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
+    let added = branch(state, random, edit);
+    let mut node = root(state).clone();
+    node.bundles.push(BundleImage { id: state.next_bundle, compacted: false, branches: vec![added.file] });
+    edit.incorporated = Some(added.number_max);
+    edit.branches_added.push(added);
+    edit.nodes.push(node);
+}
+
+/// The active bundles of one child move there; bundles that no child has active go.
+fn flush(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
+    let mut node = any_node(state, random);
+    if node.height == 0 || node.bundles.is_empty() {
+        return;
+    }
+    let at = random.below(node.pivots.len() as u64) as usize;
+    let count = node.bundles.len() as u32;
+    let first = std::mem::replace(&mut node.pivots[at].first_active, count);
+    let mut child = state.nodes[&node.pivots[at].child].clone();
+    let branches = node.bundles[first as usize..].iter().flat_map(|bundle| bundle.branches.clone()).collect();
+    child.bundles.push(BundleImage { id: state.next_bundle, compacted: false, branches });
+    let spent = node.pivots.iter().map(|pivot| pivot.first_active).min().unwrap();
+    node.bundles.drain(..spent as usize);
+    node.pivots.iter_mut().for_each(|pivot| pivot.first_active -= spent);
+    edit.nodes.extend([node, child]);
+}
+
+fn compact(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
+    let mut node = any_node(state, random);
+    if node.bundles.is_empty() {
+        return;
+    }
+    let at = random.below(node.bundles.len() as u64) as usize;
+    node.bundles[at].compacted = true;
+    node.bundles[at].branches.clear();
+    for _ in 0..random.below(3) {
+        let part = branch(state, random, edit);
+        node.bundles[at].branches.push(part.file);
+        edit.branches_added.push(part);
+    }
+    edit.nodes.push(node);
+}
+
+/// A leaf splits; its parent gets one more pivot, or there is a new root.
+fn split(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
+    let mut left = any_node(state, random);
+    let middle = random.bytes();
+    let inside = left.lower < middle && left.upper.as_ref().is_none_or(|upper| middle < *upper);
+    if left.height > 0 || !inside {
+        return;
+    }
+    let mut right = left.clone();
+    right.id = state.next_node;
+    right.lower.clone_from(&middle);
+    left.upper = Some(middle.clone());
+    let mut parent = match state.nodes.values().find(|node| node.pivots.iter().any(|pivot| pivot.child == left.id)) {
+        Some(parent) => parent.clone(),
+        None => {
+            let id = NodeId(state.next_node.0 + 1);
+            edit.root = Some(id);
+            let pivots = vec![PivotImage { lower: vec![], child: left.id, first_active: 0 }];
+            NodeImage { id, height: 1, pivots, ..NodeImage::default() }
+        }
+    };
+    let at = parent.pivots.iter().position(|pivot| pivot.child == left.id).unwrap();
+    let pivot = PivotImage { lower: middle, child: right.id, first_active: parent.pivots[at].first_active };
+    parent.pivots.insert(at + 1, pivot);
+    edit.next_bundle = Some(BundleId(state.next_bundle.0 + 1));
+    edit.nodes.extend([left, right, parent]);
+}
+
+fn recover(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
+    let (generation, free) = match state.recovered.last() {
+        Some(last) => (last.generation + 1, last.next_number),
+        None => (0, SequenceNumber(1)),
+    };
+    let free = SequenceNumber(free.0.max(state.incorporated.0));
+    let cut = SequenceNumber(free.0 + 20);
+    let skipped = vec![(free, free), (SequenceNumber(free.0 + 2), SequenceNumber(free.0 + 4))];
+    let next_number = SequenceNumber(cut.0 + 1 + random.below(9));
+    edit.log_recovered = Some(LogRecovered { generation, cut, skipped, next_number });
+    if random.once_in(3) {
+        let from = generation.saturating_sub(random.below(3));
+        edit.log_generations_from = Some(from.max(state.log_generations_from));
+    }
+}
+
+/// Drops the branches that no node names once the edit is applied.
+fn drop_unused(state: &ManifestState, edit: &mut ManifestEdit) {
+    let mut nodes: BTreeMap<NodeId, &NodeImage> = state.nodes.iter().map(|(id, node)| (*id, node)).collect();
+    nodes.extend(edit.nodes.iter().map(|node| (node.id, node)));
+    let used: BTreeSet<FileNumber> =
+        nodes.values().flat_map(|node| &node.bundles).flat_map(|bundle| bundle.branches.iter().copied()).collect();
+    edit.branches_dropped = state.branches.keys().filter(|file| !used.contains(file)).copied().collect();
+}

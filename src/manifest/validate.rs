@@ -1,0 +1,211 @@
+//! Whether an edit fits a state: the checks that stand before `apply`. Pure. The cost is that of the edit, plus one
+//! pass over all nodes where something is dropped.
+
+use super::ManifestState;
+use crate::base::{FileNumber, SequenceNumber};
+use crate::format::manifest_edit::{BranchMeta, LogRecovered, ManifestEdit, NodeId, NodeImage};
+use std::collections::{BTreeMap, BTreeSet};
+
+type Verdict = Result<(), String>;
+
+/// Fails with a message unless the condition holds.
+macro_rules! require {
+    ($condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err(format!($($message)+));
+        }
+    };
+}
+pub(super) use require;
+
+/// A state with an edit laid over it.
+struct Overlay<'a> {
+    state: &'a ManifestState,
+    branches_added: BTreeSet<FileNumber>,
+    branches_dropped: BTreeSet<FileNumber>,
+    nodes: BTreeMap<NodeId, &'a NodeImage>,
+    nodes_dropped: BTreeSet<NodeId>,
+}
+
+impl ManifestState {
+    /// Whether `edit` fits this state; else what is wrong.
+    pub(super) fn validate(&self, edit: &ManifestEdit) -> Verdict {
+        let overlay = Overlay::new(self, edit)?;
+        for node in &edit.nodes {
+            overlay.node_fits(node)?;
+        }
+        overlay.nothing_dropped_is_in_use()?;
+        if let Some(root) = edit.root.or(self.root) {
+            require!(overlay.node(root).is_some(), "root {} does not exist", root.0);
+        }
+        self.log_fits(edit)?;
+        self.keyspaces_fit(edit)
+    }
+
+    fn log_fits(&self, edit: &ManifestEdit) -> Verdict {
+        if let Some(incorporated) = edit.incorporated {
+            require!(incorporated >= self.incorporated, "incorporated goes back to {incorporated}");
+            require!(incorporated <= SequenceNumber::MAX, "incorporated {incorporated} is no number");
+        }
+        if let Some(from) = edit.log_generations_from {
+            require!(from >= self.log_generations_from, "log generations go back to {from}");
+        }
+        let mut last = self.recovered.last();
+        for recovered in edit.log_recovered_earlier.iter().chain(&edit.log_recovered) {
+            recovery_fits(recovered, last)?;
+            last = Some(recovered);
+        }
+        Ok(())
+    }
+
+    fn keyspaces_fit(&self, edit: &ManifestEdit) -> Verdict {
+        let mut names: BTreeMap<u32, &str> =
+            self.keyspaces.iter().map(|known| (known.id.0, known.name.as_str())).collect();
+        for keyspace in &edit.keyspaces {
+            names.insert(keyspace.id.0, &keyspace.name);
+        }
+        let distinct: BTreeSet<&str> = names.values().copied().collect();
+        require!(distinct.len() == names.len(), "two keyspaces have one name");
+        Ok(())
+    }
+}
+
+impl<'a> Overlay<'a> {
+    fn new(state: &'a ManifestState, edit: &'a ManifestEdit) -> Result<Self, String> {
+        let mut overlay = Self {
+            state,
+            branches_added: BTreeSet::new(),
+            branches_dropped: BTreeSet::new(),
+            nodes: BTreeMap::new(),
+            nodes_dropped: BTreeSet::new(),
+        };
+        for branch in &edit.branches_added {
+            branch_is_sound(branch)?;
+            let new = !state.branches.contains_key(&branch.file) && overlay.branches_added.insert(branch.file);
+            require!(new, "branch {} is already there", branch.file);
+        }
+        for file in &edit.branches_dropped {
+            let known = state.branches.contains_key(file) && overlay.branches_dropped.insert(*file);
+            require!(known, "dropped branch {file} is not there");
+        }
+        for node in &edit.nodes {
+            node_is_sound(node)?;
+            require!(overlay.nodes.insert(node.id, node).is_none(), "node {} stands twice", node.id.0);
+        }
+        for node in &edit.nodes_dropped {
+            let known = state.nodes.contains_key(node) && overlay.nodes_dropped.insert(*node);
+            require!(known, "dropped node {} is not there", node.0);
+            require!(!overlay.nodes.contains_key(node), "node {} is written and dropped", node.0);
+        }
+        Ok(overlay)
+    }
+
+    fn node(&self, id: NodeId) -> Option<&'a NodeImage> {
+        if self.nodes_dropped.contains(&id) {
+            return None;
+        }
+        self.nodes.get(&id).copied().or_else(|| self.state.nodes.get(&id))
+    }
+
+    fn has_branch(&self, file: FileNumber) -> bool {
+        let known = self.state.branches.contains_key(&file) && !self.branches_dropped.contains(&file);
+        known || self.branches_added.contains(&file)
+    }
+
+    /// Whether what `node` names exists and its children fill its range.
+    fn node_fits(&self, node: &NodeImage) -> Verdict {
+        for file in node.bundles.iter().flat_map(|bundle| &bundle.branches) {
+            require!(self.has_branch(*file), "node {} names branch {file}, which is not there", node.id.0);
+        }
+        for at in 0..node.pivots.len() {
+            let child = node.pivots[at].child;
+            let Some(child) = self.node(child) else {
+                return Err(format!("node {} names child {}, which is not there", node.id.0, child.0));
+            };
+            child_fits(node, at, child)?;
+        }
+        Ok(())
+    }
+
+    /// Nodes of the edit were looked at by `node_fits`; here are the others.
+    fn nothing_dropped_is_in_use(&self) -> Verdict {
+        if self.branches_dropped.is_empty() && self.nodes_dropped.is_empty() {
+            return Ok(());
+        }
+        let written = |id| self.nodes.contains_key(id) || self.nodes_dropped.contains(id);
+        for (id, node) in self.state.nodes.iter().filter(|(id, _)| !written(*id)) {
+            for file in node.bundles.iter().flat_map(|bundle| &bundle.branches) {
+                require!(!self.branches_dropped.contains(file), "branch {file} is dropped but in node {}", id.0);
+            }
+            for child in node.pivots.iter().map(|pivot| pivot.child) {
+                require!(!self.nodes_dropped.contains(&child), "node {} is dropped but under {}", child.0, id.0);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What can be said of a branch by itself.
+pub(super) fn branch_is_sound(branch: &BranchMeta) -> Verdict {
+    let file = branch.file;
+    require!(file.0 < u64::MAX, "branch {file} is no file number");
+    require!(branch.key_min <= branch.key_max, "branch {file} has its keys in wrong order");
+    require!(branch.number_min <= branch.number_max, "branch {file} has its numbers in wrong order");
+    require!(branch.tombstones <= branch.entries, "branch {file} has more tombstones than entries");
+    require!(branch.distinct_keys <= branch.entries, "branch {file} has more keys than entries");
+    let ascending = branch.value_files.is_sorted_by(|left, right| left < right);
+    require!(ascending, "branch {file} has its value files in wrong order");
+    Ok(())
+}
+
+/// What can be said of a node by itself.
+pub(super) fn node_is_sound(node: &NodeImage) -> Verdict {
+    let id = node.id.0;
+    require!(id < u64::MAX, "node {id} is no node number");
+    let range = node.upper.as_ref().is_none_or(|upper| node.lower < *upper);
+    require!(range, "node {id} has an empty range");
+    require!(node.pivots.is_empty() == (node.height == 0), "node {id} has no children, or is a leaf with some");
+    if let (Some(first), Some(last)) = (node.pivots.first(), node.pivots.last()) {
+        require!(first.lower == node.lower, "the first pivot of node {id} is not its lower bound");
+        let inside = node.upper.as_ref().is_none_or(|upper| last.lower < *upper);
+        require!(inside, "the last pivot of node {id} is past its range");
+    }
+    let ascending = node.pivots.is_sorted_by(|left, right| left.lower < right.lower);
+    require!(ascending, "the pivots of node {id} are in wrong order");
+    for pivot in &node.pivots {
+        let active = pivot.first_active as usize <= node.bundles.len();
+        require!(active, "node {id} has a pivot with first active bundle {}", pivot.first_active);
+    }
+    for bundle in &node.bundles {
+        require!(bundle.id.0 < u64::MAX, "node {id} has a bundle that is no bundle number");
+    }
+    Ok(())
+}
+
+/// Whether `child` is what the pivot at `at` of `node` says.
+pub(super) fn child_fits(node: &NodeImage, at: usize, child: &NodeImage) -> Verdict {
+    let upper = node.pivots.get(at + 1).map(|next| &next.lower).or(node.upper.as_ref());
+    let fits = child.lower == node.pivots[at].lower && child.upper.as_ref() == upper;
+    require!(fits, "node {} does not fill its place in node {}", child.id.0, node.id.0);
+    let height = child.height.checked_add(1) == Some(node.height);
+    require!(height, "node {} of height {} is under node {}", child.id.0, child.height, node.id.0);
+    Ok(())
+}
+
+/// Whether a recovery can follow `last`.
+fn recovery_fits(recovered: &LogRecovered, last: Option<&LogRecovered>) -> Verdict {
+    let generation = recovered.generation;
+    if let Some(last) = last {
+        require!(generation > last.generation, "log generation {generation} is recovered after {}", last.generation);
+        require!(recovered.next_number >= last.next_number, "log generation {generation} takes numbers back");
+    }
+    require!(recovered.next_number > recovered.cut, "log generation {generation} takes numbers below its cut");
+    require!(recovered.next_number <= SequenceNumber::MAX, "log generation {generation} ends past all numbers");
+    let mut free = SequenceNumber::ZERO;
+    for (first, end) in &recovered.skipped {
+        let ordered = free <= *first && first <= end && *end <= recovered.cut;
+        require!(ordered, "log generation {generation} skips {first} to {end}, out of order or past its cut");
+        free = end.next();
+    }
+    Ok(())
+}

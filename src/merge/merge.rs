@@ -1,0 +1,276 @@
+//! Many sorted sources read as one: a tournament of losers over the sources' current entries.
+//!
+//! A cursor belongs to one thread at a time. Sources may grow while they are read (a Memtable does); entries that they
+//! had when the merge stood before them are yielded, later ones may be.
+//!
+//! Invariants:
+//! 1. Sources are given newest first. Where two stand on equal entries (same key and number: a log replayed over branches
+//!    that already hold some of it), the newer one's is yielded and the other's is passed over.
+//! 2. While the merge stands on an entry, going forward every other source stands on the first entry behind it or nowhere;
+//!    going backward on the last entry before it or nowhere. So no other source stands on an equal entry.
+//! 3. `heads[i]` is the head of source i's key, complemented when going backward, so that the smaller head always wins;
+//!    `u128::MAX` where the source stands nowhere. Different heads decide; equal heads decide nothing.
+//! 4. `losers[n]`, for an inner node n of the tournament, is the source that lost the match there; the winner of all is
+//!    `winner`. A change of one source replays only the matches between its leaf and the root.
+//!
+//! Why 2's last sentence holds: let A win everything while B stands on an equal entry, and take the node where their paths
+//! meet. B's side sent up a source with an entry no greater than B's, thus equal to A's, and the match at that node was
+//! played when the later of its two sides last changed, with these same entries. That match reported a tie, and `settle`
+//! does not return before ties are passed over.
+
+use super::cursor::{Cursor, EntryRef};
+use crate::base::{Result, SequenceNumber, key};
+use std::cmp::Ordering;
+
+/// No source: the merge stands nowhere.
+const NOWHERE: usize = usize::MAX;
+const EXHAUSTED: u128 = u128::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+/// A cursor over the entries of all its sources.
+#[derive(Debug)]
+pub struct MergeCursor<C> {
+    sources: Vec<C>,
+    heads: Vec<u128>,
+    losers: Vec<usize>,
+    winner: usize,
+    direction: Direction,
+    /// The older of two sources that the last matches found on equal entries.
+    tied: Option<usize>,
+    /// Holds the key while the direction turns.
+    turning_key: Vec<u8>,
+}
+
+impl<C: Cursor> MergeCursor<C> {
+    /// A merge of `sources`, newest first. It stands nowhere.
+    pub fn new(sources: Vec<C>) -> Self {
+        let count = sources.len();
+        Self {
+            sources,
+            heads: vec![EXHAUSTED; count],
+            losers: vec![NOWHERE; count],
+            winner: NOWHERE,
+            direction: Direction::Forward,
+            tied: None,
+            turning_key: Vec::new(),
+        }
+    }
+
+    /// Places every source by `place`, then plays all matches.
+    fn place_all(&mut self, direction: Direction, place: impl Fn(&mut C) -> Result<()>) -> Result<()> {
+        self.winner = NOWHERE;
+        self.direction = direction;
+        for source in &mut self.sources {
+            place(source)?;
+        }
+        self.settle_all()
+    }
+
+    /// Plays all matches, for sources that have all moved.
+    fn settle_all(&mut self) -> Result<()> {
+        for source in 0..self.sources.len() {
+            self.refresh_head(source);
+        }
+        let winner = self.play_all();
+        self.settle(winner)
+    }
+
+    /// Moves `source` one entry in the present direction and plays its matches again.
+    fn step(&mut self, source: usize) -> Result<()> {
+        self.winner = NOWHERE;
+        self.move_one(source)?;
+        if self.sources.len() == 1 {
+            self.winner = if self.sources[0].valid() { 0 } else { NOWHERE };
+            return Ok(());
+        }
+        self.refresh_head(source);
+        let winner = self.replay(source);
+        self.settle(winner)
+    }
+
+    fn move_one(&mut self, source: usize) -> Result<()> {
+        match self.direction {
+            Direction::Forward => self.sources[source].next(),
+            Direction::Backward => self.sources[source].prev(),
+        }
+    }
+
+    fn refresh_head(&mut self, source: usize) {
+        let cursor = &self.sources[source];
+        self.heads[source] = match (cursor.valid(), self.direction) {
+            (false, _) => EXHAUSTED,
+            (true, Direction::Forward) => head(cursor.entry().key),
+            (true, Direction::Backward) => !head(cursor.entry().key),
+        };
+    }
+
+    /// Passes over entries that tied until there are none (invariant 1), then lets `winner` win. Ties are as rare as
+    /// recoveries, so it may play all matches again for each.
+    fn settle(&mut self, mut winner: usize) -> Result<()> {
+        while let Some(older) = self.tied.take() {
+            self.move_one(older)?;
+            self.refresh_head(older);
+            winner = self.play_all();
+        }
+        self.winner = if winner != NOWHERE && self.sources[winner].valid() { winner } else { NOWHERE };
+        Ok(())
+    }
+
+    /// Plays every match of the tournament: leaves are nodes `count..2 * count`, node n's children 2n and 2n + 1.
+    fn play_all(&mut self) -> usize {
+        let count = self.sources.len();
+        self.losers.fill(NOWHERE);
+        if count == 0 {
+            return NOWHERE;
+        }
+        // A source climbs until it finds a node without a player, waits there, and is met by the other side's winner.
+        let mut last = 0;
+        for source in 0..count {
+            let mut player = source;
+            let mut node = (count + source) / 2;
+            while node > 0 {
+                let waiting = self.losers[node];
+                if waiting == NOWHERE {
+                    self.losers[node] = player;
+                    break;
+                }
+                if self.beats(waiting, player) {
+                    self.losers[node] = player;
+                    player = waiting;
+                }
+                node /= 2;
+            }
+            if node == 0 {
+                last = player;
+            }
+        }
+        last
+    }
+
+    /// Plays the matches between `source`'s leaf and the root.
+    fn replay(&mut self, source: usize) -> usize {
+        let mut player = source;
+        let mut node = (self.sources.len() + source) / 2;
+        while node > 0 {
+            let waiting = self.losers[node];
+            if self.beats(waiting, player) {
+                self.losers[node] = player;
+                player = waiting;
+            }
+            node /= 2;
+        }
+        player
+    }
+
+    /// Whether `a`'s entry comes before `b`'s in the present direction.
+    #[inline]
+    fn beats(&mut self, a: usize, b: usize) -> bool {
+        let (head_a, head_b) = (self.heads[a], self.heads[b]);
+        if head_a == head_b { self.beats_by_whole_key(a, b) } else { head_a < head_b }
+    }
+
+    #[inline(never)]
+    fn beats_by_whole_key(&mut self, a: usize, b: usize) -> bool {
+        let (source_a, source_b) = (&self.sources[a], &self.sources[b]);
+        if !source_a.valid() || !source_b.valid() {
+            return source_a.valid();
+        }
+        let entry_b = source_b.entry();
+        match (source_a.entry().order(entry_b.key, entry_b.number), self.direction) {
+            (Ordering::Less, Direction::Forward) | (Ordering::Greater, Direction::Backward) => true,
+            (Ordering::Equal, _) => {
+                self.tied = Some(a.max(b));
+                a < b
+            }
+            _ => false,
+        }
+    }
+
+    /// Turns round on the entry that the merge stands on, so that invariant 2 holds for the other direction. The other
+    /// sources are sought, not stepped: they may have grown between their position and the merge's.
+    fn turn(&mut self, direction: Direction) -> Result<()> {
+        let stands_on = std::mem::replace(&mut self.winner, NOWHERE);
+        let entry = self.sources[stands_on].entry();
+        let number = entry.number;
+        self.turning_key.clear();
+        self.turning_key.extend_from_slice(entry.key);
+        let key = &self.turning_key[..];
+        for (index, source) in self.sources.iter_mut().enumerate() {
+            if index == stands_on {
+                continue;
+            }
+            match direction {
+                Direction::Forward => source.seek(key, number)?,
+                Direction::Backward => source.seek_for_prev(key, number)?,
+            }
+            if source.valid() && source.entry().order(key, number) == Ordering::Equal {
+                match direction {
+                    Direction::Forward => source.next()?,
+                    Direction::Backward => source.prev()?,
+                }
+            }
+        }
+        self.direction = direction;
+        self.move_one(stands_on)?;
+        self.settle_all()
+    }
+
+    fn go(&mut self, direction: Direction) -> Result<()> {
+        debug_assert!(self.valid());
+        if self.direction == direction { self.step(self.winner) } else { self.turn(direction) }
+    }
+}
+
+impl<C: Cursor> Cursor for MergeCursor<C> {
+    fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        self.place_all(Direction::Forward, |source| source.seek(key, number))
+    }
+
+    fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        self.place_all(Direction::Backward, |source| source.seek_for_prev(key, number))
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.place_all(Direction::Forward, C::seek_first)
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.place_all(Direction::Backward, C::seek_last)
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.go(Direction::Forward)
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.go(Direction::Backward)
+    }
+
+    fn valid(&self) -> bool {
+        self.winner != NOWHERE
+    }
+
+    fn entry(&self) -> EntryRef<'_> {
+        self.sources[self.winner].entry()
+    }
+}
+
+/// The first sixteen bytes of an encoded key, the keyspace and twelve of the user's, as a number that sorts as they do;
+/// shorter keys are filled with zeroes, so equal heads still need a comparison of the whole.
+#[inline]
+pub(super) fn head(key: &[u8]) -> u128 {
+    if let Some(first) = key.first_chunk::<16>() {
+        return u128::from_be_bytes(*first);
+    }
+    let high = u128::from(key::head(key)) << 64;
+    match key.last_chunk::<8>() {
+        // The last eight bytes overlap the first eight by 16 - length; shifting pushes those out at the top.
+        Some(last) => high | u128::from((u128::from(u64::from_be_bytes(*last)) << (8 * (16 - key.len()))) as u64),
+        None => high,
+    }
+}

@@ -1,0 +1,120 @@
+//! A cursor over entries in a vector, for tests of whatever reads cursors. It can fail on command.
+
+use super::cursor::{Cursor, EntryRef};
+use crate::base::{Error, Kind, Result, SequenceNumber};
+use std::path::Path;
+
+/// An entry that owns its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VecEntry {
+    /// Encoded key.
+    pub key: Vec<u8>,
+    /// The version's number.
+    pub number: SequenceNumber,
+    /// What the entry says.
+    pub kind: Kind,
+    /// The value.
+    pub value: Vec<u8>,
+}
+
+impl VecEntry {
+    /// An entry.
+    pub fn new(key: impl Into<Vec<u8>>, number: u64, kind: Kind, value: impl Into<Vec<u8>>) -> Self {
+        Self { key: key.into(), number: SequenceNumber(number), kind, value: value.into() }
+    }
+
+    /// The entry, borrowed.
+    pub fn as_ref(&self) -> EntryRef<'_> {
+        EntryRef { key: &self.key, number: self.number, kind: self.kind, value: &self.value }
+    }
+}
+
+impl From<EntryRef<'_>> for VecEntry {
+    fn from(entry: EntryRef<'_>) -> Self {
+        Self { key: entry.key.to_vec(), number: entry.number, kind: entry.kind, value: entry.value.to_vec() }
+    }
+}
+
+/// The cursor.
+#[derive(Clone, Debug)]
+pub struct VecCursor {
+    entries: Vec<VecEntry>,
+    /// Index of the entry it stands on; `None` nowhere.
+    at: Option<usize>,
+    /// Movements left before one fails.
+    movements_left: Option<u32>,
+}
+
+impl VecCursor {
+    /// A cursor over `entries`, sorted here.
+    pub fn new(mut entries: Vec<VecEntry>) -> Self {
+        entries.sort_by(|one, other| one.as_ref().order(&other.key, other.number));
+        Self { entries, at: None, movements_left: None }
+    }
+
+    /// The same, whose movement after `movements` others fails; those after that succeed.
+    pub fn failing_after(mut self, movements: u32) -> Self {
+        self.movements_left = Some(movements);
+        self
+    }
+
+    /// The entries, in their order.
+    pub fn entries(&self) -> &[VecEntry] {
+        &self.entries
+    }
+
+    fn stand(&mut self, at: Option<usize>) -> Result<()> {
+        self.at = at.filter(|at| *at < self.entries.len());
+        match &mut self.movements_left {
+            Some(0) => {
+                self.at = None;
+                self.movements_left = None;
+                Err(Error::corruption(Path::new("(vector)"), 0, "movement", "success", "failure on command"))
+            }
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Cursor for VecCursor {
+    fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        let at = self.entries.partition_point(|entry| entry.as_ref().order(key, number).is_lt());
+        self.stand(Some(at))
+    }
+
+    fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        let behind = self.entries.partition_point(|entry| entry.as_ref().order(key, number).is_le());
+        self.stand(behind.checked_sub(1))
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.stand(Some(0))
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.stand(self.entries.len().checked_sub(1))
+    }
+
+    fn next(&mut self) -> Result<()> {
+        assert!(self.valid());
+        self.stand(self.at.map(|at| at + 1))
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        assert!(self.valid());
+        self.stand(self.at.and_then(|at| at.checked_sub(1)))
+    }
+
+    fn valid(&self) -> bool {
+        self.at.is_some()
+    }
+
+    #[expect(clippy::expect_used, reason = "a caller that breaks the precondition is the bug that a test looks for")]
+    fn entry(&self) -> EntryRef<'_> {
+        self.entries[self.at.expect("the cursor stands on an entry")].as_ref()
+    }
+}
