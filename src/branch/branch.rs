@@ -35,7 +35,6 @@ pub enum Purpose {
 pub struct Branch {
     context: Arc<BranchContext>,
     meta: BranchMeta,
-    name: String,
     path: PathBuf,
     footer: OnceLock<BranchFooter>,
     obsolete: AtomicBool,
@@ -44,10 +43,9 @@ pub struct Branch {
 impl Branch {
     /// A branch that the manifest knows. No I/O.
     pub fn new(context: &Arc<BranchContext>, meta: BranchMeta) -> Arc<Branch> {
-        let name = file_name(meta.file);
-        let path = context.storage.path_of(&name);
+        let path = context.storage.path_of(&file_name(meta.file));
         let (footer, obsolete) = (OnceLock::new(), AtomicBool::new(false));
-        Arc::new(Self { context: Arc::clone(context), meta, name, path, footer, obsolete })
+        Arc::new(Self { context: Arc::clone(context), meta, path, footer, obsolete })
     }
 
     /// What the manifest knows of it.
@@ -141,7 +139,7 @@ impl Branch {
     }
 
     pub(super) fn file(&self) -> Result<Arc<dyn StorageFile>> {
-        self.context.files.get(self.meta.file, || self.name.clone())
+        self.context.files.get(self.meta.file, || file_name(self.meta.file))
     }
 
     /// What the file with this number says of itself. For repair, when no manifest knows it.

@@ -23,6 +23,7 @@ use crate::format::branch_properties::{self, BYTEWISE};
 use crate::format::manifest_edit::BranchMeta;
 use crate::format::page::{Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PAYLOAD_BYTES_MAX, PageKind, stored_bytes};
 use crate::format::sorted_page::{ChildLocation, SortedPageBuilder, tag};
+use crate::format::value_file::ValueReference;
 use crate::merge::EntryRef;
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
@@ -137,10 +138,10 @@ impl BranchBuilder {
         match entry.kind {
             Kind::Delete => self.meta.tombstones += 1,
             Kind::ValueReference => {
-                let Some(file) = value_file(entry.value) else {
+                let Some(reference) = ValueReference::decode(entry.value) else {
                     return Err(Error::InvalidArgument("a malformed value reference".into()));
                 };
-                self.meta.value_files.push(file);
+                self.meta.value_files.push(reference.file);
             }
             _ => {}
         }
@@ -286,9 +287,4 @@ impl Drop for BranchBuilder {
             let _ = self.context.storage.remove(&file_name(self.meta.file));
         }
     }
-}
-
-/// The value file that a reference leads to: its number stands first in the reference.
-pub fn value_file(reference: &[u8]) -> Option<FileNumber> {
-    Some(FileNumber(u64::from_le_bytes(*reference.first_chunk()?)))
 }

@@ -4,12 +4,13 @@ use super::branch::{Branch, Purpose};
 use super::page_read::Wanted;
 use crate::base::hash::{encoded_key_hash, fingerprint};
 use crate::base::sync::Arc;
-use crate::base::{FileNumber, Kind, Result, SequenceNumber};
+use crate::base::{Kind, Result, SequenceNumber};
 use crate::filter::quotient;
 use crate::format::branch_footer::BranchFooter;
 use crate::format::manifest_edit::BranchMeta;
 use crate::format::page::{self, PAGE_BYTES, PageKind};
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_number};
+use crate::format::value_file::ValueReference;
 use crate::io::AlignedBuffer;
 use crate::merge::Cursor;
 
@@ -197,7 +198,6 @@ fn count(counted: &mut BranchMeta, number: SequenceNumber, kind: Kind, value: &[
     counted.number_min = counted.number_min.min(number);
     counted.number_max = counted.number_max.max(number);
     if kind == Kind::ValueReference {
-        let file = super::build::value_file(value).unwrap_or(FileNumber(0));
-        counted.value_files.push(file);
+        counted.value_files.extend(ValueReference::decode(value).map(|reference| reference.file));
     }
 }

@@ -3,9 +3,14 @@
 use super::harness::*;
 use crate::base::hash::{encoded_key_hash, fingerprint};
 use crate::base::sync::Arc;
-use crate::base::{Kind, SequenceNumber};
+use crate::base::{FileNumber, Kind, SequenceNumber};
 use crate::branch::{Branch, Compression, Purpose};
+use crate::format::value_file::ValueReference;
 use crate::merge::Cursor;
+
+fn reference(file: u64) -> Vec<u8> {
+    ValueReference { file: FileNumber(file), length: 300_000, checksum: 7 }.encode().to_vec()
+}
 
 /// A random key: few or many letters, short or long, shared prefixes or none.
 fn key(random: &mut Random, shape: usize) -> Vec<u8> {
@@ -56,7 +61,7 @@ fn entries(random: &mut Random) -> Vec<Owned> {
             Owned::put(&key(random, key_shape), 1 + random.below(numbers) as u64, &value(random, value_shape));
         match random.below(10) {
             0 => (entry.kind, entry.value) = (Kind::Delete, Vec::new()),
-            1 => (entry.kind, entry.value) = (Kind::ValueReference, random.next().to_le_bytes().repeat(3)),
+            1 => (entry.kind, entry.value) = (Kind::ValueReference, reference(random.next())),
             _ => {}
         }
         entry
@@ -189,7 +194,7 @@ fn random_branches_answer_as_the_sorted_list_does() {
 
 #[test]
 fn the_meta_tells_what_was_added() {
-    let mut reference = Owned::put(b"\0\0\0\0c", 9, &[5, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3]);
+    let mut reference = Owned::put(b"\0\0\0\0c", 9, &reference(5));
     reference.kind = Kind::ValueReference;
     let mut gone = Owned::put(b"\0\0\0\0b", 4, b"");
     gone.kind = Kind::Delete;
@@ -199,6 +204,6 @@ fn the_meta_tells_what_was_added() {
     assert_eq!((&meta.key_min[..], &meta.key_max[..]), (&b"\0\0\0\0a"[..], &b"\0\0\0\0c"[..]));
     assert_eq!((meta.number_min.0, meta.number_max.0), (2, 9));
     assert_eq!((meta.entries, meta.tombstones, meta.distinct_keys), (4, 1, 3));
-    assert_eq!(meta.value_files, [crate::base::FileNumber(5)]);
+    assert_eq!(meta.value_files, [FileNumber(5)]);
     assert_eq!(meta.bytes, store.disk.current_image()["000007.branch"].len() as u64);
 }
