@@ -59,7 +59,8 @@ fn walk(
 
 #[test]
 fn random_walks_match_a_sorted_vector() {
-    for seed in 0..3000 {
+    for seed in 0..1000 {
+        println!("seed {seed}");
         let mut random = Random(seed);
         let (count, space, sources) = (random.below(60), random.below(16) + 1, random.below(9) as usize);
         let entries = if sources == 0 { Vec::new() } else { random.versions(count, space) };
@@ -67,9 +68,8 @@ fn random_walks_match_a_sorted_vector() {
         let mut merge = MergeCursor::new(cursors);
         let mut at = None;
         assert!(!merge.valid());
-        for step in 0..100 {
+        for _ in 0..100 {
             at = walk(&mut random, &mut merge, &model, at).unwrap();
-            println!("seed {seed} step {step}");
             assert_stands(&merge, &model, at);
         }
     }
@@ -77,7 +77,7 @@ fn random_walks_match_a_sorted_vector() {
 
 #[test]
 fn whole_passes_both_ways_match() {
-    for seed in 0..500 {
+    for seed in 0..200 {
         println!("seed {seed}");
         let mut random = Random(seed);
         let sources = random.below(17) as usize + 1;
@@ -102,7 +102,7 @@ fn whole_passes_both_ways_match() {
 #[test]
 fn after_an_error_the_merge_stands_nowhere_and_a_seek_mends_it() {
     let mut failures = 0;
-    for seed in 0..3000 {
+    for seed in 0..1000 {
         println!("seed {seed}");
         let mut random = Random(seed);
         let sources = random.below(6) as usize + 1;
@@ -124,7 +124,7 @@ fn after_an_error_the_merge_stands_nowhere_and_a_seek_mends_it() {
             assert_stands(&merge, &model, at);
         }
     }
-    assert!(failures > 2000, "{failures} failures were met");
+    assert!(failures > 800, "{failures} failures were met");
 }
 
 /// A source that grows while it is read, as a Memtable does: every movement looks anew.
@@ -179,7 +179,7 @@ impl Cursor for Growing {
 /// stepped its other sources back on a turn, instead of seeking, would yield a late entry out of order.
 #[test]
 fn growth_during_a_walk_breaks_neither_order_nor_completeness() {
-    for seed in 0..1000 {
+    for seed in 0..300 {
         println!("seed {seed}");
         let mut random = Random(seed);
         let mut early = random.versions(60, 16);

@@ -23,6 +23,18 @@ fn seen(entries: &[VecEntry], at: SequenceNumber) -> Vec<VecEntry> {
     seen
 }
 
+/// The same for entries of one key: plain words instead of a cursor.
+fn seen_of_key(versions: &[VecEntry], at: u64) -> Option<&VecEntry> {
+    versions.iter().find(|entry| entry.number.0 <= at).filter(|entry| entry.kind != Kind::Delete)
+}
+
+fn assert_same_of_key(before: &[VecEntry], after: &[VecEntry], pins: &[u64]) {
+    for at in pins.iter().copied().chain([u64::MAX]) {
+        let (was, is) = (seen_of_key(before, at), seen_of_key(after, at));
+        assert_eq!(was, is, "at {at} with pins {pins:?}: {before:?} became {after:?}");
+    }
+}
+
 fn assert_same(before: &[VecEntry], after: &[VecEntry], pins: &[u64]) {
     for at in pins.iter().copied().map(SequenceNumber).chain([SequenceNumber::MAX]) {
         assert_eq!(seen(before, at), seen(after, at), "at {at} with pins {pins:?}: {before:?} became {after:?}");
@@ -52,7 +64,7 @@ fn one_pass_over_every_small_chain_changes_no_answer() {
         for bits in 0..1 << 7 {
             let pins: Vec<u64> = members(bits).collect();
             for bottom in [false, true] {
-                assert_same(&chain, &filtered(&chain, &pins, bottom), &pins);
+                assert_same_of_key(&chain, &filtered(&chain, &pins, bottom), &pins);
             }
         }
     }
@@ -85,24 +97,19 @@ fn one_pass_keeps_exactly_what_the_rule_names() {
 #[test]
 fn passes_over_parts_and_then_over_all_change_no_answer() {
     for chain in chains(4) {
-        for first_bits in 0..1 << 6 {
-            for split in 0..=4 {
-                // A snapshot taken after the first passes lies at or above all of their numbers: 4 or 5.
-                for second_bits in 0..1 << 6 {
-                    if second_bits & !first_bits & 0b1111 != 0 {
-                        continue;
-                    }
-                    let (first, second): (Vec<_>, Vec<_>) =
-                        (members(first_bits).collect(), members(second_bits).collect());
-                    let (new, old): (Vec<_>, Vec<_>) = chain.iter().cloned().partition(|entry| entry.number.0 > split);
-                    for old_bottom in [false, true] {
-                        let mut parts = filtered(&new, &first, false);
-                        parts.extend(filtered(&old, &first, old_bottom));
-                        assert_same(&chain, &parts, &first);
-                        assert_same(&chain, &parts, &second);
-                        assert_same(&chain, &filtered(&parts, &second, true), &second);
-                    }
-                }
+        for (first_bits, split, old_bottom) in
+            (0..1 << 6).flat_map(|bits| (1..4).flat_map(move |split| [(bits, split, false), (bits, split, true)]))
+        {
+            let first: Vec<_> = members(first_bits).collect();
+            let (new, old): (Vec<_>, Vec<_>) = chain.iter().cloned().partition(|entry| entry.number.0 > split);
+            let mut parts = filtered(&new, &first, false);
+            parts.extend(filtered(&old, &first, old_bottom));
+            assert_same_of_key(&chain, &parts, &first);
+            // A snapshot taken after the first passes lies at or above all of their numbers: 4 or 5.
+            for second_bits in (0..1 << 6).filter(|bits| bits & !first_bits & 0b1111 == 0) {
+                let second: Vec<_> = members(second_bits).collect();
+                assert_same_of_key(&chain, &parts, &second);
+                assert_same_of_key(&chain, &filtered(&parts, &second, true), &second);
             }
         }
     }
@@ -112,7 +119,7 @@ fn passes_over_parts_and_then_over_all_change_no_answer() {
 /// every version ever written; each live snapshot and the newest reader must see the same in both.
 #[test]
 fn a_long_life_of_bundles_changes_no_answer() {
-    for seed in 0..400 {
+    for seed in 0..100 {
         println!("seed {seed}");
         let mut random = Random(seed);
         let mut all: Vec<VecEntry> = Vec::new();

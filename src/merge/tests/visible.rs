@@ -65,7 +65,8 @@ fn case(random: &mut Random) -> (Vec<VecEntry>, SequenceNumber, Vec<u8>, Option<
 
 #[test]
 fn random_walks_match_the_rule() {
-    for seed in 0..6000 {
+    for seed in 0..2000 {
+        println!("seed {seed}");
         let mut random = Random(seed);
         let (entries, at, lower, upper) = case(&mut random);
         let model = model(&entries, at, &lower, upper.as_deref());
@@ -77,8 +78,7 @@ fn random_walks_match_the_rule() {
         let merge = MergeCursor::new(sources.into_iter().map(VecCursor::new).collect());
         let mut cursor = VisibleCursor::new(merge, at, lower, upper);
         let mut stands = None;
-        for step in 0..60 {
-            println!("seed {seed} step {step}");
+        for _ in 0..60 {
             stands = walk(&mut random, &mut cursor, &model, stands).unwrap();
             assert_stands(&cursor, &model, stands);
         }
@@ -88,7 +88,7 @@ fn random_walks_match_the_rule() {
 #[test]
 fn after_an_error_the_cursor_stands_nowhere_and_a_seek_mends_it() {
     let mut failures = 0;
-    for seed in 0..2000 {
+    for seed in 0..700 {
         println!("seed {seed}");
         let mut random = Random(seed);
         let (entries, at, lower, upper) = case(&mut random);
@@ -104,7 +104,7 @@ fn after_an_error_the_cursor_stands_nowhere_and_a_seek_mends_it() {
             assert_stands(&cursor, &model, stands);
         }
     }
-    assert!(failures > 1000, "{failures} failures were met");
+    assert!(failures > 300, "{failures} failures were met");
 }
 
 #[test]
