@@ -72,6 +72,23 @@ impl<'a> Replay<'a> {
     /// Reads everything.
     pub fn run(&mut self, apply: &mut Apply<'_>) -> Result<()> {
         while self.step(apply)? {}
+        if matches!(self.rule, Rule::PowerLoss) {
+            self.see_behind_stops()?;
+        }
+        Ok(())
+    }
+
+    /// Records behind a torn one are discarded; the next generation's numbers are above theirs all the same, so that
+    /// no number is ever used twice.
+    fn see_behind_stops(&mut self) -> Result<()> {
+        for stop in &self.merge.stops {
+            let mut position = stop.position;
+            while let Some((at, header)) = find_header(&self.segments[stop.extent.segment], position, stop.extent.end)?
+            {
+                self.seen_max = self.seen_max.max(header.number);
+                position = at + record_length(0) as u64;
+            }
+        }
         Ok(())
     }
 
