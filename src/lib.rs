@@ -19,3 +19,8 @@ pub use db::{
     Compression, Db, Durability, Iter, LevelStats, Options, Reversed, Snapshot, Stats, VerifyReport, WriteBatch,
     WriteOptions,
 };
+
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

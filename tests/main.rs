@@ -1,1 +1,3 @@
 //! The one binary of integration tests.
+
+mod tidy;

@@ -15,6 +15,13 @@
 //! after, its number is greater than `n`. The same argument shows that a thread whose number is greater than a
 //! number read by `last` sees everything that was published before that `last` (used by generation switches
 //! and snapshot pins).
+//!
+//! 4. When `wait_for_announced` returns, every announcement that was made before the call, whatever number came of
+//!    it, has been withdrawn; one made after the call's fence sees all that was published before the call.
+//!
+//! Why `wait_through(last())` is not enough for 4: a writer announces and checks something, then the waiter publishes
+//! a change of it and reads the counter, then the writer takes a number greater than that.
+//! Every store to a slot is a release, so whoever sees a slot moved on also sees what its thread did before.
 
 use super::SequenceNumber;
 use super::sync::{Arc, AtomicU64, Backoff, Ordering, RwLock, fence};
@@ -53,7 +60,7 @@ impl Sequencer {
     /// both sides).
     pub fn announce(&self, slot: &Slot) {
         debug_assert_eq!(slot.bound.load(Ordering::Relaxed), IDLE);
-        slot.bound.store(self.counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        slot.bound.store(self.counter.load(Ordering::Relaxed) + 1, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
@@ -61,7 +68,7 @@ impl Sequencer {
     pub fn take(&self, slot: &Slot) -> SequenceNumber {
         debug_assert_ne!(slot.bound.load(Ordering::Relaxed), IDLE);
         let number = self.counter.fetch_add(1, Ordering::AcqRel) + 1;
-        slot.bound.store(number, Ordering::Relaxed);
+        slot.bound.store(number, Ordering::Release);
         SequenceNumber(number)
     }
 
@@ -89,6 +96,24 @@ impl Sequencer {
             let mut backoff = Backoff::new();
             while slot.bound.load(Ordering::Acquire) <= number.0 {
                 backoff.wait();
+            }
+        }
+    }
+
+    /// Waits until every announcement made before the call has been withdrawn.
+    pub fn wait_for_announced(&self) {
+        fence(Ordering::SeqCst);
+        let slots: Vec<Arc<Slot>> = self.slots.read().clone();
+        for slot in slots {
+            let mut seen = slot.bound.load(Ordering::Acquire);
+            // One announcement shows at most two values, its bound and its number; a third is a later one's.
+            let mut changes = 0;
+            let mut backoff = Backoff::new();
+            while seen != IDLE && changes < 2 {
+                backoff.wait();
+                let now = slot.bound.load(Ordering::Acquire);
+                changes += u32::from(now != seen);
+                seen = now;
             }
         }
     }
@@ -139,6 +164,32 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(20));
         assert!(!waited.load(Ordering::SeqCst));
         sequencer.wait_through(SequenceNumber(number.0 - 1));
+        sequencer.leave(&slot);
+        waiter.join().unwrap();
+    }
+
+    #[test]
+    fn an_announcement_from_before_is_waited_for_whatever_its_number() {
+        let sequencer = Arc::new(Sequencer::new(SequenceNumber::ZERO));
+        let (slot, other) = (sequencer.register(), sequencer.register());
+        sequencer.announce(&slot);
+        let done = Arc::new(AtomicBool::new(false));
+        let waiter = {
+            let (sequencer, done) = (Arc::clone(&sequencer), Arc::clone(&done));
+            std::thread::spawn(move || {
+                sequencer.wait_for_announced();
+                done.store(true, Ordering::SeqCst);
+            })
+        };
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        for _ in 0..5 {
+            sequencer.announce(&other);
+            sequencer.take(&other);
+            sequencer.leave(&other);
+        }
+        assert_eq!(sequencer.take(&slot), SequenceNumber(6));
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        assert!(!done.load(Ordering::SeqCst));
         sequencer.leave(&slot);
         waiter.join().unwrap();
     }

@@ -1,1 +1,208 @@
-//! (being written)
+//! The log: per-thread chunks of one mapped segment file (`design.md`, The log, way (a); SplinterDB §4, per-thread
+//! write-ahead logs; cLSM §4, records out of order that recovery puts right).
+//!
+//! Any thread may call anything; a `LogWriter` belongs to one thread at a time. `maintain` is for the log keeper
+//! thread. The parts:
+//!
+//! - `writer`: the write path, no lock and no system call but at the end of a chunk.
+//! - `segment`: a mapped file and who owns which chunk of it.
+//! - `keeper`: makes the next segment ready, seals retired ones, makes pages writable ahead; recycling.
+//! - `group_sync`: one `fdatasync` for many.
+//! - `files`: names, making and reusing files.
+//! - `halt`: what stops the log.
+//! - `recovery`: reads everything back; needs no `Log`.
+//!
+//! Invariants, beside those of the parts:
+//! 1. A segment goes through current (or dedicated), retiring, sealed, free or gone, under the state lock. Every
+//!    record sealed anywhere is in a segment that is current, dedicated or retiring, or in one that was synced after
+//!    its last record was sealed (the state *sealed*). So a sync that waits until all numbers `<= n` are sealed and
+//!    *then* lists and syncs current, dedicated and retiring segments has made all records `<= n` durable.
+//! 2. Order of locks: keeper, sync, state. Nothing waits for the disk under the state lock.
+//! 3. Numbers known as synced (`synced`, marks) only rise, and are written only after the sync returned.
+
+mod files;
+mod group_sync;
+mod halt;
+mod keeper;
+pub mod recovery;
+mod segment;
+mod writer;
+
+pub use recovery::{OldSegment, Recovered, RecoveryInput, recover};
+pub use writer::LogWriter;
+
+use crate::base::limits::IO_ALIGNMENT;
+use crate::base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+use crate::base::{DatabaseId, Error, FileNumbers, Result, SequenceNumber};
+use crate::format::log_segment::Mark;
+use crate::io::{Life, Storage};
+use crossbeam_utils::CachePadded;
+use files::FreeFile;
+use group_sync::SyncState;
+use halt::Halt;
+use segment::Segment;
+
+/// Sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct LogOptions {
+    /// Bytes of chunks in a segment; rounded down to whole chunks.
+    pub segment_bytes: usize,
+    /// Bytes of a chunk, what a thread takes at a time; a multiple of `IO_ALIGNMENT`.
+    pub chunk_bytes: usize,
+    /// Past this many bytes of live log, `over_budget` asks for a switch of the memory generation; free files are kept
+    /// within it.
+    pub budget_bytes: u64,
+}
+
+/// What all segments of one opening of the store have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct LogIdentity {
+    /// The store.
+    pub database: DatabaseId,
+    /// The log generation: rises with every opening.
+    pub generation: u64,
+    /// The life of machine and mount, where it can be told.
+    pub life: Option<Life>,
+    /// The first number that this generation will write.
+    pub first: SequenceNumber,
+}
+
+/// The log of one opening of the store. See the module.
+#[derive(Debug)]
+pub struct Log {
+    storage: Arc<dyn Storage>,
+    identity: LogIdentity,
+    numbers: Arc<FileNumbers>,
+    options: LogOptions,
+    /// Chunks of a standard segment.
+    chunks: usize,
+    halted: AtomicBool,
+    halt: Mutex<Option<Halt>>,
+    synced: CachePadded<AtomicU64>,
+    /// Bytes of chunks in use and of adopted segments.
+    bytes: AtomicU64,
+    keeper: Mutex<()>,
+    sync: Mutex<SyncState>,
+    sync_ended: Condvar,
+    state: Mutex<State>,
+    /// A next segment is there, or could not be made.
+    next_changed: Condvar,
+    /// The keeper has work.
+    work: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    current: Arc<Segment>,
+    next: Option<Arc<Segment>>,
+    /// Why there is no next one.
+    next_error: Option<Error>,
+    dedicated: Vec<Arc<Segment>>,
+    retiring: Vec<Arc<Segment>>,
+    sealed: Vec<Arc<Segment>>,
+    old: Vec<OldSegment>,
+    free: Vec<FreeFile>,
+    has_work: bool,
+    mark_counter: u64,
+    manifest_edit: u64,
+}
+
+impl State {
+    /// The mark that says what is known now.
+    fn next_mark(&mut self, synced_through: SequenceNumber) -> Mark {
+        self.mark_counter += 1;
+        Mark { counter: self.mark_counter, synced_through, manifest_edit: self.manifest_edit }
+    }
+}
+
+impl Log {
+    /// Starts a generation with its first segment. Requires that the `LogRecovered` edit of the generations before is
+    /// durable, and a generation that no segment has.
+    pub fn create(
+        storage: Arc<dyn Storage>,
+        identity: LogIdentity,
+        numbers: Arc<FileNumbers>,
+        options: LogOptions,
+    ) -> Result<Arc<Self>> {
+        let LogOptions { segment_bytes, chunk_bytes, .. } = options;
+        if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(IO_ALIGNMENT) || chunk_bytes > segment_bytes {
+            let message = format!("log segments of {segment_bytes} bytes in chunks of {chunk_bytes}");
+            return Err(Error::InvalidArgument(message));
+        }
+        let chunks = segment_bytes / chunk_bytes;
+        let synced = SequenceNumber(identity.first.0.saturating_sub(1));
+        halt::forget_poison(&*storage)?;
+        let mark = Some(Mark { counter: 1, synced_through: synced, manifest_edit: 0 });
+        let plan = files::Plan { identity: &identity, chunks, chunk_bytes, dedicated: false, mark };
+        let current = Arc::new(files::create_segment(&*storage, numbers.take(), plan)?);
+        let state = State {
+            current,
+            next: None,
+            next_error: None,
+            dedicated: Vec::new(),
+            retiring: Vec::new(),
+            sealed: Vec::new(),
+            old: Vec::new(),
+            free: Vec::new(),
+            has_work: true,
+            mark_counter: 1,
+            manifest_edit: 0,
+        };
+        Ok(Arc::new(Self {
+            storage,
+            identity,
+            numbers,
+            options,
+            chunks,
+            halted: AtomicBool::new(false),
+            halt: Mutex::new(None),
+            synced: CachePadded::new(AtomicU64::new(synced.0)),
+            bytes: AtomicU64::new(0),
+            keeper: Mutex::new(()),
+            sync: Mutex::new(SyncState::default()),
+            sync_ended: Condvar::new(),
+            state: Mutex::new(state),
+            next_changed: Condvar::new(),
+            work: Condvar::new(),
+        }))
+    }
+
+    /// Every number up to this one is durable.
+    pub fn synced(&self) -> SequenceNumber {
+        SequenceNumber(self.synced.load(Ordering::Acquire))
+    }
+
+    /// Bytes of log that are not recycled yet: chunks handed out, and adopted segments.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether a switch of the memory generation should make room.
+    pub fn over_budget(&self) -> bool {
+        self.bytes() > self.options.budget_bytes
+    }
+
+    /// The oldest generation of which a segment is kept; the manifest may forget those below it.
+    pub fn oldest_generation(&self) -> u64 {
+        let state = self.state.lock();
+        state.old.iter().map(|segment| segment.generation).fold(self.identity.generation, u64::min)
+    }
+
+    /// Notes that an edit of the manifest was synced, so that its loss would be noticed.
+    pub fn note_manifest_edit(&self, edit: u64) {
+        let mut state = self.state.lock();
+        if edit > state.manifest_edit {
+            state.manifest_edit = edit;
+            self.leave_mark(&mut state);
+        }
+    }
+
+    /// Leaves a mark of what is known in the current segment; the next sync makes it durable.
+    fn leave_mark(&self, state: &mut State) {
+        let mark = state.next_mark(self.synced());
+        state.current.write_mark(mark);
+    }
+}
+
+#[cfg(test)]
+mod tests;

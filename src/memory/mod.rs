@@ -1,1 +1,19 @@
-//! (being written)
+//! Layer 4: the memory component. A *Memtable* is a skiplist over the distinct keys, each with a chain of versions,
+//! and a hash index in front of it, all in one arena.
+//!
+//! Files from the bottom up: `version` and `node` give bytes of the arena their meaning, `skiplist` orders nodes,
+//! `hash_index` finds them, `memtable` joins these, `cursor` reads a Memtable in order, `pool` recycles its memory.
+
+mod cursor;
+mod hash_index;
+mod memtable;
+mod node;
+mod pool;
+mod skiplist;
+#[cfg(test)]
+mod tests;
+mod version;
+
+pub use cursor::MemtableCursor;
+pub use memtable::{BatchState, Memtable, Prepared};
+pub use pool::MemtablePool;

@@ -1,0 +1,255 @@
+//! What may stand on the command line. Only declarations, and the parsers of single arguments; the doc comments are the
+//! help texts that users read.
+
+use crate::bytes;
+use crate::input::Format;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  alluvium --db /tmp/store put greeting 'hello there'
+  alluvium --db /tmp/store get greeting
+  alluvium --db /tmp/store load --ycsb 100000
+  alluvium --db /tmp/store scan --prefix user --limit 3
+  alluvium --db /tmp/store verify
+
+Exit codes:
+  0  done
+  1  `get`: the key is absent
+  2  an error: bad usage, bad input, no store, the system refused
+  3  bytes on disk are damaged
+
+The directory may also come from the environment variable ALLUVIUM_DB.";
+
+/// Keep key-value pairs in a directory, in key order
+#[derive(Debug, Parser)]
+#[command(name = "alluvium", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Directory of the store
+    #[arg(long, value_name = "DIR", env = "ALLUVIUM_DB", global = true, help_heading = "Common options")]
+    pub db: Option<PathBuf>,
+    /// Bytes of memory for the store, such as 64M or 2G [default: half of what the machine or container has]
+    #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size, global = true, help_heading = "Common options")]
+    pub memory: Option<u64>,
+    /// Wait for the disk after every write, not only at the end of the command
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub sync: bool,
+    /// Report in JSON
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub json: bool,
+    /// Take and print keys and values in hexadecimal
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub hex: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Put(Put),
+    Get(Get),
+    Delete(Delete),
+    Scan(Scan),
+    Load(Load),
+    Stat(Stat),
+    Verify(Verify),
+    Dump(Dump),
+    Destroy(Destroy),
+}
+
+/// Set a key; makes the store where there is none
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  alluvium --db /tmp/store put greeting 'hello there'
+  alluvium --db /tmp/store put --hex 00ff 0badcafe
+  alluvium --db /tmp/store put picture --value-file picture.png")]
+pub struct Put {
+    /// The key
+    #[arg(allow_negative_numbers = true)]
+    pub key: String,
+    /// The value
+    #[arg(allow_negative_numbers = true, required_unless_present = "value_file")]
+    pub value: Option<String>,
+    /// Take the value from a file, byte by byte; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "value")]
+    pub value_file: Option<PathBuf>,
+}
+
+/// Print the value of a key; exit code 1 and no output if it is absent
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  alluvium --db /tmp/store get greeting
+  alluvium --db /tmp/store get picture --no-newline > picture.png
+  alluvium --db /tmp/store get greeting --json")]
+pub struct Get {
+    /// The key
+    #[arg(allow_negative_numbers = true)]
+    pub key: String,
+    /// Print the value's bytes and nothing behind them
+    #[arg(short, long, conflicts_with_all = ["json", "hex"])]
+    pub no_newline: bool,
+}
+
+/// Remove a key; no error if it is absent
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  alluvium --db /tmp/store delete greeting")]
+pub struct Delete {
+    /// The key
+    #[arg(allow_negative_numbers = true)]
+    pub key: String,
+}
+
+/// Print pairs in key order
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Output:
+  plain   KEY TAB VALUE, one pair a line; backslash, TAB, LF and CR are printed as \\\\ \\t \\n \\r, other control
+          characters and bytes that are not UTF-8 as \\xNN
+  --hex   the same, both in hexadecimal
+  --json  {\"key\": ..., \"value\": ...}, one object a line; what is not UTF-8 goes to \"key_hex\" and \"value_hex\"
+`load` reads all three back (the second with --hex).
+
+Examples:
+  alluvium --db /tmp/store scan --prefix user --limit 10
+  alluvium --db /tmp/store scan --from a --to n --reverse --json")]
+pub struct Scan {
+    /// First key, included
+    #[arg(long, value_name = "KEY")]
+    pub from: Option<String>,
+    /// Last key, excluded
+    #[arg(long, value_name = "KEY")]
+    pub to: Option<String>,
+    /// Only keys that begin with this
+    #[arg(long, value_name = "PREFIX")]
+    pub prefix: Option<String>,
+    /// Stop after so many pairs
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// From the last key to the first
+    #[arg(long)]
+    pub reverse: bool,
+}
+
+/// Write many pairs, from files, standard input or a generator; makes the store where there is none
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Input:
+  tsv    KEY TAB VALUE, one pair a line, with the escapes that `scan` prints (\\\\ \\t \\n \\r \\xNN)
+  csv    two columns, quoted where needed
+  jsonl  {\"key\": \"...\", \"value\": \"...\"}, one object a line; \"key_hex\" and \"value_hex\" for bytes
+A file's format follows from its name: .tsv .tab .txt, .csv, .jsonl .ndjson; standard input is tsv unless --format says
+otherwise. Empty lines are passed over. At a bad line the load ends; everything before it has been written.
+
+Examples:
+  alluvium --db /tmp/store load rivers.tsv
+  zcat pairs.csv.gz | alluvium --db /tmp/store load --format csv --header -
+  alluvium --db /tmp/store load --ycsb 1000000 --value-size 100 --json")]
+pub struct Load {
+    /// Files to read; - is standard input, which is also the default
+    #[arg(value_name = "FILE", conflicts_with = "ycsb")]
+    pub files: Vec<PathBuf>,
+    /// Format of all inputs
+    #[arg(long, value_name = "FORMAT", conflicts_with = "ycsb")]
+    pub format: Option<Format>,
+    /// The first record of a CSV input names the columns: pass over it
+    #[arg(long, conflicts_with = "ycsb")]
+    pub header: bool,
+    /// Take backslashes in TSV as they are
+    #[arg(long, conflicts_with_all = ["ycsb", "hex"])]
+    pub literal: bool,
+    /// Pass over bad lines; tell their number, and on standard error the first of them
+    #[arg(long, conflicts_with = "ycsb")]
+    pub skip_bad: bool,
+    /// Generate N pairs as YCSB's load phase does: keys are `user` and a hashed number, in hash order
+    #[arg(long, value_name = "N")]
+    pub ycsb: Option<u64>,
+    /// Bytes of a generated value
+    #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size, default_value = "1000", requires = "ycsb")]
+    pub value_size: u64,
+    /// Generated values follow from this number; the keys do not depend on it
+    #[arg(long, value_name = "SEED", default_value_t = 0, requires = "ycsb")]
+    pub seed: u64,
+    /// Pairs that are written together, all or none
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub batch: u64,
+    /// Wait for flushes and compactions before the report
+    #[arg(long)]
+    pub settle: bool,
+}
+
+/// Show the tree level by level, and the store's figures
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Counters run from the moment when the store was opened, which is now: only sizes tell of earlier work.
+
+Example:
+  alluvium --db /tmp/store stat")]
+pub struct Stat {}
+
+/// Read everything on disk and check it; exit code 3 if something is damaged
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  alluvium --db /tmp/store verify --json")]
+pub struct Verify {}
+
+/// Print all pairs in a form that `load` reads back, or list the files
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  alluvium --db /tmp/store dump > pairs.tsv
+  alluvium --db /tmp/store dump | alluvium --db /tmp/copy load
+  alluvium --db /tmp/store dump --format csv > pairs.csv
+  alluvium --db /tmp/store dump --files")]
+pub struct Dump {
+    /// Format of the pairs [default: tsv, or jsonl with --json]
+    #[arg(long, value_name = "FORMAT", conflicts_with = "files")]
+    pub format: Option<Format>,
+    /// List the directory's files by kind and size instead; works beside a process that has the store open
+    #[arg(long)]
+    pub files: bool,
+}
+
+/// Remove the store and all its data
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  alluvium --db /tmp/store destroy --yes")]
+pub struct Destroy {
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_declarations_hold_together_and_every_command_has_an_example() {
+        Arguments::command().debug_assert();
+        for command in Arguments::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example"), "{} has no example", command.get_name());
+            assert!(
+                help.contains(&format!("alluvium --db /tmp/store {}", command.get_name())),
+                "{}",
+                command.get_name()
+            );
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! One module a command, or a few that belong together. Each takes the common and its own arguments and ends with
+//! `Ok` or a `Failure`; none exits by itself.
+
+mod destroy;
+mod dump;
+mod load;
+mod point;
+mod scan;
+mod stat;
+mod verify;
+
+use crate::arguments::{Arguments, Command};
+use crate::failure::Failure;
+
+/// Does what was asked.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let common = &arguments.common;
+    match &arguments.command {
+        Command::Put(put) => point::put(common, put),
+        Command::Get(get) => point::get(common, get),
+        Command::Delete(delete) => point::delete(common, delete),
+        Command::Scan(scan) => scan::run(common, scan),
+        Command::Load(load) => load::run(common, load),
+        Command::Stat(_) => stat::run(common),
+        Command::Verify(_) => verify::run(common),
+        Command::Dump(dump) => dump::run(common, dump),
+        Command::Destroy(destroy) => destroy::run(common, destroy),
+    }
+}

@@ -1,0 +1,62 @@
+//! `put`, `get`, `delete`.
+
+use crate::arguments::{Common, Delete, Get, Put};
+use crate::bytes;
+use crate::failure::Failure;
+use crate::input::InputError;
+use crate::output::{Output, PairForm};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Sets a key. Prints nothing.
+pub fn put(common: &Common, put: &Put) -> Result<(), Failure> {
+    let key = common.argument("KEY", &put.key)?;
+    let value = match (&put.value, &put.value_file) {
+        (_, Some(path)) => read_all(path)?,
+        (value, None) => common.argument("VALUE", value.as_deref().unwrap_or_default())?,
+    };
+    let db = common.open_or_create()?;
+    db.put(&key, &value)?;
+    Ok(db.close()?)
+}
+
+fn read_all(path: &Path) -> Result<Vec<u8>, InputError> {
+    let mut value = Vec::new();
+    let (name, read) = if path == Path::new("-") {
+        ("standard input".to_string(), io::stdin().read_to_end(&mut value))
+    } else {
+        (path.display().to_string(), File::open(path).and_then(|mut file| file.read_to_end(&mut value)))
+    };
+    match read {
+        Ok(_) => Ok(value),
+        Err(source) => Err(InputError::Io { operation: "read", name, source }),
+    }
+}
+
+/// Prints a key's value.
+pub fn get(common: &Common, get: &Get) -> Result<(), Failure> {
+    let key = common.argument("KEY", &get.key)?;
+    let db = common.open_existing()?;
+    let value = db.get(&key)?;
+    db.close()?;
+    let value = value.ok_or(Failure::Absent)?;
+    let mut output = Output::new();
+    if common.json {
+        output.pair(PairForm::Json { hex: common.hex }, &key, &value)?;
+    } else if common.hex {
+        output.line(bytes::hex(&value))?;
+    } else {
+        output.bytes(&value)?;
+        output.bytes(if get.no_newline { b"" } else { b"\n" })?;
+    }
+    output.finish()
+}
+
+/// Removes a key. Prints nothing.
+pub fn delete(common: &Common, delete: &Delete) -> Result<(), Failure> {
+    let key = common.argument("KEY", &delete.key)?;
+    let db = common.open_existing()?;
+    db.delete(&key)?;
+    Ok(db.close()?)
+}

@@ -1,0 +1,69 @@
+//! `scan`: the pairs of a range, in either order.
+
+use crate::arguments::{Common, Scan};
+use crate::failure::Failure;
+use crate::output::{Output, PairForm};
+use std::ops::Bound;
+
+/// Prints the pairs.
+pub fn run(common: &Common, scan: &Scan) -> Result<(), Failure> {
+    let range = range(common, scan)?;
+    let db = common.open_existing()?;
+    let mut output = Output::new();
+    if let Some(range) = range {
+        let form = PairForm::new(common.json, common.hex);
+        let mut iter = db.range(range)?;
+        let mut left = scan.limit.unwrap_or(u64::MAX);
+        if scan.reverse {
+            iter.seek_last()?
+        } else {
+            iter.seek_first()?
+        }
+        while left > 0 && iter.valid() {
+            output.pair(form, iter.key(), iter.value())?;
+            left -= 1;
+            if scan.reverse { iter.step_back()? } else { iter.step()? }
+        }
+    }
+    output.finish()?;
+    Ok(db.close()?)
+}
+
+type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// What `--from`, `--to` and `--prefix` have in common; `None` if that is nothing.
+fn range(common: &Common, scan: &Scan) -> Result<Option<Range>, Failure> {
+    let argument = |what, text: &Option<String>| text.as_ref().map(|text| common.argument(what, text)).transpose();
+    let prefix = argument("--prefix", &scan.prefix)?;
+    let from = argument("--from", &scan.from)?.max(prefix.clone());
+    let to = argument("--to", &scan.to)?;
+    let to = match (to, prefix.as_deref().and_then(behind_prefix)) {
+        (Some(to), Some(end)) => Some(to.min(end)),
+        (to, end) => to.or(end),
+    };
+    if matches!((&from, &to), (Some(from), Some(to)) if from >= to) {
+        return Ok(None);
+    }
+    Ok(Some((from.map_or(Bound::Unbounded, Bound::Included), to.map_or(Bound::Unbounded, Bound::Excluded))))
+}
+
+/// The first key behind all that begin with `prefix`, if there is one.
+fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let kept = prefix.iter().rposition(|&byte| byte != 0xff)?;
+    let mut end = prefix[..=kept].to_vec();
+    end[kept] += 1;
+    Some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::behind_prefix;
+
+    #[test]
+    fn the_end_of_a_prefix() {
+        assert_eq!(behind_prefix(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(behind_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(behind_prefix(b"\xff"), None);
+        assert_eq!(behind_prefix(b""), None);
+    }
+}

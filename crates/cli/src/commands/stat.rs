@@ -1,0 +1,116 @@
+//! `stat`: the tree level by level, then the figures of the store.
+
+use crate::arguments::Common;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::report::{Report, align_right, grouped, size, table};
+use alluvium::{LevelStats, Stats};
+use comfy_table::Table;
+use serde_json::{Value, json};
+
+/// Prints the figures.
+pub fn run(common: &Common) -> Result<(), Failure> {
+    let db = common.open_existing()?;
+    let stats = db.stats();
+    db.close()?;
+    let report = figures(&stats);
+    if common.json {
+        return report.print(true);
+    }
+    let mut output = Output::new();
+    if stats.levels.is_empty() {
+        output.line("The tree is empty: everything is in memory and in the log.")?;
+    } else {
+        output.line(tree(&stats.levels))?;
+    }
+    output.line(report.table())?;
+    output.finish()
+}
+
+/// The tree, root first.
+fn tree(levels: &[LevelStats]) -> Table {
+    let mut table = table(&["level", "nodes", "bundles", "branches", "entries", "size"]);
+    for level in levels {
+        let name = match level.height {
+            0 => "0 (leaves)".to_string(),
+            height if height + 1 == levels.len() as u32 => format!("{height} (root)"),
+            height => height.to_string(),
+        };
+        table.add_row([
+            name,
+            grouped(level.nodes),
+            grouped(level.bundles),
+            grouped(level.branches),
+            grouped(level.entries),
+            size(level.bytes),
+        ]);
+    }
+    align_right(&mut table, 1);
+    table
+}
+
+fn level_json(level: &LevelStats) -> Value {
+    json!({
+        "height": level.height,
+        "nodes": level.nodes,
+        "bundles": level.bundles,
+        "branches": level.branches,
+        "entries": level.entries,
+        "bytes": level.bytes,
+    })
+}
+
+/// All figures; counters that only tell of this short-lived process are for programs only.
+fn figures(stats: &Stats) -> Report {
+    let mut report = Report::new();
+    report
+        .member("levels", stats.levels.iter().map(level_json).collect())
+        .count("branch_files", "branch files", stats.branch_files)
+        .size("branch_bytes", "bytes in branch files", stats.branch_bytes)
+        .count("value_files", "value files", stats.value_files)
+        .size("log_bytes", "bytes of log", stats.log_bytes)
+        .count("last_number", "newest sequence number", stats.last_number)
+        .count("synced_number", "synced through", stats.synced_number)
+        .count("incorporated_number", "in branch files through", stats.incorporated_number)
+        .count("memory_entries", "entries in memory", stats.memory_entries)
+        .size("memory_bytes", "bytes in memory", stats.memory_bytes)
+        .count("generations", "memory generations", stats.generations)
+        .size("cache_bytes", "page cache in use", stats.cache_bytes)
+        .size("memory_budget", "memory budget", stats.memory_budget)
+        .size("debt_bytes", "background work waiting", stats.debt_bytes);
+    report
+        .count("cache_hits", "", stats.cache_hits)
+        .count("cache_misses", "", stats.cache_misses)
+        .count("snapshots", "", stats.snapshots)
+        .count("writes", "", stats.writes)
+        .size("user_bytes", "", stats.user_bytes)
+        .size("logged_bytes", "", stats.logged_bytes)
+        .size("incorporated_bytes", "", stats.incorporated_bytes)
+        .size("compacted_bytes", "", stats.compacted_bytes)
+        .decimal("write_amplification", "", stats.write_amplification())
+        .count("incorporations", "", stats.incorporations)
+        .count("jobs", "", stats.jobs)
+        .count("slowed_writes", "", stats.slowed_writes)
+        .count("slowed_ns", "", stats.slowed_ns);
+    let label = if stats.failure.is_some() { "failure" } else { "" };
+    report.add("failure", label, stats.failure.clone().into(), stats.failure.clone().unwrap_or_default());
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_come_root_first_and_figures_in_both_forms() {
+        let level = |height, nodes| LevelStats { height, nodes, bytes: 4096, ..LevelStats::default() };
+        let stats = Stats { levels: vec![level(1, 1), level(0, 8)], branch_files: 12_345, ..Stats::default() };
+        let text = tree(&stats.levels).to_string();
+        assert!(text.find("1 (root)") < text.find("0 (leaves)"), "{text}");
+        let report = figures(&stats);
+        assert_eq!(report.json()["levels"][1]["nodes"], 8);
+        assert_eq!(report.json()["branch_files"], 12_345);
+        assert!(report.json()["failure"].is_null());
+        assert!(report.table().to_string().contains("12,345"));
+    }
+}

@@ -1,0 +1,62 @@
+//! How a command ends otherwise than well, and with which exit code.
+
+use crate::input::InputError;
+use std::fmt;
+use std::io;
+
+/// Why a command did not do what was asked.
+#[derive(Debug)]
+pub enum Failure {
+    /// `get` found nothing: no error, but an exit code of its own.
+    Absent,
+    /// The store refused.
+    Store(alluvium::Error),
+    /// An argument that only its command can judge.
+    Usage(String),
+    /// Input cannot be read, or is not what it should be.
+    Input(InputError),
+    /// Output cannot be written. A reader that closed its end is no failure: the command ends quietly.
+    Output(io::Error),
+}
+
+impl Failure {
+    /// The exit code, as `--help` lists them.
+    pub fn code(&self) -> u8 {
+        match self {
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+            Self::Absent => 1,
+            Self::Store(alluvium::Error::Corruption { .. }) => 3,
+            Self::Store(_) | Self::Usage(_) | Self::Input(_) | Self::Output(_) => 2,
+        }
+    }
+
+    /// What standard error shall say; nothing where the exit code says all.
+    pub fn message(&self) -> Option<String> {
+        match self {
+            Self::Absent => None,
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
+            Self::Output(error) => Some(format!("cannot write the output: {error}")),
+            Self::Store(error) => Some(error.to_string()),
+            Self::Usage(text) => Some(text.clone()),
+            Self::Input(error) => Some(error.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message().unwrap_or_default())
+    }
+}
+
+impl From<alluvium::Error> for Failure {
+    fn from(error: alluvium::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<InputError> for Failure {
+    fn from(error: InputError) -> Self {
+        Self::Input(error)
+    }
+}

@@ -1,0 +1,40 @@
+//! From the common arguments to an open store.
+
+use crate::arguments::Common;
+use crate::bytes;
+use crate::failure::Failure;
+use alluvium::{Db, Durability, Options};
+use std::path::Path;
+
+impl Common {
+    /// The store's directory; an error if none was given.
+    pub fn directory(&self) -> Result<&Path, Failure> {
+        self.db
+            .as_deref()
+            .ok_or_else(|| Failure::Usage("no store given: pass --db DIR, or set ALLUVIUM_DB".to_string()))
+    }
+
+    /// Opens a store that must be there.
+    pub fn open_existing(&self) -> Result<Db, Failure> {
+        Ok(Db::open(self.directory()?, self.options(false))?)
+    }
+
+    /// Opens a store, or makes it.
+    pub fn open_or_create(&self) -> Result<Db, Failure> {
+        Ok(Db::open(self.directory()?, self.options(true))?)
+    }
+
+    fn options(&self, create_if_missing: bool) -> Options {
+        let durability = if self.sync { Durability::Sync } else { Durability::Buffered };
+        Options { memory_budget: self.memory, durability, create_if_missing, ..Options::default() }
+    }
+
+    /// The bytes of a key or value that stood on the command line.
+    pub fn argument(&self, what: &str, text: &str) -> Result<Vec<u8>, Failure> {
+        if self.hex {
+            bytes::from_hex(text.as_bytes()).map_err(|why| Failure::Usage(format!("{what} {text:?}: {why}")))
+        } else {
+            Ok(text.as_bytes().to_vec())
+        }
+    }
+}

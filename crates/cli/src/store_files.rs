@@ -1,0 +1,129 @@
+//! The files of a store's directory by their names (`docs/recovery.md`, Files). Looks at names and lengths only, so it
+//! works on a store that another process has open, and on one that does not open.
+
+use alluvium::Error;
+use std::fs;
+use std::path::Path;
+
+/// What a file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileKind {
+    /// Identity and edits of the tree.
+    Manifest,
+    /// Recent writes.
+    Log,
+    /// Sorted pairs.
+    Branch,
+    /// One large value.
+    Value,
+    /// Held by the writer.
+    Lock,
+    /// Tells that a sync failed.
+    Poison,
+    /// Not the store's.
+    Foreign,
+}
+
+impl FileKind {
+    /// All kinds, in the order of reports.
+    pub const ALL: [Self; 7] =
+        [Self::Manifest, Self::Log, Self::Branch, Self::Value, Self::Lock, Self::Poison, Self::Foreign];
+
+    /// The kind that a name tells.
+    pub fn of_name(name: &str) -> Self {
+        match name {
+            "MANIFEST" | "MANIFEST.new" => Self::Manifest,
+            "LOCK" => Self::Lock,
+            "POISON" => Self::Poison,
+            _ => match name.split_once('.') {
+                Some((number, extension)) if number.len() >= 6 && number.bytes().all(|b| b.is_ascii_digit()) => {
+                    match extension {
+                        "log" => Self::Log,
+                        "branch" => Self::Branch,
+                        "value" => Self::Value,
+                        _ => Self::Foreign,
+                    }
+                }
+                _ => Self::Foreign,
+            },
+        }
+    }
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Manifest => "manifest",
+            Self::Log => "log",
+            Self::Branch => "branch",
+            Self::Value => "value",
+            Self::Lock => "lock",
+            Self::Poison => "poison",
+            Self::Foreign => "foreign",
+        }
+    }
+}
+
+/// One file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreFile {
+    /// Its name in the directory.
+    pub name: String,
+    /// Its kind.
+    pub kind: FileKind,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// The files of a store by kind and name; an error if the directory holds none.
+pub fn list(directory: &Path) -> Result<Vec<StoreFile>, Error> {
+    let failed = |source| Error::io("list", directory, source);
+    let no_store = |reason: &str| Error::NoStore { path: directory.to_path_buf(), reason: reason.to_string() };
+    match fs::metadata(directory) {
+        Ok(metadata) if metadata.is_dir() => {}
+        Ok(_) => return Err(no_store("it is not a directory")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(no_store("it does not exist")),
+        Err(error) => return Err(failed(error)),
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let metadata = match entry.metadata() {
+            Ok(metadata) => metadata,
+            // A process that has the store open removes files as it goes.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        let kind = if metadata.is_file() { FileKind::of_name(&name) } else { FileKind::Foreign };
+        files.push(StoreFile { name, kind, bytes: metadata.len() });
+    }
+    if !files.iter().any(|file| file.kind == FileKind::Manifest) {
+        return Err(no_store("it has no MANIFEST"));
+    }
+    files.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FileKind;
+
+    #[test]
+    fn names_tell_kinds() {
+        for (name, kind) in [
+            ("MANIFEST", FileKind::Manifest),
+            ("MANIFEST.new", FileKind::Manifest),
+            ("000001.log", FileKind::Log),
+            ("1234567.branch", FileKind::Branch),
+            ("000003.value", FileKind::Value),
+            ("LOCK", FileKind::Lock),
+            ("POISON", FileKind::Poison),
+            ("notes.log", FileKind::Foreign),
+            ("000003.value.old", FileKind::Foreign),
+            (".branch", FileKind::Foreign),
+            ("manifest", FileKind::Foreign),
+        ] {
+            assert_eq!(FileKind::of_name(name), kind, "{name}");
+        }
+    }
+}

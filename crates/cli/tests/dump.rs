@@ -1,0 +1,62 @@
+//! `dump`: what it prints is loaded again, in every form; the list of files.
+
+use crate::support::{Store, names};
+
+/// Bytes of all kinds: each alone, in pairs with the marks of the formats, and large values.
+fn filled() -> Store {
+    let store = Store::new();
+    let mut lines = String::new();
+    for byte in 0..=255_u8 {
+        lines += &format!("{byte:02x}\t{:02x}00\n", 255 - byte);
+        for mark in b"\t\n\r\\\",:'" {
+            lines += &format!("{mark:02x}{byte:02x}\t{byte:02x}{mark:02x}\n");
+        }
+    }
+    lines += &format!("efbbbf\t\n6c61726765\t{}\n", "5c".repeat(300_000));
+    store.feed(&["load", "--hex"], lines.as_bytes()).expect(0);
+    store
+}
+
+#[test]
+fn every_form_of_dump_is_loaded_again() {
+    let store = filled();
+    let all = store.run(&["scan", "--hex"]).expect(0).out;
+    assert_eq!(all.split(|&b| b == b'\n').count(), 256 * 9 + 2 + 1);
+    for (dump, load) in [
+        (&["dump"][..], &["load"][..]),
+        (&["dump", "--hex"], &["load", "--hex"]),
+        (&["dump", "--json"], &["load", "--format", "jsonl"]),
+        (&["dump", "--json", "--hex"], &["load", "--format", "jsonl"]),
+        (&["dump", "--format", "jsonl"], &["load", "--format", "jsonl"]),
+        (&["dump", "--format", "csv"], &["load", "--format", "csv"]),
+        (&["dump", "--format", "csv", "--hex"], &["load", "--format", "csv", "--hex"]),
+        (&["scan", "--reverse", "--json"], &["load", "--format", "jsonl"]),
+    ] {
+        let dumped = store.run(dump).expect(0);
+        let copy = Store::new();
+        copy.feed(load, &dumped.out).expect(0);
+        assert!(copy.run(&["scan", "--hex"]).expect(0).out == all, "{dump:?} into {load:?}");
+    }
+}
+
+#[test]
+fn the_files_of_a_store() {
+    let store = Store::new();
+    store.run(&["load", "--ycsb", "1000"]).expect(0);
+    let listed = store.run(&["dump", "--files", "--json"]).expect(0).json();
+    let mut found: Vec<String> = Vec::new();
+    let mut bytes = 0;
+    for file in listed["files"].as_array().unwrap() {
+        let name = file["name"].as_str().unwrap();
+        assert_ne!(file["kind"], "foreign", "a file that the store made and the list does not know: {name}");
+        assert_eq!(file["bytes"], std::fs::metadata(store.path().join(name)).unwrap().len());
+        bytes += file["bytes"].as_u64().unwrap();
+        found.push(name.to_string());
+    }
+    found.sort();
+    assert_eq!(found, names(&store.path()));
+    assert_eq!(listed["bytes"], bytes);
+    assert!(listed["kinds"]["manifest"]["bytes"].as_u64().unwrap() > 0);
+    let table = store.run(&["dump", "--files"]).expect(0);
+    assert!(table.text().contains("MANIFEST") && table.text().contains("together"), "{}", table.text());
+}

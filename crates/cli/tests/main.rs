@@ -1,0 +1,9 @@
+//! The built binary as users run it: every command, its output, its exit codes. One binary of tests.
+
+mod dump;
+mod load;
+mod point;
+mod refusals;
+mod reports;
+mod scan;
+mod support;

@@ -1,0 +1,104 @@
+//! What the command line refuses, and that it leaves everything as it was.
+
+use crate::support::{Store, command, finish, names};
+use alluvium::{Db, Options};
+
+/// Commands that must not make a store.
+const READERS: [&[&str]; 8] = [
+    &["get", "a"],
+    &["delete", "a"],
+    &["scan"],
+    &["stat"],
+    &["verify"],
+    &["dump"],
+    &["dump", "--files"],
+    &["destroy", "--yes"],
+];
+
+#[test]
+fn only_writers_make_a_store() {
+    let store = Store::new();
+    for arguments in READERS {
+        store.run(arguments).refused(2, "no store at");
+        assert!(!store.path().exists(), "{arguments:?}");
+    }
+    std::fs::create_dir(store.path()).unwrap();
+    for arguments in READERS {
+        store.run(arguments).refused(2, "no store at");
+        assert!(names(&store.path()).is_empty(), "{arguments:?}");
+    }
+    store.put("a", "1");
+}
+
+#[test]
+fn a_foreign_directory_stays_as_it_is() {
+    let store = Store::new();
+    std::fs::create_dir(store.path()).unwrap();
+    std::fs::write(store.path().join("thesis.txt"), "years of work").unwrap();
+    for arguments in READERS.into_iter().chain([&["put", "a", "1"][..], &["load", "--ycsb", "10"]]) {
+        let done = store.run(arguments);
+        assert!(done.err.contains("store"), "{arguments:?}: {done:?}");
+        done.refused(2, "");
+        assert_eq!(names(&store.path()), ["thesis.txt"], "{arguments:?}");
+    }
+    assert_eq!(std::fs::read_to_string(store.path().join("thesis.txt")).unwrap(), "years of work");
+}
+
+#[test]
+fn a_file_is_no_store() {
+    let store = Store::new();
+    let path = store.file("store", b"just a file");
+    for arguments in READERS.into_iter().chain([&["put", "a", "1"][..], &["load", "--ycsb", "10"]]) {
+        store.run(arguments).refused(2, &path);
+        assert_eq!(std::fs::read(&path).unwrap(), b"just a file", "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_open_store_is_left_alone_but_its_files_are_listed() {
+    let store = Store::new();
+    store.put("a", "1");
+    let options = Options { memory_budget: Some(16 << 20), ..Options::default() };
+    let db = Db::open(store.path(), options).unwrap();
+    for arguments in [&["get", "a"][..], &["put", "a", "2"], &["verify"], &["destroy", "--yes"]] {
+        store.run(arguments).refused(2, "is open in another process");
+    }
+    store.run(&["dump", "--files"]).expect(0);
+    assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]));
+    db.close().unwrap();
+    assert_eq!(store.run(&["get", "a"]).expect(0).text(), "1\n");
+}
+
+#[test]
+fn bad_usage_is_exit_code_2_and_a_hint() {
+    let store = Store::new();
+    for arguments in [
+        &["put", "a"][..],
+        &["put", "a", "1", "2"],
+        &["get"],
+        &["get", "a", "--jsn"],
+        &["scan", "--limit", "many"],
+        &["load", "--ycsb", "5", "a.tsv"],
+        &["load", "--seed", "5"],
+        &["load", "--batch", "0", "--ycsb", "1"],
+        &["dump", "--files", "--format", "csv"],
+        &["get", "a", "--memory", "lots"],
+        &["frobnicate"],
+    ] {
+        let done = store.run(arguments).expect(2);
+        assert!(done.out.is_empty() && done.err.contains("--help"), "{done:?}");
+        assert!(!store.path().exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    let help = finish(command(&["--help"]), b"").expect(0);
+    assert!(help.text().contains("Examples:") && help.text().contains("Exit codes:"), "{}", help.text());
+    for name in ["put", "get", "delete", "scan", "load", "stat", "verify", "dump", "destroy"] {
+        assert!(help.text().contains(name), "{name}");
+        let help = finish(command(&[name, "--help"]), b"").expect(0);
+        assert!(help.text().contains(&format!("alluvium --db /tmp/store {name}")), "{}", help.text());
+    }
+    assert!(finish(command(&["--version"]), b"").expect(0).text().starts_with("alluvium "));
+}

@@ -1,0 +1,80 @@
+//! `stat`, `verify`, `destroy`.
+
+use crate::support::Store;
+use std::path::PathBuf;
+
+/// A store whose memory is small enough that its data is in branch files.
+fn large() -> Store {
+    let store = Store::new();
+    store.run(&["load", "--ycsb", "40000", "--memory", "2M", "--settle"]).expect(0);
+    store
+}
+
+fn largest(store: &Store, extension: &str) -> Option<PathBuf> {
+    let files = std::fs::read_dir(store.path()).unwrap().map(|entry| entry.unwrap().path());
+    files
+        .filter(|path| path.extension().is_some_and(|e| e == extension))
+        .max_by_key(|path| std::fs::metadata(path).unwrap().len())
+}
+
+#[test]
+fn stat_shows_the_tree_level_by_level() {
+    let store = large();
+    let done = store.run(&["stat", "--json"]).expect(0);
+    let stat = done.json();
+    let levels = stat["levels"].as_array().unwrap();
+    assert!(!levels.is_empty(), "{stat}");
+    assert_eq!(levels.last().unwrap()["height"], 0, "root first, leaves last");
+    assert!(levels.iter().map(|level| level["entries"].as_u64().unwrap()).sum::<u64>() > 0, "{stat}");
+    assert!(stat["branch_files"].as_u64().unwrap() > 0 && stat["branch_bytes"].as_u64().unwrap() > 0, "{stat}");
+    assert!(stat["last_number"].as_u64().unwrap() > 0, "{stat}");
+    assert!(stat["failure"].is_null(), "{stat}");
+    let table = store.run(&["stat"]).expect(0);
+    for text in ["level", "bundles", "branches", "leaves", "branch files", "memory budget"] {
+        assert!(table.text().contains(text), "{text}: {}", table.text());
+    }
+}
+
+#[test]
+fn verify_counts_what_it_checked() {
+    let store = large();
+    let report = store.run(&["verify", "--json"]).expect(0).json();
+    assert_eq!(report["sound"], true);
+    assert!(report["branch_files"].as_u64().unwrap() > 0, "{report}");
+    assert!(report["entries"].as_u64().unwrap() > 0 && report["bytes"].as_u64().unwrap() > 0, "{report}");
+    assert!(store.run(&["verify"]).expect(0).text().contains("sound"));
+}
+
+#[test]
+fn verify_finds_a_flipped_byte_and_names_its_file() {
+    let store = large();
+    let path = largest(&store, "branch").expect("a branch file");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x40;
+    std::fs::write(&path, &bytes).unwrap();
+    let name = path.file_name().unwrap().to_str().unwrap();
+
+    store.run(&["verify"]).refused(3, name);
+    let done = store.run(&["verify", "--json"]).expect(3);
+    let report = done.json();
+    assert_eq!(report["sound"], false);
+    assert_eq!(report["damage"]["path"], path.to_str().unwrap());
+    for member in ["what", "expected", "found"] {
+        assert!(report["damage"][member].as_str().is_some_and(|text| !text.is_empty()), "{member}: {report}");
+    }
+    assert!(report["damage"]["offset"].as_u64().unwrap() <= middle as u64, "{report}");
+    assert!(done.err.contains(name), "{done:?}");
+}
+
+#[test]
+fn destroy_removes_the_store_when_told_so() {
+    let store = Store::new();
+    store.put("a", "1");
+    store.run(&["destroy"]).refused(2, "--yes");
+    assert_eq!(store.run(&["get", "a"]).expect(0).text(), "1\n");
+    let done = store.run(&["destroy", "--yes", "--json"]).expect(0);
+    assert_eq!(done.json()["destroyed"], store.path().to_str().unwrap());
+    store.run(&["get", "a"]).refused(2, "no store at");
+    store.run(&["destroy", "--yes"]).refused(2, "no store at");
+}

@@ -1,0 +1,178 @@
+//! The files of the log: their names, how a segment's file is made, reused and removed. Off the write path.
+//!
+//! Invariants:
+//! 1. A file is called `{number}.log` only when it has a valid header and real zeroes or old records behind it: a new
+//!    one is written whole and synced under the name `{number}.log.new` first.
+//! 2. A recycled file is renamed, the directory synced, and only then its header rewritten and synced. So its name's
+//!    number is never below its header's; where it is above, the file holds nothing (its old records were
+//!    incorporated before it was recycled).
+//! 3. No record is written to a segment before both name and header are durable.
+
+use super::segment::{ChunkOwners, Reuse, Segment, SegmentParts, header_page, segment_file_bytes};
+use super::{Log, LogIdentity};
+use crate::base::sync::Arc;
+use crate::base::{FileNumber, Result};
+use crate::format::log_segment::Mark;
+use crate::io::{OpenMode, Storage};
+
+/// The file that a failed sync leaves behind.
+pub const POISON: &str = "POISON";
+/// Zeroes are written in pieces of this size.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// What the name of a file of the log says about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A segment.
+    Segment,
+    /// A former segment, kept for reuse.
+    Free,
+    /// Not finished.
+    New,
+}
+
+/// The name of a file of the log.
+pub fn file_name(number: FileNumber, role: Role) -> String {
+    match role {
+        Role::Segment => format!("{number}.log"),
+        Role::Free => format!("{number}.free"),
+        Role::New => format!("{number}.log.new"),
+    }
+}
+
+/// Takes a name apart; `None` where it is no file of the log.
+pub fn parse_file_name(name: &str) -> Option<(FileNumber, Role)> {
+    let (digits, extension) = name.split_once('.')?;
+    let role = match extension {
+        "log" => Role::Segment,
+        "free" => Role::Free,
+        "log.new" => Role::New,
+        _ => return None,
+    };
+    let number = FileNumber(digits.parse().ok()?);
+    (file_name(number, role) == name).then_some((number, role))
+}
+
+/// A file without a use, of the standard length.
+#[derive(Debug)]
+pub struct FreeFile {
+    /// Its name.
+    pub name: String,
+    /// Its mapping and owners, where it was a segment of this process.
+    pub reuse: Option<Reuse>,
+}
+
+/// The size and identity of a segment to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// Whose it is.
+    pub identity: &'a LogIdentity,
+    /// How many chunks.
+    pub chunks: usize,
+    /// How long each.
+    pub chunk_bytes: usize,
+    /// For one large record.
+    pub dedicated: bool,
+    /// The newest mark, carried on so that it outlives the segment that it stands in.
+    pub mark: Option<Mark>,
+}
+
+/// Makes a segment from nothing.
+pub fn create_segment(storage: &dyn Storage, number: FileNumber, plan: Plan<'_>) -> Result<Segment> {
+    let fresh = file_name(number, Role::New);
+    let made = write_fresh(storage, &fresh, number, plan).and_then(|()| {
+        let name = file_name(number, Role::Segment);
+        storage.rename(&fresh, &name)?;
+        storage.sync_directory()?;
+        storage.map(&name)
+    });
+    match made {
+        Ok(map) => Segment::new(map, parts(storage, number, plan, None), plan.identity),
+        Err(error) => {
+            // A file that could not be written whole only takes room; recovery would drop it, too.
+            let _ = storage.remove(&fresh);
+            Err(error)
+        }
+    }
+}
+
+/// Makes a segment from a file that served before.
+pub fn reuse_segment(storage: &dyn Storage, file: FreeFile, number: FileNumber, plan: Plan<'_>) -> Result<Segment> {
+    let name = file_name(number, Role::Segment);
+    storage.rename(&file.name, &name)?;
+    storage.sync_directory()?;
+    let (map, owners) = match file.reuse {
+        Some((map, owners)) => (map, Some(owners)),
+        None => (storage.map(&name)?, None),
+    };
+    let segment = Segment::new(map, parts(storage, number, plan, owners), plan.identity)?;
+    segment.write_header(plan.identity, plan.mark);
+    segment.sync()?;
+    Ok(segment)
+}
+
+fn parts(storage: &dyn Storage, number: FileNumber, plan: Plan<'_>, owners: Option<Arc<ChunkOwners>>) -> SegmentParts {
+    let name = file_name(number, Role::Segment);
+    SegmentParts {
+        number,
+        path: storage.path_of(&name),
+        name,
+        chunk_bytes: plan.chunk_bytes,
+        chunks: plan.chunks,
+        owners: owners.unwrap_or_else(|| Arc::new(ChunkOwners::new(plan.chunks))),
+        dedicated: plan.dedicated,
+    }
+}
+
+/// Writes real zeroes: a hole could not be filled on a full disk, and a store to the mapping has no way to say so.
+fn write_fresh(storage: &dyn Storage, name: &str, number: FileNumber, plan: Plan<'_>) -> Result<()> {
+    let file = storage.open(name, OpenMode::Create)?;
+    let bytes = segment_file_bytes(plan.chunks, plan.chunk_bytes);
+    let page = header_page(number, plan.chunks, plan.chunk_bytes, plan.identity, plan.mark);
+    file.write_all_at(&page, 0)?;
+    let zeroes = vec![0; PIECE_BYTES.min(bytes - page.len())];
+    let mut at = page.len();
+    while at < bytes {
+        let piece = zeroes.len().min(bytes - at);
+        file.write_all_at(&zeroes[..piece], at as u64)?;
+        at += piece;
+    }
+    file.sync()
+}
+
+impl Log {
+    /// Makes the segment that comes next: from a free file where there is one.
+    pub(super) fn make_segment(&self, chunks: usize, dedicated: bool) -> Result<Arc<Segment>> {
+        let (free, mark) = {
+            let mut state = self.state.lock();
+            let free = if dedicated { None } else { state.free.pop() };
+            (free, state.next_mark(self.synced()))
+        };
+        let chunk_bytes = self.options.chunk_bytes;
+        let plan = Plan { identity: &self.identity, chunks, chunk_bytes, dedicated, mark: Some(mark) };
+        let number = self.numbers.take();
+        let segment = match free {
+            Some(file) => reuse_segment(&*self.storage, file, number, plan)?,
+            None => create_segment(&*self.storage, number, plan)?,
+        };
+        Ok(Arc::new(segment))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_others_are_left_alone() {
+        for role in [Role::Segment, Role::Free, Role::New] {
+            for number in [1, 999_999, 1_000_000, u64::MAX] {
+                let number = FileNumber(number);
+                assert_eq!(parse_file_name(&file_name(number, role)), Some((number, role)));
+            }
+        }
+        for name in ["", "LOCK", "1.log", "0000001.log", "+00001.log", "000001.branch", "000001.log.tmp", "000001"] {
+            assert_eq!(parse_file_name(name), None, "{name}");
+        }
+    }
+}

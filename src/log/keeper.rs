@@ -1,0 +1,240 @@
+//! The log keeper's work: the next segment, sealing of retired ones, pages ahead, recycling. `maintain` runs on one
+//! thread of the store in a loop with `wait_for_work`; the rest is called from anywhere.
+//!
+//! Invariants:
+//! 1. A segment is retired (under the state lock, another becomes current), then a grace period passes, then it is
+//!    synced, then it is *sealed*. After the grace period no record is sealed in it any more.
+//!
+//!    A writer announces (store to its slot, fence), then looks at `retired`, and only if it is not set takes a number
+//!    and seals; it leaves its slot after that. The keeper sees `retired` set, and `wait_for_announced` (fence, read
+//!    of the slots). Of the two fences one comes first. If the writer's does, the keeper finds the slot busy, or left
+//!    after the record was sealed, and waits. If the keeper's does, the writer finds `retired` set and withdraws.
+//! 2. `last` of a sealed segment is read off the counter after that grace period: every record in it has a number
+//!    that was taken before, so none is greater.
+//! 3. Only sealed segments are recycled, and only when all their numbers are incorporated, durably so in the manifest.
+//! 4. The segment of a failed step stays where it was, so that the next sync covers it.
+
+use super::files::{FreeFile, Role, file_name};
+use super::recovery::OldSegment;
+use super::segment::{Reuse, Segment, segment_file_bytes};
+use super::writer::LogWriter;
+use super::{Log, State};
+use crate::base::sequencer::Sequencer;
+use crate::base::sync::{Arc, MutexGuard, Ordering};
+use crate::base::{FileNumber, Result, SequenceNumber};
+use std::time::Duration;
+
+/// Pages are made writable at most this far ahead of the chunks handed out.
+const AHEAD_BYTES: usize = 2 << 20;
+
+impl Log {
+    /// Claims chunks for a record of `length` bytes; waits for the next segment where the current one is used up.
+    #[cold]
+    pub(super) fn refill(&self, writer: &mut LogWriter, length: usize) -> Result<()> {
+        writer.leave();
+        let count = length.div_ceil(self.options.chunk_bytes);
+        if count > self.chunks {
+            return self.dedicate(writer, count);
+        }
+        let mut state = self.state.lock();
+        loop {
+            self.check()?;
+            // Under the lock, so that what is counted here is what `recycle` will take off again: chunks at the end that
+            // are too few for this record, and those that an idle writer still owns, are used up, too.
+            let before = state.current.claimed_bytes();
+            let claimed = state.current.claim(count);
+            self.bytes.fetch_add(state.current.claimed_bytes() - before, Ordering::Relaxed);
+            if let Some(first) = claimed {
+                if state.current.wants_pages(self.chunks_ahead()) {
+                    self.wake(&mut state);
+                }
+                writer.enter(Arc::clone(&state.current), first, count);
+                return Ok(());
+            }
+            self.switch(&mut state)?;
+        }
+    }
+
+    /// Puts the next segment in the current one's place. Where there is none yet it waits, and the caller looks again.
+    fn switch(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
+        let next = state.next.take();
+        self.wake(state);
+        if let Some(next) = next {
+            let mark = state.next_mark(self.synced());
+            next.write_mark(mark);
+            let old = std::mem::replace(&mut state.current, next);
+            old.retire();
+            state.retiring.push(old);
+        } else if let Some(error) = &state.next_error {
+            return Err(error.clone());
+        } else {
+            self.next_changed.wait(state);
+        }
+        Ok(())
+    }
+
+    /// A segment of its own for a record that is longer than a whole standard one. Only its writer knows of it, so
+    /// nobody's switch retires it before the record is in it.
+    fn dedicate(&self, writer: &mut LogWriter, count: usize) -> Result<()> {
+        let segment = self.make_segment(count, true)?;
+        let mut state = self.state.lock();
+        let Some(first) = segment.claim(count) else { unreachable!("a new segment has all its chunks") };
+        self.bytes.fetch_add(segment.claimed_bytes(), Ordering::Relaxed);
+        state.dedicated.push(Arc::clone(&segment));
+        writer.enter(segment, first, count);
+        Ok(())
+    }
+
+    fn chunks_ahead(&self) -> usize {
+        (AHEAD_BYTES / self.options.chunk_bytes).clamp(1, self.chunks)
+    }
+
+    fn wake(&self, state: &mut MutexGuard<'_, State>) {
+        if !state.has_work {
+            state.has_work = true;
+            self.work.notify_one();
+        }
+    }
+
+    /// Waits until there is work for `maintain`, or the time has passed. Returns whether there is work.
+    pub fn wait_for_work(&self, timeout: Duration) -> bool {
+        let mut state = self.state.lock();
+        if !state.has_work {
+            self.work.wait_for(&mut state, timeout);
+        }
+        state.has_work
+    }
+
+    /// One round of the keeper's work. On an error that is not poisoning (a full disk) writers that need the next
+    /// segment get it, too, until a later round succeeds.
+    pub fn maintain(&self, sequencer: &Sequencer) -> Result<()> {
+        let _keeper = self.keeper.lock();
+        self.state.lock().has_work = false;
+        self.check()?;
+        let ready = self.make_next_ready();
+        self.populate();
+        self.seal_retired(sequencer)?;
+        ready
+    }
+
+    fn make_next_ready(&self) -> Result<()> {
+        if self.state.lock().next.is_some() {
+            return Ok(());
+        }
+        let made = self.make_segment(self.chunks, false);
+        let mut state = self.state.lock();
+        let result = match made {
+            Ok(segment) => {
+                state.next = Some(segment);
+                state.next_error = None;
+                Ok(())
+            }
+            Err(error) => {
+                state.next_error = Some(error.clone());
+                Err(error)
+            }
+        };
+        self.next_changed.notify_all();
+        result
+    }
+
+    fn populate(&self) {
+        let (current, next) = {
+            let state = self.state.lock();
+            (Arc::clone(&state.current), state.next.clone())
+        };
+        let beyond = current.populate(self.chunks_ahead());
+        if let Some(next) = next {
+            next.populate_chunks(0, beyond.min(self.chunks));
+        }
+    }
+
+    /// Invariants 1 and 2.
+    fn seal_retired(&self, sequencer: &Sequencer) -> Result<()> {
+        let retiring = {
+            let mut state = self.state.lock();
+            let State { dedicated, retiring, .. } = &mut *state;
+            for segment in dedicated.extract_if(.., |segment| segment.is_abandoned()) {
+                segment.retire();
+                retiring.push(segment);
+            }
+            retiring.clone()
+        };
+        if retiring.is_empty() {
+            return Ok(());
+        }
+        sequencer.wait_for_announced();
+        let last = sequencer.last();
+        for segment in &retiring {
+            segment.set_last(last);
+            if let Err(error) = segment.sync() {
+                self.poison(&error.to_string());
+                return Err(error);
+            }
+        }
+        let mut state = self.state.lock();
+        state.retiring.retain(|segment| !retiring.iter().any(|sealed| Arc::ptr_eq(sealed, segment)));
+        state.sealed.extend(retiring);
+        Ok(())
+    }
+
+    /// Frees the segments in which every number is `<= through`. Requires that the manifest edit which says so
+    /// (`incorporated`) is durable.
+    pub fn recycle(&self, through: SequenceNumber) -> Result<()> {
+        let (sealed, old) = {
+            let mut state = self.state.lock();
+            let sealed: Vec<_> = state.sealed.extract_if(.., |segment| segment.last() <= through).collect();
+            let old: Vec<_> = state.old.extract_if(.., |segment| segment.last <= through).collect();
+            (sealed, old)
+        };
+        let mut result = Ok(());
+        for segment in sealed {
+            self.bytes.fetch_sub(segment.claimed_bytes(), Ordering::Relaxed);
+            result = result.and(self.free_segment(&segment));
+        }
+        for segment in old {
+            self.bytes.fetch_sub(segment.used, Ordering::Relaxed);
+            result = result.and(self.free_file(&segment.name, segment.number, segment.bytes, None));
+        }
+        result
+    }
+
+    /// Takes over segments of generations before: kept until incorporated; those without a use become free files.
+    /// Requires that the `LogRecovered` edit is durable.
+    pub fn adopt(&self, segments: Vec<OldSegment>) {
+        for segment in segments {
+            if segment.unused {
+                // What cannot be renamed or removed now is found again at the next opening.
+                let _ = self.free_file(&segment.name, segment.number, segment.bytes, None);
+            } else {
+                self.bytes.fetch_add(segment.used, Ordering::Relaxed);
+                self.state.lock().old.push(segment);
+            }
+        }
+    }
+
+    fn free_segment(&self, segment: &Segment) -> Result<()> {
+        let reuse = Some(segment.reuse());
+        self.free_file(&segment.name, segment.number, segment.file_bytes() as u64, reuse)
+    }
+
+    /// Keeps a file for reuse if it has the standard size and all files together stay within the budget; else removes
+    /// it. The new name tells recovery that nothing in the file counts; nobody minds if it is lost.
+    fn free_file(&self, name: &str, number: FileNumber, bytes: u64, reuse: Option<Reuse>) -> Result<()> {
+        let standard = segment_file_bytes(self.chunks, self.options.chunk_bytes) as u64;
+        let files_max = (self.options.budget_bytes / standard).max(2) as usize;
+        let keep = bytes == standard && {
+            let state = self.state.lock();
+            2 + state.retiring.len() + state.sealed.len() + state.free.len() < files_max
+        };
+        if !keep {
+            return self.storage.remove(name);
+        }
+        let free_name = file_name(number, Role::Free);
+        if free_name != name {
+            self.storage.rename(name, &free_name)?;
+        }
+        self.state.lock().free.push(FreeFile { name: free_name, reuse });
+        Ok(())
+    }
+}

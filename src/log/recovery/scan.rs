@@ -1,0 +1,164 @@
+//! Finds the log's files in the store's directory and tells those that hold records from those that do not. One
+//! thread, before the store is open.
+
+use super::OldSegment;
+use crate::base::sync::Arc;
+use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
+use crate::format::log_record::Salt;
+use crate::format::log_segment::{Mark, PAGE_BYTES, SECTOR_BYTES, SegmentHeader};
+use crate::io::{AlignedBuffer, OpenMode, Storage, StorageFile};
+use crate::log::files::{Role, parse_file_name};
+use std::path::PathBuf;
+
+/// A segment with records of a generation that is not forgotten.
+#[derive(Debug)]
+pub struct SegmentFile {
+    /// Its name.
+    pub name: String,
+    /// Full path, for messages.
+    pub path: PathBuf,
+    /// Its header.
+    pub header: SegmentHeader,
+    /// What its checksums are salted with.
+    pub salt: Salt,
+    /// Its newest mark.
+    pub mark: Option<Mark>,
+    /// Open for aligned reads.
+    pub file: Arc<dyn StorageFile>,
+}
+
+/// What the directory holds of the log.
+#[derive(Debug, Default)]
+pub struct Scan {
+    /// By generation, then number.
+    pub segments: Vec<SegmentFile>,
+    /// Files that hold nothing.
+    pub unused: Vec<OldSegment>,
+    /// Largest number in a name or header.
+    pub file_max: FileNumber,
+    /// Largest generation in a header.
+    pub generation_max: u64,
+}
+
+/// Scans the directory. Syncs every segment that counts, so that what recovery reads cannot be lost after it.
+/// `trusts_cache` says for a generation whether reads may come from the page cache.
+pub fn scan(
+    storage: &dyn Storage,
+    database: DatabaseId,
+    generations_from: u64,
+    trusts_cache: impl Fn(u64) -> bool,
+) -> Result<Scan> {
+    let mut found = Scan::default();
+    for name in storage.list()? {
+        let Some((number, role)) = parse_file_name(&name) else { continue };
+        found.file_max = found.file_max.max(number);
+        let file = storage.open(&name, OpenMode::ReadWrite)?;
+        let header = if role == Role::Segment { Some(read_page(storage, &name, &*file)?) } else { None };
+        match header {
+            Some((header, page)) if counts(storage, &name, number, &header, database, generations_from)? => {
+                file.sync()?;
+                found.file_max = found.file_max.max(header.number);
+                found.generation_max = found.generation_max.max(header.generation);
+                let file =
+                    if trusts_cache(header.generation) { file } else { storage.open(&name, OpenMode::ReadDirect)? };
+                let salt = Salt::new(database, header.number);
+                let mark = Mark::newest(&page, salt);
+                found.segments.push(SegmentFile { path: storage.path_of(&name), name, header, salt, mark, file });
+            }
+            other => {
+                let generation = other.map_or(0, |(header, _)| header.generation);
+                found.generation_max = found.generation_max.max(generation);
+                let bytes = file.length()?;
+                let last = SequenceNumber::ZERO;
+                found.unused.push(OldSegment { name, number, generation, last, bytes, used: 0, unused: true });
+            }
+        }
+    }
+    found.segments.sort_by_key(|segment| (segment.header.generation, segment.header.number));
+    Ok(found)
+}
+
+fn read_page(
+    storage: &dyn Storage,
+    name: &str,
+    file: &dyn StorageFile,
+) -> Result<(SegmentHeader, Box<[u8; PAGE_BYTES]>)> {
+    let path = storage.path_of(name);
+    let length = file.length()?;
+    if length < PAGE_BYTES as u64 {
+        return Err(Error::corruption(&path, 0, "length of a log segment", "a header page", length));
+    }
+    let mut page = Box::new([0; PAGE_BYTES]);
+    file.read_exact_at(&mut page[..], 0)?;
+    let Some(sector) = page.first_chunk::<SECTOR_BYTES>() else { unreachable!("a page is longer than a sector") };
+    let header = SegmentHeader::decode(sector, &path)?;
+    if length < header.segment_bytes {
+        return Err(Error::corruption(&path, length, "length of a log segment", header.segment_bytes, length));
+    }
+    Ok((header, page))
+}
+
+/// Whether the segment's records count; an error where the file is not what its name says.
+fn counts(
+    storage: &dyn Storage,
+    name: &str,
+    number: FileNumber,
+    header: &SegmentHeader,
+    database: DatabaseId,
+    generations_from: u64,
+) -> Result<bool> {
+    let bad =
+        |offset, what, expected, found| Err(Error::corruption(&storage.path_of(name), offset, what, expected, found));
+    if header.database != database {
+        return bad(16, "database id of a log segment", database.to_string(), header.database.to_string());
+    }
+    if header.number > number {
+        return bad(24, "number of a log segment", number.to_string(), header.number.to_string());
+    }
+    // A smaller number in the header: renamed for reuse, but not yet prepared.
+    Ok(header.number == number && header.generation >= generations_from)
+}
+
+/// A piece of a segment in memory.
+#[derive(Debug)]
+pub struct Window {
+    buffer: AlignedBuffer,
+    start: u64,
+    filled: usize,
+}
+
+impl Window {
+    /// An empty window that reads at least `bytes` at a time.
+    pub fn new(bytes: usize) -> Self {
+        Self { buffer: AlignedBuffer::new(bytes.next_multiple_of(PAGE_BYTES)), start: 0, filled: 0 }
+    }
+
+    /// Forgets what was read.
+    pub fn clear(&mut self) {
+        self.filled = 0;
+    }
+
+    /// The bytes from `position` on. Requires that they lie within the segment.
+    #[inline]
+    pub fn get(&mut self, segment: &SegmentFile, position: u64, length: usize) -> Result<&[u8]> {
+        if position < self.start || position + length as u64 > self.start + self.filled as u64 {
+            self.load(segment, position, length)?;
+        }
+        let at = (position - self.start) as usize;
+        Ok(&self.buffer[at..at + length])
+    }
+
+    #[cold]
+    fn load(&mut self, segment: &SegmentFile, position: u64, length: usize) -> Result<()> {
+        let start = position - position % PAGE_BYTES as u64;
+        let needed = ((position - start) as usize + length).next_multiple_of(PAGE_BYTES);
+        if needed > self.buffer.len() {
+            self.buffer = AlignedBuffer::new(needed);
+        }
+        self.filled = 0;
+        let filled = (self.buffer.len() as u64).min(segment.header.segment_bytes - start) as usize;
+        segment.file.read_exact_at(&mut self.buffer[..filled], start)?;
+        (self.start, self.filled) = (start, filled);
+        Ok(())
+    }
+}

@@ -1,0 +1,325 @@
+//! A segment of this generation: a mapped file of chunks, and who owns which chunk of it.
+//!
+//! Any thread. Invariants:
+//! 1. The bytes of a chunk are written only by the `LogWriter` that owns the chunk in the file's `ChunkOwners`. The
+//!    owners belong to the file, not to one use of it: a writer that sat idle over the file's recycling still owns its
+//!    chunk there, and the next use passes over that chunk. So an idle thread pins 256 KiB and no segment, and a
+//!    body that a slow thread is still filling never lands on somebody's sealed record.
+//! 2. The header page is written by the thread that makes the segment, before anyone else sees it, and from then on
+//!    only (marks) under the log's state lock while the segment is current.
+//! 3. `retired` is set once, before the grace period after which the segment is sealed (see `keeper`).
+//! 4. A chunk is handed out once per use of the file: `claim` takes it off `next_chunk`.
+
+use super::LogIdentity;
+use crate::base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
+use crate::base::{Error, FileNumber, Result, SequenceNumber};
+use crate::format::log_record::Salt;
+use crate::format::log_segment::{Mark, PAGE_BYTES, SegmentHeader};
+use crate::io::MappedFile;
+use crossbeam_utils::CachePadded;
+use std::path::PathBuf;
+use std::ptr::NonNull;
+
+/// Which chunks of a file some writer may still write to. See invariant 1.
+#[derive(Debug)]
+pub struct ChunkOwners(Box<[AtomicBool]>);
+
+impl ChunkOwners {
+    /// Nobody owns any of `chunks` chunks.
+    pub fn new(chunks: usize) -> Self {
+        Self((0..chunks).map(|_| AtomicBool::new(false)).collect())
+    }
+
+    /// Takes `count` chunks from `first` on, or none of them.
+    fn take(&self, first: usize, count: usize) -> bool {
+        // Acquire pairs with `release`: what the former owner wrote there comes before what the new one writes.
+        for (at, owned) in self.0[first..first + count].iter().enumerate() {
+            if owned.swap(true, Ordering::Acquire) {
+                self.release(first, at);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn release(&self, first: usize, count: usize) {
+        for owned in &self.0[first..first + count] {
+            owned.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// What a file's next use takes over from this one.
+pub type Reuse = (Arc<dyn MappedFile>, Arc<ChunkOwners>);
+
+/// The mapped memory of a segment.
+#[derive(Debug)]
+struct Memory(NonNull<u8>);
+
+// SAFETY: the pointer is to shared mapped memory that any thread may write to by invariants 1 and 2.
+unsafe impl Send for Memory {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Memory {}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Segment {
+    /// Its number, part of its salt.
+    pub number: FileNumber,
+    /// Its file's name.
+    pub name: String,
+    /// What its checksums are salted with.
+    pub salt: Salt,
+    /// Made for one large record: nobody but that record's writer gets a chunk of it.
+    pub dedicated: bool,
+    memory: Memory,
+    map: Arc<dyn MappedFile>,
+    path: PathBuf,
+    chunk_bytes: usize,
+    chunks: usize,
+    owners: Arc<ChunkOwners>,
+    retired: AtomicBool,
+    /// The writer of a dedicated segment is done with it.
+    abandoned: AtomicBool,
+    /// Once sealed: no record in it has a greater number.
+    last: AtomicU64,
+    /// Chunks made writable ahead since the last sync; a hint.
+    populated: AtomicUsize,
+    /// `next_chunk` at the last sync; a hint.
+    claimed_at_sync: AtomicUsize,
+    /// The failure of a sync, which the system tells only once: whoever syncs after it must not believe a success.
+    failure: Mutex<Option<Error>>,
+    next_chunk: CachePadded<AtomicUsize>,
+}
+
+/// What a segment is made of, besides its mapping.
+#[derive(Debug)]
+pub struct SegmentParts {
+    /// See `Segment`.
+    pub number: FileNumber,
+    /// See `Segment`.
+    pub name: String,
+    /// Full path, for messages.
+    pub path: PathBuf,
+    /// Length of a chunk.
+    pub chunk_bytes: usize,
+    /// How many chunks.
+    pub chunks: usize,
+    /// The file's owners.
+    pub owners: Arc<ChunkOwners>,
+    /// See `Segment`.
+    pub dedicated: bool,
+}
+
+impl Segment {
+    /// A segment over a mapped file. Requires a mapping of a header page and all chunks.
+    pub fn new(map: Arc<dyn MappedFile>, parts: SegmentParts, identity: &LogIdentity) -> Result<Self> {
+        let bytes = segment_file_bytes(parts.chunks, parts.chunk_bytes);
+        let (Some(pointer), true) = (NonNull::new(map.pointer()), map.length() >= bytes) else {
+            return Err(Error::corruption(&parts.path, 0, "length of a log segment", bytes, map.length()));
+        };
+        Ok(Self {
+            number: parts.number,
+            name: parts.name,
+            salt: Salt::new(identity.database, parts.number),
+            dedicated: parts.dedicated,
+            memory: Memory(pointer),
+            map,
+            path: parts.path,
+            chunk_bytes: parts.chunk_bytes,
+            chunks: parts.chunks,
+            owners: parts.owners,
+            retired: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+            last: AtomicU64::new(u64::MAX),
+            populated: AtomicUsize::new(0),
+            claimed_at_sync: AtomicUsize::new(0),
+            failure: Mutex::new(None),
+            next_chunk: CachePadded::new(AtomicUsize::new(0)),
+        })
+    }
+
+    /// Writes the whole header page. Requires that nobody else knows the segment yet.
+    pub fn write_header(&self, identity: &LogIdentity, mark: Option<Mark>) {
+        let page = header_page(self.number, self.chunks, self.chunk_bytes, identity, mark);
+        // SAFETY: the mapping holds at least a page (`new`), and nobody else writes there (invariant 2).
+        unsafe { std::ptr::copy_nonoverlapping(page.as_ptr(), self.memory.0.as_ptr(), page.len()) }
+    }
+
+    /// Leaves a mark. Requires the log's state lock.
+    pub fn write_mark(&self, mark: Mark) {
+        let bytes = mark.encode(self.salt);
+        // SAFETY: a mark lies within the header page; the state lock keeps others away (invariant 2). The kernel may
+        // write the page back meanwhile: a torn mark fails its checksum and leaves the one in the other sector.
+        unsafe {
+            let to = self.memory.0.as_ptr().add(mark.offset());
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
+    }
+
+    /// Hands out `count` adjacent chunks that nobody owns, or `None` where the segment has none left.
+    pub fn claim(&self, count: usize) -> Option<usize> {
+        loop {
+            let first = self.next_chunk.fetch_add(count, Ordering::Relaxed);
+            if first + count > self.chunks {
+                return None;
+            }
+            if self.owners.take(first, count) {
+                return Some(first);
+            }
+        }
+    }
+
+    /// Gives up the ownership of chunks. Requires that the caller owned them, and writes no more there.
+    pub fn release(&self, first: usize, count: usize) {
+        self.owners.release(first, count);
+    }
+
+    /// Where a chunk starts in the file.
+    pub fn chunk_position(&self, chunk: usize) -> usize {
+        PAGE_BYTES + chunk * self.chunk_bytes
+    }
+
+    /// The memory of `length` bytes at `position`. Whoever writes there owns the chunk (invariant 1).
+    #[inline]
+    pub fn memory_at(&self, position: usize, length: usize) -> *mut u8 {
+        debug_assert!(position >= PAGE_BYTES && position + length <= self.chunk_position(self.chunks));
+        // SAFETY: within the mapping, since writers stay within the chunks that they own.
+        unsafe { self.memory.0.as_ptr().add(position) }
+    }
+
+    /// Whether another segment has taken this one's place. Acquire, for the reader's own peace: the order that counts
+    /// comes from the fence in `Sequencer::announce`.
+    #[inline]
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    /// See invariant 3.
+    pub fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+
+    /// The writer of a dedicated segment is done with it.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+    }
+
+    /// See `abandon`.
+    pub fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Acquire)
+    }
+
+    /// Notes at sealing that every record in it has a number `<= last`.
+    pub fn set_last(&self, last: SequenceNumber) {
+        self.last.store(last.0, Ordering::Release);
+    }
+
+    /// See `set_last`.
+    pub fn last(&self) -> SequenceNumber {
+        SequenceNumber(self.last.load(Ordering::Acquire))
+    }
+
+    /// Chunks handed out so far.
+    pub fn claimed(&self) -> usize {
+        self.next_chunk.load(Ordering::Relaxed).min(self.chunks)
+    }
+
+    /// Bytes of the chunks handed out so far.
+    pub fn claimed_bytes(&self) -> u64 {
+        (self.claimed() * self.chunk_bytes) as u64
+    }
+
+    /// Bytes of the file.
+    pub fn file_bytes(&self) -> usize {
+        segment_file_bytes(self.chunks, self.chunk_bytes)
+    }
+
+    /// Makes everything stored in it durable. Once failed it fails for ever.
+    pub fn sync(&self) -> Result<()> {
+        let mut failure = self.failure.lock();
+        if let Some(error) = &*failure {
+            return Err(error.clone());
+        }
+        // The kernel write-protects every page that it writes back, those made ready ahead among them.
+        self.claimed_at_sync.store(self.claimed(), Ordering::Relaxed);
+        self.populated.store(0, Ordering::Relaxed);
+        self.map.sync().map_err(|error| {
+            let error = match error {
+                // The mapping may be older than the file's present name.
+                Error::Io { operation, source, .. } => Error::Io { operation, path: self.path.clone(), source },
+                other => other,
+            };
+            *failure = Some(error.clone());
+            error
+        })
+    }
+
+    /// How many chunks to keep writable ahead: as many as were handed out since the last sync, up to `most`. A store
+    /// that syncs every write must not have the pages ahead written again and again.
+    fn ahead(&self, most: usize) -> usize {
+        self.claimed().saturating_sub(self.claimed_at_sync.load(Ordering::Relaxed)).min(most)
+    }
+
+    /// Whether fewer than half of the chunks that should be writable ahead are.
+    pub fn wants_pages(&self, most: usize) -> bool {
+        let claimed = self.claimed();
+        let ready = self.populated.load(Ordering::Relaxed).saturating_sub(claimed);
+        claimed < self.chunks && 2 * ready < self.ahead(most)
+    }
+
+    /// Makes pages writable ahead of the chunks handed out. Returns how many chunks of the next segment should be.
+    pub fn populate(&self, most: usize) -> usize {
+        let claimed = self.claimed();
+        let ahead = self.ahead(most);
+        let until = (claimed + ahead).min(self.chunks);
+        self.populate_chunks(claimed, until);
+        claimed + ahead - until
+    }
+
+    /// Makes the pages of some chunks writable ahead.
+    pub fn populate_chunks(&self, from: usize, until: usize) {
+        let from = from.max(self.populated.load(Ordering::Relaxed));
+        if from < until && until <= self.chunks {
+            self.map.prepare(self.chunk_position(from), (until - from) * self.chunk_bytes);
+            self.populated.store(until, Ordering::Relaxed);
+        }
+    }
+
+    /// What the file's next use needs.
+    pub fn reuse(&self) -> Reuse {
+        (Arc::clone(&self.map), Arc::clone(&self.owners))
+    }
+}
+
+/// Bytes of a file with so many chunks.
+pub fn segment_file_bytes(chunks: usize, chunk_bytes: usize) -> usize {
+    PAGE_BYTES + chunks * chunk_bytes
+}
+
+/// The header page of a segment.
+pub fn header_page(
+    number: FileNumber,
+    chunks: usize,
+    chunk_bytes: usize,
+    identity: &LogIdentity,
+    mark: Option<Mark>,
+) -> [u8; PAGE_BYTES] {
+    let header = SegmentHeader {
+        database: identity.database,
+        number,
+        generation: identity.generation,
+        first: identity.first,
+        life: identity.life,
+        segment_bytes: segment_file_bytes(chunks, chunk_bytes) as u64,
+        chunk_bytes: chunk_bytes as u64,
+    };
+    let sector = header.encode();
+    let mut page = [0; PAGE_BYTES];
+    page[..sector.len()].copy_from_slice(&sector);
+    if let Some(mark) = mark {
+        let bytes = mark.encode(Salt::new(identity.database, number));
+        page[mark.offset()..mark.offset() + bytes.len()].copy_from_slice(&bytes);
+    }
+    page
+}

@@ -1,0 +1,151 @@
+//! The hash index in front of the skiplist: one cache line tells that a key is absent, or where its node is.
+//!
+//! Any thread may look up and insert; no two threads insert the same key at once (the key's latch), and no key twice.
+//!
+//! Lines of eight slots. A slot holds, from the low end: 32 bits place of a node, 8 bits *era*, 24 bits fingerprint. A
+//! slot of another era than the index's own is empty, so a recycled index needs no zeroing but once in 255 lives.
+//!
+//! Invariants:
+//! 1. A slot changes only from empty to full. A line fills from its first slot on, and a key goes to the first empty
+//!    slot of its *window*: the `WINDOW_LINES` lines from the one that its hash names.
+//! 2. So a search may end at the first empty slot: the key is absent. A key that found its window full is left out;
+//!    the window stays full for ever, so a search that meets no empty slot in it must ask the skiplist (`Unknown`),
+//!    and every key that is left out is met by that rule. No flag is needed for an overfull index.
+//! 3. A slot is filled with a `Release` compare-and-swap after the node was linked, and loaded with `Acquire`: who
+//!    finds a node in it sees all of it. A thread that comes after an insert (in the happens-before order) sees that
+//!    slot, or the full window, by coherence of the slots themselves.
+
+use crate::base::arena::{Arena, Offset};
+use crate::base::sync::{AtomicU64, Ordering};
+
+const SLOTS_PER_LINE: usize = 8;
+const LINE_BYTES: usize = SLOTS_PER_LINE * size_of::<AtomicU64>();
+/// Lines that a key may lie in.
+const WINDOW_LINES: u64 = 8;
+/// An era is a byte; 0 is what fresh memory holds.
+const ERAS: usize = 255;
+const ERA_MASK: u64 = 0xff << 32;
+/// Two slots for every entry of the smallest usual size, so that the load stays at one half.
+const SLOT_PER_SOFT_BYTES: usize = 32;
+
+type Line = [AtomicU64; SLOTS_PER_LINE];
+
+/// What a lookup learned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// The key's node.
+    Found(Offset),
+    /// There is no such key.
+    Absent,
+    /// The index cannot tell; the skiplist can.
+    Unknown,
+}
+
+/// The index; its slots lie in the arena that every call is given, always the same one.
+#[derive(Debug)]
+pub struct HashIndex {
+    first: Offset,
+    lines: u64,
+    era: u64,
+}
+
+/// Bytes of the index for a Memtable of this soft size.
+pub fn index_bytes(soft_bytes: usize) -> usize {
+    let slots = soft_bytes / SLOT_PER_SOFT_BYTES;
+    slots.div_ceil(SLOTS_PER_LINE).max(WINDOW_LINES as usize) * LINE_BYTES
+}
+
+impl HashIndex {
+    /// An empty index. It must be the first allocation in the arena and of the same size in every life, since its
+    /// eras rely on finding its own slots there.
+    pub fn new(arena: &Arena, soft_bytes: usize) -> Self {
+        let bytes = index_bytes(soft_bytes);
+        let first = arena.allocate(bytes);
+        assert!((arena.address(first) as usize).is_multiple_of(LINE_BYTES), "the index comes first in its arena");
+        let era = arena.life() % ERAS;
+        if era == 0 && arena.life() > 0 {
+            // SAFETY: just allocated, this long, known to nobody else.
+            unsafe { arena.address(first).write_bytes(0, bytes) };
+        }
+        Self { first, lines: (bytes / LINE_BYTES) as u64, era: (era as u64 + 1) << 32 }
+    }
+
+    /// Bytes that the slots take.
+    pub fn bytes(&self) -> usize {
+        self.lines as usize * LINE_BYTES
+    }
+
+    /// Whether `entries` keys are more than it should hold: three quarters of its slots.
+    pub fn is_overfull(&self, entries: u64) -> bool {
+        entries > self.lines * SLOTS_PER_LINE as u64 / 4 * 3
+    }
+
+    /// The key with this hash for which `is_key` says yes; it is asked about few other nodes.
+    pub fn find(&self, arena: &Arena, hash: u64, mut is_key: impl FnMut(Offset) -> bool) -> Lookup {
+        let tag = self.tag(hash);
+        for line in self.window(arena, hash) {
+            for slot in line {
+                let content = slot.load(Ordering::Acquire);
+                if content & ERA_MASK != self.era {
+                    return Lookup::Absent;
+                }
+                let place = Offset(content as u32);
+                if content & !u64::from(u32::MAX) == tag && is_key(place) {
+                    return Lookup::Found(place);
+                }
+            }
+        }
+        Lookup::Unknown
+    }
+
+    /// Makes sure that the page of a key's first line is there and writable, so that `insert` does not fault.
+    pub fn touch(&self, arena: &Arena, hash: u64) {
+        if let Some(line) = self.window(arena, hash).next() {
+            // A compare-and-swap writes even where it changes nothing; a plain read would map the shared zero page.
+            let last = &line[SLOTS_PER_LINE - 1];
+            let content = last.load(Ordering::Relaxed);
+            let _ = last.compare_exchange(content, content, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds a key that is not there, or leaves it out where its window is full.
+    pub fn insert(&self, arena: &Arena, hash: u64, node: Offset) {
+        let full = self.tag(hash) | u64::from(node.0);
+        for slot in self.window(arena, hash).flatten() {
+            let mut content = slot.load(Ordering::Relaxed);
+            // The loop ends: a slot that another thread took meanwhile is full.
+            while content & ERA_MASK != self.era {
+                match slot.compare_exchange(content, full, Ordering::Release, Ordering::Relaxed) {
+                    Ok(_) => return,
+                    Err(now) => content = now,
+                }
+            }
+        }
+    }
+
+    /// Fetches the line that a lookup of this hash begins with.
+    pub fn prefetch(&self, arena: &Arena, hash: u64) {
+        arena.prefetch(self.first.plus(self.line_of(hash) as usize * LINE_BYTES));
+    }
+
+    fn tag(&self, hash: u64) -> u64 {
+        hash << 40 | self.era
+    }
+
+    /// The high bits of the hash choose the line, the low ones are the fingerprint.
+    fn line_of(&self, hash: u64) -> u64 {
+        ((u128::from(hash) * u128::from(self.lines)) >> 64) as u64
+    }
+
+    fn window<'a>(&self, arena: &'a Arena, hash: u64) -> impl Iterator<Item = &'a Line> {
+        let (home, lines) = (self.line_of(hash), self.lines);
+        let first = arena.address(self.first).cast_const().cast::<Line>();
+        (0..WINDOW_LINES).map(move |step| {
+            let line = home + step;
+            let line = if line >= lines { line - lines } else { line };
+            // SAFETY: `new` allocated `lines` lines from `first` on, aligned to a line; fresh memory is zero and
+            // recycled memory holds slots of earlier lives (`new`), so every slot is an initialised atomic.
+            unsafe { &*first.add(line as usize) }
+        })
+    }
+}

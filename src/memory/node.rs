@@ -1,0 +1,181 @@
+//! One distinct key in the arena: a node of the skiplist.
+//!
+//! A hop of a search reads the head of the key and one link; both lie around the node's place, so that a hop touches
+//! one cache line. The tower grows downwards from the place:
+//!
+//! | at | bytes | what |
+//! | --- | --- | --- |
+//! | -4 × (level + 1) | 4 | place of the next node on this level, 0 at the end |
+//! | 0 | 8 | head of the user key (`key::head`) |
+//! | 8 | 4 | place of the newest version |
+//! | 12 | 4 | length of the user key × 256 + height |
+//! | 16 | 4 | keyspace id, big-endian: the front of the encoded key |
+//! | 20 | | user key |
+//!
+//! Invariants:
+//! 1. `write` fills a node before any other thread knows its place. Head, length, height and key never change.
+//! 2. A node's place becomes known to others by a `Release` store of a link or an index slot, after its newest version
+//!    is set; readers load links with `Acquire`, so they see the whole node and at least one version.
+//! 3. The newest version only ever changes to one with a greater number, by the holder of the key's latch, `Release`;
+//!    readers load it with `Acquire` and so see the whole version and, through it, all older ones.
+
+use super::version::Version;
+use crate::base::arena::{Arena, Offset};
+use crate::base::sync::{AtomicU32, Ordering};
+use crate::base::{KeyspaceId, key};
+use std::marker::PhantomData;
+
+/// Levels of the tallest tower. With half of the nodes on each next level, enough for tens of millions of keys.
+pub const HEIGHT_MAX: usize = 24;
+
+#[repr(C)]
+struct Header {
+    head: u64,
+    versions: AtomicU32,
+    shape: u32,
+}
+
+const KEY_AT: usize = size_of::<Header>();
+const USER_KEY_AT: usize = KEY_AT + KeyspaceId::BYTES;
+const HEIGHT_BITS: u32 = 8;
+const _: () = assert!(KEY_AT == 16 && HEIGHT_MAX < 1 << HEIGHT_BITS);
+const _: () = assert!(crate::base::limits::KEY_BYTES_MAX < 1 << (32 - HEIGHT_BITS));
+
+/// A key taken apart as nodes hold it, to be searched for.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'k> {
+    keyspace: KeyspaceId,
+    head: u64,
+    user_key: &'k [u8],
+}
+
+impl<'k> Target<'k> {
+    /// The target for a key.
+    pub fn new(keyspace: KeyspaceId, user_key: &'k [u8]) -> Self {
+        Self { keyspace, head: key::head(user_key), user_key }
+    }
+
+    /// The target for the key that a node has.
+    pub fn of(node: Node<'k>) -> Self {
+        let (id, user_key) = node.encoded_key().split_at(KeyspaceId::BYTES);
+        let keyspace = KeyspaceId(id.iter().fold(0, |number, &byte| number << 8 | u32::from(byte)));
+        Self { keyspace, head: node.header().head, user_key }
+    }
+
+    /// The user key.
+    pub fn user_key(&self) -> &'k [u8] {
+        self.user_key
+    }
+}
+
+/// A node that was written in the arena.
+#[derive(Clone, Copy)]
+pub struct Node<'a> {
+    place: Offset,
+    address: *const u8,
+    arena: PhantomData<&'a Arena>,
+}
+
+/// Bytes of the tower in front of a node's place.
+pub fn tower_bytes(height: usize) -> usize {
+    (4 * height).next_multiple_of(8)
+}
+
+/// Bytes from a node's place to the end of its key.
+pub fn body_bytes(user_key_bytes: usize) -> usize {
+    (USER_KEY_AT + user_key_bytes).next_multiple_of(8)
+}
+
+impl<'a> Node<'a> {
+    /// Fills a node that nobody knows yet. Its links are null.
+    ///
+    /// # Safety
+    /// `tower_bytes(height)` bytes in front of `place` and `body_bytes(user_key.len())` from it on were allocated from
+    /// `arena` and belong to the caller alone.
+    pub unsafe fn write(arena: &'a Arena, place: Offset, height: usize, target: Target<'_>, newest: Offset) -> Self {
+        let address = arena.address(place);
+        let user_key = target.user_key;
+        // SAFETY: the caller owns these bytes; the place is aligned to eight.
+        unsafe {
+            address.sub(tower_bytes(height)).write_bytes(0, tower_bytes(height));
+            address.cast::<Header>().write(Header {
+                head: target.head,
+                versions: AtomicU32::new(newest.0),
+                shape: (user_key.len() as u32) << HEIGHT_BITS | height as u32,
+            });
+            address.add(KEY_AT).cast::<[u8; 4]>().write(target.keyspace.0.to_be_bytes());
+            address.add(USER_KEY_AT).copy_from_nonoverlapping(user_key.as_ptr(), user_key.len());
+        }
+        Self { place, address, arena: PhantomData }
+    }
+
+    /// The node at a place.
+    ///
+    /// # Safety
+    /// `place` was given to `write` in this life of `arena`, and this thread learned of it from the writer, itself, or
+    /// by an `Acquire` load of a link (invariant 2).
+    pub unsafe fn at(arena: &'a Arena, place: Offset) -> Self {
+        Self { place, address: arena.address(place).cast_const(), arena: PhantomData }
+    }
+
+    fn header(self) -> &'a Header {
+        // SAFETY: `write` put a header here (precondition of the constructors); what changes in it is atomic.
+        unsafe { &*self.address.cast::<Header>() }
+    }
+
+    /// Where it lies.
+    pub fn place(self) -> Offset {
+        self.place
+    }
+
+    /// Levels of its tower.
+    pub fn height(self) -> usize {
+        (self.header().shape & ((1 << HEIGHT_BITS) - 1)) as usize
+    }
+
+    /// The link to the next node on a level below `height`.
+    pub fn next(self, level: usize) -> &'a AtomicU32 {
+        assert!(level < self.height(), "a search asks for a level only of a node that it met on that level");
+        // SAFETY: the tower has `height` links in front of the place, made in `write`.
+        unsafe { &*self.address.sub(4 * (level + 1)).cast::<AtomicU32>() }
+    }
+
+    /// The encoded key.
+    pub fn encoded_key(self) -> &'a [u8] {
+        let length = KeyspaceId::BYTES + (self.header().shape >> HEIGHT_BITS) as usize;
+        // SAFETY: `write` put id and key here, and they never change (invariant 1).
+        unsafe { std::slice::from_raw_parts(self.address.add(KEY_AT), length) }
+    }
+
+    /// The order of this node's key against a target.
+    #[inline]
+    pub fn order(self, target: &Target<'_>) -> std::cmp::Ordering {
+        let header = self.header();
+        // SAFETY: the id lies behind the header, see `write`.
+        let keyspace = u32::from_be_bytes(unsafe { self.address.add(KEY_AT).cast::<[u8; 4]>().read() });
+        keyspace.cmp(&target.keyspace.0).then(header.head.cmp(&target.head)).then_with(|| self.order_of_rest(target))
+    }
+
+    /// The order where keyspace and head are equal. A key of up to eight bytes is then a prefix of the other one, so the
+    /// lengths decide.
+    fn order_of_rest(self, target: &Target<'_>) -> std::cmp::Ordering {
+        let user_key = &self.encoded_key()[KeyspaceId::BYTES..];
+        match (user_key.get(8..), target.user_key.get(8..)) {
+            (Some(rest), Some(target_rest)) => rest.cmp(target_rest),
+            _ => user_key.len().cmp(&target.user_key.len()),
+        }
+    }
+
+    /// The newest version; every node that others can find has one.
+    pub fn newest(self, arena: &'a Arena) -> Version<'a> {
+        let place = Offset(self.header().versions.load(Ordering::Acquire));
+        // SAFETY: the link was stored with `Release` after the version was written (invariant 3).
+        unsafe { Version::at(arena, place) }
+    }
+
+    /// Puts a version, numbered and with `previous` set to the newest so far, in front of the chain. The caller holds
+    /// the key's latch.
+    pub fn set_newest(self, version: Version<'_>) {
+        self.header().versions.store(version.place().0, Ordering::Release);
+    }
+}

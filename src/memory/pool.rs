@@ -1,0 +1,42 @@
+//! Where Memtables come from: recycled memory, so that a switch of generations costs no page faults.
+//!
+//! Any thread may take one. A Memtable's memory comes back by itself when its last `Arc` is dropped.
+
+use super::hash_index::index_bytes;
+use super::memtable::Memtable;
+use crate::base::arena::{ARENA_BYTES_MAX, ArenaPool};
+use crate::base::sync::Arc;
+
+/// Address space behind the soft size for what writers have under way when a Memtable fills: dozens of the largest
+/// batches (`limits::BATCH_BYTES_MAX`), with what versions and nodes add. It costs nothing until it is used.
+const SLACK_BYTES: usize = 1536 << 20;
+/// Recycled arenas kept: while one fills, one is being incorporated, and one waits to be taken.
+const IDLE_ARENAS_MAX: usize = 3;
+
+/// Memtables of one size.
+#[derive(Debug)]
+pub struct MemtablePool {
+    soft_bytes: usize,
+    arenas: Arc<ArenaPool>,
+}
+
+impl MemtablePool {
+    /// A pool of Memtables that call themselves full at `soft_bytes` of keys, values and what belongs to them. The
+    /// index takes another quarter. Sizes out of reach are cut down to what 32-bit offsets allow.
+    pub fn new(soft_bytes: usize) -> Arc<Self> {
+        // Five quarters for the index, and a page for rounding.
+        let soft_bytes = soft_bytes.min((ARENA_BYTES_MAX - SLACK_BYTES) / 5 * 4 - (4 << 10));
+        let arenas = ArenaPool::new(soft_bytes + index_bytes(soft_bytes), SLACK_BYTES, IDLE_ARENAS_MAX);
+        Arc::new(Self { soft_bytes, arenas })
+    }
+
+    /// An empty Memtable.
+    pub fn take(self: &Arc<Self>) -> Arc<Memtable> {
+        Arc::new(Memtable::new(self.arenas.take(), self.soft_bytes))
+    }
+
+    /// Bytes of memory that all Memtables, those kept for reuse included, occupy now.
+    pub fn bytes_resident(&self) -> usize {
+        self.arenas.resident_bytes()
+    }
+}

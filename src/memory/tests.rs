@@ -1,0 +1,522 @@
+//! The Memtable against a model, alone and among threads.
+
+use super::*;
+use crate::base::hash::key_hash;
+use crate::base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::base::{KeyspaceId, Kind, SequenceNumber, key};
+use crate::merge::Cursor;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+const KEYSPACE: KeyspaceId = KeyspaceId(0);
+
+/// SplitMix64: every test prints its seed by naming it in its failures.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| self.next() as u8).collect()
+    }
+}
+
+type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
+type Row = (Vec<u8>, u64, Kind, Vec<u8>);
+
+fn rows_of(model: &Model) -> Vec<Row> {
+    let row = |((key, number), (kind, value)): (&(Vec<u8>, Reverse<u64>), &(Kind, Vec<u8>))| {
+        (key.clone(), number.0, *kind, value.clone())
+    };
+    model.iter().map(row).collect()
+}
+
+fn row(cursor: &MemtableCursor) -> Option<Row> {
+    cursor.valid().then(|| {
+        let entry = cursor.entry();
+        (entry.key.to_vec(), entry.number.0, entry.kind, entry.value.to_vec())
+    })
+}
+
+fn forward(cursor: &mut MemtableCursor) -> Vec<Row> {
+    let mut rows = Vec::new();
+    cursor.seek_first().unwrap();
+    while let Some(row) = row(cursor) {
+        rows.push(row);
+        cursor.next().unwrap();
+    }
+    rows
+}
+
+fn backward(cursor: &mut MemtableCursor) -> Vec<Row> {
+    let mut rows = Vec::new();
+    cursor.seek_last().unwrap();
+    while let Some(row) = row(cursor) {
+        rows.push(row);
+        cursor.prev().unwrap();
+    }
+    rows.reverse();
+    rows
+}
+
+fn put(memtable: &Memtable, encoded: &[u8], number: u64, kind: Kind, value: &[u8]) {
+    let (keyspace, user_key) = key::split(encoded).unwrap();
+    let prepared = memtable.prepare(keyspace, user_key, key_hash(keyspace, user_key), kind, value);
+    memtable.place(&prepared, SequenceNumber(number));
+}
+
+fn get(memtable: &Memtable, encoded: &[u8], at: u64) -> Option<(u64, Kind, Vec<u8>)> {
+    let (keyspace, user_key) = key::split(encoded).unwrap();
+    let mut value = b"before".to_vec();
+    let (number, kind) =
+        memtable.get(keyspace, user_key, key_hash(keyspace, user_key), SequenceNumber(at), &mut value)?;
+    assert_eq!(value.drain(..6).as_slice(), b"before");
+    Some((number.0, kind, value))
+}
+
+/// Keys that are hard to order: shared prefixes, zero bytes, ends within and at the head's eight bytes.
+fn awkward_key(random: &mut Random) -> Vec<u8> {
+    let keyspace = KeyspaceId([0, 0, 1, 255, 256, u32::MAX][random.below(6)]);
+    let length = random.below(12);
+    let user_key: Vec<u8> = (0..length).map(|_| [0, 0, b'a', 0xff][random.below(4)]).collect();
+    key::encoded(keyspace, &user_key)
+}
+
+fn check_seeks(cursor: &mut MemtableCursor, rows: &[Row], key: &[u8], number: u64) {
+    let at_or_behind = |row: &&Row| (row.0.as_slice(), Reverse(row.1)) >= (key, Reverse(number));
+    let at_or_before = |row: &&Row| (row.0.as_slice(), Reverse(row.1)) <= (key, Reverse(number));
+    cursor.seek(key, SequenceNumber(number)).unwrap();
+    assert_eq!(row(cursor).as_ref(), rows.iter().find(at_or_behind), "seek {key:?} {number}");
+    if cursor.valid() {
+        let index = rows.iter().position(|row| at_or_behind(&row)).unwrap();
+        cursor.prev().unwrap();
+        assert_eq!(row(cursor).as_ref(), index.checked_sub(1).map(|before| &rows[before]), "prev of {key:?} {number}");
+    }
+    cursor.seek_for_prev(key, SequenceNumber(number)).unwrap();
+    assert_eq!(row(cursor).as_ref(), rows.iter().rev().find(at_or_before), "seek_for_prev {key:?} {number}");
+    if cursor.valid() {
+        let index = rows.iter().rposition(|row| at_or_before(&row)).unwrap();
+        cursor.next().unwrap();
+        assert_eq!(row(cursor).as_ref(), rows.get(index + 1), "next of {key:?} {number}");
+    }
+}
+
+/// Runs random writes and every kind of read against the model.
+fn compare_with_model(memtable: &Arc<Memtable>, seed: u64, writes: u64) {
+    let mut random = Random(seed);
+    let mut model = Model::new();
+    for number in 1..=writes {
+        let key = awkward_key(&mut random);
+        let kind = if random.below(4) == 0 { Kind::Delete } else { Kind::Put };
+        let length = if kind == Kind::Delete { 0 } else { random.below(40) };
+        let value = random.bytes(length);
+        put(memtable, &key, number, kind, &value);
+        model.insert((key, Reverse(number)), (kind, value));
+    }
+    assert_eq!(memtable.entries(), writes);
+    let rows = rows_of(&model);
+    let mut cursor = memtable.cursor();
+    assert_eq!(forward(&mut cursor), rows, "seed {seed}");
+    assert_eq!(backward(&mut cursor), rows, "seed {seed}");
+    for _ in 0..writes {
+        let key = awkward_key(&mut random);
+        let at = random.next() % (writes + 2);
+        let expected = model
+            .range((key.clone(), Reverse(at))..)
+            .next()
+            .filter(|((found, _), _)| *found == key)
+            .map(|((_, number), (kind, value))| (number.0, *kind, value.clone()));
+        assert_eq!(get(memtable, &key, at), expected, "seed {seed}, key {key:?} at {at}");
+        let (keyspace, user_key) = key::split(&key).unwrap();
+        let newest = model.range((key.clone(), Reverse(u64::MAX))..).next().filter(|((found, _), _)| *found == key);
+        assert_eq!(
+            memtable.newest_number(keyspace, user_key, key_hash(keyspace, user_key)).map(|number| number.0),
+            newest.map(|((_, number), _)| number.0)
+        );
+    }
+    for _ in 0..200 {
+        let key = awkward_key(&mut random);
+        let cut = if random.below(4) == 0 { random.below(4) } else { key.len() };
+        check_seeks(&mut cursor, &rows, &key[..cut], random.next() % (writes + 2));
+    }
+    check_seeks(&mut cursor, &rows, b"", SequenceNumber::MAX.0);
+    check_seeks(&mut cursor, &rows, &[0xff; 20], 0);
+}
+
+#[test]
+fn agrees_with_the_model() {
+    let pool = MemtablePool::new(1 << 20);
+    for seed in 0..20 {
+        compare_with_model(&pool.take(), seed, 1 + 150 * seed);
+    }
+}
+
+#[test]
+fn an_empty_memtable_has_nothing() {
+    let memtable = MemtablePool::new(1 << 20).take();
+    assert!(memtable.is_empty() && !memtable.is_full());
+    assert_eq!((memtable.bytes(), memtable.entries()), (0, 0));
+    assert_eq!(get(&memtable, &key::encoded(KEYSPACE, b""), u64::MAX >> 8), None);
+    check_seeks(&mut memtable.cursor(), &[], b"\0\0\0\0a", 5);
+    let mut cursor = memtable.cursor();
+    assert!(!cursor.valid());
+    assert!(forward(&mut cursor).is_empty() && backward(&mut cursor).is_empty());
+}
+
+#[test]
+fn what_is_prepared_is_seen_only_once_placed() {
+    let memtable = MemtablePool::new(1 << 20).take();
+    let encoded = key::encoded(KEYSPACE, b"key");
+    let hash = key_hash(KEYSPACE, b"key");
+    // Both are prepared before the key has a node; the second finds it at its placing.
+    let first = memtable.prepare(KEYSPACE, b"key", hash, Kind::Put, b"one");
+    let second = memtable.prepare(KEYSPACE, b"key", hash, Kind::Put, b"two");
+    assert_eq!(get(&memtable, &encoded, 9), None);
+    assert!(forward(&mut memtable.cursor()).is_empty());
+    assert!(memtable.is_empty());
+    memtable.place(&first, SequenceNumber(3));
+    memtable.place(&second, SequenceNumber(7));
+    assert_eq!(get(&memtable, &encoded, 6), Some((3, Kind::Put, b"one".to_vec())));
+    assert_eq!(get(&memtable, &encoded, 7), Some((7, Kind::Put, b"two".to_vec())));
+    assert_eq!(get(&memtable, &encoded, 2), None);
+    assert_eq!(forward(&mut memtable.cursor()).len(), 2);
+}
+
+#[test]
+fn a_splice_may_be_old() {
+    let memtable = MemtablePool::new(4 << 20).take();
+    let mut random = Random(77);
+    // Positions are searched in an empty list and used when thousands of keys stand before and behind.
+    let late: Vec<Vec<u8>> = (0..500).map(|_| random.bytes(6)).collect();
+    let prepared: Vec<_> =
+        late.iter().map(|key| memtable.prepare(KEYSPACE, key, key_hash(KEYSPACE, key), Kind::Put, b"late")).collect();
+    let mut keys: std::collections::BTreeSet<Vec<u8>> = late.iter().cloned().collect();
+    for number in 1..=5000 {
+        let key = random.bytes(7);
+        put(&memtable, &key::encoded(KEYSPACE, &key), number, Kind::Put, b"");
+        keys.insert(key);
+    }
+    for (prepared, number) in prepared.iter().zip(5001..) {
+        memtable.place(prepared, SequenceNumber(number));
+    }
+    let found: Vec<Vec<u8>> = forward(&mut memtable.cursor()).into_iter().map(|row| row.0[4..].to_vec()).collect();
+    assert_eq!(found, keys.into_iter().collect::<Vec<_>>());
+    for key in &late {
+        assert_eq!(get(&memtable, &key::encoded(KEYSPACE, key), 9999).unwrap().2, b"late");
+    }
+}
+
+#[test]
+fn long_and_empty_keys_and_values() {
+    let memtable = MemtablePool::new(64 << 20).take();
+    let mut random = Random(5);
+    let mut model = Model::new();
+    let mut number = 0;
+    for key_bytes in [0, 1, 7, 8, 9, 4096, 65535, 65536] {
+        for value_bytes in [0, 1, 3, 4, 5, 4096, (256 << 10) - 1, 256 << 10] {
+            number += 1;
+            let key = key::encoded(KEYSPACE, &vec![b'k'; key_bytes]);
+            let value = random.bytes(value_bytes);
+            put(&memtable, &key, number, Kind::Put, &value);
+            assert_eq!(get(&memtable, &key, number), Some((number, Kind::Put, value.clone())));
+            model.insert((key, Reverse(number)), (Kind::Put, value));
+        }
+    }
+    assert_eq!(forward(&mut memtable.cursor()), rows_of(&model));
+    assert_eq!(backward(&mut memtable.cursor()), rows_of(&model));
+}
+
+#[test]
+fn a_batch_shows_at_once() {
+    let memtable = MemtablePool::new(1 << 20).take();
+    let keys: Vec<Vec<u8>> = (0..50u8).map(|i| key::encoded(KeyspaceId(u32::from(i % 3)), &[i])).collect();
+    for key in keys.iter().step_by(2) {
+        put(&memtable, key, 1 + u64::from(key[4]), Kind::Put, b"old");
+    }
+    let before = forward(&mut memtable.cursor());
+    let batch = memtable.batch_state();
+    for key in &keys {
+        let (keyspace, user_key) = key::split(key).unwrap();
+        let prepared = memtable.prepare(keyspace, user_key, key_hash(keyspace, user_key), Kind::Put, b"new");
+        memtable.place_pending(&prepared, SequenceNumber(100), batch);
+    }
+    let mut cursor = memtable.cursor();
+    assert_eq!(forward(&mut cursor), before);
+    assert_eq!(backward(&mut cursor), before);
+    for (i, key) in keys.iter().enumerate() {
+        assert_eq!(get(&memtable, key, 200).map(|found| found.0), (i % 2 == 0).then(|| 1 + u64::from(key[4])));
+        check_seeks(&mut cursor, &before, key, 200);
+        check_seeks(&mut cursor, &before, key, 0);
+    }
+    memtable.commit(batch);
+    // Twice: the first read of each version spares the second the state word.
+    for _ in 0..2 {
+        for key in &keys {
+            assert_eq!(get(&memtable, key, 200), Some((100, Kind::Put, b"new".to_vec())));
+            let (keyspace, user_key) = key::split(key).unwrap();
+            let newest = memtable.newest_number(keyspace, user_key, key_hash(keyspace, user_key));
+            assert_eq!(newest, Some(SequenceNumber(100)));
+        }
+        assert_eq!(forward(&mut cursor).len(), before.len() + keys.len());
+        assert_eq!(backward(&mut cursor).len(), before.len() + keys.len());
+    }
+}
+
+#[test]
+fn an_overfull_index_leaves_keys_to_the_list() {
+    // Four hashes for all keys: their windows overflow at once, and most keys are known to the skiplist alone.
+    let memtable = MemtablePool::new(1 << 20).take();
+    let weak_hash = |key: &[u8]| u64::from(key[0] % 4) << 62 | u64::from(key[1] % 2);
+    let mut random = Random(9);
+    let mut model: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+    for number in 1..=1500 {
+        let key = random.bytes(2);
+        let prepared = memtable.prepare(KEYSPACE, &key, weak_hash(&key), Kind::Put, &number.to_string().into_bytes());
+        memtable.place(&prepared, SequenceNumber(number));
+        model.insert(key, number);
+    }
+    for first in 0..=255u8 {
+        for second in 0..=255u8 {
+            let key = [first, second];
+            let mut value = Vec::new();
+            let found = memtable.get(KEYSPACE, &key, weak_hash(&key), SequenceNumber::MAX, &mut value);
+            assert_eq!(found.map(|found| found.0.0), model.get(&key[..]).copied());
+            assert_eq!(found.is_some(), !value.is_empty());
+        }
+    }
+    let mut cursor = memtable.cursor();
+    let keys: std::collections::BTreeSet<_> = forward(&mut cursor).into_iter().map(|row| row.0[4..].to_vec()).collect();
+    assert_eq!(keys, model.keys().cloned().collect());
+}
+
+#[test]
+fn full_by_bytes_and_by_index_and_still_taking_what_is_under_way() {
+    let pool = MemtablePool::new(64 << 10);
+    let memtable = pool.take();
+    let mut number = 0u64;
+    while !memtable.is_full() {
+        number += 1;
+        put(&memtable, &key::encoded(KEYSPACE, &number.to_be_bytes()), number, Kind::Put, &[7; 400]);
+    }
+    assert!(memtable.bytes() >= 64 << 10 && memtable.bytes() < 66 << 10);
+    // Thirty times the soft size more, with thirty times the keys that the index has slots for.
+    for late in number + 1..number + 20_000 {
+        put(&memtable, &key::encoded(KEYSPACE, &late.to_be_bytes()), late, Kind::Put, &[8; 60]);
+    }
+    for any in (1..number + 20_000).step_by(7) {
+        let found = get(&memtable, &key::encoded(KEYSPACE, &any.to_be_bytes()), u64::MAX >> 8);
+        assert_eq!(found.map(|found| found.0), Some(any));
+    }
+    assert_eq!(get(&memtable, &key::encoded(KEYSPACE, b"absent"), u64::MAX >> 8), None);
+    assert!(pool.bytes_resident() > 1 << 20);
+    drop(memtable);
+    assert!(pool.bytes_resident() < 128 << 10, "pages of the slack go back");
+}
+
+#[test]
+fn recycled_memory_is_as_good_as_new() {
+    // More lives than the index has eras, each with other keys; memory is dirty from the second on.
+    let pool = MemtablePool::new(256 << 10);
+    let mut last_life: Vec<Vec<u8>> = Vec::new();
+    for life in 0..600u64 {
+        let memtable = pool.take();
+        assert!(memtable.is_empty());
+        for key in &last_life {
+            assert_eq!(get(&memtable, key, u64::MAX >> 8), None, "life {life}");
+        }
+        assert!(forward(&mut memtable.cursor()).is_empty());
+        if life % 50 == 0 {
+            compare_with_model(&memtable, life, 300);
+            last_life.clear();
+            continue;
+        }
+        last_life = (0..20u64).map(|i| key::encoded(KEYSPACE, &(life * 7 + i).to_be_bytes())).collect();
+        for (key, number) in last_life.iter().zip(1..) {
+            put(&memtable, key, number, Kind::Put, b"x");
+        }
+        assert_eq!(forward(&mut memtable.cursor()).len(), 20);
+    }
+    assert_eq!(pool.take().arena.life(), 600, "one arena served all lives");
+}
+
+#[test]
+#[should_panic(expected = "prepared in another memtable")]
+fn a_prepared_version_is_bound_to_its_memtable() {
+    let pool = MemtablePool::new(1 << 20);
+    let (one, other) = (pool.take(), pool.take());
+    let prepared = one.prepare(KEYSPACE, b"k", 1, Kind::Put, b"");
+    other.place(&prepared, SequenceNumber(1));
+}
+
+/// What the layer above does: a latch per key, numbers from one counter taken under it.
+struct Writers {
+    memtable: Arc<Memtable>,
+    latches: Vec<Mutex<()>>,
+    counter: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Writers {
+    fn new(soft_bytes: usize) -> Self {
+        let latches = (0..64).map(|_| Mutex::new(())).collect();
+        let memtable = MemtablePool::new(soft_bytes).take();
+        Self { memtable, latches, counter: AtomicU64::new(0), stop: AtomicBool::new(false) }
+    }
+
+    fn put(&self, user_key: &[u8], value: &[u8]) -> u64 {
+        let hash = key_hash(KEYSPACE, user_key);
+        let prepared = self.memtable.prepare(KEYSPACE, user_key, hash, Kind::Put, value);
+        let _latch = self.latches[(hash % 64) as usize].lock();
+        let number = self.counter.fetch_add(1, Ordering::AcqRel) + 1;
+        self.memtable.place(&prepared, SequenceNumber(number));
+        number
+    }
+}
+
+/// A value that tells whether it was read whole.
+fn marked_value(thread: u64, count: u64) -> Vec<u8> {
+    [thread, count, thread ^ count ^ 0x5555].iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn check_marked(value: &[u8]) {
+    let words: Vec<u64> = value.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+    assert_eq!(words[0] ^ words[1] ^ 0x5555, words[2]);
+}
+
+#[test]
+fn many_writers_of_few_and_of_many_keys() {
+    const THREADS: u64 = 4;
+    for (seed, keys, writes) in [(1, 13, 4000), (2, 3000, 6000), (3, usize::MAX, 6000)] {
+        let writers = Writers::new(16 << 20);
+        let placed: Vec<(Vec<u8>, u64, Vec<u8>)> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS)
+                .map(|thread| {
+                    let writers = &writers;
+                    scope.spawn(move || {
+                        let mut random = Random(seed << 32 | thread);
+                        let one = |count| {
+                            let user_key = (random.below(keys) as u64).to_be_bytes().to_vec();
+                            let value = marked_value(thread, count);
+                            let number = writers.put(&user_key, &value);
+                            // What was placed is there as soon as `place` has returned, or something newer is.
+                            let mut out = Vec::new();
+                            let hash = key_hash(KEYSPACE, &user_key);
+                            let found =
+                                writers.memtable.get(KEYSPACE, &user_key, hash, SequenceNumber::MAX, &mut out).unwrap();
+                            assert!(found.0.0 >= number);
+                            check_marked(&out);
+                            (user_key, number, value)
+                        };
+                        (0..writes).map(one).collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            let reader = scope.spawn(|| {
+                // Cursors beside the writers: strictly in order, and later scans see no less.
+                let mut cursor = writers.memtable.cursor();
+                let mut seen = 0;
+                while !writers.stop.load(Ordering::Relaxed) {
+                    let rows = forward(&mut cursor);
+                    let order = |row: &Row| (row.0.clone(), Reverse(row.1));
+                    assert!(rows.windows(2).all(|pair| order(&pair[0]) < order(&pair[1])));
+                    rows.iter().for_each(|row| check_marked(&row.3));
+                    assert!(rows.len() >= seen);
+                    seen = rows.len();
+                }
+            });
+            let all = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+            writers.stop.store(true, Ordering::Relaxed);
+            reader.join().unwrap();
+            all
+        });
+        let model: Model = placed
+            .into_iter()
+            .map(|(key, number, value)| ((key::encoded(KEYSPACE, &key), Reverse(number)), (Kind::Put, value)))
+            .collect();
+        assert_eq!(forward(&mut writers.memtable.cursor()), rows_of(&model), "seed {seed}");
+        assert_eq!(writers.memtable.entries(), THREADS * writes);
+    }
+}
+
+#[test]
+fn a_reader_sees_the_versions_of_a_key_rise() {
+    let writers = Writers::new(16 << 20);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..2u64)
+            .map(|thread| {
+                let writers = &writers;
+                scope.spawn(move || {
+                    for count in 0..30_000u64 {
+                        writers.put(&[(count % 7) as u8], &marked_value(thread, count));
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut newest = [0; 7];
+                while !writers.stop.load(Ordering::Relaxed) {
+                    for (key, newest) in newest.iter_mut().enumerate() {
+                        let user_key = [key as u8];
+                        let mut out = Vec::new();
+                        let hash = key_hash(KEYSPACE, &user_key);
+                        let found = writers.memtable.get(KEYSPACE, &user_key, hash, SequenceNumber::MAX, &mut out);
+                        let number = found.map_or(0, |found| found.0.0);
+                        assert!(number >= *newest, "key {key} went from {newest} back to {number}");
+                        *newest = number;
+                        if number > 0 {
+                            check_marked(&out);
+                        }
+                    }
+                }
+            });
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        writers.stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn batches_are_atomic_for_readers_in_commit_order() {
+    const KEYS: u8 = 8;
+    let memtable = MemtablePool::new(64 << 20).take();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    // Every batch writes all keys, so once one key shows a batch, each key read later shows it too.
+                    let mut floor = 0;
+                    for key in (0..KEYS).rev() {
+                        let hash = key_hash(KEYSPACE, &[key]);
+                        let found = memtable.get(KEYSPACE, &[key], hash, SequenceNumber::MAX, &mut Vec::new());
+                        let number = found.map_or(0, |found| found.0.0);
+                        assert!(number >= floor, "half a batch: key {key} at {number}, another one at {floor}");
+                        floor = number;
+                    }
+                }
+            });
+        }
+        for number in 1..=10_000 {
+            let batch = memtable.batch_state();
+            for key in 0..KEYS {
+                let hash = key_hash(KEYSPACE, &[key]);
+                let prepared = memtable.prepare(KEYSPACE, &[key], hash, Kind::Put, &number.to_string().into_bytes());
+                memtable.place_pending(&prepared, SequenceNumber(number), batch);
+            }
+            memtable.commit(batch);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(memtable.entries(), 10_000 * u64::from(KEYS));
+}
