@@ -1,0 +1,272 @@
+//! Turning an outcome into a new tree and the edit that says the same to the manifest. The caller holds the edit mutex.
+//!
+//! Rules:
+//! 1. Nodes on the path to a change are copied in memory; only nodes whose own content changed go into the edit, since
+//!    children are referred to by id.
+//! 2. Splits go bottom-up inside the same edit; an internal node with more than F pivots is parted evenly.
+//! 3. A branch is dropped in the edit after which no node refers to it. Whether one does is looked up in the new tree, by
+//!    key range, so no count can go wrong.
+//! 4. The tree may have changed since the job looked at it. Meanwhile a pivot can only have been flushed (then none of the
+//!    job's bundles is active for it any more) and a node can only have been split (then its bundles are in each part, with
+//!    the parts' own pivots active as before). So a merge result takes the place of its bundles wherever they still are;
+//!    files that nothing then refers to were never part of the store and go at once.
+
+use super::bundle::Bundle;
+use super::claims::Ticket;
+use super::draft::Draft;
+use super::job::{Change, Outcome, Place};
+use super::node::{Key, Node, Pivot};
+use super::options::TrunkOptions;
+use super::run;
+use super::tree::Tree;
+use super::trunk::Trunk;
+use crate::base::sync::Arc;
+use crate::base::{FileNumber, SequenceNumber};
+use crate::branch::Branch;
+use crate::format::manifest_edit::{BundleId, ManifestEdit, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A change that is ready: to be logged, then published, then finished.
+#[derive(Debug)]
+#[must_use]
+pub struct Applied {
+    /// What to log. Empty where nothing changed.
+    pub edit: ManifestEdit,
+    /// What to publish once the edit is durable.
+    pub tree: Arc<Tree>,
+    /// Branches that the tree does not refer to; readers of older trees may still hold them.
+    pub obsolete: Vec<Arc<Branch>>,
+    ticket: Option<Arc<Ticket>>,
+}
+
+impl Applied {
+    /// Whether there is nothing to log and nothing to publish.
+    pub fn is_empty(&self) -> bool {
+        self.edit == ManifestEdit::default()
+    }
+
+    /// To be called once the tree is published: lets go of the files that it does not use. (If the edit's fate is unknown
+    /// because logging it failed, drop the value instead: then no file is touched.)
+    pub fn finish(self) {
+        for branch in &self.obsolete {
+            branch.mark_obsolete();
+        }
+        drop(self.ticket);
+    }
+}
+
+/// See `Trunk::apply`.
+pub fn apply(trunk: &Trunk, outcome: Outcome, tree: &Arc<Tree>) -> Applied {
+    let mut editor = Editor::new(trunk, tree);
+    let mut added = Vec::new();
+    let mut incorporated = None;
+    let root = match outcome.change {
+        Change::Nothing => None,
+        Change::Incorporate { parts, through } => {
+            incorporated = Some(through);
+            added = parts.take();
+            editor.incorporate(&added)
+        }
+        Change::Flush { place, child } => editor.change(&place, &mut |editor, node| editor.flush(node, child)),
+        Change::Merge { place, bundles, parts } => {
+            added = parts.take();
+            let merged = Bundle::new(trunk.new_bundle(), added.clone());
+            editor.change(&place, &mut |_, node| merge(node, &bundles, &merged))
+        }
+        Change::Split { place, keys } => editor.change(&place, &mut |editor, node| editor.split_leaf(node, &keys)),
+    };
+    editor.finish(root, added, incorporated, outcome.ticket)
+}
+
+/// How a node of the place is to change: the nodes that come in its stead, or nothing.
+type NodeChange<'f> = dyn FnMut(&mut Editor<'_>, &Node) -> Option<Vec<Draft>> + 'f;
+
+struct Editor<'a> {
+    trunk: &'a Trunk,
+    tree: &'a Arc<Tree>,
+    options: &'a TrunkOptions,
+    edit: ManifestEdit,
+    /// Branches that some changed node referred to before.
+    candidates: BTreeMap<FileNumber, Arc<Branch>>,
+}
+
+impl<'a> Editor<'a> {
+    fn new(trunk: &'a Trunk, tree: &'a Arc<Tree>) -> Self {
+        Self { trunk, tree, options: trunk.options(), edit: ManifestEdit::default(), candidates: BTreeMap::new() }
+    }
+
+    /// Changes the nodes that the place has become; gives the new root if anything changed.
+    fn change(&mut self, place: &Place, change: &mut NodeChange<'_>) -> Option<Arc<Node>> {
+        let nodes = self.rewrite(self.tree.root(), place, change)?;
+        Some(self.grow(nodes))
+    }
+
+    fn rewrite(&mut self, node: &Arc<Node>, place: &Place, change: &mut NodeChange<'_>) -> Option<Vec<Arc<Node>>> {
+        if !node.meets(&place.lower, place.upper.as_deref()) || node.height < place.height {
+            return None;
+        }
+        if node.height == place.height {
+            let drafts = change(self, node)?;
+            self.candidates.extend(node.branches().map(|branch| (branch.meta().file, Arc::clone(branch))));
+            return Some(drafts.into_iter().map(|draft| self.write(draft)).collect());
+        }
+        let mut draft = Draft::of(node);
+        // From the right, so that the indices in front stay.
+        for at in (0..node.pivots.len()).rev() {
+            if let Some(children) = self.rewrite(&node.pivots[at].child, place, change) {
+                draft.replace_child(at, children);
+            }
+        }
+        let is_same = draft.pivots.len() == node.pivots.len();
+        if is_same && draft.pivots.iter().zip(&node.pivots).all(|(new, old)| Arc::ptr_eq(&new.child, &old.child)) {
+            return None;
+        }
+        if is_same {
+            return Some(vec![draft.finish(self.options)]);
+        }
+        self.candidates.extend(node.branches().map(|branch| (branch.meta().file, Arc::clone(branch))));
+        Some(self.write_within_fanout(draft))
+    }
+
+    /// Makes the node, and puts its image into the edit.
+    fn write(&mut self, draft: Draft) -> Arc<Node> {
+        let node = draft.finish(self.options);
+        self.edit.nodes.push(node.image());
+        node
+    }
+
+    /// Makes one node of a draft, or as many as the fanout asks for.
+    fn write_within_fanout(&mut self, draft: Draft) -> Vec<Arc<Node>> {
+        let count = draft.pivots.len();
+        let parts = count.div_ceil(self.options.fanout);
+        let keys: Vec<Key> = (1..parts).map(|at| Arc::clone(&draft.pivots[count * at / parts].lower)).collect();
+        let trunk = self.trunk;
+        draft.split(&keys, || trunk.new_node()).into_iter().map(|draft| self.write(draft)).collect()
+    }
+
+    /// Puts new roots over `nodes` until there is one.
+    fn grow(&mut self, mut nodes: Vec<Arc<Node>>) -> Arc<Node> {
+        while nodes.len() > 1 {
+            let height = nodes[0].height + 1;
+            let pivot = |child: Arc<Node>| Pivot { lower: Arc::clone(&child.lower), child, first_active: 0 };
+            let pivots: Vec<_> = nodes.into_iter().map(pivot).collect();
+            let root = Draft::of_parts(self.trunk.new_node(), height, (Arc::from([]), None), pivots, Vec::new());
+            nodes = self.write_within_fanout(root);
+        }
+        nodes.swap_remove(0)
+    }
+
+    /// A new bundle at the root, one sorted run as it comes from memory.
+    fn incorporate(&mut self, parts: &[Arc<Branch>]) -> Option<Arc<Node>> {
+        if parts.is_empty() {
+            return None;
+        }
+        let mut draft = Draft::of(self.tree.root());
+        draft.bundles.push(Bundle::new(self.trunk.new_bundle(), parts.to_vec()));
+        Some(self.write(draft))
+    }
+
+    /// References move from `node` to its child (SplinterDB §3); nothing where nothing is active for the child.
+    fn flush(&mut self, node: &Node, child: NodeId) -> Option<Vec<Draft>> {
+        let at = node.pivots.iter().position(|pivot| pivot.child.id == child)?;
+        let pivot = &node.pivots[at];
+        let active = &node.bundles[pivot.first_active..];
+        if active.is_empty() {
+            return None;
+        }
+        let upper = node.slot_upper(at).map(|upper| &**upper);
+        let branches = active.iter().flat_map(|bundle| &bundle.branches);
+        let moved: Vec<_> = branches.filter(|branch| run::overlaps(branch, &pivot.lower, upper)).cloned().collect();
+        let mut draft = Draft::of(node);
+        draft.pivots[at].first_active = node.bundles.len();
+        if !moved.is_empty() {
+            let mut below = Draft::of(&pivot.child);
+            below.bundles.push(Bundle::new(self.trunk.new_bundle(), moved));
+            let below = self.write(below);
+            draft.replace_child(at, vec![below]);
+        }
+        Some(vec![draft])
+    }
+
+    fn split_leaf(&mut self, node: &Node, keys: &[Key]) -> Option<Vec<Draft>> {
+        let is_inside = |key: &Key| **key > *node.lower && node.upper.as_ref().is_none_or(|upper| **key < **upper);
+        let keys: Vec<Key> = keys.iter().filter(|key| is_inside(key)).cloned().collect();
+        if keys.is_empty() {
+            return None;
+        }
+        let trunk = self.trunk;
+        Some(Draft::of(node).split(&keys, || trunk.new_node()))
+    }
+
+    /// The edit, complete, and what goes with it.
+    fn finish(
+        mut self,
+        root: Option<Arc<Node>>,
+        added: Vec<Arc<Branch>>,
+        incorporated: Option<SequenceNumber>,
+        ticket: Option<Arc<Ticket>>,
+    ) -> Applied {
+        self.edit.incorporated = incorporated;
+        let mut obsolete = Vec::new();
+        let tree = match root {
+            Some(root) => {
+                self.candidates.extend(added.iter().map(|branch| (branch.meta().file, Arc::clone(branch))));
+                let used = used(&root, &self.candidates);
+                for branch in &added {
+                    if used.contains(&branch.meta().file) {
+                        self.edit.branches_added.push(branch.meta().clone());
+                    }
+                }
+                let fresh: BTreeSet<FileNumber> = added.iter().map(|branch| branch.meta().file).collect();
+                for (file, branch) in std::mem::take(&mut self.candidates) {
+                    if !used.contains(&file) {
+                        obsolete.push(branch);
+                        if !fresh.contains(&file) {
+                            self.edit.branches_dropped.push(file);
+                        }
+                    }
+                }
+                if root.id != self.tree.root().id {
+                    self.edit.root = Some(root.id);
+                }
+                let (node, bundle) = self.trunk.next_ids();
+                self.edit.next_file = Some(self.trunk.next_file());
+                self.edit.next_node = Some(node);
+                self.edit.next_bundle = Some(bundle);
+                Tree::new(root, Arc::clone(self.trunk.shared_options()))
+            }
+            None => {
+                obsolete = added;
+                Arc::clone(self.tree)
+            }
+        };
+        Applied { edit: self.edit, tree, obsolete, ticket }
+    }
+}
+
+/// Puts a merged bundle in the place of those that it was made of, as far as they are still there.
+fn merge(node: &Node, inputs: &[BundleId], merged: &Arc<Bundle>) -> Option<Vec<Draft>> {
+    let present = |bundle: &Arc<Bundle>| inputs.contains(&bundle.id);
+    let from = node.bundles.iter().position(present)?;
+    let to = from + node.bundles[from..].iter().take_while(|bundle| present(bundle)).count();
+    assert!(!node.bundles[to..].iter().any(present), "merged bundles stand side by side");
+    let mut draft = Draft::of(node);
+    draft.replace_bundles(from, to, Arc::clone(merged));
+    Some(vec![draft])
+}
+
+/// Which of the candidates some node refers to. Only nodes that meet a candidate's key range can.
+fn used(root: &Arc<Node>, candidates: &BTreeMap<FileNumber, Arc<Branch>>) -> BTreeSet<FileNumber> {
+    let mut used = BTreeSet::new();
+    let mut waiting = vec![root];
+    while let Some(node) = waiting.pop() {
+        let files = node.branches().map(|branch| branch.meta().file);
+        used.extend(files.filter(|file| candidates.contains_key(file)));
+        let open = |node: &Node| {
+            let meets = |branch: &Branch| run::overlaps(branch, &node.lower, node.upper.as_deref());
+            candidates.values().any(|branch| !used.contains(&branch.meta().file) && meets(branch))
+        };
+        waiting.extend(node.pivots.iter().map(|pivot| &pivot.child).filter(|child| open(child)));
+    }
+    used
+}

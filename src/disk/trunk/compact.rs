@@ -1,0 +1,125 @@
+//! Merging bundles of a node into one run (SplinterDB §2.3, §3). Heavy I/O, no lock; one thread a merge.
+//!
+//! Rules:
+//! 1. Only the ranges of pivots for which a bundle is still active are read, and for each pivot only its active bundles.
+//! 2. Sources are read in age order, so nothing is reordered.
+//! 3. Tombstones go only when nothing older lies below: at a leaf, when its oldest bundle takes part.
+
+use super::node::{Key, Node};
+use super::options::TrunkOptions;
+use super::parts::{NewParts, PartWriter};
+use super::run;
+use super::run_cursor::RunCursor;
+use crate::base::sync::{Arc, AtomicBool, Ordering};
+use crate::base::{Result, SequenceNumber};
+use crate::branch::{BranchContext, Purpose};
+use crate::merge::{Cursor, MergeCursor, Retention, VersionFilter};
+use std::ops::Range;
+
+/// How many entries go by between two looks at the cancel flag.
+const ENTRIES_PER_CANCEL_CHECK: u32 = 4096;
+
+/// What every pass over data needs.
+#[derive(Clone, Copy)]
+pub struct Pass<'a> {
+    pub context: &'a Arc<BranchContext>,
+    pub options: &'a TrunkOptions,
+    pub retention: &'a Retention,
+    pub cancel: &'a AtomicBool,
+}
+
+impl Pass<'_> {
+    /// Merges the bundles `range` of `node` into new part files; `None` where it was cancelled.
+    pub fn merge(&self, node: &Node, range: Range<usize>) -> Result<Option<NewParts>> {
+        let cuts: Vec<Key> = node.pivots.iter().map(|pivot| Arc::clone(&pivot.lower)).collect();
+        let bytes_max = if node.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };
+        let mut writer = PartWriter::new(self.context, &cuts, self.options.part_bytes_min, bytes_max);
+        let bottom = node.is_leaf() && range.start == 0;
+        for piece in pieces(node, &range) {
+            let lower = node.slot_lower(piece.slots.start);
+            let upper = node.slot_upper(piece.slots.end - 1);
+            let bundles = &node.bundles[piece.first..range.end];
+            let inside = bundles
+                .iter()
+                .flat_map(|bundle| &bundle.branches)
+                .filter(|branch| run::overlaps(branch, lower, upper.map(|upper| &**upper)));
+            let mut cursor = merged(run::group(inside), Purpose::Compaction);
+            cursor.seek(lower, SequenceNumber::MAX)?;
+            if !self.copy(&mut cursor, upper, bottom, &mut writer)? {
+                return Ok(None);
+            }
+        }
+        writer.finish().map(Some)
+    }
+
+    /// Writes the entries of `source`, which come from memory, as parts for the tree's root; `None` where it was cancelled.
+    pub fn incorporate(&self, root: &Node, source: &mut dyn Cursor) -> Result<Option<NewParts>> {
+        let cuts: Vec<Key> = root.pivots.iter().map(|pivot| Arc::clone(&pivot.lower)).collect();
+        let bytes_max = if root.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };
+        let mut writer = PartWriter::new(self.context, &cuts, self.options.part_bytes_min, bytes_max);
+        let bottom = root.is_leaf() && root.bundles.is_empty();
+        source.seek_first()?;
+        if !self.copy(source, None, bottom, &mut writer)? {
+            return Ok(None);
+        }
+        writer.finish().map(Some)
+    }
+
+    /// Copies what is kept from the cursor's position to below `upper`; `false` where it was cancelled.
+    fn copy<C: Cursor + ?Sized>(
+        &self,
+        cursor: &mut C,
+        upper: Option<&Key>,
+        bottom: bool,
+        writer: &mut PartWriter<'_>,
+    ) -> Result<bool> {
+        let mut filter = VersionFilter::new(self.retention, bottom);
+        let mut unchecked = 0;
+        while cursor.valid() {
+            let entry = cursor.entry();
+            if upper.is_some_and(|upper| *entry.key >= **upper) {
+                break;
+            }
+            if filter.keep(entry) {
+                writer.add(entry)?;
+            }
+            unchecked += 1;
+            if unchecked == ENTRIES_PER_CANCEL_CHECK {
+                unchecked = 0;
+                // Relaxed: nothing is read on the strength of the flag.
+                if self.cancel.load(Ordering::Relaxed) {
+                    return Ok(false);
+                }
+            }
+            cursor.next()?;
+        }
+        Ok(true)
+    }
+}
+
+/// Neighbouring slots for which the same of the merged bundles are active, so that one merge serves them all.
+struct Piece {
+    slots: Range<usize>,
+    /// The oldest of the merged bundles that is active.
+    first: usize,
+}
+
+fn pieces(node: &Node, range: &Range<usize>) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for slot in 0..node.slots.len() {
+        let first = node.first_active(slot).max(range.start);
+        if first >= range.end {
+            continue;
+        }
+        match pieces.last_mut() {
+            Some(last) if last.slots.end == slot && last.first == first => last.slots.end += 1,
+            _ => pieces.push(Piece { slots: slot..slot + 1, first }),
+        }
+    }
+    pieces
+}
+
+/// One cursor over runs that stand oldest first.
+pub fn merged(runs: Vec<Arc<run::Run>>, purpose: Purpose) -> MergeCursor<RunCursor> {
+    MergeCursor::new(runs.into_iter().rev().map(|run| RunCursor::new(run, purpose)).collect())
+}

@@ -1,0 +1,173 @@
+//! A cursor over a tree (SplinterDB §2.6): a merge of the runs on the path to one leaf, rebuilt when it passes the leaf's
+//! bounds. One thread at a time; it holds the tree, so what it shows never changes.
+//!
+//! Invariant: while valid it stands on an entry with a key in [lower, upper) of `leaf`'s range: what the path's runs have
+//! outside of it belongs to other children, or is no longer active there.
+
+use super::node::{Key, Node};
+use super::run_cursor::RunCursor;
+use super::tree::Tree;
+use crate::base::sync::Arc;
+use crate::base::{Result, SequenceNumber};
+use crate::branch::Purpose;
+use crate::merge::{Cursor, EntryRef, MergeCursor};
+
+/// See the module.
+pub struct TreeCursor {
+    tree: Arc<Tree>,
+    path: Option<Path>,
+    valid: bool,
+}
+
+/// A leaf's range and what covers it.
+struct Path {
+    lower: Key,
+    upper: Option<Key>,
+    /// Whether some run has keys before or past the range, so that bounds must be looked at.
+    spills_before: bool,
+    spills_past: bool,
+    cursor: MergeCursor<RunCursor>,
+}
+
+impl Path {
+    /// The path to the leaf that `descend` leads to: it is asked for a slot of each node, root first.
+    fn to(tree: &Tree, descend: impl Fn(&Node) -> usize) -> Self {
+        let mut node = tree.root();
+        let mut runs = Vec::new();
+        loop {
+            let slot = descend(node);
+            runs.extend(node.slots[slot].runs.iter().cloned());
+            match node.pivots.get(slot) {
+                Some(pivot) => node = &pivot.child,
+                None => break,
+            }
+        }
+        let (lower, upper) = (Arc::clone(&node.lower), node.upper.clone());
+        let is_before =
+            |run: &Arc<super::run::Run>| run.parts().first().is_some_and(|part| part.meta().key_min[..] < *lower);
+        let is_past = |run: &Arc<super::run::Run>| upper.as_ref().is_some_and(|upper| run.reaches(upper));
+        let spills_before = runs.iter().any(is_before);
+        let spills_past = runs.iter().any(is_past);
+        let cursor = MergeCursor::new(runs.into_iter().map(|run| RunCursor::new(run, Purpose::Read)).collect());
+        Self { lower, upper, spills_before, spills_past, cursor }
+    }
+
+    fn holds(&self, key: &[u8]) -> bool {
+        *key >= *self.lower && self.upper.as_ref().is_none_or(|upper| *key < **upper)
+    }
+
+    fn is_past_end(&self) -> bool {
+        !self.cursor.valid()
+            || (self.spills_past && self.upper.as_ref().is_some_and(|upper| *self.cursor.entry().key >= **upper))
+    }
+
+    fn is_before_start(&self) -> bool {
+        !self.cursor.valid() || (self.spills_before && *self.cursor.entry().key < *self.lower)
+    }
+}
+
+impl TreeCursor {
+    pub(super) fn new(tree: Arc<Tree>) -> Self {
+        Self { tree, path: None, valid: false }
+    }
+
+    /// The path whose range holds `key`.
+    fn path_to(&mut self, key: &[u8]) -> &mut Path {
+        let path = match self.path.take() {
+            Some(path) if path.holds(key) => path,
+            _ => Path::to(&self.tree, |node| node.slot_of(key)),
+        };
+        self.path.insert(path)
+    }
+
+    /// From a position in the path's cursor, or past its range, to the next entry of the tree.
+    fn settle_forward(&mut self) -> Result<()> {
+        while let Some(path) = &self.path {
+            if !path.is_past_end() {
+                self.valid = true;
+                return Ok(());
+            }
+            let Some(upper) = path.upper.clone() else { break };
+            self.path_to(&upper).cursor.seek(&upper, SequenceNumber::MAX)?;
+        }
+        Ok(())
+    }
+
+    /// From a position in the path's cursor, or before its range, to the entry of the tree before it.
+    fn settle_back(&mut self) -> Result<()> {
+        while let Some(path) = &self.path {
+            if !path.is_before_start() {
+                self.valid = true;
+                return Ok(());
+            }
+            if path.lower.is_empty() {
+                break;
+            }
+            // The leaf in front ends where this one begins. No entry has the number MAX, so what is sought lies before.
+            let lower = Arc::clone(&path.lower);
+            let before = Path::to(&self.tree, |node| slot_before(node, &lower));
+            self.path.insert(before).cursor.seek_for_prev(&lower, SequenceNumber::MAX)?;
+        }
+        Ok(())
+    }
+}
+
+/// The slot of a node that holds the keys just before `key`.
+fn slot_before(node: &Node, key: &[u8]) -> usize {
+    node.pivots.partition_point(|pivot| *pivot.lower < *key).saturating_sub(1)
+}
+
+impl Cursor for TreeCursor {
+    fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        self.valid = false;
+        self.path_to(key).cursor.seek(key, number)?;
+        self.settle_forward()
+    }
+
+    fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        self.valid = false;
+        self.path_to(key).cursor.seek_for_prev(key, number)?;
+        self.settle_back()
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.seek(&[], SequenceNumber::MAX)
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.valid = false;
+        let last = Path::to(&self.tree, |node| node.pivots.len().saturating_sub(1));
+        self.path.insert(last).cursor.seek_last()?;
+        self.settle_back()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        debug_assert!(self.valid);
+        self.valid = false;
+        if let Some(path) = &mut self.path {
+            path.cursor.next()?;
+        }
+        self.settle_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        debug_assert!(self.valid);
+        self.valid = false;
+        if let Some(path) = &mut self.path {
+            path.cursor.prev()?;
+        }
+        self.settle_back()
+    }
+
+    fn valid(&self) -> bool {
+        self.valid
+    }
+
+    fn entry(&self) -> EntryRef<'_> {
+        match &self.path {
+            Some(path) => path.cursor.entry(),
+            // The trait's contract: `entry` requires `valid()`.
+            None => unreachable!("a cursor that stands nowhere has no entry"),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A trunk node being made. One thread.
+//!
+//! `finish` drops what is active for no child (SplinterDB §2.3), works out the slots and asserts the node's invariants.
+
+use super::bundle::Bundle;
+use super::node::{Key, Node, Pivot, Totals};
+use super::options::TrunkOptions;
+use super::policy;
+use super::run;
+use super::slot::{Load, Slot};
+use crate::base::key::head;
+use crate::base::sync::Arc;
+use crate::format::manifest_edit::NodeId;
+
+/// See the module.
+pub struct Draft {
+    pub id: NodeId,
+    pub height: u32,
+    pub lower: Key,
+    pub upper: Option<Key>,
+    pub pivots: Vec<Pivot>,
+    pub bundles: Vec<Arc<Bundle>>,
+    /// For each pivot, or for the leaf, the slot that the same range had before; empty where nothing is known.
+    known: Vec<Option<Arc<Slot>>>,
+}
+
+impl Draft {
+    /// A leaf without bundles.
+    pub fn leaf(id: NodeId, lower: Key, upper: Option<Key>) -> Self {
+        Self { id, height: 0, lower, upper, pivots: Vec::new(), bundles: Vec::new(), known: vec![None] }
+    }
+
+    /// A node about which nothing has been worked out yet.
+    pub fn of_parts(
+        id: NodeId,
+        height: u32,
+        bounds: (Key, Option<Key>),
+        pivots: Vec<Pivot>,
+        bundles: Vec<Arc<Bundle>>,
+    ) -> Self {
+        let known = vec![None; pivots.len().max(1)];
+        Self { id, height, lower: bounds.0, upper: bounds.1, pivots, bundles, known }
+    }
+
+    /// A node to be changed.
+    pub fn of(node: &Node) -> Self {
+        Self {
+            id: node.id,
+            height: node.height,
+            lower: Arc::clone(&node.lower),
+            upper: node.upper.clone(),
+            pivots: node.pivots.clone(),
+            bundles: node.bundles.clone(),
+            known: node.slots.iter().map(|slot| Some(Arc::clone(slot))).collect(),
+        }
+    }
+
+    /// Puts `children`, which tile its range, in the place of the child at `at`.
+    pub fn replace_child(&mut self, at: usize, children: Vec<Arc<Node>>) {
+        let first_active = self.pivots[at].first_active;
+        let known = if children.len() == 1 { self.known[at].take() } else { None };
+        let mut slots = vec![None; children.len()];
+        slots[0] = known;
+        self.known.splice(at..=at, slots);
+        let pivot = |child: Arc<Node>| Pivot { lower: Arc::clone(&child.lower), child, first_active };
+        self.pivots.splice(at..=at, children.into_iter().map(pivot));
+    }
+
+    /// Puts `bundle` in the place of the bundles `from..to`. What was active of them for a pivot is what the new one has
+    /// for it, so the new one is active exactly for the pivots that had one of them active.
+    pub fn replace_bundles(&mut self, from: usize, to: usize, bundle: Arc<Bundle>) {
+        self.bundles.splice(from..to, [bundle]);
+        for pivot in &mut self.pivots {
+            if pivot.first_active >= to {
+                pivot.first_active -= to - from - 1;
+            } else if pivot.first_active > from {
+                pivot.first_active = from;
+            }
+        }
+    }
+
+    /// Splits it at `keys`, which lie inside its range in order and, for an internal node, on pivots. The first part keeps
+    /// the id; every part gets references to the bundles (SplinterDB §4), of which `finish` drops what it has no use for.
+    pub fn split(self, keys: &[Key], mut new_id: impl FnMut() -> NodeId) -> Vec<Draft> {
+        let mut parts = Vec::with_capacity(keys.len() + 1);
+        for at in 0..=keys.len() {
+            let lower = if at == 0 { &self.lower } else { &keys[at - 1] };
+            let upper = keys.get(at).or(self.upper.as_ref());
+            debug_assert!(upper.is_none_or(|upper| **lower < **upper));
+            let own = |key: &Key| **key >= **lower && upper.is_none_or(|upper| **key < **upper);
+            let pairs = self.pivots.iter().zip(&self.known).filter(|(pivot, _)| own(&pivot.lower));
+            let (pivots, mut known): (Vec<_>, Vec<_>) =
+                pairs.map(|(pivot, slot)| (pivot.clone(), slot.clone())).unzip();
+            if self.pivots.is_empty() {
+                known = vec![None];
+            }
+            parts.push(Draft {
+                id: if at == 0 { self.id } else { new_id() },
+                height: self.height,
+                lower: Arc::clone(lower),
+                upper: upper.cloned(),
+                pivots,
+                bundles: self.bundles.clone(),
+                known,
+            });
+        }
+        parts
+    }
+
+    /// The node.
+    pub fn finish(mut self, options: &TrunkOptions) -> Arc<Node> {
+        self.drop_inactive();
+        let slots = self.slots();
+        let mut active = Load::default();
+        for slot in &slots {
+            active += slot.pending;
+        }
+        let mut totals = Totals { bytes: active.bytes, debt: 0 };
+        for pivot in &self.pivots {
+            totals.bytes += pivot.child.totals.bytes;
+            totals.debt += pivot.child.totals.debt;
+        }
+        let mut node = Node {
+            id: self.id,
+            height: self.height,
+            lower: self.lower,
+            upper: self.upper,
+            heads: self.pivots.iter().map(|pivot| head(&pivot.lower)).collect(),
+            pivots: self.pivots,
+            bundles: self.bundles,
+            slots,
+            active,
+            totals,
+            merge: None,
+        };
+        node.merge = policy::merge(&node, options);
+        node.totals.debt += policy::debt(&node, options);
+        assert_sound(&node);
+        Arc::new(node)
+    }
+
+    /// Drops branches that no pivot for which their bundle is active can see, then bundles that have none left.
+    fn drop_inactive(&mut self) {
+        let mut kept = Vec::with_capacity(self.bundles.len());
+        // How many bundles in front of each index are kept.
+        let mut before = Vec::with_capacity(self.bundles.len() + 1);
+        for (at, bundle) in self.bundles.iter().enumerate() {
+            before.push(kept.len());
+            let branches: Vec<_> = bundle.branches.iter().filter(|branch| self.sees(at, branch)).cloned().collect();
+            if branches.len() == bundle.branches.len() && !branches.is_empty() {
+                kept.push(Arc::clone(bundle));
+            } else if !branches.is_empty() {
+                kept.push(Bundle::new(bundle.id, branches));
+            }
+        }
+        before.push(kept.len());
+        self.bundles = kept;
+        for pivot in &mut self.pivots {
+            pivot.first_active = before[pivot.first_active];
+        }
+    }
+
+    fn sees(&self, bundle: usize, branch: &crate::branch::Branch) -> bool {
+        if self.pivots.is_empty() {
+            return run::overlaps(branch, &self.lower, self.upper.as_deref());
+        }
+        (0..self.pivots.len()).any(|at| {
+            let upper = self.pivots.get(at + 1).map(|pivot| &pivot.lower).or(self.upper.as_ref());
+            self.pivots[at].first_active <= bundle
+                && run::overlaps(branch, &self.pivots[at].lower, upper.map(|upper| &**upper))
+        })
+    }
+
+    fn slots(&self) -> Vec<Arc<Slot>> {
+        if self.pivots.is_empty() {
+            return vec![Slot::new(&self.bundles, &self.lower, self.upper.as_deref(), self.known[0].as_deref())];
+        }
+        let slot = |at: usize| {
+            let pivot = &self.pivots[at];
+            let upper = self.pivots.get(at + 1).map(|pivot| &pivot.lower).or(self.upper.as_ref());
+            let active = &self.bundles[pivot.first_active..];
+            Slot::new(active, &pivot.lower, upper.map(|upper| &**upper), self.known[at].as_deref())
+        };
+        (0..self.pivots.len()).map(slot).collect()
+    }
+}
+
+/// The node's invariants (see `node.rs`); an internal error trips here, before anything is published.
+fn assert_sound(node: &Node) {
+    assert_eq!(node.is_leaf(), node.height == 0);
+    assert!(node.upper.as_ref().is_none_or(|upper| *node.lower < **upper));
+    for (at, pivot) in node.pivots.iter().enumerate() {
+        let child = &pivot.child;
+        assert!(*child.lower == *pivot.lower && child.upper.as_ref() == node.slot_upper(at), "children tile the range");
+        assert_eq!(child.height + 1, node.height);
+        assert!(pivot.first_active <= node.bundles.len());
+        assert!(at > 0 || *pivot.lower == *node.lower);
+    }
+    for bundle in &node.bundles {
+        assert!(!bundle.branches.is_empty());
+    }
+}

@@ -1,0 +1,110 @@
+//! A piece of background work, from the choice to its end. A job may be run on any thread; its outcome is applied under the
+//! edit mutex.
+//!
+//! Life: `Trunk::pick` makes a job, which claims what it works on; `Trunk::run` does the I/O; `Trunk::apply` turns the
+//! outcome into an edit and a new tree; the caller logs the edit, publishes the tree and calls `Applied::finish`. Whichever
+//! of job, outcome and applied change is dropped last gives the claim back, so the caller keeps the job, or the applied
+//! change, until the tree is published.
+
+use super::claims::{Claim, Ticket};
+use super::node::{Key, Node};
+use super::parts::NewParts;
+use super::policy::Choice;
+use crate::base::SequenceNumber;
+use crate::base::sync::Arc;
+use crate::format::manifest_edit::{BundleId, NodeId};
+use std::fmt;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Job {
+    pub(super) choice: Choice,
+    pub(super) ticket: Arc<Ticket>,
+}
+
+impl Job {
+    /// Bytes that the job may rewrite.
+    pub fn bytes(&self) -> u64 {
+        match &self.choice {
+            Choice::Flush(..) => 0,
+            Choice::Judge(leaf) => leaf.active.bytes,
+            Choice::Merge(node, range) => {
+                let share = range.len() as u64;
+                node.active.bytes / (node.bundles.len() as u64).max(1) * share
+            }
+        }
+    }
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.choice {
+            Choice::Flush(node, at) => write!(f, "flush node {} to {}", node.id.0, node.pivots[*at].child.id.0),
+            Choice::Judge(leaf) => write!(f, "judge leaf {}", leaf.id.0),
+            Choice::Merge(node, range) => {
+                let bundles: Vec<_> =
+                    node.bundles[range.clone()].iter().map(|bundle| bundle.id.0.to_string()).collect();
+                write!(f, "merge at node {} bundles {}", node.id.0, bundles.join(" "))
+            }
+        }
+    }
+}
+
+/// The claim of a choice.
+pub fn claim(choice: &Choice) -> Claim {
+    let (node, range) = match choice {
+        Choice::Flush(node, _) => (node, 0..0),
+        Choice::Judge(leaf) => (leaf, 0..leaf.bundles.len()),
+        Choice::Merge(node, range) => (node, range.clone()),
+    };
+    Claim {
+        height: node.height,
+        lower: Arc::clone(&node.lower),
+        upper: node.upper.clone(),
+        bundles: bundle_ids(node, range),
+        flush: matches!(choice, Choice::Flush(..)).then_some(node.id),
+    }
+}
+
+/// The ids of a node's bundles `range`.
+pub fn bundle_ids(node: &Node, range: std::ops::Range<usize>) -> Vec<BundleId> {
+    node.bundles[range].iter().map(|bundle| bundle.id).collect()
+}
+
+/// A range of the tree at one height: where a node was when a job looked at it.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub height: u32,
+    pub lower: Key,
+    pub upper: Option<Key>,
+}
+
+impl Place {
+    /// The place of a node.
+    pub fn of(node: &Node) -> Self {
+        Self { height: node.height, lower: Arc::clone(&node.lower), upper: node.upper.clone() }
+    }
+}
+
+/// What a job or an incorporation came to. Dropped without being applied, it gives the claim back and makes its files
+/// obsolete.
+#[derive(Debug)]
+pub struct Outcome {
+    pub(super) change: Change,
+    pub(super) ticket: Option<Arc<Ticket>>,
+}
+
+/// How the tree is to change.
+#[derive(Debug)]
+pub enum Change {
+    /// Nothing to do.
+    Nothing,
+    /// A new bundle at the root.
+    Incorporate { parts: NewParts, through: SequenceNumber },
+    /// What is active for the child goes to the child.
+    Flush { place: Place, child: NodeId },
+    /// The parts take the place of the bundles, wherever these are in the place's range.
+    Merge { place: Place, bundles: Vec<BundleId>, parts: NewParts },
+    /// The leaf is split at the keys.
+    Split { place: Place, keys: Vec<Key> },
+}

@@ -1,0 +1,103 @@
+//! What to do with a leaf that is over its target or may be full of garbage: split it, rewrite it, or leave it. A little
+//! I/O, no lock.
+//!
+//! Sizes cannot tell new data from overwritten data. So a few windows of the leaf are merged without writing anything, and
+//! the share of bytes that a whole merge would keep, under the snapshots of the moment, decides. (SplinterDB, Appendix: a
+//! leaf must stay at least half full of distinct keys.)
+
+use super::compact::{Pass, merged};
+use super::node::{Key, Node};
+use super::options::SPLIT_FILL_PERCENT;
+use super::run;
+use super::split_keys;
+use crate::base::sync::Arc;
+use crate::base::{Result, SequenceNumber};
+use crate::branch::Purpose;
+use crate::merge::{Cursor, VersionFilter};
+
+/// Windows of a leaf that are looked at.
+const WINDOWS: usize = 8;
+/// Entries of each.
+const ENTRIES_PER_WINDOW: u32 = 256;
+/// A leaf over its target is split if what is live in it fills at least this share of the target; otherwise the halves
+/// would be small, and rewriting it gives more space back.
+const SPLIT_LIVE_PERCENT: u64 = 75;
+
+/// What a look at a leaf came to.
+#[derive(Debug)]
+pub enum Verdict {
+    /// It is well as it is.
+    Leave,
+    /// Rewrite it whole.
+    Rewrite,
+    /// Split it at these keys.
+    Split(Vec<Key>),
+}
+
+/// Looks at a leaf whose target is `target` bytes.
+pub fn judge(pass: &Pass<'_>, leaf: &Node, target: u64) -> Result<Verdict> {
+    let bytes = leaf.active.bytes;
+    let live = sample(pass, leaf)?.apply(bytes);
+    let garbage = bytes - live;
+    let is_wasteful = garbage.saturating_mul(100) >= live.saturating_mul(pass.options.garbage_percent) && garbage > 0;
+    if bytes > target {
+        if live.saturating_mul(100) < target.saturating_mul(SPLIT_LIVE_PERCENT) {
+            return Ok(Verdict::Rewrite);
+        }
+        let fill = (target / 100 * SPLIT_FILL_PERCENT).max(1);
+        let parts = usize::try_from(live.div_ceil(fill)).unwrap_or(usize::MAX).clamp(2, pass.options.fanout.max(2));
+        let keys = split_keys::choose(leaf, parts)?;
+        if !keys.is_empty() {
+            return Ok(Verdict::Split(keys));
+        }
+    }
+    Ok(if is_wasteful { Verdict::Rewrite } else { Verdict::Leave })
+}
+
+/// How much of what was looked at a whole merge would keep.
+#[derive(Clone, Copy, Debug, Default)]
+struct Survival {
+    seen: u64,
+    kept: u64,
+}
+
+impl Survival {
+    /// The same share of `bytes`.
+    fn apply(self, bytes: u64) -> u64 {
+        if self.seen == 0 { bytes } else { (u128::from(bytes) * u128::from(self.kept) / u128::from(self.seen)) as u64 }
+    }
+}
+
+fn sample(pass: &Pass<'_>, leaf: &Node) -> Result<Survival> {
+    let mut survival = Survival::default();
+    let upper = leaf.upper.as_deref();
+    for start in windows(leaf) {
+        // The cache is welcome to these pages: reads of the leaf will want them.
+        let mut cursor = merged(run::group(leaf.branches()), Purpose::Read);
+        let mut filter = VersionFilter::new(pass.retention, true);
+        cursor.seek(&start, SequenceNumber::MAX)?;
+        for _ in 0..ENTRIES_PER_WINDOW {
+            if !cursor.valid() || upper.is_some_and(|upper| cursor.entry().key >= upper) {
+                break;
+            }
+            let entry = cursor.entry();
+            let bytes = (entry.key.len() + entry.value.len()) as u64 + 1;
+            survival.seen += bytes;
+            if filter.keep(entry) {
+                survival.kept += bytes;
+            }
+            cursor.next()?;
+        }
+    }
+    Ok(survival)
+}
+
+/// Keys where windows begin: part files begin there, so they are spread as the data is.
+fn windows(leaf: &Node) -> Vec<Key> {
+    let starts = leaf.branches().map(|branch| &branch.meta().key_min[..]).filter(|key| **key >= *leaf.lower);
+    let mut starts: Vec<&[u8]> = starts.chain([&*leaf.lower]).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    let step = starts.len().div_ceil(WINDOWS);
+    starts.iter().step_by(step).map(|start| Arc::from(*start)).collect()
+}

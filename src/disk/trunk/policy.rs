@@ -1,0 +1,138 @@
+//! What is worth doing: pure functions of nodes and trees. Any thread.
+//!
+//! The order of work is the paper's flush-then-compact (SplinterDB §3): flushes move references and cost nothing, so they
+//! go first, and data that only passes through a node is never merged there. Then leaves that outgrew their target are
+//! split by reference, or rewritten if it is garbage that they are full of. Then runs are merged where reads meet most.
+//!
+//! Write amplification of a steady load: an entry is written once by incorporation, about once at each internal node
+//! where it waits beside others, and at its leaf once plus what is rewritten to keep the runs few.
+
+use super::node::Node;
+use super::options::{TOMBSTONE_PERCENT, TrunkOptions};
+use super::run;
+use super::slot::Load;
+use super::tree::Tree;
+use crate::base::sync::Arc;
+use std::ops::Range;
+
+/// What a picker would do.
+#[derive(Clone, Debug)]
+pub enum Choice {
+    /// Move what is active for the child at the index to that child.
+    Flush(Arc<Node>, usize),
+    /// Look at the leaf's data, then split it or rewrite it whole or leave it.
+    Judge(Arc<Node>),
+    /// Merge these bundles into one run.
+    Merge(Arc<Node>, Range<usize>),
+}
+
+/// The choices for a tree, the most urgent first, up to the first that `accepts` says yes to.
+pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {
+    let mut nodes = Vec::new();
+    tree.visit(&mut |node| nodes.push(node));
+    let flushes = nodes.iter().filter_map(|node| flush(node, tree.options()));
+    let target = tree.options().leaf_target(tree.bytes());
+    let judged = nodes.iter().filter(|node| is_doubtful(node, target, tree.options()));
+    let mut merges: Vec<_> = nodes.iter().filter(|node| node.merge.is_some()).collect();
+    merges.sort_by_key(|node| std::cmp::Reverse(node.runs()));
+    let merges = merges.into_iter().filter_map(|node| Some(Choice::Merge(Arc::clone(node), node.merge.clone()?)));
+    let mut choices = flushes.chain(judged.map(|leaf| Choice::Judge(Arc::clone(leaf)))).chain(merges);
+    choices.find(|choice| accepts(choice))
+}
+
+/// The flush of a full node: to the child that most waits for (§2.3).
+fn flush(node: &Arc<Node>, options: &TrunkOptions) -> Option<Choice> {
+    if node.is_leaf() || node.active.bytes <= options.full_bytes(node.below()) {
+        return None;
+    }
+    // Of equals the first, for the goldens' sake.
+    let fullest = (0..node.slots.len()).rev().max_by_key(|at| node.slots[*at].pending.bytes)?;
+    (!node.slots[fullest].runs.is_empty()).then(|| Choice::Flush(Arc::clone(node), fullest))
+}
+
+/// Whether a leaf is over its target or may be full of garbage, as far as sizes tell.
+fn is_doubtful(node: &Node, target: u64, options: &TrunkOptions) -> bool {
+    if !node.is_leaf() || node.bundles.is_empty() {
+        return false;
+    }
+    if node.active.bytes > target {
+        return true;
+    }
+    let oldest = if node.bundles[0].is_compacted() { node.slots[0].loads[0] } else { Load::default() };
+    let newer = Load {
+        bytes: node.active.bytes - oldest.bytes,
+        entries: node.active.entries - oldest.entries,
+        tombstones: node.active.tombstones - oldest.tombstones,
+    };
+    let many =
+        newer.bytes > 0 && newer.bytes.saturating_mul(100) >= oldest.bytes.saturating_mul(options.garbage_percent);
+    let tombstones = newer.tombstones > 0
+        && newer.tombstones.saturating_mul(100) >= oldest.entries.saturating_mul(TOMBSTONE_PERCENT);
+    many || tombstones
+}
+
+/// The bundles of a node that should be merged, if reads have to look at too many runs there.
+pub fn merge(node: &Node, options: &TrunkOptions) -> Option<Range<usize>> {
+    let runs = node.runs();
+    if runs <= options.runs_max {
+        return None;
+    }
+    if node.is_leaf() || runs > options.runs_limit {
+        return cheapest(node, runs - options.runs_max);
+    }
+    // An internal node's bundles are merged once each, when they have come from above in several runs: they will be
+    // rewritten below anyway.
+    let mut stretches = node.bundles.chunk_by(|left, right| left.is_compacted() == right.is_compacted());
+    let mut from = 0;
+    let mut best: Option<(usize, Range<usize>)> = None;
+    for stretch in &mut stretches {
+        let range = from..from + stretch.len();
+        from = range.end;
+        let runs = run::count(stretch.iter().flat_map(|bundle| &bundle.branches));
+        if !stretch[0].is_compacted() && best.as_ref().is_none_or(|(most, _)| runs > *most) {
+            best = Some((runs, range));
+        }
+    }
+    best.map(|(_, range)| range)
+}
+
+/// The neighbouring bundles whose merging rewrites the fewest bytes for each run that it takes away; among those that take
+/// away `wanted`, if there are such. So equal runs gather and are merged many at once (size tiering), a large old run is
+/// rewritten only when the newer ones have become as large, and a bundle that came in many runs goes first.
+fn cheapest(node: &Node, wanted: usize) -> Option<Range<usize>> {
+    let bytes: Vec<u64> = (0..node.bundles.len()).map(|at| bundle_bytes(node, at)).collect();
+    let mut best: Option<(bool, u128, u128, Range<usize>)> = None;
+    for from in 0..node.bundles.len() {
+        let mut cost = 0u128;
+        for to in from + 1..=node.bundles.len() {
+            cost += u128::from(bytes[to - 1]);
+            let runs = run::count(node.bundles[from..to].iter().flat_map(|bundle| &bundle.branches));
+            let removed = runs.saturating_sub(1);
+            if removed == 0 {
+                continue;
+            }
+            let (fails, removed) = (removed < wanted, removed as u128);
+            // Fewer bytes per run: cost / removed compared by cross-multiplication.
+            let better = best.as_ref().is_none_or(|(best_fails, best_cost, best_removed, _)| {
+                (fails, cost * best_removed) < (*best_fails, best_cost * removed)
+            });
+            if better {
+                best = Some((fails, cost, removed, from..to));
+            }
+        }
+    }
+    best.map(|(_, _, _, range)| range)
+}
+
+/// Active bytes of a bundle at a node.
+fn bundle_bytes(node: &Node, at: usize) -> u64 {
+    let load = |slot: usize| Some(node.slots[slot].loads.get(at.checked_sub(node.first_active(slot))?)?.bytes);
+    (0..node.slots.len()).filter_map(load).sum()
+}
+
+/// Bytes that wait at a node: past its fill, and to be merged. (Requires `node.merge` and the totals' bytes.)
+pub fn debt(node: &Node, options: &TrunkOptions) -> u64 {
+    let over = if node.is_leaf() { 0 } else { node.active.bytes.saturating_sub(options.full_bytes(node.below())) };
+    let merge: u64 = node.merge.clone().map_or(0, |range| range.map(|at| bundle_bytes(node, at)).sum());
+    over + merge
+}

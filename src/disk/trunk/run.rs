@@ -1,0 +1,93 @@
+//! Runs: branches with disjoint key ranges, read as one sorted sequence. Immutable; any thread.
+//!
+//! Invariants:
+//! 1. `parts` is in key order and no key lies in the range of two parts.
+//! 2. So the age of a run's parts among each other means nothing; between runs, age decides.
+
+use crate::base::key::head;
+use crate::base::sync::Arc;
+use crate::branch::Branch;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Run {
+    /// The heads (`base::key::head`) of the parts' largest keys, packed: a get finds its part without following a pointer,
+    /// but for ties.
+    heads: Box<[u64]>,
+    parts: Box<[Arc<Branch>]>,
+}
+
+impl Run {
+    fn new(parts: Vec<Arc<Branch>>) -> Arc<Self> {
+        debug_assert!(parts.windows(2).all(|pair| follows(&pair[0], &pair[1])));
+        Arc::new(Self { heads: parts.iter().map(|part| head(&part.meta().key_max)).collect(), parts: parts.into() })
+    }
+
+    /// The branches, in key order.
+    pub fn parts(&self) -> &[Arc<Branch>] {
+        &self.parts
+    }
+
+    /// Index of the first part that ends at or behind `key`; the count of parts where none does.
+    pub fn position(&self, key: &[u8]) -> usize {
+        let head = head(key);
+        let from = self.heads.partition_point(|part| *part < head);
+        let ties = self.heads[from..].partition_point(|part| *part == head);
+        from + self.parts[from..from + ties].partition_point(|part| part.meta().key_max[..] < *key)
+    }
+
+    /// The one part that may hold `key`. (Whether `key` lies before its smallest key is left to the branch.)
+    pub fn part_of(&self, key: &[u8]) -> Option<&Arc<Branch>> {
+        match &*self.parts {
+            [only] => Some(only),
+            parts => parts.get(self.position(key)),
+        }
+    }
+
+    /// Whether a part reaches past `upper`.
+    pub fn reaches(&self, upper: &[u8]) -> bool {
+        self.parts.last().is_some_and(|part| part.meta().key_max[..] >= *upper)
+    }
+}
+
+/// Whether all keys of `next` lie behind all keys of `part`.
+fn follows(part: &Branch, next: &Branch) -> bool {
+    part.meta().key_max < next.meta().key_min
+}
+
+/// Groups branches, oldest first, into runs, oldest first: each branch joins the newest run where it lies wholly behind
+/// it. (It could not join an older one: the newest may hold an older version of its keys.) A sequential load is one run,
+/// however many bundles brought it.
+pub fn group<'a>(branches: impl IntoIterator<Item = &'a Arc<Branch>>) -> Vec<Arc<Run>> {
+    let mut runs = Vec::new();
+    let mut parts: Vec<Arc<Branch>> = Vec::new();
+    for branch in branches {
+        if parts.last().is_some_and(|last| !follows(last, branch)) {
+            runs.push(Run::new(std::mem::take(&mut parts)));
+        }
+        parts.push(Arc::clone(branch));
+    }
+    if !parts.is_empty() {
+        runs.push(Run::new(parts));
+    }
+    runs
+}
+
+/// How many runs `group` would make.
+pub fn count<'a>(branches: impl IntoIterator<Item = &'a Arc<Branch>>) -> usize {
+    let mut runs = 0;
+    let mut last: Option<&Arc<Branch>> = None;
+    for branch in branches {
+        if last.is_none_or(|last| !follows(last, branch)) {
+            runs += 1;
+        }
+        last = Some(branch);
+    }
+    runs
+}
+
+/// Whether a branch has keys in [lower, upper), as far as its smallest and largest key tell.
+pub fn overlaps(branch: &Branch, lower: &[u8], upper: Option<&[u8]>) -> bool {
+    let meta = branch.meta();
+    meta.key_max[..] >= *lower && upper.is_none_or(|upper| meta.key_min[..] < *upper)
+}

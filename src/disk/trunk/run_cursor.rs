@@ -1,0 +1,114 @@
+//! A cursor over a run: over its parts one after the other, each opened when it is reached. One thread at a time.
+
+use super::run::Run;
+use crate::base::sync::Arc;
+use crate::base::{Result, SequenceNumber};
+use crate::branch::{BranchCursor, Purpose};
+use crate::merge::{Cursor, EntryRef};
+
+/// See the module.
+pub struct RunCursor {
+    run: Arc<Run>,
+    purpose: Purpose,
+    /// The part that `cursor` is over.
+    at: usize,
+    cursor: Option<BranchCursor>,
+}
+
+impl RunCursor {
+    /// A cursor that stands nowhere.
+    pub fn new(run: Arc<Run>, purpose: Purpose) -> Self {
+        Self { run, purpose, at: 0, cursor: None }
+    }
+
+    fn open(&mut self, at: usize) -> &mut BranchCursor {
+        let part = &self.run.parts()[at];
+        if self.at != at {
+            self.cursor = None;
+            self.at = at;
+        }
+        self.cursor.get_or_insert_with(|| part.cursor(self.purpose))
+    }
+
+    fn close(&mut self) {
+        self.cursor = None;
+    }
+
+    /// Having stepped off the end of a part, goes to the first entry of the next.
+    fn skip_forward(&mut self) -> Result<()> {
+        while !self.valid() {
+            let next = self.at + 1;
+            if next >= self.run.parts().len() {
+                self.close();
+                return Ok(());
+            }
+            self.open(next).seek_first()?;
+        }
+        Ok(())
+    }
+
+    /// Having stepped off the front of a part, goes to the last entry of the one before.
+    fn skip_back(&mut self) -> Result<()> {
+        while !self.valid() {
+            if self.at == 0 {
+                self.close();
+                return Ok(());
+            }
+            let before = self.at - 1;
+            self.open(before).seek_last()?;
+        }
+        Ok(())
+    }
+}
+
+impl Cursor for RunCursor {
+    fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        let at = self.run.position(key);
+        if at == self.run.parts().len() {
+            self.close();
+            return Ok(());
+        }
+        self.open(at).seek(key, number)?;
+        self.skip_forward()
+    }
+
+    fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        let at = self.run.position(key).min(self.run.parts().len() - 1);
+        self.open(at).seek_for_prev(key, number)?;
+        self.skip_back()
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.open(0).seek_first()?;
+        self.skip_forward()
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.open(self.run.parts().len() - 1).seek_last()?;
+        self.skip_back()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        let at = self.at;
+        self.open(at).next()?;
+        self.skip_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        let at = self.at;
+        self.open(at).prev()?;
+        self.skip_back()
+    }
+
+    fn valid(&self) -> bool {
+        self.cursor.as_ref().is_some_and(Cursor::valid)
+    }
+
+    fn entry(&self) -> EntryRef<'_> {
+        match &self.cursor {
+            Some(cursor) => cursor.entry(),
+            // The trait's contract: `entry` requires `valid()`.
+            None => unreachable!("a cursor that stands nowhere has no entry"),
+        }
+    }
+}

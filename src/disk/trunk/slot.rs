@@ -1,0 +1,82 @@
+//! What a node holds for one of its children (for a leaf: for its whole range): the runs that a read visits, and how much
+//! waits. Worked out when a node is made, so that reads and pickers only look. Immutable; any thread.
+//!
+//! Invariants:
+//! 1. `runs` are those of the active bundles, newest first, without branches that have no key in the range.
+//! 2. Bytes are those of the branch files; a branch that reaches over the range's bounds is measured by its index.
+
+use super::bundle::Bundle;
+use super::run::{self, Run};
+use crate::base::FileNumber;
+use crate::base::sync::Arc;
+use crate::branch::Branch;
+
+/// How much of something there is; estimates where branches are shared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Bytes of branch files.
+    pub bytes: u64,
+    /// Entries, all versions counted.
+    pub entries: u64,
+    /// Entries that are tombstones.
+    pub tombstones: u64,
+}
+
+impl std::ops::AddAssign for Load {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.entries += other.entries;
+        self.tombstones += other.tombstones;
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Slot {
+    /// What a read visits, newest first.
+    pub runs: Vec<Arc<Run>>,
+    /// What each active bundle has for the range, oldest first.
+    pub loads: Vec<Load>,
+    /// Their sum.
+    pub pending: Load,
+    /// The branches that reach over the range's bounds, with their bytes inside.
+    measured: Vec<(FileNumber, u64)>,
+}
+
+impl Slot {
+    /// The slot of the range [lower, upper) with these active bundles, oldest first. `known` is a slot that the same range
+    /// had before: what it measured is not measured again.
+    pub fn new(bundles: &[Arc<Bundle>], lower: &[u8], upper: Option<&[u8]>, known: Option<&Slot>) -> Arc<Self> {
+        let mut slot = Self::default();
+        let mut inside = Vec::new();
+        for bundle in bundles {
+            let mut sum = Load::default();
+            for branch in bundle.branches.iter().filter(|branch| run::overlaps(branch, lower, upper)) {
+                sum += slot.measure(branch, lower, upper, known);
+                inside.push(branch);
+            }
+            slot.pending += sum;
+            slot.loads.push(sum);
+        }
+        slot.runs = run::group(inside);
+        slot.runs.reverse();
+        Arc::new(slot)
+    }
+
+    fn measure(&mut self, branch: &Branch, lower: &[u8], upper: Option<&[u8]>, known: Option<&Slot>) -> Load {
+        let meta = branch.meta();
+        let whole = Load { bytes: meta.bytes, entries: meta.entries, tombstones: meta.tombstones };
+        if meta.key_min[..] >= *lower && upper.is_none_or(|upper| meta.key_max[..] < *upper) {
+            return whole;
+        }
+        let before = known.and_then(|slot| slot.measured.iter().find(|(file, _)| *file == meta.file));
+        let bytes = match before {
+            Some((_, bytes)) => *bytes,
+            // The figure steers only when work is done. A read error shows itself where the data is read.
+            None => branch.approximate_bytes(lower, upper).unwrap_or(meta.bytes / 2).min(meta.bytes),
+        };
+        self.measured.push((meta.file, bytes));
+        let share = |count: u64| (u128::from(count) * u128::from(bytes) / u128::from(meta.bytes.max(1))) as u64;
+        Load { bytes, entries: share(meta.entries), tombstones: share(meta.tombstones) }
+    }
+}

@@ -1,0 +1,155 @@
+//! Where to split a leaf: at keys that part its bytes evenly, preferably where part files begin, so that few files are
+//! shared by the halves. Reads index pages; no lock.
+
+use super::compact::merged;
+use super::node::{Key, Node};
+use super::run;
+use crate::base::{Result, SequenceNumber};
+use crate::branch::Purpose;
+use crate::merge::Cursor;
+
+/// Halvings of a key range at most: each gains a bit, and keys differ within 15 bytes behind what they share.
+const BISECTIONS_MAX: usize = 64;
+
+/// At most `parts - 1` keys that part the leaf into about even parts, none of them empty; fewer, or none, where there are
+/// too few distinct keys.
+pub fn choose(leaf: &Node, parts: usize) -> Result<Vec<Key>> {
+    let Some(ends) = ends(leaf)? else { return Ok(Vec::new()) };
+    let total = leaf.active.bytes;
+    let slack = total / parts as u64 / 4;
+    let candidates = candidates(leaf, &ends);
+    let mut keys: Vec<Key> = Vec::new();
+    for at in 1..parts as u64 {
+        let wanted = total / parts as u64 * at;
+        let key = nearest(leaf, &candidates, &ends, wanted, slack)?;
+        let fresh = keys.last().is_none_or(|last| **last < *key);
+        if fresh && *key > *ends.first && *key <= *ends.last {
+            keys.push(key.into());
+        }
+    }
+    Ok(keys)
+}
+
+/// The smallest and the largest key in a leaf.
+struct Ends {
+    first: Vec<u8>,
+    last: Vec<u8>,
+}
+
+fn ends(leaf: &Node) -> Result<Option<Ends>> {
+    let mut cursor = merged(run::group(leaf.branches()), Purpose::Read);
+    cursor.seek(&leaf.lower, SequenceNumber::MAX)?;
+    if !cursor.valid() {
+        return Ok(None);
+    }
+    let first = cursor.entry().key.to_vec();
+    match &leaf.upper {
+        Some(upper) => cursor.seek_for_prev(upper, SequenceNumber::MAX)?,
+        None => cursor.seek_last()?,
+    }
+    if !cursor.valid() {
+        return Ok(None);
+    }
+    let last = cursor.entry().key.to_vec();
+    Ok((first < last).then_some(Ends { first, last }))
+}
+
+/// Where part files begin inside the leaf.
+fn candidates<'a>(leaf: &'a Node, ends: &Ends) -> Vec<&'a [u8]> {
+    let starts = leaf.branches().map(|branch| &branch.meta().key_min[..]);
+    let mut starts: Vec<&[u8]> = starts.filter(|key| **key > *ends.first && **key <= *ends.last).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    starts
+}
+
+/// The key with the count of bytes nearest to `wanted` before it: a candidate within `slack`, or else one found by halving.
+fn nearest(leaf: &Node, candidates: &[&[u8]], ends: &Ends, wanted: u64, slack: u64) -> Result<Vec<u8>> {
+    let (mut from, mut to) = (0, candidates.len());
+    let mut best: Option<(u64, &[u8])> = None;
+    while from < to {
+        let middle = from + (to - from) / 2;
+        let before = bytes_before(leaf, candidates[middle])?;
+        let error = before.abs_diff(wanted);
+        if best.is_none_or(|(least, _)| error < least) {
+            best = Some((error, candidates[middle]));
+        }
+        if before < wanted { from = middle + 1 } else { to = middle }
+    }
+    if let Some((error, key)) = best
+        && error <= slack
+    {
+        return Ok(key.to_vec());
+    }
+    let lower = if from == 0 { &ends.first[..] } else { candidates[from - 1] };
+    let upper = if from == candidates.len() { &ends.last[..] } else { candidates[from] };
+    bisect(leaf, lower, upper, wanted, slack / 4)
+}
+
+fn bisect(leaf: &Node, lower: &[u8], upper: &[u8], wanted: u64, slack: u64) -> Result<Vec<u8>> {
+    let (mut lower, mut upper) = (lower.to_vec(), upper.to_vec());
+    for _ in 0..BISECTIONS_MAX {
+        let Some(middle) = middle(&lower, &upper) else { break };
+        let before = bytes_before(leaf, &middle)?;
+        let is_near = before.abs_diff(wanted) <= slack;
+        if before < wanted && !is_near {
+            lower = middle
+        } else {
+            upper = middle
+        }
+        if is_near {
+            break;
+        }
+    }
+    // A key that exists, so that neither half is empty.
+    let mut cursor = merged(run::group(leaf.branches()), Purpose::Read);
+    cursor.seek(&upper, SequenceNumber::MAX)?;
+    Ok(if cursor.valid() { cursor.entry().key.to_vec() } else { upper })
+}
+
+/// About how many bytes of the leaf lie before `key`.
+fn bytes_before(leaf: &Node, key: &[u8]) -> Result<u64> {
+    let mut bytes = 0;
+    for branch in leaf.branches().filter(|branch| run::overlaps(branch, &leaf.lower, Some(key))) {
+        let meta = branch.meta();
+        let is_inside = meta.key_min[..] >= *leaf.lower && meta.key_max[..] < *key;
+        bytes += if is_inside { meta.bytes } else { branch.approximate_bytes(&leaf.lower, Some(key))? };
+    }
+    Ok(bytes)
+}
+
+/// A string about half-way between two, read as fractions to the base 256; `None` where they are too near.
+fn middle(lower: &[u8], upper: &[u8]) -> Option<Vec<u8>> {
+    const DIGITS: usize = 15;
+    let shared = lower.iter().zip(upper).take_while(|(left, right)| left == right).count();
+    let number = |bytes: &[u8]| {
+        let digit = |at: usize| u128::from(bytes.get(shared + at).copied().unwrap_or(0));
+        (0..DIGITS).fold(0u128, |sum, at| sum << 8 | digit(at))
+    };
+    let sum = number(lower) + number(upper);
+    let digits = (sum / 2).to_be_bytes();
+    let mut out = lower[..shared].to_vec();
+    out.extend_from_slice(&digits[16 - DIGITS..]);
+    while out.len() > shared && out.last() == Some(&0) {
+        out.pop();
+    }
+    (*out > *lower && *out < *upper).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::middle;
+
+    #[test]
+    fn the_middle_lies_between() {
+        let cases: [(&[u8], &[u8]); 6] =
+            [(b"a", b"c"), (b"a", b"b"), (b"", b"\x01"), (b"abc", b"abd"), (b"ab", b"abz"), (b"key00", b"key99")];
+        for (lower, upper) in cases {
+            let middle = middle(lower, upper).unwrap();
+            assert!(*middle > *lower && *middle < *upper, "{middle:?}");
+        }
+        assert_eq!(middle(b"a", b"a\0"), None);
+        assert_eq!(middle(b"a", b"a"), None);
+        assert_eq!(middle(&[0xff; 20], &[0xff; 40]), Some([&[0xff; 20][..], &[0x7f][..], &[0xff; 14][..]].concat()));
+    }
+}

@@ -1,0 +1,112 @@
+//! The trunk's figures. Any thread.
+
+use super::node::Node;
+use super::slot::Load;
+use super::tree::Tree;
+use crate::base::sync::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+
+/// One level of a tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LevelFigures {
+    /// Distance from the leaves.
+    pub height: u32,
+    /// Trunk nodes.
+    pub nodes: u64,
+    /// Bundles in them.
+    pub bundles: u64,
+    /// Branch references in them.
+    pub branches: u64,
+    /// The most runs that a get may meet in one of them.
+    pub runs_max: u64,
+    /// What is active in them.
+    pub load: Load,
+}
+
+/// A tree's figures.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TreeFigures {
+    /// Root first.
+    pub levels: Vec<LevelFigures>,
+    /// Distinct branch files.
+    pub files: u64,
+    /// Their bytes.
+    pub file_bytes: u64,
+}
+
+impl TreeFigures {
+    /// The figures of a tree. O(references).
+    pub fn of(tree: &Tree) -> Self {
+        let mut figures = Self::default();
+        let mut files = BTreeMap::new();
+        tree.visit(&mut |node| {
+            figures.add(node);
+            files.extend(node.branches().map(|branch| (branch.meta().file, branch.meta().bytes)));
+        });
+        figures.files = files.len() as u64;
+        figures.file_bytes = files.values().sum();
+        figures
+    }
+
+    fn add(&mut self, node: &Node) {
+        if self.levels.last().is_none_or(|level| level.height != node.height) {
+            self.levels.push(LevelFigures { height: node.height, ..LevelFigures::default() });
+        }
+        let Some(level) = self.levels.last_mut() else { return };
+        level.nodes += 1;
+        level.bundles += node.bundles.len() as u64;
+        level.branches += node.branches().count() as u64;
+        level.runs_max = level.runs_max.max(node.runs() as u64);
+        level.load += node.active;
+    }
+}
+
+/// What the trunk has written since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes of branch files by incorporation.
+    pub incorporated_bytes: u64,
+    /// Bytes of branch files by merges.
+    pub compacted_bytes: u64,
+    /// Incorporations.
+    pub incorporations: u64,
+    /// Jobs run.
+    pub jobs: u64,
+}
+
+/// Counts `Written`. All accesses relaxed: figures order nothing.
+#[derive(Debug, Default)]
+pub struct Counters {
+    incorporated_bytes: AtomicU64,
+    compacted_bytes: AtomicU64,
+    incorporations: AtomicU64,
+    jobs: AtomicU64,
+}
+
+impl Counters {
+    /// An incorporation wrote `bytes`.
+    pub fn incorporated(&self, bytes: u64) {
+        self.incorporated_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.incorporations.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A merge wrote `bytes`.
+    pub fn compacted(&self, bytes: u64) {
+        self.compacted_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A job was run.
+    pub fn job_done(&self) {
+        self.jobs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counts.
+    pub fn written(&self) -> Written {
+        Written {
+            incorporated_bytes: self.incorporated_bytes.load(Ordering::Relaxed),
+            compacted_bytes: self.compacted_bytes.load(Ordering::Relaxed),
+            incorporations: self.incorporations.load(Ordering::Relaxed),
+            jobs: self.jobs.load(Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The trunk: what makes new trees out of old ones. Any thread; `apply` under the caller's edit mutex.
+//!
+//! Readers use `Tree` alone. See `job.rs` for the life of a job.
+
+use super::apply::{self, Applied};
+use super::claims::Claims;
+use super::compact::Pass;
+use super::draft::Draft;
+use super::job::{self, Change, Job, Outcome, Place};
+use super::judge::{self, Verdict};
+use super::node::Node;
+use super::open;
+use super::options::TrunkOptions;
+use super::policy::{self, Choice};
+use super::statistics::{Counters, Written};
+use super::tree::Tree;
+use crate::base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::base::{FileNumber, Result, SequenceNumber};
+use crate::branch::BranchContext;
+use crate::disk::DiskComponent;
+use crate::format::manifest_edit::{BundleId, ManifestEdit, NodeId};
+use crate::manifest::ManifestState;
+use crate::merge::{Cursor, Retention};
+use std::collections::HashMap;
+
+/// The id of a store's first node.
+const FIRST_NODE: NodeId = NodeId(1);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Trunk {
+    context: Arc<BranchContext>,
+    options: Arc<TrunkOptions>,
+    next_node: AtomicU64,
+    next_bundle: AtomicU64,
+    claims: Arc<Claims>,
+    /// Leaves that were looked at and left as they are, with their newest bundle of the time: until another comes, there
+    /// is nothing new to see.
+    judged: Mutex<HashMap<NodeId, BundleId>>,
+    counters: Counters,
+}
+
+impl Trunk {
+    /// The edit that gives a new store its first tree: one empty leaf.
+    pub fn create_edit() -> ManifestEdit {
+        let leaf = Draft::leaf(FIRST_NODE, Arc::from([]), None).finish(&TrunkOptions::new(0));
+        ManifestEdit {
+            nodes: vec![leaf.image()],
+            root: Some(leaf.id),
+            next_node: Some(NodeId(FIRST_NODE.0 + 1)),
+            next_bundle: Some(BundleId(1)),
+            ..ManifestEdit::default()
+        }
+    }
+
+    /// The trunk and its tree as the manifest has them; those of `create_edit` where it has none yet.
+    pub fn open(
+        context: Arc<BranchContext>,
+        options: TrunkOptions,
+        state: &ManifestState,
+    ) -> Result<(Trunk, Arc<Tree>)> {
+        let options = Arc::new(options);
+        let root = match state.root {
+            Some(root) => open::node(&context, &options, state, root)?,
+            None => Draft::leaf(FIRST_NODE, Arc::from([]), None).finish(&options),
+        };
+        let trunk = Self {
+            context,
+            options: Arc::clone(&options),
+            next_node: AtomicU64::new(state.next_node.0.max(FIRST_NODE.0 + 1)),
+            next_bundle: AtomicU64::new(state.next_bundle.0.max(1)),
+            claims: Arc::default(),
+            judged: Mutex::default(),
+            counters: Counters::default(),
+        };
+        Ok((trunk, Tree::new(root, options)))
+    }
+
+    /// Writes the entries of `source`, which is newer than all the tree and holds every number up to `through` that the
+    /// tree lacks, as part files cut at the root's pivots. Heavy I/O, no lock. Applied in the order of `through`.
+    pub fn incorporate(
+        &self,
+        tree: &Tree,
+        source: &mut dyn Cursor,
+        retention: &Retention,
+        through: SequenceNumber,
+    ) -> Result<Outcome> {
+        let never = AtomicBool::new(false);
+        let parts = self.pass(retention, &never).incorporate(tree.root(), source)?.unwrap_or_default();
+        self.counters.incorporated(parts.bytes());
+        Ok(Outcome { change: Change::Incorporate { parts, through }, ticket: None })
+    }
+
+    /// The most urgent work that no running job is about; `None` where there is nothing to do. A pure function of the tree,
+    /// the running jobs and which leaves were judged.
+    pub fn pick(&self, tree: &Tree) -> Option<Job> {
+        let mut ticket = None;
+        let choice = policy::choose(tree, |choice| {
+            if let Choice::Judge(leaf) = choice
+                && self.is_judged(leaf)
+            {
+                return false;
+            }
+            ticket = self.claims.take(job::claim(choice));
+            ticket.is_some()
+        })?;
+        ticket.map(|ticket| Job { choice, ticket })
+    }
+
+    fn is_judged(&self, leaf: &Node) -> bool {
+        let newest = leaf.bundles.last().map(|bundle| bundle.id);
+        newest.is_some() && self.judged.lock().get(&leaf.id).copied() == newest
+    }
+
+    /// Does a job's I/O. Heavy, no lock; trivially cheap for a flush. Where `cancel` becomes true it ends soon, with an
+    /// outcome that changes nothing.
+    pub fn run(&self, job: &Job, tree: &Arc<Tree>, retention: &Retention, cancel: &AtomicBool) -> Result<Outcome> {
+        let pass = self.pass(retention, cancel);
+        let change = match &job.choice {
+            Choice::Flush(node, at) => Change::Flush { place: Place::of(node), child: node.pivots[*at].child.id },
+            Choice::Merge(node, range) => self.merge(&pass, node, range.clone())?,
+            Choice::Judge(leaf) => match judge::judge(&pass, leaf, self.options.leaf_target(tree.bytes()))? {
+                Verdict::Split(keys) => Change::Split { place: Place::of(leaf), keys },
+                Verdict::Rewrite => self.merge(&pass, leaf, 0..leaf.bundles.len())?,
+                Verdict::Leave => {
+                    if let Some(newest) = leaf.bundles.last() {
+                        self.judged.lock().insert(leaf.id, newest.id);
+                    }
+                    Change::Nothing
+                }
+            },
+        };
+        self.counters.job_done();
+        Ok(Outcome { change, ticket: Some(Arc::clone(&job.ticket)) })
+    }
+
+    fn merge(&self, pass: &Pass<'_>, node: &Node, range: std::ops::Range<usize>) -> Result<Change> {
+        let bundles = job::bundle_ids(node, range.clone());
+        let Some(parts) = pass.merge(node, range)? else { return Ok(Change::Nothing) };
+        self.counters.compacted(parts.bytes());
+        Ok(Change::Merge { place: Place::of(node), bundles, parts })
+    }
+
+    /// Turns an outcome into an edit and a new tree. Fast; the caller holds the edit mutex and `tree` is the newest tree.
+    /// The caller logs the edit, publishes the tree, calls `Applied::finish`, and only then lets the next outcome be applied.
+    pub fn apply(&self, outcome: Outcome, tree: &Arc<Tree>) -> Applied {
+        apply::apply(self, outcome, tree)
+    }
+
+    /// What was written since opening.
+    pub fn written(&self) -> Written {
+        self.counters.written()
+    }
+
+    /// How many jobs are picked and not yet finished.
+    pub fn running(&self) -> usize {
+        self.claims.count()
+    }
+
+    fn pass<'a>(&'a self, retention: &'a Retention, cancel: &'a AtomicBool) -> Pass<'a> {
+        Pass { context: &self.context, options: &self.options, retention, cancel }
+    }
+
+    pub(super) fn options(&self) -> &TrunkOptions {
+        &self.options
+    }
+
+    pub(super) fn shared_options(&self) -> &Arc<TrunkOptions> {
+        &self.options
+    }
+
+    // Relaxed: the counters give out distinct numbers and order nothing.
+    pub(super) fn new_node(&self) -> NodeId {
+        NodeId(self.next_node.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(super) fn new_bundle(&self) -> BundleId {
+        BundleId(self.next_bundle.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(super) fn next_ids(&self) -> (NodeId, BundleId) {
+        (NodeId(self.next_node.load(Ordering::Relaxed)), BundleId(self.next_bundle.load(Ordering::Relaxed)))
+    }
+
+    pub(super) fn next_file(&self) -> FileNumber {
+        self.context.numbers.next()
+    }
+}
+
+impl DiskComponent for Trunk {
+    type Tree = Tree;
+    type Job = Job;
+    type Outcome = Outcome;
+    type Applied = Applied;
+
+    fn incorporate(
+        &self,
+        tree: &Tree,
+        source: &mut dyn Cursor,
+        retention: &Retention,
+        through: SequenceNumber,
+    ) -> Result<Outcome> {
+        Trunk::incorporate(self, tree, source, retention, through)
+    }
+
+    fn pick(&self, tree: &Tree) -> Option<Job> {
+        Trunk::pick(self, tree)
+    }
+
+    fn run(&self, job: &Job, tree: &Arc<Tree>, retention: &Retention, cancel: &AtomicBool) -> Result<Outcome> {
+        Trunk::run(self, job, tree, retention, cancel)
+    }
+
+    fn apply(&self, outcome: Outcome, tree: &Arc<Tree>) -> Applied {
+        Trunk::apply(self, outcome, tree)
+    }
+}
