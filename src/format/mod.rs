@@ -11,10 +11,6 @@ pub mod manifest_header;
 pub mod page;
 pub mod sorted_page;
 pub mod value_file;
-pub mod branch_footer;
-pub mod branch_properties;
-pub mod page;
-pub mod sorted_page;
 
 /// The version of every format; one number for all. Raised with any change once a release is tagged.
 pub const FORMAT_VERSION: u32 = 1;
