@@ -55,8 +55,7 @@ pub(super) fn open(storage: Arc<dyn Storage>, options: Options) -> Result<Inner>
     let generations = refill.finish(last);
 
     // Step 5.
-    let (trunk, tree) =
-        Trunk::open(Arc::clone(&parts.branches), TrunkOptions::new(budget.memtable as u64), &state)?;
+    let (trunk, tree) = Trunk::open(Arc::clone(&parts.branches), TrunkOptions::new(budget.memtable as u64), &state)?;
     let generation = recovered.next_generation;
     let edit = ManifestEdit {
         log_recovered: recovered.edit.clone(),

@@ -171,11 +171,7 @@ impl Inner {
     }
 
     /// Makes an outcome part of the store: files' names durable, edit durable, view published, in this order (rule D1).
-    fn commit_outcome(
-        &self,
-        outcome: Outcome,
-        incorporated: Option<(&Arc<Generation>, SequenceNumber)>,
-    ) -> Result<()> {
+    fn commit_outcome(&self, outcome: Outcome, incorporated: Option<(&Arc<Generation>, SequenceNumber)>) -> Result<()> {
         let mut edits = self.edits.lock();
         let mut applied = self.trunk.apply(outcome, &self.view.load().tree);
         if applied.is_empty() {
