@@ -54,11 +54,11 @@ fn the_budget_holds_and_pages_are_never_mixed_up() {
                     assert_eq!(found[8..16], key.offset.to_le_bytes());
                 }
                 None => {
-                    let priority = if random(&mut state) % 4 == 0 { Priority::High } else { Priority::Low };
+                    let priority = if random(&mut state).is_multiple_of(4) { Priority::High } else { Priority::Low };
                     cache.insert(key, page(key, 16 + (random(&mut state) % 20_000) as usize), priority);
                 }
             }
-            if random(&mut state) % 1000 == 0 {
+            if random(&mut state).is_multiple_of(1000) {
                 cache.remove_file(key.file);
                 assert!((0..50).all(|offset| cache.get(PageKey { offset: offset * 4096, ..key }).is_none()));
             }
@@ -110,11 +110,11 @@ fn a_scan_drives_out_neither_index_pages_nor_leaves_in_use() {
     }
     // Nobody asked for the index pages since; in four rounds of about 200 pages they are still there.
     let cache = PageCache::new(1 << 20);
+    for &index in &index {
+        cache.insert(index, page(index, 4096), Priority::High);
+    }
     for offset in 0..800 {
-        if offset < 20 {
-            cache.insert(index[offset], page(index[offset], 4096), Priority::High);
-        }
-        let scanned = key(3, offset as u64);
+        let scanned = key(3, offset);
         cache.insert(scanned, page(scanned, 4096), Priority::Low);
     }
     assert!(index.iter().all(|&key| cache.get(key).is_some()));
@@ -148,7 +148,7 @@ fn threads_share_the_cache() {
                         Some(page) => assert_eq!(page[8..16], key.offset.to_le_bytes()),
                         None => cache.insert(key, page(key, 4096), Priority::Low),
                     }
-                    if random(&mut state) % 2000 == 0 {
+                    if random(&mut state).is_multiple_of(2000) {
                         cache.remove_file(key.file);
                     }
                 }
@@ -177,7 +177,7 @@ fn the_clock_loses_nothing_by_itself() {
                     Some((key, value)) => assert_eq!(model.remove(&key), Some(value)),
                     None => assert!(model.is_empty()),
                 },
-                2 if random(&mut state) % 20 == 0 => {
+                2 if random(&mut state).is_multiple_of(20) => {
                     let mut removed = Vec::new();
                     clock.remove_where(|key| key % 7 == 0, &mut removed);
                     let mut expected: Vec<_> =

@@ -3,7 +3,6 @@
 use super::FilterBuilder;
 use super::quotient::{REMAINDER_BITS, may_contain, page_of};
 use crate::format::filter_page::{FilterPage, PAGE_PAYLOAD_BYTES};
-use std::collections::HashSet;
 
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -32,7 +31,7 @@ fn saturated(pages: &[Vec<u8>]) -> usize {
 #[test]
 fn nothing_added_is_ever_missed() {
     assert!(build(&[]).is_empty());
-    for seed in 0..300 {
+    for seed in 0..100 {
         let mut state = seed;
         let count = random(&mut state) % 6000;
         // All 32 bits, or few of them: fingerprints in clusters, with many duplicates.
@@ -63,14 +62,16 @@ fn small_filters_are_small_and_exact_enough() {
 #[test]
 fn size_and_false_positives_of_large_filters_keep_their_bounds() {
     let mut state = 11;
-    for count in [50_000, 400_000, 2_000_000] {
-        let fingerprints: Vec<u32> = (0..count).map(|_| random(&mut state) as u32).collect();
+    for count in [50_000, 2_000_000] {
+        let mut fingerprints: Vec<u32> = (0..count).map(|_| random(&mut state) as u32).collect();
         let pages = build(&fingerprints);
         assert!(fingerprints.iter().all(|&fingerprint| probe(&pages, fingerprint)));
+        fingerprints.sort_unstable();
         assert_eq!(saturated(&pages), 0);
         let bytes_per_key = (pages.len() * 4096) as f64 / count as f64;
-        let members: HashSet<u32> = fingerprints.into_iter().collect();
-        let strangers = (0..1_000_000).map(|_| random(&mut state) as u32).filter(|other| !members.contains(other));
+        let strangers = (0..1_000_000)
+            .map(|_| random(&mut state) as u32)
+            .filter(|other| fingerprints.binary_search(other).is_err());
         let wrong = strangers.filter(|&stranger| probe(&pages, stranger)).count();
         println!("{count} keys: {bytes_per_key:.3} bytes a key, {wrong} false positives in a million");
         assert!(bytes_per_key <= 2.0);
@@ -120,7 +121,9 @@ fn garbage_never_panics() {
         for bit in 0..8 {
             let mut bad = good.clone();
             bad[at] ^= 1 << bit;
-            probes.iter().for_each(|&fingerprint| drop(may_contain(&bad, fingerprint, 1)));
+            for &fingerprint in &probes {
+                let _ = may_contain(&bad, fingerprint, 1);
+            }
         }
     }
     for length in (0..PAGE_PAYLOAD_BYTES).step_by(37) {
@@ -129,7 +132,9 @@ fn garbage_never_panics() {
             if header && length >= 16 {
                 bad[..16].copy_from_slice(&good[..16]);
             }
-            probes.iter().for_each(|&fingerprint| drop(may_contain(&bad, fingerprint, 3)));
+            for &fingerprint in &probes {
+                let _ = may_contain(&bad, fingerprint, 3);
+            }
         }
     }
     let mut padded = good.clone();

@@ -1,6 +1,6 @@
 //! The merge against a sorted vector: random walks over sources that overlap.
 
-use super::super::merge::head;
+use super::super::merge_cursor::head;
 use super::super::vec_cursor::{VecCursor, VecEntry};
 use super::super::{Cursor, EntryRef, MergeCursor};
 use super::{Random, sorted};
