@@ -22,6 +22,8 @@ const ENTRIES_PER_WINDOW: u32 = 256;
 /// A leaf over its target is split if what is live in it fills at least this share of the target; otherwise the halves
 /// would be small, and rewriting it gives more space back.
 const SPLIT_LIVE_PERCENT: u64 = 75;
+/// A split must leave no part with more than this share of the leaf, or it could be followed by another without end.
+const SPLIT_LARGEST_PERCENT: u64 = 80;
 
 /// What a look at a leaf came to.
 #[derive(Debug)]
@@ -47,8 +49,13 @@ pub fn judge(pass: &Pass<'_>, leaf: &Node, target: u64) -> Result<Verdict> {
         let fill = (target / 100 * SPLIT_FILL_PERCENT).max(1);
         let parts = usize::try_from(live.div_ceil(fill)).unwrap_or(usize::MAX).clamp(2, pass.options.fanout.max(2));
         let keys = split_keys::choose(leaf, parts)?;
-        if !keys.is_empty() {
+        let largest = split_keys::largest_part(leaf, &keys)?;
+        if largest.saturating_mul(100) <= bytes.saturating_mul(SPLIT_LARGEST_PERCENT) {
             return Ok(Verdict::Split(keys));
+        }
+        // The parts would share most of their files, and each would count them as its own. Files of the leaf's own help.
+        if leaf.bundles.len() > 1 && !keys.is_empty() {
+            return Ok(Verdict::Rewrite);
         }
     }
     Ok(if is_wasteful { Verdict::Rewrite } else { Verdict::Leave })

@@ -31,6 +31,13 @@ pub const TOMBSTONE_PERCENT: u64 = 25;
 /// What the halves of a split leaf are filled to. Two halves of a leaf just over its target are half full.
 pub const SPLIT_FILL_PERCENT: u64 = 60;
 
+/// A branch file has at least a page each of data, index, fingerprints, filter and footer, and its key ranges are measured
+/// to a page: below this size most of a part would be overhead.
+pub const PART_BYTES_MIN: u64 = 32 << 10;
+
+/// Leaves are not split below this size; the same reason.
+pub const LEAF_BYTES_MIN: u64 = 512 << 10;
+
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrunkOptions {
@@ -66,8 +73,8 @@ impl TrunkOptions {
             runs_max: RUNS_MAX,
             runs_limit: RUNS_LIMIT,
             part_bytes: (branch_bytes / 4).max(4096),
-            part_bytes_min: (branch_bytes / 64).clamp(4096, 1 << 20),
-            leaf_bytes_min: (FANOUT as u64 * branch_bytes).min(512 << 10),
+            part_bytes_min: (branch_bytes / 64).clamp(PART_BYTES_MIN, 1 << 20),
+            leaf_bytes_min: LEAF_BYTES_MIN,
             node_percent_of_below: NODE_PERCENT_OF_BELOW,
             leaf_percent_of_all: LEAF_PERCENT_OF_ALL,
             garbage_percent: GARBAGE_PERCENT,

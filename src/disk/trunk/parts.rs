@@ -4,6 +4,7 @@
 //! (`design.md`, Branch files), and at a size. Invariant: all versions of a key are in one part.
 
 use super::node::Key;
+use super::slot::Load;
 use crate::base::Result;
 use crate::base::sync::Arc;
 use crate::branch::{Branch, BranchBuilder, BranchContext};
@@ -19,12 +20,16 @@ impl NewParts {
         std::mem::take(&mut self.0)
     }
 
-    /// Their bytes.
-    pub fn bytes(&self) -> u64 {
-        self.0.iter().map(|part| part.meta().bytes).sum()
+    /// What is in them.
+    pub fn load(&self) -> Load {
+        let mut load = Load::default();
+        for part in &self.0 {
+            load += Load::of(part);
+        }
+        load
     }
 
-    /// The files.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -22,6 +22,14 @@ pub struct Load {
     pub tombstones: u64,
 }
 
+impl Load {
+    /// All of a branch.
+    pub fn of(branch: &Branch) -> Self {
+        let meta = branch.meta();
+        Self { bytes: meta.bytes, entries: meta.entries, tombstones: meta.tombstones }
+    }
+}
+
 impl std::ops::AddAssign for Load {
     fn add_assign(&mut self, other: Self) {
         self.bytes += other.bytes;
@@ -65,9 +73,8 @@ impl Slot {
 
     fn measure(&mut self, branch: &Branch, lower: &[u8], upper: Option<&[u8]>, known: Option<&Slot>) -> Load {
         let meta = branch.meta();
-        let whole = Load { bytes: meta.bytes, entries: meta.entries, tombstones: meta.tombstones };
         if meta.key_min[..] >= *lower && upper.is_none_or(|upper| meta.key_max[..] < *upper) {
-            return whole;
+            return Load::of(branch);
         }
         let before = known.and_then(|slot| slot.measured.iter().find(|(file, _)| *file == meta.file));
         let bytes = match before {

@@ -30,6 +30,17 @@ pub fn choose(leaf: &Node, parts: usize) -> Result<Vec<Key>> {
     Ok(keys)
 }
 
+/// The bytes of the largest of the parts that a split at `keys` would make, as each part would measure them.
+pub fn largest_part(leaf: &Node, keys: &[Key]) -> Result<u64> {
+    let mut largest = 0;
+    for at in 0..=keys.len() {
+        let lower = if at == 0 { &leaf.lower } else { &keys[at - 1] };
+        let upper = keys.get(at).or(leaf.upper.as_ref());
+        largest = largest.max(bytes_between(leaf, lower, upper.map(|upper| &**upper))?);
+    }
+    Ok(largest)
+}
+
 /// The smallest and the largest key in a leaf.
 struct Ends {
     first: Vec<u8>,
@@ -69,7 +80,7 @@ fn nearest(leaf: &Node, candidates: &[&[u8]], ends: &Ends, wanted: u64, slack: u
     let mut best: Option<(u64, &[u8])> = None;
     while from < to {
         let middle = from + (to - from) / 2;
-        let before = bytes_before(leaf, candidates[middle])?;
+        let before = bytes_between(leaf, &leaf.lower, Some(candidates[middle]))?;
         let error = before.abs_diff(wanted);
         if best.is_none_or(|(least, _)| error < least) {
             best = Some((error, candidates[middle]));
@@ -90,7 +101,7 @@ fn bisect(leaf: &Node, lower: &[u8], upper: &[u8], wanted: u64, slack: u64) -> R
     let (mut lower, mut upper) = (lower.to_vec(), upper.to_vec());
     for _ in 0..BISECTIONS_MAX {
         let Some(middle) = middle(&lower, &upper) else { break };
-        let before = bytes_before(leaf, &middle)?;
+        let before = bytes_between(leaf, &leaf.lower, Some(&middle))?;
         let is_near = before.abs_diff(wanted) <= slack;
         if before < wanted && !is_near {
             lower = middle
@@ -107,13 +118,13 @@ fn bisect(leaf: &Node, lower: &[u8], upper: &[u8], wanted: u64, slack: u64) -> R
     Ok(if cursor.valid() { cursor.entry().key.to_vec() } else { upper })
 }
 
-/// About how many bytes of the leaf lie before `key`.
-fn bytes_before(leaf: &Node, key: &[u8]) -> Result<u64> {
+/// About how many bytes of the leaf lie in [lower, upper).
+fn bytes_between(leaf: &Node, lower: &[u8], upper: Option<&[u8]>) -> Result<u64> {
     let mut bytes = 0;
-    for branch in leaf.branches().filter(|branch| run::overlaps(branch, &leaf.lower, Some(key))) {
+    for branch in leaf.branches().filter(|branch| run::overlaps(branch, lower, upper)) {
         let meta = branch.meta();
-        let is_inside = meta.key_min[..] >= *leaf.lower && meta.key_max[..] < *key;
-        bytes += if is_inside { meta.bytes } else { branch.approximate_bytes(&leaf.lower, Some(key))? };
+        let is_inside = meta.key_min[..] >= *lower && upper.is_none_or(|upper| meta.key_max[..] < *upper);
+        bytes += if is_inside { meta.bytes } else { branch.approximate_bytes(lower, upper)? };
     }
     Ok(bytes)
 }

@@ -68,6 +68,10 @@ pub struct Written {
     pub incorporated_bytes: u64,
     /// Bytes of branch files by merges.
     pub compacted_bytes: u64,
+    /// Entries that incorporation wrote.
+    pub incorporated_entries: u64,
+    /// Entries that merges wrote.
+    pub compacted_entries: u64,
     /// Incorporations.
     pub incorporations: u64,
     /// Jobs run.
@@ -79,20 +83,24 @@ pub struct Written {
 pub struct Counters {
     incorporated_bytes: AtomicU64,
     compacted_bytes: AtomicU64,
+    incorporated_entries: AtomicU64,
+    compacted_entries: AtomicU64,
     incorporations: AtomicU64,
     jobs: AtomicU64,
 }
 
 impl Counters {
-    /// An incorporation wrote `bytes`.
-    pub fn incorporated(&self, bytes: u64) {
-        self.incorporated_bytes.fetch_add(bytes, Ordering::Relaxed);
+    /// An incorporation wrote so much.
+    pub fn incorporated(&self, load: Load) {
+        self.incorporated_bytes.fetch_add(load.bytes, Ordering::Relaxed);
+        self.incorporated_entries.fetch_add(load.entries, Ordering::Relaxed);
         self.incorporations.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A merge wrote `bytes`.
-    pub fn compacted(&self, bytes: u64) {
-        self.compacted_bytes.fetch_add(bytes, Ordering::Relaxed);
+    /// A merge wrote so much.
+    pub fn compacted(&self, load: Load) {
+        self.compacted_bytes.fetch_add(load.bytes, Ordering::Relaxed);
+        self.compacted_entries.fetch_add(load.entries, Ordering::Relaxed);
     }
 
     /// A job was run.
@@ -105,6 +113,8 @@ impl Counters {
         Written {
             incorporated_bytes: self.incorporated_bytes.load(Ordering::Relaxed),
             compacted_bytes: self.compacted_bytes.load(Ordering::Relaxed),
+            incorporated_entries: self.incorporated_entries.load(Ordering::Relaxed),
+            compacted_entries: self.compacted_entries.load(Ordering::Relaxed),
             incorporations: self.incorporations.load(Ordering::Relaxed),
             jobs: self.jobs.load(Ordering::Relaxed),
         }

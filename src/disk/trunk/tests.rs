@@ -1,1 +1,7 @@
-//! Tests.
+//! The trunk over real branches on the simulated disk, against `BTreeMap` models.
+
+mod amplification;
+mod goldens;
+mod jobs;
+mod model;
+mod rig;

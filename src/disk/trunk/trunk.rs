@@ -87,7 +87,7 @@ impl Trunk {
     ) -> Result<Outcome> {
         let never = AtomicBool::new(false);
         let parts = self.pass(retention, &never).incorporate(tree.root(), source)?.unwrap_or_default();
-        self.counters.incorporated(parts.bytes());
+        self.counters.incorporated(parts.load());
         Ok(Outcome { change: Change::Incorporate { parts, through }, ticket: None })
     }
 
@@ -137,7 +137,7 @@ impl Trunk {
     fn merge(&self, pass: &Pass<'_>, node: &Node, range: std::ops::Range<usize>) -> Result<Change> {
         let bundles = job::bundle_ids(node, range.clone());
         let Some(parts) = pass.merge(node, range)? else { return Ok(Change::Nothing) };
-        self.counters.compacted(parts.bytes());
+        self.counters.compacted(parts.load());
         Ok(Change::Merge { place: Place::of(node), bundles, parts })
     }
 

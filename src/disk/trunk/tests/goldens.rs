@@ -1,0 +1,1 @@
+//! The shape of small trees, as text.

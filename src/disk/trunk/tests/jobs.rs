@@ -1,0 +1,243 @@
+//! Jobs that run beside each other and beside changes of what they look at.
+
+use super::rig::{Random, Rig, Write, key, number_key, small_options};
+use crate::base::sync::AtomicBool;
+use crate::disk::trunk::{Job, Outcome};
+
+fn writes(random: &mut Random, count: usize, keys: u64) -> Vec<Write> {
+    (0..count).map(|_| (number_key(random.next() % keys), Some(vec![random.next() as u8; 60]))).collect()
+}
+
+/// Several jobs are picked, run against whatever tree there is and applied in any order, while incorporations go on; some
+/// are dropped unfinished, some cancelled.
+#[test]
+fn jobs_finish_in_any_order() {
+    for seed in 1..4 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let mut rig = Rig::new(small_options(16 << 10));
+        let mut running: Vec<(Job, Option<Outcome>)> = Vec::new();
+        for step in 0..600 {
+            match random.below(6) {
+                0 => {
+                    let writes = writes(&mut random, 300, if seed == 1 { 100_000_000 } else { 4_000 });
+                    rig.incorporate(writes);
+                }
+                1 | 2 if running.len() < 6 => running.extend(rig.trunk.pick(&rig.tree).map(|job| (job, None))),
+                3 if !running.is_empty() => {
+                    let (job, outcome) = &mut running[random.below(usize::MAX) % 1.max(1)];
+                    let cancel = AtomicBool::new(step % 7 == 0);
+                    if outcome.is_none() {
+                        *outcome = Some(rig.trunk.run(job, &rig.tree, &rig.retention(), &cancel).unwrap());
+                    }
+                }
+                4 if !running.is_empty() => {
+                    let (job, outcome) = running.swap_remove(random.below(running.len()));
+                    let outcome = match outcome {
+                        Some(outcome) => outcome,
+                        None => rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap(),
+                    };
+                    rig.apply(outcome);
+                }
+                5 if !running.is_empty() && random.below(8) == 0 => {
+                    drop(running.swap_remove(random.below(running.len())));
+                    rig.sweep();
+                }
+                _ => {}
+            }
+            if step % 50 == 0 && rig.last > 0 {
+                rig.check_reads(&mut random, 20);
+            }
+        }
+        running.clear();
+        rig.work();
+        rig.check_files();
+        rig.check_reads(&mut random, 200);
+        rig.reopen();
+    }
+}
+
+/// Picks jobs until one's text begins so; finishes the others.
+fn pick(rig: &mut Rig, wanted: &str) -> Job {
+    for _ in 0..1000 {
+        let Some(job) = rig.trunk.pick(&rig.tree) else { panic!("no job {wanted:?}\n{}", rig.tree.describe()) };
+        if job.to_string().starts_with(wanted) {
+            return job;
+        }
+        rig.finish(&job);
+    }
+    panic!("no job {wanted:?}");
+}
+
+/// A leaf's runs are being merged; before the result comes the leaf is split, so the result goes to both halves.
+#[test]
+fn a_leaf_is_split_while_its_bundles_are_merged() {
+    let mut rig = Rig::new(small_options(32 << 10));
+    let mut random = Random(21);
+    let merge = loop {
+        rig.incorporate(writes(&mut random, 200, 100_000_000));
+        // Judging, and so splitting, is held back, for there to be many runs.
+        let Some(job) = rig.trunk.pick(&rig.tree) else { continue };
+        if job.to_string().starts_with("merge at node 1 ") {
+            break job;
+        }
+        drop(job);
+        if let Some(job) = merge_of_root_leaf(&rig) {
+            break job;
+        }
+    };
+    let outcome = rig.trunk.run(&merge, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
+    let leaf = rig.tree.root().clone();
+    let middle = number_key(50_000_000);
+    rig.apply(split(&leaf, &middle));
+    assert_eq!(rig.tree.root().height, 1);
+    let runs: Vec<usize> = rig.tree.root().pivots.iter().map(|pivot| pivot.child.runs()).collect();
+    rig.apply(outcome);
+    for (pivot, before) in rig.tree.root().pivots.iter().zip(runs) {
+        assert!(pivot.child.runs() < before, "{}", rig.tree.describe());
+    }
+    drop((merge, leaf));
+    rig.check_files();
+    rig.check_reads(&mut random, 300);
+}
+
+/// The merge of all bundles of the root, where that is a leaf with too many runs.
+fn merge_of_root_leaf(rig: &Rig) -> Option<Job> {
+    use crate::disk::trunk::claims::Claims;
+    use crate::disk::trunk::job::claim;
+    use crate::disk::trunk::policy::Choice;
+    let root = rig.tree.root();
+    let choice = Choice::Merge(root.clone(), root.merge.clone().filter(|_| root.is_leaf())?);
+    let ticket = std::sync::Arc::new(Claims::default()).take(claim(&choice))?;
+    Some(Job { choice, ticket })
+}
+
+fn split(leaf: &crate::disk::trunk::node::Node, at: &[u8]) -> Outcome {
+    use crate::disk::trunk::job::{Change, Place};
+    Outcome { change: Change::Split { place: Place::of(leaf), keys: vec![at.into()] }, ticket: None }
+}
+
+/// What was merged at a node has been flushed away meanwhile: the result is no use and its files go.
+#[test]
+fn a_result_that_nothing_needs_is_dropped() {
+    let mut rig = Rig::new(small_options(16 << 10));
+    let mut random = Random(22);
+    let (merge, node) = loop {
+        rig.incorporate(writes(&mut random, 300, 100_000_000));
+        let mut found = None;
+        while let Some(job) = rig.trunk.pick(&rig.tree) {
+            let mut inner = None;
+            rig.tree.visit(&mut |node| {
+                if node.height > 0 && job.to_string().starts_with(&format!("merge at node {} ", node.id.0)) {
+                    inner = Some(node.clone());
+                }
+            });
+            if let Some(node) = inner {
+                found = Some((job, node));
+                break;
+            }
+            rig.finish(&job);
+        }
+        if let Some(found) = found {
+            break found;
+        }
+    };
+    let outcome = rig.trunk.run(&merge, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
+    for pivot in &node.pivots {
+        let place = crate::disk::trunk::job::Place::of(&node);
+        let change = crate::disk::trunk::job::Change::Flush { place, child: pivot.child.id };
+        rig.apply(Outcome { change, ticket: None });
+    }
+    let before = rig.tree.describe();
+    let applied = rig.trunk.apply(outcome, &rig.tree);
+    assert!(applied.is_empty() && !applied.obsolete.is_empty());
+    applied.finish();
+    drop((merge, node));
+    assert_eq!(rig.tree.describe(), before);
+    rig.check_files();
+    rig.check_reads(&mut random, 100);
+}
+
+/// Old trees stay readable while someone holds them, and their files go with the last holder.
+#[test]
+fn an_old_tree_stays_readable() {
+    let mut rig = Rig::new(small_options(16 << 10));
+    let mut random = Random(23);
+    rig.incorporate(writes(&mut random, 300, 500));
+    let old = rig.tree.clone();
+    let files = rig.state.branches.len();
+    rig.checks = false;
+    for _ in 0..30 {
+        rig.incorporate(writes(&mut random, 300, 500));
+        rig.work();
+    }
+    let mut cursor = crate::merge::Cursor::seek_first(&mut old.cursor()).map(|()| old.cursor()).unwrap();
+    drop(old);
+    crate::merge::Cursor::seek_first(&mut cursor).unwrap();
+    let mut seen = 0;
+    while crate::merge::Cursor::valid(&cursor) {
+        assert!(crate::merge::Cursor::entry(&cursor).number.0 <= 300);
+        seen += 1;
+        crate::merge::Cursor::next(&mut cursor).unwrap();
+    }
+    assert!(seen > 100 && files > 0);
+    drop(cursor);
+    rig.check_files();
+}
+
+/// Two jobs never claim the same bundles.
+#[test]
+fn a_claim_holds_until_the_job_is_dropped() {
+    let mut rig = Rig::new(small_options(16 << 10));
+    let mut random = Random(24);
+    rig.incorporate(writes(&mut random, 2000, 100_000_000));
+    let first = rig.trunk.pick(&rig.tree).unwrap();
+    let text = first.to_string();
+    let others: Vec<Job> = std::iter::from_fn(|| rig.trunk.pick(&rig.tree)).collect();
+    assert!(others.iter().all(|job| job.to_string() != text));
+    drop(first);
+    assert_eq!(rig.trunk.pick(&rig.tree).unwrap().to_string(), text);
+    drop(others);
+    assert_eq!(rig.trunk.running(), 0);
+    let merge = pick(&mut rig, "judge");
+    drop(merge);
+    let _ = key("");
+}
+
+/// An error while a job runs gives its claim back and leaves no file behind.
+#[test]
+fn a_failed_job_leaves_nothing() {
+    let mut rig = Rig::new(small_options(16 << 10));
+    let mut random = Random(25);
+    rig.incorporate(writes(&mut random, 3000, 1000));
+    for _ in 0..10 {
+        rig.incorporate(writes(&mut random, 300, 1000));
+    }
+    let job = loop {
+        let Some(job) = rig.trunk.pick(&rig.tree) else {
+            rig.incorporate(writes(&mut random, 300, 1000));
+            continue;
+        };
+        if job.to_string().starts_with("merge") {
+            break job;
+        }
+        rig.finish(&job);
+    };
+    use crate::io::simulated::{Operation, Times};
+    for nth in 1..7 {
+        rig.disk.fail_at(&[Operation::Write, Operation::Sync], nth, std::io::ErrorKind::Other, Times::Once);
+        let result = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false));
+        rig.disk.clear_faults();
+        drop(result);
+        rig.sweep();
+    }
+    let text = job.to_string();
+    drop(job);
+    rig.check_files();
+    let job = rig.trunk.pick(&rig.tree).unwrap();
+    assert_eq!(job.to_string(), text);
+    rig.finish(&job);
+    drop(job);
+    rig.work();
+    rig.check_reads(&mut random, 100);
+}

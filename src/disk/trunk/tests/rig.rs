@@ -1,0 +1,317 @@
+//! A store's disk component without a store: what the background and the manifest would do is done step by step, and
+//! everything is checked after each.
+
+use crate::base::key::encoded;
+use crate::base::sync::{Arc, AtomicBool};
+use crate::base::{DatabaseId, FileNumber, FileNumbers, KeyspaceId, Kind, SequenceNumber};
+use crate::branch::{BranchContext, Compression, file_name, parse_file_name};
+use crate::cache::{FileTable, PageCache};
+use crate::disk::trunk::{Applied, Job, Outcome, Tree, TreeFigures, Trunk, TrunkOptions, verify};
+use crate::io::Storage;
+use crate::io::simulated::SimulatedStorage;
+use crate::manifest::ManifestState;
+use crate::merge::vec_cursor::{VecCursor, VecEntry};
+use crate::merge::{Cursor, Retention};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// SplitMix64.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ word >> 31
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+}
+
+pub fn key(text: &str) -> Vec<u8> {
+    encoded(KeyspaceId::DEFAULT, text.as_bytes())
+}
+
+/// A key from a number, in the number's order.
+pub fn number_key(number: u64) -> Vec<u8> {
+    key(&format!("{number:08}"))
+}
+
+/// A write: `None` deletes.
+pub type Write = (Vec<u8>, Option<Vec<u8>>);
+
+pub struct Rig {
+    pub disk: SimulatedStorage,
+    pub context: Arc<BranchContext>,
+    pub trunk: Trunk,
+    pub tree: Arc<Tree>,
+    pub state: ManifestState,
+    options: TrunkOptions,
+    /// Every version ever written, newest last.
+    versions: BTreeMap<Vec<u8>, Vec<(u64, Option<Vec<u8>>)>>,
+    pub last: u64,
+    pub pins: BTreeSet<u64>,
+    pub user_entries: u64,
+    pub user_bytes: u64,
+    /// Whether to check the whole structure after every change; slow for large loads.
+    pub checks: bool,
+}
+
+/// Figures for branches of about `branch_bytes`, with all else scaled down as well.
+pub fn small_options(branch_bytes: u64) -> TrunkOptions {
+    TrunkOptions { leaf_bytes_min: 128 << 10, part_bytes_min: 4096, ..TrunkOptions::new(branch_bytes) }
+}
+
+impl Rig {
+    pub fn new(options: TrunkOptions) -> Self {
+        let disk = SimulatedStorage::new(1);
+        disk.create_directory().unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+        let context = BranchContext::new(
+            Arc::clone(&storage),
+            DatabaseId(42),
+            Arc::new(PageCache::new(64 << 20)),
+            Arc::new(FileTable::new(storage, 100)),
+            Arc::new(FileNumbers::new(FileNumber(1))),
+            Compression::None,
+        );
+        let mut state = ManifestState::default();
+        state.apply(&Trunk::create_edit()).unwrap();
+        let (trunk, tree) = Trunk::open(Arc::clone(&context), options.clone(), &state).unwrap();
+        Self {
+            disk,
+            context,
+            trunk,
+            tree,
+            state,
+            options,
+            versions: BTreeMap::new(),
+            last: 0,
+            pins: BTreeSet::new(),
+            user_entries: 0,
+            user_bytes: 0,
+            checks: true,
+        }
+    }
+
+    pub fn retention(&self) -> Retention {
+        Retention::new(self.pins.iter().map(|pin| SequenceNumber(*pin)).collect())
+    }
+
+    /// Numbers the writes, as a Memtable would hold them, and incorporates them.
+    pub fn incorporate(&mut self, writes: Vec<Write>) {
+        let outcome = self.incorporation(writes);
+        self.apply(outcome);
+    }
+
+    /// The same, not yet applied.
+    pub fn incorporation(&mut self, writes: Vec<Write>) -> Outcome {
+        let mut entries = Vec::new();
+        for (key, value) in writes {
+            self.last += 1;
+            self.user_entries += 1;
+            self.user_bytes += (key.len() + value.as_ref().map_or(0, Vec::len)) as u64;
+            let kind = if value.is_some() { Kind::Put } else { Kind::Delete };
+            entries.push(VecEntry::new(key.clone(), self.last, kind, value.clone().unwrap_or_default()));
+            self.versions.entry(key).or_default().push((self.last, value));
+        }
+        let through = SequenceNumber(self.last);
+        let retention = self.retention();
+        self.trunk.incorporate(&self.tree, &mut VecCursor::new(entries), &retention, through).unwrap()
+    }
+
+    pub fn apply(&mut self, outcome: Outcome) {
+        let applied = self.trunk.apply(outcome, &self.tree);
+        self.publish(applied);
+    }
+
+    fn publish(&mut self, applied: Applied) {
+        if !applied.is_empty() {
+            self.state.apply(&applied.edit).unwrap();
+        }
+        self.tree = Arc::clone(&applied.tree);
+        applied.finish();
+        self.sweep();
+        if self.checks {
+            self.check();
+        }
+    }
+
+    /// Removes the files that the branches threw away.
+    pub fn sweep(&self) {
+        for file in self.context.take_trash() {
+            self.disk.remove(&file_name(file)).unwrap();
+        }
+    }
+
+    /// Runs a job to its end.
+    pub fn finish(&mut self, job: &Job) {
+        let outcome = self.trunk.run(job, &self.tree, &self.retention(), &AtomicBool::new(false)).unwrap();
+        self.apply(outcome);
+    }
+
+    /// Does all work there is; tells what it was.
+    pub fn work(&mut self) -> Vec<String> {
+        let mut done = Vec::new();
+        while let Some(job) = self.trunk.pick(&self.tree) {
+            done.push(job.to_string());
+            self.finish(&job);
+            assert!(done.len() < 10_000, "work does not end: {:?}\n{}", &done[9_980..], self.tree.describe());
+        }
+        done
+    }
+
+    /// The manifest says what the tree says, and the disk holds the files that it names.
+    pub fn check(&self) {
+        self.state.check().unwrap();
+        let mut nodes = 0;
+        self.tree.visit(&mut |node| {
+            nodes += 1;
+            assert_eq!(self.state.nodes.get(&node.id), Some(&node.image()));
+            if !node.is_leaf() {
+                let children = node.pivots.len();
+                assert!(children >= 2 && children <= self.options.fanout, "{children} children");
+            }
+        });
+        assert_eq!(nodes, self.state.nodes.len());
+        let files = self.files();
+        assert!(self.state.branches.keys().all(|file| files.contains(file)));
+        let figures = TreeFigures::of(&self.tree);
+        assert_eq!(figures.files, self.state.branches.len() as u64);
+        assert_eq!(figures.levels.iter().map(|level| level.load.bytes).sum::<u64>(), self.tree.bytes());
+    }
+
+    /// The same, and the disk holds no other file: nobody holds an old tree or a job.
+    pub fn check_files(&self) {
+        self.sweep();
+        self.check();
+        assert_eq!(self.files(), self.state.branches.keys().copied().collect());
+    }
+
+    fn files(&self) -> BTreeSet<FileNumber> {
+        self.disk.list().unwrap().iter().filter_map(|name| parse_file_name(name)).collect()
+    }
+
+    /// What a reader at `pin` must see.
+    pub fn expected(&self, pin: u64) -> BTreeMap<&[u8], &[u8]> {
+        let mut view = BTreeMap::new();
+        for (key, versions) in &self.versions {
+            let seen = versions.iter().rev().find(|(number, _)| *number <= pin);
+            if let Some((_, Some(value))) = seen {
+                view.insert(&key[..], &value[..]);
+            }
+        }
+        view
+    }
+
+    /// Scans both ways and gets, at every pin and at the newest number.
+    pub fn check_reads(&self, random: &mut Random, gets: usize) {
+        let mut forward = Vec::new();
+        let mut cursor = self.tree.cursor();
+        cursor.seek_first().unwrap();
+        while cursor.valid() {
+            forward.push(VecEntry::from(cursor.entry()));
+            cursor.next().unwrap();
+        }
+        assert!(forward.is_sorted_by(|one, other| one.as_ref().order(&other.key, other.number).is_lt()));
+        let mut backward = Vec::new();
+        cursor.seek_last().unwrap();
+        while cursor.valid() {
+            backward.push(VecEntry::from(cursor.entry()));
+            cursor.prev().unwrap();
+        }
+        backward.reverse();
+        assert_eq!(forward, backward);
+        let mut pins: Vec<u64> = self.pins.iter().copied().collect();
+        pins.push(SequenceNumber::MAX.0);
+        for pin in pins {
+            let expected = self.expected(pin);
+            let mut seen = BTreeMap::new();
+            for of_key in forward.chunk_by(|one, other| one.key == other.key) {
+                let newest = of_key.iter().find(|entry| entry.number.0 <= pin);
+                if let Some(entry) = newest.filter(|entry| entry.kind == Kind::Put) {
+                    seen.insert(&entry.key[..], &entry.value[..]);
+                }
+            }
+            assert!(seen == expected, "scan at {pin}: {} keys, not {}", seen.len(), expected.len());
+            self.check_gets(random, gets, pin, &expected);
+        }
+        self.check_seeks(random, gets, &forward);
+    }
+
+    fn check_gets(&self, random: &mut Random, gets: usize, pin: u64, expected: &BTreeMap<&[u8], &[u8]>) {
+        let keys: Vec<&Vec<u8>> = self.versions.keys().collect();
+        let mut out = Vec::new();
+        for _ in 0..gets {
+            let mut key = keys[random.below(keys.len())].clone();
+            if random.below(8) == 0 {
+                key.push(b'x');
+            }
+            out.clear();
+            let hash = crate::base::hash::encoded_key_hash(&key);
+            let hit = self.tree.get(&key, hash, SequenceNumber(pin), &mut out).unwrap();
+            let found = hit.filter(|(_, kind)| *kind == Kind::Put).map(|_| &out[..]);
+            assert_eq!(found, expected.get(&key[..]).copied(), "{} at {pin}", key.escape_ascii());
+        }
+    }
+
+    fn check_seeks(&self, random: &mut Random, seeks: usize, entries: &[VecEntry]) {
+        let mut cursor = self.tree.cursor();
+        let keys: Vec<&Vec<u8>> = self.versions.keys().collect();
+        for _ in 0..seeks {
+            let mut key = keys[random.below(keys.len())].clone();
+            if random.below(4) == 0 {
+                key.pop();
+            }
+            let number = SequenceNumber(random.next() % (self.last + 2));
+            let before = entries.partition_point(|entry| entry.as_ref().order(&key, number).is_lt());
+            let mut at = Some(before).filter(|at| *at < entries.len());
+            if random.below(2) == 0 {
+                cursor.seek(&key, number).unwrap();
+            } else {
+                let through = entries.partition_point(|entry| entry.as_ref().order(&key, number).is_le());
+                at = through.checked_sub(1);
+                cursor.seek_for_prev(&key, number).unwrap();
+            }
+            for _ in 0..random.below(6) {
+                let Some(position) = at else { break };
+                assert_eq!(VecEntry::from(cursor.entry()), entries[position]);
+                if random.below(2) == 0 {
+                    cursor.next().unwrap();
+                    at = Some(position + 1).filter(|at| *at < entries.len());
+                } else {
+                    cursor.prev().unwrap();
+                    at = position.checked_sub(1);
+                }
+            }
+            assert_eq!(cursor.valid(), at.is_some());
+            if let Some(position) = at {
+                assert_eq!(VecEntry::from(cursor.entry()), entries[position]);
+            }
+        }
+    }
+
+    /// Opens the trunk anew from the manifest: it must be the tree that there was.
+    pub fn reopen(&mut self) {
+        assert_eq!(self.trunk.running(), 0);
+        self.check_files();
+        let (trunk, tree) = Trunk::open(Arc::clone(&self.context), self.options.clone(), &self.state).unwrap();
+        assert_eq!(tree.describe(), self.tree.describe());
+        assert_eq!(tree.bytes(), self.tree.bytes());
+        assert_eq!(tree.debt(), self.tree.debt());
+        let report = verify(&tree);
+        assert!(report.failures.is_empty(), "{:?}", report.failures);
+        assert_eq!(report.branches, self.state.branches.len() as u64);
+        self.trunk = trunk;
+        self.tree = tree;
+    }
+
+    /// File bytes written per user byte.
+    pub fn write_amplification(&self) -> f64 {
+        let written = self.trunk.written();
+        (written.incorporated_bytes + written.compacted_bytes) as f64 / self.user_bytes as f64
+    }
+}
