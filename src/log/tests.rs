@@ -344,3 +344,31 @@ fn nonsense_options_are_refused() {
         assert!(matches!(log, Err(Error::InvalidArgument(_))));
     }
 }
+
+#[test]
+fn a_segment_is_sealed_only_when_nobody_can_seal_a_record_in_it() {
+    // A writer finds its segment current; then the segment is retired, and others take numbers; then the writer takes
+    // a greater one and seals. Waiting through the newest number at the retirement would not have waited for it.
+    let storage = SimulatedStorage::new(12);
+    let (opened, _) = Opened::fresh(Arc::new(storage), OPTIONS);
+    let (mut slow, mut other) = (opened.client(), opened.client());
+    slow.prepare(Operation { kind: Kind::Put, keyspace: KeyspaceId(0), key: b"k", value: b"slow" }).unwrap();
+    opened.sequencer.announce(&slow.slot);
+    assert!(opened.log.is_current(&slow.writer));
+    while opened.log.is_current(&slow.writer) {
+        other.put(&[1; 900]).unwrap();
+    }
+    std::thread::scope(|scope| {
+        let keeper = scope.spawn(|| opened.log.maintain(&opened.sequencer).unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        assert!(opened.log.state.lock().sealed.is_empty());
+        let number = opened.sequencer.take(&slow.slot);
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        assert!(opened.log.state.lock().sealed.is_empty());
+        opened.log.seal(&mut slow.writer, number);
+        opened.sequencer.leave(&slow.slot);
+        keeper.join().unwrap();
+        let state = opened.log.state.lock();
+        assert!(state.retiring.is_empty() && state.sealed.len() == 1 && state.sealed[0].last() >= number);
+    });
+}
