@@ -71,26 +71,46 @@ fn overwriting_keeps_the_space_bounded() {
 #[ignore]
 fn explore() {
     for overwrite in [false, true] {
-    for (runs_max, percent) in [(6, 25), (8, 25), (12, 25), (16, 25), (8, 50), (12, 50), (8, 12)] {
-        let options = crate::disk::trunk::TrunkOptions { runs_max, node_percent_of_below: percent, ..small_options(BRANCH_BYTES) };
-        let mut rig = Rig::new(options);
-        let mut random = Random(11);
-        let keys = 12 * ENTRIES_PER_BRANCH;
-        let mut line = String::new();
-        let (mut space, mut peak, mut n) = (0.0, 0.0f64, 0.0);
-        for round in 0..9 {
-            let before = rig.trunk.written();
-            load(&mut rig, 9, || if overwrite { (number_key(random.next() % keys), Some(vec![random.next() as u8; 100])) } else { random_write(&mut random) });
-            let written = rig.trunk.written();
-            let f = TreeFigures::of(&rig.tree);
-            let runs: Vec<u64> = f.levels.iter().map(|l| l.runs_max).collect();
-            let entries: u64 = f.levels.iter().map(|l| l.load.entries).sum();
-            let live = rig.expected(u64::MAX).len() as f64;
-            if round >= 3 { space += entries as f64 / live; n += 1.0; peak = peak.max(entries as f64 / live); }
-            line += &format!(" {:.2}/{:.2}({:?}{})", (written.incorporated_entries + written.compacted_entries) as f64 / rig.user_entries as f64,
-              1.0 + (written.compacted_entries - before.compacted_entries) as f64 / (written.incorporated_entries - before.incorporated_entries) as f64, runs, f.levels.last().unwrap().nodes);
+        for (runs_max, percent) in [(6, 25), (8, 25), (12, 25), (16, 25), (8, 50), (12, 50), (8, 12)] {
+            let options = crate::disk::trunk::TrunkOptions {
+                runs_max,
+                node_percent_of_below: percent,
+                ..small_options(BRANCH_BYTES)
+            };
+            let mut rig = Rig::new(options);
+            let mut random = Random(11);
+            let keys = 12 * ENTRIES_PER_BRANCH;
+            let mut line = String::new();
+            let (mut space, mut peak, mut n) = (0.0, 0.0f64, 0.0);
+            for round in 0..9 {
+                let before = rig.trunk.written();
+                load(&mut rig, 9, || {
+                    if overwrite {
+                        (number_key(random.next() % keys), Some(vec![random.next() as u8; 100]))
+                    } else {
+                        random_write(&mut random)
+                    }
+                });
+                let written = rig.trunk.written();
+                let f = TreeFigures::of(&rig.tree);
+                let runs: Vec<u64> = f.levels.iter().map(|l| l.runs_max).collect();
+                let entries: u64 = f.levels.iter().map(|l| l.load.entries).sum();
+                let live = rig.expected(u64::MAX).len() as f64;
+                if round >= 3 {
+                    space += entries as f64 / live;
+                    n += 1.0;
+                    peak = peak.max(entries as f64 / live);
+                }
+                line += &format!(
+                    " {:.2}/{:.2}({:?}{})",
+                    (written.incorporated_entries + written.compacted_entries) as f64 / rig.user_entries as f64,
+                    1.0 + (written.compacted_entries - before.compacted_entries) as f64
+                        / (written.incorporated_entries - before.incorporated_entries) as f64,
+                    runs,
+                    f.levels.last().unwrap().nodes
+                );
+            }
+            println!("runs {runs_max} c {percent}: space {:.2} {peak:.2} {line}", space / n);
         }
-        println!("runs {runs_max} c {percent}: space {:.2} {peak:.2} {line}", space / n);
-    }
     }
 }
