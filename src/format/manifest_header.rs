@@ -195,7 +195,11 @@ mod tests {
         for bit in 0..page.len() * 8 {
             let mut bad = page.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(matches!(decode_header(&bad, Path::new("m")), Err(Error::Corruption { .. })), "bit {bit}");
+            match decode_header(&bad, Path::new("m")) {
+                Err(Error::Corruption { .. }) => {}
+                Err(Error::NewerFormat { .. }) => assert!((8..12).contains(&(bit / 8)), "bit {bit}"),
+                other => panic!("bit {bit}: {other:?}"),
+            }
         }
         for length in [0, 1, 8, 4095] {
             assert!(matches!(decode_header(&page[..length], Path::new("m")), Err(Error::Corruption { .. })));
