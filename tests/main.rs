@@ -1,3 +1,10 @@
-//! The one binary of integration tests.
+//! The one binary of integration tests: the real store, on real and simulated disks.
 
+mod bad_input;
+mod concurrency;
+mod iterators;
+mod kill;
+mod model;
+mod recovery;
+mod support;
 mod tidy;

@@ -67,6 +67,11 @@ impl BranchContext {
         std::mem::take(&mut *self.trash.lock())
     }
 
+    /// Whether `take_trash` would give anything.
+    pub fn has_trash(&self) -> bool {
+        !self.trash.lock().is_empty()
+    }
+
     pub(super) fn trash(&self, file: FileNumber) {
         self.cache.remove_file(file);
         self.files.forget(file);

@@ -15,7 +15,7 @@ use crate::io::AlignedBuffer;
 use crate::merge::Cursor;
 
 /// What `verify` went through.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BranchReport {
     /// Pages of every kind, the footer included.
     pub pages: u64,
@@ -27,6 +27,8 @@ pub struct BranchReport {
     pub entries: u64,
     /// Bytes of the file.
     pub bytes: u64,
+    /// What its entries of `Kind::ValueReference` hold.
+    pub value_references: Vec<Vec<u8>>,
 }
 
 impl Branch {
@@ -38,7 +40,7 @@ impl Branch {
         self.equal(footer.properties_at, "properties", &stored, self.meta())?;
         let mut report = self.walk_index(&footer)?;
         let mut fingerprints = Vec::new();
-        let mut counted = self.walk_entries(&footer, &mut fingerprints)?;
+        let mut counted = self.walk_entries(&footer, &mut fingerprints, &mut report.value_references)?;
         counted.value_files.sort_unstable();
         counted.value_files.dedup();
         self.equal(footer.properties_at, "properties against entries", &counted, &stored)?;
@@ -117,7 +119,12 @@ impl Branch {
 
     /// Visits all entries; collects what the properties and the fingerprints should say. A search for every leaf's first
     /// entry must lead to that leaf, and its first key must have the index's number.
-    fn walk_entries(self: &Arc<Self>, footer: &BranchFooter, fingerprints: &mut Vec<u32>) -> Result<BranchMeta> {
+    fn walk_entries(
+        self: &Arc<Self>,
+        footer: &BranchFooter,
+        fingerprints: &mut Vec<u32>,
+        value_references: &mut Vec<Vec<u8>>,
+    ) -> Result<BranchMeta> {
         let mut counted = BranchMeta {
             file: self.meta().file,
             bytes: footer.file_bytes,
@@ -151,6 +158,9 @@ impl Branch {
             }
             last_number = entry.number;
             count(&mut counted, entry.number, entry.kind, entry.value);
+            if entry.kind == Kind::ValueReference {
+                value_references.push(entry.value.to_vec());
+            }
             cursor.next()?;
         }
         counted.distinct_keys = fingerprints.len() as u64;

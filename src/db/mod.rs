@@ -1,125 +1,229 @@
 //! Layer 6: joins everything into the store that users see.
+//!
+//! `open` puts the parts of `inner` together and recovers; `write` and `read` are the two hot paths; `workers` and `keeper`
+//! are the background. The rules are in `docs/concurrency.md` and `docs/recovery.md`.
 
+mod backpressure;
 mod batch;
+mod budget;
+mod close;
+mod files;
+mod health;
+mod inner;
 mod iter;
+mod keeper;
+mod latches;
+mod open;
 mod options;
+mod pins;
+mod read;
 mod snapshot;
 mod stats;
+mod threads;
+mod value_holds;
+mod view;
+mod workers;
+mod write;
 
-use crate::base::{Error, Result};
-use crate::io::Storage;
+use crate::base::sync::Ordering;
+use crate::base::{Error, Result, SequenceNumber};
+use crate::io::{PosixStorage, Storage};
+use inner::Inner;
+use iter::Bounds;
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
+pub use crate::branch::Compression;
 pub use batch::WriteBatch;
 pub use iter::{Iter, Reversed};
-pub use options::{Compression, Durability, Options, WriteOptions};
+pub use options::{Durability, Options, WriteOptions};
 pub use snapshot::Snapshot;
-pub use stats::{LevelStats, Stats};
+pub use stats::{LevelStats, Stats, VerifyReport};
 
-/// What `verify` looked at.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VerifyReport {
-    /// Branch files read whole.
-    pub branch_files: u64,
-    /// Pages whose checksums were computed.
-    pub pages: u64,
-    /// Entries found in them.
-    pub entries: u64,
-    /// Value files read whole.
-    pub value_files: u64,
-    /// Bytes read.
-    pub bytes: u64,
+/// An open store. Share it between threads by reference or in an `Arc`; every method may be called from any thread.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// use alluvium::{Db, Options};
+/// let db = Db::open(directory.path(), Options::default())?;
+/// db.put("river", "silt")?;
+/// assert_eq!(db.get("river")?.as_deref(), Some(&b"silt"[..]));
+/// db.delete("river")?;
+/// assert_eq!(db.get("river")?, None);
+/// db.close()?;
+/// # Ok::<(), alluvium::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Db {
+    inner: Arc<Inner>,
+    threads: Vec<JoinHandle<()>>,
 }
 
-/// An open store. Share it between threads by reference or in an `Arc`.
-#[derive(Debug)]
-pub struct Db {}
-
 impl Db {
-    /// Opens the store in a directory, making it where that is asked for.
-    pub fn open(_path: impl AsRef<Path>, _options: Options) -> Result<Self> {
-        Err(Error::Closed)
+    /// Opens the store in a directory, making one where there is none and `Options::create_if_missing` says so.
+    ///
+    /// # Errors
+    /// `NoStore` where the directory holds something else, `AlreadyOpen`, `NewerFormat`, `Corruption` with file and
+    /// offset, `Io`. Nothing is written into a directory that is not a store's.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        Self::open_with(Arc::new(PosixStorage::new(path.as_ref())), options)
     }
-    /// Opens a store on any storage.
-    pub fn open_with(_storage: Arc<dyn Storage>, _options: Options) -> Result<Self> {
-        Err(Error::Closed)
+
+    /// Opens a store on any storage: `open` with another file system below.
+    pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
+        let inner = Arc::new(open::open(storage, options)?);
+        let mut db = Self { inner, threads: Vec::new() };
+        let keeper = Arc::clone(&db.inner);
+        db.spawn("alluvium-log", move || keeper.keep_log())?;
+        for _ in 0..db.inner.budget.workers {
+            let worker = Arc::clone(&db.inner);
+            db.spawn("alluvium-work", move || worker.work())?;
+        }
+        Ok(db)
     }
-    /// Sets a key.
-    pub fn put(&self, _key: impl AsRef<[u8]>, _value: impl AsRef<[u8]>) -> Result<()> {
-        Err(Error::Closed)
+
+    fn spawn(&mut self, name: &str, life: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(life);
+        self.threads.push(thread.map_err(|error| Error::io("start a thread for", self.inner.storage.path(), error))?);
+        Ok(())
     }
+
+    /// Sets a key. When it returns, the write is in the kernel's hands (or what `Options::durability` says).
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a key over 64 KiB or a value over 1 GiB; `Io` on a full disk; `ReadOnly` after a failure.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_with(key, value, WriteOptions::default())
+    }
+
     /// Sets a key, with options.
-    pub fn put_with(&self, _key: impl AsRef<[u8]>, _value: impl AsRef<[u8]>, _options: WriteOptions) -> Result<()> {
-        Err(Error::Closed)
+    pub fn put_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
+        self.inner.write_one(key.as_ref(), Some(value.as_ref()), self.durability(options))
     }
-    /// Removes a key.
-    pub fn delete(&self, _key: impl AsRef<[u8]>) -> Result<()> {
-        Err(Error::Closed)
+
+    /// Removes a key; no error where it is absent.
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_with(key, WriteOptions::default())
     }
+
     /// Removes a key, with options.
-    pub fn delete_with(&self, _key: impl AsRef<[u8]>, _options: WriteOptions) -> Result<()> {
-        Err(Error::Closed)
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
+        self.inner.write_one(key.as_ref(), None, self.durability(options))
     }
-    /// Applies a batch.
-    pub fn write(&self, _batch: WriteBatch) -> Result<()> {
-        Err(Error::Closed)
+
+    /// Applies a batch: every reader sees all of it or none, and so does a crash. It stops no writer of other keys.
+    ///
+    /// # Errors
+    /// As `put`; `InvalidArgument` where keys and values below 256 KiB come to more than 32 MiB.
+    pub fn write(&self, batch: WriteBatch) -> Result<()> {
+        self.write_with(batch, WriteOptions::default())
     }
+
     /// Applies a batch, with options.
-    pub fn write_with(&self, _batch: WriteBatch, _options: WriteOptions) -> Result<()> {
-        Err(Error::Closed)
+    pub fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        self.inner.write_batch(batch, self.durability(options))
     }
-    /// The value of a key.
-    pub fn get(&self, _key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        Err(Error::Closed)
+
+    /// The value of a key, the newest at this moment.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(key, &mut value)?.then_some(value))
     }
-    /// Reads a value into `out` (replacing what it holds); false where the key is absent.
-    pub fn get_into(&self, _key: impl AsRef<[u8]>, _out: &mut Vec<u8>) -> Result<bool> {
-        Err(Error::Closed)
+
+    /// Reads a value into `out`, replacing what it holds; false where the key is absent. Allocates nothing once `out` has room.
+    pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
+        self.inner.get_at(key.as_ref(), SequenceNumber::MAX, out)
     }
-    /// The store as it is now.
+
+    /// The store as it is now: every write that returned before is in it, none that starts after. Cheap; writers go on.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        Err(Error::Closed)
+        Ok(Snapshot::take(&self.inner))
     }
+
     /// All pairs, at a snapshot of their own.
     pub fn iter(&self) -> Result<Iter> {
-        Err(Error::Closed)
+        Snapshot::take(&self.inner).iterate(Bounds::all())
     }
-    /// The pairs of a key range.
-    pub fn range<K: AsRef<[u8]>>(&self, _range: impl RangeBounds<K>) -> Result<Iter> {
-        Err(Error::Closed)
+
+    /// The pairs of a key range, at a snapshot of their own.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
+        Snapshot::take(&self.inner).iterate(Bounds::of_range(range))
     }
-    /// The pairs whose keys begin with a prefix.
-    pub fn prefix(&self, _prefix: impl AsRef<[u8]>) -> Result<Iter> {
-        Err(Error::Closed)
+
+    /// The pairs whose keys begin with a prefix, at a snapshot of their own.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
+        Snapshot::take(&self.inner).iterate(Bounds::of_prefix(prefix.as_ref()))
     }
-    /// Writes everything in memory to branch files.
+
+    /// Writes everything in memory to branch files and waits until that is done.
     pub fn flush(&self) -> Result<()> {
-        Err(Error::Closed)
+        self.inner.flush()
     }
-    /// Makes everything written so far durable.
+
+    /// Makes everything written before the call durable.
     pub fn sync(&self) -> Result<()> {
-        Err(Error::Closed)
+        self.inner.health.check()?;
+        self.inner.sync_through(self.inner.sequencer.last())
     }
-    /// Waits until no background work is left.
+
+    /// Waits until background work has nothing left to do. For measurements, and before copying files.
     pub fn settle(&self) -> Result<()> {
-        Err(Error::Closed)
+        self.inner.wait_until_quiet()
     }
-    /// Reads and checks everything on disk.
+
+    /// Reads everything on disk and checks checksums, order, counts and the tree's structure.
+    ///
+    /// # Errors
+    /// The first thing found wrong, with file and offset.
     pub fn verify(&self) -> Result<VerifyReport> {
-        Err(Error::Closed)
+        self.inner.verify()
     }
-    /// Figures.
+
+    /// Figures of this moment.
     pub fn stats(&self) -> Stats {
-        Stats::default()
+        self.inner.stats()
     }
-    /// Syncs and closes; dropping does the same but cannot tell of an error.
-    pub fn close(self) -> Result<()> {
-        Err(Error::Closed)
+
+    /// Syncs and closes. Snapshots and iterators that are still alive give `Closed` from then on.
+    pub fn close(mut self) -> Result<()> {
+        self.shut()
     }
-    /// Removes a store that nobody has open; an error where the directory is none.
-    pub fn destroy(_path: impl AsRef<Path>) -> Result<()> {
-        Err(Error::Closed)
+
+    /// Removes a store that nobody has open, and its directory where nothing else is in it.
+    ///
+    /// # Errors
+    /// `NoStore` where there is none, `AlreadyOpen`, `Io`.
+    pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
+        close::destroy(&PosixStorage::new(path.as_ref()))
+    }
+
+    fn durability(&self, options: WriteOptions) -> Durability {
+        options.durability.unwrap_or(self.inner.options.durability)
+    }
+
+    fn shut(&mut self) -> Result<()> {
+        if self.inner.closed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let result = self.inner.prepare_to_close();
+        self.inner.closed.store(true, Ordering::Release);
+        self.inner.work.stop();
+        // Wakes the keeper, too.
+        let result = result.and(self.inner.close_log());
+        for thread in self.threads.drain(..) {
+            // A panic in a worker was already turned into a poisoned store.
+            let _ = thread.join();
+        }
+        self.inner.release();
+        result
+    }
+}
+
+impl Drop for Db {
+    fn drop(&mut self) {
+        // Whoever wants to know of an error calls `close`.
+        let _ = self.shut();
     }
 }

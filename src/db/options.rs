@@ -1,5 +1,6 @@
 //! What a user may choose. Every field has a default that suits a laptop as well as a server.
 
+use crate::branch::Compression;
 use std::time::Duration;
 
 /// When a write counts as done.
@@ -15,16 +16,6 @@ pub enum Durability {
     Unlogged,
 }
 
-/// How branch files are compressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Compression {
-    /// Not at all: pages of 4 KiB, the quickest reads and the least work.
-    #[default]
-    None,
-    /// LZ4 in blocks of 16 KiB where it saves an eighth or more.
-    Lz4,
-}
-
 /// How to open a store.
 ///
 /// ```
@@ -34,7 +25,7 @@ pub enum Compression {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes for everything the store keeps in memory: Memtables, log mapping, page cache, filters, build buffers. `None`
-    /// takes half of the machine's or the container's memory. At least 1 MiB.
+    /// takes half of the machine's or the container's memory. At least 256 KiB.
     pub memory_budget: Option<u64>,
     /// What a write without options of its own gets.
     pub durability: Durability,

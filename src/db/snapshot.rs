@@ -1,28 +1,62 @@
 //! A moment of the store, kept as long as the value lives.
 
-use super::Iter;
-use crate::base::{Error, Result};
+use super::inner::Inner;
+use super::iter::{Bounds, Iter};
+use super::pins::Pin;
+use crate::base::Result;
+use crate::base::sync::Arc;
 use std::ops::RangeBounds;
 
-/// The store as it was at one moment. Owned: it may move to other threads and outlive the borrow of `Db`.
-#[derive(Debug)]
-pub struct Snapshot {}
+/// The store as it was at one moment. Owned: it may move to other threads and outlive the borrow of `Db`. Cloning is
+/// cheap and gives the same moment.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+/// db.put("key", "old")?;
+/// let snapshot = db.snapshot()?;
+/// db.put("key", "new")?;
+/// assert_eq!(snapshot.get("key")?.as_deref(), Some(&b"old"[..]));
+/// # Ok::<(), alluvium::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    inner: Arc<Inner>,
+    pin: Arc<Pin>,
+}
 
 impl Snapshot {
-    /// The value of a key.
-    pub fn get(&self, _key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        Err(Error::Closed)
+    pub(super) fn take(inner: &Arc<Inner>) -> Self {
+        Self { inner: Arc::clone(inner), pin: Arc::new(inner.pins.take(&inner.sequencer)) }
     }
+
+    /// The sequence number that the snapshot stands at.
+    pub fn number(&self) -> u64 {
+        self.pin.number().0
+    }
+
+    /// The value of a key at the snapshot.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.inner.get_at(key.as_ref(), self.pin.number(), &mut value)?.then_some(value))
+    }
+
     /// All pairs.
     pub fn iter(&self) -> Result<Iter> {
-        Err(Error::Closed)
+        self.iterate(Bounds::all())
     }
+
     /// The pairs of a key range.
-    pub fn range<K: AsRef<[u8]>>(&self, _range: impl RangeBounds<K>) -> Result<Iter> {
-        Err(Error::Closed)
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
+        self.iterate(Bounds::of_range(range))
     }
+
     /// The pairs whose keys begin with a prefix.
-    pub fn prefix(&self, _prefix: impl AsRef<[u8]>) -> Result<Iter> {
-        Err(Error::Closed)
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
+        self.iterate(Bounds::of_prefix(prefix.as_ref()))
+    }
+
+    pub(super) fn iterate(&self, bounds: Bounds) -> Result<Iter> {
+        Iter::new(Arc::clone(&self.inner), Arc::clone(&self.pin), bounds)
     }
 }

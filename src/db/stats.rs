@@ -19,6 +19,21 @@ pub struct LevelStats {
     pub entries: u64,
 }
 
+/// What `Db::verify` read and found in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Branch files read whole.
+    pub branch_files: u64,
+    /// Pages whose checksums were computed.
+    pub pages: u64,
+    /// Entries found in them.
+    pub entries: u64,
+    /// Value files read whole.
+    pub value_files: u64,
+    /// Bytes read.
+    pub bytes: u64,
+}
+
 /// A moment's figures. Counters run from the opening of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {

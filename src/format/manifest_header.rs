@@ -67,14 +67,15 @@ pub fn decode_header(file: &[u8], path: &Path) -> Result<Identity> {
         let found = format!("{:02x?}", &page[..8]);
         return Err(Error::corruption(path, 0, "manifest magic", format!("{MAGIC:02x?}"), found));
     }
+    // Before the checksum: a newer format may have it elsewhere.
+    let version = read_u32(page, 8);
+    if version > FORMAT_VERSION {
+        return Err(Error::NewerFormat { path: path.to_path_buf(), found: version, supported: FORMAT_VERSION });
+    }
     let (expected, found) = (checksum(&page[..CHECKSUM_AT], 0), read_u32(page, CHECKSUM_AT));
     if expected != found {
         let (expected, found) = (format!("{expected:08x}"), format!("{found:08x}"));
         return Err(Error::corruption(path, CHECKSUM_AT as u64, "manifest header checksum", expected, found));
-    }
-    let version = read_u32(page, 8);
-    if version > FORMAT_VERSION {
-        return Err(Error::NewerFormat { path: path.to_path_buf(), found: version, supported: FORMAT_VERSION });
     }
     if version != FORMAT_VERSION {
         return Err(Error::corruption(path, 8, "format version", FORMAT_VERSION, version));

@@ -28,6 +28,7 @@ pub mod recovery;
 mod segment;
 mod writer;
 
+pub use files::{POISON, Role, parse_file_name};
 pub use recovery::{OldSegment, Recovered, RecoveryInput, recover};
 pub use writer::LogWriter;
 

@@ -149,3 +149,64 @@ impl HashIndex {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::arena::ArenaPool;
+    use crate::base::sync::Backoff;
+
+    #[test]
+    fn threads_that_race_for_a_slot_get_one_each() {
+        // Two threads step from line to line together, so that they meet at each line's slots.
+        const LINES: u64 = 4096;
+        let arena = ArenaPool::new(1 << 20, 0, 0).take();
+        let index = HashIndex::new(&arena, LINES as usize * SLOTS_PER_LINE * SLOT_PER_SOFT_BYTES);
+        assert_eq!(index.lines, LINES);
+        let hash_of = |line: u64, key: u64| line << 52 | key;
+        let arrived = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let (arena, index, arrived) = (&arena, &index, &arrived);
+                scope.spawn(move || {
+                    for line in 0..LINES {
+                        arrived.fetch_add(1, Ordering::SeqCst);
+                        let mut backoff = Backoff::new();
+                        while arrived.load(Ordering::SeqCst) < 2 * (line + 1) {
+                            backoff.wait();
+                        }
+                        for key in [2 * thread + 1, 2 * thread + 2] {
+                            index.insert(arena, hash_of(line, key), Offset(key as u32));
+                        }
+                    }
+                });
+            }
+        });
+        for line in 0..LINES {
+            for key in 1..=4 {
+                let found = index.find(&arena, hash_of(line, key), |place| place == Offset(key as u32));
+                assert_eq!(found, Lookup::Found(Offset(key as u32)), "line {line}");
+            }
+            assert_eq!(index.find(&arena, hash_of(line, 5), |_| true), Lookup::Absent);
+        }
+    }
+
+    #[test]
+    fn a_full_window_says_that_it_cannot_tell() {
+        let arena = ArenaPool::new(1 << 20, 0, 0).take();
+        let index = HashIndex::new(&arena, 64 << 10);
+        let slots = WINDOW_LINES * SLOTS_PER_LINE as u64;
+        // The last line is the home of all, so the window wraps around.
+        let hash_of = |key: u64| u64::MAX << 40 | key;
+        for key in 1..=slots {
+            assert_eq!(index.find(&arena, hash_of(key), |_| true), Lookup::Absent, "key {key}");
+            index.insert(&arena, hash_of(key), Offset(key as u32));
+        }
+        index.insert(&arena, hash_of(slots + 1), Offset(slots as u32 + 1));
+        for key in 1..=slots {
+            assert_eq!(index.find(&arena, hash_of(key), |_| true), Lookup::Found(Offset(key as u32)));
+        }
+        assert_eq!(index.find(&arena, hash_of(slots + 1), |_| true), Lookup::Unknown);
+        assert_eq!(index.find(&arena, 1 << 62, |_| true), Lookup::Absent);
+    }
+}

@@ -35,10 +35,7 @@ type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
 type Row = (Vec<u8>, u64, Kind, Vec<u8>);
 
 fn rows_of(model: &Model) -> Vec<Row> {
-    let row = |((key, number), (kind, value)): (&(Vec<u8>, Reverse<u64>), &(Kind, Vec<u8>))| {
-        (key.clone(), number.0, *kind, value.clone())
-    };
-    model.iter().map(row).collect()
+    model.iter().map(|((key, number), (kind, value))| (key.clone(), number.0, *kind, value.clone())).collect()
 }
 
 fn row(cursor: &MemtableCursor) -> Option<Row> {
@@ -273,6 +270,28 @@ fn a_batch_shows_at_once() {
 }
 
 #[test]
+fn a_pending_version_is_skipped_within_a_chain_too() {
+    let memtable = MemtablePool::new(1 << 20).take();
+    let key = key::encoded(KEYSPACE, b"k");
+    put(&memtable, &key, 1, Kind::Put, b"one");
+    let batch = memtable.batch_state();
+    let prepared = memtable.prepare(KEYSPACE, b"k", key_hash(KEYSPACE, b"k"), Kind::Put, b"two");
+    memtable.place_pending(&prepared, SequenceNumber(2), batch);
+    put(&memtable, &key, 3, Kind::Put, b"three");
+    let mut cursor = memtable.cursor();
+    let rows = forward(&mut cursor);
+    assert_eq!(rows.iter().map(|row| row.1).collect::<Vec<_>>(), [3, 1]);
+    assert_eq!(backward(&mut cursor), rows);
+    for number in 0..5 {
+        check_seeks(&mut cursor, &rows, &key, number);
+    }
+    assert_eq!(get(&memtable, &key, 2).map(|found| found.0), Some(1));
+    memtable.commit(batch);
+    assert_eq!(get(&memtable, &key, 2).map(|found| found.0), Some(2));
+    assert_eq!(forward(&mut cursor).len(), 3);
+}
+
+#[test]
 fn an_overfull_index_leaves_keys_to_the_list() {
     // Four hashes for all keys: their windows overflow at once, and most keys are known to the skiplist alone.
     let memtable = MemtablePool::new(1 << 20).take();
@@ -347,6 +366,57 @@ fn recycled_memory_is_as_good_as_new() {
         assert_eq!(forward(&mut memtable.cursor()).len(), 20);
     }
     assert_eq!(pool.take().arena.life(), 600, "one arena served all lives");
+}
+
+#[test]
+fn keys_of_a_life_with_the_same_era_are_gone() {
+    // After 255 lives the eras begin again. Were the slots of life 0 still believed, they would lead to its nodes,
+    // which nothing has overwritten since.
+    let pool = MemtablePool::new(64 << 10);
+    let keys: Vec<Vec<u8>> = (0..200u64).map(|i| key::encoded(KEYSPACE, &i.to_be_bytes())).collect();
+    let first = pool.take();
+    for (key, number) in keys.iter().zip(1..) {
+        put(&first, key, number, Kind::Put, b"first life");
+    }
+    drop(first);
+    for life in 1..=256 {
+        let memtable = pool.take();
+        assert_eq!(memtable.arena.life(), life);
+        for key in &keys {
+            assert_eq!(get(&memtable, key, u64::MAX >> 8), None, "life {life}");
+        }
+    }
+}
+
+#[test]
+fn writers_that_meet_at_one_link_lose_nothing() {
+    // Rising keys from one counter: every thread links behind the same last node, again and again.
+    const THREADS: u64 = 4;
+    const KEYS: u64 = 40_000;
+    let memtable = MemtablePool::new(16 << 20).take();
+    let next = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let key = next.fetch_add(1, Ordering::Relaxed);
+                    if key >= KEYS {
+                        break;
+                    }
+                    // Four keys to a line of the index, so that its slots are raced for as well.
+                    let prepared = memtable.prepare(KEYSPACE, &key.to_be_bytes(), key << 46, Kind::Put, b"");
+                    memtable.place(&prepared, SequenceNumber(key + 1));
+                }
+            });
+        }
+    });
+    let rows = forward(&mut memtable.cursor());
+    assert_eq!(rows.len() as u64, KEYS);
+    for (row, key) in rows.iter().zip(0u64..) {
+        assert_eq!((&row.0[4..], row.1), (&key.to_be_bytes()[..], key + 1));
+        let newest = memtable.newest_number(KEYSPACE, &key.to_be_bytes(), key << 46);
+        assert_eq!(newest, Some(SequenceNumber(key + 1)), "key {key} is in the list and not in the index");
+    }
 }
 
 #[test]

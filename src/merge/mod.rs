@@ -2,14 +2,14 @@
 //! versions are kept.
 
 pub mod cursor;
-pub mod merge;
+pub mod merge_cursor;
 pub mod retention;
 #[cfg(any(test, feature = "testing"))]
 pub mod vec_cursor;
 pub mod visible;
 
 pub use cursor::{Cursor, EntryRef};
-pub use merge::MergeCursor;
+pub use merge_cursor::MergeCursor;
 pub use retention::{Retention, VersionFilter};
 pub use visible::VisibleCursor;
 

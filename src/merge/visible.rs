@@ -106,6 +106,11 @@ impl<C: Cursor> VisibleCursor<C> {
         self.find_backward()
     }
 
+    /// The cursor that it reads from, for its statistics.
+    pub fn inner(&self) -> &C {
+        &self.inner
+    }
+
     /// Whether the cursor stands on a key.
     pub fn valid(&self) -> bool {
         self.state != State::Nowhere

@@ -12,6 +12,8 @@ pub enum FileKind {
     Manifest,
     /// Recent writes.
     Log,
+    /// A log file without a use: kept for the next segment, or not finished.
+    Spare,
     /// Sorted pairs.
     Branch,
     /// One large value.
@@ -26,8 +28,8 @@ pub enum FileKind {
 
 impl FileKind {
     /// All kinds, in the order of reports.
-    pub const ALL: [Self; 7] =
-        [Self::Manifest, Self::Log, Self::Branch, Self::Value, Self::Lock, Self::Poison, Self::Foreign];
+    pub const ALL: [Self; 8] =
+        [Self::Manifest, Self::Log, Self::Spare, Self::Branch, Self::Value, Self::Lock, Self::Poison, Self::Foreign];
 
     /// The kind that a name tells.
     pub fn of_name(name: &str) -> Self {
@@ -39,6 +41,7 @@ impl FileKind {
                 Some((number, extension)) if number.len() >= 6 && number.bytes().all(|b| b.is_ascii_digit()) => {
                     match extension {
                         "log" => Self::Log,
+                        "free" | "log.new" => Self::Spare,
                         "branch" => Self::Branch,
                         "value" => Self::Value,
                         _ => Self::Foreign,
@@ -54,6 +57,7 @@ impl FileKind {
         match self {
             Self::Manifest => "manifest",
             Self::Log => "log",
+            Self::Spare => "spare log",
             Self::Branch => "branch",
             Self::Value => "value",
             Self::Lock => "lock",
@@ -114,6 +118,8 @@ mod tests {
             ("MANIFEST", FileKind::Manifest),
             ("MANIFEST.new", FileKind::Manifest),
             ("000001.log", FileKind::Log),
+            ("000001.free", FileKind::Spare),
+            ("000001.log.new", FileKind::Spare),
             ("1234567.branch", FileKind::Branch),
             ("000003.value", FileKind::Value),
             ("LOCK", FileKind::Lock),

@@ -43,6 +43,10 @@ fn every_form_of_dump_is_loaded_again() {
 fn the_files_of_a_store() {
     let store = Store::new();
     store.run(&["load", "--ycsb", "1000"]).expect(0);
+    // Each opening leaves a log behind, so that the list has files of all kinds.
+    (0..3).for_each(|_| store.put("a", "1"));
+    let file = store.file("large", &[7; 300_000]);
+    store.run(&["put", "large", "--value-file", &file]).expect(0);
     let listed = store.run(&["dump", "--files", "--json"]).expect(0).json();
     let mut found: Vec<String> = Vec::new();
     let mut bytes = 0;
@@ -57,6 +61,20 @@ fn the_files_of_a_store() {
     assert_eq!(found, names(&store.path()));
     assert_eq!(listed["bytes"], bytes);
     assert!(listed["kinds"]["manifest"]["bytes"].as_u64().unwrap() > 0);
+    assert_eq!(listed["kinds"]["value"]["files"], 1);
     let table = store.run(&["dump", "--files"]).expect(0);
     assert!(table.text().contains("MANIFEST") && table.text().contains("together"), "{}", table.text());
+}
+
+/// Every command opens the store, and every opening starts a new log and retires the old one. Retired files are kept for
+/// reuse, but only within the log's budget: a store must not grow by a log file with each command for ever.
+#[test]
+fn opening_often_takes_bounded_space() {
+    let store = Store::new();
+    let bytes = || store.run(&["dump", "--files", "--json"]).expect(0).json()["bytes"].as_u64().unwrap();
+    (0..12).for_each(|_| store.put("a", "1"));
+    let early = bytes();
+    (0..24).for_each(|_| store.put("a", "2"));
+    let late = bytes();
+    assert!(late < early + early / 2, "{early} bytes after 12 openings, {late} after 36");
 }

@@ -101,7 +101,7 @@ fn a_builder_without_end_leaves_no_file() {
     let mut builder = BranchBuilder::create(&store.context).unwrap();
     let name = file_name(builder.file());
     assert_eq!(parse_file_name(&name), Some(builder.file()));
-    assert_eq!(store.disk.list().unwrap(), [name.clone()]);
+    assert_eq!(store.disk.list().unwrap(), [name]);
     builder.add(Owned::put(b"k", 1, b"v").borrow()).unwrap();
     drop(builder);
     assert!(store.disk.list().unwrap().is_empty());

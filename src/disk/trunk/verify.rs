@@ -4,8 +4,8 @@ use super::node::Node;
 use super::run;
 use super::tree::Tree;
 use crate::base::sync::Arc;
-use crate::base::{Error, FileNumber};
-use crate::branch::Branch;
+use crate::base::{Error, FileNumber, Result};
+use crate::branch::{Branch, BranchReport};
 use std::collections::BTreeMap;
 
 /// What a walk over a tree found.
@@ -21,8 +21,8 @@ pub struct TreeReport {
     pub failures: Vec<(FileNumber, Error)>,
 }
 
-/// Walks the tree and reads every branch, and goes on past what is broken.
-pub fn verify(tree: &Tree) -> TreeReport {
+/// Walks the tree, reads every branch and hands its report to `visit`; goes on past what is broken.
+pub fn verify(tree: &Tree, visit: &mut dyn FnMut(&BranchReport) -> Result<()>) -> TreeReport {
     let mut report = TreeReport::default();
     let mut branches: BTreeMap<FileNumber, &Arc<Branch>> = BTreeMap::new();
     tree.visit(&mut |node| {
@@ -33,7 +33,7 @@ pub fn verify(tree: &Tree) -> TreeReport {
     for (file, branch) in branches {
         report.branches += 1;
         report.bytes += branch.meta().bytes;
-        if let Err(error) = branch.verify() {
+        if let Err(error) = branch.verify().and_then(|found| visit(&found)) {
             report.failures.push((file, error));
         }
     }

@@ -7,6 +7,7 @@ use super::scan::SegmentFile;
 use super::{Apply, RecoveryInput};
 use crate::base::{Error, Kind, Result, SequenceNumber};
 use crate::format::log_record::{HEADER_BYTES, Operations, record_length};
+use std::cmp::Reverse;
 
 /// What of a segment is still needed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,6 +72,23 @@ impl<'a> Replay<'a> {
     /// Reads everything.
     pub fn run(&mut self, apply: &mut Apply<'_>) -> Result<()> {
         while self.step(apply)? {}
+        if matches!(self.rule, Rule::PowerLoss) {
+            self.see_behind_stops()?;
+        }
+        Ok(())
+    }
+
+    /// Records behind a torn one are discarded; the next generation's numbers are above theirs all the same, so that
+    /// no number is ever used twice.
+    fn see_behind_stops(&mut self) -> Result<()> {
+        for stop in &self.merge.stops {
+            let mut position = stop.position;
+            while let Some((at, header)) = find_header(&self.segments[stop.extent.segment], position, stop.extent.end)?
+            {
+                self.seen_max = self.seen_max.max(header.number);
+                position = at + record_length(0) as u64;
+            }
+        }
         Ok(())
     }
 
@@ -160,18 +178,19 @@ fn nothing_behind(segments: &[SegmentFile], stop: &Stop) -> Result<()> {
 }
 
 /// The error for a number that must be there. Which chunk it was in nobody can know; the best guess is one in which
-/// good records stand behind the place where reading stopped, then the one that was read nearest to the number.
+/// good records stand behind the place where reading stopped, then the one that was read nearest to the number, then
+/// the one that was handed out first.
 #[cold]
 fn missing_number(input: &RecoveryInput<'_>, segments: &[SegmentFile], stops: &[Stop], missing: Missing) -> Error {
     let Missing(number) = missing;
     let before = || stops.iter().filter(|stop| stop.last < number);
     let broken = before().find(|stop| {
         let behind = find_header(&segments[stop.extent.segment], stop.position, stop.extent.end);
-        matches!(behind, Ok(Some((_, header))) if header.number > number) || is_torn(segments, stop)
+        matches!(behind, Ok(Some((_, header))) if header.number >= number) || is_torn(segments, stop)
     });
     let what = "log record";
     let expected = format!("number {number}, which was durable");
-    match broken.or_else(|| before().max_by_key(|stop| stop.last)) {
+    match broken.or_else(|| before().min_by_key(|stop| Reverse(stop.last))) {
         Some(stop) => {
             let found = format!("nothing that parses behind number {}", stop.last);
             Error::corruption(&segments[stop.extent.segment].path, stop.position, what, expected, found)

@@ -18,7 +18,7 @@ pub fn run(common: &Common, destroy: &Destroy) -> Result<(), Failure> {
             return Err(Failure::Usage("nobody to ask: pass --yes to remove the store for good".to_string()));
         }
         eprint!(
-            "Remove the store at {} ({} files, {}) for good? Type yes: ",
+            "Remove the store at {} (files: {}, size: {}) for good? Type yes: ",
             directory.display(),
             grouped(files.len() as u64),
             size(bytes)

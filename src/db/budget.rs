@@ -1,0 +1,113 @@
+//! How the one memory budget is split.
+
+use super::Options;
+use crate::base::{Error, Result};
+
+/// Memory generations at most: one written to, the others waiting for incorporation.
+pub(super) const GENERATIONS_MAX: usize = 3;
+/// Waiting trunk work at which writers begin to be slowed, and at which they are slowed most, in Memtables: two and six
+/// full trunk nodes.
+pub(super) const DEBT_START: u64 = 16;
+/// See `DEBT_START`.
+pub(super) const DEBT_LIMIT: u64 = 48;
+/// The least budget a store opens with.
+const BUDGET_MIN: u64 = 256 << 10;
+/// A Memtable larger than this makes single inserts slower than it saves merging (`design.md`: m = 24-64 MiB).
+const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
+const MEMTABLE_BYTES_MIN: u64 = 32 << 10;
+/// Larger segments only take longer to recycle.
+const SEGMENT_BYTES_MAX: u64 = 16 << 20;
+const SEGMENT_BYTES_MIN: u64 = 256 << 10;
+/// Chunks of the log: large enough that a thread comes back for one every thousand writes.
+const CHUNK_BYTES_MAX: u64 = 256 << 10;
+/// What the kernel gives at most is asked for; more cores than this do not help a store's background work.
+const WORKERS_MAX: usize = 8;
+
+/// The parts of the budget, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Budget {
+    pub(super) total: u64,
+    /// Soft size of one Memtable's arena; its hash index comes on top, about a quarter.
+    pub(super) memtable: usize,
+    pub(super) cache: usize,
+    pub(super) segment: usize,
+    pub(super) chunk: usize,
+    /// Log bytes that force a switch of generations.
+    pub(super) log: u64,
+    pub(super) workers: usize,
+}
+
+impl Budget {
+    pub(super) fn new(options: &Options) -> Result<Self> {
+        let total = options.memory_budget.unwrap_or_else(default_total);
+        if total < BUDGET_MIN {
+            return Err(Error::InvalidArgument(format!(
+                "memory_budget is {total} bytes, at least {BUDGET_MIN} are needed"
+            )));
+        }
+        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        let workers = options.background_threads.unwrap_or_else(|| cores.clamp(2, WORKERS_MAX));
+        if workers == 0 {
+            return Err(Error::InvalidArgument("background_threads is 0, at least 1 is needed".into()));
+        }
+        let memtable = (total / 10).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX);
+        let segment = (memtable / 2).next_power_of_two().clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        // Memtables with their indexes, three mapped segments, one megabyte or so of buffers a worker: the rest is cache.
+        let fixed =
+            GENERATIONS_MAX as u64 * memtable * 5 / 4 + 3 * segment + workers as u64 * (total / 64).min(8 << 20);
+        let cache = total.saturating_sub(fixed).max(total / 8);
+        Ok(Self {
+            total,
+            memtable: memtable as usize,
+            cache: cache as usize,
+            segment: segment as usize,
+            chunk: (segment / 16).clamp(16 << 10, CHUNK_BYTES_MAX) as usize,
+            log: (memtable * 6).max(segment * 4),
+            workers,
+        })
+    }
+}
+
+/// Half of the memory of the machine, or of the container where that has a limit.
+fn default_total() -> u64 {
+    let machine = read_number("/proc/meminfo", |text| {
+        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok()?.checked_mul(1024)
+    });
+    let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    let container = limits.iter().filter_map(|path| read_number(path, |text| text.trim().parse().ok())).min();
+    let memory = machine.into_iter().chain(container).min().unwrap_or(1 << 30);
+    (memory / 2).max(BUDGET_MIN)
+}
+
+fn read_number(path: &str, parse: impl FnOnce(&str) -> Option<u64>) -> Option<u64> {
+    parse(&std::fs::read_to_string(path).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_stay_within_the_budget() {
+        for shift in 20..40 {
+            for extra in [0, 12345] {
+                let options = Options {
+                    memory_budget: Some((1 << shift) + extra),
+                    background_threads: Some(2),
+                    ..Options::default()
+                };
+                let budget = Budget::new(&options).unwrap();
+                let memory = GENERATIONS_MAX * budget.memtable * 5 / 4 + 3 * budget.segment + budget.cache;
+                if budget.total >= 8 << 20 {
+                    assert!(memory as u64 <= budget.total, "{budget:?}");
+                }
+                assert!(budget.segment % budget.chunk == 0 && budget.chunk % 4096 == 0, "{budget:?}");
+                assert!(budget.log >= 2 * budget.memtable as u64, "{budget:?}");
+            }
+        }
+        assert!(Budget::new(&Options { memory_budget: Some(1), ..Options::default() }).is_err());
+        assert!(Budget::new(&Options { background_threads: Some(0), ..Options::default() }).is_err());
+        assert!(Budget::new(&Options::default()).unwrap().total >= BUDGET_MIN);
+    }
+}

@@ -1,0 +1,154 @@
+//! Flushing, closing, verifying, destroying, and the figures.
+
+use super::files::{self, Found, StoreFile};
+use super::inner::Inner;
+use super::stats::{LevelStats, Stats, VerifyReport};
+use crate::base::sync::Ordering;
+use crate::base::{Error, Result};
+use crate::branch::BranchReport;
+use crate::disk::trunk;
+use crate::format::value_file::ValueReference;
+use crate::io::Storage;
+
+impl Inner {
+    /// Switches generations where the newest holds anything, and waits until all older ones are incorporated.
+    pub(super) fn flush(&self) -> Result<()> {
+        self.health.check()?;
+        let end = {
+            let _switching = self.switching.lock();
+            let view = self.view.load_full();
+            if !view.newest().memtable.is_empty() {
+                self.switch(&view)
+            } else if let Some(end) = view.generations.get(1).and_then(|generation| generation.end()) {
+                end
+            } else {
+                return Ok(());
+            }
+        };
+        self.wait_for_progress(|inner| inner.incorporated.load(Ordering::Acquire) >= end.0)
+    }
+
+    /// What can fail of closing: nothing acknowledged is left to a power loss.
+    pub(super) fn prepare_to_close(&self) -> Result<()> {
+        self.health.check()?;
+        if self.unlogged.load(Ordering::Relaxed) {
+            self.flush()?;
+        }
+        self.sync_through(self.sequencer.last())
+    }
+
+    /// Ends the log's generation. Background work that still needs it gives up.
+    pub(super) fn close_log(&self) -> Result<()> {
+        if self.health.check().is_ok() { self.log.close(&self.sequencer) } else { Ok(()) }
+    }
+
+    /// The rest of closing, once no thread works any more.
+    pub(super) fn release(&self) {
+        self.threads.clear();
+        // Idle iterators give their files back; what is obsolete is found as stray at the next opening.
+        self.seats.revoke_idle(u64::MAX);
+        self.lock.lock().take();
+    }
+
+    pub(super) fn verify(&self) -> Result<VerifyReport> {
+        let view = self.view.load_full();
+        let mut report = VerifyReport::default();
+        self.edits.lock().manifest.state().check().map_err(|found| {
+            let path = self.storage.path_of(crate::manifest::MANIFEST_NAME);
+            Error::corruption(&path, 0, "structure of the tree", "a consistent tree", found)
+        })?;
+        let tree = trunk::verify(&view.tree, &mut |branch: &BranchReport| {
+            report.branch_files += 1;
+            report.pages += branch.pages;
+            report.entries += branch.entries;
+            report.bytes += branch.bytes;
+            for reference in &branch.value_references {
+                let Some(reference) = ValueReference::decode(reference) else {
+                    return Err(self.bad_reference(reference));
+                };
+                self.values.verify(&reference)?;
+                report.value_files += 1;
+                report.bytes += reference.length;
+            }
+            Ok(())
+        });
+        match tree.failures.into_iter().next() {
+            Some((_, error)) => Err(error),
+            None => Ok(report),
+        }
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let view = self.view.load_full();
+        let tree = trunk::TreeFigures::of(&view.tree);
+        let cache = self.cache.statistics();
+        let written = self.trunk.written();
+        Stats {
+            last_number: self.sequencer.last_relaxed().0,
+            synced_number: self.log.synced().0,
+            incorporated_number: self.incorporated.load(Ordering::Relaxed),
+            levels: tree
+                .levels
+                .iter()
+                .map(|level| LevelStats {
+                    height: level.height,
+                    nodes: level.nodes,
+                    bundles: level.bundles,
+                    branches: level.branches,
+                    bytes: level.load.bytes,
+                    entries: level.load.entries,
+                })
+                .collect(),
+            branch_files: tree.files,
+            branch_bytes: tree.file_bytes,
+            value_files: self.value_holds.count() as u64,
+            log_bytes: self.log.bytes(),
+            memory_entries: view.generations.iter().map(|generation| generation.memtable.entries()).sum(),
+            memory_bytes: view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum(),
+            generations: view.generations.len() as u64,
+            cache_bytes: self.cache.bytes_used() as u64,
+            cache_hits: cache.hits,
+            cache_misses: cache.misses,
+            memory_budget: self.budget.total,
+            snapshots: self.pins.count() as u64,
+            writes: self.threads.sum(|counters| &counters.writes),
+            user_bytes: self.threads.sum(|counters| &counters.user_bytes),
+            logged_bytes: self.threads.sum(|counters| &counters.logged_bytes),
+            incorporated_bytes: written.incorporated_bytes,
+            compacted_bytes: written.compacted_bytes,
+            incorporations: written.incorporations,
+            jobs: written.jobs,
+            debt_bytes: view.tree.debt(),
+            slowed_writes: self.threads.sum(|counters| &counters.slowed_writes),
+            slowed_ns: self.threads.sum(|counters| &counters.slowed_ns),
+            failure: self.health.describe(),
+        }
+    }
+}
+
+/// Removes a store's files, and the directory where nothing else is left in it.
+pub(super) fn destroy(storage: &dyn Storage) -> Result<()> {
+    let no_store = |reason: &str| Error::NoStore { path: storage.path().to_path_buf(), reason: reason.into() };
+    if !storage.directory_exists()? {
+        return Err(no_store("nothing is there"));
+    }
+    if files::look(storage)? != Found::Store {
+        return Err(no_store("the directory is empty"));
+    }
+    let lock = storage.lock(files::LOCK)?;
+    let mut names = storage.list()?;
+    // The manifest goes last: a store that was destroyed in part can be destroyed again.
+    names.sort_by_key(|name| StoreFile::parse(name) == Some(StoreFile::Manifest));
+    let mut foreign = false;
+    for name in &names {
+        match StoreFile::parse(name) {
+            Some(StoreFile::Lock) => {}
+            Some(_) => storage.remove(name)?,
+            None => foreign = true,
+        }
+    }
+    storage.remove(files::LOCK)?;
+    storage.sync_directory()?;
+    drop(lock);
+    if foreign { Ok(()) } else { storage.remove_directory() }
+}

@@ -1,0 +1,102 @@
+//! The names of a store's files, and which directories are stores.
+
+use crate::base::{Error, FileNumber, Result};
+use crate::io::Storage;
+use crate::log::Role;
+
+pub(super) const LOCK: &str = "LOCK";
+const MANIFEST: &str = crate::manifest::MANIFEST_NAME;
+const MANIFEST_NEW: &str = crate::manifest::MANIFEST_NEW_NAME;
+const POISON: &str = crate::log::POISON;
+const VALUE_SUFFIX: &str = ".value";
+
+/// A file of the store by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StoreFile {
+    Lock,
+    Manifest,
+    NewManifest,
+    Poison,
+    Log(FileNumber),
+    /// A log file without a use: recycled, or not finished.
+    SpareLog(FileNumber),
+    Branch(FileNumber),
+    Value(FileNumber),
+}
+
+impl StoreFile {
+    /// What a name says; `None` for a file that is not ours.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        match name {
+            LOCK => return Some(Self::Lock),
+            MANIFEST => return Some(Self::Manifest),
+            MANIFEST_NEW => return Some(Self::NewManifest),
+            POISON => return Some(Self::Poison),
+            _ => {}
+        }
+        if let Some((number, role)) = crate::log::parse_file_name(name) {
+            return Some(match role {
+                Role::Segment => Self::Log(number),
+                Role::Free | Role::New => Self::SpareLog(number),
+            });
+        }
+        if let Some(number) = crate::branch::parse_file_name(name) {
+            return Some(Self::Branch(number));
+        }
+        let number = FileNumber(name.strip_suffix(VALUE_SUFFIX)?.parse().ok()?);
+        (crate::value::value_file_name(number) == name).then_some(Self::Value(number))
+    }
+
+    /// The number in the name.
+    pub(super) fn number(self) -> Option<FileNumber> {
+        match self {
+            Self::Log(number) | Self::SpareLog(number) | Self::Branch(number) | Self::Value(number) => Some(number),
+            Self::Lock | Self::Manifest | Self::NewManifest | Self::Poison => None,
+        }
+    }
+}
+
+/// What stands at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Nothing, or a directory where a store was about to be made.
+    Empty,
+    Store,
+}
+
+/// Looks without writing anything; an error where a store must not be made.
+pub(super) fn look(storage: &dyn Storage) -> Result<Found> {
+    if !storage.directory_exists()? {
+        return Ok(Found::Empty);
+    }
+    let names = storage.list()?;
+    if names.iter().any(|name| name == MANIFEST) {
+        return Ok(Found::Store);
+    }
+    // Creation that was cut short leaves at most these.
+    let foreign = names.iter().find(|name| !matches!(name.as_str(), LOCK | MANIFEST_NEW));
+    match foreign {
+        None => Ok(Found::Empty),
+        Some(name) => Err(Error::NoStore {
+            path: storage.path().to_path_buf(),
+            reason: format!("the directory has no {MANIFEST}, but holds {name:?}; choose an empty or a new directory"),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_apart() {
+        assert_eq!(StoreFile::parse("000012.branch"), Some(StoreFile::Branch(FileNumber(12))));
+        assert_eq!(StoreFile::parse("1234567.log"), Some(StoreFile::Log(FileNumber(1_234_567))));
+        assert_eq!(StoreFile::parse("000012.log.new"), Some(StoreFile::SpareLog(FileNumber(12))));
+        assert_eq!(StoreFile::parse("000012.value"), Some(StoreFile::Value(FileNumber(12))));
+        assert_eq!(StoreFile::parse("MANIFEST"), Some(StoreFile::Manifest));
+        for foreign in ["12.branch", "00001x.log", "000012.txt", "000012.branch.bak", "", "sub/"] {
+            assert_eq!(StoreFile::parse(foreign), None, "{foreign}");
+        }
+    }
+}

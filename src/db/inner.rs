@@ -1,0 +1,90 @@
+//! The parts of an open store, shared by its handle, its snapshots and iterators, and its background threads.
+
+use super::backpressure::BackgroundSpeed;
+use super::budget::Budget;
+use super::health::Health;
+use super::iter::Seats;
+use super::latches::Latches;
+use super::options::Options;
+use super::pins::Pins;
+use super::threads::Threads;
+use super::value_holds::ValueHolds;
+use super::view::ViewCell;
+use super::workers::Work;
+use crate::base::sequencer::Sequencer;
+use crate::base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex};
+use crate::base::{FileNumber, FileNumbers, Result, SequenceNumber};
+use crate::branch::BranchContext;
+use crate::cache::PageCache;
+use crate::disk::trunk::Trunk;
+use crate::io::{LockGuard, Storage};
+use crate::log::Log;
+use crate::manifest::Manifest;
+use crate::memory::MemtablePool;
+use crate::value::ValueFiles;
+use std::collections::HashMap;
+
+/// What the edit mutex guards: the manifest, and what of its state is needed when edits come.
+pub(super) struct Edits {
+    pub(super) manifest: Manifest,
+    /// The value files that each live branch file lists, where it lists any.
+    pub(super) branch_values: HashMap<FileNumber, Vec<FileNumber>>,
+}
+
+/// An open store.
+pub(super) struct Inner {
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) options: Options,
+    pub(super) budget: Budget,
+    pub(super) numbers: Arc<FileNumbers>,
+    pub(super) sequencer: Sequencer,
+    pub(super) latches: Latches,
+    pub(super) threads: Arc<Threads>,
+    pub(super) view: ViewCell,
+    pub(super) pins: Arc<Pins>,
+    pub(super) seats: Seats,
+    pub(super) memtables: Arc<MemtablePool>,
+    pub(super) log: Arc<Log>,
+    /// This process's log generation, and the number from which it counts.
+    pub(super) log_generation: u64,
+    pub(super) log_start: SequenceNumber,
+    pub(super) values: ValueFiles,
+    pub(super) value_holds: Arc<ValueHolds>,
+    pub(super) cache: Arc<PageCache>,
+    pub(super) branches: Arc<BranchContext>,
+    pub(super) trunk: Trunk,
+    pub(super) edits: Mutex<Edits>,
+    pub(super) health: Health,
+    pub(super) speed: BackgroundSpeed,
+    /// Every number up to this one is in branch files.
+    pub(super) incorporated: AtomicU64,
+    /// One switch of generations at a time; `room` tells waiting writers that a generation was incorporated.
+    pub(super) switching: Mutex<()>,
+    pub(super) room: Condvar,
+    pub(super) work: Work,
+    /// Whether a write without a log record happened, so that closing must flush.
+    pub(super) unlogged: AtomicBool,
+    pub(super) closed: AtomicBool,
+    pub(super) lock: Mutex<Option<Box<dyn LockGuard>>>,
+}
+
+impl Inner {
+    /// Makes everything up to a number durable.
+    pub(super) fn sync_through(&self, number: SequenceNumber) -> Result<()> {
+        self.log.sync_through(&self.sequencer, number, &|| self.values.sync()).inspect_err(|error| self.poison(error))
+    }
+
+    /// After a failure of unknown effect: no more writes, reads go on.
+    pub(super) fn poison(&self, error: &crate::Error) {
+        self.health.poison(error);
+        self.log.poison(&error.to_string());
+        self.work.wake();
+        self.room.notify_all();
+    }
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("path", &self.storage.path()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,44 @@
+//! The log keeper: one thread that makes segments ready ahead of the writers, finishes retired ones, and syncs at the interval
+//! that bounds what a power loss can take.
+
+use super::inner::Inner;
+use crate::base::sync::{Arc, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often the keeper looks where no sync is due; writers wake it when they need a segment.
+const LOOK: Duration = Duration::from_millis(500);
+
+impl Inner {
+    /// The keeper's life; ends when the store closes.
+    pub(super) fn keep_log(self: &Arc<Self>) {
+        let interval = self.options.sync_interval;
+        let mut next_sync = interval.map(|interval| Instant::now() + interval);
+        while !self.closed.load(Ordering::Acquire) {
+            let until_sync = next_sync.map_or(LOOK, |next| next.saturating_duration_since(Instant::now()));
+            self.log.wait_for_work(until_sync.min(LOOK));
+            if self.closed.load(Ordering::Acquire) {
+                return;
+            }
+            match self.log.maintain(&self.sequencer) {
+                Ok(()) => {}
+                Err(error) if error.is_disk_full() => {
+                    // Writers that need the segment get this error; the next round tries again.
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                Err(error) => {
+                    self.poison(&error);
+                    return;
+                }
+            }
+            if let (Some(interval), Some(due)) = (interval, next_sync)
+                && Instant::now() >= due
+            {
+                let last = self.sequencer.last_relaxed();
+                if last > self.log.synced() && self.sync_through(last).is_err() {
+                    return;
+                }
+                next_sync = Some(Instant::now() + interval);
+            }
+        }
+    }
+}

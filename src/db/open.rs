@@ -1,0 +1,307 @@
+//! Opening: `docs/recovery.md`, R, step by step.
+
+use super::budget::Budget;
+use super::files::{self, Found, StoreFile};
+use super::inner::{Edits, Inner};
+use super::options::Options;
+use super::threads::Threads;
+use super::value_holds::ValueHolds;
+use super::view::{Generation, ViewCell};
+use crate::base::sync::{Arc, Mutex};
+use crate::base::{DatabaseId, Error, FileNumber, FileNumbers, KeyspaceId, Kind, Result, SequenceNumber, hash};
+use crate::branch::BranchContext;
+use crate::cache::{FileTable, PageCache};
+use crate::disk::trunk::{Trunk, TrunkOptions};
+use crate::format::log_record::Operations;
+use crate::format::manifest_edit::{Identity, KeyspaceRecord, ManifestEdit};
+use crate::format::value_file::ValueReference;
+use crate::io::{OpenMode, Storage};
+use crate::log::{self, Log, LogIdentity, LogOptions, Recovered, RecoveryInput};
+use crate::manifest::{Manifest, ManifestState};
+use crate::memory::MemtablePool;
+use crate::value::ValueFiles;
+use std::collections::HashMap;
+
+/// The one order of keys so far.
+const COMPARATOR: &str = "bytewise";
+/// Branch files open at once.
+const FILES_OPEN_MAX: usize = 512;
+
+/// Opens or makes a store. The caller starts the threads.
+pub(super) fn open(storage: Arc<dyn Storage>, options: Options) -> Result<Inner> {
+    let budget = Budget::new(&options)?;
+    let found = files::look(&*storage)?;
+    if found == Found::Empty && !options.create_if_missing {
+        let reason = "nothing is there, and making one was not asked for".to_owned();
+        return Err(Error::NoStore { path: storage.path().to_path_buf(), reason });
+    }
+    storage.create_directory()?;
+    let lock = storage.lock(files::LOCK)?;
+    // Another opener may have made the store between the look and the lock.
+    let mut manifest = match files::look(&*storage)? {
+        Found::Store => Manifest::open(Arc::clone(&storage))?,
+        Found::Empty => create(&storage)?,
+    };
+    check_keyspaces(&*storage, manifest.state())?;
+    let state = manifest.state().clone();
+    let numbers = Arc::new(FileNumbers::new(first_unused_file(&*storage, &state)?));
+    let parts = Parts::new(&storage, &options, &budget, &state, &numbers);
+
+    // Steps 3 and 4.
+    let mut refill = Refill::new(&parts, state.incorporated);
+    let recovered = recover(&storage, &options, &state, &parts, &mut refill)?;
+    check_marks(&*storage, &state, &recovered)?;
+    let last = SequenceNumber(recovered.next_number.0 - 1);
+    let generations = refill.finish(last);
+
+    // Step 5.
+    let (trunk, tree) = Trunk::open(Arc::clone(&parts.branches), TrunkOptions::new(budget.memtable as u64), &state)?;
+    let generation = recovered.next_generation;
+    let edit = ManifestEdit {
+        log_recovered: recovered.edit.clone(),
+        next_file: Some(numbers.next()),
+        ..ManifestEdit::default()
+    };
+    let edit_number = manifest.append(&edit)?;
+
+    // Step 7, before there are new files.
+    let kept: Vec<FileNumber> = recovered.segments.iter().map(|segment| segment.number).collect();
+    remove_strays(&*storage, &state, &parts.value_holds, |file| kept.contains(&file))?;
+
+    // Step 6.
+    let log_options = LogOptions { segment_bytes: budget.segment, chunk_bytes: budget.chunk, budget_bytes: budget.log };
+    let database = state.identity.database;
+    let identity = LogIdentity { database, generation, life: storage.life(), first: recovered.next_number };
+    let log = Log::create(Arc::clone(&storage), identity, Arc::clone(&numbers), log_options)?;
+    log.adopt(recovered.segments);
+    log.note_manifest_edit(edit_number);
+
+    let branch_values = state.branches.values().filter(|meta| !meta.value_files.is_empty());
+    let branch_values: HashMap<_, _> = branch_values.map(|meta| (meta.file, meta.value_files.clone())).collect();
+    Ok(Inner {
+        view: ViewCell::new(generations, tree),
+        sequencer: crate::base::sequencer::Sequencer::new(last),
+        latches: super::latches::Latches::new(),
+        threads: Threads::new(),
+        pins: Arc::default(),
+        seats: super::iter::Seats::default(),
+        memtables: parts.memtables,
+        log,
+        log_generation: generation,
+        log_start: recovered.next_number,
+        values: parts.values,
+        value_holds: parts.value_holds,
+        cache: parts.cache,
+        branches: parts.branches,
+        trunk,
+        edits: Mutex::new(Edits { manifest, branch_values }),
+        health: super::health::Health::default(),
+        speed: super::backpressure::BackgroundSpeed::default(),
+        incorporated: state.incorporated.0.into(),
+        switching: Mutex::new(()),
+        room: crate::base::sync::Condvar::new(),
+        work: super::workers::Work::default(),
+        unlogged: false.into(),
+        closed: false.into(),
+        lock: Mutex::new(Some(lock)),
+        storage,
+        options,
+        budget,
+        numbers,
+    })
+}
+
+/// What is built before recovery, since recovery needs it.
+struct Parts {
+    memtables: Arc<MemtablePool>,
+    values: ValueFiles,
+    value_holds: Arc<ValueHolds>,
+    cache: Arc<PageCache>,
+    branches: Arc<BranchContext>,
+}
+
+impl Parts {
+    fn new(
+        storage: &Arc<dyn Storage>,
+        options: &Options,
+        budget: &Budget,
+        state: &ManifestState,
+        numbers: &Arc<FileNumbers>,
+    ) -> Self {
+        let cache = Arc::new(PageCache::new(budget.cache));
+        let branches = BranchContext::new(
+            Arc::clone(storage),
+            state.identity.database,
+            Arc::clone(&cache),
+            Arc::new(FileTable::new(Arc::clone(storage), FILES_OPEN_MAX)),
+            Arc::clone(numbers),
+            options.compression,
+        );
+        let value_holds = Arc::new(ValueHolds::default());
+        for file in state.branches.values().flat_map(|meta| &meta.value_files) {
+            value_holds.hold(*file);
+        }
+        let values = ValueFiles::new(Arc::clone(storage), state.identity.database);
+        Self { memtables: MemtablePool::new(budget.memtable), values, value_holds, cache, branches }
+    }
+}
+
+/// A new store's manifest: its first edit is the empty tree and the default keyspace.
+fn create(storage: &Arc<dyn Storage>) -> Result<Manifest> {
+    let identity = Identity { database: random_id() };
+    let mut first = Trunk::create_edit();
+    first.keyspaces =
+        vec![KeyspaceRecord { id: KeyspaceId::DEFAULT, name: "default".into(), comparator: COMPARATOR.into() }];
+    first.next_file = Some(FileNumber(1));
+    Manifest::create(Arc::clone(storage), identity, &first)
+}
+
+/// 64 bits that no other store has. `RandomState` draws its keys from the system's random source.
+fn random_id() -> DatabaseId {
+    use std::hash::{BuildHasher, Hasher};
+    let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
+    hasher.write_u32(std::process::id());
+    DatabaseId(hasher.finish())
+}
+
+fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
+    for keyspace in &state.keyspaces {
+        if keyspace.comparator != COMPARATOR {
+            return Err(Error::Mismatch {
+                path: storage.path().to_path_buf(),
+                what: "comparator",
+                stored: keyspace.comparator.clone(),
+                asked: COMPARATOR.into(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Above every number that the manifest promises unused and every number in a name.
+fn first_unused_file(storage: &dyn Storage, state: &ManifestState) -> Result<FileNumber> {
+    let names = storage.list()?;
+    let seen =
+        names.iter().filter_map(|name| StoreFile::parse(name)?.number()).map(|file| FileNumber(file.0 + 1)).max();
+    Ok(seen.unwrap_or_default().max(state.next_file))
+}
+
+fn recover(
+    storage: &Arc<dyn Storage>,
+    options: &Options,
+    state: &ManifestState,
+    parts: &Parts,
+    refill: &mut Refill<'_>,
+) -> Result<Recovered> {
+    let value_complete = |bytes: &[u8]| match ValueReference::decode(bytes) {
+        // What recovery relies on must be durable before its edit is; the directory is synced once, at the end.
+        Some(reference) if parts.values.is_complete(&reference)? => {
+            storage.open(&crate::value::value_file_name(reference.file), OpenMode::ReadWrite)?.sync()?;
+            Ok(true)
+        }
+        Some(_) | None => Ok(false),
+    };
+    let input = RecoveryInput {
+        storage: &**storage,
+        database: state.identity.database,
+        recovered: &state.recovered,
+        incorporated: state.incorporated,
+        generations_from: state.log_generations_from,
+        life: storage.life(),
+        force_cut: options.force_cut,
+        value_complete: &value_complete,
+    };
+    let recovered = log::recover(input, &mut |number, operations| refill.apply(number, operations))?;
+    storage.sync_directory()?;
+    Ok(recovered)
+}
+
+/// Rule R8.
+fn check_marks(storage: &dyn Storage, state: &ManifestState, recovered: &Recovered) -> Result<()> {
+    if recovered.manifest_edit > state.edits {
+        return Err(Error::corruption(
+            &storage.path_of(crate::manifest::MANIFEST_NAME),
+            0,
+            "manifest edits",
+            format!("at least {} (the log's mark)", recovered.manifest_edit),
+            state.edits,
+        ));
+    }
+    Ok(())
+}
+
+/// Removes files that neither manifest nor log names: left by work that was cut short.
+fn remove_strays(
+    storage: &dyn Storage,
+    state: &ManifestState,
+    values: &ValueHolds,
+    keeps_log: impl Fn(FileNumber) -> bool,
+) -> Result<()> {
+    for name in storage.list()? {
+        let stray = match StoreFile::parse(&name) {
+            Some(StoreFile::Branch(file)) => !state.branches.contains_key(&file),
+            Some(StoreFile::Value(file)) => !values.holds(file),
+            Some(StoreFile::Log(file) | StoreFile::SpareLog(file)) => !keeps_log(file),
+            Some(StoreFile::NewManifest | StoreFile::Poison) => true,
+            Some(StoreFile::Lock | StoreFile::Manifest) | None => false,
+        };
+        if stray {
+            storage.remove(&name)?;
+        }
+    }
+    storage.sync_directory()
+}
+
+/// Fills Memtables from the log. Each that gets full becomes a generation waiting for incorporation.
+struct Refill<'a> {
+    parts: &'a Parts,
+    /// Oldest first.
+    generations: Vec<Arc<Generation>>,
+    last: SequenceNumber,
+}
+
+impl<'a> Refill<'a> {
+    fn new(parts: &'a Parts, incorporated: SequenceNumber) -> Self {
+        Self { parts, generations: Vec::new(), last: incorporated }
+    }
+
+    fn apply(&mut self, number: SequenceNumber, operations: Operations<'_>) -> Result<()> {
+        debug_assert!(number > self.last, "records are replayed in the order of their numbers");
+        let full = self.generations.last().is_none_or(|generation| generation.memtable.is_full());
+        if full {
+            self.switch(self.last);
+        }
+        self.last = number;
+        let Some(generation) = self.generations.last() else {
+            return Ok(());
+        };
+        for operation in operations {
+            let hash = hash::key_hash(operation.keyspace, operation.key);
+            if operation.kind == Kind::ValueReference
+                && let Some(reference) = ValueReference::decode(operation.value)
+            {
+                self.parts.value_holds.hold(reference.file);
+                generation.hold_value_file(reference.file);
+            }
+            let memtable = &generation.memtable;
+            let prepared = memtable.prepare(operation.keyspace, operation.key, hash, operation.kind, operation.value);
+            memtable.place(&prepared, number);
+        }
+        Ok(())
+    }
+
+    fn switch(&mut self, after: SequenceNumber) {
+        if let Some(old) = self.generations.last() {
+            old.set_end(after);
+        }
+        let memtable = self.parts.memtables.take();
+        self.generations.push(Arc::new(Generation::starting_after(memtable, after, &self.parts.value_holds)));
+    }
+
+    /// The stack for the first view, newest first: the recovered generations under an empty one that starts after `last`.
+    fn finish(mut self, last: SequenceNumber) -> Vec<Arc<Generation>> {
+        self.switch(last);
+        self.generations.reverse();
+        self.generations
+    }
+}

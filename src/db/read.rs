@@ -1,0 +1,79 @@
+//! The path of a get: memory generations, newest first, then the tree.
+
+use super::inner::Inner;
+use super::latches::Latches;
+use crate::base::{Error, KeyspaceId, Kind, Result, SequenceNumber, hash, key};
+use crate::format::value_file::ValueReference;
+
+/// Encoded keys up to this length are built on the stack.
+const KEY_ON_STACK: usize = 128;
+
+impl Inner {
+    /// Reads the newest version at or below `at` into `out`, replacing what it holds; false where there is none.
+    pub(super) fn get_at(&self, user_key: &[u8], at: SequenceNumber, out: &mut Vec<u8>) -> Result<bool> {
+        out.clear();
+        if self.closed.load(crate::base::sync::Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        let keyspace = KeyspaceId::DEFAULT;
+        let hash = hash::key_hash(keyspace, user_key);
+        if at == SequenceNumber::MAX && self.pins.being_taken() {
+            // Rule S3.
+            self.latches.wait_for_holder(Latches::index_of(hash));
+        }
+        let view = self.view.load();
+        for generation in &view.generations {
+            if let Some((_, kind)) = generation.memtable.get(keyspace, user_key, hash, at, out) {
+                return self.resolve(kind, out);
+            }
+        }
+        let found = with_encoded(keyspace, user_key, |encoded| view.tree.get(encoded, hash, at, out))?;
+        match found {
+            Some((_, kind)) => self.resolve(kind, out),
+            None => Ok(false),
+        }
+    }
+
+    /// Turns what an entry holds into the user's value. The caller's view keeps value files from being removed.
+    pub(super) fn resolve(&self, kind: Kind, out: &mut Vec<u8>) -> Result<bool> {
+        match kind {
+            Kind::Put => Ok(true),
+            Kind::Delete => Ok(false),
+            Kind::ValueReference => {
+                let Some(reference) = ValueReference::decode(out) else {
+                    return Err(self.bad_reference(out));
+                };
+                out.clear();
+                self.values.read(&reference, out)?;
+                Ok(true)
+            }
+            Kind::RangeDelete | Kind::Merge | Kind::Void | Kind::Batch => Err(Error::corruption(
+                self.storage.path(),
+                0,
+                "kind of an entry",
+                "put, delete or value reference",
+                format!("{kind:?}"),
+            )),
+        }
+    }
+}
+
+impl Inner {
+    pub(super) fn bad_reference(&self, found: &[u8]) -> Error {
+        let (expected, found) = (format!("{} bytes", ValueReference::BYTES), format!("{} bytes", found.len()));
+        Error::corruption(self.storage.path(), 0, "value reference", expected, found)
+    }
+}
+
+/// Calls `f` with the encoded form of a key, on the stack where it is short: a get allocates nothing.
+fn with_encoded<T>(keyspace: KeyspaceId, user_key: &[u8], f: impl FnOnce(&[u8]) -> T) -> T {
+    let length = KeyspaceId::BYTES + user_key.len();
+    if length <= KEY_ON_STACK {
+        let mut encoded = [0u8; KEY_ON_STACK];
+        encoded[..KeyspaceId::BYTES].copy_from_slice(&keyspace.0.to_be_bytes());
+        encoded[KeyspaceId::BYTES..length].copy_from_slice(user_key);
+        f(&encoded[..length])
+    } else {
+        f(&key::encoded(keyspace, user_key))
+    }
+}

@@ -1,0 +1,138 @@
+//! What each writing thread keeps for itself: its number slot, its half-used log chunk, its counters.
+//!
+//! A thread borrows a state for the length of one operation from a thread-local lease; when the thread ends, the lease
+//! hands the state back to the store, and the next new thread goes on with it, chunk and all (`protocol.md`, Numbers). So
+//! the number of slots is the number of threads that ever wrote at once.
+
+use crate::base::sequencer::Slot;
+use crate::base::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::log::LogWriter;
+use crossbeam_utils::CachePadded;
+use std::cell::RefCell;
+use std::sync::Weak;
+
+/// Figures that one thread counts; others only read them.
+#[derive(Debug, Default)]
+pub(super) struct WriteCounters {
+    pub(super) writes: AtomicU64,
+    pub(super) user_bytes: AtomicU64,
+    pub(super) logged_bytes: AtomicU64,
+    pub(super) slowed_writes: AtomicU64,
+    pub(super) slowed_ns: AtomicU64,
+}
+
+impl WriteCounters {
+    /// Adds to a counter that only the calling thread writes: no locked instruction needed.
+    pub(super) fn add(counter: &AtomicU64, amount: u64) {
+        counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
+    }
+}
+
+/// One thread's own things.
+pub(super) struct ThreadState {
+    pub(super) slot: Arc<Slot>,
+    pub(super) writer: LogWriter,
+    pub(super) counters: Arc<CachePadded<WriteCounters>>,
+    pub(super) pressure: super::backpressure::Pressure,
+}
+
+/// The states of one store that no thread has borrowed, and all counters.
+pub(super) struct Threads {
+    idle: Mutex<Vec<Box<ThreadState>>>,
+    counters: Mutex<Vec<Arc<CachePadded<WriteCounters>>>>,
+}
+
+struct Lease {
+    threads: Weak<Threads>,
+    state: Option<Box<ThreadState>>,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let (Some(threads), Some(state)) = (self.threads.upgrade(), self.state.take()) {
+            threads.idle.lock().push(state);
+        }
+    }
+}
+
+thread_local! {
+    static LEASES: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Threads {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { idle: Mutex::new(Vec::new()), counters: Mutex::new(Vec::new()) })
+    }
+
+    /// The calling thread's state for one operation; `make` builds one where no idle one is left.
+    pub(super) fn borrow(
+        self: &Arc<Self>,
+        make: impl FnOnce(Arc<CachePadded<WriteCounters>>) -> ThreadState,
+    ) -> Borrowed<'_> {
+        let kept = LEASES
+            .try_with(|leases| {
+                let mut leases = leases.borrow_mut();
+                leases.iter_mut().find(|lease| std::ptr::eq(lease.threads.as_ptr(), Arc::as_ptr(self)))?.state.take()
+            })
+            .unwrap_or_default();
+        let state = kept.or_else(|| self.idle.lock().pop()).unwrap_or_else(|| {
+            let counters = Arc::new(CachePadded::new(WriteCounters::default()));
+            self.counters.lock().push(Arc::clone(&counters));
+            Box::new(make(counters))
+        });
+        Borrowed { threads: self, state: Some(state) }
+    }
+
+    /// Sums one counter over all threads.
+    pub(super) fn sum(&self, counter: impl Fn(&WriteCounters) -> &AtomicU64) -> u64 {
+        self.counters.lock().iter().map(|counters| counter(counters).load(Ordering::Relaxed)).sum()
+    }
+
+    /// Drops every idle state, so that their log chunks go. For closing, when no operation runs any more.
+    pub(super) fn clear(&self) {
+        self.idle.lock().clear();
+    }
+
+    fn give_back(self: &Arc<Self>, state: Box<ThreadState>) {
+        let mut state = Some(state);
+        let _ = LEASES.try_with(|leases| {
+            let mut leases = leases.borrow_mut();
+            match leases.iter_mut().find(|lease| std::ptr::eq(lease.threads.as_ptr(), Arc::as_ptr(self))) {
+                Some(lease) if lease.state.is_none() => lease.state = state.take(),
+                Some(_) => {}
+                None => {
+                    // The moment to forget stores that were closed since.
+                    leases.retain(|lease| lease.threads.strong_count() > 0);
+                    leases.push(Lease { threads: Arc::downgrade(self), state: state.take() });
+                }
+            }
+        });
+        // The thread is ending, or an operation within an operation took the place: into the common pool.
+        if let Some(state) = state {
+            self.idle.lock().push(state);
+        }
+    }
+}
+
+/// A borrowed state; goes back when dropped.
+pub(super) struct Borrowed<'a> {
+    threads: &'a Arc<Threads>,
+    state: Option<Box<ThreadState>>,
+}
+
+impl Borrowed<'_> {
+    pub(super) fn state(&mut self) -> &mut ThreadState {
+        match &mut self.state {
+            Some(state) => state,
+            None => unreachable!("a borrowed state is there until drop"),
+        }
+    }
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        if let Some(state) = self.state.take() {
+            self.threads.give_back(state);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What readers and writers see at one moment: the stack of memory generations over the tree
+//! (`docs/concurrency.md`, G).
+//!
+//! A view never changes; whoever changes the stack or the tree publishes a new one under `ViewCell`'s lock. Readers take a
+//! counted reference without a lock.
+
+use super::value_holds::ValueHolds;
+use crate::base::sync::{Arc, AtomicU64, Backoff, Mutex, Ordering};
+use crate::base::{FileNumber, SequenceNumber};
+use crate::disk::trunk::Tree;
+use crate::memory::Memtable;
+use arc_swap::{ArcSwap, Guard};
+
+const UNSET: u64 = u64::MAX;
+
+/// One Memtable and the range of numbers that belongs in it. The seam where the Membuffer comes in: it will stand over
+/// `memtable` in here.
+pub(super) struct Generation {
+    pub(super) memtable: Arc<Memtable>,
+    /// Numbers above this one and up to `ends_with` belong here.
+    starts_after: AtomicU64,
+    ends_with: AtomicU64,
+    /// Value files that entries of this generation refer to; held until the generation goes.
+    value_files: Mutex<Vec<FileNumber>>,
+    holds: Arc<ValueHolds>,
+}
+
+impl Generation {
+    /// A generation whose start is not known yet (rule G2).
+    pub(super) fn pending(memtable: Arc<Memtable>, holds: &Arc<ValueHolds>) -> Self {
+        Self {
+            memtable,
+            starts_after: AtomicU64::new(UNSET),
+            ends_with: AtomicU64::new(UNSET),
+            value_files: Mutex::new(Vec::new()),
+            holds: Arc::clone(holds),
+        }
+    }
+
+    /// A generation that starts after a number known from the beginning.
+    pub(super) fn starting_after(memtable: Arc<Memtable>, number: SequenceNumber, holds: &Arc<ValueHolds>) -> Self {
+        let generation = Self::pending(memtable, holds);
+        generation.set_start(number);
+        generation
+    }
+
+    pub(super) fn set_start(&self, number: SequenceNumber) {
+        self.starts_after.store(number.0, Ordering::Release);
+    }
+
+    pub(super) fn set_end(&self, number: SequenceNumber) {
+        self.ends_with.store(number.0, Ordering::Release);
+    }
+
+    /// The generation's T, once it was switched away from.
+    pub(super) fn end(&self) -> Option<SequenceNumber> {
+        match self.ends_with.load(Ordering::Acquire) {
+            UNSET => None,
+            number => Some(SequenceNumber(number)),
+        }
+    }
+
+    /// Whether a number is beyond this generation's start. Spins while the start is unset: the switching thread is two
+    /// instructions away from setting it.
+    fn reaches(&self, number: SequenceNumber) -> bool {
+        let mut backoff = Backoff::new();
+        loop {
+            match self.starts_after.load(Ordering::Acquire) {
+                UNSET => backoff.wait(),
+                start => return number.0 > start,
+            }
+        }
+    }
+
+    /// Takes over the hold on a value file from the write that made it.
+    pub(super) fn hold_value_file(&self, file: FileNumber) {
+        self.value_files.lock().push(file);
+    }
+}
+
+impl Drop for Generation {
+    fn drop(&mut self) {
+        for file in self.value_files.get_mut().drain(..) {
+            self.holds.release(file);
+        }
+    }
+}
+
+/// One moment's state.
+pub(super) struct View {
+    /// Newest first; never empty.
+    pub(super) generations: Vec<Arc<Generation>>,
+    pub(super) tree: Arc<Tree>,
+    /// Rises with every view.
+    pub(super) version: u64,
+}
+
+impl View {
+    /// The generation that new writes prepare for.
+    pub(super) fn newest(&self) -> &Arc<Generation> {
+        &self.generations[0]
+    }
+
+    /// The generation that a number belongs to (rule G1).
+    pub(super) fn generation_of(&self, number: SequenceNumber) -> &Arc<Generation> {
+        for generation in &self.generations {
+            if generation.reaches(number) {
+                return generation;
+            }
+        }
+        // A writer holds its slot until it has placed, and a generation leaves the view only after `wait_through` of its end, so
+        // the generation of a number in hand is always in the view.
+        unreachable!("number {number} belongs to no generation of the view")
+    }
+
+    /// The oldest generation, where it is switched away from and may be incorporated.
+    pub(super) fn oldest_switched(&self) -> Option<(Arc<Generation>, SequenceNumber)> {
+        let oldest = self.generations.last()?;
+        if self.generations.len() < 2 {
+            return None;
+        }
+        oldest.end().map(|end| (Arc::clone(oldest), end))
+    }
+}
+
+/// Where the current view is found.
+pub(super) struct ViewCell {
+    current: ArcSwap<View>,
+    version: AtomicU64,
+    update: Mutex<()>,
+}
+
+impl ViewCell {
+    pub(super) fn new(generations: Vec<Arc<Generation>>, tree: Arc<Tree>) -> Self {
+        Self {
+            current: ArcSwap::from_pointee(View { generations, tree, version: 1 }),
+            version: AtomicU64::new(1),
+            update: Mutex::new(()),
+        }
+    }
+
+    /// The view of this moment; cheap, for the length of one operation.
+    pub(super) fn load(&self) -> Guard<Arc<View>> {
+        self.current.load()
+    }
+
+    /// The view of this moment, to keep.
+    pub(super) fn load_full(&self) -> Arc<View> {
+        self.current.load_full()
+    }
+
+    /// The newest view's version, without touching the view.
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Publishes what `change` makes of the current view.
+    pub(super) fn update(&self, change: impl FnOnce(&View) -> (Vec<Arc<Generation>>, Arc<Tree>)) {
+        let _guard = self.update.lock();
+        let current = self.current.load_full();
+        let (generations, tree) = change(&current);
+        let version = current.version + 1;
+        self.current.store(Arc::new(View { generations, tree, version }));
+        self.version.store(version, Ordering::Release);
+    }
+}

@@ -1,0 +1,290 @@
+//! Background work: one pool for incorporation, trunk jobs and the removal of files.
+//!
+//! Priority goes to what a stalled writer waits for: incorporation first, then the trunk's jobs, then removal. Choosing is
+//! the trunk's pure picker and the view; executing is here (`docs/recovery.md`, D1 and D2, for the order on disk).
+
+use super::inner::{Edits, Inner};
+use super::view::Generation;
+use crate::base::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering};
+use crate::base::{Error, Result, SequenceNumber};
+use crate::disk::trunk::{Job, Outcome};
+use crate::format::manifest_edit::ManifestEdit;
+use crate::merge::Retention;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+/// How long to wait before trying again what a full disk refused.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// What the pool shares.
+#[derive(Default)]
+pub(super) struct Work {
+    state: Mutex<WorkState>,
+    /// There may be something to do.
+    wake: Condvar,
+    /// Something was done.
+    progress: Condvar,
+    /// Asks running jobs to give up.
+    pub(super) cancel: AtomicBool,
+}
+
+#[derive(Default)]
+struct WorkState {
+    stopped: bool,
+    incorporating: bool,
+    running: usize,
+}
+
+/// One thing to do.
+enum Task {
+    Incorporate(Arc<Generation>, SequenceNumber),
+    Job(Job),
+    Remove,
+}
+
+impl Work {
+    /// Lets idle workers look again.
+    pub(super) fn wake(&self) {
+        // Under the lock, so that a worker between looking and waiting does not miss it.
+        let _state = self.state.lock();
+        self.wake.notify_all();
+    }
+
+    /// Tells the pool to end.
+    pub(super) fn stop(&self) {
+        self.cancel.store(true, Ordering::Release);
+        self.state.lock().stopped = true;
+        self.wake.notify_all();
+        self.progress.notify_all();
+    }
+}
+
+impl Inner {
+    /// A worker's life.
+    pub(super) fn work(self: &Arc<Self>) {
+        while let Some(task) = self.next_task() {
+            let result = catch_unwind(AssertUnwindSafe(|| self.perform(&task)));
+            let result = result.unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+                Err(Error::ReadOnly { reason: format!("background work panicked: {text}") })
+            });
+            self.finish_task(&task, result);
+        }
+    }
+
+    fn next_task(&self) -> Option<Task> {
+        let mut state = self.work.state.lock();
+        loop {
+            if state.stopped {
+                return None;
+            }
+            if self.health.check().is_ok()
+                && let Some(task) = self.pick(&mut state)
+            {
+                state.running += 1;
+                return Some(task);
+            }
+            // The timeout only bounds what a wake-up that nobody thought of would cost.
+            self.work.wake.wait_for(&mut state, Duration::from_secs(1));
+        }
+    }
+
+    fn pick(&self, state: &mut WorkState) -> Option<Task> {
+        let view = self.view.load();
+        if !state.incorporating
+            && let Some((generation, end)) = view.oldest_switched()
+        {
+            state.incorporating = true;
+            return Some(Task::Incorporate(generation, end));
+        }
+        if let Some(job) = self.trunk.pick(&view.tree) {
+            return Some(Task::Job(job));
+        }
+        self.has_dead_files().then_some(Task::Remove)
+    }
+
+    fn perform(&self, task: &Task) -> Result<()> {
+        match task {
+            Task::Incorporate(generation, end) => self.incorporate(generation, *end),
+            Task::Job(job) => self.run_job(job),
+            Task::Remove => self.remove_dead_files(),
+        }
+    }
+
+    fn finish_task(&self, task: &Task, result: Result<()>) {
+        let mut pause = false;
+        if result.is_ok() {
+            self.health.recovered();
+        }
+        match result {
+            Err(error) if error.is_disk_full() => {
+                self.health.wait_for(error);
+                pause = true;
+            }
+            Err(Error::Closed) | Ok(()) => {}
+            Err(error) => self.poison(&error),
+        }
+        let mut state = self.work.state.lock();
+        if pause && !state.stopped {
+            self.work.progress.notify_all();
+            self.room.notify_all();
+            self.work.wake.wait_for(&mut state, RETRY);
+        }
+        if matches!(task, Task::Incorporate(..)) {
+            state.incorporating = false;
+        }
+        state.running -= 1;
+        drop(state);
+        self.room.notify_all();
+        self.work.progress.notify_all();
+        self.work.wake();
+    }
+
+    /// Brings a switched generation into the tree (rule D1).
+    fn incorporate(&self, generation: &Arc<Generation>, end: SequenceNumber) -> Result<()> {
+        let started = Instant::now();
+        // Rule G3: from here the generation never changes.
+        self.sequencer.wait_through(end);
+        self.sync_through(end)?;
+        let tree = Arc::clone(&self.view.load().tree);
+        // Rule S2: the pins are read after everything in the generation was numbered.
+        let retention = Retention::new(self.pins.numbers());
+        let bytes = generation.memtable.bytes() as u64;
+        let mut cursor = generation.memtable.cursor();
+        let outcome = self.trunk.incorporate(&tree, &mut cursor, &retention, end)?;
+        drop((cursor, tree));
+        self.commit_outcome(outcome, Some((generation, end)))?;
+        self.speed.record(bytes, started.elapsed());
+        self.incorporated.store(end.0, Ordering::Release);
+        self.log.recycle(end)?;
+        self.remove_dead_files()
+    }
+
+    fn run_job(&self, job: &Job) -> Result<()> {
+        let tree = Arc::clone(&self.view.load().tree);
+        let retention = Retention::new(self.pins.numbers());
+        let outcome = self.trunk.run(job, &tree, &retention, &self.work.cancel)?;
+        drop(tree);
+        self.commit_outcome(outcome, None)?;
+        self.remove_dead_files()
+    }
+
+    /// Makes an outcome part of the store: files' names durable, edit durable, view published, in this order (rule D1).
+    fn commit_outcome(&self, outcome: Outcome, incorporated: Option<(&Arc<Generation>, SequenceNumber)>) -> Result<()> {
+        let mut edits = self.edits.lock();
+        let mut applied = self.trunk.apply(outcome, &self.view.load().tree);
+        if applied.is_empty() {
+            applied.finish();
+            return Ok(());
+        }
+        self.log_edit(&mut edits, &mut applied.edit, incorporated.map(|(_, end)| end))?;
+        self.view.update(|current| {
+            let mut generations = current.generations.clone();
+            if let Some((generation, _)) = incorporated {
+                generations.retain(|kept| !Arc::ptr_eq(kept, generation));
+            }
+            (generations, Arc::clone(&applied.tree))
+        });
+        // Only now, with the edit durable, may the last reader's leaving remove a file (rule D2).
+        applied.finish();
+        drop(edits);
+        self.seats.revoke_idle(self.view.version());
+        Ok(())
+    }
+
+    /// Completes an edit and makes it durable, with the names of the files that it adds.
+    fn log_edit(&self, edits: &mut Edits, edit: &mut ManifestEdit, through: Option<SequenceNumber>) -> Result<()> {
+        edit.next_file = Some(self.numbers.next());
+        if through.is_some_and(|end| end.next() >= self.log_start) {
+            edit.log_generations_from = Some(self.log_generation);
+        }
+        for meta in edit.branches_added.iter().filter(|meta| !meta.value_files.is_empty()) {
+            meta.value_files.iter().for_each(|file| self.value_holds.hold(*file));
+            edits.branch_values.insert(meta.file, meta.value_files.clone());
+        }
+        if !edit.branches_added.is_empty() {
+            self.storage.sync_directory().inspect_err(|error| self.poison(error))?;
+        }
+        match edits.manifest.append(edit) {
+            Ok(number) => {
+                self.log.note_manifest_edit(number);
+                Ok(())
+            }
+            Err(error) => {
+                if error.is_disk_full() {
+                    // Surely not in the manifest, so the work is undone and done again once there is room.
+                    self.undo(edits, edit);
+                } else {
+                    self.poison(&error);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes the new files of an edit that did not come to be.
+    fn undo(&self, edits: &mut Edits, edit: &ManifestEdit) {
+        for meta in &edit.branches_added {
+            edits.branch_values.remove(&meta.file);
+            meta.value_files.iter().for_each(|file| self.value_holds.release(*file));
+            // What cannot be removed now is found as stray at the next opening.
+            let _ = self.storage.remove(&crate::branch::file_name(meta.file));
+        }
+    }
+
+    fn has_dead_files(&self) -> bool {
+        self.branches.has_trash() || self.value_holds.has_dead()
+    }
+
+    /// Removes the files that no tree and no reader can reach any more.
+    pub(super) fn remove_dead_files(&self) -> Result<()> {
+        for file in self.branches.take_trash() {
+            self.storage.remove(&crate::branch::file_name(file))?;
+            let values = self.edits.lock().branch_values.remove(&file);
+            values.into_iter().flatten().for_each(|value| self.value_holds.release(value));
+        }
+        for file in self.value_holds.take_dead() {
+            self.values.remove(file)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until `done`, as long as background work can get there; an error where it cannot.
+    pub(super) fn wait_for_progress(&self, mut done: impl FnMut(&Self) -> bool) -> Result<()> {
+        let mut state = self.work.state.lock();
+        loop {
+            if done(self) {
+                return Ok(());
+            }
+            self.health.obstacle()?;
+            if state.stopped {
+                return Err(Error::Closed);
+            }
+            self.work.progress.wait_for(&mut state, Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until nothing runs and nothing is left to do.
+    pub(super) fn wait_until_quiet(&self) -> Result<()> {
+        loop {
+            self.health.obstacle()?;
+            {
+                let mut state = self.work.state.lock();
+                if state.stopped {
+                    return Err(Error::Closed);
+                }
+                if state.running == 0 {
+                    let incorporating = state.incorporating;
+                    match self.pick(&mut state) {
+                        None => return Ok(()),
+                        // Only a look: what was picked goes back (a job's claim by its drop).
+                        Some(_) => state.incorporating = incorporating,
+                    }
+                }
+                self.work.wake.notify_all();
+                self.work.progress.wait_for(&mut state, Duration::from_millis(20));
+            }
+        }
+    }
+}

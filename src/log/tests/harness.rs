@@ -1,0 +1,201 @@
+//! A stand-in for the store above the log: it writes by the protocol, keeps what the manifest would keep, and
+//! remembers what recovery applied.
+
+use super::super::*;
+use crate::base::sequencer::{Sequencer, Slot};
+use crate::base::{FileNumber, KeyspaceId, Kind};
+use crate::format::log_record::Operation;
+use crate::format::manifest_edit::LogRecovered;
+use crate::io::Storage;
+use std::collections::BTreeMap;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub const DATABASE: DatabaseId = DatabaseId(0xa11);
+pub const OPTIONS: LogOptions = LogOptions { segment_bytes: 4 * 4096, chunk_bytes: 4096, budget_bytes: 1 << 20 };
+
+/// splitmix64.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+/// What the manifest would hold.
+#[derive(Clone, Debug, Default)]
+pub struct Manifest {
+    pub recovered: Vec<LogRecovered>,
+    pub incorporated: SequenceNumber,
+    pub generations_from: u64,
+}
+
+/// What one recovery gave.
+#[derive(Debug)]
+pub struct Outcome {
+    pub recovered: Recovered,
+    pub values: BTreeMap<u64, Vec<u8>>,
+}
+
+pub fn recover_with(
+    storage: &dyn Storage,
+    manifest: &Manifest,
+    force_cut: bool,
+    value_complete: &dyn Fn(&[u8]) -> Result<bool>,
+) -> Result<Outcome> {
+    let input = RecoveryInput {
+        storage,
+        database: DATABASE,
+        recovered: &manifest.recovered,
+        incorporated: manifest.incorporated,
+        generations_from: manifest.generations_from,
+        life: storage.life(),
+        force_cut,
+        value_complete,
+    };
+    let mut values = BTreeMap::new();
+    let mut last = 0;
+    let recovered = recover(input, &mut |number, operations| {
+        assert!(number.0 > last, "{number} after {last}");
+        last = number.0;
+        let all: Vec<u8> = operations.flat_map(|operation| operation.value.to_vec()).collect();
+        assert!(values.insert(number.0, all).is_none());
+        Ok(())
+    })?;
+    Ok(Outcome { recovered, values })
+}
+
+pub fn recover_from(storage: &dyn Storage, manifest: &Manifest) -> Result<Outcome> {
+    recover_with(storage, manifest, false, &|_| Ok(true))
+}
+
+/// One opening of the log.
+pub struct Opened {
+    pub log: Arc<Log>,
+    pub sequencer: Arc<Sequencer>,
+}
+
+/// A thread that writes.
+pub struct Client {
+    pub log: Arc<Log>,
+    pub sequencer: Arc<Sequencer>,
+    pub slot: Arc<Slot>,
+    pub writer: LogWriter,
+}
+
+impl Opened {
+    /// Starts the next generation behind a recovery, as the store does once its edit is durable.
+    pub fn new(
+        storage: Arc<dyn Storage>,
+        manifest: &mut Manifest,
+        recovered: Recovered,
+        options: LogOptions,
+    ) -> Result<Self> {
+        manifest.recovered.extend(recovered.edit);
+        let life = storage.life();
+        let first = recovered.next_number;
+        let identity = LogIdentity { database: DATABASE, generation: recovered.next_generation, life, first };
+        let numbers = Arc::new(FileNumbers::new(FileNumber(recovered.files_seen_max.0 + 1)));
+        let log = Log::create(storage, identity, numbers, options)?;
+        log.adopt(recovered.segments);
+        Ok(Self { log, sequencer: Arc::new(Sequencer::new(SequenceNumber(first.0 - 1))) })
+    }
+
+    /// Opens a store that has no log yet.
+    pub fn fresh(storage: Arc<dyn Storage>, options: LogOptions) -> (Self, Manifest) {
+        let mut manifest = Manifest { generations_from: 1, ..Manifest::default() };
+        let outcome = recover_from(&*storage, &manifest).unwrap();
+        assert!(outcome.recovered.edit.is_none() && outcome.recovered.next_number == SequenceNumber(1));
+        let opened = Self::new(storage, &mut manifest, outcome.recovered, options).unwrap();
+        opened.log.maintain(&opened.sequencer).unwrap();
+        (opened, manifest)
+    }
+
+    pub fn client(&self) -> Client {
+        let (log, sequencer) = (Arc::clone(&self.log), Arc::clone(&self.sequencer));
+        Client { slot: sequencer.register(), writer: log.writer(), log, sequencer }
+    }
+
+    pub fn keeper(&self) -> Keeper {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (log, sequencer, stopped) = (Arc::clone(&self.log), Arc::clone(&self.sequencer), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                log.wait_for_work(Duration::from_millis(5));
+                let _ = log.maintain(&sequencer);
+            }
+        });
+        Keeper { stop, thread: Some(thread) }
+    }
+
+    pub fn sync(&self, number: u64) -> Result<()> {
+        self.log.sync_through(&self.sequencer, SequenceNumber(number), &|| Ok(()))
+    }
+
+    pub fn sync_all(&self) -> Result<()> {
+        self.sync(self.sequencer.last().0)
+    }
+}
+
+/// The keeper's thread; dropped, it ends.
+pub struct Keeper {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Client {
+    /// Writes one put by the protocol.
+    pub fn put(&mut self, value: &[u8]) -> Result<u64> {
+        let operation = Operation { kind: Kind::Put, keyspace: KeyspaceId(3), key: b"key", value };
+        self.write(operation)
+    }
+
+    pub fn write(&mut self, operation: Operation<'_>) -> Result<u64> {
+        loop {
+            self.prepare(operation)?;
+            self.sequencer.announce(&self.slot);
+            if !self.log.is_current(&self.writer) {
+                self.sequencer.leave(&self.slot);
+                self.log.cancel(&mut self.writer);
+                continue;
+            }
+            let number = self.sequencer.take(&self.slot);
+            self.log.seal(&mut self.writer, number);
+            self.sequencer.leave(&self.slot);
+            return Ok(number.0);
+        }
+    }
+
+    pub fn prepare(&mut self, operation: Operation<'_>) -> Result<()> {
+        let length = operation.encoded_length();
+        self.log.prepare(&mut self.writer, operation.kind, length, |body| {
+            assert_eq!(operation.encode(body), body.len());
+        })
+    }
+
+    /// Takes a number and dies before it seals.
+    pub fn lose(&mut self) -> u64 {
+        self.sequencer.announce(&self.slot);
+        let number = self.sequencer.take(&self.slot);
+        self.sequencer.leave(&self.slot);
+        number.0
+    }
+}

@@ -1,0 +1,188 @@
+//! What a reader sees, against a map built by the rule's words.
+
+use super::super::vec_cursor::{VecCursor, VecEntry};
+use super::super::{Cursor, MergeCursor, VisibleCursor};
+use super::{Random, sorted};
+use crate::base::{Error, Kind, Result, SequenceNumber};
+
+/// The live keys of a snapshot within the bounds, in order.
+fn model(entries: &[VecEntry], at: SequenceNumber, lower: &[u8], upper: Option<&[u8]>) -> Vec<VecEntry> {
+    let mut seen: Vec<VecEntry> = Vec::new();
+    let mut decided: Option<&[u8]> = None;
+    for entry in entries {
+        let inside = &entry.key[..] >= lower && upper.is_none_or(|upper| &entry.key[..] < upper);
+        if inside && entry.number <= at && decided != Some(&entry.key[..]) {
+            decided = Some(&entry.key);
+            if entry.kind != Kind::Delete {
+                seen.push(entry.clone());
+            }
+        }
+    }
+    seen
+}
+
+fn assert_stands(cursor: &VisibleCursor<impl Cursor>, model: &[VecEntry], at: Option<usize>) {
+    assert_eq!(cursor.valid(), at.is_some());
+    if let Some(at) = at {
+        assert_eq!(cursor.key(), &model[at].key[..]);
+        assert_eq!(cursor.entry(), model[at].as_ref());
+    }
+}
+
+fn walk(
+    random: &mut Random,
+    cursor: &mut VisibleCursor<impl Cursor>,
+    model: &[VecEntry],
+    at: Option<usize>,
+) -> Result<Option<usize>> {
+    let within = |at: usize| (at < model.len()).then_some(at);
+    match (random.below(12), at) {
+        (0, _) => cursor.seek_first().map(|()| within(0)),
+        (1, _) => cursor.seek_last().map(|()| model.len().checked_sub(1)),
+        (2, _) | (2..7, None) => {
+            let key = random.key(16);
+            cursor.seek(&key).map(|()| within(model.partition_point(|entry| entry.key < key)))
+        }
+        (3, _) | (7..12, None) => {
+            let key = random.key(16);
+            cursor.seek_for_prev(&key).map(|()| model.partition_point(|entry| entry.key <= key).checked_sub(1))
+        }
+        (4..8, Some(at)) => cursor.next().map(|()| within(at + 1)),
+        (_, Some(at)) => cursor.prev().map(|()| at.checked_sub(1)),
+        _ => unreachable!(),
+    }
+}
+
+/// Few keys make chains far longer than what is passed step by step.
+fn case(random: &mut Random) -> (Vec<VecEntry>, SequenceNumber, Vec<u8>, Option<Vec<u8>>) {
+    let (count, space) = (random.below(120), random.below(16) + 1);
+    let entries = sorted(random.versions(count, space));
+    let at = random.number(count + 1);
+    let lower = if random.below(2) == 0 { Vec::new() } else { random.key(16) };
+    let upper = (random.below(2) == 0).then(|| random.key(16));
+    (entries, at, lower, upper)
+}
+
+#[test]
+fn random_walks_match_the_rule() {
+    for seed in 0..2000 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let (entries, at, lower, upper) = case(&mut random);
+        let model = model(&entries, at, &lower, upper.as_deref());
+        let mut sources = vec![Vec::new(); random.below(4) as usize + 1];
+        for entry in entries {
+            let source = random.below(sources.len() as u64) as usize;
+            sources[source].push(entry);
+        }
+        let merge = MergeCursor::new(sources.into_iter().map(VecCursor::new).collect());
+        let mut cursor = VisibleCursor::new(merge, at, lower, upper);
+        let mut stands = None;
+        for _ in 0..60 {
+            stands = walk(&mut random, &mut cursor, &model, stands).unwrap();
+            assert_stands(&cursor, &model, stands);
+        }
+    }
+}
+
+#[test]
+fn after_an_error_the_cursor_stands_nowhere_and_a_seek_mends_it() {
+    let mut failures = 0;
+    for seed in 0..700 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let (entries, at, lower, upper) = case(&mut random);
+        let model = model(&entries, at, &lower, upper.as_deref());
+        let inner = VecCursor::new(entries).failing_after(random.below(100) as u32);
+        let mut cursor = VisibleCursor::new(inner, at, lower, upper);
+        let mut stands = None;
+        for _ in 0..100 {
+            stands = walk(&mut random, &mut cursor, &model, stands).unwrap_or_else(|_| {
+                failures += 1;
+                None
+            });
+            assert_stands(&cursor, &model, stands);
+        }
+    }
+    assert!(failures > 300, "{failures} failures were met");
+}
+
+#[test]
+fn reserved_kinds_are_refused_both_ways() {
+    for kind in [Kind::RangeDelete, Kind::Merge, Kind::Void, Kind::Batch] {
+        let entries = vec![
+            VecEntry::new("a", 1, Kind::Put, "1"),
+            VecEntry::new("b", 3, kind, "?"),
+            VecEntry::new("b", 2, Kind::Put, "2"),
+            VecEntry::new("c", 4, Kind::Put, "4"),
+        ];
+        let mut cursor = VisibleCursor::new(VecCursor::new(entries.clone()), SequenceNumber(9), Vec::new(), None);
+        cursor.seek_first().unwrap();
+        assert!(matches!(cursor.next(), Err(Error::Corruption { .. })));
+        assert!(!cursor.valid());
+        cursor.seek_last().unwrap();
+        assert!(matches!(cursor.prev(), Err(Error::Corruption { .. })));
+        assert!(!cursor.valid());
+        let mut before = VisibleCursor::new(VecCursor::new(entries), SequenceNumber(2), Vec::new(), None);
+        before.seek(b"b").unwrap();
+        assert_eq!(before.entry().value, b"2", "a snapshot before it does not meet it");
+    }
+}
+
+/// Counts movements, to hold the bound on what a key with many versions costs.
+struct Counting(VecCursor, std::cell::Cell<u32>);
+
+impl Cursor for Counting {
+    fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        self.1.set(self.1.get() + 1);
+        self.0.seek(key, number)
+    }
+    fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        self.1.set(self.1.get() + 1);
+        self.0.seek_for_prev(key, number)
+    }
+    fn seek_first(&mut self) -> Result<()> {
+        self.0.seek_first()
+    }
+    fn seek_last(&mut self) -> Result<()> {
+        self.0.seek_last()
+    }
+    fn next(&mut self) -> Result<()> {
+        self.1.set(self.1.get() + 1);
+        self.0.next()
+    }
+    fn prev(&mut self) -> Result<()> {
+        self.1.set(self.1.get() + 1);
+        self.0.prev()
+    }
+    fn valid(&self) -> bool {
+        self.0.valid()
+    }
+    fn entry(&self) -> crate::merge::EntryRef<'_> {
+        self.0.entry()
+    }
+}
+
+#[test]
+fn a_key_with_many_versions_costs_a_bounded_number_of_movements() {
+    let mut entries: Vec<_> = (2..10_000).map(|number| VecEntry::new("b", number, Kind::Put, "value")).collect();
+    entries.push(VecEntry::new("a", 1, Kind::Put, "value"));
+    entries.push(VecEntry::new("c", 10_000, Kind::Put, "value"));
+    for at in [5_000, 20_000] {
+        let inner = Counting(VecCursor::new(entries.clone()), std::cell::Cell::new(0));
+        let mut cursor = VisibleCursor::new(inner, SequenceNumber(at), Vec::new(), None);
+        cursor.seek_first().unwrap();
+        cursor.next().unwrap();
+        assert_eq!(cursor.entry().number.0, at.min(9_999));
+        cursor.next().unwrap();
+        assert_eq!(cursor.valid(), at > 5_000);
+        cursor.seek_last().unwrap();
+        if at > 5_000 {
+            cursor.prev().unwrap();
+        }
+        assert_eq!(cursor.entry().number.0, at.min(9_999));
+        cursor.prev().unwrap();
+        assert_eq!(cursor.key(), b"a");
+        assert!(cursor.inner().1.get() < 200, "{} movements", cursor.inner().1.get());
+    }
+}

@@ -1,0 +1,209 @@
+//! Bad input: a clear error that names file and offset, no panic, nothing written.
+
+use crate::support::{Random, tiny};
+use alluvium::{Db, Error, Options, WriteBatch};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+fn fill(path: &Path) {
+    let db = Db::open(path, tiny()).unwrap();
+    let mut random = Random(3);
+    for number in 0..3000u32 {
+        db.put(number.to_be_bytes(), random.bytes(60)).unwrap();
+    }
+    db.put("large", vec![5; 300_000]).unwrap();
+    db.flush().unwrap();
+    for number in 3000..3200u32 {
+        db.put(number.to_be_bytes(), random.bytes(60)).unwrap();
+    }
+    db.close().unwrap();
+}
+
+fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
+    entries
+        .filter(|entry| entry.file_type().unwrap().is_file())
+        .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()))
+        .collect()
+}
+
+fn copy(from: &BTreeMap<String, Vec<u8>>, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for (name, bytes) in from {
+        std::fs::write(to.join(name), bytes).unwrap();
+    }
+}
+
+/// Opens, reads everything and verifies; the first error, if any.
+fn read_all(path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+    let db = Db::open(path, Options { create_if_missing: false, ..tiny() })?;
+    let pairs = db.iter()?.collect::<Result<Vec<_>, _>>()?;
+    for (key, value) in &pairs {
+        assert_eq!(db.get(key)?.as_ref(), Some(value));
+    }
+    db.verify()?;
+    Ok(pairs)
+}
+
+#[test]
+fn a_file_instead_of_a_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    std::fs::write(&path, "text").unwrap();
+    let error = Db::open(&path, Options::default()).unwrap_err();
+    assert!(error.to_string().contains("file"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"text");
+    assert!(Db::destroy(&path).is_err());
+}
+
+#[test]
+fn a_foreign_directory_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("thesis.txt"), "years of work").unwrap();
+    let before = files(directory.path());
+    let error = Db::open(directory.path(), Options::default()).unwrap_err();
+    assert!(matches!(&error, Error::NoStore { .. }) && error.to_string().contains("thesis.txt"), "{error}");
+    assert!(matches!(Db::destroy(directory.path()), Err(Error::NoStore { .. })));
+    assert_eq!(files(directory.path()), before);
+}
+
+#[test]
+fn a_missing_store_is_not_made_unasked() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("absent");
+    let error = Db::open(&path, Options { create_if_missing: false, ..Options::default() }).unwrap_err();
+    assert!(matches!(error, Error::NoStore { .. }), "{error}");
+    assert!(!path.exists());
+    assert!(matches!(Db::destroy(&path), Err(Error::NoStore { .. })));
+}
+
+#[test]
+fn an_open_store_cannot_be_opened_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), tiny()).unwrap();
+    db.put("a", "1").unwrap();
+    assert!(matches!(Db::open(directory.path(), tiny()), Err(Error::AlreadyOpen { .. })));
+    assert!(matches!(Db::destroy(directory.path()), Err(Error::AlreadyOpen { .. })));
+    assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]));
+    drop(db);
+    assert_eq!(Db::open(directory.path(), tiny()).unwrap().get("a").unwrap().as_deref(), Some(&b"1"[..]));
+}
+
+#[test]
+fn destroy_removes_the_store_and_only_the_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    fill(&path);
+    std::fs::write(path.join("note.txt"), "mine").unwrap();
+    Db::destroy(&path).unwrap();
+    assert_eq!(files(&path).keys().collect::<Vec<_>>(), ["note.txt"]);
+    std::fs::remove_file(path.join("note.txt")).unwrap();
+    fill(&path);
+    Db::destroy(&path).unwrap();
+    assert!(!path.exists());
+}
+
+#[test]
+fn sizes_beyond_the_limits() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), tiny()).unwrap();
+    assert!(matches!(db.put(vec![0; (64 << 10) + 1], ""), Err(Error::InvalidArgument(_))));
+    assert!(matches!(db.put("k", vec![0; (1 << 30) + 1]), Err(Error::InvalidArgument(_))));
+    let mut batch = WriteBatch::new();
+    for key in 0..140u8 {
+        batch.put([key], vec![0; 250 << 10]);
+    }
+    assert!(matches!(db.write(batch), Err(Error::InvalidArgument(_))));
+    assert_eq!(db.iter().unwrap().count(), 0);
+    // At the limits all is well.
+    let key = vec![9; 64 << 10];
+    db.put(&key, "v").unwrap();
+    db.put("", "").unwrap();
+    db.put("big", vec![1; 3 << 20]).unwrap();
+    db.flush().unwrap();
+    assert_eq!(db.get(&key).unwrap().as_deref(), Some(&b"v"[..]));
+    assert_eq!(db.get("").unwrap().as_deref(), Some(&b""[..]));
+    assert_eq!(db.get("big").unwrap(), Some(vec![1; 3 << 20]));
+}
+
+/// Every file kind, cut at many lengths and flipped at many places: an error that names the file, or the right answer.
+#[test]
+fn truncated_and_flipped_files_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let origin = directory.path().join("origin");
+    fill(&origin);
+    let right = read_all(&origin).unwrap();
+    let originals = files(&origin);
+    let damaged = directory.path().join("damaged");
+    let mut random = Random(11);
+    let mut found_by_kind: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+    let kind_of = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
+    for (name, bytes) in originals.iter().filter(|(name, _)| *name != "LOCK") {
+        let places: Vec<usize> = (0..12)
+            .map(|round| match round {
+                // Headers and footers, where structure lives, and anywhere.
+                0..4 => random.below(bytes.len().min(64) as u64) as usize,
+                4..6 => bytes.len() - 1 - random.below(bytes.len().min(64) as u64) as usize,
+                _ => random.below(bytes.len() as u64) as usize,
+            })
+            .collect();
+        for (round, place) in places.into_iter().enumerate() {
+            let _ = std::fs::remove_dir_all(&damaged);
+            copy(&originals, &damaged);
+            let mut changed = bytes.clone();
+            let what = if round % 3 == 2 {
+                changed.truncate(place);
+                format!("{name} cut to {place} of {}", bytes.len())
+            } else {
+                changed[place] ^= 1 << random.below(8);
+                format!("{name} flipped at {place}")
+            };
+            std::fs::write(damaged.join(name), changed).unwrap();
+            let counts = found_by_kind.entry(kind_of(name)).or_default();
+            match read_all(&damaged) {
+                Ok(pairs) => {
+                    assert!(pairs == right, "{what}: a wrong answer without an error");
+                    counts.1 += 1;
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(text.contains(name.as_str()), "{what}: the error does not name the file: {text}");
+                    counts.0 += 1;
+                }
+            }
+        }
+    }
+    println!("kind: (found, harmless): {found_by_kind:?}");
+    for kind in ["branch", "value", "MANIFEST", "log"] {
+        assert!(found_by_kind[kind].0 > 0, "no damage of {kind} files was found: {found_by_kind:?}");
+    }
+}
+
+/// A store written by a newer version is refused and left alone.
+#[test]
+fn a_newer_format_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    fill(directory.path());
+    let originals = files(directory.path());
+    let kinds = ["MANIFEST", ".log", ".branch", ".value"];
+    for kind in kinds {
+        let (name, bytes) = originals.iter().find(|(name, _)| name.ends_with(kind)).unwrap();
+        let mut newer = bytes.clone();
+        // The version stands behind the eight bytes of magic, in the first page of each file, or of the last for branches.
+        let page = if kind == ".branch" { newer.len() - 4096 } else { 0 };
+        let header = &mut newer[page..page + 64];
+        let at = header.windows(4).position(|bytes| bytes == 1u32.to_le_bytes()).unwrap();
+        header[at..at + 4].copy_from_slice(&99u32.to_le_bytes());
+        copy(&originals, directory.path());
+        std::fs::write(directory.path().join(name), &newer).unwrap();
+        match read_all(directory.path()) {
+            Err(Error::NewerFormat { path, found, supported }) => {
+                assert!(path.ends_with(name), "{}", path.display());
+                assert_eq!((found, supported), (99, 1));
+            }
+            other => panic!("{name}: {:?}", other.map(|pairs| pairs.len())),
+        }
+        assert_eq!(std::fs::read(directory.path().join(name)).unwrap(), newer);
+        copy(&originals, directory.path());
+    }
+}

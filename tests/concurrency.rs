@@ -1,0 +1,214 @@
+//! Promises 1 to 3 under real threads and tiny budgets, so that switches, incorporations and compactions happen all the time.
+
+use crate::support::{Random, setting, tiny};
+use alluvium::{Db, WriteBatch};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+fn duration() -> Duration {
+    Duration::from_millis(setting("ALLUVIUM_CONCURRENCY_MS", 1500))
+}
+
+fn number(value: Option<Vec<u8>>) -> u64 {
+    value.map_or(0, |value| u64::from_le_bytes(value[..8].try_into().unwrap()))
+}
+
+/// Rules W3, G1, G4: each writer counts up in its own keys; a reader never sees a count go back, and what was acknowledged
+/// before its get began is there.
+#[test]
+fn reads_never_go_back() {
+    const KEYS: usize = 8;
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), tiny()).unwrap();
+    let acknowledged: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (writer, counts) in acknowledged.chunks(KEYS / 2).enumerate() {
+            let (db, stop) = (&db, &stop);
+            scope.spawn(move || {
+                let mut random = Random(writer as u64);
+                let mut round = 0u64;
+                while !stop.load(Ordering::Relaxed) {
+                    round += 1;
+                    for (at, count) in counts.iter().enumerate() {
+                        let mut value = round.to_le_bytes().to_vec();
+                        value.resize(8 + random.below(200) as usize, 0);
+                        db.put([(writer * KEYS / 2 + at) as u8], value).unwrap();
+                        count.store(round, Ordering::Release);
+                    }
+                }
+            });
+        }
+        for reader in 0..2 {
+            let (db, stop, acknowledged) = (&db, &stop, &acknowledged);
+            scope.spawn(move || {
+                let mut random = Random(100 + reader);
+                let mut seen = [0; KEYS];
+                while !stop.load(Ordering::Relaxed) {
+                    let key = random.below(KEYS as u64) as usize;
+                    let at_least = acknowledged[key].load(Ordering::Acquire).max(seen[key]);
+                    seen[key] = number(db.get([key as u8]).unwrap());
+                    assert!(seen[key] >= at_least, "key {key}: {} after {at_least}", seen[key]);
+                }
+            });
+        }
+        std::thread::sleep(duration());
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(db.stats().incorporations > 2, "{}", db.stats());
+    for (key, count) in acknowledged.iter().enumerate() {
+        assert_eq!(number(db.get([key as u8]).unwrap()), count.load(Ordering::Relaxed));
+    }
+}
+
+/// Rules S1, S4, B1 to B4: money moves between accounts in batches; every snapshot and every iterator finds the same total.
+#[test]
+fn every_snapshot_holds_whole_batches() {
+    const ACCOUNTS: u64 = 40;
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), tiny()).unwrap();
+    let account = |at: u64| format!("account{at:03}");
+    for at in 0..ACCOUNTS {
+        db.put(account(at), 1000u64.to_le_bytes()).unwrap();
+    }
+    let stop = AtomicBool::new(false);
+    let (moves, sums) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for writer in 0..3u64 {
+            let (db, stop, moves) = (&db, &stop, &moves);
+            // Each writer has accounts of its own, so that plain gets and batches are enough for a transfer.
+            let own: Vec<String> = (0..ACCOUNTS).filter(|at| at % 3 == writer).map(account).collect();
+            scope.spawn(move || {
+                let mut random = Random(writer);
+                while !stop.load(Ordering::Relaxed) {
+                    let from = &own[random.below(own.len() as u64) as usize];
+                    let to = &own[random.below(own.len() as u64) as usize];
+                    if from == to {
+                        continue;
+                    }
+                    let (have, had) = (number(db.get(from).unwrap()), number(db.get(to).unwrap()));
+                    let amount = random.below(have + 1);
+                    let mut batch = WriteBatch::new();
+                    batch.put(from.as_str(), (have - amount).to_le_bytes());
+                    batch.put(to.as_str(), (had + amount).to_le_bytes());
+                    db.write(batch).unwrap();
+                    moves.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for reader in 0..2 {
+            let (db, stop, sums) = (&db, &stop, &sums);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let snapshot = db.snapshot().unwrap();
+                    let total: u64 = if reader == 0 {
+                        snapshot.prefix("account").unwrap().map(|pair| number(Some(pair.unwrap().1))).sum()
+                    } else {
+                        (0..ACCOUNTS).map(|at| number(snapshot.get(account(at)).unwrap())).sum()
+                    };
+                    assert_eq!(total, ACCOUNTS * 1000, "at number {}", snapshot.number());
+                    sums.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        std::thread::sleep(duration());
+        stop.store(true, Ordering::Relaxed);
+    });
+    println!("{} moves, {} sums", moves.load(Ordering::Relaxed), sums.load(Ordering::Relaxed));
+    assert!(moves.load(Ordering::Relaxed) > 100 && sums.load(Ordering::Relaxed) > 10);
+}
+
+/// Rule B2 for plain gets: a batch writes one number to several keys in key order of visibility; whoever reads them one after
+/// the other never sees an earlier-read key newer than a later-read one.
+#[test]
+fn plain_gets_see_whole_batches() {
+    const KEYS: u8 = 6;
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), tiny()).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (writer_db, writer_stop) = (&db, &stop);
+        scope.spawn(move || {
+            let mut round = 0u64;
+            while !writer_stop.load(Ordering::Relaxed) {
+                round += 1;
+                let mut batch = WriteBatch::new();
+                for key in 0..KEYS {
+                    batch.put([key], round.to_le_bytes());
+                }
+                writer_db.write(batch).unwrap();
+            }
+        });
+        for reader in 0..2 {
+            let (db, stop) = (&db, &stop);
+            scope.spawn(move || {
+                let mut random = Random(reader);
+                while !stop.load(Ordering::Relaxed) {
+                    // Read in a random order: what a later get returns is never older.
+                    let first = random.below(u64::from(KEYS)) as u8;
+                    let mut newest = 0;
+                    for offset in 0..KEYS {
+                        let seen = number(db.get([(first + offset) % KEYS]).unwrap());
+                        assert!(seen >= newest, "{seen} after {newest}");
+                        newest = seen;
+                    }
+                }
+            });
+        }
+        std::thread::sleep(duration());
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Rule S3 and the linearizability of snapshots: two keys are written in turn, y after x; a snapshot taken after a get of either
+/// holds at least what the get saw, and a get after a snapshot sees at least what the snapshot holds.
+#[test]
+fn snapshots_and_gets_agree_on_the_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), tiny()).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for key in ["x", "y"] {
+            let (db, stop) = (&db, &stop);
+            scope.spawn(move || {
+                let mut round = 0u64;
+                while !stop.load(Ordering::Relaxed) {
+                    round += 1;
+                    db.put(key, round.to_le_bytes()).unwrap();
+                }
+            });
+        }
+        for _ in 0..2 {
+            let (db, stop) = (&db, &stop);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let (y, x) = (number(db.get("y").unwrap()), number(db.get("x").unwrap()));
+                    let snapshot = db.snapshot().unwrap();
+                    let (in_x, in_y) = (number(snapshot.get("x").unwrap()), number(snapshot.get("y").unwrap()));
+                    assert!(in_x >= x && in_y >= y, "snapshot ({in_x}, {in_y}) after gets ({x}, {y})");
+                    let (after_y, after_x) = (number(db.get("y").unwrap()), number(db.get("x").unwrap()));
+                    assert!(
+                        after_x >= in_x && after_y >= in_y,
+                        "gets ({after_x}, {after_y}) after snapshot ({in_x}, {in_y})"
+                    );
+                }
+            });
+        }
+        std::thread::sleep(duration());
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Closing while background work is under way returns soon.
+#[test]
+fn closing_is_quick_under_load() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), tiny()).unwrap();
+    let mut random = Random(1);
+    for _ in 0..20_000 {
+        db.put(random.bytes(8), random.bytes(100)).unwrap();
+    }
+    let started = Instant::now();
+    db.close().unwrap();
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}

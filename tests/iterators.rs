@@ -1,0 +1,79 @@
+//! Iterators and snapshots that live long, and space that comes back all the same.
+
+use crate::support::{Random, tiny};
+use alluvium::Db;
+
+fn bytes_on_disk(path: &std::path::Path) -> u64 {
+    let files = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
+    let branches = files.filter(|file| file.file_name().to_string_lossy().ends_with(".branch"));
+    branches.map(|file| file.metadata().unwrap().len()).sum()
+}
+
+/// `protocol.md`: "Iterator open for an hour while space comes back". An idle iterator over a store that is rewritten many
+/// times over must not keep the old files, yet go on where it was with its own versions.
+#[test]
+fn an_idle_iterator_pins_no_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), tiny()).unwrap();
+    let key = |number: u64| format!("key{number:05}");
+    for number in 0..2000 {
+        db.put(key(number), [1; 100]).unwrap();
+    }
+    let mut iter = db.iter().unwrap();
+    iter.seek(key(1000)).unwrap();
+    assert_eq!(iter.value(), [1; 100]);
+    for round in 2..20u8 {
+        for number in 0..2000 {
+            db.put(key(number), [round; 100]).unwrap();
+        }
+    }
+    db.flush().unwrap();
+    db.settle().unwrap();
+    // One version for the iterator, the newest, and what leaves hold before they are merged again; 20 rounds were written.
+    let bytes = bytes_on_disk(directory.path());
+    assert!(bytes < 10 * 2000 * 116, "{bytes} bytes on disk");
+    let mut expected = 1000;
+    while iter.valid() {
+        assert_eq!((iter.key(), iter.value()), (key(expected).as_bytes(), &[1; 100][..]));
+        expected += 1;
+        iter.step().unwrap();
+    }
+    assert_eq!(expected, 2000);
+}
+
+/// One hot key (`protocol.md`: "with log bytes bounded"): neither the log nor the store grows, whatever is written.
+#[test]
+fn one_hot_key_leaves_the_log_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), tiny()).unwrap();
+    let mut random = Random(5);
+    let mut log_bytes_max = 0;
+    for round in 0..crate::support::setting("ALLUVIUM_HOT_WRITES", 200_000) {
+        let length = random.below(300) as usize;
+        db.put("hot", vec![round as u8; length]).unwrap();
+        if round % 1000 == 0 {
+            log_bytes_max = log_bytes_max.max(db.stats().log_bytes);
+        }
+    }
+    db.flush().unwrap();
+    db.settle().unwrap();
+    assert!(log_bytes_max < 8 << 20, "{log_bytes_max} bytes of log at most");
+    assert!(bytes_on_disk(directory.path()) < 1 << 20);
+}
+
+/// Snapshots and iterators outlive the handle; then they say so instead of reading what may be gone.
+#[test]
+fn what_outlives_the_store_gets_a_clear_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), tiny()).unwrap();
+    db.put("a", "1").unwrap();
+    let snapshot = db.snapshot().unwrap();
+    let mut iter = snapshot.iter().unwrap();
+    iter.seek_first().unwrap();
+    db.close().unwrap();
+    assert!(matches!(snapshot.get("a"), Err(alluvium::Error::Closed)));
+    assert!(matches!(iter.step(), Err(alluvium::Error::Closed)));
+    assert!(matches!(iter.next(), None));
+    // The lock is free although the snapshot lives.
+    Db::open(directory.path(), tiny()).unwrap();
+}

@@ -1,0 +1,214 @@
+//! Promise 4: `kill -9` at any instant loses nothing that was acknowledged.
+//!
+//! A child process writes with several threads at full rate: puts, overwrites, deletes and batches. Each thread stores the
+//! count of its acknowledged operations in memory that it shares with this process (a pipe would slow the child until
+//! nothing is in flight). The parent kills it, reopens the store, and demands for every thread the state after exactly its
+//! acknowledged operations, or one more: the one that was in flight. Batches are torn if neither fits.
+//!
+//! `ALLUVIUM_KILLS` sets how often; `ALLUVIUM_SEED` the seed.
+
+use crate::support::{Random, setting};
+use alluvium::io::{MappedFile, PosixStorage, Storage};
+use alluvium::{Db, Options, WriteBatch};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const WRITERS: usize = 4;
+const KEYS: u64 = 300;
+const CHILD: &str = "ALLUVIUM_KILL_CHILD";
+const SHARED_BYTES: usize = 4096;
+
+/// Counters in a file that parent and child map: what the child stores, the parent reads after the child's death.
+struct Shared {
+    mapped: Arc<dyn MappedFile>,
+}
+
+impl Shared {
+    fn create(directory: &Path) {
+        std::fs::write(directory.join("shared"), vec![0; SHARED_BYTES]).unwrap();
+    }
+
+    fn open(directory: &Path) -> Self {
+        Self { mapped: PosixStorage::new(directory).map("shared").unwrap() }
+    }
+
+    fn count(&self, at: usize) -> &AtomicU64 {
+        assert!(at < SHARED_BYTES / 64);
+        // SAFETY: the mapping is page-aligned and SHARED_BYTES long, `at * 64 + 8` lies inside, and every access to these
+        // bytes, in both processes, is through an `AtomicU64`. The reference cannot outlive `self`, which keeps the mapping.
+        unsafe { &*self.mapped.pointer().add(at * 64).cast::<AtomicU64>() }
+    }
+}
+
+/// What operation `count` of a writer does; the same in child and parent.
+fn operation(seed: u64, writer: usize, count: u64) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+    let mut random = Random(seed ^ (writer as u64) << 32 ^ count.wrapping_mul(0x1234_5678_9abc_def1));
+    let operations = if random.one_in(5) { 2 + random.below(4) } else { 1 };
+    (0..operations)
+        .map(|_| {
+            let key = format!("writer{writer}-{:04}", random.below(KEYS)).into_bytes();
+            if random.one_in(8) {
+                return (key, None);
+            }
+            let length = if random.one_in(5000) { 300_000 } else { random.below(300) as usize };
+            let mut value = count.to_le_bytes().to_vec();
+            value.resize(8 + length, count as u8);
+            (key, Some(value))
+        })
+        .collect()
+}
+
+fn options() -> Options {
+    Options {
+        memory_budget: Some(1 << 20),
+        background_threads: Some(2),
+        sync_interval: Some(Duration::from_millis(30)),
+        ..Options::default()
+    }
+}
+
+/// The child: writes until it is killed.
+#[test]
+fn child_of_the_kill_loop() {
+    let Ok(directory) = std::env::var(CHILD) else {
+        return;
+    };
+    let directory = PathBuf::from(directory);
+    let seed = setting("ALLUVIUM_SEED", 1);
+    let shared = Shared::open(&directory);
+    let db = Db::open(directory.join("store"), options()).unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let (db, shared) = (&db, &shared);
+            scope.spawn(move || {
+                let acknowledged = shared.count(writer);
+                let mut count = acknowledged.load(Ordering::Acquire);
+                // Bounded, should the parent die.
+                let deadline = Instant::now() + Duration::from_secs(20);
+                while Instant::now() < deadline {
+                    count += 1;
+                    let operations = operation(seed, writer, count);
+                    if let [(key, value)] = &operations[..] {
+                        match value {
+                            Some(value) => db.put(key, value).unwrap(),
+                            None => db.delete(key).unwrap(),
+                        }
+                    } else {
+                        let mut batch = WriteBatch::new();
+                        for (key, value) in operations {
+                            match value {
+                                Some(value) => batch.put(key, value),
+                                None => batch.delete(key),
+                            };
+                        }
+                        db.write(batch).unwrap();
+                    }
+                    acknowledged.store(count, Ordering::Release);
+                }
+            });
+        }
+    });
+}
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn apply(model: &mut Model, operations: Vec<(Vec<u8>, Option<Vec<u8>>)>) {
+    for (key, value) in operations {
+        match value {
+            Some(value) => model.insert(key, value),
+            None => model.remove(&key),
+        };
+    }
+}
+
+/// The first difference between two maps, short.
+fn difference(found: &Model, expected: &Model) -> Option<String> {
+    let short = |value: Option<&Vec<u8>>| value.map(|value| (value.len(), value[..8].to_vec()));
+    let keys = found.keys().chain(expected.keys());
+    let differing = keys.into_iter().find(|key| found.get(*key) != expected.get(*key))?;
+    Some(format!(
+        "{}: found {:?}, expected {:?}",
+        String::from_utf8_lossy(differing),
+        short(found.get(differing)),
+        short(expected.get(differing))
+    ))
+}
+
+fn kill_once(directory: &Path, seed: u64, run_for: Duration) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kill::child_of_the_kill_loop", "--nocapture"])
+        .env(CHILD, directory)
+        .env("ALLUVIUM_SEED", seed.to_string())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Starting takes a while; the time to live counts from the first acknowledged write.
+    let shared = Shared::open(directory);
+    let before: Vec<u64> = (0..WRITERS).map(|writer| shared.count(writer).load(Ordering::Acquire)).collect();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while (0..WRITERS).all(|writer| shared.count(writer).load(Ordering::Acquire) == before[writer]) {
+        assert!(Instant::now() < deadline, "the child does not write");
+        assert!(child.try_wait().unwrap().is_none(), "the child ended by itself");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    std::thread::sleep(run_for);
+    assert!(child.try_wait().unwrap().is_none(), "the child ended by itself");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn killed_at_any_instant_nothing_acknowledged_is_lost() {
+    if std::env::var(CHILD).is_ok() {
+        return;
+    }
+    let seed = setting("ALLUVIUM_SEED", 1);
+    println!("seed {seed}");
+    let mut random = Random(seed);
+    let directory = tempfile::tempdir().unwrap();
+    Shared::create(directory.path());
+    let shared = Shared::open(directory.path());
+    let mut models: Vec<Model> = vec![Model::new(); WRITERS];
+    let mut done = [0u64; WRITERS];
+    let (mut in_flight, mut total) = (0, 0);
+    for round in 0..setting("ALLUVIUM_KILLS", 200) {
+        kill_once(directory.path(), seed, Duration::from_micros(random.below(60_000)));
+        let db = Db::open(directory.path().join("store"), options()).unwrap();
+        for writer in 0..WRITERS {
+            let acknowledged = shared.count(writer).load(Ordering::Acquire);
+            total += acknowledged - done[writer];
+            while done[writer] < acknowledged {
+                done[writer] += 1;
+                apply(&mut models[writer], operation(seed, writer, done[writer]));
+            }
+            let found: Model = db.prefix(format!("writer{writer}-")).unwrap().map(|pair| pair.unwrap()).collect();
+            let Some(difference_to_acknowledged) = difference(&found, &models[writer]) else {
+                continue;
+            };
+            // The operation that was in flight may be there, whole.
+            done[writer] += 1;
+            apply(&mut models[writer], operation(seed, writer, done[writer]));
+            if let Some(difference) = difference(&found, &models[writer]) {
+                panic!(
+                    "round {round}, writer {writer}, {acknowledged} acknowledged: {difference_to_acknowledged}; \
+                     with the one in flight: {difference}"
+                );
+            }
+            shared.count(writer).store(done[writer], Ordering::Release);
+            in_flight += 1;
+        }
+        if round % 50 == 49 {
+            db.verify().unwrap();
+        }
+        // Closed by the drop in half of the rounds only as far as a process death would: without the final sync.
+        if random.one_in(2) {
+            db.close().unwrap();
+        }
+    }
+    println!("{total} operations acknowledged, {in_flight} in flight survived");
+    assert!(total > 1000);
+}

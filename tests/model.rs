@@ -1,0 +1,246 @@
+//! The store against a `BTreeMap`: random operations, batches, snapshots, iterators both ways, flushes, reopenings, with
+//! budgets so small that the trunk grows to three levels. A failure prints its seed; `ALLUVIUM_SEED` and `ALLUVIUM_SEEDS`
+//! choose others.
+
+use crate::support::{Random, setting, tiny};
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::io::{PosixStorage, Storage};
+use alluvium::{Compression, Db, Iter, Options, Snapshot, WriteBatch};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+struct World {
+    storage: Arc<dyn Storage>,
+    options: Options,
+    db: Option<Db>,
+    model: Model,
+    snapshots: Vec<(Snapshot, Model)>,
+    keys: u64,
+    random: Random,
+    deepest: usize,
+}
+
+impl World {
+    fn new(storage: Arc<dyn Storage>, seed: u64, keys: u64) -> Self {
+        let mut random = Random(seed);
+        let compression = if random.one_in(3) { Compression::Lz4 } else { Compression::None };
+        let options = Options { compression, ..tiny() };
+        let db = Some(Db::open_with(Arc::clone(&storage), options.clone()).unwrap());
+        Self { storage, options, db, model: Model::new(), snapshots: Vec::new(), keys, random, deepest: 0 }
+    }
+
+    fn db(&self) -> &Db {
+        self.db.as_ref().unwrap()
+    }
+
+    /// Keys of several shapes: short, with long shared prefixes, now and then very long, and the empty one.
+    fn key(&mut self) -> Vec<u8> {
+        let number = self.random.below(self.keys);
+        match number % 16 {
+            0 if number == 0 => Vec::new(),
+            1 => format!("https://example.invalid/a/long/common/path/{number:08}").into_bytes(),
+            2 if number % 97 == 2 => vec![number as u8; 3000 + number as usize % 500],
+            3 => number.to_be_bytes().to_vec(),
+            _ => format!("key{number:06}").into_bytes(),
+        }
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let length = match self.random.below(400) {
+            0 => 0,
+            1 => 20_000,
+            2 => 270_000 + self.random.below(1000) as usize,
+            n => n as usize,
+        };
+        let stamp = self.random.next().to_le_bytes();
+        stamp.iter().copied().cycle().take(length).collect()
+    }
+
+    fn step(&mut self) {
+        match self.random.below(1000) {
+            0..500 => {
+                let (key, value) = (self.key(), self.value());
+                self.db().put(&key, &value).unwrap();
+                self.model.insert(key, value);
+            }
+            500..650 => {
+                let key = self.key();
+                self.db().delete(&key).unwrap();
+                self.model.remove(&key);
+            }
+            650..750 => self.batch(),
+            750..900 => {
+                let key = self.key();
+                assert_eq!(self.db().get(&key).unwrap().as_ref(), self.model.get(&key), "get {key:?}");
+                if let Some((snapshot, model)) = self.snapshots.last() {
+                    assert_eq!(snapshot.get(&key).unwrap().as_ref(), model.get(&key), "get at snapshot {key:?}");
+                }
+            }
+            900..960 => self.scan(),
+            960..970 => {
+                let snapshot = self.db().snapshot().unwrap();
+                self.snapshots.push((snapshot, self.model.clone()));
+                if self.snapshots.len() > 4 {
+                    let gone = self.random.below(self.snapshots.len() as u64) as usize;
+                    self.snapshots.swap_remove(gone);
+                }
+            }
+            970..972 => self.db().flush().unwrap(),
+            972..980 => self.db().sync().unwrap(),
+            980..981 => self.reopen(),
+            _ => self.deepest = self.deepest.max(self.db().stats().levels.len()),
+        }
+    }
+
+    fn batch(&mut self) {
+        let mut batch = WriteBatch::new();
+        for _ in 0..self.random.below(20) {
+            let key = self.key();
+            if self.random.one_in(3) {
+                batch.delete(key.clone());
+                self.model.remove(&key);
+            } else {
+                let value = self.value();
+                batch.put(key.clone(), value.clone());
+                self.model.insert(key, value);
+            }
+        }
+        self.db().write(batch).unwrap();
+    }
+
+    /// A walk with turns, at the newest state or a snapshot.
+    fn scan(&mut self) {
+        let (mut iter, model) = if self.snapshots.is_empty() || self.random.one_in(2) {
+            (self.db().iter().unwrap(), self.model.clone())
+        } else {
+            let chosen = self.random.below(self.snapshots.len() as u64) as usize;
+            let (snapshot, model) = &self.snapshots[chosen];
+            (snapshot.iter().unwrap(), model.clone())
+        };
+        let pairs: Vec<_> = model.into_iter().collect();
+        let start = self.key();
+        let forward = self.random.one_in(2);
+        let mut at = if forward {
+            iter.seek(&start).unwrap();
+            pairs.partition_point(|(key, _)| *key < start) as i64
+        } else {
+            iter.seek_for_prev(&start).unwrap();
+            pairs.partition_point(|(key, _)| *key <= start) as i64 - 1
+        };
+        for _ in 0..self.random.below(60) {
+            check_position(&iter, &pairs, at);
+            if !iter.valid() {
+                return;
+            }
+            if self.random.below(10) < if forward { 8 } else { 2 } {
+                iter.step().unwrap();
+                at += 1;
+            } else {
+                iter.step_back().unwrap();
+                at -= 1;
+            }
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.snapshots.clear();
+        if self.random.one_in(2) {
+            self.db.take().unwrap().close().unwrap();
+        } else {
+            drop(self.db.take());
+        }
+        self.db = Some(Db::open_with(Arc::clone(&self.storage), self.options.clone()).unwrap());
+    }
+
+    fn check_all(&mut self) {
+        let check = |mut iter: Iter, model: &Model| {
+            let mut expected = model.iter();
+            while let Some(pair) = iter.next() {
+                let (key, value) = pair.unwrap();
+                assert_eq!(expected.next(), Some((&key, &value)));
+            }
+            assert_eq!(expected.next(), None);
+        };
+        check(self.db().iter().unwrap(), &self.model);
+        for (snapshot, model) in &self.snapshots {
+            check(snapshot.iter().unwrap(), model);
+            let backward: Vec<_> = snapshot.iter().unwrap().reversed().map(|pair| pair.unwrap()).collect();
+            assert!(backward.iter().map(|(key, value)| (key, value)).eq(model.iter().rev()));
+        }
+        for (key, value) in &self.model {
+            assert_eq!(self.db().get(key).unwrap().as_ref(), Some(value));
+        }
+    }
+}
+
+fn check_position(iter: &Iter, pairs: &[(Vec<u8>, Vec<u8>)], at: i64) {
+    match usize::try_from(at).ok().and_then(|at| pairs.get(at)) {
+        Some((key, value)) => {
+            assert!(iter.valid(), "nowhere, expected {key:?}");
+            assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
+        }
+        None => assert!(!iter.valid(), "at {:?}, expected nowhere", iter.key()),
+    }
+}
+
+fn run(storage: Arc<dyn Storage>, seed: u64, keys: u64, steps: u64) -> usize {
+    println!("seed {seed}");
+    let mut world = World::new(storage, seed, keys);
+    for step in 0..steps {
+        world.step();
+        if step % (steps / 3) == steps / 3 - 1 {
+            world.check_all();
+        }
+    }
+    world.db().flush().unwrap();
+    world.db().settle().unwrap();
+    world.check_all();
+    world.db().verify().unwrap();
+    world.snapshots.clear();
+    world.reopen();
+    world.check_all();
+    world.db().settle().unwrap();
+    world.db().verify().unwrap();
+    world.deepest
+}
+
+#[test]
+fn random_operations_on_a_simulated_disk() {
+    let first = setting("ALLUVIUM_SEED", 1);
+    for seed in first..first + setting("ALLUVIUM_SEEDS", 12) {
+        run(Arc::new(SimulatedStorage::new(seed)), seed, [50, 2000, 20_000][seed as usize % 3], 6000);
+    }
+}
+
+#[test]
+fn random_operations_on_a_real_disk() {
+    let first = setting("ALLUVIUM_SEED", 101);
+    for seed in first..first + setting("ALLUVIUM_SEEDS", 3) {
+        let directory = tempfile::tempdir().unwrap();
+        run(Arc::new(PosixStorage::new(directory.path())), seed, 5000, 6000);
+    }
+}
+
+#[test]
+fn a_trunk_of_three_levels_is_reached_and_right() {
+    let seed = setting("ALLUVIUM_SEED", 7);
+    let mut world = World::new(Arc::new(SimulatedStorage::new(seed)), seed, 60_000);
+    world.options.compression = Compression::None;
+    for _ in 0..30_000 {
+        let (key, value) = (world.key(), world.random.bytes(150));
+        world.db().put(&key, &value).unwrap();
+        world.model.insert(key, value);
+    }
+    world.db().flush().unwrap();
+    world.db().settle().unwrap();
+    let stats = world.db().stats();
+    assert!(stats.levels.len() >= 3, "{stats}");
+    world.check_all();
+    world.db().verify().unwrap();
+    for _ in 0..3000 {
+        world.step();
+    }
+    world.check_all();
+}

@@ -1,0 +1,304 @@
+//! Promises 4 and 5 on the simulated disk: the stories of `protocol.md`, each by its name, and crashes at random operations.
+//!
+//! The store is a run of numbered writes, so its state after any prefix is known: key `k` holds the last write to it.
+
+use crate::support::{Random, setting, tiny_unsynced};
+use alluvium::io::Storage;
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::{Db, Options, WriteBatch};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+fn open(storage: &SimulatedStorage) -> Db {
+    open_with(storage, tiny_unsynced())
+}
+
+fn open_with(storage: &SimulatedStorage, options: Options) -> Db {
+    let storage: Arc<dyn Storage> = Arc::new(storage.clone());
+    Db::open_with(storage, options).unwrap()
+}
+
+const KEYS: u64 = 50;
+
+/// Write `number` of the run: mostly one put, every seventh a batch of three, every eleventh a delete.
+fn write(db: &Db, number: u64) -> alluvium::Result<()> {
+    let operations = operations(number);
+    if let [(key, value)] = &operations[..] {
+        return match value {
+            Some(value) => db.put(key, value),
+            None => db.delete(key),
+        };
+    }
+    let mut batch = WriteBatch::new();
+    for (key, value) in operations {
+        match value {
+            Some(value) => batch.put(key, value),
+            None => batch.delete(key),
+        };
+    }
+    db.write(batch)
+}
+
+fn operations(number: u64) -> Vec<(String, Option<Vec<u8>>)> {
+    let mut random = Random(number);
+    let count = if number % 7 == 0 { 3 } else { 1 };
+    (0..count)
+        .map(|_| {
+            let key = format!("key{:03}", random.below(KEYS));
+            let length = if number % 501 == 500 { 270_000 } else { random.below(200) as usize };
+            let mut value = number.to_le_bytes().to_vec();
+            value.resize(8 + length, 7);
+            (key, (number % 11 != 0).then_some(value))
+        })
+        .collect()
+}
+
+type Model = BTreeMap<String, Vec<u8>>;
+
+fn contents(db: &Db) -> Model {
+    db.iter().unwrap().map(|pair| pair.map(|(key, value)| (String::from_utf8(key).unwrap(), value)).unwrap()).collect()
+}
+
+/// How many writes of the run `first + 1 ..= last`, on top of `base`, the store holds: the store must equal the state after
+/// some prefix that is at least `at_least` long.
+fn prefix_length(db: &Db, base: &Model, first: u64, at_least: u64, last: u64) -> u64 {
+    let found = contents(db);
+    let mut model = base.clone();
+    let mut nearest = None;
+    for number in first..=last {
+        if number > first {
+            for (key, value) in operations(number) {
+                match value {
+                    Some(value) => model.insert(key, value),
+                    None => model.remove(&key),
+                };
+            }
+        }
+        if found == model {
+            nearest = Some(number);
+        }
+    }
+    let nearest = nearest.unwrap_or_else(|| panic!("the store equals no prefix of the writes {first}..={last}"));
+    assert!(nearest >= at_least, "the store holds the writes up to {nearest}, {at_least} were promised");
+    nearest
+}
+
+fn model_after(last: u64) -> Model {
+    let mut model = Model::new();
+    for number in 1..=last {
+        for (key, value) in operations(number) {
+            match value {
+                Some(value) => model.insert(key, value),
+                None => model.remove(&key),
+            };
+        }
+    }
+    model
+}
+
+fn write_range(db: &Db, range: std::ops::RangeInclusive<u64>) {
+    range.for_each(|number| write(db, number).unwrap());
+}
+
+#[test]
+fn killed_and_reopened_everything_is_there() {
+    let disk = SimulatedStorage::new(1);
+    let db = open(&disk);
+    write_range(&db, 1..=3000);
+    let disk = disk.kill();
+    drop(db);
+    let db = open(&disk);
+    assert_eq!(contents(&db), model_after(3000));
+    db.verify().unwrap();
+}
+
+#[test]
+fn power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest() {
+    for seed in 0..setting("ALLUVIUM_POWER_CUTS", 40) {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let disk = SimulatedStorage::new(seed);
+        let db = open(&disk);
+        let synced = random.below(1500);
+        write_range(&db, 1..=synced);
+        db.sync().unwrap();
+        let last = synced + random.below(400);
+        write_range(&db, synced + 1..=last);
+        let disk = disk.power_cut(seed);
+        drop(db);
+        let db = open(&disk);
+        prefix_length(&db, &Model::new(), 0, synced, last);
+        db.verify().unwrap();
+    }
+}
+
+/// `protocol.md`: "Kill, reopen, sync, power cut". The second life's sync covers what the first one wrote.
+#[test]
+fn kill_reopen_sync_power_cut() {
+    for seed in 0..10 {
+        let disk = SimulatedStorage::new(seed);
+        let db = open(&disk);
+        write_range(&db, 1..=700);
+        let disk = disk.kill();
+        drop(db);
+        let db = open(&disk);
+        write_range(&db, 701..=900);
+        db.sync().unwrap();
+        write_range(&db, 901..=1000);
+        let disk = disk.power_cut(seed);
+        drop(db);
+        prefix_length(&open(&disk), &Model::new(), 0, 900, 1000);
+    }
+}
+
+/// `protocol.md`: "Power cut, reopen, write, kill". What the cut discarded stays discarded although its records may still stand
+/// in the old segments, and what came after survives the kill.
+#[test]
+fn power_cut_reopen_write_kill() {
+    for seed in 0..20 {
+        println!("seed {seed}");
+        let disk = SimulatedStorage::new(seed);
+        let db = open(&disk);
+        write_range(&db, 1..=500);
+        db.sync().unwrap();
+        write_range(&db, 501..=600);
+        let disk = disk.power_cut(seed);
+        drop(db);
+        let db = open(&disk);
+        let kept = prefix_length(&db, &Model::new(), 0, 500, 600);
+        let base = contents(&db);
+        assert_eq!(base, model_after(kept));
+        // Fewer writes than were discarded, so that the old records' numbers would fit behind them.
+        write_range(&db, 2001..=2020);
+        let disk = disk.kill();
+        drop(db);
+        let db = open(&disk);
+        assert_eq!(prefix_length(&db, &base, 2000, 2020, 2020), 2020);
+        // And once more through a power cut, now that all of it was recovered.
+        let disk = disk.power_cut(seed);
+        drop(db);
+        prefix_length(&open(&disk), &base, 2000, 2000, 2020);
+    }
+}
+
+/// `protocol.md`: "Power cut by unmount-and-remount within one boot": the boot id is the same, the mount is not, and what was not
+/// synced is partly gone. The rule of lives must see the remount.
+#[test]
+fn power_cut_by_remount_within_one_boot() {
+    for seed in 0..20 {
+        let disk = SimulatedStorage::new(seed);
+        let db = open(&disk);
+        write_range(&db, 1..=400);
+        db.sync().unwrap();
+        write_range(&db, 401..=600);
+        let disk = disk.mount_lost(seed);
+        drop(db);
+        prefix_length(&open(&disk), &Model::new(), 0, 400, 600);
+    }
+    // A remount that loses nothing leaves everything.
+    let disk = SimulatedStorage::new(1);
+    let db = open(&disk);
+    write_range(&db, 1..=600);
+    let disk = disk.remount();
+    drop(db);
+    prefix_length(&open(&disk), &Model::new(), 0, 0, 600);
+}
+
+/// Where the life cannot be told, or the option says so, the rule of power loss holds.
+#[test]
+fn unknown_life_and_forced_cut() {
+    let disk = SimulatedStorage::new(3);
+    disk.set_life_known(false);
+    let db = open(&disk);
+    write_range(&db, 1..=300);
+    db.sync().unwrap();
+    write_range(&db, 301..=400);
+    let disk = disk.kill();
+    drop(db);
+    prefix_length(&open(&disk), &Model::new(), 0, 300, 400);
+
+    let disk = SimulatedStorage::new(4);
+    let db = open(&disk);
+    write_range(&db, 1..=300);
+    let disk = disk.kill();
+    drop(db);
+    let db = open_with(&disk, Options { force_cut: true, ..tiny_unsynced() });
+    prefix_length(&db, &Model::new(), 0, 0, 300);
+}
+
+/// `protocol.md`: "Killed during recovery, then power cut": recovery is stopped at every one of its I/O operations; whatever it had
+/// done, the store recovers to the same promises.
+#[test]
+fn killed_during_recovery_then_power_cut() {
+    let disk = SimulatedStorage::new(9);
+    let db = open(&disk);
+    write_range(&db, 1..=300);
+    db.sync().unwrap();
+    write_range(&db, 301..=350);
+    let killed = disk.kill();
+    drop(db);
+    let mut finished = false;
+    for step in 1..200 {
+        let attempt = killed.clone_disk();
+        let before = attempt.operations();
+        attempt.crash_at(before + step);
+        let storage: Arc<dyn Storage> = Arc::new(attempt.clone());
+        let opened = Db::open_with(storage, tiny_unsynced());
+        let survived = opened.is_ok() && !attempt.is_dead();
+        // Killed there, and opened again: nothing is lost.
+        let again = open(&attempt.kill());
+        assert_eq!(contents(&again), model_after(350), "killed at operation {step} of recovery");
+        // Power cut there: at least what was synced.
+        let cut = open(&attempt.power_cut(step));
+        prefix_length(&cut, &Model::new(), 0, 300, 350);
+        drop((opened, again, cut));
+        if survived {
+            finished = true;
+            break;
+        }
+    }
+    assert!(finished, "recovery takes more than 200 operations");
+}
+
+/// Crashes at random operations of a run with flushes and compactions, power cuts and kills in turn, each followed by more writes.
+#[test]
+fn crashes_at_random_operations() {
+    let first = setting("ALLUVIUM_SEED", 1);
+    for seed in first..first + setting("ALLUVIUM_CRASH_SEEDS", 25) {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let mut disk = SimulatedStorage::new(seed);
+        let mut base = Model::new();
+        let mut first = 0;
+        for _ in 0..4 {
+            let db = open(&disk);
+            assert_eq!(contents(&db), base);
+            disk.crash_at(disk.operations() + 1 + random.below(300));
+            let (mut acknowledged, mut synced, mut last) = (first, first, first);
+            for number in first + 1..first + 1500 {
+                last = number;
+                if write(&db, number).is_err() || disk.is_dead() {
+                    break;
+                }
+                acknowledged = number;
+                if random.one_in(150) && db.sync().is_ok() && !disk.is_dead() {
+                    synced = number;
+                }
+                if random.one_in(300) && db.flush().is_ok() && !disk.is_dead() {
+                    synced = number;
+                }
+            }
+            let power = random.one_in(2);
+            let next = if power { disk.power_cut(random.next()) } else { disk.kill() };
+            drop(db);
+            disk = next;
+            let at_least = if power { synced } else { acknowledged };
+            let db = open(&disk);
+            let kept = prefix_length(&db, &base, first, at_least, last);
+            db.verify().unwrap();
+            base = contents(&db);
+            first = kept.max(last);
+            drop(db);
+        }
+    }
+}

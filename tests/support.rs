@@ -1,0 +1,55 @@
+//! What several tests need: a small random generator, options with tiny budgets, temporary stores.
+
+use alluvium::Options;
+use std::time::Duration;
+
+/// SplitMix64: small, and the same everywhere for a seed.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| self.next() as u8).collect()
+    }
+}
+
+/// A budget so small that a few thousand writes reach a trunk of three levels.
+pub fn tiny() -> Options {
+    Options { memory_budget: Some(320 << 10), background_threads: Some(2), ..Options::default() }
+}
+
+/// The same without background syncs, for tests that decide themselves what is synced.
+pub fn tiny_unsynced() -> Options {
+    Options { sync_interval: None, ..tiny() }
+}
+
+/// A budget of some megabytes, for tests that want several Memtables but not hundreds.
+pub fn small() -> Options {
+    Options {
+        memory_budget: Some(8 << 20),
+        background_threads: Some(2),
+        sync_interval: Some(Duration::from_millis(20)),
+        ..Options::default()
+    }
+}
+
+/// A number from the environment, for longer runs by command; else the default.
+pub fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
