@@ -302,7 +302,7 @@ impl Rig {
         assert_eq!(tree.describe(), self.tree.describe());
         assert_eq!(tree.bytes(), self.tree.bytes());
         assert_eq!(tree.debt(), self.tree.debt());
-        let report = verify(&tree);
+        let report = verify(&tree, &mut |_| Ok(()));
         assert!(report.failures.is_empty(), "{:?}", report.failures);
         assert_eq!(report.branches, self.state.branches.len() as u64);
         self.trunk = trunk;
