@@ -15,8 +15,8 @@ const BUDGET_MIN: u64 = 256 << 10;
 /// A Memtable larger than this makes single inserts slower than it saves merging (`design.md`: m = 24-64 MiB).
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 const MEMTABLE_BYTES_MIN: u64 = 32 << 10;
-/// Larger segments only take longer to recycle.
-const SEGMENT_BYTES_MAX: u64 = 16 << 20;
+/// Larger segments only take longer to make and to recycle, and a small store holds two of them.
+const SEGMENT_BYTES_MAX: u64 = 8 << 20;
 const SEGMENT_BYTES_MIN: u64 = 256 << 10;
 /// Chunks of the log: large enough that a thread comes back for one every thousand writes.
 const CHUNK_BYTES_MAX: u64 = 256 << 10;

@@ -13,7 +13,7 @@ use super::view::ViewCell;
 use super::workers::Work;
 use crate::base::sequencer::Sequencer;
 use crate::base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex};
-use crate::base::{FileNumber, FileNumbers, Result, SequenceNumber};
+use crate::base::{Error, FileNumber, FileNumbers, Result, SequenceNumber};
 use crate::branch::BranchContext;
 use crate::cache::PageCache;
 use crate::disk::trunk::Trunk;
@@ -75,7 +75,7 @@ impl Inner {
     }
 
     /// After a failure of unknown effect: no more writes, reads go on.
-    pub(super) fn poison(&self, error: &crate::Error) {
+    pub(super) fn poison(&self, error: &Error) {
         self.health.poison(error);
         self.log.poison(&error.to_string());
         self.work.wake();

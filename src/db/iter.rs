@@ -326,7 +326,7 @@ mod tests {
         // Nothing behind a prefix of only 0xff in its keyspace: the next keyspace bounds it.
         assert_eq!(Bounds::of_prefix(b"\xff").upper.as_deref(), Some(&b"\0\0\0\x01"[..]));
         assert_eq!(Bounds::all().upper.as_deref(), Some(&b"\0\0\0\x01"[..]));
-        let range = Bounds::of_range((Bound::Excluded("a"), Bound::Included("b")));
+        let range = Bounds::of_range::<&str>((Bound::Excluded("a"), Bound::Included("b")));
         assert_eq!((&range.lower[..], range.upper.as_deref()), (&b"\0\0\0\0a\0"[..], Some(&b"\0\0\0\0b\0"[..])));
     }
 }

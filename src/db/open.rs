@@ -50,7 +50,6 @@ pub(super) fn open(storage: Arc<dyn Storage>, options: Options) -> Result<Inner>
     // Steps 3 and 4.
     let mut refill = Refill::new(&parts, state.incorporated);
     let recovered = recover(&storage, &options, &state, &parts, &mut refill)?;
-    check_marks(&*storage, &state, &recovered)?;
     let last = SequenceNumber(recovered.next_number.0 - 1);
     let generations = refill.finish(last);
 
@@ -207,6 +206,7 @@ fn recover(
         recovered: &state.recovered,
         incorporated: state.incorporated,
         generations_from: state.log_generations_from,
+        manifest_edits: state.edits,
         life: storage.life(),
         force_cut: options.force_cut,
         value_complete: &value_complete,
@@ -214,20 +214,6 @@ fn recover(
     let recovered = log::recover(input, &mut |number, operations| refill.apply(number, operations))?;
     storage.sync_directory()?;
     Ok(recovered)
-}
-
-/// Rule R8.
-fn check_marks(storage: &dyn Storage, state: &ManifestState, recovered: &Recovered) -> Result<()> {
-    if recovered.manifest_edit > state.edits {
-        return Err(Error::corruption(
-            &storage.path_of(crate::manifest::MANIFEST_NAME),
-            0,
-            "manifest edits",
-            format!("at least {} (the log's mark)", recovered.manifest_edit),
-            state.edits,
-        ));
-    }
-    Ok(())
 }
 
 /// Removes files that neither manifest nor log names: left by work that was cut short.

@@ -120,6 +120,14 @@ impl BranchFooter {
     /// Reads and checks the last page of a file of `file_bytes` bytes.
     pub fn decode(page: &[u8], file_bytes: u64, owner: PageOwner, path: &Path) -> Result<Self> {
         let offset = file_bytes - PAGE_BYTES as u64;
+        // Before the checksum: a newer format may have it elsewhere.
+        if let Some(payload) = page.get(PAGE_HEADER_BYTES..)
+            && payload.starts_with(&MAGIC)
+            && let Some(version) = word32(payload, 8)
+            && version > FORMAT_VERSION
+        {
+            return Err(Error::NewerFormat { path: path.to_path_buf(), found: version, supported: FORMAT_VERSION });
+        }
         let header = match page::check(page, offset, owner, path) {
             Ok(header) => header,
             Err(error) => return Err(foreign(page, offset, owner, path).unwrap_or(error)),
@@ -129,9 +137,6 @@ impl BranchFooter {
             return Err(Error::corruption(path, offset, "last page", "the footer of a branch file", "something else"));
         }
         let version = word32(payload, 8).unwrap_or(0);
-        if version > FORMAT_VERSION {
-            return Err(Error::NewerFormat { path: path.to_path_buf(), found: version, supported: FORMAT_VERSION });
-        }
         let garbled = || Error::corruption(path, offset, "footer", "a footer of this version", "another");
         if version == 0 || payload.len() != FOOTER_BYTES {
             return Err(garbled());

@@ -2,9 +2,11 @@
 //! every fresh page costs microseconds (`machine.md`).
 //!
 //! Invariants:
-//! 1. `pointer` comes from the global allocator with `layout()`, and belongs to this value alone.
+//! 1. `pointer` comes from `frames` where the buffer has at most `FRAME_PAGES_MAX` pages, else from the global allocator with
+//!    `layout()`, and belongs to this value alone.
 //! 2. All `length` bytes are initialized from the start (zeroes).
 
+use super::frames::{self, FRAME_PAGES_MAX};
 use crate::base::limits::IO_ALIGNMENT;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
@@ -22,6 +24,11 @@ impl AlignedBuffer {
     pub fn new(length: usize) -> Self {
         assert!(length > 0 && length.is_multiple_of(IO_ALIGNMENT), "{length} is no length of an aligned buffer");
         assert!(length <= isize::MAX as usize - IO_ALIGNMENT, "{length} is no length of an aligned buffer");
+        if let Some(pages) = frame_pages(length) {
+            let mut buffer = Self { pointer: frames::take(pages), length };
+            buffer.fill(0);
+            return buffer;
+        }
         let layout = Self::layout(length);
         // SAFETY: the layout's size is not 0 (asserted above).
         let pointer = unsafe { alloc_zeroed(layout) };
@@ -42,8 +49,18 @@ impl AlignedBuffer {
     }
 }
 
+/// The pages of a buffer that is a frame.
+fn frame_pages(length: usize) -> Option<usize> {
+    let pages = length / IO_ALIGNMENT;
+    (pages <= FRAME_PAGES_MAX).then_some(pages)
+}
+
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
+        if let Some(pages) = frame_pages(self.length) {
+            // SAFETY: invariant 1; the value that owned the frame is going.
+            return unsafe { frames::give_back(self.pointer, pages) };
+        }
         // SAFETY: invariant 1.
         unsafe { dealloc(self.pointer.as_ptr(), Self::layout(self.length)) }
     }
@@ -82,7 +99,7 @@ mod tests {
 
     #[test]
     fn address_and_length_are_aligned_and_bytes_start_as_zeroes() {
-        for pages in [1, 2, 7, 256] {
+        for pages in [1, 2, 7, 256, 1, 2, 7, 8, 9] {
             let mut buffer = AlignedBuffer::new(pages * IO_ALIGNMENT);
             assert!(buffer.as_ptr().addr().is_multiple_of(IO_ALIGNMENT));
             assert_eq!(buffer.len(), pages * IO_ALIGNMENT);

@@ -8,6 +8,7 @@ use crate::base::sync::Arc;
 use std::path::{Path, PathBuf};
 
 pub mod aligned;
+mod frames;
 pub mod posix;
 #[cfg(any(test, feature = "testing"))]
 pub mod simulated;

@@ -24,6 +24,8 @@ use crate::base::sync::{Arc, MutexGuard, Ordering};
 use crate::base::{FileNumber, Result, SequenceNumber};
 use std::time::Duration;
 
+/// Spare files that are taken over from earlier generations.
+const SPARE_FILES_ADOPTED_MAX: usize = 2;
 /// Pages are made writable at most this far ahead of the chunks handed out.
 const AHEAD_BYTES: usize = 2 << 20;
 
@@ -204,8 +206,14 @@ impl Log {
     pub fn adopt(&self, segments: Vec<OldSegment>) {
         for segment in segments {
             if segment.unused {
+                // A store that is opened often would gather spare files up to the whole budget.
+                let enough = self.state.lock().free.len() >= SPARE_FILES_ADOPTED_MAX;
                 // What cannot be renamed or removed now is found again at the next opening.
-                let _ = self.free_file(&segment.name, segment.number, segment.bytes, None);
+                let _ = if enough {
+                    self.storage.remove(&segment.name)
+                } else {
+                    self.free_file(&segment.name, segment.number, segment.bytes, None)
+                };
             } else {
                 self.bytes.fetch_add(segment.used, Ordering::Relaxed);
                 self.state.lock().old.push(segment);

@@ -1,3 +1,5 @@
+//! Tests of the footer of a branch file.
+
 use super::*;
 use crate::base::FileNumber;
 use crate::base::checksum::checksum;

@@ -1,3 +1,5 @@
+//! Tests of log records.
+
 use super::*;
 
 fn salt() -> Salt {

@@ -1,3 +1,5 @@
+//! Tests of pages of a branch file.
+
 use super::*;
 
 const OWNER: PageOwner = PageOwner { database: DatabaseId(0x1234_5678_9abc), file: FileNumber(17) };

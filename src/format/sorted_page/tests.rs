@@ -1,3 +1,5 @@
+//! Tests of sorted pages.
+
 use super::*;
 use crate::format::page::PAYLOAD_BYTES_MAX;
 use proptest::prelude::*;

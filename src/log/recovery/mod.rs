@@ -39,6 +39,8 @@ pub struct RecoveryInput<'a> {
     pub incorporated: SequenceNumber,
     /// Generations below this one are forgotten.
     pub generations_from: u64,
+    /// Edits that the manifest holds. A mark that knows of more means that the manifest was cut short.
+    pub manifest_edits: u64,
     /// The present life of machine and mount.
     pub life: Option<Life>,
     /// Follow the power-loss rule whatever the life.
@@ -96,6 +98,7 @@ pub fn recover(input: RecoveryInput<'_>, apply: &mut Apply<'_>) -> Result<Recove
     let poisoned = |generation| poison.is_some_and(|of| of.is_none_or(|of| of == generation));
     let found = scan(input.storage, input.database, input.generations_from, |generation| !poisoned(generation))?;
     let mut recovery = Recovery::new(input, &found);
+    recovery.check_manifest()?;
     let mut segments = &found.segments[..];
     let mut covered = input.recovered.iter().filter(|entry| entry.generation >= input.generations_from).peekable();
     loop {
@@ -144,6 +147,16 @@ impl<'a> Recovery<'a> {
             records: 0,
             applied: 0,
         }
+    }
+
+    /// `docs/recovery.md`, R8. First of all, since without its last edits the manifest also expects another log.
+    fn check_manifest(&self) -> Result<()> {
+        let (marked, found) = (self.manifest_edit, self.input.manifest_edits);
+        if marked <= found {
+            return Ok(());
+        }
+        let expected = format!("at least {marked}, which the log knows to be durable");
+        Err(Error::corruption(&self.input.storage.path_of("MANIFEST"), 0, "manifest edits", expected, found))
     }
 
     /// The rule for a generation that no edit covers.

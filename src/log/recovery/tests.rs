@@ -349,6 +349,7 @@ fn two_hundred_thousand_records_replay_fast() {
         incorporated: SequenceNumber::ZERO,
         generations_from: manifest.generations_from,
         life: storage.life(),
+        manifest_edits: u64::MAX,
         force_cut: true,
         value_complete: &|_| Ok(true),
     };

@@ -58,6 +58,7 @@ pub fn recover_with(
         recovered: &manifest.recovered,
         incorporated: manifest.incorporated,
         generations_from: manifest.generations_from,
+        manifest_edits: u64::MAX,
         life: storage.life(),
         force_cut,
         value_complete,
