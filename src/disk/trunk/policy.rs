@@ -40,9 +40,33 @@ pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<C
     choices.find(|choice| accepts(choice))
 }
 
-/// The flush of a full node: to the child that most waits for (§2.3).
+/// What to do where nothing is urgent, so that reads meet at most `runs_max` runs: everything goes down to the leaves, and
+/// leaves with more runs are merged.
+pub fn choose_quiet(tree: &Tree, runs_max: usize, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {
+    let runs_max = runs_max.max(1);
+    let mut nodes = Vec::new();
+    tree.visit(&mut |node| nodes.push(node));
+    let flushes = nodes.iter().filter_map(|node| flush_over(node, 0));
+    let target = tree.options().leaf_target(tree.bytes());
+    let judged = nodes.iter().filter(|node| node.is_leaf() && node.active.bytes > target);
+    let mut leaves: Vec<_> = nodes.iter().filter(|node| node.is_leaf() && node.runs() > runs_max).collect();
+    leaves.sort_by_key(|leaf| std::cmp::Reverse(leaf.runs()));
+    let merges = leaves.into_iter().filter_map(|leaf| {
+        let range = cheapest(leaf, leaf.runs() - runs_max)?;
+        Some(Choice::Merge(Arc::clone(leaf), range))
+    });
+    let mut choices = flushes.chain(judged.map(|leaf| Choice::Judge(Arc::clone(leaf)))).chain(merges);
+    choices.find(|choice| accepts(choice))
+}
+
+/// The flush of a full node.
 fn flush(node: &Arc<Node>, options: &TrunkOptions) -> Option<Choice> {
-    if node.is_leaf() || node.active.bytes <= options.full_bytes(node.below()) {
+    flush_over(node, options.full_bytes(node.below()))
+}
+
+/// The flush of a node with more than `bytes` active: to the child that most waits for (§2.3).
+fn flush_over(node: &Arc<Node>, bytes: u64) -> Option<Choice> {
+    if node.is_leaf() || node.active.bytes <= bytes {
         return None;
     }
     // Of equals the first, for the goldens' sake.

@@ -3,7 +3,7 @@
 //! Readers use `Tree` alone. See `job.rs` for the life of a job.
 
 use super::apply::{self, Applied};
-use super::claims::Claims;
+use super::claims::{Claims, Ticket};
 use super::compact::Pass;
 use super::draft::Draft;
 use super::job::{self, Change, Job, Outcome, Place};
@@ -95,16 +95,27 @@ impl Trunk {
     /// the running jobs and which leaves were judged.
     pub fn pick(&self, tree: &Tree) -> Option<Job> {
         let mut ticket = None;
-        let choice = policy::choose(tree, |choice| {
-            if let Choice::Judge(leaf) = choice
-                && self.is_judged(leaf)
-            {
-                return false;
-            }
-            ticket = self.claims.take(job::claim(choice));
-            ticket.is_some()
-        })?;
+        let choice = policy::choose(tree, |choice| self.claim(choice, &mut ticket))?;
         ticket.map(|ticket| Job { choice, ticket })
+    }
+
+    /// For when `pick` finds nothing and nobody writes: work after which a read meets at most `runs_max` runs. It may
+    /// rewrite as much as the tree holds.
+    pub fn pick_quiet(&self, tree: &Tree, runs_max: usize) -> Option<Job> {
+        let mut ticket = None;
+        let choice = policy::choose_quiet(tree, runs_max, |choice| self.claim(choice, &mut ticket))?;
+        ticket.map(|ticket| Job { choice, ticket })
+    }
+
+    /// Claims what the choice is about, unless a running job has claimed it or it would come to nothing.
+    fn claim(&self, choice: &Choice, ticket: &mut Option<Arc<Ticket>>) -> bool {
+        if let Choice::Judge(leaf) = choice
+            && self.is_judged(leaf)
+        {
+            return false;
+        }
+        *ticket = self.claims.take(job::claim(choice));
+        ticket.is_some()
     }
 
     fn is_judged(&self, leaf: &Node) -> bool {

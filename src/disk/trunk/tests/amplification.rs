@@ -29,8 +29,8 @@ fn a_random_load_is_rewritten_little() {
     let mut random = Random(11);
     load(&mut rig, 80, || random_write(&mut random));
     let figures = TreeFigures::of(&rig.tree);
-    println!("{:.2} {figures:?}", rig.write_amplification());
-    assert!(rig.write_amplification() < 3.5, "{:.2} {figures:?}", rig.write_amplification());
+    println!("{:.2} {:.2} {figures:?}", rig.rewriting(), rig.write_amplification());
+    assert!(rig.rewriting() < 2.3 && rig.write_amplification() < 3.5, "{:.2} {figures:?}", rig.rewriting());
     let runs: u64 = figures.levels.iter().map(|level| level.runs_max).sum();
     assert!(runs <= 8 * figures.levels.len() as u64 + 8, "{figures:?}");
 }
@@ -49,68 +49,44 @@ fn a_sequential_load_is_written_once() {
     assert!(rig.write_amplification() < 1.5);
 }
 
+/// Uniform overwrites in steady state. Entries are counted, not bytes: at this scale a page more or less a file shows.
 #[test]
 fn overwriting_keeps_the_space_bounded() {
     let mut rig = Rig::new(small_options(BRANCH_BYTES));
     let mut random = Random(12);
     let keys = 12 * ENTRIES_PER_BRANCH;
-    let mut peak = 0.0f64;
-    for round in 0..8 {
-        load(&mut rig, 12, || (number_key(random.next() % keys), Some(vec![random.next() as u8; 100])));
-        let live: u64 = rig.expected(u64::MAX).iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
-        let space = TreeFigures::of(&rig.tree).file_bytes as f64 / live as f64;
-        println!("{space:.2} {:.2}", rig.write_amplification());
-        if round >= 2 {
+    let (mut peak, mut sum) = (0.0f64, 0.0);
+    for round in 0..12 {
+        load(&mut rig, 6, || (number_key(random.next() % keys), Some(vec![random.next() as u8; 100])));
+        let live = rig.expected(u64::MAX).len() as f64;
+        let figures = TreeFigures::of(&rig.tree);
+        let space = figures.levels.iter().map(|level| level.load.entries).sum::<u64>() as f64 / live;
+        println!("{space:.2} {:.2}", rig.rewriting());
+        if round >= 4 {
             peak = peak.max(space);
+            sum += space;
         }
     }
-    assert!(peak < 2.0, "{peak:.2} {:?}", TreeFigures::of(&rig.tree));
+    assert!(peak < 1.75 && sum / 8.0 < 1.5, "{peak:.2} {:.2} {:?}", sum / 8.0, TreeFigures::of(&rig.tree));
+    assert!(rig.rewriting() < 2.4, "{:.2}", rig.rewriting());
 }
 
+/// In a quiet hour runs go away, and then there is nothing more to do.
 #[test]
-#[ignore]
-fn explore() {
-    for overwrite in [false, true] {
-        for (runs_max, percent) in [(6, 25), (8, 25), (12, 25), (16, 25), (8, 50), (12, 50), (8, 12)] {
-            let options = crate::disk::trunk::TrunkOptions {
-                runs_max,
-                node_percent_of_below: percent,
-                ..small_options(BRANCH_BYTES)
-            };
-            let mut rig = Rig::new(options);
-            let mut random = Random(11);
-            let keys = 12 * ENTRIES_PER_BRANCH;
-            let mut line = String::new();
-            let (mut space, mut peak, mut n) = (0.0, 0.0f64, 0.0);
-            for round in 0..9 {
-                let before = rig.trunk.written();
-                load(&mut rig, 9, || {
-                    if overwrite {
-                        (number_key(random.next() % keys), Some(vec![random.next() as u8; 100]))
-                    } else {
-                        random_write(&mut random)
-                    }
-                });
-                let written = rig.trunk.written();
-                let f = TreeFigures::of(&rig.tree);
-                let runs: Vec<u64> = f.levels.iter().map(|l| l.runs_max).collect();
-                let entries: u64 = f.levels.iter().map(|l| l.load.entries).sum();
-                let live = rig.expected(u64::MAX).len() as f64;
-                if round >= 3 {
-                    space += entries as f64 / live;
-                    n += 1.0;
-                    peak = peak.max(entries as f64 / live);
-                }
-                line += &format!(
-                    " {:.2}/{:.2}({:?}{})",
-                    (written.incorporated_entries + written.compacted_entries) as f64 / rig.user_entries as f64,
-                    1.0 + (written.compacted_entries - before.compacted_entries) as f64
-                        / (written.incorporated_entries - before.incorporated_entries) as f64,
-                    runs,
-                    f.levels.last().unwrap().nodes
-                );
-            }
-            println!("runs {runs_max} c {percent}: space {:.2} {peak:.2} {line}", space / n);
-        }
+fn a_quiet_tree_has_few_runs() {
+    let mut rig = Rig::new(small_options(BRANCH_BYTES));
+    let mut random = Random(13);
+    load(&mut rig, 20, || random_write(&mut random));
+    let before = TreeFigures::of(&rig.tree);
+    let mut jobs = 0;
+    while let Some(job) = rig.trunk.pick_quiet(&rig.tree, 1) {
+        jobs += 1;
+        assert!(jobs < 200, "{job}");
+        rig.finish(&job);
     }
+    let after = TreeFigures::of(&rig.tree);
+    assert!(before.levels.iter().any(|level| level.runs_max > 1));
+    assert_eq!(after.levels.iter().map(|level| level.runs_max).sum::<u64>(), 1, "{after:?}");
+    rig.check_files();
+    rig.check_reads(&mut random, 100);
 }

@@ -1,8 +1,15 @@
 //! Jobs that run beside each other and beside changes of what they look at.
 
-use super::rig::{Random, Rig, Write, key, number_key, small_options};
+use super::rig::{Random, Rig, Write, number_key, small_options};
+use crate::base::sync::Arc;
 use crate::base::sync::AtomicBool;
+use crate::disk::trunk::claims::Claims;
+use crate::disk::trunk::job::{Change, Place, claim};
+use crate::disk::trunk::node::Node;
+use crate::disk::trunk::policy::Choice;
 use crate::disk::trunk::{Job, Outcome};
+use crate::io::simulated::{Operation, Times};
+use crate::merge::Cursor;
 
 fn writes(random: &mut Random, count: usize, keys: u64) -> Vec<Write> {
     (0..count).map(|_| (number_key(random.next() % keys), Some(vec![random.next() as u8; 60]))).collect()
@@ -25,7 +32,8 @@ fn jobs_finish_in_any_order() {
                 }
                 1 | 2 if running.len() < 6 => running.extend(rig.trunk.pick(&rig.tree).map(|job| (job, None))),
                 3 if !running.is_empty() => {
-                    let (job, outcome) = &mut running[random.below(usize::MAX) % 1.max(1)];
+                    let at = random.below(running.len());
+                    let (job, outcome) = &mut running[at];
                     let cancel = AtomicBool::new(step % 7 == 0);
                     if outcome.is_none() {
                         *outcome = Some(rig.trunk.run(job, &rig.tree, &rig.retention(), &cancel).unwrap());
@@ -55,18 +63,6 @@ fn jobs_finish_in_any_order() {
         rig.check_reads(&mut random, 200);
         rig.reopen();
     }
-}
-
-/// Picks jobs until one's text begins so; finishes the others.
-fn pick(rig: &mut Rig, wanted: &str) -> Job {
-    for _ in 0..1000 {
-        let Some(job) = rig.trunk.pick(&rig.tree) else { panic!("no job {wanted:?}\n{}", rig.tree.describe()) };
-        if job.to_string().starts_with(wanted) {
-            return job;
-        }
-        rig.finish(&job);
-    }
-    panic!("no job {wanted:?}");
 }
 
 /// A leaf's runs are being merged; before the result comes the leaf is split, so the result goes to both halves.
@@ -103,17 +99,13 @@ fn a_leaf_is_split_while_its_bundles_are_merged() {
 
 /// The merge of all bundles of the root, where that is a leaf with too many runs.
 fn merge_of_root_leaf(rig: &Rig) -> Option<Job> {
-    use crate::disk::trunk::claims::Claims;
-    use crate::disk::trunk::job::claim;
-    use crate::disk::trunk::policy::Choice;
     let root = rig.tree.root();
     let choice = Choice::Merge(root.clone(), root.merge.clone().filter(|_| root.is_leaf())?);
-    let ticket = std::sync::Arc::new(Claims::default()).take(claim(&choice))?;
+    let ticket = Arc::new(Claims::default()).take(claim(&choice))?;
     Some(Job { choice, ticket })
 }
 
-fn split(leaf: &crate::disk::trunk::node::Node, at: &[u8]) -> Outcome {
-    use crate::disk::trunk::job::{Change, Place};
+fn split(leaf: &Node, at: &[u8]) -> Outcome {
     Outcome { change: Change::Split { place: Place::of(leaf), keys: vec![at.into()] }, ticket: None }
 }
 
@@ -144,8 +136,8 @@ fn a_result_that_nothing_needs_is_dropped() {
     };
     let outcome = rig.trunk.run(&merge, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
     for pivot in &node.pivots {
-        let place = crate::disk::trunk::job::Place::of(&node);
-        let change = crate::disk::trunk::job::Change::Flush { place, child: pivot.child.id };
+        let place = Place::of(&node);
+        let change = Change::Flush { place, child: pivot.child.id };
         rig.apply(Outcome { change, ticket: None });
     }
     let before = rig.tree.describe();
@@ -171,14 +163,14 @@ fn an_old_tree_stays_readable() {
         rig.incorporate(writes(&mut random, 300, 500));
         rig.work();
     }
-    let mut cursor = crate::merge::Cursor::seek_first(&mut old.cursor()).map(|()| old.cursor()).unwrap();
+    let mut cursor = old.cursor();
     drop(old);
-    crate::merge::Cursor::seek_first(&mut cursor).unwrap();
+    cursor.seek_first().unwrap();
     let mut seen = 0;
-    while crate::merge::Cursor::valid(&cursor) {
-        assert!(crate::merge::Cursor::entry(&cursor).number.0 <= 300);
+    while cursor.valid() {
+        assert!(cursor.entry().number.0 <= 300);
         seen += 1;
-        crate::merge::Cursor::next(&mut cursor).unwrap();
+        cursor.next().unwrap();
     }
     assert!(seen > 100 && files > 0);
     drop(cursor);
@@ -199,9 +191,6 @@ fn a_claim_holds_until_the_job_is_dropped() {
     assert_eq!(rig.trunk.pick(&rig.tree).unwrap().to_string(), text);
     drop(others);
     assert_eq!(rig.trunk.running(), 0);
-    let merge = pick(&mut rig, "judge");
-    drop(merge);
-    let _ = key("");
 }
 
 /// An error while a job runs gives its claim back and leaves no file behind.
@@ -223,7 +212,6 @@ fn a_failed_job_leaves_nothing() {
         }
         rig.finish(&job);
     };
-    use crate::io::simulated::{Operation, Times};
     for nth in 1..7 {
         rig.disk.fail_at(&[Operation::Write, Operation::Sync], nth, std::io::ErrorKind::Other, Times::Once);
         let result = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false));

@@ -309,6 +309,12 @@ impl Rig {
         self.tree = tree;
     }
 
+    /// Entries written per user entry.
+    pub fn rewriting(&self) -> f64 {
+        let written = self.trunk.written();
+        (written.incorporated_entries + written.compacted_entries) as f64 / self.user_entries as f64
+    }
+
     /// File bytes written per user byte.
     pub fn write_amplification(&self) -> f64 {
         let written = self.trunk.written();
