@@ -194,11 +194,9 @@ impl BranchBuilder {
             return insert_last_page(&self.writer, self.meta.file, location.offset(), Priority::Low);
         }
         let raw = &self.raw[..self.leaf.size()];
-        let mut page = Vec::with_capacity(PAGE_HEADER_BYTES + raw.len());
-        page.extend_from_slice(&self.writer.last_page()[..PAGE_HEADER_BYTES]);
-        page.extend_from_slice(raw);
+        let page = PageBuffer::copied(&[&self.writer.last_page()[..PAGE_HEADER_BYTES], raw]);
         let key = PageKey { file: self.meta.file, offset: location.offset() };
-        self.context.cache.insert(key, Arc::new(PageBuffer::from(page)), Priority::Low);
+        self.context.cache.insert(key, Arc::new(page), Priority::Low);
     }
 
     /// Writes fingerprints, filter, properties and footer, and makes the file durable; its directory is the caller's to

@@ -133,6 +133,6 @@ impl IndexBuilder {
 
 /// Gives the cache a copy of the page that was appended last.
 pub fn insert_last_page(writer: &PageWriter, file: FileNumber, offset: u64, priority: Priority) {
-    let page = Arc::new(PageBuffer::from(writer.last_page().to_vec()));
+    let page = Arc::new(PageBuffer::copied(&[writer.last_page()]));
     writer.cache().insert(PageKey { file, offset }, page, priority);
 }

@@ -130,8 +130,8 @@ impl LeafHold {
     /// Gives the cache a copy of a leaf that was read ahead.
     fn keep(&self, wanted: Wanted, at: Range<usize>) {
         let header = &self.extents.bytes(at)[..PAGE_HEADER_BYTES];
-        let page = [header, self.payload()].concat();
+        let page = PageBuffer::copied(&[header, self.payload()]);
         let key = self.branch.page_key(wanted.offset);
-        self.branch.context().cache.insert(key, Arc::new(PageBuffer::from(page)), Priority::Low);
+        self.branch.context().cache.insert(key, Arc::new(page), Priority::Low);
     }
 }

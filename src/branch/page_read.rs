@@ -72,10 +72,11 @@ impl Branch {
         let page = match header.compression {
             Compression::None => PageBuffer::from(buffer),
             Compression::Lz4 => {
-                let mut raw = vec![0; PAGE_HEADER_BYTES + header.raw_len as usize];
+                let length = PAGE_HEADER_BYTES + header.raw_len as usize;
+                let mut raw = AlignedBuffer::new(length.next_multiple_of(page::PAGE_BYTES));
                 raw[..PAGE_HEADER_BYTES].copy_from_slice(&buffer[..PAGE_HEADER_BYTES]);
-                page::decompress(&buffer, &header, &mut raw[PAGE_HEADER_BYTES..], self.path())?;
-                PageBuffer::from(raw)
+                page::decompress(&buffer, &header, &mut raw[PAGE_HEADER_BYTES..length], self.path())?;
+                PageBuffer::front(raw, length)
             }
         };
         self.check_structure(page::payload(&page), wanted, footer)?;

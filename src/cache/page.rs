@@ -4,6 +4,7 @@
 //! where they are until the last holder lets go.
 
 use crate::base::FileNumber;
+use crate::base::limits::IO_ALIGNMENT;
 use crate::base::sync::Arc;
 use crate::io::AlignedBuffer;
 use std::ops::Deref;
@@ -20,35 +21,43 @@ pub struct PageKey {
 /// A page that somebody reads. Clone the `Arc` to keep it.
 pub type Page = Arc<PageBuffer>;
 
-/// The bytes of a page, taken over from whatever buffer they were read or unpacked into.
+/// The bytes of a page, in an aligned buffer: all pages come from the same recycled frames, whoever made them, so the memory
+/// that one gives up fits the next (`io::AlignedBuffer`).
 #[derive(Debug)]
-pub struct PageBuffer(Bytes);
-
-#[derive(Debug)]
-enum Bytes {
-    Aligned(AlignedBuffer),
-    Plain(Vec<u8>),
+pub struct PageBuffer {
+    buffer: AlignedBuffer,
+    length: usize,
 }
 
 impl PageBuffer {
+    /// A page with a copy of the parts, one behind the other.
+    pub fn copied(parts: &[&[u8]]) -> Self {
+        let length = parts.iter().map(|part| part.len()).sum();
+        let mut buffer = AlignedBuffer::new(usize::max(length, 1).next_multiple_of(IO_ALIGNMENT));
+        let mut at = 0;
+        for part in parts {
+            buffer[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        Self { buffer, length }
+    }
+
+    /// The first `length` bytes of a buffer.
+    pub fn front(buffer: AlignedBuffer, length: usize) -> Self {
+        assert!(length <= buffer.len());
+        Self { buffer, length }
+    }
+
     /// Memory that the page holds, which may be more than its length.
     pub fn bytes_held(&self) -> usize {
-        match &self.0 {
-            Bytes::Aligned(buffer) => buffer.len(),
-            Bytes::Plain(bytes) => bytes.capacity(),
-        }
+        self.buffer.len()
     }
 }
 
 impl From<AlignedBuffer> for PageBuffer {
     fn from(buffer: AlignedBuffer) -> Self {
-        Self(Bytes::Aligned(buffer))
-    }
-}
-
-impl From<Vec<u8>> for PageBuffer {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self(Bytes::Plain(bytes))
+        let length = buffer.len();
+        Self { buffer, length }
     }
 }
 
@@ -56,10 +65,7 @@ impl Deref for PageBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match &self.0 {
-            Bytes::Aligned(buffer) => buffer,
-            Bytes::Plain(bytes) => bytes,
-        }
+        &self.buffer[..self.length]
     }
 }
 

@@ -50,7 +50,7 @@ impl Budget {
         if workers == 0 {
             return Err(Error::InvalidArgument("background_threads is 0, at least 1 is needed".into()));
         }
-        let memtable = (total / 10).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX);
+        let memtable = (total / 11).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX);
         let segment = (memtable / 2).next_power_of_two().clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
         // Memtables with their indexes, three mapped segments, one megabyte or so of buffers a worker: the rest is cache.
         let fixed =

@@ -105,6 +105,8 @@ pub trait MappedFile: Send + Sync + std::fmt::Debug {
     fn length(&self) -> usize;
     /// Makes pages present and writable ahead, so that stores to them do not fault. A hint; cannot fail.
     fn prepare(&self, offset: usize, length: usize);
+    /// Takes the pages out of this process's memory; the kernel keeps what was stored, and the next access faults. A hint.
+    fn rest(&self) {}
     /// Makes all that was stored before the call durable.
     fn sync(&self) -> Result<()>;
 }

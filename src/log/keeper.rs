@@ -173,6 +173,8 @@ impl Log {
                 self.poison(&error.to_string());
                 return Err(error);
             }
+            // Until it is recycled nobody looks at it; its pages would count against the memory budget.
+            segment.rest();
         }
         let mut state = self.state.lock();
         state.retiring.retain(|segment| !retiring.iter().any(|sealed| Arc::ptr_eq(sealed, segment)));

@@ -235,6 +235,11 @@ impl Segment {
         segment_file_bytes(self.chunks, self.chunk_bytes)
     }
 
+    /// Takes the segment's pages out of memory.
+    pub fn rest(&self) {
+        self.map.rest();
+    }
+
     /// Makes everything stored in it durable. Once failed it fails for ever.
     pub fn sync(&self) -> Result<()> {
         let mut failure = self.failure.lock();

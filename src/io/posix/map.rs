@@ -60,7 +60,8 @@ impl PosixMap {
 
     fn advise(&self, offset: usize, length: usize, advice: libc::c_int) -> io::Result<()> {
         debug_assert!(offset <= self.length && length <= self.length - offset);
-        // SAFETY: the range lies inside the mapping (invariant 1); the advices given here change no byte of it.
+        // SAFETY: the range lies inside the mapping (invariant 1); the advices given here change no byte of what a
+        // shared mapping shows.
         let failed = unsafe { libc::madvise(self.pointer.as_ptr().add(offset).cast(), length, advice) };
         if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -86,6 +87,11 @@ impl MappedFile for PosixMap {
             // A hint: where the kernel does not know it (before 5.14), or the disk is full, the stores fault instead.
             let _ = self.advise(start, end - start, libc::MADV_POPULATE_WRITE);
         }
+    }
+
+    fn rest(&self) {
+        // Of a shared mapping this drops no contents: dirty pages stay in the page cache. A hint, so a failure is none.
+        let _ = self.advise(0, self.length, libc::MADV_DONTNEED);
     }
 
     fn sync(&self) -> Result<()> {
