@@ -52,9 +52,10 @@ impl Budget {
         }
         let memtable = (total / 11).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX);
         let segment = (memtable / 2).next_power_of_two().clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
-        // Memtables with their indexes, three mapped segments, one megabyte or so of buffers a worker: the rest is cache.
-        let fixed =
-            GENERATIONS_MAX as u64 * memtable * 5 / 4 + 3 * segment + workers as u64 * (total / 64).min(8 << 20);
+        // Memtables with their indexes, three mapped segments, some megabytes of buffers a worker, and a sixteenth for what
+        // nobody counts: the rest is cache.
+        let buffers = workers as u64 * (total / 64).min(8 << 20);
+        let fixed = GENERATIONS_MAX as u64 * memtable * 5 / 4 + 3 * segment + buffers + total / 16;
         let cache = total.saturating_sub(fixed).max(total / 8);
         Ok(Self {
             total,

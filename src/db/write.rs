@@ -104,6 +104,8 @@ impl Inner {
             writer: self.log.writer(),
             counters,
             pressure: super::backpressure::Pressure::default(),
+            #[cfg(feature = "planted-acknowledge-before-log")]
+            unsealed: None,
         });
         let thread = borrowed.state();
         let user_bytes: usize = entries.iter().map(|entry| entry.key.len() + entry.value.len()).sum();
@@ -154,7 +156,7 @@ impl Inner {
             let unplaced = Unplaced { inner: self, slot: &thread.slot };
             let number = self.sequencer.take(&thread.slot);
             // Step 4.
-            self.log.seal(&mut thread.writer, number);
+            self.seal(thread, number);
             // Step 5: the view is read after the number was taken (rule G1).
             let now = self.view.load();
             let owner = now.generation_of(number);
@@ -175,8 +177,23 @@ impl Inner {
         }
     }
 
+    #[cfg(not(feature = "planted-acknowledge-before-log"))]
+    fn seal(&self, thread: &mut ThreadState, number: SequenceNumber) {
+        self.log.seal(&mut thread.writer, number);
+    }
+
+    /// The planted bug: the record is sealed only when the thread writes again.
+    #[cfg(feature = "planted-acknowledge-before-log")]
+    fn seal(&self, thread: &mut ThreadState, number: SequenceNumber) {
+        thread.unsealed = Some(number);
+    }
+
     /// Encodes the operations into the thread's log chunk; for an unlogged write, a void (rule W4).
     fn prepare_record(&self, thread: &mut ThreadState, entries: &[Entry<'_>], durability: Durability) -> Result<()> {
+        #[cfg(feature = "planted-acknowledge-before-log")]
+        if let Some(number) = thread.unsealed.take() {
+            self.log.seal(&mut thread.writer, number);
+        }
         let (kind, bytes) = match entries {
             _ if durability == Durability::Unlogged => (Kind::Void, 0),
             [entry] => (entry.kind, entry.operation().encoded_length()),
