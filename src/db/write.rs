@@ -156,7 +156,13 @@ impl Inner {
             let unplaced = Unplaced { inner: self, slot: &thread.slot };
             let number = self.sequencer.take(&thread.slot);
             // Step 4.
-            self.seal(thread, number);
+            #[cfg(not(feature = "planted-acknowledge-before-log"))]
+            self.log.seal(&mut thread.writer, number);
+            // The planted bug: the record is sealed only when the thread writes again.
+            #[cfg(feature = "planted-acknowledge-before-log")]
+            {
+                thread.unsealed = Some(number);
+            }
             // Step 5: the view is read after the number was taken (rule G1).
             let now = self.view.load();
             let owner = now.generation_of(number);
@@ -175,17 +181,6 @@ impl Inner {
             }
             return Ok(number);
         }
-    }
-
-    #[cfg(not(feature = "planted-acknowledge-before-log"))]
-    fn seal(&self, thread: &mut ThreadState, number: SequenceNumber) {
-        self.log.seal(&mut thread.writer, number);
-    }
-
-    /// The planted bug: the record is sealed only when the thread writes again.
-    #[cfg(feature = "planted-acknowledge-before-log")]
-    fn seal(&self, thread: &mut ThreadState, number: SequenceNumber) {
-        thread.unsealed = Some(number);
     }
 
     /// Encodes the operations into the thread's log chunk; for an unlogged write, a void (rule W4).
