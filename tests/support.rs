@@ -1,7 +1,6 @@
 //! What several tests need: a small random generator, options with tiny budgets, temporary stores.
 
 use alluvium::Options;
-use std::time::Duration;
 
 /// SplitMix64: small, and the same everywhere for a seed.
 pub struct Random(pub u64);
@@ -37,16 +36,6 @@ pub fn tiny() -> Options {
 /// The same without background syncs, for tests that decide themselves what is synced.
 pub fn tiny_unsynced() -> Options {
     Options { sync_interval: None, ..tiny() }
-}
-
-/// A budget of some megabytes, for tests that want several Memtables but not hundreds.
-pub fn small() -> Options {
-    Options {
-        memory_budget: Some(8 << 20),
-        background_threads: Some(2),
-        sync_interval: Some(Duration::from_millis(20)),
-        ..Options::default()
-    }
 }
 
 /// A number from the environment, for longer runs by command; else the default.

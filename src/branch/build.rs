@@ -15,7 +15,7 @@ use super::page_write::{NewPage, PageWriter};
 use crate::base::hash::{encoded_key_hash, fingerprint};
 use crate::base::limits::KEY_BYTES_MAX;
 use crate::base::sync::Arc;
-use crate::base::{Error, FileNumber, KeyspaceId, Kind, Result, SequenceNumber};
+use crate::base::{Error, KeyspaceId, Kind, Result, SequenceNumber};
 use crate::cache::{PageBuffer, PageKey, Priority};
 use crate::filter::quotient;
 use crate::format::branch_footer::{BranchFooter, FINGERPRINTS_PER_PAGE};
@@ -75,7 +75,8 @@ impl BranchBuilder {
     }
 
     /// The file's number.
-    pub fn file(&self) -> FileNumber {
+    #[cfg(test)]
+    pub fn file(&self) -> crate::base::FileNumber {
         self.meta.file
     }
 
@@ -85,6 +86,7 @@ impl BranchBuilder {
     }
 
     /// Entries so far.
+    #[cfg(test)]
     pub fn entries(&self) -> u64 {
         self.meta.entries
     }

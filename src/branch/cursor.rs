@@ -65,11 +65,6 @@ impl BranchCursor {
         }
     }
 
-    /// The branch it reads.
-    pub fn branch(&self) -> &Arc<Branch> {
-        &self.branch
-    }
-
     /// Where the leaf held stands; `None` where none is held.
     pub(super) fn leaf_location(&self) -> Option<ChildLocation> {
         let step = self.path.last()?;

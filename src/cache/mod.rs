@@ -7,7 +7,7 @@ pub mod page_cache;
 
 pub use file_table::FileTable;
 pub use page::{Page, PageBuffer, PageKey, Priority};
-pub use page_cache::{CacheStatistics, PageCache};
+pub use page_cache::PageCache;
 
 #[cfg(test)]
 mod tests;

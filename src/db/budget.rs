@@ -103,7 +103,7 @@ mod tests {
                 if budget.total >= 8 << 20 {
                     assert!(memory as u64 <= budget.total, "{budget:?}");
                 }
-                assert!(budget.segment % budget.chunk == 0 && budget.chunk % 4096 == 0, "{budget:?}");
+                assert!(budget.segment.is_multiple_of(budget.chunk) && budget.chunk.is_multiple_of(4096), "{budget:?}");
                 assert!(budget.log >= 2 * budget.memtable as u64, "{budget:?}");
             }
         }

@@ -40,6 +40,7 @@ pub(super) struct ThreadState {
 
 /// The states of one store that no thread has borrowed, and all counters.
 pub(super) struct Threads {
+    #[expect(clippy::vec_box, reason = "a state moves between pool, lease and operation as a pointer")]
     idle: Mutex<Vec<Box<ThreadState>>>,
     counters: Mutex<Vec<Arc<CachePadded<WriteCounters>>>>,
 }

@@ -2,7 +2,5 @@
 
 pub mod quotient;
 
-pub use quotient::{FilterBuilder, may_contain, page_of};
-
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
 //! Tests of the quotient filter: no false negative ever, the bounds on false positives and size, garbage.
 
-use super::FilterBuilder;
-use super::quotient::{REMAINDER_BITS, may_contain, page_of};
+use super::quotient::{FilterBuilder, REMAINDER_BITS, may_contain, page_of};
 use crate::format::filter_page::{FilterPage, PAGE_PAYLOAD_BYTES};
 
 fn random(state: &mut u64) -> u64 {

@@ -118,11 +118,6 @@ impl<'a> FilterPage<'a> {
         self.slots
     }
 
-    /// Remainders stored.
-    pub fn stored(&self) -> u32 {
-        self.stored
-    }
-
     /// Whether the page may contain everything.
     pub fn saturated(&self) -> bool {
         self.saturated

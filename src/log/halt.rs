@@ -47,6 +47,7 @@ impl Log {
     }
 
     /// Whether the log was poisoned.
+    #[cfg(test)]
     pub fn is_poisoned(&self) -> bool {
         matches!(&*self.halt.lock(), Some(Halt::Poisoned(_)))
     }

@@ -183,12 +183,6 @@ impl Log {
         self.bytes() > self.options.budget_bytes
     }
 
-    /// The oldest generation of which a segment is kept; the manifest may forget those below it.
-    pub fn oldest_generation(&self) -> u64 {
-        let state = self.state.lock();
-        state.old.iter().map(|segment| segment.generation).fold(self.identity.generation, u64::min)
-    }
-
     /// Notes that an edit of the manifest was synced, so that its loss would be noticed.
     pub fn note_manifest_edit(&self, edit: u64) {
         let mut state = self.state.lock();

@@ -44,6 +44,7 @@ pub struct Manifest {
 
 /// Replays the manifest of a store without opening it for writing or making sure of its bytes: for read-only openers
 /// and `verify`.
+#[cfg_attr(not(test), expect(dead_code, reason = "read-only opening will start from it"))]
 pub fn read_state(storage: &dyn Storage) -> Result<ManifestState> {
     let file = open_file(storage, OpenMode::Read)?;
     Ok(read(&*file)?.0.state)
@@ -87,6 +88,7 @@ impl Manifest {
     }
 
     /// Bytes of the file, up to the end of the last edit.
+    #[cfg(test)]
     pub fn bytes(&self) -> u64 {
         self.end
     }

@@ -70,11 +70,6 @@ impl HashIndex {
         Self { first, lines: (bytes / LINE_BYTES) as u64, era: (era as u64 + 1) << 32 }
     }
 
-    /// Bytes that the slots take.
-    pub fn bytes(&self) -> usize {
-        self.lines as usize * LINE_BYTES
-    }
-
     /// Whether `entries` keys are more than it should hold: three quarters of its slots.
     pub fn is_overfull(&self, entries: u64) -> bool {
         entries > self.lines * SLOTS_PER_LINE as u64 / 4 * 3
@@ -121,11 +116,6 @@ impl HashIndex {
                 }
             }
         }
-    }
-
-    /// Fetches the line that a lookup of this hash begins with.
-    pub fn prefetch(&self, arena: &Arena, hash: u64) {
-        arena.prefetch(self.first.plus(self.line_of(hash) as usize * LINE_BYTES));
     }
 
     fn tag(&self, hash: u64) -> u64 {

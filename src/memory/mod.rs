@@ -14,6 +14,5 @@ mod skiplist;
 mod tests;
 mod version;
 
-pub use cursor::MemtableCursor;
 pub use memtable::{BatchState, Memtable, Prepared};
 pub use pool::MemtablePool;

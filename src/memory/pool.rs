@@ -36,6 +36,7 @@ impl MemtablePool {
     }
 
     /// Bytes of memory that all Memtables, those kept for reuse included, occupy now.
+    #[cfg(test)]
     pub fn bytes_resident(&self) -> usize {
         self.arenas.resident_bytes()
     }

@@ -1,5 +1,6 @@
 //! The Memtable against a model, alone and among threads.
 
+use super::cursor::MemtableCursor;
 use super::*;
 use crate::base::hash::key_hash;
 use crate::base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};

@@ -41,11 +41,6 @@ impl Retention {
         Self { pins }
     }
 
-    /// The pins, ascending and distinct.
-    pub fn pins(&self) -> &[SequenceNumber] {
-        &self.pins
-    }
-
     fn keeps_all(&self) -> bool {
         self.pins.first() == Some(&SequenceNumber::ZERO)
     }

@@ -58,11 +58,6 @@ impl VecCursor {
         self
     }
 
-    /// The entries, in their order.
-    pub fn entries(&self) -> &[VecEntry] {
-        &self.entries
-    }
-
     fn stand(&mut self, at: Option<usize>) -> Result<()> {
         self.at = at.filter(|at| *at < self.entries.len());
         match &mut self.movements_left {

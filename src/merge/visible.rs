@@ -107,6 +107,7 @@ impl<C: Cursor> VisibleCursor<C> {
     }
 
     /// The cursor that it reads from, for its statistics.
+    #[cfg(test)]
     pub fn inner(&self) -> &C {
         &self.inner
     }
@@ -114,12 +115,6 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Whether the cursor stands on a key.
     pub fn valid(&self) -> bool {
         self.state != State::Nowhere
-    }
-
-    /// The encoded key it stands on. Requires `valid()`.
-    pub fn key(&self) -> &[u8] {
-        debug_assert!(self.valid());
-        &self.key
     }
 
     /// The version that is seen: `Kind::Put` or `Kind::ValueReference`. Requires `valid()`.

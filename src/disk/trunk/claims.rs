@@ -55,6 +55,7 @@ impl Claims {
     }
 
     /// How many jobs are running.
+    #[cfg(test)]
     pub fn count(&self) -> usize {
         self.0.lock().claims.len()
     }

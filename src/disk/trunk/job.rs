@@ -22,20 +22,6 @@ pub struct Job {
     pub(super) ticket: Arc<Ticket>,
 }
 
-impl Job {
-    /// Bytes that the job may rewrite.
-    pub fn bytes(&self) -> u64 {
-        match &self.choice {
-            Choice::Flush(..) => 0,
-            Choice::Judge(leaf) => leaf.active.bytes,
-            Choice::Merge(node, range) => {
-                let share = range.len() as u64;
-                node.active.bytes / (node.bundles.len() as u64).max(1) * share
-            }
-        }
-    }
-}
-
 impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.choice {

@@ -35,12 +35,9 @@ mod tree;
 mod trunk;
 mod verify;
 
-pub use apply::Applied;
-pub use cursor::TreeCursor;
 pub use job::{Job, Outcome};
 pub use options::TrunkOptions;
-pub use slot::Load;
-pub use statistics::{LevelFigures, TreeFigures, Written};
+pub use statistics::TreeFigures;
 pub use tree::Tree;
 pub use trunk::Trunk;
-pub use verify::{TreeReport, verify};
+pub use verify::verify;

@@ -1,6 +1,7 @@
 //! The trunk over real branches on the simulated disk, against `BTreeMap` models.
 
 mod amplification;
+mod describe;
 mod goldens;
 mod jobs;
 mod model;

@@ -17,7 +17,6 @@ use super::tree::Tree;
 use crate::base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::base::{FileNumber, Result, SequenceNumber};
 use crate::branch::BranchContext;
-use crate::disk::DiskComponent;
 use crate::format::manifest_edit::{BundleId, ManifestEdit, NodeId};
 use crate::manifest::ManifestState;
 use crate::merge::{Cursor, Retention};
@@ -101,6 +100,10 @@ impl Trunk {
 
     /// For when `pick` finds nothing and nobody writes: work after which a read meets at most `runs_max` runs. It may
     /// rewrite as much as the tree holds.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "idle workers will take such jobs once the store notices that nobody writes")
+    )]
     pub fn pick_quiet(&self, tree: &Tree, runs_max: usize) -> Option<Job> {
         let mut ticket = None;
         let choice = policy::choose_quiet(tree, runs_max, |choice| self.claim(choice, &mut ticket))?;
@@ -164,6 +167,7 @@ impl Trunk {
     }
 
     /// How many jobs are picked and not yet finished.
+    #[cfg(test)]
     pub fn running(&self) -> usize {
         self.claims.count()
     }
@@ -195,34 +199,5 @@ impl Trunk {
 
     pub(super) fn next_file(&self) -> FileNumber {
         self.context.numbers.next()
-    }
-}
-
-impl DiskComponent for Trunk {
-    type Tree = Tree;
-    type Job = Job;
-    type Outcome = Outcome;
-    type Applied = Applied;
-
-    fn incorporate(
-        &self,
-        tree: &Tree,
-        source: &mut dyn Cursor,
-        retention: &Retention,
-        through: SequenceNumber,
-    ) -> Result<Outcome> {
-        Trunk::incorporate(self, tree, source, retention, through)
-    }
-
-    fn pick(&self, tree: &Tree) -> Option<Job> {
-        Trunk::pick(self, tree)
-    }
-
-    fn run(&self, job: &Job, tree: &Arc<Tree>, retention: &Retention, cancel: &AtomicBool) -> Result<Outcome> {
-        Trunk::run(self, job, tree, retention, cancel)
-    }
-
-    fn apply(&self, outcome: Outcome, tree: &Arc<Tree>) -> Applied {
-        Trunk::apply(self, outcome, tree)
     }
 }

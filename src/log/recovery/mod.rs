@@ -79,14 +79,6 @@ pub struct Recovered {
     pub next_number: SequenceNumber,
     /// A generation that no segment has.
     pub next_generation: u64,
-    /// The manifest had this edit, synced, when the newest mark was left.
-    pub manifest_edit: u64,
-    /// No log file has a number greater than this.
-    pub files_seen_max: FileNumber,
-    /// Records read.
-    pub records: u64,
-    /// Records applied.
-    pub applied: u64,
 }
 
 /// Receives each record's operations.
@@ -124,11 +116,10 @@ struct Recovery<'a> {
     input: RecoveryInput<'a>,
     /// The next generation's first number cannot be below this.
     next: SequenceNumber,
+    /// The manifest had this edit, synced, when the newest mark was left.
     manifest_edit: u64,
     edit: Option<LogRecovered>,
     old: Vec<OldSegment>,
-    records: u64,
-    applied: u64,
 }
 
 impl<'a> Recovery<'a> {
@@ -144,8 +135,6 @@ impl<'a> Recovery<'a> {
             manifest_edit: marks().map(|mark| mark.manifest_edit).max().unwrap_or(0),
             edit: None,
             old: Vec::new(),
-            records: 0,
-            applied: 0,
         }
     }
 
@@ -190,8 +179,6 @@ impl<'a> Recovery<'a> {
         }
         let mut replay = Replay::new(&self.input, rule, first, segments)?;
         replay.run(apply)?;
-        self.records += replay.records;
-        self.applied += replay.applied;
         self.next = self.next.max(replay.seen_max.next());
         for (segment, live) in segments.iter().zip(&replay.live) {
             self.old.push(OldSegment {
@@ -224,10 +211,6 @@ impl<'a> Recovery<'a> {
             segments: self.old,
             next_number: self.next,
             next_generation: generation.max(self.input.generations_from),
-            manifest_edit: self.manifest_edit,
-            files_seen_max: found.file_max,
-            records: self.records,
-            applied: self.applied,
         }
     }
 }

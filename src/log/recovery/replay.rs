@@ -32,10 +32,6 @@ pub struct Replay<'a> {
     pub seen_max: SequenceNumber,
     /// By segment.
     pub live: Vec<Live>,
-    /// Records read.
-    pub records: u64,
-    /// Records applied.
-    pub applied: u64,
 }
 
 impl<'a> Replay<'a> {
@@ -64,8 +60,6 @@ impl<'a> Replay<'a> {
             previous: SequenceNumber::ZERO,
             seen_max: SequenceNumber::ZERO,
             live: vec![Live::default(); segments.len()],
-            records: 0,
-            applied: 0,
         })
     }
 
@@ -102,7 +96,6 @@ impl<'a> Replay<'a> {
         let Some(cursor) = self.merge.current() else { return Ok(false) };
         let (header, segment, position) = (*cursor.header(), cursor.segment(), cursor.position());
         let number = header.number;
-        self.records += 1;
         self.seen_max = self.seen_max.max(number);
         let path = &self.segments[segment].path;
         if number <= self.previous || number < self.first {
@@ -136,7 +129,6 @@ impl<'a> Replay<'a> {
                 live.last = last;
                 live.bytes += record_length(body.len()) as u64;
                 if header.kind != Kind::Void {
-                    self.applied += 1;
                     apply(number, operations)?;
                 }
             }

@@ -34,8 +34,6 @@ pub struct Scan {
     pub segments: Vec<SegmentFile>,
     /// Files that hold nothing.
     pub unused: Vec<OldSegment>,
-    /// Largest number in a name or header.
-    pub file_max: FileNumber,
     /// Largest generation in a header.
     pub generation_max: u64,
 }
@@ -51,13 +49,11 @@ pub fn scan(
     let mut found = Scan::default();
     for name in storage.list()? {
         let Some((number, role)) = parse_file_name(&name) else { continue };
-        found.file_max = found.file_max.max(number);
         let file = storage.open(&name, OpenMode::ReadWrite)?;
         let header = if role == Role::Segment { Some(read_page(storage, &name, &*file)?) } else { None };
         match header {
             Some((header, page)) if counts(storage, &name, number, &header, database, generations_from)? => {
                 file.sync()?;
-                found.file_max = found.file_max.max(header.number);
                 found.generation_max = found.generation_max.max(header.generation);
                 let file =
                     if trusts_cache(header.generation) { file } else { storage.open(&name, OpenMode::ReadDirect)? };

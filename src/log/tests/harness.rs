@@ -46,13 +46,9 @@ pub struct Outcome {
     pub values: BTreeMap<u64, Vec<u8>>,
 }
 
-pub fn recover_with(
-    storage: &dyn Storage,
-    manifest: &Manifest,
-    force_cut: bool,
-    value_complete: &dyn Fn(&[u8]) -> Result<bool>,
-) -> Result<Outcome> {
-    let input = RecoveryInput {
+/// What a recovery of this disk starts from, with a manifest that lost nothing.
+pub fn input<'a>(storage: &'a dyn Storage, manifest: &'a Manifest) -> RecoveryInput<'a> {
+    RecoveryInput {
         storage,
         database: DATABASE,
         recovered: &manifest.recovered,
@@ -60,9 +56,18 @@ pub fn recover_with(
         generations_from: manifest.generations_from,
         manifest_edits: u64::MAX,
         life: storage.life(),
-        force_cut,
-        value_complete,
-    };
+        force_cut: false,
+        value_complete: &|_| Ok(true),
+    }
+}
+
+pub fn recover_with(
+    storage: &dyn Storage,
+    manifest: &Manifest,
+    force_cut: bool,
+    value_complete: &dyn Fn(&[u8]) -> Result<bool>,
+) -> Result<Outcome> {
+    let input = RecoveryInput { force_cut, value_complete, ..input(storage, manifest) };
     let mut values = BTreeMap::new();
     let mut last = 0;
     let recovered = recover(input, &mut |number, operations| {
@@ -105,7 +110,8 @@ impl Opened {
         let life = storage.life();
         let first = recovered.next_number;
         let identity = LogIdentity { database: DATABASE, generation: recovered.next_generation, life, first };
-        let numbers = Arc::new(FileNumbers::new(FileNumber(recovered.files_seen_max.0 + 1)));
+        let newest = recovered.segments.iter().map(|segment| segment.number).max().unwrap_or_default();
+        let numbers = Arc::new(FileNumbers::new(FileNumber(newest.0 + 1)));
         let log = Log::create(storage, identity, numbers, options)?;
         log.adopt(recovered.segments);
         Ok(Self { log, sequencer: Arc::new(Sequencer::new(SequenceNumber(first.0 - 1))) })

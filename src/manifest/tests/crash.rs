@@ -135,7 +135,7 @@ fn a_rotation_that_fails_otherwise_poisons_and_loses_nothing() {
 fn run_until_crash(storage: &SimulatedStorage, nth: u64, seed: u64) -> (Option<ManifestState>, Option<ManifestState>) {
     let mut random = Random(seed);
     storage.crash_at(nth);
-    let (mut confirmed, mut model) = (None, ManifestState { identity: IDENTITY, ..ManifestState::default() });
+    let mut model = ManifestState { identity: IDENTITY, ..ManifestState::default() };
     model.apply(&first_edit()).unwrap();
     model.edits = 1;
     let mut manifest = match Manifest::create(Arc::new(storage.clone()), IDENTITY, &first_edit()) {
@@ -143,7 +143,7 @@ fn run_until_crash(storage: &SimulatedStorage, nth: u64, seed: u64) -> (Option<M
         Err(_) => return (None, Some(model)),
     };
     for step in 0..14 {
-        confirmed = Some(model.clone());
+        let confirmed = Some(model.clone());
         if step == 7 && manifest.rotate().is_err() {
             return (confirmed, None);
         }

@@ -8,8 +8,9 @@ use crate::format::manifest_edit::{Identity, ManifestEdit};
 use crate::format::manifest_header::{self as header, HEADER_BYTES};
 use crate::io::simulated::{Operation, SimulatedStorage};
 use crate::io::{OpenMode, PosixStorage, Storage};
+use crate::manifest::file::read_state;
 use crate::manifest::replay::replay;
-use crate::manifest::{MANIFEST_NAME, MANIFEST_NEW_NAME, Manifest, ManifestState, read_state};
+use crate::manifest::{MANIFEST_NAME, MANIFEST_NEW_NAME, Manifest, ManifestState};
 use std::path::Path;
 
 const IDENTITY: Identity = Identity { database: DatabaseId(0x1122_3344_5566_7788) };

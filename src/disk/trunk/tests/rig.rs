@@ -6,7 +6,8 @@ use crate::base::sync::{Arc, AtomicBool};
 use crate::base::{DatabaseId, FileNumber, FileNumbers, KeyspaceId, Kind, SequenceNumber};
 use crate::branch::{BranchContext, Compression, file_name, parse_file_name};
 use crate::cache::{FileTable, PageCache};
-use crate::disk::trunk::{Applied, Job, Outcome, Tree, TreeFigures, Trunk, TrunkOptions, verify};
+use crate::disk::trunk::apply::Applied;
+use crate::disk::trunk::{Job, Outcome, Tree, TreeFigures, Trunk, TrunkOptions, verify};
 use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
 use crate::manifest::ManifestState;
@@ -43,6 +44,9 @@ pub fn number_key(number: u64) -> Vec<u8> {
 /// A write: `None` deletes.
 pub type Write = (Vec<u8>, Option<Vec<u8>>);
 
+/// A version: its number, and what the write said.
+type Version = (u64, Option<Vec<u8>>);
+
 pub struct Rig {
     pub disk: SimulatedStorage,
     pub context: Arc<BranchContext>,
@@ -51,7 +55,7 @@ pub struct Rig {
     pub state: ManifestState,
     options: TrunkOptions,
     /// Every version ever written, newest last.
-    versions: BTreeMap<Vec<u8>, Vec<(u64, Option<Vec<u8>>)>>,
+    versions: BTreeMap<Vec<u8>, Vec<Version>>,
     pub last: u64,
     pub pins: BTreeSet<u64>,
     pub user_entries: u64,
