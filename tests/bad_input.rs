@@ -34,8 +34,10 @@ fn copy(from: &BTreeMap<String, Vec<u8>>, to: &Path) {
     }
 }
 
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Opens, reads everything and verifies; the first error, if any.
-fn read_all(path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+fn read_all(path: &Path) -> Result<Pairs, Error> {
     let db = Db::open(path, Options { create_if_missing: false, ..tiny() })?;
     let pairs = db.iter()?.collect::<Result<Vec<_>, _>>()?;
     for (key, value) in &pairs {

@@ -75,7 +75,7 @@ fn what_outlives_the_store_gets_a_clear_error() {
     db.close().unwrap();
     assert!(matches!(snapshot.get("a"), Err(alluvium::Error::Closed)));
     assert!(matches!(iter.step(), Err(alluvium::Error::Closed)));
-    assert!(matches!(iter.next(), None));
+    assert!(iter.next().is_none());
     // The lock is free although the snapshot lives.
     Db::open(directory.path(), tiny()).unwrap();
 }

@@ -155,9 +155,9 @@ impl World {
     }
 
     fn check_all(&mut self) {
-        let check = |mut iter: Iter, model: &Model| {
+        let check = |iter: Iter, model: &Model| {
             let mut expected = model.iter();
-            while let Some(pair) = iter.next() {
+            for pair in iter {
                 let (key, value) = pair.unwrap();
                 assert_eq!(expected.next(), Some((&key, &value)));
             }

@@ -41,14 +41,14 @@ fn write(db: &Db, number: u64) -> alluvium::Result<()> {
 
 fn operations(number: u64) -> Vec<(String, Option<Vec<u8>>)> {
     let mut random = Random(number);
-    let count = if number % 7 == 0 { 3 } else { 1 };
+    let count = if number.is_multiple_of(7) { 3 } else { 1 };
     (0..count)
         .map(|_| {
             let key = format!("key{:03}", random.below(KEYS));
             let length = if number % 501 == 500 { 270_000 } else { random.below(200) as usize };
             let mut value = number.to_le_bytes().to_vec();
             value.resize(8 + length, 7);
-            (key, (number % 11 != 0).then_some(value))
+            (key, (!number.is_multiple_of(11)).then_some(value))
         })
         .collect()
 }
