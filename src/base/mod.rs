@@ -8,6 +8,8 @@ pub mod key;
 pub mod kind;
 pub mod limits;
 pub mod number;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod random;
 pub mod sequencer;
 pub mod sync;
 pub mod varint;

@@ -3,17 +3,11 @@
 use super::clock::Clock;
 use super::{FileTable, Page, PageBuffer, PageCache, PageKey, Priority};
 use crate::base::FileNumber;
+use crate::base::random::splitmix64 as random;
 use crate::base::sync::Arc;
 use crate::io::{AlignedBuffer, OpenMode, PosixStorage, Storage};
 use std::collections::HashMap;
 use std::hash::RandomState;
-
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
 
 fn key(file: u64, offset: u64) -> PageKey {
     PageKey { file: FileNumber(file), offset }

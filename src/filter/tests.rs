@@ -1,14 +1,8 @@
 //! Tests of the quotient filter: no false negative ever, the bounds on false positives and size, garbage.
 
 use super::quotient::{FilterBuilder, REMAINDER_BITS, may_contain, page_of};
+use crate::base::random::splitmix64 as random;
 use crate::format::filter_page::{FilterPage, PAGE_PAYLOAD_BYTES};
-
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
 
 fn build(fingerprints: &[u32]) -> Vec<Vec<u8>> {
     let mut builder = FilterBuilder::new();

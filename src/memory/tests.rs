@@ -3,6 +3,7 @@
 use super::cursor::MemtableCursor;
 use super::*;
 use crate::base::hash::key_hash;
+use crate::base::random::splitmix64;
 use crate::base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::base::{KeyspaceId, Kind, SequenceNumber, key};
 use crate::merge::Cursor;
@@ -16,11 +17,7 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        splitmix64(&mut self.0)
     }
 
     fn below(&mut self, bound: usize) -> usize {

@@ -1,6 +1,7 @@
 //! A store's directory on the simulated disk, random entries, and what a sorted list would answer.
 
 use crate::base::hash::encoded_key_hash;
+use crate::base::random::splitmix64;
 use crate::base::sync::Arc;
 use crate::base::{DatabaseId, FileNumber, FileNumbers, Kind, Result, SequenceNumber};
 use crate::branch::{Branch, BranchBuilder, BranchContext, Compression};
@@ -16,11 +17,7 @@ pub struct Random(pub u64);
 
 impl Random {
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ word >> 31
+        splitmix64(&mut self.0)
     }
 
     pub fn below(&mut self, bound: usize) -> usize {

@@ -1,6 +1,7 @@
 //! Random numbers from a seed, and edits of random content that decode but fit no state. For tests here and above.
 
 use super::*;
+use crate::base::random::splitmix64;
 
 /// SplitMix64: small, and every seed is good.
 #[derive(Clone, Debug)]
@@ -9,10 +10,7 @@ pub struct Random(pub u64);
 impl Random {
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        splitmix64(&mut self.0)
     }
 
     /// A number below `end`, which is not zero.

@@ -1,6 +1,8 @@
 //! The simulated disk's random numbers (splitmix64): a pure function of the seed, the same everywhere and for ever,
 //! so that a seed printed by a failed test brings the failure back.
 
+use crate::base::random::splitmix64;
+
 /// A generator; owned by whoever draws.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
@@ -11,11 +13,7 @@ impl Random {
     }
 
     pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        splitmix64(&mut self.0)
     }
 
     /// A number below `bound`, which is not 0.

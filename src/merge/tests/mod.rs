@@ -5,6 +5,7 @@ mod retention;
 mod visible;
 
 use super::vec_cursor::VecEntry;
+use crate::base::random::splitmix64;
 use crate::base::{Kind, SequenceNumber};
 
 /// SplitMix64.
@@ -12,11 +13,7 @@ pub struct Random(pub u64);
 
 impl Random {
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        splitmix64(&mut self.0)
     }
 
     pub fn below(&mut self, bound: u64) -> u64 {

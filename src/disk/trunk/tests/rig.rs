@@ -2,6 +2,7 @@
 //! everything is checked after each.
 
 use crate::base::key::encoded;
+use crate::base::random::splitmix64;
 use crate::base::sync::{Arc, AtomicBool};
 use crate::base::{DatabaseId, FileNumber, FileNumbers, KeyspaceId, Kind, SequenceNumber};
 use crate::branch::{BranchContext, Compression, file_name, parse_file_name};
@@ -20,11 +21,7 @@ pub struct Random(pub u64);
 
 impl Random {
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ word >> 31
+        splitmix64(&mut self.0)
     }
 
     pub fn below(&mut self, bound: usize) -> usize {
