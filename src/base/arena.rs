@@ -120,7 +120,8 @@ impl Mapping {
 
     /// Makes the mapping ready for its next life.
     fn recycle(&self, soft_bytes: usize) {
-        let used_bytes = self.used_bytes();
+        // A refused allocation has counted on; nothing past the mapping is ours to give back.
+        let used_bytes = self.used_bytes().min(self.length_bytes - HUGE_PAGE_BYTES);
         if used_bytes > soft_bytes {
             self.advise(soft_bytes, used_bytes, libc::MADV_DONTNEED);
         }

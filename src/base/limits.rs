@@ -6,7 +6,7 @@ pub const KEY_BYTES_MAX: usize = 64 << 10;
 pub const VALUE_BYTES_MAX: usize = 1 << 30;
 /// A value of this length or more goes to a value file of its own (`protocol.md`, The log).
 pub const VALUE_FILE_BYTES_MIN: usize = 256 << 10;
-/// Most bytes of keys and values kept in memory that one batch may carry; values in value files do not count.
+/// Most bytes that one batch may take in memory: keys, values below `VALUE_FILE_BYTES_MIN`, and 64 bytes an operation.
 pub const BATCH_BYTES_MAX: usize = 32 << 20;
 /// Alignment of direct I/O: every offset, length and buffer address is a multiple.
 pub const IO_ALIGNMENT: usize = 4096;

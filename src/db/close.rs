@@ -31,10 +31,9 @@ impl Inner {
     /// What can fail of closing: nothing acknowledged is left to a power loss.
     pub(super) fn prepare_to_close(&self) -> Result<()> {
         self.health.check()?;
-        if self.unlogged.load(Ordering::Relaxed) {
-            self.flush()?;
-        }
-        self.sync_through(self.sequencer.last())
+        let flushed = if self.unlogged.load(Ordering::Relaxed) { self.flush() } else { Ok(()) };
+        // Also where the flush failed: what was logged need not suffer for what was not.
+        flushed.and(self.sync_through(self.sequencer.last()))
     }
 
     /// Ends the log's generation. Background work that still needs it gives up.

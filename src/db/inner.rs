@@ -74,10 +74,21 @@ impl Inner {
         self.log.sync_through(&self.sequencer, number, &|| self.values.sync()).inspect_err(|error| self.poison(error))
     }
 
-    /// After a failure of unknown effect: no more writes, reads go on.
+    /// After an internal failure: no more writes, reads go on. What the kernel has is still trusted at the next opening.
     pub(super) fn poison(&self, error: &Error) {
         self.health.poison(error);
+        self.log.halt(&error.to_string());
+        self.wake_all();
+    }
+
+    /// After a failed sync: as `poison`, and the next opening must not trust the kernel's copies either.
+    pub(super) fn poison_disk(&self, error: &Error) {
+        self.health.poison(error);
         self.log.poison(&error.to_string());
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
         self.work.wake();
         self.room.notify_all();
     }

@@ -250,6 +250,10 @@ impl Iter {
         self.value.extend_from_slice(entry.value);
         let live = self.inner.resolve(entry.kind, &mut self.value)?;
         debug_assert!(live, "the visible cursor passes over tombstones");
+        if seated.view.version < self.inner.view.version() {
+            // The sweep came by while this seat was in use, and will not come again before the next change.
+            guard.take();
+        }
         self.state = State::On;
         Ok(())
     }

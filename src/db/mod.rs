@@ -116,7 +116,7 @@ impl Db {
     /// Applies a batch: every reader sees all of it or none, and so does a crash. It stops no writer of other keys.
     ///
     /// # Errors
-    /// As `put`; `InvalidArgument` where keys and values below 256 KiB come to more than 32 MiB.
+    /// As `put`; `InvalidArgument` where keys, values below 256 KiB and 64 bytes an operation come to more than 32 MiB.
     pub fn write(&self, batch: WriteBatch) -> Result<()> {
         self.write_with(batch, WriteOptions::default())
     }

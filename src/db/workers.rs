@@ -62,14 +62,15 @@ impl Work {
 impl Inner {
     /// A worker's life.
     pub(super) fn work(self: &Arc<Self>) {
-        while let Some(task) = self.next_task() {
-            let result = catch_unwind(AssertUnwindSafe(|| self.perform(&task)));
-            let result = result.unwrap_or_else(|panic| {
-                let text = panic.downcast_ref::<String>().map(String::as_str);
-                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-                Err(Error::ReadOnly { reason: format!("background work panicked: {text}") })
-            });
-            self.finish_task(&task, result);
+        loop {
+            let next = catch_unwind(AssertUnwindSafe(|| self.next_task()));
+            let task = match next.map_err(|panic| panicked(&*panic)) {
+                Ok(Some(task)) => task,
+                Ok(None) => return,
+                Err(error) => return self.poison(&error),
+            };
+            let done = catch_unwind(AssertUnwindSafe(|| self.perform(&task)));
+            self.finish_task(&task, done.unwrap_or_else(|panic| Err(panicked(&*panic))));
         }
     }
 
@@ -204,7 +205,7 @@ impl Inner {
             edits.branch_values.insert(meta.file, meta.value_files.clone());
         }
         if !edit.branches_added.is_empty() {
-            self.storage.sync_directory().inspect_err(|error| self.poison(error))?;
+            self.storage.sync_directory().inspect_err(|error| self.poison_disk(error))?;
         }
         match edits.manifest.append(edit) {
             Ok(number) => {
@@ -216,7 +217,7 @@ impl Inner {
                     // Surely not in the manifest, so the work is undone and done again once there is room.
                     self.undo(edits, edit);
                 } else {
-                    self.poison(&error);
+                    self.poison_disk(&error);
                 }
                 Err(error)
             }
@@ -268,7 +269,7 @@ impl Inner {
     /// Waits until nothing runs and nothing is left to do.
     pub(super) fn wait_until_quiet(&self) -> Result<()> {
         loop {
-            self.health.obstacle()?;
+            self.health.check()?;
             {
                 let mut state = self.work.state.lock();
                 if state.stopped {
@@ -281,10 +282,19 @@ impl Inner {
                         // Only a look: what was picked goes back (a job's claim by its drop).
                         Some(_) => state.incorporating = incorporating,
                     }
+                    // There is something to do, and nobody gets it done.
+                    self.health.obstacle()?;
                 }
                 self.work.wake.notify_all();
                 self.work.progress.wait_for(&mut state, Duration::from_millis(20));
             }
         }
     }
+}
+
+/// The error that a panic of background work becomes.
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    Error::ReadOnly { reason: format!("background work panicked: {text}") }
 }

@@ -14,6 +14,10 @@ use crate::format::log_record::{self, BatchEncoder};
 use crate::memory::{BatchState, Prepared};
 use std::borrow::Cow;
 
+/// What an operation of a batch takes in memory besides its key and value, at most: a batch of a million tiny keys is no
+/// small batch, and the arena's slack must hold several.
+const OPERATION_BYTES: usize = 64;
+
 /// A put, a delete or a reference, as the lower layers take it.
 struct Entry<'a> {
     keyspace: KeyspaceId,
@@ -51,7 +55,7 @@ impl Inner {
         for Operation { key, value } in &operations {
             check_sizes(key, value.as_deref())?;
             let value_bytes = value.as_ref().map_or(0, Vec::len);
-            in_memory += key.len() + if value_bytes < limits::VALUE_FILE_BYTES_MIN { value_bytes } else { 0 };
+            in_memory += OPERATION_BYTES + key.len() + if value_bytes < limits::VALUE_FILE_BYTES_MIN { value_bytes } else { 0 };
         }
         if in_memory > limits::BATCH_BYTES_MAX {
             return Err(Error::InvalidArgument(format!(
@@ -238,7 +242,7 @@ impl Inner {
     fn make_room(&self, full: &Arc<Generation>) -> Result<()> {
         let mut switching = self.switching.lock();
         loop {
-            self.health.obstacle()?;
+            self.health.check()?;
             let view = self.view.load_full();
             if !Arc::ptr_eq(view.newest(), full) {
                 return Ok(());
@@ -248,6 +252,8 @@ impl Inner {
                 return Ok(());
             }
             drop(view);
+            // Asked only now: an obstacle of work that was since done otherwise must not stop a switch.
+            self.health.obstacle()?;
             self.room.wait_for(&mut switching, std::time::Duration::from_millis(100));
         }
     }

@@ -20,7 +20,7 @@ use crate::base::{Error, Result};
 use file::PosixFile;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A store's directory on a POSIX file system.
@@ -145,6 +145,8 @@ impl Storage for PosixStorage {
             .open(&path)
             .map_err(|error| Error::io("open", &path, error))?;
         match file.try_lock() {
+            // Whoever destroys a store unlinks its lock file while holding it: a lock on a file that is gone locks nothing.
+            Ok(()) if !is_still_at(&file, &path) => Err(Error::AlreadyOpen { path: self.path.clone() }),
             Ok(()) => Ok(Box::new(PosixLock { _file: file })),
             Err(TryLockError::WouldBlock) => Err(Error::AlreadyOpen { path: self.path.clone() }),
             Err(TryLockError::Error(error)) => Err(Error::io("lock", &path, error)),
@@ -196,4 +198,12 @@ fn sync_directory(path: &Path) -> Result<()> {
     File::open(path)
         .and_then(|directory| directory.sync_all())
         .map_err(|error| Error::io("sync directory", path, error))
+}
+
+/// Whether the path still leads to this open file.
+fn is_still_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
+        _ => false,
+    }
 }

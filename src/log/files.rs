@@ -101,14 +101,16 @@ pub fn reuse_segment(storage: &dyn Storage, file: FreeFile, number: FileNumber, 
     let name = file_name(number, Role::Segment);
     storage.rename(&file.name, &name)?;
     storage.sync_directory()?;
+    // By one write of one page, not through the mapping: a kill between two stores would leave a header that is neither old
+    // nor new, and a store that does not open.
+    let header = storage.open(&name, OpenMode::ReadWrite)?;
+    header.write_all_at(&header_page(number, plan.chunks, plan.chunk_bytes, plan.identity, plan.mark), 0)?;
+    header.sync()?;
     let (map, owners) = match file.reuse {
         Some((map, owners)) => (map, Some(owners)),
         None => (storage.map(&name)?, None),
     };
-    let segment = Segment::new(map, parts(storage, number, plan, owners), plan.identity)?;
-    segment.write_header(plan.identity, plan.mark);
-    segment.sync()?;
-    Ok(segment)
+    Segment::new(map, parts(storage, number, plan, owners), plan.identity)
 }
 
 fn parts(storage: &dyn Storage, number: FileNumber, plan: Plan<'_>, owners: Option<Arc<ChunkOwners>>) -> SegmentParts {

@@ -46,6 +46,12 @@ impl Log {
         }
     }
 
+    /// Stops the log for good without the poison mark: what was written before is still in the kernel's hands, so the next
+    /// opening in this life may rely on it.
+    pub fn halt(&self, reason: &str) {
+        self.stop(Halt::Poisoned(reason.to_string()));
+    }
+
     /// Whether the log was poisoned.
     #[cfg(test)]
     pub fn is_poisoned(&self) -> bool {

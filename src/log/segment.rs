@@ -139,13 +139,6 @@ impl Segment {
         })
     }
 
-    /// Writes the whole header page. Requires that nobody else knows the segment yet.
-    pub fn write_header(&self, identity: &LogIdentity, mark: Option<Mark>) {
-        let page = header_page(self.number, self.chunks, self.chunk_bytes, identity, mark);
-        // SAFETY: the mapping holds at least a page (`new`), and nobody else writes there (invariant 2).
-        unsafe { std::ptr::copy_nonoverlapping(page.as_ptr(), self.memory.0.as_ptr(), page.len()) }
-    }
-
     /// Leaves a mark. Requires the log's state lock.
     pub fn write_mark(&self, mark: Mark) {
         let bytes = mark.encode(self.salt);

@@ -173,8 +173,13 @@ impl Manifest {
         }
     }
 
-    /// Remembers the first error of unknown effect.
+    /// Remembers the first error of unknown effect. It is never "disk full", since that promises the caller that nothing
+    /// has changed.
     fn poisoned(&mut self, error: Error) -> Error {
+        let error = match error {
+            full if full.is_disk_full() => Error::ReadOnly { reason: format!("{full}, with unknown effect") },
+            error => error,
+        };
         self.poison.get_or_insert(error).clone()
     }
 }

@@ -131,6 +131,10 @@ impl<'a> Replay<'a> {
                 if header.kind != Kind::Void {
                     apply(number, operations)?;
                 }
+            } else if matches!(self.rule, Rule::SameLife) {
+                // The file was whole before the record was sealed, and nothing was lost since: somebody damaged it.
+                let (expected, found) = (format!("the value of number {number}"), "a missing or damaged file");
+                return Err(Error::corruption(path, position, "value file of a log record", expected, found));
             }
         }
         if let Some(stop) = self.merge.advance()?
