@@ -55,7 +55,8 @@ impl Inner {
         for Operation { key, value } in &operations {
             check_sizes(key, value.as_deref())?;
             let value_bytes = value.as_ref().map_or(0, Vec::len);
-            in_memory += OPERATION_BYTES + key.len() + if value_bytes < limits::VALUE_FILE_BYTES_MIN { value_bytes } else { 0 };
+            in_memory +=
+                OPERATION_BYTES + key.len() + if value_bytes < limits::VALUE_FILE_BYTES_MIN { value_bytes } else { 0 };
         }
         if in_memory > limits::BATCH_BYTES_MAX {
             return Err(Error::InvalidArgument(format!(
