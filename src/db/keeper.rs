@@ -2,17 +2,28 @@
 //! that bounds what a power loss can take.
 
 use super::inner::Inner;
+use super::workers::panicked;
 use crate::base::sync::{Arc, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 /// How often the keeper looks where no sync is due; writers wake it when they need a segment.
 const LOOK: Duration = Duration::from_millis(500);
 
 impl Inner {
-    /// The keeper's life; ends when the store closes.
+    /// The keeper's life; ends when the store closes. A panic makes the store read-only: without a keeper writers would wait
+    /// for segments for ever.
     pub(super) fn keep_log(self: &Arc<Self>) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.keep())) {
+            self.poison(&panicked(&*panic));
+        }
+    }
+
+    fn keep(&self) {
         let interval = self.options.sync_interval;
-        let mut next_sync = interval.map(|interval| Instant::now() + interval);
+        // An interval beyond what the clock can count is none.
+        let after = |interval: Option<Duration>| interval.and_then(|interval| Instant::now().checked_add(interval));
+        let mut next_sync = after(interval);
         while !self.closed.load(Ordering::Acquire) {
             let until_sync = next_sync.map_or(LOOK, |next| next.saturating_duration_since(Instant::now()));
             self.log.wait_for_work(until_sync.min(LOOK));
@@ -30,14 +41,12 @@ impl Inner {
                     return;
                 }
             }
-            if let (Some(interval), Some(due)) = (interval, next_sync)
-                && Instant::now() >= due
-            {
+            if next_sync.is_some_and(|due| Instant::now() >= due) {
                 let last = self.sequencer.last_relaxed();
                 if last > self.log.synced() && self.sync_through(last).is_err() {
                     return;
                 }
-                next_sync = Some(Instant::now() + interval);
+                next_sync = after(interval);
             }
         }
     }

@@ -43,6 +43,7 @@ pub(super) fn open(storage: Arc<dyn Storage>, options: Options) -> Result<Inner>
         Found::Empty => create(&storage)?,
     };
     check_keyspaces(&*storage, manifest.state())?;
+    check_branches(&*storage, manifest.state())?;
     let state = manifest.state().clone();
     let numbers = Arc::new(FileNumbers::new(first_unused_file(&*storage, &state)?));
     let parts = Parts::new(&storage, &options, &budget, &state, &numbers);
@@ -172,6 +173,19 @@ fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
                 stored: keyspace.comparator.clone(),
                 asked: COMPARATOR.into(),
             });
+        }
+    }
+    Ok(())
+}
+
+/// A branch file that is missing or has another length is told before anything is written. What its pages hold is checked
+/// when they are read.
+fn check_branches(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
+    for meta in state.branches.values() {
+        let file = storage.open(&crate::branch::file_name(meta.file), OpenMode::Read)?;
+        let length = file.length()?;
+        if length != meta.bytes {
+            return Err(Error::corruption(file.path(), length, "file length", meta.bytes, length));
         }
     }
     Ok(())

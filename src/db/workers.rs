@@ -293,7 +293,7 @@ impl Inner {
 }
 
 /// The error that a panic of background work becomes.
-fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
+pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
     Error::ReadOnly { reason: format!("background work panicked: {text}") }

@@ -2,13 +2,13 @@
 //! every fresh page costs microseconds (`machine.md`).
 //!
 //! Invariants:
-//! 1. `pointer` comes from `frames` where the buffer has at most `FRAME_PAGES_MAX` pages, else from the global allocator with
-//!    `layout()`, and belongs to this value alone.
+//! 1. `pointer` comes from `frames` where the buffer has at most `FRAME_PAGES_MAX` pages, else from `map_pages`, and belongs to this value
+//!    alone.
 //! 2. All `length` bytes are initialized from the start (zeroes).
 
 use super::frames::{self, FRAME_PAGES_MAX};
 use crate::base::limits::IO_ALIGNMENT;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, handle_alloc_error};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -29,23 +29,25 @@ impl AlignedBuffer {
             buffer.fill(0);
             return buffer;
         }
-        let layout = Self::layout(length);
-        // SAFETY: the layout's size is not 0 (asserted above).
-        let pointer = unsafe { alloc_zeroed(layout) };
-        let Some(pointer) = NonNull::new(pointer) else { handle_alloc_error(layout) };
-        Self { pointer, length }
-    }
-
-    fn layout(length: usize) -> Layout {
-        // SAFETY: the alignment is a power of two (asserted at compile time in `limits`), and `new` has checked that
-        // `length`, rounded up to it, does not pass `isize::MAX`.
-        unsafe { Layout::from_size_align_unchecked(length, IO_ALIGNMENT) }
+        Self { pointer: map_pages(length), length }
     }
 
     /// The first byte, with leave to read and write the whole buffer for as long as the value lives and no reference
     /// to the bytes is made through it.
     pub fn pointer(&self) -> NonNull<u8> {
         self.pointer
+    }
+}
+
+/// Zeroed pages straight from the kernel. The global allocator keeps what buffers of this size give up in a heap that only
+/// grows: a store with a budget of 8 MiB once held 150.
+fn map_pages(length: usize) -> NonNull<u8> {
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
+    let address = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
+    match NonNull::new(address.cast::<u8>()) {
+        Some(pointer) if address != libc::MAP_FAILED => pointer,
+        _ => handle_alloc_error(Layout::array::<u8>(length).unwrap_or(Layout::new::<u8>())),
     }
 }
 
@@ -61,8 +63,8 @@ impl Drop for AlignedBuffer {
             // SAFETY: invariant 1; the value that owned the frame is going.
             return unsafe { frames::give_back(self.pointer, pages) };
         }
-        // SAFETY: invariant 1.
-        unsafe { dealloc(self.pointer.as_ptr(), Self::layout(self.length)) }
+        // SAFETY: invariant 1; the mapping has just this length.
+        unsafe { libc::munmap(self.pointer.as_ptr().cast(), self.length) };
     }
 }
 
