@@ -11,8 +11,7 @@
 //! | 24 | 4068 | zero |
 //! | 4092 | 4 | checksum of everything before it, unsalted |
 //!
-//! Place and form of magic, version and checksum are the same in every version to come, so that an older build can
-//! tell a newer file from a broken one.
+//! Magic and version keep their places in every version to come; the version is looked at before the checksum.
 //!
 //! Records follow, each at a multiple of 8:
 //!
