@@ -212,3 +212,18 @@ fn closing_is_quick_under_load() {
     db.close().unwrap();
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
 }
+
+/// Once, an interval beyond what the clock can count killed the log keeper, and writers waited for ever for the segment that
+/// it would have made.
+#[test]
+fn an_interval_without_end_means_no_background_sync() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = alluvium::Options { sync_interval: Some(Duration::MAX), ..tiny() };
+    let db = Db::open(directory.path(), options).unwrap();
+    for number in 0..10_000u32 {
+        db.put(number.to_be_bytes(), [1; 100]).unwrap();
+    }
+    assert_eq!(db.stats().failure, None);
+    assert_eq!(db.iter().unwrap().count(), 10_000);
+    db.close().unwrap();
+}
