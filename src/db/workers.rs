@@ -70,7 +70,10 @@ impl Inner {
                 Err(error) => return self.poison(&error),
             };
             let done = catch_unwind(AssertUnwindSafe(|| self.perform(&task)));
-            self.finish_task(&task, done.unwrap_or_else(|panic| Err(panicked(&*panic))));
+            let incorporated = matches!(task, Task::Incorporate(..));
+            // A job refers to nodes of its tree: while it lives their files do, and nobody may be told that all is quiet.
+            drop(task);
+            self.finish_task(incorporated, done.unwrap_or_else(|panic| Err(panicked(&*panic))));
         }
     }
 
@@ -113,7 +116,7 @@ impl Inner {
         }
     }
 
-    fn finish_task(&self, task: &Task, result: Result<()>) {
+    fn finish_task(&self, incorporated: bool, result: Result<()>) {
         let mut pause = false;
         if result.is_ok() {
             self.health.recovered();
@@ -132,7 +135,7 @@ impl Inner {
             self.room.notify_all();
             self.work.wake.wait_for(&mut state, RETRY);
         }
-        if matches!(task, Task::Incorporate(..)) {
+        if incorporated {
             state.incorporating = false;
         }
         state.running -= 1;
