@@ -25,7 +25,7 @@ pub enum Durability {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes for everything the store keeps in memory: Memtables, log mapping, page cache, filters, build buffers. `None`
-    /// takes half of the machine's or the container's memory. At least 256 KiB; below some 64 MiB the
+    /// takes half of the machine's or the container's memory. At least 256 KiB; below some 128 MiB the
     /// buffers of background work, which have fixed sizes, pass it.
     pub memory_budget: Option<u64>,
     /// What a write without options of its own gets.
