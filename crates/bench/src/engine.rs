@@ -1,0 +1,58 @@
+//! What a benchmark needs of a store. Alluvium implements it here; rivals implement it in `crates/bench-compare`.
+
+/// Errors of any engine, for people.
+pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Which way a scan goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To larger keys.
+    Forward,
+    /// To smaller keys.
+    Backward,
+}
+
+/// What an engine tells of itself since it was opened; `None` where it cannot tell. Harnesses fill the gaps from the
+/// kernel's figures of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Bytes written to data files: flushes and compactions, the log apart.
+    pub data_bytes_written: Option<u64>,
+    /// Bytes written to the log.
+    pub log_bytes_written: Option<u64>,
+    /// Time that writers were slowed or stopped, nanoseconds.
+    pub stalled_ns: Option<u64>,
+}
+
+/// An open store. Every method may be called from any thread at once.
+pub trait Engine: Send + Sync {
+    /// Sets a key.
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
+    /// Sets several keys, all or none.
+    fn put_batch(&self, pairs: &[(&[u8], &[u8])]) -> Result<()>;
+    /// Removes a key.
+    fn delete(&self, key: &[u8]) -> Result<()>;
+    /// Reads a value into `value`, replacing what it holds; false where the key is absent.
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
+    /// Visits at most `limit` pairs, the first at or behind (backward: at or before) `from`, or from the end of the store
+    /// that the direction starts with; returns how many. Keys and values must be read, not only passed.
+    fn scan(
+        &self,
+        from: Option<&[u8]>,
+        direction: Direction,
+        limit: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<u64>;
+    /// Reads the value, calls `change` with it (`None` where the key is absent) and puts what it leaves in its second
+    /// argument. Atomic only where the engine can.
+    fn update(&self, key: &[u8], change: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>)) -> Result<()> {
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        let found = self.get(key, &mut old)?;
+        change(found.then_some(&old[..]), &mut new);
+        self.put(key, &new)
+    }
+    /// Waits until background work has nothing left to do.
+    fn settle(&self) -> Result<()>;
+    /// Its figures.
+    fn figures(&self) -> Figures;
+}
