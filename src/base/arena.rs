@@ -173,14 +173,7 @@ impl Arena {
 
     /// Asks the processor to fetch the cache line of a place. Any offset will do, even none.
     pub fn prefetch(&self, at: Offset) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads nothing and cannot fault, whatever the address.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.address(at).cast_const().cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = at;
+        super::prefetch::line(self.address(at));
     }
 
     /// Bytes given out in this life.

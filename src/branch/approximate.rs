@@ -12,14 +12,15 @@ impl Branch {
             return Ok(0);
         }
         let data = self.footer()?.fingerprints_at;
+        let guard = crossbeam_epoch::pin();
         let (start, leaf) = if lower <= &meta.key_min[..] {
             (0, 0)
         } else {
-            let leaf = self.leaf_of(lower, SequenceNumber::MAX)?;
+            let leaf = self.leaf_of(lower, SequenceNumber::MAX, &guard)?;
             (leaf.offset(), leaf.bytes() as u64)
         };
         let end = match upper {
-            Some(upper) if upper <= &meta.key_max[..] => self.leaf_of(upper, SequenceNumber::MAX)?.offset(),
+            Some(upper) if upper <= &meta.key_max[..] => self.leaf_of(upper, SequenceNumber::MAX, &guard)?.offset(),
             _ => data,
         };
         let bytes = end.saturating_sub(start).max(leaf).max(1);

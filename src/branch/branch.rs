@@ -11,14 +11,15 @@ use super::page_read::Wanted;
 use crate::base::hash::fingerprint;
 use crate::base::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use crate::base::{Error, FileNumber, Kind, Result, SequenceNumber};
-use crate::cache::Page;
+use crate::cache::PageTable;
 use crate::filter::quotient;
 use crate::format::branch_footer::BranchFooter;
 use crate::format::branch_properties;
 use crate::format::manifest_edit::BranchMeta;
-use crate::format::page::{self, PAGE_BYTES, PAYLOAD_BYTES_MAX, PageKind, PageOwner, stored_bytes};
+use crate::format::page::{self, PAGE_BYTES, PAGE_HEADER_BYTES, PAYLOAD_BYTES_MAX, PageKind, PageOwner, stored_bytes};
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
 use crate::io::{AlignedBuffer, StorageFile};
+use crossbeam_epoch::Guard;
 use std::path::{Path, PathBuf};
 
 /// What a cursor is for.
@@ -36,6 +37,7 @@ pub struct Branch {
     context: Arc<BranchContext>,
     meta: BranchMeta,
     path: PathBuf,
+    table: Arc<PageTable>,
     footer: OnceLock<BranchFooter>,
     obsolete: AtomicBool,
 }
@@ -44,8 +46,9 @@ impl Branch {
     /// A branch that the manifest knows. No I/O.
     pub fn new(context: &Arc<BranchContext>, meta: BranchMeta) -> Arc<Branch> {
         let path = context.storage.path_of(&file_name(meta.file));
+        let table = context.cache.table(meta.file);
         let (footer, obsolete) = (OnceLock::new(), AtomicBool::new(false));
-        Arc::new(Self { context: Arc::clone(context), meta, path, footer, obsolete })
+        Arc::new(Self { context: Arc::clone(context), meta, path, table, footer, obsolete })
     }
 
     /// What the manifest knows of it.
@@ -60,47 +63,60 @@ impl Branch {
         key: &[u8],
         hash: u64,
         at: SequenceNumber,
+        guard: &Guard,
         out: &mut Vec<u8>,
     ) -> Result<Option<(SequenceNumber, Kind)>> {
         if key < &self.meta.key_min[..] || key > &self.meta.key_max[..] || at < self.meta.number_min {
             return Ok(None);
         }
         let footer = self.footer()?;
-        if !self.may_contain(footer, fingerprint(hash))? {
+        if !self.may_contain(footer, fingerprint(hash), guard)? {
             return Ok(None);
         }
-        let leaf = self.page(Wanted::child(self.leaf_of(key, at)?, 0), true)?;
-        let Some(page) = SortedPage::new(page::payload(&leaf)) else { return Ok(None) };
+        let leaf = self.page(Wanted::child(self.leaf_of(key, at, guard)?, 0), true, guard)?;
+        let Some(page) = SortedPage::new(leaf.payload()) else { return Ok(None) };
         let Some(parts) = page.find(key, at) else { return Ok(None) };
         out.extend_from_slice(page.value(&parts));
         Ok(Some((tag_number(parts.tag), tag_kind(parts.tag))))
     }
 
+    /// Asks the processor for what `get` will read of the filter, so that the misses of many branches overlap.
+    #[inline]
+    pub fn look_ahead(&self, hash: u64, guard: &Guard) {
+        let Some(footer) = self.footer.get().filter(|footer| footer.filter_pages > 0) else { return };
+        let fingerprint = fingerprint(hash);
+        let page = quotient::page_of(fingerprint, footer.filter_pages);
+        if let Some(page) = self.table.peek(page_number(footer.filter_at) + page, guard) {
+            page.prefetch(0);
+            page.prefetch(PAGE_HEADER_BYTES + quotient::slot_at(fingerprint, footer.filter_pages));
+        }
+    }
+
     /// Whether a key with this fingerprint may be here. Reads one page of the filter.
-    fn may_contain(&self, footer: &BranchFooter, fingerprint: u32) -> Result<bool> {
+    fn may_contain(&self, footer: &BranchFooter, fingerprint: u32, guard: &Guard) -> Result<bool> {
         if footer.filter_pages == 0 {
             return Ok(true);
         }
         let page = quotient::page_of(fingerprint, footer.filter_pages);
         let offset = footer.filter_at + u64::from(page) * PAGE_BYTES as u64;
-        let page = self.page(Wanted { offset, bytes: PAGE_BYTES, kind: PageKind::Filter, level: 0 }, true)?;
-        Ok(quotient::may_contain(page::payload(&page), fingerprint, footer.filter_pages))
+        let page = self.page(Wanted { offset, bytes: PAGE_BYTES, kind: PageKind::Filter, level: 0 }, true, guard)?;
+        Ok(quotient::may_contain(page.payload(), fingerprint, footer.filter_pages))
     }
 
     /// The leaf that (`key`, `number`) belongs to.
-    pub(super) fn leaf_of(&self, key: &[u8], number: SequenceNumber) -> Result<ChildLocation> {
+    pub(super) fn leaf_of(&self, key: &[u8], number: SequenceNumber, guard: &Guard) -> Result<ChildLocation> {
         let footer = self.footer()?;
         let mut location = footer.root;
         for level in (1..=footer.height).rev() {
-            let page = self.page(Wanted::child(location, level as u8), true)?;
-            location = self.child(&page, location, child_of(&page, key, number))?;
+            let page = self.page(Wanted::child(location, level as u8), true, guard)?;
+            location = self.child(page.payload(), location, child_of(page.payload(), key, number))?;
         }
         Ok(location)
     }
 
-    /// Child `at` of the index page that stands at `parent`.
-    pub(super) fn child(&self, page: &Page, parent: ChildLocation, at: usize) -> Result<ChildLocation> {
-        SortedPage::new(page::payload(page))
+    /// Child `at` of the index page that stands at `parent` and has this payload.
+    pub(super) fn child(&self, payload: &[u8], parent: ChildLocation, at: usize) -> Result<ChildLocation> {
+        SortedPage::new(payload)
             .and_then(|page| ChildLocation::decode(page.value(&page.parts(at))))
             .ok_or_else(|| self.corruption(parent.offset(), "index entry", "a child", "something else"))
     }
@@ -124,6 +140,10 @@ impl Branch {
         }
         let footer = read_footer(&*self.file()?, self.owner(), self.meta.bytes)?;
         Ok(self.footer.get_or_init(|| footer))
+    }
+
+    pub(super) fn table(&self) -> &Arc<PageTable> {
+        &self.table
     }
 
     pub(super) fn context(&self) -> &Arc<BranchContext> {
@@ -176,9 +196,14 @@ impl Branch {
     }
 }
 
-/// Which child of an index page (`key`, `number`) belongs to: the last whose separator is not behind it.
-pub fn child_of(page: &Page, key: &[u8], number: SequenceNumber) -> usize {
-    SortedPage::new(page::payload(page)).map_or(0, |page| page.rank(key, number, true).saturating_sub(1))
+/// The number of the page at this offset.
+pub fn page_number(offset: u64) -> u32 {
+    (offset / PAGE_BYTES as u64) as u32
+}
+
+/// Which child of the index page with this payload (`key`, `number`) belongs to: the last whose separator is not behind it.
+pub fn child_of(payload: &[u8], key: &[u8], number: SequenceNumber) -> usize {
+    SortedPage::new(payload).map_or(0, |page| page.rank(key, number, true).saturating_sub(1))
 }
 
 fn read_footer(file: &dyn StorageFile, owner: PageOwner, bytes: u64) -> Result<BranchFooter> {

@@ -9,14 +9,14 @@
 //! 2. Until `finish` returns `Ok`, the file is not part of the store: dropping the builder removes it.
 
 use super::context::{BranchContext, file_name};
-use super::index_build::{IndexBuilder, Separator, insert_last_page};
+use super::index_build::{IndexBuilder, Separator};
 use super::leaf_size::LeafSize;
 use super::page_write::{NewPage, PageWriter};
 use crate::base::hash::{encoded_key_hash, fingerprint};
 use crate::base::limits::KEY_BYTES_MAX;
 use crate::base::sync::Arc;
 use crate::base::{Error, KeyspaceId, Kind, Result, SequenceNumber};
-use crate::cache::{PageBuffer, PageKey, Priority};
+use crate::cache::PageBuffer;
 use crate::filter::quotient;
 use crate::format::branch_footer::{BranchFooter, FINGERPRINTS_PER_PAGE};
 use crate::format::branch_properties::{self, BYTEWISE};
@@ -56,7 +56,7 @@ impl BranchBuilder {
         let file = context.numbers.take();
         Ok(Self {
             writer: PageWriter::create(context, file, &file_name(file))?,
-            index: IndexBuilder::new(file),
+            index: IndexBuilder::default(),
             leaf: SortedPageBuilder::default(),
             leaf_size: LeafSize::new(context.compression),
             separator: Separator::default(),
@@ -190,15 +190,14 @@ impl BranchBuilder {
         Ok(LeafSize::is_worth(raw_len, packed_len).then_some(packed_len))
     }
 
-    /// Gives the cache the leaf written last, in the form in which pages are read: header, then raw payload.
+    /// Gives the cache the leaf written last.
     fn insert_leaf(&self, location: ChildLocation, is_packed: bool) {
         if !is_packed {
-            return insert_last_page(&self.writer, self.meta.file, location.offset(), Priority::Low);
+            return self.writer.keep_last(location, PageKind::Leaf);
         }
         let raw = &self.raw[..self.leaf.size()];
         let page = PageBuffer::copied(&[&self.writer.last_page()[..PAGE_HEADER_BYTES], raw]);
-        let key = PageKey { file: self.meta.file, offset: location.offset() };
-        self.context.cache.insert(key, Arc::new(page), Priority::Low);
+        self.writer.keep(location, PageKind::Leaf, Arc::new(page));
     }
 
     /// Writes fingerprints, filter, properties and footer, and makes the file durable; its directory is the caller's to
@@ -259,7 +258,7 @@ impl BranchBuilder {
             assert!(stored_bytes(page.len()) == PAGE_BYTES, "a filter page takes one page");
             let new = NewPage::plain(PageKind::Filter, 0, page.len());
             let location = self.writer.append(new, |payload| payload.copy_from_slice(page))?;
-            insert_last_page(&self.writer, self.meta.file, location.offset(), Priority::High);
+            self.writer.keep_last(location, PageKind::Filter);
         }
         Ok(pages.len() as u32)
     }

@@ -10,16 +10,16 @@ use super::leaf_hold::{Approach, LeafHold};
 use super::page_read::Wanted;
 use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
-use crate::cache::Page;
-use crate::format::page;
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
 use crate::merge::{Cursor, EntryRef};
 use std::ops::Range;
 
-/// An index page on the way to the leaf, and the child that was taken.
+/// An index page on the way to the leaf, and the child that was taken. The page is not held: a seek in a cached branch
+/// pins its leaf and nothing else, and the next leaf is asked for once in some thirty entries.
 struct Step {
-    page: Page,
     location: ChildLocation,
+    level: u8,
+    count: usize,
     at: usize,
 }
 
@@ -45,8 +45,8 @@ pub struct BranchCursor {
     valid: bool,
 }
 
-fn index_count(page: &Page) -> usize {
-    SortedPage::new(page::payload(page)).map_or(0, |page| page.count())
+fn index_count(payload: &[u8]) -> usize {
+    SortedPage::new(payload).map_or(0, |page| page.count())
 }
 
 impl BranchCursor {
@@ -68,7 +68,18 @@ impl BranchCursor {
     /// Where the leaf held stands; `None` where none is held.
     pub(super) fn leaf_location(&self) -> Option<ChildLocation> {
         let step = self.path.last()?;
-        self.branch.child(&step.page, step.location, step.at).ok()
+        self.child_at(step.location, step.level, step.at).ok()
+    }
+
+    fn keeps(&self) -> bool {
+        self.purpose == Purpose::Read
+    }
+
+    /// Child `at` of an index page.
+    fn child_at(&self, location: ChildLocation, level: u8, at: usize) -> Result<ChildLocation> {
+        let guard = crossbeam_epoch::pin();
+        let page = self.branch.page(Wanted::child(location, level), self.keeps(), &guard)?;
+        self.branch.child(page.payload(), location, at)
     }
 
     /// Goes down from the root to a leaf.
@@ -81,19 +92,21 @@ impl BranchCursor {
     /// Goes down from `location`, which is a child of the page on top of the path, to a leaf.
     fn descend(&mut self, mut location: ChildLocation, pick: Pick<'_>, approach: Approach) -> Result<()> {
         let height = self.branch.footer()?.height as usize;
+        let guard = crossbeam_epoch::pin();
         while self.path.len() < height {
             let level = (height - self.path.len()) as u8;
-            let keep = self.purpose == Purpose::Read;
-            let page = self.branch.page(Wanted::child(location, level), keep)?;
+            let page = self.branch.page(Wanted::child(location, level), self.keeps(), &guard)?;
+            let count = index_count(page.payload());
             let at = match pick {
                 Pick::First => 0,
-                Pick::Last => index_count(&page).saturating_sub(1),
-                Pick::Towards(key, number) => child_of(&page, key, number),
+                Pick::Last => count.saturating_sub(1),
+                Pick::Towards(key, number) => child_of(page.payload(), key, number),
             };
-            let child = self.branch.child(&page, location, at)?;
-            self.path.push(Step { page, location, at });
+            let child = self.branch.child(page.payload(), location, at)?;
+            self.path.push(Step { location, level, count, at });
             location = child;
         }
+        drop(guard);
         self.leaf.load(location, approach)?;
         let Some(page) = SortedPage::new(self.leaf.payload()) else {
             return Err(self.branch.corruption(location.offset(), "leaf", "a sound page", "lengths past the page"));
@@ -108,9 +121,10 @@ impl BranchCursor {
     fn step_leaf(&mut self, forward: bool) -> Result<bool> {
         while let Some(step) = self.path.last_mut() {
             let next = if forward { Some(step.at + 1) } else { step.at.checked_sub(1) };
-            if let Some(next) = next.filter(|next| *next < index_count(&step.page)) {
+            if let Some(next) = next.filter(|next| *next < step.count) {
                 step.at = next;
-                let child = self.branch.child(&step.page, step.location, next)?;
+                let (location, level) = (step.location, step.level);
+                let child = self.child_at(location, level, next)?;
                 let (pick, approach) =
                     if forward { (Pick::First, Approach::Forward) } else { (Pick::Last, Approach::Backward) };
                 self.descend(child, pick, approach)?;

@@ -18,9 +18,10 @@ impl Branch {
         if key > &self.meta().key_max[..] {
             return Ok(self.meta().distinct_keys);
         }
-        let location = self.leaf_of(key, SequenceNumber::MAX)?;
-        let leaf = self.page(Wanted::child(location, 0), true)?;
-        let Some(page) = SortedPage::new(page::payload(&leaf)) else { return Ok(u64::from(location.first_key)) };
+        let guard = crossbeam_epoch::pin();
+        let location = self.leaf_of(key, SequenceNumber::MAX, &guard)?;
+        let leaf = self.page(Wanted::child(location, 0), true, &guard)?;
+        let Some(page) = SortedPage::new(leaf.payload()) else { return Ok(u64::from(location.first_key)) };
         let below = page.rank(key, SequenceNumber::MAX, false);
         let distinct = (0..below).filter(|at| !page.repeats_key(*at)).count();
         Ok(u64::from(location.first_key) + distinct as u64)

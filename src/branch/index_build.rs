@@ -7,9 +7,7 @@
 //! 2. The separator in front of a page is the one in front of its first child.
 
 use super::page_write::{NewPage, PageWriter};
-use crate::base::sync::Arc;
-use crate::base::{FileNumber, Kind, Result, SequenceNumber};
-use crate::cache::{PageBuffer, PageKey, Priority};
+use crate::base::{Kind, Result, SequenceNumber};
 use crate::format::page::{PAGE_BYTES, PAGE_HEADER_BYTES, PageKind};
 use crate::format::sorted_page::{ChildLocation, SortedPageBuilder, build::common_prefix, tag};
 
@@ -53,17 +51,12 @@ struct Level {
 }
 
 /// The levels, lowest first.
+#[derive(Default)]
 pub struct IndexBuilder {
-    file: FileNumber,
     levels: Vec<Level>,
 }
 
 impl IndexBuilder {
-    /// An index without children.
-    pub fn new(file: FileNumber) -> Self {
-        Self { file, levels: Vec::new() }
-    }
-
     /// Adds a child with the separator in front of it.
     pub fn add(&mut self, writer: &mut PageWriter, separator: &Separator, child: ChildLocation) -> Result<()> {
         self.add_at(0, writer, separator, child)
@@ -110,7 +103,7 @@ impl IndexBuilder {
         location.first_key = level.first_key;
         level.page.clear();
         level.written += 1;
-        insert_last_page(writer, self.file, location.offset(), Priority::High);
+        writer.keep_last(location, PageKind::Index);
         Ok(location)
     }
 
@@ -129,10 +122,4 @@ impl IndexBuilder {
             height += 1;
         }
     }
-}
-
-/// Gives the cache a copy of the page that was appended last.
-pub fn insert_last_page(writer: &PageWriter, file: FileNumber, offset: u64, priority: Priority) {
-    let page = Arc::new(PageBuffer::copied(&[writer.last_page()]));
-    writer.cache().insert(PageKey { file, offset }, page, priority);
 }

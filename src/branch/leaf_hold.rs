@@ -3,12 +3,12 @@
 //!
 //! Invariant: the payload held was checked, checksum and structure, when it came from the disk.
 
-use super::branch::{Branch, Purpose};
+use super::branch::{Branch, Purpose, page_number};
 use super::extent::ExtentReader;
 use super::page_read::Wanted;
 use crate::base::Result;
 use crate::base::sync::Arc;
-use crate::cache::{Page, PageBuffer, Priority};
+use crate::cache::{Page, PageBuffer};
 use crate::format::page::{self, Compression, PAGE_HEADER_BYTES};
 use crate::format::sorted_page::ChildLocation;
 use std::ops::Range;
@@ -89,7 +89,7 @@ impl LeafHold {
             None if self.misses >= MISSES_BEFORE_READ_AHEAD => return self.load_from_extent(wanted, approach, true),
             None => {
                 self.misses += 1;
-                self.branch.page(wanted, true)?
+                self.branch.read_and_keep(wanted, true)?
             }
         };
         self.payload = PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + page::payload(&page).len();
@@ -131,7 +131,7 @@ impl LeafHold {
     fn keep(&self, wanted: Wanted, at: Range<usize>) {
         let header = &self.extents.bytes(at)[..PAGE_HEADER_BYTES];
         let page = PageBuffer::copied(&[header, self.payload()]);
-        let key = self.branch.page_key(wanted.offset);
-        self.branch.context().cache.insert(key, Arc::new(page), Priority::Low);
+        let number = page_number(wanted.offset);
+        self.branch.context().cache.insert(self.branch.table(), number, Arc::new(page), wanted.kind);
     }
 }

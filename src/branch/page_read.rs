@@ -3,14 +3,15 @@
 //! A page in memory is its header and, uncompressed, its payload. Checksum and structure are checked when it comes from
 //! the disk, never again on a cache hit.
 
-use super::branch::Branch;
+use super::branch::{Branch, page_number};
 use crate::base::sync::Arc;
 use crate::base::{Error, Result};
-use crate::cache::{Page, PageBuffer, PageKey, Priority};
+use crate::cache::{Page, PageBuffer, PageRef};
 use crate::format::branch_footer::BranchFooter;
 use crate::format::page::{self, Compression, PAGE_HEADER_BYTES, PageHeader, PageKind};
 use crate::format::sorted_page::{ChildLocation, SortedPage};
 use crate::io::AlignedBuffer;
+use crossbeam_epoch::Guard;
 
 /// A page to be read, and what it must turn out to be.
 #[derive(Clone, Copy, Debug)]
@@ -31,36 +32,65 @@ impl Wanted {
         let kind = if level == 0 { PageKind::Leaf } else { PageKind::Index };
         Self { offset: location.offset(), bytes: location.bytes(), kind, level }
     }
+}
 
-    fn priority(&self) -> Priority {
-        if self.kind == PageKind::Leaf { Priority::Low } else { Priority::High }
+/// A page to read from: in the cache, or just read.
+pub enum Found<'g> {
+    /// Readable as long as the guard.
+    Cached(PageRef<'g>),
+    /// One's own.
+    Read(Page),
+}
+
+impl Found<'_> {
+    /// The raw payload.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        match self {
+            Self::Cached(page) => page.payload(),
+            Self::Read(page) => page.payload(),
+        }
     }
 }
 
 impl Branch {
     /// The page, from the cache or from the disk. With `keep` a page that was read goes into the cache.
-    pub(super) fn page(&self, wanted: Wanted, keep: bool) -> Result<Page> {
-        if let Some(page) = self.cached_page(wanted)? {
-            return Ok(page);
+    #[inline]
+    pub(super) fn page<'g>(&'g self, wanted: Wanted, keep: bool, guard: &'g Guard) -> Result<Found<'g>> {
+        match self.cached(wanted, guard)? {
+            Some(page) => Ok(Found::Cached(page)),
+            None => self.read_and_keep(wanted, keep).map(Found::Read),
         }
-        let page = self.read_page(wanted)?;
-        if keep {
-            self.context().cache.insert(self.page_key(wanted.offset), Arc::clone(&page), wanted.priority());
-        }
-        Ok(page)
-    }
-
-    pub(super) fn page_key(&self, offset: u64) -> PageKey {
-        PageKey { file: self.meta().file, offset }
     }
 
     /// The page if it is in the cache. An error if what is there is not what the index says.
+    #[inline]
+    pub(super) fn cached<'g>(&'g self, wanted: Wanted, guard: &'g Guard) -> Result<Option<PageRef<'g>>> {
+        let found = self.context().cache.get(self.table(), page_number(wanted.offset), wanted.kind, guard);
+        found.map_err(|other| {
+            let (expected, found) = (format!("{:?}", wanted.kind), format!("kind {other}"));
+            self.corruption(wanted.offset, "page kind", expected, found)
+        })
+    }
+
+    /// As `cached`, but a reference of one's own.
     pub(super) fn cached_page(&self, wanted: Wanted) -> Result<Option<Page>> {
-        let Some(page) = self.context().cache.get(self.page_key(wanted.offset)) else { return Ok(None) };
-        if page.get(4) != Some(&(wanted.kind as u8)) || page.get(6) != Some(&wanted.level) {
-            return Err(self.corruption(wanted.offset, "page kind", format!("{:?}", wanted.kind), "another"));
+        let guard = crossbeam_epoch::pin();
+        match self.cached(wanted, &guard)? {
+            Some(_) => Ok(self.table().hold(page_number(wanted.offset), &guard)),
+            None => Ok(None),
         }
-        Ok(Some(page))
+    }
+
+    /// Reads a page that is not in the cache.
+    #[cold]
+    pub(super) fn read_and_keep(&self, wanted: Wanted, keep: bool) -> Result<Page> {
+        let page = self.read_page(wanted)?;
+        if keep {
+            let number = page_number(wanted.offset);
+            self.context().cache.insert_missed(self.table(), number, Arc::clone(&page), wanted.kind);
+        }
+        Ok(page)
     }
 
     fn read_page(&self, wanted: Wanted) -> Result<Page> {

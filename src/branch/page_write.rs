@@ -7,7 +7,7 @@ use super::context::BranchContext;
 use crate::base::limits::IO_ALIGNMENT;
 use crate::base::sync::Arc;
 use crate::base::{Error, FileNumber, Result};
-use crate::cache::PageCache;
+use crate::cache::{Page, PageBuffer, PageTable};
 use crate::format::page::{self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, PageOwner};
 use crate::format::sorted_page::ChildLocation;
 use crate::io::{AlignedBuffer, OpenMode, StorageFile};
@@ -40,6 +40,7 @@ pub struct PageWriter {
     context: Arc<BranchContext>,
     owner: PageOwner,
     file: Arc<dyn StorageFile>,
+    table: Arc<PageTable>,
     /// `None` only once dropped.
     buffer: Option<AlignedBuffer>,
     filled: usize,
@@ -56,6 +57,7 @@ impl PageWriter {
         Ok(Self {
             owner: context.owner(file),
             file: context.storage.open(name, OpenMode::CreateDirect)?,
+            table: context.cache.table(file),
             buffer: Some(context.write_buffers.take()),
             context: Arc::clone(context),
             filled: 0,
@@ -64,9 +66,14 @@ impl PageWriter {
         })
     }
 
-    /// Where copies of the pages go.
-    pub fn cache(&self) -> &PageCache {
-        &self.context.cache
+    /// Gives the cache a page, in the form in which pages are read: header, then raw payload.
+    pub fn keep(&self, location: ChildLocation, kind: PageKind, page: Page) {
+        self.context.cache.insert(&self.table, location.page, page, kind);
+    }
+
+    /// Gives the cache a copy of the page that was appended last, which is stored as it is.
+    pub fn keep_last(&self, location: ChildLocation, kind: PageKind) {
+        self.keep(location, kind, Arc::new(PageBuffer::copied(&[self.last_page()])));
     }
 
     /// Where the next page will stand.

@@ -154,7 +154,12 @@ impl Branch {
                 leaf = location;
                 let first_key = location.map_or(0, |location| u64::from(location.first_key));
                 self.equal(offset, "number of a leaf's first key", &first_key, &(fingerprints.len() as u64 - 1))?;
-                self.equal(offset, "search", &Some(self.leaf_of(entry.key, entry.number)?), &location)?;
+                self.equal(
+                    offset,
+                    "search",
+                    &Some(self.leaf_of(entry.key, entry.number, &crossbeam_epoch::pin())?),
+                    &location,
+                )?;
             }
             last_number = entry.number;
             count(&mut counted, entry.number, entry.kind, entry.value);

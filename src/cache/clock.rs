@@ -52,11 +52,6 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> Clock<K, V, S> {
         Some(&entry.value)
     }
 
-    /// Whether `key` is held; gives no credit.
-    pub fn contains(&self, key: &K) -> bool {
-        self.map.contains_key(key)
-    }
-
     /// Adds an entry. Requires that `key` is not held.
     pub fn insert(&mut self, key: K, value: V, credit: u8, credit_max: u8) {
         let ring_at = self.ring.len() as u32;
@@ -102,14 +97,5 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> Clock<K, V, S> {
         let (_, key) = poorest?;
         let value = self.remove(&key)?;
         Some((key, value))
-    }
-
-    /// Takes every entry out whose key passes `test`, behind what `removed` holds.
-    pub fn remove_where(&mut self, test: impl Fn(&K) -> bool, removed: &mut Vec<V>) {
-        let mut at = 0;
-        while let Some(&key) = self.ring.get(at) {
-            // A removal moves the ring's last key to `at`, so `at` stays.
-            if test(&key) { removed.extend(self.remove(&key)) } else { at += 1 }
-        }
     }
 }

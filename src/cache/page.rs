@@ -1,22 +1,15 @@
-//! What the cache holds: immutable bytes of a file, named by file and offset. Any thread.
+//! What the cache holds: immutable bytes of a file, a page's header and its raw payload. Any thread.
 //!
-//! A page is pinned by holding its `Arc`; eviction takes the cache's reference away and nothing else, so the bytes stay
-//! where they are until the last holder lets go.
+//! A page is pinned by holding its `Arc` (or by an epoch, see `page_table`); eviction takes the cache's reference away and
+//! nothing else, so the bytes stay where they are until the last holder lets go.
 
-use crate::base::FileNumber;
 use crate::base::limits::IO_ALIGNMENT;
 use crate::base::sync::Arc;
+use crate::format::page::{self, PAGE_HEADER_BYTES};
 use crate::io::AlignedBuffer;
 use std::ops::Deref;
 
-/// Names a page. File numbers are never used twice, so a key means the same bytes for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PageKey {
-    /// The file.
-    pub file: FileNumber,
-    /// Where the page starts in it, bytes.
-    pub offset: u64,
-}
+pub use crate::format::page::PageKind;
 
 /// A page that somebody reads. Clone the `Arc` to keep it.
 pub type Page = Arc<PageBuffer>;
@@ -48,6 +41,12 @@ impl PageBuffer {
         Self { buffer, length }
     }
 
+    /// The raw payload behind the header.
+    pub fn payload(&self) -> &[u8] {
+        let length = self.first_chunk().map_or(0, page::raw_length);
+        self.get(PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + length).unwrap_or_default()
+    }
+
     /// Memory that the page holds, which may be more than its length.
     pub fn bytes_held(&self) -> usize {
         self.buffer.len()
@@ -67,13 +66,4 @@ impl Deref for PageBuffer {
     fn deref(&self) -> &[u8] {
         &self.buffer[..self.length]
     }
-}
-
-/// How dear a page is to the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Priority {
-    /// Leaves: one read of the device brings one back, and scans bring many that nobody asks for again.
-    Low,
-    /// Index and filter pages: every get of their branch needs them. They survive more rounds of the clock.
-    High,
 }

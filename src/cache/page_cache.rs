@@ -1,19 +1,27 @@
-//! The page cache: bounded by bytes, shared by all branches. Any thread may call anything.
+//! The page cache: bounded by bytes, shared by all branches; clock replacement (SplinterDB §4 "Cache"), lookups without a
+//! lock. Any thread may call anything.
+//!
+//! Readers look into a file's `PageTable` and never come here. What changes goes through a shard's mutex: a page belongs to
+//! the shard that file and number give it, and each shard has a clock with a hand of its own.
 //!
 //! Invariants:
-//! 1. A key lives in one shard, chosen by its hash; a shard holds at most `shard_bytes`, so the cache never holds more
-//!    than the bytes it was made for (plus what callers still pin after eviction).
-//! 2. A shard's mutex is held for one operation on its map: no I/O, no allocation of pages, no freeing of pages under it.
-//! 3. Pages never change, so it does not matter which of two equal insertions stays.
+//! 1. A shard holds at most `shard_bytes`, so the cache never holds more than the bytes it was made for (plus what readers
+//!    still use after eviction).
+//! 2. Every page in a table has an entry in its shard's ring. An entry without a page is left over from a file that is
+//!    gone (`dead` counts them); they never make up more than half of a ring.
+//! 3. A page that the hand meets `credit` times without being asked for between goes. One eviction visits at most
+//!    `VISITS_MAX` entries, so the mutex is held for microseconds whatever the size; if all have credit, the poorest goes.
+//! 4. What was taken out of a table is dropped after a grace period (`page_table`, invariant 2), never under the mutex.
 //!
-//! A page's bytes are counted with `ENTRY_BYTES` for the map, the ring and the `Arc`.
+//! A page's bytes are counted with `ENTRY_BYTES` for its word, its ring entry and its `Arc`.
 
-use super::clock::Clock;
-use super::page::{Page, PageKey, Priority};
+use super::page::{Page, PageKind};
+use super::page_table::{CREDIT_MAX, PageRef, PageTable};
 use crate::base::FileNumber;
-use crate::base::sync::{AtomicUsize, Mutex, Ordering};
+use crate::base::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering};
+use crossbeam_epoch::Guard;
 use crossbeam_utils::CachePadded;
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::collections::HashMap;
 
 /// A shard holds at least this much, so that the largest leaf (one value just short of a value file) finds room.
 const SHARD_BYTES_MIN: usize = 1 << 20;
@@ -21,8 +29,14 @@ const SHARD_BYTES_MIN: usize = 1 << 20;
 const SHARDS_MAX: usize = 1024;
 /// What an entry costs beside its page.
 const ENTRY_BYTES: usize = 128;
-/// Pages that one hold of a shard's mutex evicts at most; they are freed after it.
-const VICTIMS: usize = 8;
+/// Most entries that the hand passes for one eviction.
+const VISITS_MAX: usize = 128;
+/// Bytes that wait for a grace period at most before new pages are not kept: a reader that hangs must not grow memory.
+const RETIRED_BYTES_MAX: usize = 8 << 20;
+/// A ring with fewer left-over entries is not swept.
+const DEAD_MIN: usize = 32;
+/// Counters of hits: enough that threads rarely share one.
+const STRIPES: usize = 64;
 
 /// What a cache has seen since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,35 +49,19 @@ pub struct CacheStatistics {
     pub evictions: u64,
 }
 
-/// Mixes file and offset by multiplication; the table uses the lowest and highest bits, the shard those between.
-#[derive(Clone, Copy, Debug, Default)]
-struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn write_u64(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
-        self.0 = (product as u64) ^ ((product >> 64) as u64);
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
+#[derive(Debug)]
+struct Entry {
+    table: Arc<PageTable>,
+    page: u32,
 }
-
-type KeyHash = BuildHasherDefault<KeyHasher>;
 
 #[derive(Debug, Default)]
 struct Shard {
-    pages: Clock<PageKey, Page, KeyHash>,
+    ring: Vec<Entry>,
+    hand: usize,
+    dead: usize,
     bytes: usize,
-    // Counted under the mutex that a lookup holds anyway: they cost nothing more.
-    statistics: CacheStatistics,
+    evictions: u64,
 }
 
 /// The cache.
@@ -73,6 +71,24 @@ pub struct PageCache {
     shard_bytes: usize,
     bytes: usize,
     bytes_used: CachePadded<AtomicUsize>,
+    retired: Arc<AtomicUsize>,
+    tables: Mutex<HashMap<FileNumber, Arc<PageTable>>>,
+    hits: Box<[CachePadded<AtomicU64>]>,
+    misses: CachePadded<AtomicU64>,
+}
+
+/// How often the clock passes a page of this kind that nobody asks for, and the credit that asking for it brings at most.
+/// A leaf goes in the first round, so that a scan does not clear the cache; an index or filter page is needed by every get
+/// of its branch.
+fn credits(kind: PageKind) -> (usize, usize) {
+    match kind {
+        PageKind::Leaf => (0, 2),
+        _ => (4, CREDIT_MAX),
+    }
+}
+
+fn held(page: &Page) -> usize {
+    page.bytes_held() + ENTRY_BYTES
 }
 
 impl PageCache {
@@ -85,68 +101,90 @@ impl PageCache {
             shard_bytes: bytes / count,
             bytes,
             bytes_used: CachePadded::default(),
+            retired: Arc::default(),
+            tables: Mutex::default(),
+            hits: (0..STRIPES).map(|_| CachePadded::default()).collect(),
+            misses: CachePadded::default(),
         }
     }
 
-    fn shard(&self, key: &PageKey) -> &Mutex<Shard> {
-        let hash = KeyHash::default().hash_one(key);
-        &self.shards[(hash >> 32) as usize & (self.shards.len() - 1)]
+    /// The table of a file's pages, from now until `remove_file`.
+    pub fn table(&self, file: FileNumber) -> Arc<PageTable> {
+        let mut tables = self.tables.lock();
+        Arc::clone(tables.entry(file).or_insert_with(|| Arc::new(PageTable::new(file))))
     }
 
-    /// The page, if it is here. Holding it pins it.
-    pub fn get(&self, key: PageKey) -> Option<Page> {
-        let mut shard = self.shard(&key).lock();
-        let page = shard.pages.hit(&key).cloned();
-        match page {
-            Some(_) => shard.statistics.hits += 1,
-            None => shard.statistics.misses += 1,
+    fn shard(&self, table: &PageTable, page: u32) -> &Mutex<Shard> {
+        // Consecutive pages go to consecutive shards, so that files of any size spread evenly.
+        let at = table.file().0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &self.shards[(at as usize).wrapping_add(page as usize) & (self.shards.len() - 1)]
+    }
+
+    /// The page of this kind, if it is here. What is there under another kind is told by `Err`.
+    #[inline]
+    pub fn get<'g>(
+        &self,
+        table: &'g PageTable,
+        page: u32,
+        kind: PageKind,
+        guard: &'g Guard,
+    ) -> Result<Option<PageRef<'g>>, u8> {
+        match table.get(page, credits(kind).1, guard) {
+            Some((found, tag)) if tag == kind as u8 => {
+                self.note_hit();
+                Ok(Some(found))
+            }
+            Some((_, tag)) => Err(tag),
+            None => Ok(None),
         }
-        page
+    }
+
+    /// Counts a hit in this thread's stripe. A load and a store instead of a locked addition: where threads share a stripe a
+    /// count may be lost, and a locked one would cost every get more than its look-ups.
+    #[inline]
+    fn note_hit(&self) {
+        let hits = &self.hits[stripe()];
+        hits.store(hits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Adds a page that was just read because it was not here.
+    pub fn insert_missed(&self, table: &Arc<PageTable>, number: u32, page: Page, kind: PageKind) {
+        self.misses.fetch_add(1, Ordering::Relaxed);
+        self.insert(table, number, page, kind);
     }
 
     /// Adds a page and gives up others for it. A page that a shard could not hold is not kept.
-    pub fn insert(&self, key: PageKey, page: Page, priority: Priority) {
-        let bytes = page.bytes_held() + ENTRY_BYTES;
-        if bytes > self.shard_bytes {
+    pub fn insert(&self, table: &Arc<PageTable>, number: u32, page: Page, kind: PageKind) {
+        let bytes = held(&page);
+        if bytes > self.shard_bytes || self.retired.load(Ordering::Relaxed) > RETIRED_BYTES_MAX {
             return;
         }
-        // A leaf that nobody asks for again goes in the first round, so that a scan does not clear the cache.
-        let (credit, credit_max) = match priority {
-            Priority::Low => (0, 2),
-            Priority::High => (4, 8),
-        };
-        let mut page = Some(page);
-        while page.is_some() {
-            let mut victims: [Option<Page>; VICTIMS] = [const { None }; VICTIMS];
-            let mut shard = self.shard(&key).lock();
-            if shard.pages.contains(&key) {
-                return;
-            }
-            self.make_room(&mut shard, bytes, &mut victims);
-            if shard.bytes + bytes <= self.shard_bytes
-                && let Some(page) = page.take()
-            {
-                shard.pages.insert(key, page, credit, credit_max);
-                shard.bytes += bytes;
-                self.bytes_used.fetch_add(bytes, Ordering::Relaxed);
-            }
-            // Unlocks before the victims are freed.
-            drop(shard);
+        let mut victims = Vec::new();
+        let mut shard = self.shard(table, number).lock();
+        if table.contains(number) {
+            return;
         }
-    }
-
-    fn make_room(&self, shard: &mut Shard, bytes: usize, victims: &mut [Option<Page>; VICTIMS]) {
-        for victim in victims {
-            if shard.bytes + bytes <= self.shard_bytes {
-                return;
-            }
-            let Some((_, page)) = shard.pages.evict() else { return };
-            let freed = page.bytes_held() + ENTRY_BYTES;
-            shard.bytes -= freed;
-            shard.statistics.evictions += 1;
-            self.bytes_used.fetch_sub(freed, Ordering::Relaxed);
-            *victim = Some(page);
+        let before = shard.bytes;
+        while shard.bytes + bytes > self.shard_bytes {
+            let Some(victim) = shard.evict() else { break };
+            shard.bytes -= held(&victim);
+            shard.evictions += 1;
+            victims.push(victim);
         }
+        if shard.bytes + bytes <= self.shard_bytes {
+            table.put(number, page, kind as u8, credits(kind).0);
+            shard.ring.push(Entry { table: Arc::clone(table), page: number });
+            shard.bytes += bytes;
+        }
+        // One step up or down, so that no reader sees a sum that never was.
+        let after = shard.bytes;
+        if after >= before {
+            self.bytes_used.fetch_add(after - before, Ordering::Relaxed);
+        } else {
+            self.bytes_used.fetch_sub(before - after, Ordering::Relaxed);
+        }
+        drop(shard);
+        self.retire(victims);
     }
 
     /// Whether pages that nobody has asked for yet (a builder's) would find room without driving others out. Shards
@@ -155,17 +193,34 @@ impl PageCache {
         self.bytes_used() < self.bytes - self.bytes / 8
     }
 
-    /// Forgets every page of a file that is gone. Walks the whole cache; for background threads.
+    /// Forgets every page of a file that is gone. O(pages that it has here); for background threads.
     pub fn remove_file(&self, file: FileNumber) {
-        for shard in &self.shards {
-            let mut removed = Vec::new();
-            let mut shard = shard.lock();
-            shard.pages.remove_where(|key| key.file == file, &mut removed);
-            let freed: usize = removed.iter().map(|page| page.bytes_held() + ENTRY_BYTES).sum();
-            shard.bytes -= freed;
-            self.bytes_used.fetch_sub(freed, Ordering::Relaxed);
-            drop(shard);
+        let Some(table) = self.tables.lock().remove(&file) else { return };
+        let mut removed = Vec::new();
+        for number in table.numbers() {
+            let mut shard = self.shard(&table, number).lock();
+            let Some(page) = table.take(number) else { continue };
+            shard.bytes -= held(&page);
+            self.bytes_used.fetch_sub(held(&page), Ordering::Relaxed);
+            removed.push(page);
+            shard.dead += 1;
+            shard.sweep();
         }
+        self.retire(removed);
+    }
+
+    /// Drops pages once nobody can be reading them any more (invariant 4).
+    fn retire(&self, pages: Vec<Page>) {
+        if pages.is_empty() {
+            return;
+        }
+        let bytes = pages.iter().map(held).sum();
+        let retired = Arc::clone(&self.retired);
+        retired.fetch_add(bytes, Ordering::Relaxed);
+        crossbeam_epoch::pin().defer(move || {
+            drop(pages);
+            retired.fetch_sub(bytes, Ordering::Relaxed);
+        });
     }
 
     /// Bytes held now.
@@ -173,15 +228,77 @@ impl PageCache {
         self.bytes_used.load(Ordering::Relaxed)
     }
 
+    /// Entries in all rings, left-over ones included.
+    #[cfg(test)]
+    pub fn ring_entries(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().ring.len()).sum()
+    }
+
     /// Hits, misses and evictions so far.
     pub fn statistics(&self) -> CacheStatistics {
-        let mut sum = CacheStatistics::default();
-        for shard in &self.shards {
-            let one = shard.lock().statistics;
-            sum.hits += one.hits;
-            sum.misses += one.misses;
-            sum.evictions += one.evictions;
+        CacheStatistics {
+            hits: self.hits.iter().map(|hits| hits.load(Ordering::Relaxed)).sum(),
+            misses: self.misses.load(Ordering::Relaxed),
+            evictions: self.shards.iter().map(|shard| shard.lock().evictions).sum(),
         }
-        sum
     }
+}
+
+impl Shard {
+    /// Takes the page out that the clock gives up; `None` when there is none at all.
+    fn evict(&mut self) -> Option<Page> {
+        let mut poorest: Option<(usize, usize)> = None;
+        let mut visits = 0;
+        while visits < VISITS_MAX {
+            if self.hand >= self.ring.len() {
+                self.hand = 0;
+            }
+            let entry = self.ring.get(self.hand)?;
+            match entry.table.spend(entry.page) {
+                None => {
+                    // What moves here was at the ring's end; the next turn looks at it.
+                    self.ring.swap_remove(self.hand);
+                    self.dead = self.dead.saturating_sub(1);
+                    poorest = None;
+                    continue;
+                }
+                Some(0) => return self.take_at(self.hand),
+                Some(credit) => {
+                    if poorest.is_none_or(|(least, _)| credit < least) {
+                        poorest = Some((credit, self.hand));
+                    }
+                }
+            }
+            self.hand += 1;
+            visits += 1;
+        }
+        self.take_at(poorest?.1)
+    }
+
+    fn take_at(&mut self, at: usize) -> Option<Page> {
+        let entry = self.ring.swap_remove(at);
+        // What moved here goes to the end of the hand's round.
+        if at == self.hand {
+            self.hand += 1;
+        }
+        entry.table.take(entry.page)
+    }
+
+    /// Drops left-over entries once they are many (invariant 2).
+    fn sweep(&mut self) {
+        if self.dead >= DEAD_MIN && self.dead * 2 > self.ring.len() {
+            self.ring.retain(|entry| entry.table.contains(entry.page));
+            self.dead = 0;
+        }
+    }
+}
+
+/// This thread's counter.
+#[inline]
+fn stripe() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static STRIPE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES;
+    }
+    STRIPE.with(|stripe| *stripe)
 }

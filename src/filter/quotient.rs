@@ -14,7 +14,7 @@
 //! Cost: at most 2 bytes a key in filters of many pages. False positives: at most load × 2^-r, 0.16 %, as long as the
 //! filter holds so few keys that 32-bit fingerprints do not collide by themselves (n / 2^32: 0.05 % at two million).
 
-use crate::format::filter_page::{FilterPage, FilterPageWriter, Slot, slots_max};
+use crate::format::filter_page::{FilterPage, FilterPageWriter, Slot, slot_offset, slots_max};
 
 /// Bits of a remainder: with three of metadata a slot is a byte and a half.
 pub const REMAINDER_BITS: u32 = 9;
@@ -65,6 +65,14 @@ impl FilterBuilder {
 /// The page that answers for `fingerprint` in a filter of `pages` pages.
 pub fn page_of(fingerprint: u32, pages: u32) -> u32 {
     digits(fingerprint, pages).0
+}
+
+/// Where in the payload of page `page_of(fingerprint, pages)` a look-up begins: for fetching it ahead. (A filter of one page
+/// may have fewer quotients, and begin elsewhere.)
+pub fn slot_at(fingerprint: u32, pages: u32) -> usize {
+    let (_, rest) = digits(fingerprint, pages);
+    let (quotient, _) = split(rest, QUOTIENTS_MAX, REMAINDER_BITS);
+    slot_offset(quotient, REMAINDER_BITS)
 }
 
 /// Whether a key with this fingerprint may be there, by the payload of page `page_of(fingerprint, pages)`.

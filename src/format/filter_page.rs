@@ -71,6 +71,11 @@ pub const fn slots_max(remainder_bits: u32) -> u32 {
     ((PAGE_PAYLOAD_BYTES - HEADER_BYTES - TAIL_BYTES) * 8) as u32 / (remainder_bits + METADATA_BITS)
 }
 
+/// Where in a payload a slot of `remainder_bits` begins.
+pub fn slot_offset(at: u32, remainder_bits: u32) -> usize {
+    HEADER_BYTES + place(at, remainder_bits).0
+}
+
 /// A payload whose header makes sense.
 #[derive(Clone, Copy, Debug)]
 pub struct FilterPage<'a> {

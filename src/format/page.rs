@@ -211,6 +211,12 @@ pub fn decompress(page: &[u8], header: &PageHeader, raw: &mut [u8], path: &Path)
     Ok(())
 }
 
+/// The length of the raw payload as a header has it, unchecked.
+#[inline]
+pub fn raw_length(header: &[u8; PAGE_HEADER_BYTES]) -> usize {
+    u32::from_le_bytes([header[12], header[13], header[14], header[15]]) as usize
+}
+
 /// The raw payload of a page in memory: a header and, uncompressed, the payload. Empty where the bytes are no page.
 pub fn payload(page: &[u8]) -> &[u8] {
     let length = peek(page).map_or(0, |header| header.raw_len as usize);

@@ -5,6 +5,11 @@ use super::node::Node;
 use super::options::TrunkOptions;
 use crate::base::sync::Arc;
 use crate::base::{Kind, Result, SequenceNumber};
+use crate::branch::Branch;
+use crossbeam_epoch::Guard;
+
+/// Branches that a get asks for ahead. More are in few trees, and the processor has no more misses under way at once.
+const GATHERED_MAX: usize = 24;
 
 /// See the module. Holding it keeps all its branch files readable.
 #[derive(Debug)]
@@ -36,19 +41,28 @@ impl Tree {
         at: SequenceNumber,
         out: &mut Vec<u8>,
     ) -> Result<Option<(SequenceNumber, Kind)>> {
+        let guard = crossbeam_epoch::pin();
         let mut node = &self.root;
+        // Branches are gathered before they are asked, so that the cache misses of their filters overlap.
+        let mut gathered: [Option<&Branch>; GATHERED_MAX] = [None; GATHERED_MAX];
+        let mut count = 0;
         loop {
             let slot = node.slot_of(key);
             for run in &node.slots[slot].runs {
-                if let Some(part) = run.part_of(key)
-                    && let Some(hit) = part.get(key, hash, at, out)?
-                {
-                    return Ok(Some(hit));
+                let Some(part) = run.part_of(key) else { continue };
+                part.look_ahead(hash, &guard);
+                gathered[count] = Some(part);
+                count += 1;
+                if count == GATHERED_MAX {
+                    if let Some(hit) = first_hit(&gathered, key, hash, at, &guard, out)? {
+                        return Ok(Some(hit));
+                    }
+                    count = 0;
                 }
             }
             match node.pivots.get(slot) {
                 Some(pivot) => node = &pivot.child,
-                None => return Ok(None),
+                None => return first_hit(&gathered[..count], key, hash, at, &guard, out),
             }
         }
     }
@@ -78,4 +92,21 @@ impl Tree {
             level = level.iter().flat_map(|node| &node.pivots).map(|pivot| &pivot.child).collect();
         }
     }
+}
+
+/// The first of these branches, newest first, that has a version of the key.
+fn first_hit(
+    branches: &[Option<&Branch>],
+    key: &[u8],
+    hash: u64,
+    at: SequenceNumber,
+    guard: &Guard,
+    out: &mut Vec<u8>,
+) -> Result<Option<(SequenceNumber, Kind)>> {
+    for branch in branches.iter().flatten() {
+        if let Some(hit) = branch.get(key, hash, at, guard, out)? {
+            return Ok(Some(hit));
+        }
+    }
+    Ok(None)
 }
