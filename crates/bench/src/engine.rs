@@ -1,10 +1,13 @@
 //! What a benchmark needs of a store. Alluvium implements it here; rivals implement it in `crates/bench-compare`.
 
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
 /// Errors of any engine, for people.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Which way a scan goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Direction {
     /// To larger keys.
     Forward,
@@ -22,6 +25,27 @@ pub struct Figures {
     pub log_bytes_written: Option<u64>,
     /// Time that writers were slowed or stopped, nanoseconds.
     pub stalled_ns: Option<u64>,
+}
+
+/// What every engine is told when it is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineOptions {
+    /// Bytes of memory for everything the engine keeps; `None`: its own choice.
+    pub memory: Option<u64>,
+    /// Whether every write waits for the disk.
+    pub sync: bool,
+}
+
+/// Opens stores of one kind.
+pub trait Factory: Send + Sync {
+    /// What the engine is called in results.
+    fn name(&self) -> &str;
+    /// Opens the store in a directory that exists, or makes it where the directory is empty. Dropping the engine closes it.
+    fn open(&self, directory: &Path, options: &EngineOptions) -> Result<Box<dyn Engine>>;
+    /// Whether a file of the directory belongs to the log: its space is counted apart.
+    fn is_log(&self, _path: &Path) -> bool {
+        false
+    }
 }
 
 /// An open store. Every method may be called from any thread at once.
@@ -51,7 +75,7 @@ pub trait Engine: Send + Sync {
         change(found.then_some(&old[..]), &mut new);
         self.put(key, &new)
     }
-    /// Waits until background work has nothing left to do.
+    /// Writes what is in memory to data files and waits until background work has nothing left to do.
     fn settle(&self) -> Result<()>;
     /// Its figures.
     fn figures(&self) -> Figures;

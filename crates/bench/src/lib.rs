@@ -1,5 +1,42 @@
 //! Benchmarks: the same generated work for any engine behind one trait, measured in the same way.
+//!
+//! An engine implements `Engine` and `Factory` (`engine.rs`). `Settings` says how large and how long, `catalogue::named` gives
+//! workloads, and a `Session` runs them one after the other on one store and measures each: an `Outcome`, which is one JSON
+//! object.
 
+pub mod alluvium_engine;
+pub mod catalogue;
+pub mod choice;
+mod control;
 pub mod engine;
+mod field;
+mod fill;
+pub mod keys;
+mod latency;
+mod measure;
+mod mix;
+pub mod outcome;
+mod process;
+pub mod random;
+mod run;
+mod series;
+mod session;
+pub mod settings;
+mod space;
+mod tally;
+pub mod values;
+mod walk;
+mod watch;
+pub mod workload;
+mod zipfian;
 
-pub use engine::{Direction, Engine, Figures};
+pub use alluvium_engine::Alluvium;
+pub use engine::{Direction, Engine, EngineOptions, Factory, Figures};
+pub use outcome::Outcome;
+pub use session::Session;
+pub use settings::{Control, Settings};
+pub use watch::Watch;
+pub use workload::Workload;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! Alluvium behind the trait, by its public face alone: what a user's program would call.
+
+use crate::engine::{Direction, Engine, EngineOptions, Factory, Figures, Result};
+use alluvium::{Db, Durability, Options, WriteBatch};
+use std::path::Path;
+
+/// Opens Alluvium stores.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Alluvium;
+
+impl Factory for Alluvium {
+    fn name(&self) -> &str {
+        "alluvium"
+    }
+
+    fn open(&self, directory: &Path, options: &EngineOptions) -> Result<Box<dyn Engine>> {
+        let durability = if options.sync { Durability::Sync } else { Durability::Buffered };
+        let options = Options { memory_budget: options.memory, durability, ..Options::default() };
+        Ok(Box::new(Store { db: Db::open(directory, options)? }))
+    }
+
+    fn is_log(&self, path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        [".log", ".free", ".log.new"].iter().any(|end| name.ends_with(end))
+    }
+}
+
+struct Store {
+    db: Db,
+}
+
+impl Engine for Store {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.db.put(key, value)?)
+    }
+
+    fn put_batch(&self, pairs: &[(&[u8], &[u8])]) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        for (key, value) in pairs {
+            batch.put(*key, *value);
+        }
+        Ok(self.db.write(batch)?)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        Ok(self.db.delete(key)?)
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        Ok(self.db.get_into(key, value)?)
+    }
+
+    fn scan(
+        &self,
+        from: Option<&[u8]>,
+        direction: Direction,
+        limit: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        // An iterator for every scan, as a user makes it: one kept for later would read an old snapshot.
+        let mut iter = self.db.iter()?;
+        match (from, direction) {
+            (None, Direction::Forward) => iter.seek_first()?,
+            (None, Direction::Backward) => iter.seek_last()?,
+            (Some(key), Direction::Forward) => iter.seek(key)?,
+            (Some(key), Direction::Backward) => iter.seek_for_prev(key)?,
+        }
+        let mut visited = 0;
+        while visited < limit && iter.valid() {
+            visit(iter.key(), iter.value());
+            visited += 1;
+            if visited < limit {
+                match direction {
+                    Direction::Forward => iter.step()?,
+                    Direction::Backward => iter.step_back()?,
+                }
+            }
+        }
+        Ok(visited)
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.db.flush()?;
+        Ok(self.db.settle()?)
+    }
+
+    fn figures(&self) -> Figures {
+        let stats = self.db.stats();
+        Figures {
+            data_bytes_written: Some(stats.incorporated_bytes + stats.compacted_bytes),
+            log_bytes_written: Some(stats.logged_bytes),
+            stalled_ns: Some(stats.slowed_ns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(directory: &Path) -> Box<dyn Engine> {
+        Alluvium.open(directory, &EngineOptions { memory: Some(16 << 20), sync: false }).unwrap()
+    }
+
+    fn scanned(engine: &dyn Engine, from: Option<&[u8]>, direction: Direction, limit: u64) -> String {
+        let mut keys = String::new();
+        let visited = engine.scan(from, direction, limit, &mut |key, _| keys.push(char::from(key[0]))).unwrap();
+        assert_eq!(visited as usize, keys.len());
+        keys
+    }
+
+    #[test]
+    fn every_method_does_what_the_trait_says() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = open(directory.path());
+        engine.put(b"b", b"1").unwrap();
+        engine.put_batch(&[(b"d", b"2"), (b"f", b"3"), (b"h", b"4")]).unwrap();
+        let mut value = b"left over".to_vec();
+        assert!(engine.get(b"d", &mut value).unwrap() && value == b"2");
+        assert!(!engine.get(b"e", &mut value).unwrap());
+        for (from, direction, limit, keys) in [
+            (None, Direction::Forward, 10, "bdfh"),
+            (None, Direction::Backward, 3, "hfd"),
+            (Some(&b"d"[..]), Direction::Forward, 2, "df"),
+            (Some(b"e"), Direction::Forward, 1, "f"),
+            (Some(b"e"), Direction::Backward, 9, "db"),
+            (Some(b"z"), Direction::Forward, 9, ""),
+            (None, Direction::Forward, 0, ""),
+        ] {
+            assert_eq!(scanned(engine.as_ref(), from, direction, limit), keys);
+        }
+        engine
+            .update(b"b", &mut |old, new| {
+                new.extend_from_slice(old.unwrap_or(b"none"));
+                new.push(b'!');
+            })
+            .unwrap();
+        assert!(engine.get(b"b", &mut value).unwrap() && value == b"1!");
+        engine.delete(b"b").unwrap();
+        engine.settle().unwrap();
+        let figures = engine.figures();
+        assert!(figures.data_bytes_written > Some(0) && figures.log_bytes_written > Some(0), "{figures:?}");
+        drop(engine);
+        assert_eq!(scanned(open(directory.path()).as_ref(), None, Direction::Forward, 9), "dfh");
+        for (name, is_log) in
+            [("000001.log", true), ("000002.free", true), ("000003.branch", false), ("MANIFEST", false)]
+        {
+            assert_eq!(Alluvium.is_log(&directory.path().join(name)), is_log, "{name}");
+        }
+    }
+}

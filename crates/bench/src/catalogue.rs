@@ -1,0 +1,164 @@
+//! The workloads that have names: those of `db_bench`, YCSB's, and the papers'.
+
+use crate::choice::Choice;
+use crate::engine::Direction;
+use crate::keys::Order;
+use crate::settings::Settings;
+use crate::workload::{Arrival, Job, Mix, Workload};
+use std::fmt;
+
+/// FloDB's skew (section 5.3 of its paper): 98% of the operations on 2% of the keys.
+pub const FLODB_SKEW: Choice = Choice::Hot { operations_percent: 98, keys_percent: 2, block: 1 };
+
+/// Every name, and what it does, for people.
+pub const NAMES: [(&str, &str); 19] = [
+    ("fillseq", "load the keys in key order"),
+    ("fillrandom", "load the keys in random order, each once"),
+    (
+        "fillnear",
+        "load keys in key order among random ones; fillnear:90 has 90% in order [default: --sequential-percent]",
+    ),
+    ("overwrite", "put loaded keys, drawn uniformly"),
+    ("readrandom", "get loaded keys, drawn uniformly"),
+    ("readmissing", "get keys that are not there, spread as the loaded ones"),
+    ("readseq", "walk over all pairs in key order; an operation is a pair"),
+    ("readreverse", "the same from the last key to the first"),
+    ("seekrandom", "seek a loaded key, then --seek-nexts pairs from there"),
+    ("readwhilewriting", "readrandom with one thread more that overwrites"),
+    ("updaterandom", "read, modify and write loaded keys, drawn uniformly"),
+    ("load", "YCSB: fillrandom under its other name"),
+    ("a", "YCSB: 50% get, 50% put"),
+    ("b", "YCSB: 95% get, 5% put"),
+    ("c", "YCSB: get"),
+    ("d", "YCSB: 95% get of late keys, 5% insert"),
+    ("e", "YCSB: 95% scan of 1 to 100 pairs, 5% insert"),
+    ("f", "YCSB: 50% get, 50% read-modify-write"),
+    ("skewed", "FloDB: 50% get, 50% put, 98% of them on 2% of the keys"),
+];
+
+/// A name that no workload has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownWorkload {
+    /// The name.
+    pub name: String,
+    /// A name like it.
+    pub nearest: Option<&'static str>,
+}
+
+impl fmt::Display for UnknownWorkload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no workload {:?}", self.name)?;
+        if let Some(nearest) = self.nearest {
+            write!(f, "; did you mean {nearest:?}?")?;
+        }
+        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+        write!(f, "\nknown: {}", names.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownWorkload {}
+
+/// The workload of a name. `settings` gives pairs of scans, YCSB's distribution and the sequential share.
+pub fn named(name: &str, settings: &Settings) -> Result<Workload, UnknownWorkload> {
+    let fill = |order| Job::Fill { order, arrival: Arrival::Ascending };
+    let uniform = |mix: Mix| Job::Mix(Mix { choice: Some(Choice::Uniform), ..mix });
+    let ycsb = |mix: Mix, choice| Job::Mix(Mix { choice: Some(settings.distribution.unwrap_or(choice)), ..mix });
+    let nothing = Mix::default;
+    let job = match name {
+        "fillseq" => fill(Order::Sequential),
+        "fillrandom" | "load" => fill(Order::Random),
+        "fillnear" => fill(Order::Near { sequential_percent: settings.sequential_percent }),
+        "overwrite" => uniform(Mix { overwrite: 1, ..nothing() }),
+        "readrandom" => uniform(Mix { read: 1, ..nothing() }),
+        "readmissing" => uniform(Mix { miss: 1, ..nothing() }),
+        "readseq" => Job::Walk(Direction::Forward),
+        "readreverse" => Job::Walk(Direction::Backward),
+        "seekrandom" => {
+            let pairs = settings.seek_nexts.saturating_add(1);
+            uniform(Mix { scan: 1, scan_pairs: (pairs, pairs), ..nothing() })
+        }
+        "readwhilewriting" => uniform(Mix { read: 1, writer_beside: true, ..nothing() }),
+        "updaterandom" => uniform(Mix { modify: 1, ..nothing() }),
+        "a" => ycsb(Mix { read: 50, overwrite: 50, ..nothing() }, Choice::Zipfian),
+        "b" => ycsb(Mix { read: 95, overwrite: 5, ..nothing() }, Choice::Zipfian),
+        "c" => ycsb(Mix { read: 1, ..nothing() }, Choice::Zipfian),
+        "d" => ycsb(Mix { read: 95, insert: 5, ..nothing() }, Choice::Latest),
+        "e" => ycsb(Mix { scan: 95, insert: 5, scan_pairs: (1, 100), ..nothing() }, Choice::Zipfian),
+        "f" => ycsb(Mix { read: 50, modify: 50, ..nothing() }, Choice::Zipfian),
+        "skewed" => Job::Mix(Mix { read: 50, overwrite: 50, choice: Some(FLODB_SKEW), ..nothing() }),
+        other => fill(near_share(other).ok_or_else(|| unknown(other))?),
+    };
+    Ok(Workload { name: name.to_string(), job })
+}
+
+/// The workloads of a list with commas.
+pub fn list(names: &str, settings: &Settings) -> Result<Vec<Workload>, UnknownWorkload> {
+    names.split(',').map(|name| named(name.trim(), settings)).collect()
+}
+
+/// The order in `fillnear:90`.
+fn near_share(name: &str) -> Option<Order> {
+    let percent: u8 = name.strip_prefix("fillnear:")?.parse().ok()?;
+    (percent <= 100).then_some(Order::Near { sequential_percent: percent })
+}
+
+fn unknown(name: &str) -> UnknownWorkload {
+    let distances = NAMES.iter().map(|(known, _)| (distance(name, known), *known));
+    // Half of the letters right, or it is no likeness.
+    let nearest = distances.min().filter(|(distance, known)| distance * 2 <= known.len()).map(|(_, known)| known);
+    UnknownWorkload { name: name.to_string(), nearest }
+}
+
+/// Letters to change, add or take away (Levenshtein).
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (line, letter) in from.chars().take(64).enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], line + 1);
+        for column in 0..to.len() {
+            let changed = diagonal + usize::from(letter != to[column]);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_a_workload_and_others_have_a_hint() {
+        let settings = Settings::default();
+        for (name, _) in NAMES {
+            assert_eq!(named(name, &settings).unwrap().name, name);
+        }
+        assert_eq!(list("fillseq, readseq,a", &settings).unwrap().len(), 3);
+        let error = list("fillseq,readrandum", &settings).unwrap_err();
+        assert_eq!(error.nearest, Some("readrandom"));
+        assert!(error.to_string().contains("did you mean") && error.to_string().contains("updaterandom"), "{error}");
+        assert_eq!(named("frobnicate", &settings).unwrap_err().nearest, None);
+        assert_eq!(named("", &settings).unwrap_err().nearest, None);
+    }
+
+    #[test]
+    fn shares_and_distributions_come_from_names_and_settings() {
+        let settings = Settings { distribution: Some(Choice::Uniform), sequential_percent: 7, ..Settings::default() };
+        let near =
+            |sequential_percent| Job::Fill { order: Order::Near { sequential_percent }, arrival: Arrival::Ascending };
+        assert_eq!(named("fillnear", &settings).unwrap().job, near(7));
+        assert_eq!(named("fillnear:95", &settings).unwrap().job, near(95));
+        for bad in ["fillnear:101", "fillnear:", "fillnear:-1", "fillseq:5"] {
+            assert!(named(bad, &settings).is_err(), "{bad}");
+        }
+        let Job::Mix(mix) = named("d", &settings).unwrap().job else { unreachable!() };
+        assert_eq!((mix.choice, mix.weights()), (Some(Choice::Uniform), 100));
+    }
+
+    #[test]
+    fn distances() {
+        assert_eq!((distance("", "abc"), distance("abc", "abc"), distance("abd", "abc")), (3, 0, 1));
+        assert_eq!((distance("kitten", "sitting"), distance("ab", "ba")), (3, 2));
+    }
+}

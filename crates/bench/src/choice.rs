@@ -1,0 +1,153 @@
+//! Which of the loaded keys an operation takes. A thread has a chooser of its own.
+
+use crate::random::{Permutation, Random};
+use crate::zipfian::Zipfian;
+use serde::{Deserialize, Serialize};
+
+/// A distribution over the loaded keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Choice {
+    /// Every key as often as every other.
+    Uniform,
+    /// YCSB's zipfian; the popular keys lie scattered.
+    Zipfian,
+    /// Zipfian over age: the key loaded last is the most popular.
+    Latest,
+    /// A share of the operations goes to a share of the keys. FloDB's skew is 98 on 2, cLSM's reads are 90 on 10 in blocks.
+    Hot {
+        /// Of 100 operations on the popular keys; the others go to all keys.
+        operations_percent: u8,
+        /// Of 100 keys that are popular.
+        keys_percent: u8,
+        /// Numbers that are popular together: with sequential keys, neighbours.
+        block: u64,
+    },
+}
+
+/// Draws numbers of keys.
+#[derive(Clone, Debug)]
+pub struct Chooser {
+    choice: Choice,
+    count: u64,
+    zipfian: Zipfian,
+    permutation: Permutation,
+}
+
+impl Chooser {
+    /// Among `count` keys, which may grow to `capacity`. The count is not 0.
+    pub fn new(choice: Choice, count: u64, capacity: u64) -> Self {
+        let (places, places_max) = match choice {
+            Choice::Hot { block, .. } => (count.div_ceil(block.max(1)), capacity.div_ceil(block.max(1))),
+            _ => (count, capacity),
+        };
+        Self { choice, count, zipfian: Zipfian::new(count), permutation: Permutation::new(places, places_max) }
+    }
+
+    /// More keys are there now.
+    pub fn grow(&mut self, count: u64) {
+        if count <= self.count {
+            return;
+        }
+        self.count = count;
+        match self.choice {
+            Choice::Uniform => {}
+            Choice::Latest => self.zipfian.grow(count),
+            Choice::Zipfian => {
+                self.zipfian.grow(count);
+                self.permutation.grow(count);
+            }
+            Choice::Hot { block, .. } => self.permutation.grow(count.div_ceil(block.max(1))),
+        }
+    }
+
+    /// The number of a key that is there.
+    #[inline]
+    pub fn pick(&self, random: &mut Random) -> u64 {
+        match self.choice {
+            Choice::Uniform => random.below(self.count),
+            Choice::Zipfian => self.permutation.at(self.zipfian.rank(random)).min(self.count - 1),
+            Choice::Latest => self.count - 1 - self.zipfian.rank(random),
+            Choice::Hot { operations_percent, keys_percent, block } => {
+                if random.below(100) >= u64::from(operations_percent) {
+                    return random.below(self.count);
+                }
+                let block = block.max(1);
+                let blocks = self.count.div_ceil(block);
+                let popular = (blocks * u64::from(keys_percent) / 100).max(1);
+                let place = self.permutation.at(random.below(popular)) * block + random.below(block);
+                // The last block may be cut short.
+                place.min(self.count - 1)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COUNT: u64 = 10_000;
+
+    /// How often each key is drawn in 40 draws a key, most popular first.
+    fn drawn(choice: Choice) -> (Vec<u32>, Vec<u32>) {
+        let (chooser, mut random) = (Chooser::new(choice, COUNT, COUNT), Random::new(3, 0));
+        let mut counts = vec![0u32; COUNT as usize];
+        (0..COUNT * 40).for_each(|_| counts[chooser.pick(&mut random) as usize] += 1);
+        let mut sorted = counts.clone();
+        sorted.sort_unstable_by(|a, b| b.cmp(a));
+        (counts, sorted)
+    }
+
+    fn share(counts: &[u32]) -> f64 {
+        f64::from(counts.iter().sum::<u32>()) / (COUNT as f64 * 40.0)
+    }
+
+    #[test]
+    fn uniform_reaches_every_key() {
+        let (counts, sorted) = drawn(Choice::Uniform);
+        assert!(counts.iter().all(|count| *count > 0) && sorted[0] < 90, "{} to {}", counts[0], sorted[0]);
+    }
+
+    #[test]
+    fn ninety_eight_percent_go_to_two() {
+        let (counts, sorted) = drawn(Choice::Hot { operations_percent: 98, keys_percent: 2, block: 1 });
+        // 2% of the others hit popular keys, too.
+        let popular = share(&sorted[..200]);
+        assert!((0.978..0.984).contains(&popular), "{popular}");
+        assert!(sorted[199] > 10 * sorted[200], "{} and {}", sorted[199], sorted[200]);
+        let first_half = counts[..5000].iter().filter(|count| **count > 100).count();
+        assert!((60..140).contains(&first_half), "popular keys are scattered: {first_half}");
+    }
+
+    #[test]
+    fn popular_blocks_are_neighbours() {
+        let (counts, _) = drawn(Choice::Hot { operations_percent: 90, keys_percent: 10, block: 16 });
+        let popular = |block: &[u32]| block.iter().sum::<u32>() > 16 * 100;
+        let blocks: Vec<&[u32]> = counts.chunks(16).filter(|block| popular(block)).collect();
+        assert_eq!(blocks.len(), 62, "a tenth of 625 blocks");
+        let in_blocks = blocks.iter().map(|block| share(block)).sum::<f64>();
+        assert!((0.905..0.915).contains(&in_blocks), "{in_blocks}");
+    }
+
+    #[test]
+    fn zipfian_is_scattered_and_latest_is_not() {
+        let (counts, sorted) = drawn(Choice::Zipfian);
+        assert!(share(&sorted[..1]) > 0.08 && share(&sorted[..100]) > 0.45, "{}", share(&sorted[..100]));
+        assert!(share(&counts[..5000]) < 0.8 && share(&counts[..5000]) > 0.2);
+        let (counts, _) = drawn(Choice::Latest);
+        assert!(share(&counts[9_900..]) > 0.45, "{}", share(&counts[9_900..]));
+        assert_eq!(counts.iter().max(), counts.last());
+    }
+
+    #[test]
+    fn growth_takes_the_new_keys_in() {
+        for choice in [Choice::Uniform, Choice::Zipfian, Choice::Latest] {
+            let (mut chooser, mut random) = (Chooser::new(choice, 1, 1000), Random::new(3, 0));
+            for count in 1..=1000 {
+                chooser.grow(count);
+                assert!((0..20).all(|_| chooser.pick(&mut random) < count), "{choice:?}, {count}");
+            }
+            assert!((0..10_000).any(|_| chooser.pick(&mut random) > 900), "{choice:?}");
+        }
+    }
+}

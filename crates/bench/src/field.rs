@@ -1,0 +1,119 @@
+//! What the workers of one workload share.
+//!
+//! 1. Numbers of keys are given out once, by `claim`, in rising order.
+//! 2. `acknowledged` is a number below which every key was put and the put returned: a worker that claims first sets its lane's
+//!    `pending` to a number no higher than the one it gets, and takes it back after the put.
+
+use crate::engine::Engine;
+use crate::keys::Keys;
+use crate::settings::Settings;
+use crate::values::Values;
+use crossbeam_utils::CachePadded;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+/// No number.
+const NONE: u64 = u64::MAX;
+
+/// A worker's counters, alone in their cache line.
+#[derive(Debug)]
+pub struct Lane {
+    /// Operations done. Only its worker writes; readers want no more than a recent value, so `Relaxed` is enough.
+    done: AtomicU64,
+    /// A number up to which everything this worker put is acknowledged, or `NONE`.
+    pending: AtomicU64,
+}
+
+/// The shared part.
+pub struct Field<'a> {
+    /// The store.
+    pub engine: &'a dyn Engine,
+    /// The run's size and shape.
+    pub settings: &'a Settings,
+    /// The keys.
+    pub keys: Keys,
+    /// The values.
+    pub values: &'a Values,
+    /// Keys in the store at the start.
+    pub loaded: u64,
+    /// When to stop, if time decides.
+    pub deadline: Option<Instant>,
+    lanes: Vec<CachePadded<Lane>>,
+    next: CachePadded<AtomicU64>,
+    stop: AtomicBool,
+}
+
+impl<'a> Field<'a> {
+    /// With so many lanes; numbers are given out from `first` on.
+    pub fn new(
+        engine: &'a dyn Engine,
+        settings: &'a Settings,
+        keys: Keys,
+        values: &'a Values,
+        loaded: u64,
+        first: u64,
+    ) -> Self {
+        let lane = || CachePadded::new(Lane { done: AtomicU64::new(0), pending: AtomicU64::new(NONE) });
+        Self {
+            engine,
+            settings,
+            keys,
+            values,
+            loaded,
+            deadline: settings.duration.map(|duration| Instant::now() + duration),
+            lanes: (0..settings.threads).map(|_| lane()).collect(),
+            next: CachePadded::new(AtomicU64::new(first)),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    /// Numbers for `count` new keys: the first of them. They count as acknowledged only behind `settle`.
+    pub fn claim(&self, lane: usize, count: u64) -> u64 {
+        // SeqCst on all three: a reader that sees the claim in `next` must see this announcement or a later one.
+        self.lanes[lane].pending.store(self.next.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.next.fetch_add(count, Ordering::SeqCst)
+    }
+
+    /// What this lane claimed is in the store.
+    pub fn settle(&self, lane: usize) {
+        self.lanes[lane].pending.store(NONE, Ordering::SeqCst);
+    }
+
+    /// Every number below is in the store.
+    pub fn acknowledged(&self) -> u64 {
+        let next = self.next.load(Ordering::SeqCst);
+        self.lanes.iter().map(|lane| lane.pending.load(Ordering::SeqCst)).fold(next, u64::min)
+    }
+
+    /// The number that would be given out next.
+    pub fn claimed(&self) -> u64 {
+        self.next.load(Ordering::SeqCst)
+    }
+
+    /// A worker has done so many operations.
+    #[inline]
+    pub fn tell(&self, lane: usize, operations: u64) {
+        self.lanes[lane].done.store(operations, Ordering::Relaxed);
+    }
+
+    /// Operations of all workers so far.
+    pub fn done(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.done.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Tells all workers to end.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a worker shall end: something failed, or the time is up.
+    #[inline]
+    pub fn stopped(&self, now: Instant) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// Whether something failed, whatever the time.
+    pub fn failed(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}

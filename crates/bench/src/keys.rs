@@ -1,0 +1,148 @@
+//! From the number of a key to its bytes. Pure; every engine gets the same keys.
+//!
+//! 1. Numbers map to keys one to one within an order, and keys that are never loaded are told apart by one bit: number `n`
+//!    stands at `2n`, the missing key beside it at `2n + 1`, so missing keys are spread as the loaded ones are.
+//! 2. Comparing sequential keys as bytes compares their numbers.
+
+use crate::random::{scramble, scramble_within};
+use serde::{Deserialize, Serialize};
+
+/// Sizes that a key may have.
+pub const KEY_BYTES: std::ops::RangeInclusive<usize> = 2..=1024;
+/// The part that tells keys apart; longer keys go on with bytes that follow from it.
+const HEAD_BYTES: usize = 8;
+
+/// How the numbers of keys lie in key order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// Scattered by a bijection.
+    #[default]
+    Random,
+    /// As they are, big-endian.
+    Sequential,
+    /// This share of the numbers as they are, the others scattered (SplinterDB, section 6.3). Two keys of the two kinds can
+    /// meet with probability `num` squared / 2^63: for 8 bytes and more, never.
+    Near {
+        /// Of 100 keys in the order of their numbers.
+        sequential_percent: u8,
+    },
+}
+
+/// The keys of one order and size.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    order: Order,
+    bytes: usize,
+}
+
+impl Keys {
+    /// Keys of so many bytes, within `KEY_BYTES`.
+    pub fn new(order: Order, bytes: usize) -> Self {
+        debug_assert!(KEY_BYTES.contains(&bytes));
+        Self { order, bytes }
+    }
+
+    /// Bytes of every key.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many numbers keys of this size can tell apart.
+    pub fn numbers_max(bytes: usize) -> u64 {
+        if bytes >= HEAD_BYTES { 1 << 62 } else { 1 << (8 * bytes as u32 - 1) }
+    }
+
+    /// Writes the key of a number.
+    #[inline]
+    pub fn write(&self, number: u64, out: &mut [u8]) {
+        self.place(number, number * 2, out);
+    }
+
+    /// Writes a key that no number has, beside that of this number.
+    #[inline]
+    pub fn write_missing(&self, number: u64, out: &mut [u8]) {
+        self.place(number, number * 2 + 1, out);
+    }
+
+    #[inline]
+    fn place(&self, number: u64, position: u64, out: &mut [u8]) {
+        debug_assert_eq!(out.len(), self.bytes);
+        let scattered = match self.order {
+            Order::Random => true,
+            Order::Sequential => false,
+            // Another bijection than that of the keys: which numbers are sequential must not show in the scattered keys.
+            Order::Near { sequential_percent } => scramble(!number) % 100 >= u64::from(sequential_percent),
+        };
+        if self.bytes < HEAD_BYTES {
+            let bits = 8 * self.bytes as u32;
+            let head = if scattered { scramble_within(position, bits) } else { position };
+            out.copy_from_slice(&head.to_be_bytes()[HEAD_BYTES - self.bytes..]);
+            return;
+        }
+        let head = if scattered { scramble(position) } else { position };
+        out[..HEAD_BYTES].copy_from_slice(&head.to_be_bytes());
+        for (at, piece) in out[HEAD_BYTES..].chunks_mut(8).enumerate() {
+            let tail = scramble(head ^ (at as u64 + 1).rotate_right(8)).to_le_bytes();
+            piece.copy_from_slice(&tail[..piece.len()]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn key(order: Order, bytes: usize, number: u64) -> Vec<u8> {
+        let mut out = vec![0; bytes];
+        Keys::new(order, bytes).write(number, &mut out);
+        out
+    }
+
+    #[test]
+    fn no_two_numbers_share_a_key_and_missing_keys_are_missing() {
+        for order in [Order::Random, Order::Sequential, Order::Near { sequential_percent: 50 }] {
+            for bytes in [2, 3, 5, 8, 11, 24] {
+                if bytes < 8 && matches!(order, Order::Near { .. }) {
+                    continue;
+                }
+                let (keys, mut missing) = (Keys::new(order, bytes), vec![0; bytes]);
+                let count = 30_000.min(Keys::numbers_max(bytes));
+                let mut all: HashSet<Vec<u8>> = (0..count).map(|number| key(order, bytes, number)).collect();
+                assert_eq!(all.len() as u64, count, "{order:?}, {bytes} bytes");
+                for number in 0..count {
+                    keys.write_missing(number, &mut missing);
+                    assert!(all.insert(missing.clone()), "{order:?}, {bytes} bytes, {number}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sequential_keys_rise_and_random_ones_do_not() {
+        for bytes in [3, 8, 24] {
+            let rises = |order| (0..1000).filter(|n| key(order, bytes, *n) < key(order, bytes, n + 1)).count();
+            assert_eq!(rises(Order::Sequential), 1000);
+            assert!((400..600).contains(&rises(Order::Random)), "{bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn the_sequential_share_is_as_asked() {
+        for percent in [0, 1, 50, 90, 100] {
+            let order = Order::Near { sequential_percent: percent };
+            let share = (0..100_000).filter(|n| key(order, 8, *n) == key(Order::Sequential, 8, *n)).count();
+            let expected = 1000 * usize::from(percent);
+            assert!(share.abs_diff(expected) < 600, "{share} for {percent} percent");
+        }
+    }
+
+    #[test]
+    fn random_keys_spread_over_the_whole_range() {
+        for bytes in [2, 8, 16] {
+            let mut counts = [0u32; 16];
+            (0..16_000).for_each(|n| counts[usize::from(key(Order::Random, bytes, n)[0] >> 4)] += 1);
+            assert!(counts.iter().all(|count| (800..1200).contains(count)), "{bytes} bytes: {counts:?}");
+        }
+    }
+}

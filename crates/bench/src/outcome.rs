@@ -1,0 +1,178 @@
+//! What a workload gave. One JSON object; a child process writes it, its parent reads it.
+
+use serde::{Deserialize, Serialize};
+
+/// The figures of one workload on one engine. Times of single operations run from the end of the operation before to the end
+/// of this one, as its thread sees it: they include making the key, a few nanoseconds. A batch is timed as one operation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Outcome {
+    /// The engine.
+    pub engine: String,
+    /// The workload.
+    pub workload: String,
+    /// Threads that did it.
+    pub threads: usize,
+    /// Keys in the store when it was done.
+    pub num: u64,
+    /// Bytes of a key.
+    pub key_size: usize,
+    /// Bytes of a value.
+    pub value_size: usize,
+    /// Pairs put at once.
+    pub batch_size: usize,
+    /// Memory that the engine was given.
+    pub memory_mb: Option<f64>,
+    /// Whether every write waited for the disk.
+    pub sync: bool,
+
+    /// Operations done; a pair of a batch, and a pair of a walk, is one.
+    pub ops: u64,
+    /// Operations of the writer beside.
+    pub background_ops: u64,
+    /// Gets and read-modify-writes that found their key.
+    pub found: u64,
+    /// Those that did not.
+    pub not_found: u64,
+    /// Values that were not what may have been written; counted only where values are checked.
+    pub wrong: u64,
+    /// Pairs that scans and walks visited.
+    pub pairs_scanned: u64,
+    /// Bytes of keys and values that users wrote.
+    pub user_bytes_written: u64,
+    /// Bytes of keys and values that users got back.
+    pub user_bytes_read: u64,
+
+    /// Time of the operations, without settling.
+    pub elapsed_s: f64,
+    /// Operations a second of that time.
+    pub ops_per_s: f64,
+    /// Pairs visited a second of that time.
+    pub pairs_per_s: f64,
+    /// Operations a second of the writer beside.
+    pub background_ops_per_s: f64,
+    /// Time until background work was done, behind the operations.
+    pub settle_s: f64,
+    /// Processor time, user and system, all threads of the process, of operations and settling, by operations of all threads.
+    pub cpu_us_per_op: f64,
+    /// The same without settling.
+    pub cpu_us_per_op_run: f64,
+
+    /// Half of the operations took at most so long.
+    pub p50_us: f64,
+    /// The 90th percentile.
+    pub p90_us: f64,
+    /// The 99th.
+    pub p99_us: f64,
+    /// The 99.9th.
+    pub p999_us: f64,
+    /// The longest operation.
+    pub max_ms: f64,
+    /// The longest gap between two looks at the clock of a thread that does nothing else, in the same time.
+    pub control_gap_ms: f64,
+    /// The distribution of times.
+    pub latency: Vec<Percentile>,
+    /// Throughput over time.
+    pub series: Vec<Sample>,
+    /// Time that writers were slowed or stopped, by the engine's own figures.
+    pub stalled_ms: Option<f64>,
+
+    /// Bytes written to data files by user bytes written, settling included. `None` where nothing was written.
+    pub write_amp: Option<f64>,
+    /// Bytes written to the log by user bytes written.
+    pub log_amp: Option<f64>,
+    /// Where `write_amp` comes from: the engine's figures, or what the kernel counted (dirtied pages, the log taken off
+    /// where its bytes are known).
+    pub write_amp_source: Source,
+    /// Bytes read from the device by user bytes read.
+    pub read_amp: Option<f64>,
+    /// Blocks of 4 KiB read from the device by operations.
+    pub device_reads_per_op: Option<f64>,
+    /// Disk space of all files but the log's, by live user bytes, behind settling.
+    pub space_amp: f64,
+    /// Disk space of these files.
+    pub data_mb: f64,
+    /// Disk space of the log, preallocated and recycled files included.
+    pub log_mb: f64,
+    /// The most memory resident at once, pages of mapped files included.
+    pub peak_rss_mb: f64,
+    /// Whether the peak is of this workload alone, or of the process so far.
+    pub peak_rss_own: bool,
+}
+
+/// A point of the distribution of times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentile {
+    /// Of 100 operations, so many took at most …
+    pub percent: f64,
+    /// … so long.
+    pub us: f64,
+}
+
+/// Throughput over a short time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The end of that time, from the start.
+    pub at_s: f64,
+    /// Operations a second in it.
+    pub ops_per_s: f64,
+}
+
+/// Who counted the bytes written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// The engine.
+    Engine,
+    /// The kernel, for the process.
+    Kernel,
+    /// Nobody.
+    #[default]
+    None,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_comes_back_and_has_the_promised_members() {
+        let outcome = Outcome {
+            engine: "e".into(),
+            workload: "fillseq".into(),
+            write_amp: Some(1.5),
+            latency: vec![Percentile { percent: 50.0, us: 1.25 }],
+            series: vec![Sample { at_s: 0.1, ops_per_s: 1e6 }],
+            write_amp_source: Source::Kernel,
+            ..Outcome::default()
+        };
+        let json = serde_json::to_value(&outcome).unwrap();
+        for member in [
+            "workload",
+            "threads",
+            "num",
+            "ops_per_s",
+            "cpu_us_per_op",
+            "p50_us",
+            "p99_us",
+            "p999_us",
+            "max_ms",
+            "write_amp",
+            "log_amp",
+            "space_amp",
+            "peak_rss_mb",
+            "settle_s",
+            "read_amp",
+            "series",
+            "latency",
+            "control_gap_ms",
+        ] {
+            assert!(json.get(member).is_some(), "{member}");
+        }
+        assert_eq!(json["write_amp_source"], "kernel");
+        assert!(json["log_amp"].is_null());
+        assert_eq!(serde_json::from_value::<Outcome>(json).unwrap(), outcome);
+        let old: Outcome = serde_json::from_str(r#"{"workload":"a","extra":1}"#).unwrap();
+        assert_eq!(old.workload, "a");
+    }
+}

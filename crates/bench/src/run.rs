@@ -1,0 +1,93 @@
+//! Runs the threads of one workload: workers, the writer beside, the sampler, the control thread; then waits for background
+//! work. Everything that is measured around them is measured here.
+
+use crate::control::{self, Found};
+use crate::engine::{Engine, Result};
+use crate::field::Field;
+use crate::outcome::Sample;
+use crate::tally::Tally;
+use crate::watch::Watch;
+use crate::workload::{Job, Workload};
+use crate::{fill, mix, process, series, walk};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
+
+/// What a run gave.
+#[derive(Debug)]
+pub struct Ran {
+    /// Of all workers.
+    pub tally: Tally,
+    /// Of the writer beside.
+    pub beside: Option<Tally>,
+    /// Throughput over time.
+    pub series: Vec<Sample>,
+    /// Of the operations.
+    pub elapsed: Duration,
+    /// Processor time in it, the control thread's taken off.
+    pub cpu: Duration,
+    /// The longest gap that the control thread saw.
+    pub control_gap: Duration,
+}
+
+/// Runs a workload's operations.
+pub fn run(field: &Field<'_>, workload: &Workload, watch: &dyn Watch) -> Result<Ran> {
+    let (cpu_before, started) = (process::cpu_time(), Instant::now());
+    let control_stop = AtomicBool::new(false);
+    let (sampler_end, sampler_stop) = channel::<()>();
+    std::thread::scope(|scope| {
+        let settings = field.settings;
+        let control = scope.spawn(|| control::watch(settings.control, &control_stop));
+        let sampler = scope.spawn(move || {
+            series::record(settings.sample_every, sampler_stop, &|| field.done(), &|done| watch.done(done))
+        });
+        let has_writer = matches!(&workload.job, Job::Mix(mix) if mix.writer_beside);
+        let writer = has_writer.then(|| scope.spawn(|| guarded(field, mix::write_beside)));
+        let work = |lane| move || guarded(field, |field| worker(field, lane, workload));
+        let workers: Vec<_> = (0..settings.threads).map(|lane| scope.spawn(work(lane))).collect();
+        // All are waited for before an error is passed on: none may go on with the store behind this.
+        let tallies: Vec<Result<Tally>> = workers.into_iter().map(joined).collect();
+        let elapsed = started.elapsed();
+        field.stop();
+        let beside = writer.map(joined);
+        drop(sampler_end);
+        control_stop.store(true, Ordering::Relaxed);
+        let Found { gap, cpu } = control.join().unwrap_or_default();
+        let series = sampler.join().unwrap_or_default();
+        let cpu = (process::cpu_time() - cpu_before).saturating_sub(cpu);
+        let mut tally = Tally::new();
+        for worker in tallies {
+            tally.merge(&worker?);
+        }
+        Ok(Ran { tally, beside: beside.transpose()?, series, elapsed, cpu, control_gap: gap })
+    })
+}
+
+fn worker(field: &Field<'_>, lane: usize, workload: &Workload) -> Result<Tally> {
+    match &workload.job {
+        Job::Fill { arrival, .. } => fill::run(field, lane, *arrival),
+        Job::Mix(mix) => mix::run(field, lane, mix),
+        Job::Walk(direction) => walk::run(field, lane, *direction),
+    }
+}
+
+/// A worker that fails ends the others.
+fn guarded<'a>(field: &Field<'a>, work: impl FnOnce(&Field<'a>) -> Result<Tally>) -> Result<Tally> {
+    let result = work(field);
+    if result.is_err() {
+        field.stop();
+    }
+    result
+}
+
+fn joined(thread: ScopedJoinHandle<'_, Result<Tally>>) -> Result<Tally> {
+    thread.join().unwrap_or_else(|_| Err("a worker panicked".into()))
+}
+
+/// Waits for background work: how long it took, and its processor time.
+pub fn settle(engine: &dyn Engine) -> Result<(Duration, Duration)> {
+    let (cpu_before, started) = (process::cpu_time(), Instant::now());
+    engine.settle()?;
+    Ok((started.elapsed(), process::cpu_time() - cpu_before))
+}

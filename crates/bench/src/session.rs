@@ -1,0 +1,185 @@
+//! A store and the workloads that run on it one after the other, each on what the one before left.
+//!
+//! 1. A session only removes what it made: a directory that held something is refused, unless it is told to use the store in
+//!    it, and then nothing is ever removed by it but through the engine.
+//! 2. A fill starts with a fresh store; the other workloads need one that is loaded.
+
+use crate::engine::{Engine, Factory, Result};
+use crate::field::Field;
+use crate::keys::{Keys, Order};
+use crate::measure::{self, Before};
+use crate::outcome::Outcome;
+use crate::run;
+use crate::settings::Settings;
+use crate::values::Values;
+use crate::watch::Watch;
+use crate::workload::{Job, Workload};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// One engine's store under a series of workloads.
+pub struct Session<'a> {
+    factory: &'a dyn Factory,
+    directory: PathBuf,
+    settings: Settings,
+    values: Values,
+    engine: Option<Box<dyn Engine>>,
+    order: Order,
+    loaded: u64,
+}
+
+impl<'a> Session<'a> {
+    /// In a directory that is absent or empty; with `use_existing`, in one that holds a store.
+    pub fn new(factory: &'a dyn Factory, directory: impl Into<PathBuf>, settings: Settings) -> Result<Self> {
+        settings.validate()?;
+        let directory = directory.into();
+        let occupied = is_occupied(&directory)?;
+        let shown = directory.display();
+        let loaded = match (occupied, settings.use_existing) {
+            (true, false) => {
+                return Err(format!("{shown} is not empty: take another directory, or use the existing store").into());
+            }
+            (false, true) => return Err(format!("no store at {shown} that could be used").into()),
+            (true, true) => settings.num.unwrap_or(Settings::NUM_DEFAULT),
+            (false, false) => 0,
+        };
+        let values = Values::new(settings.value_size);
+        let order = settings.order;
+        Ok(Self { factory, directory, settings, values, engine: None, order, loaded })
+    }
+
+    /// Keys in the store, by what the session knows.
+    pub fn loaded(&self) -> u64 {
+        self.loaded
+    }
+
+    /// The settings, to change them between workloads: threads, operations, duration, checks. Sizes of keys and values belong to
+    /// the store and stay.
+    pub fn set(&mut self, change: impl FnOnce(&mut Settings)) -> Result<()> {
+        let mut settings = self.settings.clone();
+        change(&mut settings);
+        settings.validate()?;
+        if (settings.key_size, settings.value_size) != (self.settings.key_size, self.settings.value_size) {
+            return Err("sizes of keys and values cannot change within a session".into());
+        }
+        self.settings = settings;
+        Ok(())
+    }
+
+    /// Runs a workload and measures it.
+    pub fn run(&mut self, workload: &Workload, watch: &dyn Watch) -> Result<Outcome> {
+        self.judge(workload)?;
+        if let Job::Fill { order, .. } = workload.job {
+            if !self.settings.use_existing {
+                self.clear()?;
+            }
+            self.order = order;
+            self.loaded = 0;
+        }
+        self.open()?;
+        let Some(engine) = self.engine.as_deref() else { return Err("the store is not open".into()) };
+        let total = match workload.job {
+            Job::Fill { .. } => self.settings.fill_keys(),
+            Job::Mix(_) => self.settings.operations(),
+            Job::Walk(_) => {
+                let each = self.settings.ops.unwrap_or(u64::MAX).min(self.loaded);
+                self.settings.duration.is_none().then(|| each * self.settings.threads as u64)
+            }
+        };
+        watch.begin(self.factory.name(), &workload.name, total);
+        let before = Before::now(engine);
+        let keys = Keys::new(self.order, self.settings.key_size);
+        let field = Field::new(engine, &self.settings, keys, &self.values, self.loaded, self.loaded);
+        let ran = run::run(&field, workload, watch)?;
+        let loaded = field.claimed();
+        // A fill's workers may claim beyond the bound, and then put nothing there.
+        self.loaded = if workload.fills() { loaded.min(self.settings.fill_keys().unwrap_or(loaded)) } else { loaded };
+        let mut settled = Default::default();
+        if self.settings.settle {
+            watch.settling();
+            settled = run::settle(engine)?;
+        }
+        watch.end();
+        let place = measure::Place {
+            factory: self.factory,
+            directory: &self.directory,
+            settings: &self.settings,
+            live_bytes: self.loaded * (self.settings.key_size + self.settings.value_size) as u64,
+            keys: self.loaded,
+        };
+        let outcome = before.outcome(engine, &place, workload, ran, settled)?;
+        self.check(&outcome, workload)?;
+        Ok(outcome)
+    }
+
+    /// Closes the store and, unless it was there before, removes it.
+    pub fn finish(mut self) -> Result<()> {
+        self.engine = None;
+        if self.settings.use_existing { Ok(()) } else { self.clear() }
+    }
+
+    /// Whether a workload can run now, before anything is done for it.
+    fn judge(&self, workload: &Workload) -> Result<()> {
+        match &workload.job {
+            Job::Fill { order: Order::Near { .. }, .. } if self.settings.key_size < 8 => {
+                Err(format!("{} needs keys of at least 8 bytes", workload.name).into())
+            }
+            Job::Fill { .. } => Ok(()),
+            _ if self.loaded == 0 => Err(format!(
+                "{} works on a loaded store: name a fill before it, such as fillrandom,{}",
+                workload.name, workload.name
+            )
+            .into()),
+            Job::Mix(mix) if mix.weights() == 0 => Err(format!("{} does nothing", workload.name).into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// With checks on, what was read must be right.
+    fn check(&self, outcome: &Outcome, workload: &Workload) -> Result<()> {
+        if !self.settings.check {
+            return Ok(());
+        }
+        let (lost, invented) = match &workload.job {
+            Job::Mix(mix) if mix.miss > 0 && mix.read == 0 => (0, outcome.found),
+            Job::Mix(mix) if mix.miss > 0 => (0, 0),
+            _ => (outcome.not_found, 0),
+        };
+        if lost + invented + outcome.wrong > 0 {
+            return Err(format!(
+                "{} on {}: {lost} keys not found, {invented} found that are not there, {} wrong",
+                workload.name, outcome.engine, outcome.wrong
+            )
+            .into());
+        }
+        Ok(())
+    }
+
+    fn open(&mut self) -> Result<()> {
+        if self.engine.is_none() {
+            fs::create_dir_all(&self.directory).map_err(|error| named(&self.directory, &error))?;
+            self.engine = Some(self.factory.open(&self.directory, &self.settings.engine)?);
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        self.engine = None;
+        match fs::remove_dir_all(&self.directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(named(&self.directory, &error).into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn named(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+fn is_occupied(directory: &Path) -> Result<bool> {
+    match fs::read_dir(directory) {
+        Ok(mut entries) => Ok(entries.next().is_some()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(named(directory, &error).into()),
+    }
+}

@@ -1,0 +1,220 @@
+//! Whole sessions on small stores: every named workload, counts, checks, refusals.
+
+use crate::catalogue::{NAMES, list, named};
+use crate::engine::{Direction, Engine, EngineOptions, Factory, Figures, Result};
+use crate::outcome::{Outcome, Source};
+use crate::{Alluvium, Session, Settings};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+fn small() -> Settings {
+    let engine = EngineOptions { memory: Some(16 << 20), sync: false };
+    Settings { num: Some(2000), check: true, engine, ..Settings::default() }
+}
+
+fn run(factory: &dyn Factory, names: &str, settings: &Settings) -> Result<Vec<Outcome>> {
+    let directory = tempfile::tempdir()?;
+    let mut session = Session::new(factory, directory.path().join("store"), settings.clone())?;
+    let outcomes = list(names, settings)?.iter().map(|workload| session.run(workload, &())).collect();
+    session.finish()?;
+    assert!(!directory.path().join("store").exists());
+    outcomes
+}
+
+#[test]
+fn every_workload_runs_and_reads_what_was_loaded() {
+    for threads in [1, 3] {
+        let settings = Settings { threads, ..small() };
+        for (name, _) in NAMES {
+            let fill = if name.starts_with("fill") || name == "load" {
+                name.to_string()
+            } else {
+                format!("fillrandom,{name}")
+            };
+            let outcome =
+                run(&Alluvium, &fill, &settings).unwrap_or_else(|error| panic!("{name}: {error}")).pop().unwrap();
+            assert_eq!((outcome.workload.as_str(), outcome.threads, outcome.wrong), (name, threads, 0));
+            let expected_ops =
+                if name.starts_with("reads") || name == "readreverse" { 2000 * threads as u64 } else { 2000 };
+            assert_eq!(outcome.ops, expected_ops, "{name}");
+            assert!(
+                outcome.ops_per_s > 0.0 && outcome.p50_us <= outcome.p99_us && outcome.p99_us <= outcome.max_ms * 1e3
+            );
+            assert!(outcome.cpu_us_per_op >= outcome.cpu_us_per_op_run && outcome.space_amp > 0.5, "{outcome:?}");
+            let inserted = if ["d", "e"].contains(&name) { 50..160 } else { 0..1 };
+            assert!(inserted.contains(&(outcome.num - 2000)), "{name}: {}", outcome.num);
+            assert!(!outcome.series.is_empty() && outcome.peak_rss_mb > 1.0, "{outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn orders_batches_and_sizes_change_nothing_in_what_is_found() {
+    for (key_size, value_size, batch_size) in [(3, 0, 1), (8, 100, 100), (24, 3000, 7)] {
+        let settings = Settings { key_size, value_size, batch_size, threads: 2, ..small() };
+        for fill in ["fillseq", "fillrandom", "fillnear:50"] {
+            if key_size < 8 && fill.starts_with("filln") {
+                assert!(run(&Alluvium, fill, &settings).is_err());
+                continue;
+            }
+            let outcomes =
+                run(&Alluvium, &format!("{fill},readrandom,readmissing,overwrite,readseq"), &settings).unwrap();
+            let [load, read, miss, overwrite, walk] = &outcomes[..] else { panic!("{outcomes:?}") };
+            let bytes = 2000 * (key_size + value_size) as u64;
+            assert_eq!((load.ops, load.user_bytes_written), (2000, bytes));
+            assert_eq!((read.found, read.not_found, read.user_bytes_read), (2000, 0, bytes));
+            assert_eq!((miss.found, miss.not_found), (0, 2000));
+            assert_eq!((overwrite.ops, overwrite.user_bytes_written), (2000, bytes));
+            assert_eq!((walk.pairs_scanned, walk.user_bytes_read), (2 * 2000, 2 * bytes));
+            assert!(load.write_amp > Some(0.5) && load.log_amp > Some(0.5), "{load:?}");
+            assert_eq!((load.write_amp_source, read.write_amp), (Source::Engine, None));
+        }
+    }
+}
+
+#[test]
+fn time_bounds_a_run_and_the_writer_beside_ends_with_it() {
+    let duration = Some(Duration::from_millis(250));
+    let settings = Settings { duration, sample_every: Duration::from_millis(20), ..small() };
+    let outcomes = run(&Alluvium, "fillrandom,readwhilewriting,readseq,d", &settings).unwrap();
+    assert_eq!(outcomes[0].num, 2000, "a fill with a number loads it whatever the time");
+    for outcome in &outcomes[1..] {
+        assert!((0.25..2.0).contains(&outcome.elapsed_s), "{}: {}", outcome.workload, outcome.elapsed_s);
+        assert!(outcome.series.len() >= 5 && outcome.ops > 2000, "{}", outcome.workload);
+    }
+    assert!(outcomes[1].background_ops > 0 && outcomes[1].user_bytes_written > 0);
+    assert!(outcomes[3].num > 2000);
+    let endless = Settings { num: None, duration, check: true, ..Settings::default() };
+    let outcomes = run(&Alluvium, "fillrandom,readrandom", &endless).unwrap();
+    assert!(outcomes[0].num > 1000 && outcomes[0].num == outcomes[0].ops && outcomes[1].not_found == 0);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_work() {
+    let work = |seed| {
+        let map = Shared::default();
+        run(&map, "fillrandom,a", &Settings { seed, ..small() }).unwrap();
+        map.0.lock().unwrap().clone()
+    };
+    assert_eq!(work(1), work(1));
+    assert_ne!(work(1), work(2));
+}
+
+#[test]
+fn what_cannot_run_is_refused_and_nothing_is_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("thesis.txt"), "years").unwrap();
+    let refused = |settings: &Settings, path: &Path| match Session::new(&Alluvium, path, settings.clone()) {
+        Ok(_) => panic!("not refused"),
+        Err(error) => error.to_string(),
+    };
+    assert!(refused(&small(), directory.path()).contains("not empty"));
+    let existing = Settings { use_existing: true, ..small() };
+    assert!(refused(&existing, &directory.path().join("absent")).contains("no store"));
+    assert!(refused(&Settings { threads: 0, ..small() }, &directory.path().join("absent")).contains("threads"));
+    assert!(directory.path().join("thesis.txt").exists());
+    assert!(run(&Alluvium, "readrandom", &small()).unwrap_err().to_string().contains("fillrandom,readrandom"));
+}
+
+#[test]
+fn an_existing_store_is_used_and_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let mut session = Session::new(&Alluvium, &path, small()).unwrap();
+    session.run(&named("fillseq", &small()).unwrap(), &()).unwrap();
+    drop(session);
+    let settings = Settings { use_existing: true, order: crate::keys::Order::Sequential, ..small() };
+    let mut session = Session::new(&Alluvium, &path, settings.clone()).unwrap();
+    assert_eq!(session.run(&named("readrandom", &settings).unwrap(), &()).unwrap().found, 2000);
+    session.finish().unwrap();
+    assert!(path.exists());
+}
+
+/// A map that is no store: it may lose, change or refuse.
+#[derive(Default)]
+struct Shared(std::sync::Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>>, Fault);
+
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Fault {
+    #[default]
+    None,
+    Loses,
+    Changes,
+    Refuses,
+}
+
+struct Map(std::sync::Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>>, Fault);
+
+impl Factory for Shared {
+    fn name(&self) -> &str {
+        "map"
+    }
+
+    fn open(&self, _: &Path, _: &EngineOptions) -> Result<Box<dyn Engine>> {
+        Ok(Box::new(Map(self.0.clone(), self.1)))
+    }
+}
+
+impl Engine for Map {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let last = key.last().copied().unwrap_or(0);
+        match self.1 {
+            Fault::Loses if last < 8 => return Ok(()),
+            Fault::Refuses if last < 8 => return Err("the disk is on fire".into()),
+            _ => {}
+        }
+        self.0.lock().unwrap().insert(key.to_vec(), value.to_vec());
+        Ok(())
+    }
+
+    fn put_batch(&self, pairs: &[(&[u8], &[u8])]) -> Result<()> {
+        pairs.iter().try_for_each(|(key, value)| self.put(key, value))
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.0.lock().unwrap().remove(key);
+        Ok(())
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        value.clear();
+        let map = self.0.lock().unwrap();
+        let Some(found) = map.get(key) else { return Ok(false) };
+        value.extend_from_slice(found);
+        if self.1 == Fault::Changes {
+            value[0] ^= 1;
+        }
+        Ok(true)
+    }
+
+    fn scan(&self, _: Option<&[u8]>, _: Direction, _: u64, _: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn figures(&self) -> Figures {
+        Figures::default()
+    }
+}
+
+#[test]
+fn a_store_that_errs_is_found_out() {
+    for threads in [1, 2] {
+        let settings = Settings { threads, ..small() };
+        let error =
+            |fault, names: &str| run(&Shared(Default::default(), fault), names, &settings).unwrap_err().to_string();
+        assert!(error(Fault::Loses, "fillrandom,readrandom").contains("keys not found"));
+        assert!(error(Fault::Changes, "fillrandom,readrandom").contains(" wrong"));
+        assert!(error(Fault::Changes, "fillrandom,updaterandom").contains(" wrong"));
+        assert!(error(Fault::Refuses, "fillrandom").contains("on fire"));
+        assert!(error(Fault::None, "fillrandom,readseq").contains(" wrong"), "a walk over nothing");
+        assert!(error(Fault::None, "fillrandom,seekrandom").contains(" wrong"));
+    }
+    let outcomes = run(&Shared::default(), "fillrandom", &small()).unwrap();
+    assert_eq!((outcomes[0].log_amp, outcomes[0].stalled_ms), (None, None));
+}
