@@ -69,6 +69,7 @@ pub trait Engine: Send + Sync {
     ) -> Result<u64>;
     /// Reads the value, calls `change` with it (`None` where the key is absent) and puts what it leaves in its second
     /// argument. Atomic only where the engine can.
+    #[allow(clippy::type_complexity)] // An alias would need a lifetime that every implementation then had to name.
     fn update(&self, key: &[u8], change: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>)) -> Result<()> {
         let (mut old, mut new) = (Vec::new(), Vec::new());
         let found = self.get(key, &mut old)?;

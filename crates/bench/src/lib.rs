@@ -10,6 +10,7 @@ pub mod choice;
 mod control;
 pub mod engine;
 mod field;
+pub mod figures;
 mod fill;
 pub mod keys;
 mod latency;

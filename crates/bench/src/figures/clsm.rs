@@ -1,0 +1,142 @@
+//! cLSM ("Scaling Concurrent Log-Structured Data Stores", EuroSys 2015), figures 5 to 7: throughput by threads.
+//!
+//! The paper has 150 GB of 8-byte keys with 256-byte values, 16 hardware threads and up to 128 threads; here the data is small,
+//! and so are the numbers of threads. A point is a run for a fixed time on a store that was loaded once; between points
+//! background work is waited for.
+
+use super::drawing::{Drawing, Line, Panel, Point};
+use super::stage::Stage;
+use super::{Figure, rules};
+use crate::choice::Choice;
+use crate::engine::{EngineOptions, Factory, Result};
+use crate::keys::Order;
+use crate::outcome::Outcome;
+use crate::settings::Settings;
+use crate::workload::{Arrival, Job, Mix, Workload};
+
+const KEYS: u64 = 1_000_000;
+const KEY_BYTES: usize = 8;
+const VALUE_BYTES: usize = 256;
+const MEMORY: u64 = 256 << 20;
+/// Pairs of a block of 4 KiB.
+const BLOCK: u64 = 16;
+/// "90% of the keys are selected randomly from popular blocks that comprise 10% of the database" (section 5.1).
+const POPULAR: Choice = Choice::Hot { operations_percent: 90, keys_percent: 10, block: BLOCK };
+/// Writers share the cores with background work: below this number nothing can be said about them.
+const WRITERS_CORES_MIN: usize = 4;
+
+/// Figure 5: writes.
+pub const WRITES: Figure = Figure {
+    name: "clsm-5",
+    source: "cLSM, figure 5",
+    claim: "uniform puts scale with threads (2.5 times, saturated at 8) and pass the closest competitor by 80%",
+    draw: |figure, stage, engines| {
+        let mix = Mix { overwrite: 1, choice: Some(Choice::Uniform), ..Mix::default() };
+        let (by_threads, by_latency) = panels("puts", &mix, stage, engines, |outcome| outcome.ops_per_s)?;
+        let rulings = vec![
+            rules::scales(&by_threads, 2.5, stage.cores, WRITERS_CORES_MIN),
+            rules::stays_flat(&by_threads, "rocksdb", 1.33, stage.cores, WRITERS_CORES_MIN),
+            rules::stays_flat(&by_threads, "leveldb", 1.33, stage.cores, WRITERS_CORES_MIN),
+            rules::ahead_of_all(&by_threads, 1.8),
+        ];
+        Ok(drawing(figure, stage, vec![by_threads, by_latency], rulings))
+    },
+};
+
+/// Figure 6: reads.
+pub const READS: Figure = Figure {
+    name: "clsm-6",
+    source: "cLSM, figure 6",
+    claim: "gets, 90% on 10% popular blocks, scale with the cores and peak at 2.3 times the closest competitor",
+    draw: |figure, stage, engines| {
+        let mix = Mix { read: 1, choice: Some(POPULAR), ..Mix::default() };
+        let (by_threads, by_latency) = panels("gets", &mix, stage, engines, |outcome| outcome.ops_per_s)?;
+        let near_linear = (0.7 * stage.cores as f64 * 100.0).round() / 100.0;
+        let rulings =
+            vec![rules::scales(&by_threads, near_linear, stage.cores, 2), rules::ahead_of_all(&by_threads, 2.3)];
+        Ok(drawing(figure, stage, vec![by_threads, by_latency], rulings))
+    },
+};
+
+/// Figure 7: both at once, and scans with puts.
+pub const MIXED: Figure = Figure {
+    name: "clsm-7",
+    source: "cLSM, figure 7",
+    claim: "gets and puts 1:1, and scans of 10 to 20 pairs with as many pairs put, scale; competitors are over 60% behind",
+    draw: |figure, stage, engines| {
+        let reads = Mix { read: 1, overwrite: 1, choice: Some(POPULAR), ..Mix::default() };
+        let (reads, reads_latency) = panels("gets and puts", &reads, stage, engines, |outcome| outcome.ops_per_s)?;
+        // 15 pairs a scan in the mean, so 15 puts keep the pairs in balance; throughput counts pairs (section 5.1).
+        let scans = Mix { scan: 1, overwrite: 15, scan_pairs: (10, 20), choice: Some(POPULAR), ..Mix::default() };
+        let accessed = |outcome: &Outcome| {
+            let puts = outcome.user_bytes_written as f64 / (KEY_BYTES + VALUE_BYTES) as f64;
+            (puts + outcome.pairs_scanned as f64) / outcome.elapsed_s.max(1e-9)
+        };
+        let (scans, _) = panels("scans and puts", &scans, stage, engines, accessed)?;
+        let rulings = vec![
+            rules::scales(&reads, 2.5, stage.cores, WRITERS_CORES_MIN),
+            rules::ahead_of_all(&reads, 1.6),
+            rules::scales(&scans, 2.5, stage.cores, WRITERS_CORES_MIN),
+            rules::ahead_of_all(&scans, 1.6),
+        ];
+        Ok(drawing(figure, stage, vec![reads, reads_latency, scans], rulings))
+    },
+};
+
+fn settings() -> Settings {
+    let engine = EngineOptions { memory: Some(MEMORY), sync: false };
+    Settings { num: Some(KEYS), key_size: KEY_BYTES, value_size: VALUE_BYTES, engine, ..Settings::default() }
+}
+
+/// Throughput by threads, and the 90th percentile of times by throughput (the paper's panels a and b).
+fn panels(
+    title: &str,
+    mix: &Mix,
+    stage: &Stage<'_>,
+    engines: &[&dyn Factory],
+    rate: impl Fn(&Outcome) -> f64,
+) -> Result<(Panel, Panel)> {
+    let (mut by_threads, mut by_latency) = (Vec::new(), Vec::new());
+    // Neighbours in number are neighbours in key order, so blocks can be popular; they arrive in random order.
+    let fill = Job::Fill { order: Order::Sequential, arrival: Arrival::Shuffled };
+    for engine in engines {
+        let mut session = stage.session(*engine, settings())?;
+        session.run(&Workload { name: format!("{title}: load"), job: fill.clone() }, stage.watch)?;
+        let (mut throughput, mut latency) = (Vec::new(), Vec::new());
+        for threads in stage.threads() {
+            session.set(|settings| {
+                (settings.threads, settings.duration) = (threads, Some(stage.duration));
+            })?;
+            let name = format!("{title}, {threads} threads");
+            let outcome = session.run(&Workload { name, job: Job::Mix(mix.clone()) }, stage.watch)?;
+            let (name, rate) = (threads.to_string(), rate(&outcome));
+            throughput.push(Point { name: name.clone(), x: threads as f64, y: rate });
+            latency.push(Point { name, x: rate, y: outcome.p90_us });
+        }
+        session.finish()?;
+        by_threads.push(Line { engine: engine.name().to_string(), points: throughput });
+        by_latency.push(Line { engine: engine.name().to_string(), points: latency });
+    }
+    let panel = |title: String, x: &str, y: &str, lines| Panel { title, x: x.into(), y: y.into(), lines };
+    Ok((
+        panel(title.to_string(), "threads", "operations a second", by_threads),
+        panel(
+            format!("{title}: latency"),
+            "operations a second; a point's name is its threads",
+            "90th percentile, microseconds",
+            by_latency,
+        ),
+    ))
+}
+
+fn drawing(figure: &Figure, stage: &Stage<'_>, panels: Vec<Panel>, rulings: Vec<super::Ruling>) -> Drawing {
+    let keys = stage.num.unwrap_or(KEYS);
+    let megabytes = keys * (KEY_BYTES + VALUE_BYTES) as u64 / 1_000_000;
+    let conditions = vec![
+        format!("{keys} keys of 8 bytes with values of 256 bytes: {megabytes} MB (the paper: 150 GB)"),
+        format!("{} MiB of memory an engine", stage.memory.unwrap_or(MEMORY) >> 20),
+        format!("{} cores (the paper: 16 hardware threads), {} s a point", stage.cores, stage.duration.as_secs_f64()),
+    ];
+    let (name, source, claim) = (figure.name.to_string(), figure.source.to_string(), figure.claim.to_string());
+    Drawing { figure: name, source, claim, conditions, panels, rulings }
+}

@@ -1,0 +1,44 @@
+//! Figures of papers, drawn again at a scale that fits the machine: what the paper claims, our numbers as a table and a plot in
+//! plain text, and whether the claim's shape holds, by a rule that is stated and computed.
+//!
+//! A figure is one file: a value of `Figure`, listed in `ALL`. It runs for any list of engines; a claim about others is judged
+//! only where these are in the list.
+
+mod clsm;
+mod drawing;
+mod plot;
+mod rules;
+mod splinterdb;
+mod stage;
+
+pub use drawing::{Drawing, Judgement, Line, Panel, Point, Ruling};
+pub use plot::plot;
+pub use stage::Stage;
+
+use crate::engine::{Factory, Result};
+
+/// How a figure is made.
+pub struct Figure {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// Paper and number.
+    pub source: &'static str,
+    /// What the paper says with it, in a line.
+    pub claim: &'static str,
+    /// Runs it.
+    pub draw: fn(&Figure, &Stage<'_>, &[&dyn Factory]) -> Result<Drawing>,
+}
+
+/// All of them.
+pub const ALL: [Figure; 4] = [clsm::WRITES, clsm::READS, clsm::MIXED, splinterdb::YCSB];
+
+/// The figure of a name; an error that lists all.
+pub fn named(name: &str) -> Result<&'static Figure> {
+    ALL.iter().find(|figure| figure.name == name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|figure| figure.name).collect();
+        format!("there is no figure {name:?}\nknown: {}", names.join(", ")).into()
+    })
+}
+
+#[cfg(test)]
+mod tests;

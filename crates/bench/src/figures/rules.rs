@@ -1,0 +1,118 @@
+//! The rules by which claims are judged: pure functions of panels. Each says its bound and the numbers it saw.
+
+use super::drawing::{Judgement, Line, Panel, Ruling};
+
+/// What our engine is called.
+pub const OURS: &str = "alluvium";
+
+fn ruling(rule: String, holds: bool, why: String) -> Ruling {
+    Ruling { rule, judgement: if holds { Judgement::Holds } else { Judgement::Fails }, why }
+}
+
+fn not_judged(rule: String, needs: &str) -> Ruling {
+    Ruling { rule, judgement: Judgement::NotJudged, why: format!("needs {needs}") }
+}
+
+/// Our best throughput is at least `factor` times that of one thread. Needs `cores_min` cores: threads that share cores cannot
+/// be faster than one.
+pub fn scales(panel: &Panel, factor: f64, cores: usize, cores_min: usize) -> Ruling {
+    let rule = format!("{}: best throughput at least {factor} times that of 1 thread", panel.title);
+    if cores < cores_min {
+        return not_judged(rule, &format!("a machine with {cores_min} cores; this one has {cores}"));
+    }
+    match panel.line(OURS).and_then(|line| line.at("1").map(|one| (line.peak(), one))) {
+        Some((peak, one)) if one > 0.0 => {
+            ruling(rule, peak >= factor * one, format!("{peak:.0} / {one:.0} = {:.2}", peak / one))
+        }
+        _ => not_judged(rule, "a run of ours with 1 thread"),
+    }
+}
+
+/// Our best throughput is at least `factor` times the best of any other engine.
+pub fn ahead_of_all(panel: &Panel, factor: f64) -> Ruling {
+    let rule = format!("{}: our best at least {factor} times the best competitor's", panel.title);
+    let best = panel.lines.iter().filter(|line| line.engine != OURS).max_by(|a, b| a.peak().total_cmp(&b.peak()));
+    let (Some(ours), Some(best)) = (panel.line(OURS), best) else {
+        return not_judged(rule, "ours and a competitor, such as rocksdb or leveldb");
+    };
+    compare(rule, ours.peak(), best, best.peak(), factor)
+}
+
+/// At one point we have at least `factor` times what another engine has.
+pub fn ahead_at(panel: &Panel, point: &str, other: &str, factor: f64) -> Ruling {
+    let rule = format!("{}, {point}: at least {factor} times {other}", panel.title);
+    let height = |line: &Line| line.at(point);
+    match (panel.line(OURS).and_then(height), panel.line(other), panel.line(other).and_then(height)) {
+        (Some(ours), Some(line), Some(theirs)) => compare(rule, ours, line, theirs, factor),
+        (None, ..) => not_judged(rule, "a run of ours"),
+        _ => not_judged(rule, other),
+    }
+}
+
+/// Another engine's best is at most `factor` times what it has with one thread.
+pub fn stays_flat(panel: &Panel, other: &str, factor: f64, cores: usize, cores_min: usize) -> Ruling {
+    let rule = format!("{}: {other}'s best at most {factor} times its 1 thread", panel.title);
+    if cores < cores_min {
+        return not_judged(rule, &format!("a machine with {cores_min} cores; this one has {cores}"));
+    }
+    match panel.line(other).and_then(|line| line.at("1").map(|one| (line.peak(), one))) {
+        Some((peak, one)) if one > 0.0 => {
+            ruling(rule, peak <= factor * one, format!("{peak:.0} / {one:.0} = {:.2}", peak / one))
+        }
+        _ => not_judged(rule, other),
+    }
+}
+
+fn compare(rule: String, ours: f64, line: &Line, theirs: f64, factor: f64) -> Ruling {
+    if theirs <= 0.0 {
+        return not_judged(rule, &format!("a figure of {} that is not 0", line.engine));
+    }
+    let why = format!("{ours:.0} / {theirs:.0} ({}) = {:.2}", line.engine, ours / theirs);
+    ruling(rule, ours >= factor * theirs, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::Point;
+
+    fn panel(lines: &[(&str, &[f64])]) -> Panel {
+        let point = |(at, y): (usize, &f64)| Point { name: (1 << at).to_string(), x: f64::from(1 << at), y: *y };
+        let line = |(engine, heights): &(&str, &[f64])| Line {
+            engine: (*engine).to_string(),
+            points: heights.iter().enumerate().map(point).collect(),
+        };
+        Panel { title: "p".into(), lines: lines.iter().map(line).collect(), ..Panel::default() }
+    }
+
+    #[test]
+    fn bounds_are_met_or_not() {
+        let both = panel(&[(OURS, &[100.0, 190.0, 180.0]), ("rocksdb", &[90.0, 95.0])]);
+        let judged = |ruling: Ruling| ruling.judgement;
+        assert_eq!(judged(scales(&both, 1.9, 4, 4)), Judgement::Holds);
+        assert_eq!(judged(scales(&both, 1.91, 4, 4)), Judgement::Fails);
+        assert_eq!(judged(ahead_of_all(&both, 2.0)), Judgement::Holds);
+        assert_eq!(judged(ahead_of_all(&both, 2.01)), Judgement::Fails);
+        assert_eq!(judged(ahead_at(&both, "1", "rocksdb", 1.1)), Judgement::Holds);
+        assert_eq!(judged(ahead_at(&both, "1", "rocksdb", 1.2)), Judgement::Fails);
+        assert_eq!(judged(stays_flat(&both, "rocksdb", 1.1, 4, 4)), Judgement::Holds);
+        assert_eq!(judged(stays_flat(&both, "rocksdb", 1.05, 4, 4)), Judgement::Fails);
+    }
+
+    #[test]
+    fn what_is_missing_is_named_and_not_judged() {
+        let alone = panel(&[(OURS, &[100.0])]);
+        for (ruling, needs) in [
+            (ahead_of_all(&alone, 1.8), "competitor"),
+            (ahead_at(&alone, "1", "rocksdb", 1.8), "rocksdb"),
+            (ahead_at(&alone, "64", "rocksdb", 1.8), "a run of ours"),
+            (stays_flat(&alone, "leveldb", 1.3, 8, 4), "leveldb"),
+            (scales(&alone, 2.0, 2, 4), "4 cores; this one has 2"),
+            (scales(&panel(&[]), 2.0, 4, 4), "a run of ours"),
+            (ahead_of_all(&panel(&[(OURS, &[1.0]), ("x", &[0.0])]), 1.0), "not 0"),
+        ] {
+            assert_eq!(ruling.judgement, Judgement::NotJudged, "{ruling:?}");
+            assert!(ruling.why.starts_with("needs ") && ruling.why.contains(needs), "{ruling:?}");
+        }
+    }
+}

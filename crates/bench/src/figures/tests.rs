@@ -1,0 +1,73 @@
+//! Every figure, tiny, with ours alone and with a second engine under a rival's name.
+
+use super::{ALL, Judgement, Stage, named, plot};
+use crate::engine::{Engine, EngineOptions, Factory, Result};
+use crate::{Alluvium, Watch};
+use std::path::Path;
+use std::time::Duration;
+
+/// Alluvium under another name: enough for the frame, which must not care what is behind the trait.
+struct Rival;
+
+impl Factory for Rival {
+    fn name(&self) -> &str {
+        "rocksdb"
+    }
+
+    fn open(&self, directory: &Path, options: &EngineOptions) -> Result<Box<dyn Engine>> {
+        Alluvium.open(directory, options)
+    }
+}
+
+fn tiny<'a>(directory: &'a Path, watch: &'a dyn Watch) -> Stage<'a> {
+    let mut stage = Stage::new(directory, watch);
+    stage.num = Some(2000);
+    stage.duration = Duration::from_millis(20);
+    (stage.memory, stage.threads_max, stage.check) = (Some(16 << 20), Some(2), true);
+    stage
+}
+
+#[test]
+fn every_figure_is_drawn_and_claims_on_rivals_are_judged_only_with_rivals() {
+    let directory = tempfile::tempdir().unwrap();
+    for figure in &ALL {
+        for engines in [&[&Alluvium as &dyn Factory][..], &[&Alluvium, &Rival]] {
+            let drawing = (figure.draw)(figure, &tiny(directory.path(), &()), engines).unwrap();
+            assert_eq!((drawing.figure.as_str(), drawing.claim.as_str()), (figure.name, figure.claim));
+            assert!(!drawing.conditions.is_empty() && !drawing.rulings.is_empty(), "{}", figure.name);
+            for panel in &drawing.panels {
+                assert_eq!(panel.lines.len(), engines.len(), "{}", figure.name);
+                assert!(panel.lines.iter().all(|line| line.points.len() >= 2 && line.peak() > 0.0), "{panel:?}");
+                assert!(plot(panel).contains("A alluvium"));
+            }
+            let on_rival = drawing
+                .rulings
+                .iter()
+                .filter(|ruling| ruling.rule.contains("rocksdb") || ruling.rule.contains("competitor"));
+            for ruling in on_rival.filter(|ruling| !ruling.why.contains("cores")) {
+                assert_eq!(ruling.judgement == Judgement::NotJudged, engines.len() == 1, "{ruling:?}");
+            }
+            let json = serde_json::to_string(&drawing).unwrap();
+            assert_eq!(serde_json::from_str::<super::Drawing>(&json).unwrap().rulings, drawing.rulings);
+        }
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "stores are left over");
+}
+
+#[test]
+fn names_are_found_or_listed() {
+    assert_eq!(named("clsm-5").unwrap().name, "clsm-5");
+    let error = named("clsm-55").map(|figure| figure.name).unwrap_err().to_string();
+    assert!(error.contains("clsm-6") && error.contains("splinterdb-5"), "{error}");
+}
+
+#[test]
+fn threads_double_up_to_the_bound() {
+    let mut stage = tiny(Path::new("."), &());
+    stage.threads_max = Some(12);
+    assert_eq!(stage.threads(), [1, 2, 4, 8]);
+    (stage.threads_max, stage.cores) = (None, 2);
+    assert_eq!(stage.threads(), [1, 2, 4, 8]);
+    stage.cores = 64;
+    assert_eq!(stage.threads(), [1, 2, 4, 8, 16]);
+}
