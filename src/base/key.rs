@@ -53,6 +53,21 @@ pub fn head(bytes: &[u8]) -> u64 {
     }
 }
 
+/// The first sixteen bytes of an encoded key, the keyspace and twelve of the user's, as a number that sorts as they do;
+/// shorter keys are filled with zeroes, so equal heads still need a comparison of the whole.
+#[inline]
+pub fn wide_head(key: &[u8]) -> u128 {
+    if let Some(first) = key.first_chunk::<16>() {
+        return u128::from_be_bytes(*first);
+    }
+    let high = u128::from(head(key)) << 64;
+    match key.last_chunk::<8>() {
+        // The last eight bytes overlap the first eight by 16 - length; shifting pushes those out at the top.
+        Some(last) => high | u128::from((u128::from(u64::from_be_bytes(*last)) << (8 * (16 - key.len()))) as u64),
+        None => high,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +89,7 @@ mod tests {
         let keys: [&[u8]; 6] = [b"", b"\0", b"a", b"abcdefgh", b"abcdefghi", b"b"];
         for pair in keys.windows(2) {
             assert!(head(pair[0]) <= head(pair[1]));
+            assert!(wide_head(pair[0]) <= wide_head(pair[1]));
         }
     }
 }

@@ -9,6 +9,7 @@ use super::context::{BranchContext, file_name};
 use super::cursor::BranchCursor;
 use super::page_read::Wanted;
 use crate::base::hash::fingerprint;
+use crate::base::key::wide_head;
 use crate::base::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use crate::base::{Error, FileNumber, Kind, Result, SequenceNumber};
 use crate::cache::PageTable;
@@ -31,6 +32,11 @@ pub enum Purpose {
     Compaction,
 }
 
+/// Lines of a leaf that a search begins with: header, prefix, heads and offsets of some thirty entries lie together.
+pub(super) const LEAF_LINES: [usize; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+/// Those of an index page: its heads fill about the first half, and a search halves that.
+pub(super) const INDEX_LINES: [usize; 8] = [0, 4, 8, 12, 16, 20, 24, 28];
+
 /// A branch file. See the module.
 #[derive(Debug)]
 pub struct Branch {
@@ -38,6 +44,8 @@ pub struct Branch {
     meta: BranchMeta,
     path: PathBuf,
     table: Arc<PageTable>,
+    /// Heads of the smallest and the largest key: most gets need no more to pass a branch by.
+    heads: (u128, u128),
     footer: OnceLock<BranchFooter>,
     obsolete: AtomicBool,
 }
@@ -47,13 +55,22 @@ impl Branch {
     pub fn new(context: &Arc<BranchContext>, meta: BranchMeta) -> Arc<Branch> {
         let path = context.storage.path_of(&file_name(meta.file));
         let table = context.cache.table(meta.file);
+        let heads = (wide_head(&meta.key_min), wide_head(&meta.key_max));
         let (footer, obsolete) = (OnceLock::new(), AtomicBool::new(false));
-        Arc::new(Self { context: Arc::clone(context), meta, path, table, footer, obsolete })
+        Arc::new(Self { context: Arc::clone(context), meta, path, table, heads, footer, obsolete })
     }
 
     /// What the manifest knows of it.
     pub fn meta(&self) -> &BranchMeta {
         &self.meta
+    }
+
+    /// Whether `key`, whose head is `head`, lies between the smallest and the largest key.
+    #[inline]
+    pub fn spans(&self, key: &[u8], head: u128) -> bool {
+        let (min, max) = self.heads;
+        (head > min || (head == min && *key >= self.meta.key_min[..]))
+            && (head < max || (head == max && *key <= self.meta.key_max[..]))
     }
 
     /// The newest version `<= at` of `key`, whose hash is `hash` (`base::hash`): its number and kind. Its value, or the
@@ -66,7 +83,7 @@ impl Branch {
         guard: &Guard,
         out: &mut Vec<u8>,
     ) -> Result<Option<(SequenceNumber, Kind)>> {
-        if key < &self.meta.key_min[..] || key > &self.meta.key_max[..] || at < self.meta.number_min {
+        if at < self.meta.number_min {
             return Ok(None);
         }
         let footer = self.footer()?;
@@ -74,6 +91,7 @@ impl Branch {
             return Ok(None);
         }
         let leaf = self.page(Wanted::child(self.leaf_of(key, at, guard)?, 0), true, guard)?;
+        leaf.look_ahead(LEAF_LINES);
         let Some(page) = SortedPage::new(leaf.payload()) else { return Ok(None) };
         let Some(parts) = page.find(key, at) else { return Ok(None) };
         out.extend_from_slice(page.value(&parts));
@@ -109,6 +127,7 @@ impl Branch {
         let mut location = footer.root;
         for level in (1..=footer.height).rev() {
             let page = self.page(Wanted::child(location, level as u8), true, guard)?;
+            page.look_ahead(INDEX_LINES);
             location = self.child(page.payload(), location, child_of(page.payload(), key, number))?;
         }
         Ok(location)

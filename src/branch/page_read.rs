@@ -43,6 +43,14 @@ pub enum Found<'g> {
 }
 
 impl Found<'_> {
+    /// Asks the processor for these lines of a page that may be in no cache of its own, so that their misses overlap.
+    #[inline]
+    pub fn look_ahead(&self, lines: [usize; 8]) {
+        if let Self::Cached(page) = self {
+            lines.into_iter().for_each(|line| page.prefetch(line * 64));
+        }
+    }
+
     /// The raw payload.
     #[inline]
     pub fn payload(&self) -> &[u8] {

@@ -7,10 +7,10 @@
 //! | --- | --- | --- |
 //! | 0 | 4 | n, the number of entries, at least 1 |
 //! | 4 | 4 | p, the length of the prefix that all keys of the page share |
-//! | 8 | 8 n | heads: for each key the eight bytes behind the prefix as a big-endian number (short keys filled with zeroes), stored little-endian like every number |
-//! | 8 + 8 n | 4 n | offsets: where in the payload each entry starts |
-//! | 8 + 12 n | p | the prefix |
-//! | 8 + 12 n + p | | entries, without gaps; one ends where the next starts, the last with the payload |
+//! | 8 | p | the prefix |
+//! | 8 + p | 8 n | heads: for each key the eight bytes behind the prefix as a big-endian number (short keys filled with zeroes), stored little-endian like every number |
+//! | 8 + p + 8 n | 4 n | offsets: where in the payload each entry starts |
+//! | 8 + p + 12 n | | entries, without gaps; one ends where the next starts, the last with the payload |
 //!
 //! An entry:
 //!
@@ -91,9 +91,9 @@ impl<'a> SortedPage<'a> {
         let (count, rest) = payload.split_first_chunk::<4>()?;
         let (prefix_len, rest) = rest.split_first_chunk::<4>()?;
         let count = u32::from_le_bytes(*count) as usize;
+        let (prefix, rest) = rest.split_at_checked(u32::from_le_bytes(*prefix_len) as usize)?;
         let (heads, rest) = rest.split_at_checked(count.checked_mul(HEAD_BYTES)?)?;
-        let (offsets, rest) = rest.split_at_checked(count.checked_mul(4)?)?;
-        let prefix = rest.get(..u32::from_le_bytes(*prefix_len) as usize)?;
+        let offsets = rest.get(..count.checked_mul(4)?)?;
         Some(Self { payload, heads: heads.as_chunks().0, offsets: offsets.as_chunks().0, prefix })
     }
 

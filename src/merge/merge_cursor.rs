@@ -104,8 +104,8 @@ impl<C: Cursor> MergeCursor<C> {
         let cursor = &self.sources[source];
         self.heads[source] = match (cursor.valid(), self.direction) {
             (false, _) => EXHAUSTED,
-            (true, Direction::Forward) => head(cursor.entry().key),
-            (true, Direction::Backward) => !head(cursor.entry().key),
+            (true, Direction::Forward) => key::wide_head(cursor.entry().key),
+            (true, Direction::Backward) => !key::wide_head(cursor.entry().key),
         };
     }
 
@@ -257,20 +257,5 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
 
     fn entry(&self) -> EntryRef<'_> {
         self.sources[self.winner].entry()
-    }
-}
-
-/// The first sixteen bytes of an encoded key, the keyspace and twelve of the user's, as a number that sorts as they do;
-/// shorter keys are filled with zeroes, so equal heads still need a comparison of the whole.
-#[inline]
-pub(super) fn head(key: &[u8]) -> u128 {
-    if let Some(first) = key.first_chunk::<16>() {
-        return u128::from_be_bytes(*first);
-    }
-    let high = u128::from(key::head(key)) << 64;
-    match key.last_chunk::<8>() {
-        // The last eight bytes overlap the first eight by 16 - length; shifting pushes those out at the top.
-        Some(last) => high | u128::from((u128::from(u64::from_be_bytes(*last)) << (8 * (16 - key.len()))) as u64),
-        None => high,
     }
 }

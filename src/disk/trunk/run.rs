@@ -4,23 +4,26 @@
 //! 1. `parts` is in key order and no key lies in the range of two parts.
 //! 2. So the age of a run's parts among each other means nothing; between runs, age decides.
 
-use crate::base::key::head;
+use crate::base::key::wide_head;
 use crate::base::sync::Arc;
 use crate::branch::Branch;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Run {
-    /// The heads (`base::key::head`) of the parts' largest keys, packed: a get finds its part without following a pointer,
+    /// The heads (`base::key::wide_head`) of the parts' largest keys, packed: a get finds its part without following a pointer,
     /// but for ties.
-    heads: Box<[u64]>,
+    heads: Box<[u128]>,
     parts: Box<[Arc<Branch>]>,
 }
 
 impl Run {
     fn new(parts: Vec<Arc<Branch>>) -> Arc<Self> {
         debug_assert!(parts.windows(2).all(|pair| follows(&pair[0], &pair[1])));
-        Arc::new(Self { heads: parts.iter().map(|part| head(&part.meta().key_max)).collect(), parts: parts.into() })
+        Arc::new(Self {
+            heads: parts.iter().map(|part| wide_head(&part.meta().key_max)).collect(),
+            parts: parts.into(),
+        })
     }
 
     /// The branches, in key order.
@@ -30,17 +33,22 @@ impl Run {
 
     /// Index of the first part that ends at or behind `key`; the count of parts where none does.
     pub fn position(&self, key: &[u8]) -> usize {
-        let head = head(key);
+        self.position_by(key, wide_head(key))
+    }
+
+    fn position_by(&self, key: &[u8], head: u128) -> usize {
         let from = self.heads.partition_point(|part| *part < head);
         let ties = self.heads[from..].partition_point(|part| *part == head);
         from + self.parts[from..from + ties].partition_point(|part| part.meta().key_max[..] < *key)
     }
 
-    /// The one part that may hold `key`. (Whether `key` lies before its smallest key is left to the branch.)
-    pub fn part_of(&self, key: &[u8]) -> Option<&Arc<Branch>> {
+    /// The one part that may hold `key`, whose head is `head`. (Whether `key` lies before its smallest key is left to the
+    /// branch.)
+    #[inline]
+    pub fn part_of(&self, key: &[u8], head: u128) -> Option<&Arc<Branch>> {
         match &*self.parts {
             [only] => Some(only),
-            parts => parts.get(self.position(key)),
+            parts => parts.get(self.position_by(key, head)),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::cursor::TreeCursor;
 use super::node::Node;
 use super::options::TrunkOptions;
+use crate::base::key::wide_head;
 use crate::base::sync::Arc;
 use crate::base::{Kind, Result, SequenceNumber};
 use crate::branch::Branch;
@@ -42,6 +43,7 @@ impl Tree {
         out: &mut Vec<u8>,
     ) -> Result<Option<(SequenceNumber, Kind)>> {
         let guard = crossbeam_epoch::pin();
+        let head = wide_head(key);
         let mut node = &self.root;
         // Branches are gathered before they are asked, so that the cache misses of their filters overlap.
         let mut gathered: [Option<&Branch>; GATHERED_MAX] = [None; GATHERED_MAX];
@@ -49,7 +51,7 @@ impl Tree {
         loop {
             let slot = node.slot_of(key);
             for run in &node.slots[slot].runs {
-                let Some(part) = run.part_of(key) else { continue };
+                let Some(part) = run.part_of(key, head).filter(|part| part.spans(key, head)) else { continue };
                 part.look_ahead(hash, &guard);
                 gathered[count] = Some(part);
                 count += 1;

@@ -122,8 +122,8 @@ impl SortedPageBuilder {
         out[4..8].copy_from_slice(&(self.prefix as u32).to_le_bytes());
         let entries_at = FIXED_BYTES + SLOT_BYTES * count + self.prefix;
         let (front, entries) = out.split_at_mut(entries_at);
-        let (heads, behind) = front[FIXED_BYTES..].split_at_mut(HEAD_BYTES * count);
-        let (offsets, prefix) = behind.split_at_mut(4 * count);
+        let (prefix, behind) = front[FIXED_BYTES..].split_at_mut(self.prefix);
+        let (heads, offsets) = behind.split_at_mut(HEAD_BYTES * count);
         prefix.copy_from_slice(&self.key(&self.entries[0])[..self.prefix]);
         let heads = heads.as_chunks_mut::<HEAD_BYTES>().0;
         let offsets = offsets.as_chunks_mut::<4>().0;

@@ -1,9 +1,9 @@
 //! The merge against a sorted vector: random walks over sources that overlap.
 
-use super::super::merge_cursor::head;
 use super::super::vec_cursor::{VecCursor, VecEntry};
 use super::super::{Cursor, EntryRef, MergeCursor};
 use super::{Random, sorted};
+use crate::base::key::wide_head as head;
 use crate::base::{Kind, Result, SequenceNumber};
 use std::sync::{Arc, Mutex};
 
