@@ -1,6 +1,7 @@
 //! What may stand on the command line. Only declarations, and the parsers of single arguments; the doc comments are the
 //! help texts that users read.
 
+use crate::bench_arguments::Bench;
 use crate::bytes;
 use crate::input::Format;
 use clap::{Args, Parser, Subcommand};
@@ -13,6 +14,7 @@ Examples:
   alluvium --db /tmp/store load --ycsb 100000
   alluvium --db /tmp/store scan --prefix user --limit 3
   alluvium --db /tmp/store verify
+  alluvium bench fillrandom,readrandom
 
 Exit codes:
   0  done
@@ -64,6 +66,7 @@ pub enum Command {
     Verify(Verify),
     Dump(Dump),
     Destroy(Destroy),
+    Bench(Bench),
 }
 
 /// Set a key; makes the store where there is none

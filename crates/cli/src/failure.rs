@@ -55,6 +55,16 @@ impl From<alluvium::Error> for Failure {
     }
 }
 
+/// A benchmark's: the store's own errors keep their exit codes.
+impl From<Box<dyn std::error::Error + Send + Sync>> for Failure {
+    fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
+        match error.downcast::<alluvium::Error>() {
+            Ok(error) => Self::Store(*error),
+            Err(error) => Self::Usage(error.to_string()),
+        }
+    }
+}
+
 impl From<InputError> for Failure {
     fn from(error: InputError) -> Self {
         Self::Input(error)

@@ -5,6 +5,8 @@
 //! 3. Reading commands never make a store; a reader of standard output that goes away ends a command quietly.
 
 mod arguments;
+mod bench_arguments;
+mod bench_progress;
 mod bytes;
 mod commands;
 mod failure;

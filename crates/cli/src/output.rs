@@ -122,9 +122,14 @@ impl Output {
         writeln!(self.stdout, "{text}").map_err(Failure::Output)
     }
 
-    /// Hands everything to the system.
-    pub fn finish(mut self) -> Result<(), Failure> {
+    /// Hands what there is to the system.
+    pub fn flush(&mut self) -> Result<(), Failure> {
         self.stdout.flush().map_err(Failure::Output)
+    }
+
+    /// The same, at the end.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        self.flush()
     }
 }
 

@@ -58,7 +58,7 @@ impl Progress {
 }
 
 /// A template that cannot be read would leave the bar in its default style: no reason to fail a load.
-fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
+pub fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
         Err(error) => {

@@ -84,6 +84,10 @@ fn bad_usage_is_exit_code_2_and_a_hint() {
         &["dump", "--files", "--format", "csv"],
         &["get", "a", "--memory", "lots"],
         &["frobnicate"],
+        &["bench"],
+        &["bench", "fillseq", "--threads", "many"],
+        &["bench", "fillseq", "--duration", "-1"],
+        &["bench", "figures"],
     ] {
         let done = store.run(arguments).expect(2);
         assert!(done.out.is_empty() && done.err.contains("--help"), "{done:?}");
@@ -95,7 +99,7 @@ fn bad_usage_is_exit_code_2_and_a_hint() {
 fn help_has_examples_and_exit_codes() {
     let help = finish(command(&["--help"]), b"").expect(0);
     assert!(help.text().contains("Examples:") && help.text().contains("Exit codes:"), "{}", help.text());
-    for name in ["put", "get", "delete", "scan", "load", "stat", "verify", "dump", "destroy"] {
+    for name in ["put", "get", "delete", "scan", "load", "stat", "verify", "dump", "destroy", "bench"] {
         assert!(help.text().contains(name), "{name}");
         let help = finish(command(&[name, "--help"]), b"").expect(0);
         assert!(help.text().contains(&format!("alluvium --db /tmp/store {name}")), "{}", help.text());

@@ -1,8 +1,10 @@
 //! One module a command, or a few that belong together. Each takes the common and its own arguments and ends with
 //! `Ok` or a `Failure`; none exits by itself.
 
+mod bench;
 mod destroy;
 mod dump;
+mod figures;
 mod load;
 mod point;
 mod scan;
@@ -25,5 +27,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Verify(_) => verify::run(common),
         Command::Dump(dump) => dump::run(common, dump),
         Command::Destroy(destroy) => destroy::run(common, destroy),
+        Command::Bench(bench) => bench::run(common, bench),
     }
 }

@@ -1,0 +1,53 @@
+//! How far a benchmark is, on standard error. Shows itself only where that is a terminal.
+
+use crate::progress::styled;
+use alluvium_bench::Watch;
+use indicatif::ProgressBar;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A bar for the workload that runs.
+#[derive(Debug)]
+pub struct BenchProgress {
+    bar: Mutex<ProgressBar>,
+}
+
+impl BenchProgress {
+    /// Nothing runs yet.
+    pub fn new() -> Self {
+        Self { bar: Mutex::new(ProgressBar::hidden()) }
+    }
+
+    /// A bar is whole whatever happened to the thread that held it.
+    fn bar(&self) -> MutexGuard<'_, ProgressBar> {
+        self.bar.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watch for BenchProgress {
+    fn begin(&self, engine: &str, workload: &str, operations: Option<u64>) {
+        let bar = match operations {
+            Some(operations) => {
+                styled(ProgressBar::new(operations), "{msg} {bar:30} {human_pos} of {human_len}, {per_sec}, {eta} left")
+            }
+            None => styled(ProgressBar::no_length(), "{msg} {spinner} {human_pos}, {per_sec}, {elapsed}"),
+        };
+        bar.set_message(format!("{engine}: {workload}"));
+        *self.bar() = bar;
+    }
+
+    fn done(&self, operations: u64) {
+        self.bar().set_position(operations);
+    }
+
+    fn settling(&self) {
+        let bar = self.bar();
+        let message = format!("{}, waiting for background work", bar.message());
+        bar.set_message(message);
+        bar.enable_steady_tick(Duration::from_millis(200));
+    }
+
+    fn end(&self) {
+        self.bar().finish_and_clear();
+    }
+}
