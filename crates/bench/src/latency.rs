@@ -1,6 +1,7 @@
 //! Times of operations: one histogram a thread, merged at the end.
 //!
-//! A time costs one reading of the clock and one increment, 30 to 40 ns together; it runs from the end of the operation before.
+//! A time costs one reading of the clock and one increment; it runs from the end of the operation before. `calibrate.rs`
+//! measures what that is here.
 
 use crate::outcome::Percentile;
 use hdrhistogram::Histogram;
@@ -92,13 +93,14 @@ mod tests {
         for microseconds in 1..=1000u64 {
             if microseconds % 2 == 0 { even.record(microseconds * 1000, 1) } else { odd.record(microseconds * 1000, 1) }
         }
-        even.merge(&odd);
+        // The longest of all is not among those that take the others in.
+        odd.merge(&even);
         for (percent, expected) in [(50.0, 500.0), (90.0, 900.0), (99.0, 990.0), (99.9, 999.0)] {
-            let found = even.percentile_us(percent);
+            let found = odd.percentile_us(percent);
             assert!((found / expected - 1.0f64).abs() < 0.011, "{percent}: {found}");
         }
-        assert_eq!(even.longest_ms(), 1.0);
-        let curve = even.curve();
+        assert_eq!(odd.longest_ms(), 1.0);
+        let curve = odd.curve();
         assert!(curve.windows(2).all(|pair| pair[0].us <= pair[1].us), "{curve:?}");
         assert_eq!(curve.last().unwrap().us, 1000.0);
     }

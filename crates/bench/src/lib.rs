@@ -5,6 +5,7 @@
 //! object.
 
 pub mod alluvium_engine;
+mod calibrate;
 pub mod catalogue;
 pub mod choice;
 mod control;

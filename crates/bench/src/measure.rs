@@ -34,6 +34,8 @@ pub struct Place<'a> {
     pub live_bytes: u64,
     /// Keys in the store now.
     pub keys: u64,
+    /// The harness's own time an operation.
+    pub harness_ns: f64,
 }
 
 /// What went to disk.
@@ -128,6 +130,7 @@ impl Before {
             p999_us: percentile(99.9),
             max_ms: tally.latencies.longest_ms(),
             control_gap_ms: ran.control_gap.as_secs_f64() * 1e3,
+            harness_ns: place.harness_ns,
             latency: tally.latencies.curve(),
             series: ran.series,
             stalled_ms: stalled.map(|(before, after)| after.saturating_sub(before) as f64 / 1e6),

@@ -36,7 +36,8 @@ pub fn run(field: &Field<'_>, lane: usize, mix: &Mix) -> Result<Tally> {
     let mut mixer = Mixer::new(field, lane, Random::new(field.settings.seed, lane as u64 + 1), chooser);
     let draw = Draw::new(mix);
     let mut now = mixer.tally.latencies.restart();
-    while share.is_none_or(|share| mixer.tally.ops < share) && !field.stopped(now) {
+    // One operation is done however late the thread gets to run: a point without any says nothing.
+    while share.is_none_or(|share| mixer.tally.ops < share) && (mixer.tally.ops == 0 || !field.stopped(now)) {
         if mix.insert > 0 && mixer.tally.ops.is_multiple_of(LOOK_EVERY) {
             mixer.chooser.grow(field.acknowledged());
         }

@@ -70,6 +70,9 @@ pub struct Outcome {
     pub max_ms: f64,
     /// The longest gap between two looks at the clock of a thread that does nothing else, in the same time.
     pub control_gap_ms: f64,
+    /// What the harness itself takes an operation, in nanoseconds, measured on an engine that does nothing: it is part of every
+    /// time and rate here.
+    pub harness_ns: f64,
     /// The distribution of times.
     pub latency: Vec<Percentile>,
     /// Throughput over time.

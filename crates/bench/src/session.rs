@@ -4,6 +4,7 @@
 //!    it, and then nothing is ever removed by it but through the engine.
 //! 2. A fill starts with a fresh store; the other workloads need one that is loaded.
 
+use crate::calibrate;
 use crate::engine::{Engine, Factory, Result};
 use crate::field::Field;
 use crate::keys::{Keys, Order};
@@ -87,8 +88,9 @@ impl<'a> Session<'a> {
             }
         };
         watch.begin(self.factory.name(), &workload.name, total);
-        let before = Before::now(engine);
         let keys = Keys::new(self.order, self.settings.key_size);
+        let harness_ns = calibrate::harness_ns(&self.settings, keys, &self.values, self.loaded, workload)?;
+        let before = Before::now(engine);
         let field = Field::new(engine, &self.settings, keys, &self.values, self.loaded, self.loaded);
         let ran = run::run(&field, workload, watch)?;
         let loaded = field.claimed();
@@ -106,6 +108,7 @@ impl<'a> Session<'a> {
             settings: &self.settings,
             live_bytes: self.loaded * (self.settings.key_size + self.settings.value_size) as u64,
             keys: self.loaded,
+            harness_ns,
         };
         let outcome = before.outcome(engine, &place, workload, ran, settled)?;
         self.check(&outcome, workload)?;

@@ -47,7 +47,11 @@ fn every_workload_gives_plausible_figures() {
         let writes = number(outcome, "user_bytes_written") > 0.0;
         // Memory takes up overwrites of popular keys: less than all may reach the data files, but all goes to the log.
         for (member, least) in [("write_amp", 0.05), ("log_amp", 1.0)] {
-            assert_eq!(outcome[member].as_f64().is_some_and(|amp| amp > least), writes, "{name}: {member} in {outcome}");
+            assert_eq!(
+                outcome[member].as_f64().is_some_and(|amp| amp > least),
+                writes,
+                "{name}: {member} in {outcome}"
+            );
         }
         assert!(!outcome["series"].as_array().unwrap().is_empty() && outcome["latency"].as_array().unwrap().len() > 10);
     }
