@@ -31,8 +31,9 @@ const SHARDS_MAX: usize = 1024;
 const ENTRY_BYTES: usize = 128;
 /// Most entries that the hand passes for one eviction.
 const VISITS_MAX: usize = 128;
-/// Bytes that wait for a grace period at most before new pages are not kept: a reader that hangs must not grow memory.
-const RETIRED_BYTES_MAX: usize = 8 << 20;
+/// While more bytes than this and an eighth of the cache wait for a grace period, new pages are not kept: a reader that hangs
+/// must not grow memory.
+const RETIRED_BYTES: usize = 4 << 20;
 /// A ring with fewer left-over entries is not swept.
 const DEAD_MIN: usize = 32;
 /// Counters of hits: enough that threads rarely share one.
@@ -156,7 +157,7 @@ impl PageCache {
     /// Adds a page and gives up others for it. A page that a shard could not hold is not kept.
     pub fn insert(&self, table: &Arc<PageTable>, number: u32, page: Page, kind: PageKind) {
         let bytes = held(&page);
-        if bytes > self.shard_bytes || self.retired.load(Ordering::Relaxed) > RETIRED_BYTES_MAX {
+        if bytes > self.shard_bytes || self.retired.load(Ordering::Relaxed) > RETIRED_BYTES + self.bytes / 8 {
             return;
         }
         let mut victims = Vec::new();
@@ -217,15 +218,24 @@ impl PageCache {
         let bytes = pages.iter().map(held).sum();
         let retired = Arc::clone(&self.retired);
         retired.fetch_add(bytes, Ordering::Relaxed);
-        crossbeam_epoch::pin().defer(move || {
+        let guard = crossbeam_epoch::pin();
+        guard.defer(move || {
             drop(pages);
             retired.fetch_sub(bytes, Ordering::Relaxed);
         });
+        // What a thread defers lies in a bag of its own until that is full; a background thread may sleep long before.
+        guard.flush();
     }
 
     /// Bytes held now.
     pub fn bytes_used(&self) -> usize {
         self.bytes_used.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that wait for a grace period.
+    #[cfg(test)]
+    pub fn retired_bytes(&self) -> usize {
+        self.retired.load(Ordering::Relaxed)
     }
 
     /// Entries in all rings, left-over ones included.

@@ -210,6 +210,35 @@ fn files_that_come_and_go_leave_nothing_behind() {
     assert!(rig.cache.ring_entries() <= 64 * 32 + 100, "{} entries", rig.cache.ring_entries());
 }
 
+/// A load of five million pairs once left the cache refusing pages for good: a worker had forgotten large files and gone to
+/// sleep with their pages in its own bag of things to free.
+#[test]
+fn a_thread_that_sleeps_does_not_keep_what_it_retired() {
+    let rig = Rig::new(64 << 20, 2);
+    (0..8000).for_each(|number| rig.insert(0, number, 4096, PageKind::Leaf));
+    let (done, wait) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let (sleep, wake) = std::sync::mpsc::channel::<()>();
+        let cache = &rig.cache;
+        scope.spawn(move || {
+            cache.remove_file(FileNumber(0));
+            done.send(()).unwrap();
+            let _ = wake.recv();
+        });
+        wait.recv().unwrap();
+        let mut rounds = 0;
+        while rig.cache.retired_bytes() > 0 {
+            // What any reader does.
+            assert!(!rig.has(1, 0, PageKind::Leaf));
+            rounds += 1;
+            assert!(rounds < 1_000_000, "{} bytes are still retired", rig.cache.retired_bytes());
+        }
+        rig.insert(1, 0, 4096, PageKind::Leaf);
+        drop(sleep);
+    });
+    assert!(rig.has(1, 0, PageKind::Leaf));
+}
+
 #[test]
 fn threads_share_the_cache() {
     const FILES: u64 = 10;
