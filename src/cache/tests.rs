@@ -152,7 +152,7 @@ fn pages_in_use_outlive_their_eviction() {
     assert!(says(seen.payload(), 1, 0), "a page went while a reader had its epoch pinned");
     drop(guard);
     (0..1000).for_each(|_| crossbeam_epoch::pin().flush());
-    assert!(says(held.payload(), 1, 0) && rig.cache.statistics().evictions > 1900);
+    assert!(says(held.payload(), 1, 0) && rig.cache.statistics().evictions > 900);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_reader_that_hangs_bounds_the_memory_that_waits_for_it() {
     let guard = crossbeam_epoch::pin();
     (0..10_000).for_each(|number| rig.insert(0, number, 4096, PageKind::Leaf));
     let evictions = rig.cache.statistics().evictions;
-    assert!((1000..3000).contains(&evictions), "{evictions} pages wait");
+    assert!((900..1500).contains(&evictions), "{evictions} pages wait");
     drop(guard);
 }
 
