@@ -5,11 +5,13 @@
 
 use crate::base::Result;
 use crate::base::sync::Arc;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 pub mod aligned;
 mod frames;
 pub mod posix;
+pub mod reads;
 #[cfg(any(test, feature = "testing"))]
 pub mod simulated;
 #[cfg(test)]
@@ -17,6 +19,7 @@ mod tests;
 
 pub use aligned::AlignedBuffer;
 pub use posix::PosixStorage;
+pub use reads::{PendingReads, ReadDone, ReadRequest};
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +63,11 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     fn list(&self) -> Result<Vec<String>>;
     /// Opens a file.
     fn open(&self, name: &str, mode: OpenMode) -> Result<Arc<dyn StorageFile>>;
+    /// Starts reads that overlap with each other and with what the caller does until it waits for them (`reads`). A storage that
+    /// cannot do better performs them at once, one by one in order.
+    fn start_reads(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
+        Box::new(reads::PerformedReads::new(requests))
+    }
     /// Maps a whole existing file, shared and writable.
     fn map(&self, name: &str) -> Result<Arc<dyn MappedFile>>;
     /// Renames within the directory, replacing what is there. Durable after `sync_directory`.
@@ -81,6 +89,10 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
 pub trait StorageFile: Send + Sync + std::fmt::Debug {
     /// The file's path, for messages.
     fn path(&self) -> &Path;
+    /// The kernel's name for it; `None` for a file that is none of the kernel's.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
     /// Its length, bytes.
     fn length(&self) -> Result<u64>;
     /// Fills `buffer` from `offset`; an error where the file ends before.

@@ -4,6 +4,9 @@
 //! call goes through the page cache instead, and later files are not asked again. Callers keep the alignment rules
 //! either way, and both ways assert them, so that a test on tmpfs finds what would fail on a disk.
 //!
+//! Reads that overlap go through io_uring; where the first attempt finds that the kernel has none or forbids it (containers
+//! often do), threads read from then on.
+//!
 //! Invariants:
 //! 1. `direct_refused` only ever goes from false to true; it is a hint, so relaxed loads and stores are enough.
 //! 2. A name is one path component.
@@ -11,13 +14,18 @@
 mod file;
 mod life;
 mod map;
+mod read_threads;
+mod ring;
+mod ring_pool;
 #[cfg(test)]
 mod tests;
 
-use super::{Life, LockGuard, MappedFile, OpenMode, Storage, StorageFile};
-use crate::base::sync::{Arc, AtomicBool, Ordering};
+use super::{Life, LockGuard, MappedFile, OpenMode, PendingReads, ReadRequest, Storage, StorageFile};
+use crate::base::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use crate::base::{Error, Result};
 use file::PosixFile;
+use read_threads::ReadThreads;
+use ring_pool::RingPool;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -28,12 +36,34 @@ use std::path::{Path, PathBuf};
 pub struct PosixStorage {
     path: PathBuf,
     direct_refused: AtomicBool,
+    /// `None` once it is known that there are none.
+    rings: OnceLock<Option<Arc<RingPool>>>,
+    threads: ReadThreads,
 }
 
 impl PosixStorage {
     /// The directory at `path`, which need not exist yet. Touches nothing.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), direct_refused: AtomicBool::new(false) }
+        Self {
+            path: path.into(),
+            direct_refused: AtomicBool::new(false),
+            rings: OnceLock::new(),
+            threads: ReadThreads::default(),
+        }
+    }
+
+    /// The same, without io_uring even where the kernel has it.
+    pub fn without_io_uring(path: impl Into<PathBuf>) -> Self {
+        Self { rings: OnceLock::from(None), ..Self::new(path) }
+    }
+
+    /// Whether reads that overlap go through io_uring here.
+    pub fn has_io_uring(&self) -> bool {
+        self.rings().is_some()
+    }
+
+    fn rings(&self) -> Option<&Arc<RingPool>> {
+        self.rings.get_or_init(|| RingPool::new().ok()).as_ref()
     }
 
     fn file_path(&self, name: &str) -> PathBuf {
@@ -111,6 +141,13 @@ impl Storage for PosixStorage {
         let (file, direct) = opened.map_err(|error| Error::io(operation, &path, error))?;
         let aligned = matches!(mode, OpenMode::ReadDirect | OpenMode::CreateDirect);
         Ok(Arc::new(PosixFile::new(file, path, aligned, direct)))
+    }
+
+    fn start_reads(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
+        match self.rings() {
+            Some(rings) => Box::new(rings.start(requests)),
+            None => Box::new(self.threads.start(requests)),
+        }
     }
 
     fn map(&self, name: &str) -> Result<Arc<dyn MappedFile>> {

@@ -5,10 +5,12 @@ use super::*;
 use crate::base::Error;
 use std::io::ErrorKind;
 
-/// Runs a test on a temporary directory and on a simulated disk, and on tmpfs where there is one.
+/// Runs a test on a temporary directory, with and without io_uring, and on a simulated disk, and on tmpfs where there is one.
 pub(super) fn on_every_storage(test: impl Fn(&dyn Storage)) {
     let directory = tempfile::tempdir().unwrap();
     test(&PosixStorage::new(directory.path()));
+    let directory = tempfile::tempdir().unwrap();
+    test(&PosixStorage::without_io_uring(directory.path()));
     if Path::new("/dev/shm").is_dir() {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         test(&PosixStorage::new(directory.path()));
@@ -16,7 +18,7 @@ pub(super) fn on_every_storage(test: impl Fn(&dyn Storage)) {
     test(&SimulatedStorage::new(1));
 }
 
-fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
+pub(super) fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
     match result {
         Err(Error::Io { source, .. }) => source.kind(),
         other => panic!("expected an I/O error, got {other:?}"),

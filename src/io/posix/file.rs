@@ -12,7 +12,7 @@ use crate::base::{Error, Result};
 use crate::io::StorageFile;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -60,6 +60,10 @@ impl PosixFile {
 impl StorageFile for PosixFile {
     fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 
     fn length(&self) -> Result<u64> {
