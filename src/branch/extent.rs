@@ -1,36 +1,49 @@
-//! Reads leaves by the extent: one large read instead of one a page (SplinterDB §2.3, extents and prefetching). One
-//! thread at a time.
+//! Reads leaves by the extent: one large read instead of one a page (SplinterDB §2.3, extents and prefetching), and the next
+//! one ahead while the cursor is busy with this one. One thread at a time.
 //!
-//! Invariant: `buffer[..filled]` holds the file's bytes from `start`; `filled` is 0 after an error.
+//! A streak is a row of extents that each lie beside the one before, in one direction. Only a streak reads ahead, so a
+//! cursor that looks here and there reads no more than it needs, and it is a long streak that reads the larger extents.
+//!
+//! Invariants:
+//! 1. At most one extent is on its way, and it is dropped or taken over when the cursor leaves the current one; so a cursor has
+//!    at most two buffers, and all cursors of a store together at most `AHEAD_MAX` extents on their way.
+//! 2. What was read ahead has no effect but speed: its error is forgotten, and the leaf that is wanted read by itself. So an error
+//!    is always that of the leaf wanted, and who never comes to a bad place never hears of it.
+//! 3. `current` is `None` after an error.
 
 use super::branch::{Branch, Purpose};
+use super::context::{AheadPermit, EXTENT_BYTES, READ_AHEAD_BYTES};
 use super::page_read::Wanted;
 use super::pool::BufferPool;
+use super::window::{Window, position};
 use crate::base::Result;
 use crate::base::sync::Arc;
-use crate::io::AlignedBuffer;
+use crate::format::branch_footer::BranchFooter;
+use crate::io::{AlignedBuffer, PendingReads, ReadRequest};
 use std::ops::Range;
 
-/// A window of a branch file in memory.
+/// An extent on its way.
+struct Ahead {
+    start: u64,
+    length: usize,
+    reads: Box<dyn PendingReads>,
+    _permit: AheadPermit,
+}
+
+/// See the module.
 pub struct ExtentReader {
     branch: Arc<Branch>,
     purpose: Purpose,
-    buffer: Option<AlignedBuffer>,
-    start: u64,
-    filled: usize,
+    current: Option<Window>,
+    ahead: Option<Ahead>,
+    streak: u32,
+    backward: bool,
 }
 
 impl ExtentReader {
-    /// An empty window; memory is taken at first use.
+    /// Nothing read yet; memory is taken at first use.
     pub fn new(branch: Arc<Branch>, purpose: Purpose) -> Self {
-        Self { branch, purpose, buffer: None, start: 0, filled: 0 }
-    }
-
-    fn pool(&self) -> &BufferPool {
-        match self.purpose {
-            Purpose::Read => &self.branch.context().read_ahead,
-            Purpose::Compaction => &self.branch.context().extents,
-        }
+        Self { branch, purpose, current: None, ahead: None, streak: 0, backward: false }
     }
 
     /// Where in `bytes()` the page stands; reads the extent that starts (or, going backward, ends) with it where it is
@@ -41,40 +54,141 @@ impl ExtentReader {
         }
         let footer = *self.branch.footer()?;
         self.branch.check_bounds(wanted, &footer)?;
-        let mut buffer = self.buffer.take().unwrap_or_else(|| self.pool().take());
-        if buffer.len() < wanted.bytes {
-            self.pool().give(buffer);
-            buffer = AlignedBuffer::new(wanted.bytes);
+        self.streak = if self.is_next(wanted, backward) { self.streak.saturating_add(1) } else { 1 };
+        self.backward = backward;
+        self.leave_current();
+        self.take_over_ahead(wanted);
+        if self.current.is_none() {
+            self.read(wanted, &footer)?;
         }
-        let end = wanted.offset + wanted.bytes as u64;
-        let start = if backward { end.saturating_sub(buffer.len() as u64) } else { wanted.offset };
-        // Leaves and index pages end where the fingerprints start.
-        let data_end = footer.fingerprints_at.max(end);
-        let length = (data_end - start).min(buffer.len() as u64) as usize;
-        self.filled = 0;
-        let buffer = self.buffer.insert(buffer);
-        self.branch.file()?.read_exact_at(&mut buffer[..length], start)?;
-        (self.start, self.filled) = (start, length);
-        let at = (wanted.offset - start) as usize;
-        Ok(at..at + wanted.bytes)
+        self.read_ahead(wanted, &footer);
+        match self.position(wanted) {
+            Some(at) => Ok(at),
+            None => unreachable!("what was read has the page"),
+        }
+    }
+
+    /// Bytes of the current extent.
+    pub fn bytes(&self, range: Range<usize>) -> &[u8] {
+        self.current.as_ref().and_then(|window| window.buffer.get(range)).unwrap_or_default()
     }
 
     fn position(&self, wanted: Wanted) -> Option<Range<usize>> {
-        let at = usize::try_from(wanted.offset.checked_sub(self.start)?).ok()?;
-        let end = at.checked_add(wanted.bytes)?;
-        (end <= self.filled).then_some(at..end)
+        self.current.as_ref()?.position(wanted.offset, wanted.bytes)
     }
 
-    /// Bytes of the window.
-    pub fn bytes(&self, range: Range<usize>) -> &[u8] {
-        self.buffer.as_deref().and_then(|buffer| buffer.get(range)).unwrap_or_default()
+    /// Whether the page lies beside the current extent, or so near that only pages of the index or of the cache are between.
+    fn is_next(&self, wanted: Wanted, backward: bool) -> bool {
+        let Some(window) = &self.current else { return false };
+        let (near, end) = (window.filled as u64, wanted.offset + wanted.bytes as u64);
+        (self.streak <= 1 || self.backward == backward)
+            && match backward {
+                false => wanted.offset > window.start && wanted.offset <= window.end() + near,
+                true => end < window.end() && end + near >= window.start,
+            }
+    }
+
+    /// Bytes of an extent so far into a streak. A scan's extents grow no faster than what it has consumed, so that what it may
+    /// have read in vain when it ends is a part of that.
+    fn extent_bytes(&self, streak: u32) -> usize {
+        match (self.purpose, streak) {
+            (Purpose::Read, 0..=3) => READ_AHEAD_BYTES,
+            (Purpose::Read, 4) => 2 * READ_AHEAD_BYTES,
+            _ => EXTENT_BYTES,
+        }
+    }
+
+    /// An extent of `bytes` that starts, or going backward ends, with the `front` bytes at `offset`.
+    fn extent(&self, offset: u64, front: usize, bytes: usize, footer: &BranchFooter) -> (u64, usize) {
+        let end = offset + front as u64;
+        let start = if self.backward { end.saturating_sub(bytes as u64) } else { offset };
+        // Leaves and index pages end where the fingerprints start.
+        let data_end = footer.fingerprints_at.max(end);
+        (start, (data_end - start).min(bytes as u64) as usize)
+    }
+
+    fn pool(&self, bytes: usize) -> &BufferPool {
+        let context = self.branch.context();
+        if bytes <= READ_AHEAD_BYTES { &context.read_ahead } else { &context.extents }
+    }
+
+    fn give(&self, buffer: AlignedBuffer) {
+        self.pool(buffer.len()).give(buffer);
+    }
+
+    fn leave_current(&mut self) {
+        if let Some(window) = self.current.take() {
+            self.give(window.buffer);
+        }
+    }
+
+    /// Makes the extent that is on its way the current one if it has the page and came well; else it is of no use any more.
+    fn take_over_ahead(&mut self, wanted: Wanted) {
+        let Some(mut ahead) = self.ahead.take() else { return };
+        let is_wanted = position(ahead.start, ahead.length, wanted.offset, wanted.bytes).is_some();
+        // What is still on its way is left to itself rather than waited for.
+        if !is_wanted && !ahead.reads.is_done() {
+            return;
+        }
+        for read in ahead.reads.wait() {
+            if is_wanted && read.result.is_ok() {
+                self.current = Some(Window { buffer: read.buffer, start: ahead.start, filled: ahead.length });
+            } else {
+                self.give(read.buffer);
+            }
+        }
+    }
+
+    /// Reads an extent with the page now; the page alone where the extent cannot be read.
+    fn read(&mut self, wanted: Wanted, footer: &BranchFooter) -> Result<()> {
+        let bytes = self.extent_bytes(self.streak).max(wanted.bytes);
+        let mut buffer = if bytes > EXTENT_BYTES { AlignedBuffer::new(bytes) } else { self.pool(bytes).take() };
+        let (mut start, mut filled) = self.extent(wanted.offset, wanted.bytes, bytes, footer);
+        let file = self.branch.file()?;
+        let mut result = file.read_exact_at(&mut buffer[..filled], start);
+        if result.is_err() && filled > wanted.bytes {
+            (start, filled) = (wanted.offset, wanted.bytes);
+            result = file.read_exact_at(&mut buffer[..filled], start);
+            self.streak = 0;
+        }
+        match result {
+            Ok(()) => self.current = Some(Window { buffer, start, filled }),
+            Err(_) => self.give(buffer),
+        }
+        result
+    }
+
+    /// Starts reading the extent behind (or, going backward, before) the current one.
+    fn read_ahead(&mut self, wanted: Wanted, footer: &BranchFooter) {
+        let Some(window) = &self.current else { return };
+        let streak_min = if self.purpose == Purpose::Compaction { 1 } else { 2 };
+        let bytes = self.extent_bytes(self.streak.saturating_add(1));
+        // Leaves so large are large reads already, and might not fit.
+        if self.streak < streak_min || wanted.bytes > bytes / 2 {
+            return;
+        }
+        let edge = if self.backward { window.first_page() } else { Some(window.next_page(wanted.offset)) };
+        let Some(edge) = edge.filter(|edge| if self.backward { *edge > 0 } else { *edge < footer.fingerprints_at })
+        else {
+            return;
+        };
+        let (start, length) = self.extent(edge, 0, bytes, footer);
+        let Some(permit) = AheadPermit::new(self.branch.context()) else { return };
+        // A file that cannot be opened now will say so when it is needed.
+        let Ok(file) = self.branch.file() else { return };
+        let request = ReadRequest::new(file, start, length, self.pool(bytes).take());
+        let reads = self.branch.context().storage.start_reads(vec![request]);
+        self.ahead = Some(Ahead { start, length, reads, _permit: permit });
     }
 }
 
 impl Drop for ExtentReader {
     fn drop(&mut self) {
-        if let Some(buffer) = self.buffer.take() {
-            self.pool().give(buffer);
+        self.leave_current();
+        if let Some(mut ahead) = self.ahead.take()
+            && ahead.reads.is_done()
+        {
+            ahead.reads.wait().into_iter().for_each(|read| self.give(read.buffer));
         }
     }
 }

@@ -25,6 +25,7 @@ mod page_read;
 mod page_write;
 mod pool;
 mod verify;
+mod window;
 
 #[cfg(test)]
 mod tests;

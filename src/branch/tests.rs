@@ -5,3 +5,4 @@ mod faults;
 mod harness;
 mod large;
 mod model;
+mod read_ahead;

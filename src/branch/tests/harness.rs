@@ -58,6 +58,22 @@ pub fn in_order(mut entries: Vec<Owned>) -> Vec<Owned> {
     entries
 }
 
+pub fn context_over(
+    storage: Arc<dyn Storage>,
+    compression: Compression,
+    cache_bytes: usize,
+    database: DatabaseId,
+) -> Arc<BranchContext> {
+    BranchContext::new(
+        Arc::clone(&storage),
+        database,
+        Arc::new(PageCache::new(cache_bytes)),
+        Arc::new(FileTable::new(storage, 100)),
+        Arc::new(FileNumbers::new(FileNumber(7))),
+        compression,
+    )
+}
+
 pub struct Store {
     pub disk: SimulatedStorage,
     pub context: Arc<BranchContext>,
@@ -72,15 +88,7 @@ impl Store {
 
     /// A fresh context, with nothing cached, over a disk.
     pub fn over(disk: SimulatedStorage, compression: Compression, cache_bytes: usize, database: DatabaseId) -> Self {
-        let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-        let context = BranchContext::new(
-            Arc::clone(&storage),
-            database,
-            Arc::new(PageCache::new(cache_bytes)),
-            Arc::new(FileTable::new(storage, 100)),
-            Arc::new(FileNumbers::new(FileNumber(7))),
-            compression,
-        );
+        let context = context_over(Arc::new(disk.clone()), compression, cache_bytes, database);
         Self { disk, context }
     }
 

@@ -1,0 +1,258 @@
+//! Reading ahead has no effect but speed: cursors agree with a list in every direction, whatever the disk refuses.
+
+use super::harness::*;
+use crate::base::sync::Arc;
+use crate::base::{DatabaseId, Result, SequenceNumber};
+use crate::branch::context::{AHEAD_MAX, EXTENT_BYTES};
+use crate::branch::extent::ExtentReader;
+use crate::branch::page_read::Wanted;
+use crate::branch::{Branch, BranchBuilder, BranchCursor, Compression, Purpose};
+use crate::format::manifest_edit::BranchMeta;
+use crate::format::sorted_page::ChildLocation;
+use crate::io::simulated::{Operation, Times};
+use crate::io::{PosixStorage, Storage};
+use crate::merge::Cursor;
+use std::io::ErrorKind;
+
+/// About four mebibytes: several of the largest extents.
+fn entries() -> Vec<Owned> {
+    let mut random = Random(3);
+    (0..4000u32)
+        .map(|at| {
+            let length = 500 + random.below(1000);
+            Owned::put(&at.to_be_bytes(), u64::from(at) + 1, &random.bytes(length))
+        })
+        .collect()
+}
+
+/// A fresh reader over the disk, with nothing cached.
+fn opened(store: &Store, meta: &BranchMeta) -> (Store, Arc<Branch>) {
+    let store = store.reopened(0);
+    let branch = store.open(meta);
+    (store, branch)
+}
+
+fn reads(store: &Store) -> u64 {
+    store.disk.operation_count(Operation::Read)
+}
+
+/// Steps forward, or back, over `count` entries that begin with entry `at`.
+fn walk(cursor: &mut BranchCursor, entries: &[Owned], at: &mut usize, count: usize, forward: bool) -> Result<()> {
+    for _ in 0..count {
+        if forward {
+            cursor.next()?
+        } else {
+            cursor.prev()?
+        }
+        *at = if forward { *at + 1 } else { *at - 1 };
+        assert_eq!(cursor.entry(), entries[*at].borrow());
+    }
+    Ok(())
+}
+
+#[test]
+fn whole_passes_both_ways_agree_with_the_list() {
+    let entries = entries();
+    for compression in [Compression::None, Compression::Lz4] {
+        let store = Store::new(compression, 0);
+        let meta = store.write(&entries);
+        for purpose in [Purpose::Read, Purpose::Compaction] {
+            for forward in [true, false] {
+                let (_store, branch) = opened(&store, &meta);
+                let mut cursor = branch.cursor(purpose);
+                let mut at = if forward { 0 } else { entries.len() - 1 };
+                if forward {
+                    cursor.seek_first().unwrap()
+                } else {
+                    cursor.seek_last().unwrap()
+                }
+                assert_eq!(cursor.entry(), entries[at].borrow());
+                walk(&mut cursor, &entries, &mut at, entries.len() - 1, forward).unwrap();
+                if forward {
+                    cursor.next().unwrap()
+                } else {
+                    cursor.prev().unwrap()
+                }
+                assert!(!cursor.valid());
+            }
+        }
+    }
+}
+
+#[test]
+fn turning_around_anywhere_agrees_with_the_list() {
+    let entries = entries();
+    let store = Store::new(Compression::Lz4, 0);
+    let meta = store.write(&entries);
+    let mut random = Random(5);
+    for purpose in [Purpose::Read, Purpose::Compaction] {
+        for round in 0..20 {
+            let (store, branch) = opened(&store, &meta);
+            if round % 2 == 1 {
+                // Every fifth read or so fails once: what was read ahead is read again when it is needed.
+                for nth in 0..40 {
+                    let nth = 20 + nth * 5 + random.below(3) as u64;
+                    store.disk.fail_at(&[Operation::Read], nth, ErrorKind::TimedOut, Times::Once);
+                }
+            }
+            let mut cursor = branch.cursor(purpose);
+            let mut at = random.below(entries.len());
+            for _ in 0..30 {
+                if random.below(4) == 0 || !cursor.valid() {
+                    at = random.below(entries.len());
+                    if cursor.seek(&entries[at].key, SequenceNumber::MAX).is_err() {
+                        continue;
+                    }
+                    assert_eq!(cursor.entry(), entries[at].borrow());
+                }
+                let forward = random.below(2) == 0;
+                let room = if forward { entries.len() - 1 - at } else { at };
+                let most = if random.below(3) == 0 { 2000 } else { 200 };
+                let count = random.below(most).min(room);
+                let walked = walk(&mut cursor, &entries, &mut at, count, forward);
+                assert!(walked.is_ok() || round % 2 == 1);
+                assert_eq!(walked.is_ok(), cursor.valid());
+            }
+            store.disk.clear_faults();
+        }
+    }
+}
+
+/// The leaves of a branch, in order.
+fn leaves(branch: &Arc<Branch>) -> Vec<Wanted> {
+    let mut cursor = branch.cursor(Purpose::Compaction);
+    let mut leaves: Vec<ChildLocation> = Vec::new();
+    cursor.seek_first().unwrap();
+    while cursor.valid() {
+        let leaf = cursor.leaf_location().unwrap();
+        if leaves.last().is_none_or(|last| last.offset() != leaf.offset()) {
+            leaves.push(leaf);
+        }
+        cursor.next().unwrap();
+    }
+    leaves.into_iter().map(|leaf| Wanted::child(leaf, 0)).collect()
+}
+
+/// The disk fails for good, or once, from the moment on at which the cursor came to some leaf.
+#[test]
+fn an_error_ahead_is_told_when_its_leaf_is_wanted_and_not_before() {
+    let entries = entries();
+    let store = Store::new(Compression::None, 0);
+    let meta = store.write(&entries);
+    for (purpose, backward) in
+        [(Purpose::Read, false), (Purpose::Read, true), (Purpose::Compaction, false), (Purpose::Compaction, true)]
+    {
+        let (store, branch) = opened(&store, &meta);
+        let mut order = leaves(&branch);
+        if backward {
+            order.reverse();
+        }
+        // The leaves at which the disk is read, without faults: there the next extent is started.
+        let mut reader = ExtentReader::new(Arc::clone(&branch), purpose);
+        let mut turns = Vec::new();
+        for (at, leaf) in order.iter().enumerate() {
+            let before = reads(&store);
+            let place = reader.page(*leaf, backward).unwrap();
+            branch.check_page(reader.bytes(place), *leaf).unwrap();
+            if reads(&store) > before {
+                turns.push(at);
+            }
+        }
+        let extents = (branch.footer().unwrap().fingerprints_at / EXTENT_BYTES as u64) as usize;
+        assert!(extents > 8 && turns.len() < extents + 5, "{turns:?}");
+        for pair in turns[3..].windows(3) {
+            let [turn, next, last] = [pair[0], pair[1], pair[2]];
+            // Before the leaf of the turn: the extent started there fails, and its first leaf is that of the next turn. Behind
+            // the leaf of the turn: that extent is well, the one started at the next turn is not.
+            for (faulty_from, bad) in [(turn, next), (turn + 1, last)] {
+                for times in [Times::Forever, Times::Once] {
+                    let mut reader = ExtentReader::new(Arc::clone(&branch), purpose);
+                    for (at, leaf) in order[..=last].iter().enumerate() {
+                        if at == faulty_from {
+                            store.disk.fail_at(&[Operation::Read], 1, ErrorKind::TimedOut, times);
+                        }
+                        match reader.page(*leaf, backward) {
+                            Ok(place) => {
+                                branch.check_page(reader.bytes(place), *leaf).unwrap();
+                                assert!(times == Times::Once || at < bad, "{at} {turn} {next} {last}");
+                            }
+                            Err(error) => {
+                                assert!((times, at) == (Times::Forever, bad), "{at} {turn} {next} {last}: {error}");
+                                break;
+                            }
+                        }
+                    }
+                    store.disk.clear_faults();
+                    // It goes on from there.
+                    let place = reader.page(order[bad], backward).unwrap();
+                    branch.check_page(reader.bytes(place), order[bad]).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn searches_read_nothing_ahead() {
+    let entries = entries();
+    let store = Store::new(Compression::None, 0);
+    let meta = store.write(&entries);
+    let (store, branch) = opened(&store, &meta);
+    let mut cursor = branch.cursor(Purpose::Read);
+    let mut random = Random(9);
+    cursor.seek_first().unwrap();
+    for _ in 0..200 {
+        let at = random.below(entries.len());
+        let before = reads(&store);
+        cursor.seek(&entries[at].key, SequenceNumber::MAX).unwrap();
+        assert!(reads(&store) - before <= 4);
+    }
+}
+
+#[test]
+fn many_cursors_read_a_bounded_number_of_extents_ahead() {
+    let entries = entries();
+    let store = Store::new(Compression::None, 0);
+    let meta = store.write(&entries);
+    let (store, branch) = opened(&store, &meta);
+    let mut cursors: Vec<BranchCursor> = (0..AHEAD_MAX + 20).map(|_| branch.cursor(Purpose::Compaction)).collect();
+    for cursor in &mut cursors {
+        cursor.seek_first().unwrap();
+    }
+    assert_eq!(store.context.ahead_now(), AHEAD_MAX);
+    for (turn, cursor) in cursors.iter_mut().enumerate() {
+        let mut at = 0;
+        walk(cursor, &entries, &mut at, 600 + turn * 20, true).unwrap();
+        assert!(store.context.ahead_now() <= AHEAD_MAX);
+    }
+    drop(cursors);
+    assert_eq!(store.context.ahead_now(), 0);
+}
+
+/// The same on a real disk, with io_uring and with threads.
+#[test]
+fn a_real_disk_gives_the_same() {
+    let entries = entries();
+    for without in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let storage: Arc<dyn Storage> = match without {
+            true => Arc::new(PosixStorage::without_io_uring(directory.path())),
+            false => Arc::new(PosixStorage::new(directory.path())),
+        };
+        let context = context_over(storage, Compression::None, 0, DatabaseId(42));
+        let mut builder = BranchBuilder::create(&context).unwrap();
+        entries.iter().for_each(|entry| builder.add(entry.borrow()).unwrap());
+        let branch = Branch::new(&context, builder.finish().unwrap());
+        let mut random = Random(1);
+        for round in 0..30 {
+            let mut cursor = branch.cursor(if round % 2 == 0 { Purpose::Read } else { Purpose::Compaction });
+            let mut at = random.below(entries.len());
+            cursor.seek(&entries[at].key, SequenceNumber::MAX).unwrap();
+            for _ in 0..3 {
+                let forward = random.below(2) == 0;
+                let room = if forward { entries.len() - 1 - at } else { at };
+                walk(&mut cursor, &entries, &mut at, random.below(3000).min(room), forward).unwrap();
+            }
+        }
+    }
+}
