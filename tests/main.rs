@@ -5,6 +5,7 @@ mod concurrency;
 mod iterators;
 mod kill;
 mod model;
+mod multi_get;
 mod recovery;
 mod support;
 mod tidy;

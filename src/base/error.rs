@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// `Result` with the store's error.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What can go wrong. Cheap to clone: a background failure is told to every later caller.
 #[derive(Clone, Debug, thiserror::Error)]

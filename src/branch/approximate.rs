@@ -1,6 +1,7 @@
 //! How much of a branch lies in a key range, told from the index alone. Any thread.
 
 use super::branch::Branch;
+use super::pages::Reading;
 use crate::base::{Result, SequenceNumber};
 
 impl Branch {
@@ -12,15 +13,15 @@ impl Branch {
             return Ok(0);
         }
         let data = self.footer()?.fingerprints_at;
-        let guard = crossbeam_epoch::pin();
+        let mut pages = Reading::new();
         let (start, leaf) = if lower <= &meta.key_min[..] {
             (0, 0)
         } else {
-            let leaf = self.leaf_of(lower, SequenceNumber::MAX, &guard)?;
+            let leaf = self.leaf_of(lower, SequenceNumber::MAX, &mut pages)?;
             (leaf.offset(), leaf.bytes() as u64)
         };
         let end = match upper {
-            Some(upper) if upper <= &meta.key_max[..] => self.leaf_of(upper, SequenceNumber::MAX, &guard)?.offset(),
+            Some(upper) if upper <= &meta.key_max[..] => self.leaf_of(upper, SequenceNumber::MAX, &mut pages)?.offset(),
             _ => data,
         };
         let bytes = end.saturating_sub(start).max(leaf).max(1);

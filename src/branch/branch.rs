@@ -8,6 +8,7 @@
 use super::context::{BranchContext, file_name};
 use super::cursor::BranchCursor;
 use super::page_read::Wanted;
+use super::pages::Pages;
 use crate::base::hash::fingerprint;
 use crate::base::key::wide_head;
 use crate::base::sync::{Arc, AtomicBool, OnceLock, Ordering};
@@ -74,23 +75,24 @@ impl Branch {
     }
 
     /// The newest version `<= at` of `key`, whose hash is `hash` (`base::hash`): its number and kind. Its value, or the
-    /// reference to it, is appended to `out`.
-    pub fn get(
-        &self,
+    /// reference to it, is appended to `out`. Requires `spans(key)`, or at least that nobody minds the cost.
+    pub fn get<'t, P: Pages<'t>>(
+        &'t self,
         key: &[u8],
         hash: u64,
         at: SequenceNumber,
-        guard: &Guard,
+        pages: &mut P,
         out: &mut Vec<u8>,
-    ) -> Result<Option<(SequenceNumber, Kind)>> {
+    ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
         if at < self.meta.number_min {
             return Ok(None);
         }
         let footer = self.footer()?;
-        if !self.may_contain(footer, fingerprint(hash), guard)? {
+        if !self.may_contain(footer, fingerprint(hash), pages)? {
             return Ok(None);
         }
-        let leaf = self.page(Wanted::child(self.leaf_of(key, at, guard)?, 0), true, guard)?;
+        let leaf = self.leaf_of(key, at, pages)?;
+        let leaf = pages.page(self, Wanted::child(leaf, 0))?;
         leaf.look_ahead(LEAF_LINES);
         let Some(page) = SortedPage::new(leaf.payload()) else { return Ok(None) };
         let Some(parts) = page.find(key, at) else { return Ok(None) };
@@ -111,22 +113,32 @@ impl Branch {
     }
 
     /// Whether a key with this fingerprint may be here. Reads one page of the filter.
-    fn may_contain(&self, footer: &BranchFooter, fingerprint: u32, guard: &Guard) -> Result<bool> {
+    fn may_contain<'t, P: Pages<'t>>(
+        &'t self,
+        footer: &BranchFooter,
+        fingerprint: u32,
+        pages: &mut P,
+    ) -> Result<bool, P::Stop> {
         if footer.filter_pages == 0 {
             return Ok(true);
         }
         let page = quotient::page_of(fingerprint, footer.filter_pages);
         let offset = footer.filter_at + u64::from(page) * PAGE_BYTES as u64;
-        let page = self.page(Wanted { offset, bytes: PAGE_BYTES, kind: PageKind::Filter, level: 0 }, true, guard)?;
+        let page = pages.page(self, Wanted { offset, bytes: PAGE_BYTES, kind: PageKind::Filter, level: 0 })?;
         Ok(quotient::may_contain(page.payload(), fingerprint, footer.filter_pages))
     }
 
     /// The leaf that (`key`, `number`) belongs to.
-    pub(super) fn leaf_of(&self, key: &[u8], number: SequenceNumber, guard: &Guard) -> Result<ChildLocation> {
+    pub(super) fn leaf_of<'t, P: Pages<'t>>(
+        &'t self,
+        key: &[u8],
+        number: SequenceNumber,
+        pages: &mut P,
+    ) -> Result<ChildLocation, P::Stop> {
         let footer = self.footer()?;
         let mut location = footer.root;
         for level in (1..=footer.height).rev() {
-            let page = self.page(Wanted::child(location, level as u8), true, guard)?;
+            let page = pages.page(self, Wanted::child(location, level as u8))?;
             page.look_ahead(INDEX_LINES);
             location = self.child(page.payload(), location, child_of(page.payload(), key, number))?;
         }

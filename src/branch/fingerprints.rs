@@ -3,6 +3,7 @@
 
 use super::branch::Branch;
 use super::page_read::Wanted;
+use super::pages::{Pages, Reading};
 use crate::base::{Result, SequenceNumber};
 use crate::format::branch_footer::FINGERPRINTS_PER_PAGE;
 use crate::format::page::{self, PAGE_BYTES, PageKind};
@@ -18,9 +19,9 @@ impl Branch {
         if key > &self.meta().key_max[..] {
             return Ok(self.meta().distinct_keys);
         }
-        let guard = crossbeam_epoch::pin();
-        let location = self.leaf_of(key, SequenceNumber::MAX, &guard)?;
-        let leaf = self.page(Wanted::child(location, 0), true, &guard)?;
+        let mut pages = Reading::new();
+        let location = self.leaf_of(key, SequenceNumber::MAX, &mut pages)?;
+        let leaf = pages.page(self, Wanted::child(location, 0))?;
         let Some(page) = SortedPage::new(leaf.payload()) else { return Ok(u64::from(location.first_key)) };
         let below = page.rank(key, SequenceNumber::MAX, false);
         let distinct = (0..below).filter(|at| !page.repeats_key(*at)).count();

@@ -93,19 +93,25 @@ impl Branch {
     /// Reads a page that is not in the cache.
     #[cold]
     pub(super) fn read_and_keep(&self, wanted: Wanted, keep: bool) -> Result<Page> {
-        let page = self.read_page(wanted)?;
+        self.check_bounds(wanted, self.footer()?)?;
+        let mut buffer = AlignedBuffer::new(wanted.bytes);
+        self.file()?.read_exact_at(&mut buffer, wanted.offset)?;
+        let page = self.admit(buffer, wanted)?;
         if keep {
-            let number = page_number(wanted.offset);
-            self.context().cache.insert_missed(self.table(), number, Arc::clone(&page), wanted.kind);
+            self.keep(wanted, &page);
         }
         Ok(page)
     }
 
-    fn read_page(&self, wanted: Wanted) -> Result<Page> {
+    /// Gives the cache a page that it did not have.
+    pub(super) fn keep(&self, wanted: Wanted, page: &Page) {
+        let number = page_number(wanted.offset);
+        self.context().cache.insert_missed(self.table(), number, Arc::clone(page), wanted.kind);
+    }
+
+    /// Makes a page of the bytes that were read, once checksum and structure are found right.
+    pub(super) fn admit(&self, buffer: AlignedBuffer, wanted: Wanted) -> Result<Page> {
         let footer = self.footer()?;
-        self.check_bounds(wanted, footer)?;
-        let mut buffer = AlignedBuffer::new(wanted.bytes);
-        self.file()?.read_exact_at(&mut buffer, wanted.offset)?;
         let header = self.check_page(&buffer, wanted)?;
         let page = match header.compression {
             Compression::None => PageBuffer::from(buffer),

@@ -2,6 +2,7 @@
 
 use super::branch::{Branch, Purpose};
 use super::page_read::Wanted;
+use super::pages::Reading;
 use crate::base::hash::{encoded_key_hash, fingerprint};
 use crate::base::sync::Arc;
 use crate::base::{Kind, Result, SequenceNumber};
@@ -157,7 +158,7 @@ impl Branch {
                 self.equal(
                     offset,
                     "search",
-                    &Some(self.leaf_of(entry.key, entry.number, &crossbeam_epoch::pin())?),
+                    &Some(self.leaf_of(entry.key, entry.number, &mut Reading::new())?),
                     &location,
                 )?;
             }

@@ -2,7 +2,9 @@
 
 use super::inner::Inner;
 use super::latches::Latches;
+use super::view::View;
 use crate::base::{Error, KeyspaceId, Kind, Result, SequenceNumber, hash, key};
+use crate::branch::{Pages, Reading};
 use crate::format::value_file::ValueReference;
 
 /// Encoded keys up to this length are built on the stack.
@@ -15,21 +17,32 @@ impl Inner {
         if self.closed.load(crate::base::sync::Ordering::Relaxed) {
             return Err(Error::Closed);
         }
-        let keyspace = KeyspaceId::DEFAULT;
-        let hash = hash::key_hash(keyspace, user_key);
+        let hash = hash::key_hash(KeyspaceId::DEFAULT, user_key);
         if at == SequenceNumber::MAX && self.pins.being_taken() {
             // Rule S3.
             self.latches.wait_for_holder(Latches::index_of(hash));
         }
         let view = self.view.load();
+        self.find(&view, (user_key, hash), at, &mut Reading::new(), out)
+    }
+
+    /// As `get_at`, in a view that the caller holds, for a key with its hash, over a source of pages. Appends to `out`.
+    pub(super) fn find<'v, P: Pages<'v>>(
+        &self,
+        view: &'v View,
+        (user_key, hash): (&[u8], u64),
+        at: SequenceNumber,
+        pages: &mut P,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, P::Stop> {
+        let keyspace = KeyspaceId::DEFAULT;
         for generation in &view.generations {
             if let Some((_, kind)) = generation.memtable.get(keyspace, user_key, hash, at, out) {
-                return self.resolve(kind, out);
+                return Ok(self.resolve(kind, out)?);
             }
         }
-        let found = with_encoded(keyspace, user_key, |encoded| view.tree.get(encoded, hash, at, out))?;
-        match found {
-            Some((_, kind)) => self.resolve(kind, out),
+        match with_encoded(keyspace, user_key, |encoded| view.tree.get(encoded, hash, at, pages, out))? {
+            Some((_, kind)) => Ok(self.resolve(kind, out)?),
             None => Ok(false),
         }
     }

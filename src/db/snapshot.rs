@@ -41,6 +41,11 @@ impl Snapshot {
         Ok(self.inner.get_at(key.as_ref(), self.pin.number(), &mut value)?.then_some(value))
     }
 
+    /// The values of many keys at the snapshot, in their order; see `Db::multi_get`.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.inner.multi_get_at(keys, self.pin.number())
+    }
+
     /// All pairs.
     pub fn iter(&self) -> Result<Iter> {
         self.iterate(Bounds::all())

@@ -116,7 +116,7 @@ pub type Answer = Option<(SequenceNumber, Kind, Vec<u8>)>;
 
 pub fn get(branch: &Branch, key: &[u8], at: SequenceNumber) -> Result<Answer> {
     let mut out = Vec::new();
-    let found = branch.get(key, encoded_key_hash(key), at, &crossbeam_epoch::pin(), &mut out)?;
+    let found = branch.get(key, encoded_key_hash(key), at, &mut crate::branch::Reading::new(), &mut out)?;
     Ok(found.map(|(number, kind)| (number, kind, out)))
 }
 

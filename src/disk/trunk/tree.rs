@@ -6,8 +6,7 @@ use super::options::TrunkOptions;
 use crate::base::key::wide_head;
 use crate::base::sync::Arc;
 use crate::base::{Kind, Result, SequenceNumber};
-use crate::branch::Branch;
-use crossbeam_epoch::Guard;
+use crate::branch::{Branch, Pages};
 
 /// Branches that a get asks for ahead. More are in few trees, and the processor has no more misses under way at once.
 const GATHERED_MAX: usize = 24;
@@ -35,28 +34,28 @@ impl Tree {
     }
 
     /// The newest version `<= at` of `key`, whose hash is `hash`: its number and kind; its value is appended to `out`.
-    pub fn get(
-        &self,
+    pub fn get<'t, P: Pages<'t>>(
+        &'t self,
         key: &[u8],
         hash: u64,
         at: SequenceNumber,
+        pages: &mut P,
         out: &mut Vec<u8>,
-    ) -> Result<Option<(SequenceNumber, Kind)>> {
-        let guard = crossbeam_epoch::pin();
+    ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
         let head = wide_head(key);
         let mut node = &self.root;
         // Branches are gathered before they are asked, so that the cache misses of their filters overlap.
-        let mut gathered: [Option<&Branch>; GATHERED_MAX] = [None; GATHERED_MAX];
+        let mut gathered: [Option<&'t Branch>; GATHERED_MAX] = [None; GATHERED_MAX];
         let mut count = 0;
         loop {
             let slot = node.slot_of(key);
             for run in &node.slots[slot].runs {
                 let Some(part) = run.part_of(key, head).filter(|part| part.spans(key, head)) else { continue };
-                part.look_ahead(hash, &guard);
+                part.look_ahead(hash, pages.guard());
                 gathered[count] = Some(part);
                 count += 1;
                 if count == GATHERED_MAX {
-                    if let Some(hit) = first_hit(&gathered, key, hash, at, &guard, out)? {
+                    if let Some(hit) = first_hit(&gathered, key, hash, at, pages, out)? {
                         return Ok(Some(hit));
                     }
                     count = 0;
@@ -64,7 +63,7 @@ impl Tree {
             }
             match node.pivots.get(slot) {
                 Some(pivot) => node = &pivot.child,
-                None => return first_hit(&gathered[..count], key, hash, at, &guard, out),
+                None => return first_hit(&gathered[..count], key, hash, at, pages, out),
             }
         }
     }
@@ -97,16 +96,16 @@ impl Tree {
 }
 
 /// The first of these branches, newest first, that has a version of the key.
-fn first_hit(
-    branches: &[Option<&Branch>],
+fn first_hit<'t, P: Pages<'t>>(
+    branches: &[Option<&'t Branch>],
     key: &[u8],
     hash: u64,
     at: SequenceNumber,
-    guard: &Guard,
+    pages: &mut P,
     out: &mut Vec<u8>,
-) -> Result<Option<(SequenceNumber, Kind)>> {
+) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
     for branch in branches.iter().flatten() {
-        if let Some(hit) = branch.get(key, hash, at, guard, out)? {
+        if let Some(hit) = branch.get(key, hash, at, pages, out)? {
             return Ok(Some(hit));
         }
     }

@@ -5,7 +5,7 @@ use crate::base::key::encoded;
 use crate::base::random::splitmix64;
 use crate::base::sync::{Arc, AtomicBool};
 use crate::base::{DatabaseId, FileNumber, FileNumbers, KeyspaceId, Kind, SequenceNumber};
-use crate::branch::{BranchContext, Compression, file_name, parse_file_name};
+use crate::branch::{BranchContext, Compression, Reading, file_name, parse_file_name};
 use crate::cache::{FileTable, PageCache};
 use crate::disk::trunk::apply::Applied;
 use crate::disk::trunk::{Job, Outcome, Tree, TreeFigures, Trunk, TrunkOptions, verify};
@@ -253,7 +253,7 @@ impl Rig {
             }
             out.clear();
             let hash = crate::base::hash::encoded_key_hash(&key);
-            let hit = self.tree.get(&key, hash, SequenceNumber(pin), &mut out).unwrap();
+            let hit = self.tree.get(&key, hash, SequenceNumber(pin), &mut Reading::new(), &mut out).unwrap();
             let found = hit.filter(|(_, kind)| *kind == Kind::Put).map(|_| &out[..]);
             assert_eq!(found, expected.get(&key[..]).copied(), "{} at {pin}", key.escape_ascii());
         }

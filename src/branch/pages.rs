@@ -1,0 +1,137 @@
+//! Where a get takes pages from: from the cache and, where they are not there, from the disk at once (`Reading`), or from what
+//! was read for it ahead, noting what is missing (`Gathering`). One thread at a time.
+//!
+//! A `Gathering` lets many gets of one call wait for the disk together (design.md, Cache and I/O): each goes as far as pages
+//! are in memory and stops at the first that is not; all missing pages are read overlapped; those gets begin again. What was
+//! read is held until the call is over, so every round gets further, whatever the cache gives up meanwhile.
+
+use super::branch::{Branch, page_number};
+use super::page_read::{Found, Wanted};
+use crate::base::sync::Arc;
+use crate::base::{Error, FileNumber, Result};
+use crate::cache::Page;
+use crate::io::{AlignedBuffer, ReadRequest};
+use crossbeam_epoch::Guard;
+use std::collections::HashMap;
+
+/// A source of pages of branches that live for `'t`.
+pub trait Pages<'t> {
+    /// Why a get ends without an answer.
+    type Stop: From<Error>;
+
+    /// The page.
+    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: Wanted) -> Result<Found<'a>, Self::Stop>
+    where
+        't: 'a;
+
+    /// The epoch in which pages are looked up.
+    fn guard(&self) -> &Guard;
+}
+
+/// Reads what is not in memory at once.
+pub struct Reading {
+    guard: Guard,
+}
+
+impl Reading {
+    /// For one operation: the epoch is pinned as long as the value lives.
+    #[inline]
+    pub fn new() -> Self {
+        Self { guard: crossbeam_epoch::pin() }
+    }
+}
+
+impl<'t> Pages<'t> for Reading {
+    type Stop = Error;
+
+    #[inline]
+    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: Wanted) -> Result<Found<'a>>
+    where
+        't: 'a,
+    {
+        branch.page(wanted, true, &self.guard)
+    }
+
+    #[inline]
+    fn guard(&self) -> &Guard {
+        &self.guard
+    }
+}
+
+/// Why a get over a `Gathering` ended.
+#[derive(Debug)]
+pub enum Stopped {
+    /// A page is missing and was noted.
+    Missing,
+    /// It failed.
+    Failed(Error),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+type Place = (FileNumber, u32);
+
+/// Notes what is not in memory, and reads it all on `read`.
+pub struct Gathering<'t> {
+    guard: Guard,
+    missing: HashMap<Place, (&'t Branch, Wanted)>,
+    held: HashMap<Place, Page>,
+}
+
+impl Gathering<'_> {
+    /// Nothing noted.
+    pub fn new() -> Self {
+        Self { guard: crossbeam_epoch::pin(), missing: HashMap::new(), held: HashMap::new() }
+    }
+
+    /// Reads what was noted, all at once, and gives it to the cache. The first error wins; nothing is noted any more.
+    pub fn read(&mut self) -> Result<()> {
+        let mut wanted: Vec<(&Branch, Wanted)> = self.missing.drain().map(|(_, missing)| missing).collect();
+        // In the order of places, so that a run repeats itself, and neighbours meet on the way to the disk.
+        wanted.sort_unstable_by_key(|(branch, wanted)| (branch.meta().file, wanted.offset));
+        let Some((first, _)) = wanted.first() else { return Ok(()) };
+        let storage = Arc::clone(&first.context().storage);
+        let mut requests = Vec::with_capacity(wanted.len());
+        for (branch, wanted) in &wanted {
+            branch.check_bounds(*wanted, branch.footer()?)?;
+            let buffer = AlignedBuffer::new(wanted.bytes);
+            requests.push(ReadRequest::new(branch.file()?, wanted.offset, wanted.bytes, buffer));
+        }
+        // Pages retired while this waits can be freed.
+        let done = self.guard.repin_after(|| storage.start_reads(requests).wait());
+        for ((branch, wanted), done) in wanted.iter().zip(done) {
+            done.result?;
+            let page = branch.admit(done.buffer, *wanted)?;
+            branch.keep(*wanted, &page);
+            self.held.insert((branch.meta().file, page_number(wanted.offset)), page);
+        }
+        Ok(())
+    }
+}
+
+impl<'t> Pages<'t> for Gathering<'t> {
+    type Stop = Stopped;
+
+    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: Wanted) -> Result<Found<'a>, Stopped>
+    where
+        't: 'a,
+    {
+        let place = (branch.meta().file, page_number(wanted.offset));
+        if let Some(page) = self.held.get(&place) {
+            return Ok(Found::Read(Arc::clone(page)));
+        }
+        if let Some(page) = branch.cached(wanted, &self.guard)? {
+            return Ok(Found::Cached(page));
+        }
+        self.missing.insert(place, (branch, wanted));
+        Err(Stopped::Missing)
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.guard
+    }
+}

@@ -1,0 +1,55 @@
+//! Many gets in one call, whose reads of the disk overlap (design.md, Cache and I/O).
+
+use super::inner::Inner;
+use super::view::View;
+use crate::base::sync::Ordering;
+use crate::base::{Error, KeyspaceId, Result, SequenceNumber, hash};
+use crate::branch::{Gathering, Stopped};
+
+/// Gets that go on together. The device is at its best with about this many reads under way; each holds a few pages.
+const TOGETHER: usize = 64;
+
+impl Inner {
+    /// The values of the keys at a snapshot, in the order of the keys.
+    pub(super) fn multi_get_at<K: AsRef<[u8]>>(&self, keys: &[K], at: SequenceNumber) -> Result<Vec<Option<Vec<u8>>>> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        let view = self.view.load_full();
+        let mut values = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(TOGETHER) {
+            self.get_together(&view, keys, at, &mut values)?;
+        }
+        Ok(values)
+    }
+
+    fn get_together<K: AsRef<[u8]>>(
+        &self,
+        view: &View,
+        keys: &[K],
+        at: SequenceNumber,
+        values: &mut Vec<Option<Vec<u8>>>,
+    ) -> Result<()> {
+        let first = values.len();
+        values.resize(first + keys.len(), None);
+        let mut pages = Gathering::new();
+        let mut waiting: Vec<usize> = (0..keys.len()).collect();
+        // Ends: every round reads what each waiting get lacked, and holds it.
+        while !waiting.is_empty() {
+            let mut missing = Vec::new();
+            for index in waiting {
+                let key = keys[index].as_ref();
+                let hash = hash::key_hash(KeyspaceId::DEFAULT, key);
+                let mut value = Vec::new();
+                match self.find(view, (key, hash), at, &mut pages, &mut value) {
+                    Ok(found) => values[first + index] = found.then_some(value),
+                    Err(Stopped::Missing) => missing.push(index),
+                    Err(Stopped::Failed(error)) => return Err(error),
+                }
+            }
+            pages.read()?;
+            waiting = missing;
+        }
+        Ok(())
+    }
+}

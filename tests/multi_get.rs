@@ -1,0 +1,103 @@
+//! Many gets at once against a model: in memory, on disk, at a snapshot, and on a disk that fails.
+
+use crate::support::{Random, tiny};
+use alluvium::io::simulated::{Operation, SimulatedStorage, Times};
+use alluvium::{Compression, Db, Options};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key{number:05}").into_bytes()
+}
+
+/// Writes what is overwritten, deleted, large and small into a store and its model.
+fn fill(db: &Db, model: &mut Model, random: &mut Random, writes: u64) {
+    for _ in 0..writes {
+        let key = key(random.below(3000));
+        if random.one_in(5) {
+            db.delete(&key).unwrap();
+            model.remove(&key);
+        } else {
+            let length = if random.one_in(500) { 300_000 } else { random.below(200) as usize };
+            let value = random.bytes(length);
+            db.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+    }
+}
+
+/// Keys to ask for: some twice, some absent, more than go together at once.
+fn questions(random: &mut Random) -> Vec<Vec<u8>> {
+    let count = random.below(300);
+    (0..count).map(|_| key(random.below(4000))).collect()
+}
+
+fn answers(model: &Model, keys: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
+    keys.iter().map(|key| model.get(key).cloned()).collect()
+}
+
+#[test]
+fn many_at_once_are_what_one_by_one_would_be() {
+    for (seed, options) in [
+        (1, tiny()),
+        (2, Options { compression: Compression::Lz4, ..tiny() }),
+        (3, Options { memory_budget: Some(64 << 20), ..tiny() }),
+    ] {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let directory = tempfile::tempdir().unwrap();
+        let db = Db::open(directory.path(), options.clone()).unwrap();
+        let mut model = Model::new();
+        fill(&db, &mut model, &mut random, 10_000);
+        let old = model.clone();
+        let snapshot = db.snapshot().unwrap();
+        fill(&db, &mut model, &mut random, 5_000);
+        for round in 0..20 {
+            if round == 10 {
+                db.flush().unwrap();
+                db.settle().unwrap();
+            }
+            let keys = questions(&mut random);
+            assert_eq!(db.multi_get(&keys).unwrap(), answers(&model, &keys));
+            assert_eq!(snapshot.multi_get(&keys).unwrap(), answers(&old, &keys));
+        }
+        assert_eq!(db.multi_get::<&[u8]>(&[]).unwrap(), []);
+        drop(snapshot);
+        db.close().unwrap();
+        // Nothing is in the cache of a store that was just opened.
+        let db = Db::open(directory.path(), options).unwrap();
+        for _ in 0..10 {
+            let keys = questions(&mut random);
+            assert_eq!(db.multi_get(&keys).unwrap(), answers(&model, &keys));
+        }
+    }
+}
+
+#[test]
+fn a_failed_read_fails_the_call_and_no_later_one() {
+    let disk = SimulatedStorage::new(7);
+    let mut random = Random(7);
+    let db = Db::open_with(Arc::new(disk.clone()), tiny()).unwrap();
+    let mut model = Model::new();
+    fill(&db, &mut model, &mut random, 8_000);
+    db.flush().unwrap();
+    db.settle().unwrap();
+    let mut failures = 0;
+    for nth in 1..60 {
+        let keys = questions(&mut random);
+        disk.fail_at(&[Operation::Read], nth, ErrorKind::Other, Times::Once);
+        match db.multi_get(&keys) {
+            Ok(found) => assert_eq!(found, answers(&model, &keys)),
+            Err(error) => {
+                failures += 1;
+                assert!(error.to_string().contains(".branch") || error.to_string().contains(".value"), "{error}");
+            }
+        }
+        disk.clear_faults();
+        assert_eq!(db.multi_get(&keys).unwrap(), answers(&model, &keys));
+    }
+    assert!(failures > 10, "only {failures} calls met the fault");
+}
