@@ -1,0 +1,208 @@
+//! What may stand on the command line. Only declarations, and the parser of sizes; the doc comments are the help texts.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  bench-compare engines
+  bench-compare quick
+  bench-compare quick --engines alluvium,rocksdb,lmdb --num 1000000 --repeat 3
+  bench-compare full
+  bench-compare full --num 20000000 --memory 1G --workloads fillrandom,readrandom
+  bench-compare full --sync --num 100000
+  bench-compare report
+  bench-compare figures clsm-5 --engines alluvium,rocksdb,leveldb
+
+Every engine runs in a process of its own under the same memory limit (a cgroup, where that is permitted), page cache
+included. Results go to results/*.json; the table is printed, and results/compare.html has the plots.";
+
+/// Measure Alluvium beside its rivals
+#[derive(Debug, Parser)]
+#[command(name = "bench-compare", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// A first look, in minutes: 500,000 keys, one thread, one repetition
+    Quick(Run),
+    /// The whole comparison, in hours: 5 million keys, 1 and 2 threads, 3 repetitions; goes on where it was cut off
+    Full(Run),
+    /// The table and the page, from the results that are there
+    Report(Report),
+    /// Which engines are there, and why others are not
+    Engines(Library),
+    /// A paper's figure with rivals in it, and whether its claim holds here
+    Figures(Figures),
+    /// One engine's turn: what the harness starts for each
+    #[command(hide = true)]
+    Child,
+}
+
+/// Where SplinterDB is.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Library {
+    /// SplinterDB's shared library
+    #[arg(long, value_name = "FILE", env = "SPLINTERDB_LIB")]
+    pub splinterdb_lib: Option<PathBuf>,
+}
+
+/// Which figures, and how large.
+#[derive(Clone, Debug, Args)]
+pub struct Figures {
+    /// Names of figures, or all
+    #[arg(required = true, value_delimiter = ',')]
+    pub names: Vec<String>,
+    /// Engines, with commas [default: all that can run here]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub engines: Vec<String>,
+    /// Keys to load [default: the figure's]
+    #[arg(long, value_name = "NUMBER")]
+    pub num: Option<u64>,
+    /// Memory that each engine is set to [default: the figure's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory: Option<u64>,
+    /// The most threads [default: by the cores]
+    #[arg(long, value_name = "NUMBER")]
+    pub threads: Option<usize>,
+    /// How long a point is measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = parse_seconds)]
+    pub seconds: f64,
+    /// Folder for the stores [default: the system's folder for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// Folder for the results
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub results: PathBuf,
+    #[command(flatten)]
+    pub library: Library,
+}
+
+/// Where results are.
+#[derive(Clone, Debug, Args)]
+pub struct Report {
+    /// Folder of the results
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub results: PathBuf,
+    /// Only results of this source; without it, of the newest that has any
+    #[arg(long, value_name = "COMMIT")]
+    pub commit: Option<String>,
+}
+
+/// What to measure. What is not given is the command's.
+#[derive(Clone, Debug, Args)]
+pub struct Run {
+    /// Engines, with commas [default: all that can run here]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub engines: Vec<String>,
+    /// Workloads, with commas; a fill begins a fresh store, and those behind it run on what it loaded
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub workloads: Vec<String>,
+    /// Numbers of threads, with commas
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    pub threads: Vec<usize>,
+    /// Keys to load
+    #[arg(long, value_name = "NUMBER")]
+    pub num: Option<u64>,
+    /// Memory for each engine, page cache included, such as 512M or 2G [default: twice the data, at least 256M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory: Option<u64>,
+    /// Repetitions
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: Option<u32>,
+    /// The second set: every write is on the disk before it returns
+    #[arg(long)]
+    pub sync: bool,
+    /// Bytes of a value
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    pub value_size: usize,
+    /// Bytes of a key
+    #[arg(long, value_name = "BYTES", default_value_t = 8)]
+    pub key_size: usize,
+    /// The generated work follows from it
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    /// Compare the values that are read with what was written
+    #[arg(long)]
+    pub check: bool,
+    /// Repeat a measurement in which other programs took more than this share of the processors, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
+    pub disturbed: f64,
+    /// How many times it is repeated before the least disturbed one is kept
+    #[arg(long, value_name = "NUMBER", default_value_t = 2)]
+    pub retries: u32,
+    /// Measure without memory limits where no cgroup can be made, instead of refusing
+    #[arg(long)]
+    pub no_limit: bool,
+    /// Folder for the stores, on the disk to measure [default: the system's folder for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// Folder for the results
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub results: PathBuf,
+    #[command(flatten)]
+    pub library: Library,
+}
+
+/// Bytes from a number with K, M, G or T behind it.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let trimmed = text.trim().trim_end_matches(['b', 'B']).trim_end_matches(['i', 'I']);
+    let (digits, shift) = match trimmed.chars().next_back().map(|letter| letter.to_ascii_uppercase()) {
+        Some('K') => (&trimmed[..trimmed.len() - 1], 10),
+        Some('M') => (&trimmed[..trimmed.len() - 1], 20),
+        Some('G') => (&trimmed[..trimmed.len() - 1], 30),
+        Some('T') => (&trimmed[..trimmed.len() - 1], 40),
+        _ => (trimmed, 0),
+    };
+    let wrong = || format!("\"{text}\" is no size; write it as 512M or 2G");
+    let number: u64 = digits.trim().parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(wrong)
+}
+
+/// A time that can be waited for.
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("\"{text}\" is no number of seconds"))?;
+    if (0.001..=86_400.0).contains(&seconds) { Ok(seconds) } else { Err("from a millisecond to a day".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_declarations_hold_together() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in [("512", 512), ("1k", 1 << 10), ("64M", 64 << 20), ("2GiB", 2 << 30), ("1 G", 1 << 30)] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "M", "-1", "1.5G", "0", "99999999T", "é", "5é"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn seconds() {
+        assert_eq!(parse_seconds("0.5"), Ok(0.5));
+        for text in ["0", "-1", "inf", "NaN", "soon"] {
+            assert!(parse_seconds(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_are_cut_at_commas() {
+        let arguments = Arguments::try_parse_from(["x", "quick", "--engines", "a,b", "--threads", "1,2"]).unwrap();
+        let Command::Quick(run) = arguments.command else { unreachable!() };
+        assert_eq!((run.engines, run.threads), (vec!["a".to_owned(), "b".to_owned()], vec![1, 2]));
+        assert!(Arguments::try_parse_from(["x", "quick", "--threads", "one"]).is_err());
+        assert!(Arguments::try_parse_from(["x", "quick", "--repeat", "0"]).is_err());
+    }
+}

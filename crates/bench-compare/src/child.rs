@@ -1,0 +1,113 @@
+//! The hidden command `child`: takes a job from standard input, does it, and tells of each workload on standard output.
+
+use crate::engines::{self, KindFactory};
+use crate::job::{Job, Measured, Message};
+use crate::machine::load::Meter;
+use alluvium_bench::engine::Result;
+use alluvium_bench::{Session, catalogue};
+use std::io::{Read, Write};
+
+/// Runs; an error is told as a message, too.
+pub fn run() -> Result<()> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text)?;
+    let job: Job = serde_json::from_str(&text).map_err(|error| format!("the job on standard input: {error}"))?;
+    raise_file_limit();
+    let result = work(&job, &mut |message| tell(&message));
+    if let Err(error) = &result {
+        tell(&Message::Failed { error: error.to_string() })?;
+    }
+    result
+}
+
+fn tell(message: &Message) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, message)?;
+    out.write_all(b"\n")?;
+    Ok(out.flush()?)
+}
+
+/// Does the job.
+fn work(job: &Job, tell: &mut dyn FnMut(Message) -> Result<()>) -> Result<()> {
+    let kind = engines::find(&job.engine).ok_or_else(|| format!("there is no engine \"{}\"", job.engine))?;
+    let settings = &job.settings;
+    let data_bytes = settings.fill_keys().unwrap_or(0) * (settings.key_size + settings.value_size) as u64;
+    let factory = KindFactory::new(kind, data_bytes, job.background_threads);
+    let mut session = Session::new(&factory, &job.directory, settings.clone())?;
+    for step in &job.steps {
+        session.set(|settings| settings.ops = step.ops)?;
+        let workload = catalogue::named(&step.workload, settings)?;
+        let meter = Meter::start();
+        let outcome = session.run(&workload, &())?;
+        let other_load_percent = meter.other_percent();
+        let about = factory.about();
+        let (version, settings) = (about.version, about.settings);
+        tell(Message::Measured(Box::new(Measured { outcome, version, settings, other_load_percent })))?;
+    }
+    session.finish()?;
+    tell(Message::Finished)
+}
+
+/// Some engines keep a file open for every few megabytes of data.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Without it an engine that needs more will say so itself.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Step;
+    use alluvium_bench::{EngineOptions, Settings};
+
+    fn job(directory: &std::path::Path, workloads: &[(&str, Option<u64>)]) -> Job {
+        let engine = EngineOptions { memory: Some(128 << 20), sync: false };
+        Job {
+            engine: "alluvium".into(),
+            directory: directory.join("store"),
+            settings: Settings { num: Some(2000), check: true, engine, ..Settings::default() },
+            background_threads: 2,
+            steps: workloads.iter().map(|(name, ops)| Step { workload: (*name).into(), ops: *ops }).collect(),
+        }
+    }
+
+    #[test]
+    fn a_chain_is_measured_step_by_step_and_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let job = job(directory.path(), &[("fillrandom", None), ("readrandom", Some(500)), ("seekrandom", Some(50))]);
+        let mut messages = Vec::new();
+        work(&job, &mut |message| {
+            messages.push(message);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(messages.pop(), Some(Message::Finished));
+        let measured: Vec<Measured> = messages
+            .into_iter()
+            .map(|message| match message {
+                Message::Measured(measured) => *measured,
+                other => unreachable!("{other:?}"),
+            })
+            .collect();
+        let ops: Vec<u64> = measured.iter().map(|measured| measured.outcome.ops).collect();
+        assert_eq!(ops, [2000, 500, 50]);
+        assert_eq!(measured[1].outcome.found, 500);
+        assert!(measured.iter().all(|measured| !measured.version.is_empty() && !measured.settings.is_empty()));
+        assert!(!job.directory.exists());
+    }
+
+    #[test]
+    fn a_job_that_cannot_be_done_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut nobody = |_| -> Result<()> { unreachable!("nothing was measured") };
+        let unknown = Job { engine: "oracle".into(), ..job(directory.path(), &[("fillseq", None)]) };
+        assert!(work(&unknown, &mut nobody).unwrap_err().to_string().contains("oracle"));
+        let unloaded = job(directory.path(), &[("readrandom", None)]);
+        assert!(work(&unloaded, &mut nobody).is_err());
+        let misspelt = job(directory.path(), &[("fillrandon", None)]);
+        assert!(work(&misspelt, &mut nobody).unwrap_err().to_string().contains("fillrandom"));
+    }
+}

@@ -1,0 +1,269 @@
+//! `quick` and `full`: from arguments to a plan, through all its turns, to results.
+
+use crate::arguments::Run;
+use crate::engines::{self, Kind};
+use crate::job::{Job, Measured};
+use crate::launch::Launcher;
+use crate::machine::about::{self, Machine};
+use crate::machine::cgroup::Parent;
+use crate::plan::{self, Chain, Turn};
+use crate::record::{Identity, Record};
+use crate::results::Results;
+use crate::text;
+use alluvium_bench::{EngineOptions, Settings};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The least memory limit that is a default: below it fixed buffers are most of what an engine has.
+const MEMORY_MIN: u64 = 256 << 20;
+/// "In memory" is a limit of so many times the data.
+const MEMORY_PER_DATA: u64 = 2;
+/// Background threads of engines that can be told, as in all earlier comparisons.
+const BACKGROUND_THREADS: usize = 2;
+
+/// What a command measures unless told otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    /// Names the file of results.
+    pub name: &'static str,
+    workloads: &'static [&'static str],
+    threads: &'static [usize],
+    num: u64,
+    repeat: u32,
+}
+
+/// A first look.
+pub const QUICK: Preset = Preset {
+    name: "quick",
+    workloads: &["fillrandom", "readrandom", "readmissing", "seekrandom", "fillseq"],
+    threads: &[1],
+    num: 500_000,
+    repeat: 1,
+};
+
+/// The whole comparison. Reads come first, on the store as it was loaded; then what changes it.
+pub const FULL: Preset = Preset {
+    name: "full",
+    workloads: &["fillrandom", "readrandom", "readmissing", "seekrandom", "readseq", "a", "f", "skewed", "fillseq"],
+    threads: &[1, 2],
+    num: 5_000_000,
+    repeat: 3,
+};
+
+/// Everything that a run decides before it starts.
+struct Plan {
+    engines: Vec<&'static Kind>,
+    turns: Vec<Turn>,
+    settings: Settings,
+    limit: String,
+    commit: String,
+    stores: PathBuf,
+    disturbed: f64,
+    attempts: u32,
+}
+
+/// Runs; gives the number of turns that failed.
+///
+/// # Errors
+/// Arguments that cannot be, results that cannot be written.
+pub fn run(arguments: &Run, preset: &Preset) -> Result<usize, String> {
+    let selection = engines::select(&arguments.engines, arguments.sync)?;
+    for (name, why) in &selection.skipped {
+        eprintln!("{name} is left out: {why}");
+    }
+    if selection.taken.is_empty() {
+        return Err("no engine is left".to_owned());
+    }
+    let limits = limits(arguments.no_limit)?;
+    let plan = plan(arguments, preset, selection.taken, limits.as_ref())?;
+    let name = format!("{}{}-{}", preset.name, if arguments.sync { "-sync" } else { "" }, plan.commit);
+    let mut results = Results::open(&arguments.results, &name, Machine::here())?;
+    let launcher = Launcher::new(limits)?;
+    eprintln!(
+        "{} turns of {} keys, {} MiB of memory each ({}), source {}; results in {}",
+        plan.turns.len(),
+        text::count(plan.settings.num.unwrap_or(0) as f64),
+        plan.settings.engine.memory.unwrap_or(0) >> 20,
+        plan.limit,
+        plan.commit,
+        results.path().display()
+    );
+    let mut failed = 0;
+    for (at, turn) in plan.turns.iter().enumerate() {
+        let chain = plan::path(&turn.chain, turn.chain.len() - 1);
+        let engine = plan.engines[turn.engine].name;
+        let shown = format!("[{}/{}] {engine}, {chain}, threads {}", at + 1, plan.turns.len(), turn.threads);
+        eprintln!("{shown}, repetition {}", turn.repeat);
+        // One engine's failure is a result, too; the others go on.
+        if let Err(error) = take_turn(&plan, turn, &launcher, &mut results)? {
+            eprintln!("    FAILED: {error}");
+            failed += 1;
+        }
+    }
+    Ok(failed)
+}
+
+fn limits(no_limit: bool) -> Result<Option<Parent>, String> {
+    let tried = Parent::find().and_then(|parent| {
+        // A group that is made and removed says whether it is permitted.
+        parent.limit(&format!("{}-try", std::process::id()), MEMORY_MIN)?;
+        Ok(parent)
+    });
+    match tried {
+        Ok(parent) => Ok(Some(parent)),
+        Err(why) if no_limit => {
+            eprintln!(
+                "no memory limits: {why}; engines that read through the page cache have more memory than the others"
+            );
+            Ok(None)
+        }
+        Err(why) => Err(format!("no memory limit can be set ({why}); with --no-limit it is measured without")),
+    }
+}
+
+fn plan(
+    arguments: &Run,
+    preset: &Preset,
+    engines: Vec<&'static Kind>,
+    limits: Option<&Parent>,
+) -> Result<Plan, String> {
+    let num = arguments.num.unwrap_or(preset.num);
+    let or_preset = |given: &[String], preset: &[&str]| match given {
+        [] => preset.iter().map(|name| (*name).to_owned()).collect(),
+        given => given.to_vec(),
+    };
+    let chains = plan::chains(&or_preset(&arguments.workloads, preset.workloads), num)?;
+    let threads = if arguments.threads.is_empty() { preset.threads.to_vec() } else { arguments.threads.clone() };
+    let data = num.saturating_mul((arguments.key_size + arguments.value_size) as u64);
+    let memory = arguments.memory.unwrap_or_else(|| data.saturating_mul(MEMORY_PER_DATA).max(MEMORY_MIN));
+    let settings = Settings {
+        num: Some(num),
+        key_size: arguments.key_size,
+        value_size: arguments.value_size,
+        seed: arguments.seed,
+        check: arguments.check,
+        engine: EngineOptions { memory: Some(memory), sync: arguments.sync },
+        ..Settings::default()
+    };
+    for threads in &threads {
+        Settings { threads: *threads, ..settings.clone() }.validate()?;
+    }
+    let stores = arguments.directory.clone().unwrap_or_else(std::env::temp_dir);
+    if !stores.is_dir() {
+        return Err(format!("{} is no folder for the stores", stores.display()));
+    }
+    Ok(Plan {
+        turns: plan::turns(engines.len(), &chains, &threads, arguments.repeat.unwrap_or(preset.repeat)),
+        engines,
+        settings,
+        limit: limits.map_or("none", Parent::kind).to_owned(),
+        commit: about::commit(),
+        stores,
+        disturbed: arguments.disturbed,
+        attempts: arguments.retries + 1,
+    })
+}
+
+/// One turn, as often as it is disturbed and attempts are left. The outer error ends the run, the inner one the turn.
+fn take_turn(
+    plan: &Plan,
+    turn: &Turn,
+    launcher: &Launcher,
+    results: &mut Results,
+) -> Result<Result<(), String>, String> {
+    let mut best: BTreeMap<String, Record> = BTreeMap::new();
+    for attempt in 1..=plan.attempts {
+        let chain = missing(plan, turn, results);
+        if chain.is_empty() {
+            if attempt == 1 {
+                eprintln!("    already measured");
+            }
+            return Ok(Ok(()));
+        }
+        let job = job(plan, turn, chain.clone());
+        let (mut step, mut broken) = (0, None);
+        let ran = launcher.run(&job, &mut |measured| {
+            let record = record(plan, turn, plan::path(&chain, step), measured);
+            step += 1;
+            if results.has(&record.identity()) {
+                return Ok(());
+            }
+            let calm = record.other_load_percent <= plan.disturbed;
+            eprintln!("    {}{}", text::line(&record), if calm { "" } else { ", disturbed" });
+            if calm {
+                best.remove(&record.path);
+                return results.add(record).inspect_err(|error| broken = Some(error.clone()));
+            }
+            let least = best.get(&record.path).map_or(f64::INFINITY, |best| best.other_load_percent);
+            if record.other_load_percent < least {
+                best.insert(record.path.clone(), record);
+            }
+            Ok(())
+        });
+        if let Some(error) = broken {
+            return Err(error);
+        }
+        if let Err(error) = ran {
+            return Ok(Err(error));
+        }
+        // Source that was changed is never "already measured": without disturbed steps the turn is over.
+        if best.is_empty() {
+            return Ok(Ok(()));
+        }
+    }
+    for (_, record) in best {
+        results.add(Record { disturbed: true, ..record })?;
+    }
+    Ok(Ok(()))
+}
+
+/// The chain up to the last step that is not measured yet.
+fn missing(plan: &Plan, turn: &Turn, results: &Results) -> Chain {
+    let is_missing = |step: &usize| !results.has(&identity(plan, turn, plan::path(&turn.chain, *step)));
+    let last = (0..turn.chain.len()).rev().find(is_missing);
+    last.map_or(Vec::new(), |last| turn.chain[..=last].to_vec())
+}
+
+fn job(plan: &Plan, turn: &Turn, steps: Chain) -> Job {
+    let engine = plan.engines[turn.engine].name;
+    Job {
+        engine: engine.to_owned(),
+        directory: plan.stores.join(format!("bench-compare-{}-{engine}", std::process::id())),
+        settings: Settings { threads: turn.threads, ..plan.settings.clone() },
+        background_threads: BACKGROUND_THREADS,
+        steps,
+    }
+}
+
+fn record(plan: &Plan, turn: &Turn, path: String, measured: Measured) -> Record {
+    Record {
+        outcome: measured.outcome,
+        version: measured.version,
+        settings: measured.settings.into_iter().collect(),
+        other_load_percent: measured.other_load_percent,
+        disturbed: false,
+        commit: plan.commit.clone(),
+        repeat: turn.repeat,
+        path,
+        limit: plan.limit.clone(),
+        seed: plan.settings.seed,
+        load: plan.settings.num.unwrap_or(0),
+    }
+}
+
+/// What the record of a step will be, before it is measured.
+fn identity(plan: &Plan, turn: &Turn, path: String) -> Identity {
+    let settings = &plan.settings;
+    let mut measured = Measured::default();
+    let outcome = &mut measured.outcome;
+    plan.engines[turn.engine].name.clone_into(&mut outcome.engine);
+    outcome.threads = turn.threads;
+    outcome.key_size = settings.key_size;
+    outcome.value_size = settings.value_size;
+    outcome.memory_mb = settings.engine.memory.map(|bytes| bytes as f64 / (1 << 20) as f64);
+    outcome.sync = settings.engine.sync;
+    record(plan, turn, path, measured).identity()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! The engines of the comparison: which there are, which are built in, and how each is opened.
+
+mod factory;
+#[cfg(feature = "fjall")]
+mod fjall;
+#[cfg(feature = "leveldb")]
+mod leveldb;
+pub mod library;
+#[cfg(feature = "lmdb")]
+mod lmdb;
+mod ours;
+#[cfg(any(feature = "lmdb", feature = "redb"))]
+mod pending;
+#[cfg(any(feature = "fjall", feature = "leveldb", feature = "splinterdb"))]
+mod quiet;
+#[cfg(feature = "redb")]
+mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
+#[allow(dead_code, reason = "which parts are used depends on the rivals that are built in")]
+mod setup;
+#[cfg(feature = "splinterdb")]
+mod splinterdb;
+#[allow(dead_code, reason = "only rivals that are crates have a version there")]
+mod versions;
+
+#[cfg(test)]
+mod tests;
+
+pub use factory::KindFactory;
+pub use setup::{Open, Setting, Setup};
+
+use std::fmt;
+use std::path::Path;
+
+/// Names the engine that all others are compared with.
+pub const OURS: &str = "alluvium";
+
+/// An engine that the comparison knows.
+pub struct Kind {
+    /// What it is called on the command line and in results.
+    pub name: &'static str,
+    /// The feature of this crate that builds it in; `None`: always there.
+    pub feature: Option<&'static str>,
+    /// How it is opened, where it is built in.
+    pub open: Option<Open>,
+    /// Whether a file of its directory is its log.
+    pub is_log: fn(&Path) -> bool,
+    /// Whether it can sync every write.
+    pub syncs: bool,
+    /// Why it cannot run here, whatever is built in.
+    pub missing: fn() -> Option<String>,
+}
+
+/// The opener of an engine behind a feature.
+macro_rules! built_in {
+    ($feature:literal, $($open:tt)+) => {{
+        #[cfg(feature = $feature)]
+        {
+            Some($($open)+ as Open)
+        }
+        #[cfg(not(feature = $feature))]
+        {
+            None
+        }
+    }};
+}
+
+/// All of them, in the order of tables and plots.
+pub static KINDS: [Kind; 8] = [
+    Kind { name: OURS, feature: None, open: Some(ours::open), is_log: ours::is_log, syncs: true, missing: || None },
+    Kind {
+        name: "rocksdb",
+        feature: Some("rocksdb"),
+        open: built_in!("rocksdb", rocksdb::open),
+        is_log: |path| has_extension(path, "log"),
+        syncs: true,
+        missing: || None,
+    },
+    Kind {
+        name: "splinterdb",
+        feature: Some("splinterdb"),
+        open: built_in!("splinterdb", splinterdb::open),
+        is_log: |_| false,
+        syncs: false,
+        missing: splinterdb_missing,
+    },
+    Kind {
+        name: "fjall",
+        feature: Some("fjall"),
+        open: built_in!("fjall", fjall::open),
+        is_log: |path| has_extension(path, "jnl"),
+        syncs: true,
+        missing: || None,
+    },
+    Kind {
+        name: "leveldb",
+        feature: Some("leveldb"),
+        open: built_in!("leveldb", leveldb::open),
+        is_log: |path| has_extension(path, "log"),
+        syncs: true,
+        missing: || None,
+    },
+    Kind {
+        name: "lmdb",
+        feature: Some("lmdb"),
+        open: built_in!("lmdb", lmdb::open_unsynced),
+        is_log: |_| false,
+        syncs: false,
+        missing: || None,
+    },
+    Kind {
+        name: "lmdb-durable",
+        feature: Some("lmdb"),
+        open: built_in!("lmdb", lmdb::open_durable),
+        is_log: |_| false,
+        syncs: true,
+        missing: || None,
+    },
+    Kind {
+        name: "redb",
+        feature: Some("redb"),
+        open: built_in!("redb", redb::open),
+        is_log: |_| false,
+        syncs: true,
+        missing: || None,
+    },
+];
+
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found == extension)
+}
+
+fn splinterdb_missing() -> Option<String> {
+    match library::path() {
+        None => Some(format!("no shared library: --splinterdb-lib and {} name none", library::VARIABLE)),
+        Some(path) if !path.is_file() => Some(format!("no shared library at {}", path.display())),
+        Some(_) => None,
+    }
+}
+
+impl Kind {
+    /// Why it cannot take part; `None` where it can.
+    pub fn hindrance(&self, sync: bool) -> Option<String> {
+        if self.open.is_none() {
+            let feature = self.feature.unwrap_or_default();
+            return Some(format!("not built in; build with --features {feature}"));
+        }
+        if sync && !self.syncs {
+            return Some("it cannot sync every write".to_owned());
+        }
+        (self.missing)()
+    }
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// The engine of a name.
+pub fn find(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
+}
+
+/// The engines that take part, and why others do not.
+#[derive(Debug, Default)]
+pub struct Selection {
+    /// Those that do.
+    pub taken: Vec<&'static Kind>,
+    /// Those that were not asked for by name and cannot, with the reason.
+    pub skipped: Vec<(&'static str, String)>,
+}
+
+/// Picks engines by name; without names, all that can take part here.
+///
+/// # Errors
+/// A name that no engine has, or an engine asked for by name that cannot take part.
+pub fn select(names: &[String], sync: bool) -> Result<Selection, String> {
+    let mut selection = Selection::default();
+    if names.is_empty() {
+        for kind in &KINDS {
+            match kind.hindrance(sync) {
+                None => selection.taken.push(kind),
+                Some(why) => selection.skipped.push((kind.name, why)),
+            }
+        }
+        return Ok(selection);
+    }
+    for name in names {
+        let known = || KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
+        let kind = find(name).ok_or_else(|| format!("there is no engine \"{name}\"; known: {}", known()))?;
+        if let Some(why) = kind.hindrance(sync) {
+            return Err(format!("{name} cannot take part: {why}"));
+        }
+        if selection.taken.iter().all(|taken| taken.name != kind.name) {
+            selection.taken.push(kind);
+        }
+    }
+    Ok(selection)
+}
+
+/// Prints which engines are there, and why others are not.
+pub fn list() {
+    for kind in &KINDS {
+        let state = kind.hindrance(false).unwrap_or_else(|| {
+            let synced = if kind.syncs { "" } else { "; not with --sync" };
+            format!("ready{synced}")
+        });
+        println!("{:<13} {state}", kind.name);
+    }
+}
+
+/// Their names, in the order of tables.
+pub fn names() -> Vec<&'static str> {
+    KINDS.iter().map(|kind| kind.name).collect()
+}

@@ -1,0 +1,144 @@
+//! RocksDB, leveled, as its tuning guide has it for point reads and writes on few cores.
+
+use super::setup::{Opened, Setup, mib, setting};
+use super::versions;
+use alluvium_bench::engine::{Direction, Engine, Figures, Result};
+use rocksdb::statistics::{StatsLevel, Ticker};
+use rocksdb::{
+    BlockBasedOptions, Cache, DB, DBCompressionType, DataBlockIndexType, Options, WaitForCompactOptions, WriteBatch,
+    WriteOptions,
+};
+
+const WRITE_BUFFERS: i32 = 3;
+const BLOOM_BITS: f64 = 10.0;
+
+struct Rocks {
+    db: DB,
+    options: Options,
+    sync: bool,
+}
+
+/// Opens it.
+pub fn open(setup: &Setup) -> Result<Opened> {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&Cache::new_hyper_clock_cache(usize::try_from(setup.cache_bytes())?, 0));
+    table.set_bloom_filter(BLOOM_BITS, false);
+    table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
+    table.set_data_block_hash_ratio(0.75);
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_block_based_table_factory(&table);
+    options.set_compression_type(DBCompressionType::None);
+    options.set_write_buffer_size(usize::try_from(setup.write_buffer_bytes())?);
+    options.set_max_write_buffer_number(WRITE_BUFFERS);
+    options.set_max_background_jobs(i32::try_from(setup.background_threads)?);
+    options.set_bytes_per_sync(1 << 20);
+    options.set_max_open_files(-1);
+    options.enable_statistics();
+    options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
+    let db = DB::open(&options, &setup.directory)?;
+    let settings = vec![
+        mib("block cache (hyper clock)", setup.cache_bytes()),
+        mib("write buffer", setup.write_buffer_bytes()),
+        setting("write buffers", WRITE_BUFFERS),
+        setting("background jobs", setup.background_threads),
+        setting("compaction", "leveled, dynamic level sizes"),
+        setting("filter", format!("Bloom, {BLOOM_BITS} bits a key")),
+        setting("block index", "binary search and hash"),
+        setting("compression", "none"),
+        setting("log", if setup.sync { "on, every write synced" } else { "on, not synced" }),
+        setting("statistics", "tickers only"),
+        setting("files read through", "the page cache, within the limit"),
+    ];
+    let engine = Box::new(Rocks { db, options, sync: setup.sync });
+    Ok(Opened { engine, version: version(), settings })
+}
+
+/// RocksDB's own version stands behind the plus sign of the crate that binds it.
+fn version() -> String {
+    let bound = versions::of("librocksdb-sys");
+    bound.rsplit('+').next().unwrap_or(bound).to_owned()
+}
+
+impl Rocks {
+    fn write_options(&self) -> WriteOptions {
+        let mut options = WriteOptions::default();
+        options.set_sync(self.sync);
+        options
+    }
+
+    fn ticker(&self, ticker: Ticker) -> u64 {
+        self.options.get_ticker_count(ticker)
+    }
+}
+
+impl Engine for Rocks {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        match self.sync {
+            false => self.db.put(key, value)?,
+            true => self.db.put_opt(key, value, &self.write_options())?,
+        }
+        Ok(())
+    }
+
+    fn put_batch(&self, pairs: &[(&[u8], &[u8])]) -> Result<()> {
+        let mut batch = WriteBatch::default();
+        pairs.iter().for_each(|(key, value)| batch.put(key, value));
+        Ok(self.db.write_opt(batch, &self.write_options())?)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        Ok(self.db.delete_opt(key, &self.write_options())?)
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        value.clear();
+        let Some(found) = self.db.get_pinned(key)? else { return Ok(false) };
+        value.extend_from_slice(&found);
+        Ok(true)
+    }
+
+    fn scan(
+        &self,
+        from: Option<&[u8]>,
+        direction: Direction,
+        limit: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        let mut iterator = self.db.raw_iterator();
+        match (direction, from) {
+            (Direction::Forward, None) => iterator.seek_to_first(),
+            (Direction::Forward, Some(from)) => iterator.seek(from),
+            (Direction::Backward, None) => iterator.seek_to_last(),
+            (Direction::Backward, Some(from)) => iterator.seek_for_prev(from),
+        }
+        let mut visited = 0;
+        while visited < limit {
+            let Some((key, value)) = iterator.item() else { break };
+            visit(key, value);
+            visited += 1;
+            if visited < limit {
+                match direction {
+                    Direction::Forward => iterator.next(),
+                    Direction::Backward => iterator.prev(),
+                }
+            }
+        }
+        iterator.status()?;
+        Ok(visited)
+    }
+
+    fn settle(&self) -> Result<()> {
+        let mut options = WaitForCompactOptions::default();
+        options.set_flush(true);
+        Ok(self.db.wait_for_compact(&options)?)
+    }
+
+    fn figures(&self) -> Figures {
+        Figures {
+            data_bytes_written: Some(self.ticker(Ticker::FlushWriteBytes) + self.ticker(Ticker::CompactWriteBytes)),
+            log_bytes_written: Some(self.ticker(Ticker::WalFileBytes)),
+            stalled_ns: Some(self.ticker(Ticker::StallMicros) * 1000),
+        }
+    }
+}

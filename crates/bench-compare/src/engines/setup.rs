@@ -1,0 +1,94 @@
+//! What every engine is told when it is opened, and what it tells back: the same for all, so that none has an advantage.
+
+use alluvium_bench::Engine;
+use alluvium_bench::engine::Result;
+use std::path::PathBuf;
+
+/// One setting of an engine, as it is printed and kept with the results.
+pub type Setting = (String, String);
+
+/// How to open an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// An empty directory of its own.
+    pub directory: PathBuf,
+    /// The whole memory that the process may use, page cache included: its cgroup's limit.
+    pub memory_bytes: u64,
+    /// Keys and values that will be stored, bytes.
+    pub data_bytes: u64,
+    /// Whether every write is on the disk before it returns.
+    pub sync: bool,
+    /// Threads for background work, where the engine can be told.
+    pub background_threads: usize,
+}
+
+/// An engine, ready.
+pub struct Opened {
+    /// The open store.
+    pub engine: Box<dyn Engine>,
+    /// Its version.
+    pub version: String,
+    /// What it was set to.
+    pub settings: Vec<Setting>,
+}
+
+/// One mebibyte.
+pub const MIB: u64 = 1 << 20;
+
+/// What the harness itself may use of the limit: histograms, the pool of values, the program.
+pub const HARNESS_BYTES: u64 = 32 * MIB;
+
+impl Setup {
+    /// Half of the limit, for a block cache. The rest is for write buffers, filters and the kernel's page cache, which these
+    /// engines read through and which counts in the limit, too.
+    pub fn cache_bytes(&self) -> u64 {
+        self.memory_bytes / 2
+    }
+
+    /// A write buffer: 64 MiB as everywhere in this comparison, less where the limit is small.
+    pub fn write_buffer_bytes(&self) -> u64 {
+        (self.memory_bytes / 8).clamp(MIB, 64 * MIB)
+    }
+
+    /// Everything but what the harness needs, for engines that keep all they have in one budget.
+    pub fn budget_bytes(&self) -> u64 {
+        self.memory_bytes.saturating_sub(HARNESS_BYTES).max(self.memory_bytes / 2)
+    }
+}
+
+/// A setting with a value that can be printed.
+pub fn setting(name: &str, value: impl ToString) -> Setting {
+    (name.to_owned(), value.to_string())
+}
+
+/// A setting in MiB.
+pub fn mib(name: &str, bytes: u64) -> Setting {
+    (name.to_owned(), format!("{} MiB", bytes / MIB))
+}
+
+/// What opens an engine.
+pub type Open = fn(&Setup) -> Result<Opened>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setup(memory_bytes: u64) -> Setup {
+        Setup { directory: PathBuf::from("nowhere"), memory_bytes, data_bytes: 0, sync: false, background_threads: 2 }
+    }
+
+    #[test]
+    fn parts_of_the_memory_stay_below_the_limit() {
+        for memory in [16 * MIB, 100 * MIB, 512 * MIB, 4096 * MIB] {
+            let setup = setup(memory);
+            assert!(setup.budget_bytes() < memory);
+            assert!(setup.cache_bytes() + 3 * setup.write_buffer_bytes() <= memory, "{memory}");
+        }
+    }
+
+    #[test]
+    fn write_buffers_are_64_mib_where_there_is_room() {
+        assert_eq!(setup(1024 * MIB).write_buffer_bytes(), 64 * MIB);
+        assert_eq!(setup(256 * MIB).write_buffer_bytes(), 32 * MIB);
+    }
+}

@@ -1,0 +1,149 @@
+//! Every engine that is built in gives right answers, and engines are picked by name.
+
+use super::*;
+use alluvium_bench::engine::{Direction, Engine};
+use std::path::PathBuf;
+
+fn setup(directory: PathBuf, sync: bool) -> Setup {
+    Setup { directory, memory_bytes: 256 << 20, data_bytes: 1 << 20, sync, background_threads: 2 }
+}
+
+fn key(number: u32) -> [u8; 8] {
+    u64::from(number).to_be_bytes()
+}
+
+fn pairs(engine: &dyn Engine, from: Option<u32>, direction: Direction, limit: u64) -> Vec<(u64, Vec<u8>)> {
+    let mut found = Vec::new();
+    let from = from.map(key);
+    let visited = engine
+        .scan(from.as_ref().map(|key| &key[..]), direction, limit, &mut |key, value| {
+            found.push((u64::from_be_bytes(key.try_into().unwrap()), value.to_vec()));
+        })
+        .unwrap();
+    assert_eq!(visited, found.len() as u64);
+    found
+}
+
+fn numbers(pairs: &[(u64, Vec<u8>)]) -> Vec<u64> {
+    pairs.iter().map(|(number, _)| *number).collect()
+}
+
+/// Puts even numbers, overwrites, removes, reads and scans in both directions, before and after settling.
+fn check_answers(engine: &dyn Engine, name: &str) {
+    for number in (0..2000).step_by(2) {
+        engine.put(&key(number), &[number as u8; 100]).unwrap();
+    }
+    engine.put_batch(&[(&key(4), b"four"), (&key(2000), b"last")]).unwrap();
+    engine.delete(&key(6)).unwrap();
+    engine
+        .update(&key(8), &mut |old, new| {
+            assert_eq!(old, Some(&[8u8; 100][..]), "{name}");
+            new.extend_from_slice(b"eight");
+        })
+        .unwrap();
+    engine
+        .update(&key(9), &mut |old, new| {
+            assert_eq!(old, None, "{name}");
+            new.extend_from_slice(b"nine");
+        })
+        .unwrap();
+    for round in ["written", "settled"] {
+        let mut value = b"rest".to_vec();
+        assert!(engine.get(&key(10), &mut value).unwrap(), "{name}, {round}");
+        assert_eq!(value, [10; 100], "{name}, {round}");
+        assert!(engine.get(&key(4), &mut value).unwrap() && value == b"four", "{name}, {round}");
+        assert!(engine.get(&key(8), &mut value).unwrap() && value == b"eight", "{name}, {round}");
+        assert!(!engine.get(&key(6), &mut value).unwrap(), "{name}, {round}");
+        assert!(!engine.get(&key(11), &mut value).unwrap(), "{name}, {round}");
+        let forward = pairs(engine, Some(3), Direction::Forward, 4);
+        assert_eq!(numbers(&forward), [4, 8, 9, 10], "{name}, {round}");
+        assert_eq!(forward[2].1, b"nine", "{name}, {round}");
+        assert_eq!(numbers(&pairs(engine, Some(7), Direction::Backward, 3)), [4, 2, 0], "{name}, {round}");
+        assert_eq!(numbers(&pairs(engine, Some(8), Direction::Backward, 2)), [8, 4], "{name}, {round}");
+        assert_eq!(numbers(&pairs(engine, None, Direction::Forward, 2)), [0, 2], "{name}, {round}");
+        assert_eq!(numbers(&pairs(engine, None, Direction::Backward, 2)), [2000, 1998], "{name}, {round}");
+        assert_eq!(numbers(&pairs(engine, Some(5000), Direction::Backward, 1)), [2000], "{name}, {round}");
+        assert_eq!(pairs(engine, Some(5000), Direction::Forward, 5), [], "{name}, {round}");
+        assert_eq!(pairs(engine, None, Direction::Forward, u64::MAX).len(), 1001, "{name}, {round}");
+        engine.settle().unwrap();
+    }
+}
+
+#[test]
+fn every_engine_gives_right_answers() {
+    let selection = select(&[], false).unwrap();
+    assert!(!selection.taken.is_empty());
+    for kind in selection.taken {
+        let directory = tempfile::tempdir().unwrap();
+        let opened = kind.open.unwrap()(&setup(directory.path().to_owned(), false)).unwrap();
+        check_answers(&*opened.engine, kind.name);
+        assert!(!opened.version.is_empty() && opened.version != "unknown", "{}", kind.name);
+        assert!(!opened.settings.is_empty(), "{}", kind.name);
+    }
+}
+
+#[test]
+fn every_engine_that_syncs_gives_right_answers() {
+    for kind in select(&[], true).unwrap().taken {
+        let directory = tempfile::tempdir().unwrap();
+        let opened = kind.open.unwrap()(&setup(directory.path().to_owned(), true)).unwrap();
+        opened.engine.put(b"key", b"value").unwrap();
+        let mut value = Vec::new();
+        assert!(opened.engine.get(b"key", &mut value).unwrap() && value == b"value", "{}", kind.name);
+    }
+}
+
+#[test]
+fn engines_may_be_used_by_many_threads() {
+    for kind in select(&[], false).unwrap().taken {
+        let directory = tempfile::tempdir().unwrap();
+        let opened = kind.open.unwrap()(&setup(directory.path().to_owned(), false)).unwrap();
+        let engine = &*opened.engine;
+        std::thread::scope(|scope| {
+            for thread in 0..4u32 {
+                scope.spawn(move || {
+                    let mut value = Vec::new();
+                    for number in 0..500 {
+                        let key = key(thread * 1000 + number);
+                        engine.put(&key, &key).unwrap();
+                        assert!(engine.get(&key, &mut value).unwrap() && value == key, "{}", kind.name);
+                    }
+                });
+            }
+        });
+        assert_eq!(pairs(engine, None, Direction::Forward, u64::MAX).len(), 2000, "{}", kind.name);
+    }
+}
+
+#[test]
+fn names_pick_engines() {
+    let taken = select(&["alluvium".to_owned(), "alluvium".to_owned()], false).unwrap().taken;
+    assert_eq!(taken.iter().map(|kind| kind.name).collect::<Vec<_>>(), ["alluvium"]);
+    let error = select(&["oracle".to_owned()], false).unwrap_err();
+    assert!(error.contains("oracle") && error.contains("known: alluvium, rocksdb"), "{error}");
+}
+
+#[test]
+fn what_cannot_take_part_says_why() {
+    let absent = Kind {
+        open: None,
+        ..Kind { name: "x", feature: Some("y"), open: None, is_log: |_| false, syncs: true, missing: || None }
+    };
+    assert_eq!(absent.hindrance(false).unwrap(), "not built in; build with --features y");
+    let unsynced = Kind { open: Some(ours::open), syncs: false, ..absent };
+    assert_eq!(unsynced.hindrance(false), None);
+    assert!(unsynced.hindrance(true).unwrap().contains("sync"));
+    // Whatever is built in, every engine either takes part or is named with its reason.
+    for sync in [false, true] {
+        let selection = select(&[], sync).unwrap();
+        assert_eq!(selection.taken.len() + selection.skipped.len(), KINDS.len());
+    }
+}
+
+#[test]
+fn logs_are_told_from_data() {
+    let is_log = |name: &str, path: &str| (find(name).unwrap().is_log)(Path::new(path));
+    assert!(is_log("rocksdb", "000012.log") && !is_log("rocksdb", "000012.sst"));
+    assert!(is_log("fjall", "a/0.jnl") && !is_log("fjall", "a/tables/1"));
+    assert!(!is_log("lmdb", "data.mdb") && !is_log("redb", "bench.redb"));
+}

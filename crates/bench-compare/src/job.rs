@@ -1,0 +1,112 @@
+//! What the harness tells a child process, and what the child tells back: JSON, one object a line.
+
+use alluvium_bench::{Outcome, Settings};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// One engine's turn: a fresh store and the workloads on it, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// The engine's name.
+    pub engine: String,
+    /// An absent directory for its store; removed at the end.
+    pub directory: PathBuf,
+    /// Sizes and options. The engine's memory is the limit of the whole process.
+    pub settings: Settings,
+    /// Threads that an engine may use in the background, where it can be told.
+    pub background_threads: usize,
+    /// The workloads.
+    pub steps: Vec<Step>,
+}
+
+/// One workload of a chain.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Step {
+    /// Its name.
+    pub workload: String,
+    /// Operations, where they are not as many as keys.
+    pub ops: Option<u64>,
+}
+
+/// A line from the child.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "message", rename_all = "snake_case")]
+pub enum Message {
+    /// A workload is done.
+    Measured(Box<Measured>),
+    /// All are done, and the store is removed.
+    Finished,
+    /// Something went wrong; nothing follows.
+    Failed {
+        /// What.
+        error: String,
+    },
+}
+
+/// A workload's figures, with what the engine says of itself and what disturbed it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The figures.
+    pub outcome: Outcome,
+    /// The engine's version.
+    pub version: String,
+    /// What the engine was set to.
+    pub settings: Vec<(String, String)>,
+    /// Processor time of other programs meanwhile, percent of the machine's.
+    pub other_load_percent: f64,
+}
+
+impl Message {
+    /// The message in a line; `None` for a line that is none: an engine's library may print to standard output, too.
+    pub fn parse(line: &str) -> Option<Self> {
+        line.starts_with('{').then(|| serde_json::from_str(line).ok())?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> Job {
+        Job {
+            engine: "alluvium".into(),
+            directory: "store".into(),
+            settings: Settings { num: Some(1000), threads: 2, ..Settings::default() },
+            background_threads: 2,
+            steps: vec![Step { workload: "fillseq".into(), ops: None }, Step { workload: "a".into(), ops: Some(5) }],
+        }
+    }
+
+    #[test]
+    fn a_job_comes_back() {
+        let text = serde_json::to_string(&job()).unwrap();
+        assert_eq!(serde_json::from_str::<Job>(&text).unwrap(), job());
+        assert!(!text.contains('\n'), "one line");
+    }
+
+    #[test]
+    fn messages_come_back() {
+        let measured = Measured {
+            outcome: Outcome { workload: "a".into(), ops: 7, write_amp: Some(1.5), ..Outcome::default() },
+            version: "1".into(),
+            settings: vec![("cache".into(), "1 MiB".into())],
+            other_load_percent: 12.5,
+        };
+        for message in [
+            Message::Measured(Box::new(measured)),
+            Message::Finished,
+            Message::Failed { error: "no \"disk\"\n".into() },
+        ] {
+            let line = serde_json::to_string(&message).unwrap();
+            assert!(!line.contains('\n'));
+            assert_eq!(Message::parse(&line), Some(message));
+        }
+    }
+
+    #[test]
+    fn what_a_library_prints_is_no_message() {
+        for line in ["", "opened store", "{", "{\"message\":\"unheard of\"}", "[1]"] {
+            assert_eq!(Message::parse(line), None, "{line}");
+        }
+    }
+}

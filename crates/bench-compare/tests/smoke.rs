@@ -1,0 +1,141 @@
+//! The program as a user runs it, with Alluvium alone and few keys: results, page, resumption, refusals.
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bench-compare"))
+        .args(arguments)
+        .current_dir(folder)
+        .env("TMPDIR", folder)
+        .env_remove("SPLINTERDB_LIB")
+        .output()
+        .unwrap()
+}
+
+/// A quick run of a thousand keys.
+fn quick(folder: &Path, more: &[&str]) -> Output {
+    let all = ["quick", "--engines", "alluvium", "--num", "1000", "--no-limit", "--check"];
+    run(folder, &[&all, more].concat())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn records(folder: &Path) -> Vec<Value> {
+    let files = fs::read_dir(folder.join("results")).unwrap().map(|entry| entry.unwrap().path());
+    let json = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    json.flat_map(|path| {
+        let file: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        file["records"].as_array().unwrap().clone()
+    })
+    .collect()
+}
+
+/// A repository with one commit, so that results have a source whose state is known.
+fn repository(folder: &Path) {
+    let git = |arguments: &[&str]| {
+        let identity = ["-c", "user.name=n", "-c", "user.email=e@example.invalid"];
+        let status = Command::new("git").args(identity).args(arguments).current_dir(folder).output().unwrap().status;
+        assert!(status.success(), "{arguments:?}");
+    };
+    git(&["init", "-q"]);
+    fs::write(folder.join("file"), "text").unwrap();
+    git(&["add", "file"]);
+    git(&["commit", "-q", "-m", "one"]);
+}
+
+#[test]
+fn a_quick_run_leaves_results_and_a_page_and_is_not_run_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    repository(folder.path());
+    // Whatever else the machine does.
+    let calm = &["--disturbed", "100"];
+    let output = quick(folder.path(), calm);
+    let (told, shown) = (text(&output.stderr), text(&output.stdout));
+    assert!(output.status.success(), "{told}");
+    let first = records(folder.path());
+    let workloads: Vec<&str> = first.iter().map(|record| record["workload"].as_str().unwrap()).collect();
+    assert_eq!(workloads, ["fillrandom", "readrandom", "readmissing", "seekrandom", "fillseq"]);
+    for record in &first {
+        assert_eq!(record["engine"], "alluvium");
+        assert!(record["ops_per_s"].as_f64().unwrap() > 0.0 && record["p99_us"].as_f64().unwrap() > 0.0, "{record}");
+        assert!(!record["version"].as_str().unwrap().is_empty() && record["settings"].is_object(), "{record}");
+        assert_eq!(record["wrong"], 0);
+    }
+    assert_eq!((&first[1]["found"], &first[2]["found"], &first[3]["ops"]), (&1000.into(), &0.into(), &100.into()));
+    assert!(first[0]["write_amp"].as_f64().unwrap() > 0.0);
+    for part in ["fillrandom", "seekrandom", "alluvium", "1.00k pairs"] {
+        assert!(shown.contains(part), "{part} is not in\n{shown}");
+    }
+    let page = fs::read_to_string(folder.path().join("results/compare.html")).unwrap();
+    assert!(page.ends_with("</html>\n") && page.contains("readmissing") && !page.contains("//"));
+    // Stores and limits are gone.
+    let left: Vec<String> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("bench-compare"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+
+    let output = quick(folder.path(), calm);
+    assert_eq!(text(&output.stderr).matches("already measured").count(), 2, "{}", text(&output.stderr));
+    assert_eq!(records(folder.path()), first);
+    // Another number of threads is not there yet.
+    let output = quick(folder.path(), &["--threads", "2", "--workloads", "fillseq", "--disturbed", "100"]);
+    assert!(output.status.success() && !text(&output.stderr).contains("already measured"));
+    assert_eq!(records(folder.path()).len(), first.len() + 1);
+    let output = run(folder.path(), &["report"]);
+    assert!(text(&output.stdout).contains("2 threads"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn disturbed_measurements_are_repeated_and_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    repository(folder.path());
+    // Less than nothing is permitted: every attempt is disturbed.
+    let output = quick(folder.path(), &["--workloads", "fillseq", "--disturbed=-1", "--retries", "1"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr).matches(", disturbed").count(), 2, "{}", text(&output.stderr));
+    let records = records(folder.path());
+    assert_eq!((records.len(), &records[0]["disturbed"]), (1, &true.into()));
+}
+
+#[test]
+fn bad_arguments_are_refused_with_a_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, reason) in [
+        (&["--engines", "oracle"][..], "there is no engine \"oracle\""),
+        (&["--workloads", "fillrandon"], "did you mean \"fillrandom\"?"),
+        (&["--threads", "0"], "the number of threads"),
+        (&["--num", "0"], "the number of keys"),
+        (&["--memory", "lots"], "\"lots\" is no size"),
+        (&["--directory", "nowhere"], "nowhere is no folder"),
+        (&["--value-size", "99999999999"], "the value size"),
+    ] {
+        let arguments = [&["quick", "--no-limit"], arguments].concat();
+        let output = run(folder.path(), &arguments);
+        let told = text(&output.stderr);
+        assert!(!output.status.success() && told.contains(reason), "{arguments:?}: {told}");
+    }
+    assert!(text(&run(folder.path(), &["report"]).stderr).contains("results"));
+    assert!(text(&run(folder.path(), &["engines"]).stdout).contains("alluvium      ready"));
+}
+
+#[test]
+fn a_figure_is_drawn_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments =
+        ["figures", "clsm-6", "--engines", "alluvium", "--num", "2000", "--seconds", "0.02", "--threads", "2"];
+    let output = run(folder.path(), &arguments);
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(shown.contains("cLSM, figure 6") && shown.contains("alluvium"), "{shown}");
+    let drawing = fs::read_to_string(folder.path().join("results/figure-clsm-6.json")).unwrap();
+    let drawing: Value = serde_json::from_str(&drawing).unwrap();
+    assert_eq!(drawing["panels"][0]["lines"][0]["engine"], "alluvium");
+    assert!(text(&run(folder.path(), &["figures", "nosuch"]).stderr).contains("nosuch"));
+}
