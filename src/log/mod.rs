@@ -141,7 +141,8 @@ impl Log {
             next: None,
             next_error: None,
             dedicated: Vec::new(),
-            retiring: Vec::new(),
+            // Writers put segments here, and a write allocates nothing; the keeper is rarely two behind.
+            retiring: Vec::with_capacity(8),
             sealed: Vec::new(),
             old: Vec::new(),
             free: Vec::new(),
