@@ -12,6 +12,9 @@ mod log;
 mod manifest;
 mod memory;
 mod merge;
+#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
+pub mod parts;
 mod value;
 
 pub use base::{Error, Result};

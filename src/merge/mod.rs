@@ -4,7 +4,7 @@
 pub mod cursor;
 pub mod merge_cursor;
 pub mod retention;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod vec_cursor;
 pub mod visible;
 

@@ -1,4 +1,4 @@
-//! A cursor over entries in a vector, for tests of whatever reads cursors. It can fail on command.
+//! A cursor over entries in a vector, for tests of whatever reads cursors, and for benchmarks. It can fail on command.
 
 use super::cursor::{Cursor, EntryRef};
 use crate::base::{Error, Kind, Result, SequenceNumber};
@@ -53,6 +53,7 @@ impl VecCursor {
     }
 
     /// The same, whose movement after `movements` others fails; those after that succeed.
+    #[cfg(test)]
     pub fn failing_after(mut self, movements: u32) -> Self {
         self.movements_left = Some(movements);
         self
