@@ -1,0 +1,7 @@
+//! What a put and a get must not cost: allocations and system calls of the calling thread, in a million of them (200,000
+//! without optimization). A binary of its own, because it has its own allocator.
+
+mod allocations;
+mod counting;
+mod store;
+mod system_calls;

@@ -1,0 +1,84 @@
+//! The store that costs are counted on: keys of 8 bytes in random order, known by their numbers.
+
+use alluvium::parts::splitmix64;
+use alluvium::{Db, Options};
+use parking_lot::Condvar;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Keys in the store.
+pub const KEYS: u64 = 20_000;
+/// Operations that are counted.
+pub const OPERATIONS: u64 = if cfg!(debug_assertions) { 200_000 } else { 1_000_000 };
+/// Short, so that the operations of a count fit into one memory generation.
+pub const VALUE: [u8; 16] = *b"alluvial deposit";
+
+/// The key of a number.
+pub fn key(mut number: u64) -> [u8; 8] {
+    splitmix64(&mut number).to_be_bytes()
+}
+
+/// The numbers of `count` random operations, each below `KEYS`.
+pub fn numbers(count: u64) -> impl Iterator<Item = u64> {
+    let mut state = 7;
+    (0..count).map(move |_| splitmix64(&mut state) % KEYS)
+}
+
+/// One store at a time: pages that any store of the process gave up are freed by whichever thread reads next.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A store in a directory of its own, with all keys in memory. Whoever counts on it has made it warm first.
+pub struct Store {
+    pub db: Db,
+    _directory: tempfile::TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Store {
+    /// With a budget in MiB.
+    pub fn new(budget_mib: u64) -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let directory = tempfile::tempdir().unwrap();
+        let options =
+            Options { memory_budget: Some(budget_mib << 20), background_threads: Some(2), ..Options::default() };
+        let db = Db::open(directory.path(), options).unwrap();
+        (0..KEYS).for_each(|number| db.put(key(number), VALUE).unwrap());
+        // A thread makes a place to wait when it first waits. Here, since a put may meet a lock that is held for a moment.
+        Condvar::new().wait_for(&mut parking_lot::Mutex::new(()).lock(), Duration::from_millis(1));
+        Self { db, _directory: directory, _alone: alone }
+    }
+
+    /// Moves everything into branch files and reads it once.
+    pub fn into_files(self) -> Self {
+        self.db.flush().unwrap();
+        self.db.settle().unwrap();
+        assert_eq!(self.db.stats().memory_entries, 0);
+        self.read(0..KEYS);
+        self
+    }
+
+    /// Puts keys again.
+    pub fn put(&self, numbers: impl Iterator<Item = u64>) {
+        numbers.for_each(|number| self.db.put(key(number), VALUE).unwrap());
+    }
+
+    /// Gets keys that are there.
+    pub fn read(&self, numbers: impl Iterator<Item = u64>) {
+        let mut out = Vec::with_capacity(VALUE.len());
+        self.read_into(numbers, &mut out);
+    }
+
+    /// The same into a buffer that has room.
+    pub fn read_into(&self, numbers: impl Iterator<Item = u64>, out: &mut Vec<u8>) {
+        for number in numbers {
+            assert!(self.db.get_into(key(number), out).unwrap() && *out == VALUE, "key {number}");
+        }
+    }
+
+    /// Gets other keys.
+    pub fn miss(&self, numbers: impl Iterator<Item = u64>, out: &mut Vec<u8>) {
+        for number in numbers {
+            assert!(!self.db.get_into(key(KEYS + number), out).unwrap(), "key {number}");
+        }
+    }
+}
