@@ -10,17 +10,32 @@ use super::leaf_hold::{Approach, LeafHold};
 use super::page_read::Wanted;
 use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
+use crate::cache::Page;
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
 use crate::merge::{Cursor, EntryRef};
 use std::ops::Range;
 
-/// An index page on the way to the leaf, and the child that was taken. The page is not held: a seek in a cached branch
-/// pins its leaf and nothing else, and the next leaf is asked for once in some thirty entries.
+/// An index page on the way to the leaf, and the child that was taken. A seek does not hold the page: in a cached branch it
+/// pins its leaf and nothing else. The first step to another leaf takes hold of it for all that follow.
 struct Step {
     location: ChildLocation,
     level: u8,
     count: usize,
     at: usize,
+    page: Option<Page>,
+}
+
+impl Step {
+    /// The child that is taken.
+    fn child(&mut self, branch: &Branch, keep: bool) -> Result<ChildLocation> {
+        let page = match self.page.take() {
+            Some(page) => page,
+            None => branch.hold_page(Wanted::child(self.location, self.level), keep)?,
+        };
+        let child = branch.child(page.payload(), self.location, self.at);
+        self.page = Some(page);
+        child
+    }
 }
 
 /// Which child to take on the way down.
@@ -66,20 +81,14 @@ impl BranchCursor {
     }
 
     /// Where the leaf held stands; `None` where none is held.
-    pub(super) fn leaf_location(&self) -> Option<ChildLocation> {
-        let step = self.path.last()?;
-        self.child_at(step.location, step.level, step.at).ok()
+    pub(super) fn leaf_location(&mut self) -> Option<ChildLocation> {
+        let keep = self.keeps();
+        let step = self.path.last_mut()?;
+        step.child(&self.branch, keep).ok()
     }
 
     fn keeps(&self) -> bool {
         self.purpose == Purpose::Read
-    }
-
-    /// Child `at` of an index page.
-    fn child_at(&self, location: ChildLocation, level: u8, at: usize) -> Result<ChildLocation> {
-        let guard = crossbeam_epoch::pin();
-        let page = self.branch.page(Wanted::child(location, level), self.keeps(), &guard)?;
-        self.branch.child(page.payload(), location, at)
     }
 
     /// Goes down from the root to a leaf.
@@ -103,7 +112,7 @@ impl BranchCursor {
                 Pick::Towards(key, number) => child_of(page.payload(), key, number),
             };
             let child = self.branch.child(page.payload(), location, at)?;
-            self.path.push(Step { location, level, count, at });
+            self.path.push(Step { location, level, count, at, page: None });
             location = child;
         }
         drop(guard);
@@ -119,12 +128,12 @@ impl BranchCursor {
 
     /// Goes to the leaf beside the one held; false where there is none.
     fn step_leaf(&mut self, forward: bool) -> Result<bool> {
+        let keep = self.keeps();
         while let Some(step) = self.path.last_mut() {
             let next = if forward { Some(step.at + 1) } else { step.at.checked_sub(1) };
             if let Some(next) = next.filter(|next| *next < step.count) {
                 step.at = next;
-                let (location, level) = (step.location, step.level);
-                let child = self.child_at(location, level, next)?;
+                let child = step.child(&self.branch, keep)?;
                 let (pick, approach) =
                     if forward { (Pick::First, Approach::Forward) } else { (Pick::Last, Approach::Backward) };
                 self.descend(child, pick, approach)?;

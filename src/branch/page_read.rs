@@ -90,6 +90,14 @@ impl Branch {
         }
     }
 
+    /// As `page`, but a reference of one's own.
+    pub(super) fn hold_page(&self, wanted: Wanted, keep: bool) -> Result<Page> {
+        match self.cached_page(wanted)? {
+            Some(page) => Ok(page),
+            None => self.read_and_keep(wanted, keep),
+        }
+    }
+
     /// Reads a page that is not in the cache.
     #[cold]
     pub(super) fn read_and_keep(&self, wanted: Wanted, keep: bool) -> Result<Page> {

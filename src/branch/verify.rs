@@ -137,8 +137,8 @@ impl Branch {
         let mut last_number = SequenceNumber::ZERO;
         cursor.seek_first()?;
         while cursor.valid() {
-            let entry = cursor.entry();
             let location = cursor.leaf_location();
+            let entry = cursor.entry();
             let offset = location.map_or(0, |location| location.offset());
             if counted.entries > 0 && entry.order(&counted.key_max, last_number).is_le() {
                 return Err(self.corruption(offset, "order of entries", "rising", "falling"));

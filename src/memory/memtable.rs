@@ -24,7 +24,7 @@ use super::node::{Node, Target, body_bytes, tower_bytes};
 use super::skiplist::{Skiplist, Splice, height_for};
 use super::version::{BATCH_COMMITTED, Version, new_state, state, version_bytes};
 use crate::base::arena::{Arena, Offset};
-use crate::base::sync::{AtomicU64, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::base::{KeyspaceId, Kind, SequenceNumber, limits};
 use crossbeam_utils::CachePadded;
 
@@ -38,6 +38,8 @@ pub struct Memtable {
     soft_bytes: usize,
     /// Bytes in use before the first entry.
     empty_bytes: usize,
+    /// Whether something was placed. It changes once, so that readers who look here share the line.
+    has_entries: AtomicBool,
     counts: CachePadded<Counts>,
 }
 
@@ -77,7 +79,16 @@ impl Memtable {
         let list = Skiplist::new(&arena);
         let empty_bytes = arena.used_bytes();
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Self { id, arena, list, index, soft_bytes, empty_bytes, counts: CachePadded::default() }
+        Self {
+            id,
+            arena,
+            list,
+            index,
+            soft_bytes,
+            empty_bytes,
+            has_entries: AtomicBool::new(false),
+            counts: CachePadded::default(),
+        }
     }
 
     /// Writes a version, and a node where the key has none, into memory that nobody sees yet, and looks for the node's
@@ -143,6 +154,11 @@ impl Memtable {
         debug_assert_eq!(version.number(), SequenceNumber::ZERO, "a prepared version is placed once");
         let mut node = self.list.node(&self.arena, prepared.node);
         self.counts.versions.fetch_add(1, Ordering::Relaxed);
+        if !self.has_entries.load(Ordering::Relaxed) {
+            // Before the entry can be found. Who must see the entry comes after this thread left its slot or returned from its
+            // write, and so sees this too.
+            self.has_entries.store(true, Ordering::Relaxed);
+        }
         if !prepared.linked {
             version.number_it(number, Offset::NULL, batch);
             match self.list.link(&self.arena, node, &mut { prepared.splice }) {
@@ -171,6 +187,9 @@ impl Memtable {
         at: SequenceNumber,
         out: &mut Vec<u8>,
     ) -> Option<(SequenceNumber, Kind)> {
+        if self.is_empty() {
+            return None;
+        }
         let version = self.visible(self.find(keyspace, user_key, hash)?, at)?;
         out.extend_from_slice(version.value());
         Some((version.number(), version.kind()))
@@ -194,7 +213,7 @@ impl Memtable {
 
     /// Whether nothing was placed.
     pub fn is_empty(&self) -> bool {
-        self.entries() == 0
+        !self.has_entries.load(Ordering::Relaxed)
     }
 
     /// Whether it is time for a new generation: the soft size is reached, or the index should take no more.
