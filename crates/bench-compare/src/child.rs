@@ -12,6 +12,7 @@ pub fn run() -> Result<()> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;
     let job: Job = serde_json::from_str(&text).map_err(|error| format!("the job on standard input: {error}"))?;
+    die_with_parent();
     raise_file_limit();
     let result = work(&job, &mut |message| tell(&message));
     if let Err(error) = &result {
@@ -46,6 +47,13 @@ fn work(job: &Job, tell: &mut dyn FnMut(Message) -> Result<()>) -> Result<()> {
     }
     session.finish()?;
     tell(Message::Finished)
+}
+
+/// Without the parent nobody hears of the results, and the next run's engines would run beside this one.
+fn die_with_parent() {
+    use rustix::process::{Signal, set_parent_process_death_signal};
+    // Where the kernel refuses, the end of standard output ends this process at the next workload.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }
 
 /// Some engines keep a file open for every few megabytes of data.

@@ -6,6 +6,7 @@ use crate::job::{Job, Measured};
 use crate::launch::Launcher;
 use crate::machine::about::{self, Machine};
 use crate::machine::cgroup::Parent;
+use crate::machine::stale;
 use crate::plan::{self, Chain, Turn};
 use crate::record::{Identity, Record};
 use crate::results::Results;
@@ -79,6 +80,7 @@ pub fn run(arguments: &Run, preset: &Preset) -> Result<usize, String> {
     let name = format!("{}{}-{}", preset.name, if arguments.sync { "-sync" } else { "" }, plan.commit);
     let mut results = Results::open(&arguments.results, &name, Machine::here())?;
     let launcher = Launcher::new(limits)?;
+    stale::remove_stores(&plan.stores);
     eprintln!(
         "{} turns of {} keys, {} MiB of memory each ({}), source {}; results in {}",
         plan.turns.len(),
@@ -172,49 +174,68 @@ fn take_turn(
     results: &mut Results,
 ) -> Result<Result<(), String>, String> {
     let mut best: BTreeMap<String, Record> = BTreeMap::new();
+    let mut ended = Ok(());
     for attempt in 1..=plan.attempts {
         let chain = missing(plan, turn, results);
-        if chain.is_empty() {
-            if attempt == 1 {
-                eprintln!("    already measured");
-            }
-            return Ok(Ok(()));
+        if chain.is_empty() && attempt == 1 {
+            eprintln!("    already measured");
         }
-        let job = job(plan, turn, chain.clone());
-        let (mut step, mut broken) = (0, None);
-        let ran = launcher.run(&job, &mut |measured| {
-            let record = record(plan, turn, plan::path(&chain, step), measured);
-            step += 1;
-            if results.has(&record.identity()) {
-                return Ok(());
-            }
-            let calm = record.other_load_percent <= plan.disturbed;
-            eprintln!("    {}{}", text::line(&record), if calm { "" } else { ", disturbed" });
-            if calm {
-                best.remove(&record.path);
-                return results.add(record).inspect_err(|error| broken = Some(error.clone()));
-            }
-            let least = best.get(&record.path).map_or(f64::INFINITY, |best| best.other_load_percent);
-            if record.other_load_percent < least {
-                best.insert(record.path.clone(), record);
-            }
-            Ok(())
-        });
-        if let Some(error) = broken {
-            return Err(error);
+        // Source that was changed is never "already measured": without disturbed steps the turn is over, too.
+        if chain.is_empty() || (attempt > 1 && best.is_empty()) {
+            break;
         }
-        if let Err(error) = ran {
-            return Ok(Err(error));
-        }
-        // Source that was changed is never "already measured": without disturbed steps the turn is over.
-        if best.is_empty() {
-            return Ok(Ok(()));
+        ended = attempt_turn(plan, turn, chain, launcher, &mut Kept { results, best: &mut best })?;
+        if ended.is_err() {
+            break;
         }
     }
     for (_, record) in best {
         results.add(Record { disturbed: true, ..record })?;
     }
-    Ok(Ok(()))
+    Ok(ended)
+}
+
+/// Where measurements go: those that were calm to the results, of the others the least disturbed to the side.
+struct Kept<'a> {
+    results: &'a mut Results,
+    best: &'a mut BTreeMap<String, Record>,
+}
+
+impl Kept<'_> {
+    fn keep(&mut self, record: Record, disturbed: f64) -> Result<(), String> {
+        if self.results.has(&record.identity()) {
+            return Ok(());
+        }
+        let calm = record.other_load_percent <= disturbed;
+        eprintln!("    {}{}", text::line(&record), if calm { "" } else { ", disturbed" });
+        if calm {
+            self.best.remove(&record.path);
+            return self.results.add(record);
+        }
+        let least = self.best.get(&record.path).map_or(f64::INFINITY, |best| best.other_load_percent);
+        if record.other_load_percent < least {
+            self.best.insert(record.path.clone(), record);
+        }
+        Ok(())
+    }
+}
+
+/// Runs a chain once. The outer error ends the run, the inner one the turn.
+fn attempt_turn(
+    plan: &Plan,
+    turn: &Turn,
+    chain: Chain,
+    launcher: &Launcher,
+    kept: &mut Kept<'_>,
+) -> Result<Result<(), String>, String> {
+    let job = job(plan, turn, chain.clone());
+    let (mut step, mut broken) = (0, None);
+    let ran = launcher.run(&job, &mut |measured| {
+        let record = record(plan, turn, plan::path(&chain, step), measured);
+        step += 1;
+        kept.keep(record, plan.disturbed).inspect_err(|error| broken = Some(error.clone()))
+    });
+    broken.map_or(Ok(ran), Err)
 }
 
 /// The chain up to the last step that is not measured yet.
@@ -228,7 +249,7 @@ fn job(plan: &Plan, turn: &Turn, steps: Chain) -> Job {
     let engine = plan.engines[turn.engine].name;
     Job {
         engine: engine.to_owned(),
-        directory: plan.stores.join(format!("bench-compare-{}-{engine}", std::process::id())),
+        directory: plan.stores.join(format!("{}{}-{engine}", stale::PREFIX, std::process::id())),
         settings: Settings { threads: turn.threads, ..plan.settings.clone() },
         background_threads: BACKGROUND_THREADS,
         steps,

@@ -64,3 +64,20 @@ fn presets_name_workloads_that_there_are() {
         assert_eq!(plan::chains(&names, preset.num).unwrap().len(), 2, "{}", preset.name);
     }
 }
+
+#[test]
+fn of_disturbed_measurements_the_least_disturbed_is_kept_until_a_calm_one_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut results = Results::open(folder.path(), "r", Machine::default()).unwrap();
+    let (plan, turn, mut best) = (a_plan(), a_turn(&["fillseq"]), BTreeMap::new());
+    let with_load = |other_load_percent| Record { other_load_percent, ..measured(&plan, &turn, 0) };
+    let mut kept = Kept { results: &mut results, best: &mut best };
+    for load in [60.0, 30.0, 45.0] {
+        kept.keep(with_load(load), 10.0).unwrap();
+    }
+    assert_eq!(kept.best["fillseq"].other_load_percent, 30.0);
+    assert_eq!(missing(&plan, &turn, kept.results).len(), 1);
+    kept.keep(with_load(5.0), 10.0).unwrap();
+    assert!(kept.best.is_empty());
+    assert_eq!(missing(&plan, &turn, kept.results).len(), 0);
+}

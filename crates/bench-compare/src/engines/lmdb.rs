@@ -165,11 +165,16 @@ impl Engine for Lmdb {
         Ok(visited)
     }
 
-    /// Reads and writes in one transaction, which makes it atomic.
+    /// Reads and writes in one transaction, which makes it atomic; where puts share transactions, as any other get and put.
     fn update(&self, key: &[u8], change: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>)) -> Result<()> {
-        self.flush()?;
+        let mut new = Vec::new();
+        if self.pending.is_some() {
+            let mut old = Vec::new();
+            let found = self.get(key, &mut old)?;
+            change(found.then_some(&old[..]), &mut new);
+            return self.put(key, &new);
+        }
         self.write(|transaction| {
-            let mut new = Vec::new();
             change(self.database.get(transaction, key)?, &mut new);
             Ok(self.database.put(transaction, key, &new)?)
         })

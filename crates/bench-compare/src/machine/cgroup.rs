@@ -1,6 +1,7 @@
 //! A memory limit for a child process: a cgroup of its own below this process's, of version 1 or 2, where that is permitted.
 //! Everything counts in it: the process's memory and the page cache of the files it reads and writes.
 
+use super::stale;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,6 @@ use std::time::Duration;
 /// How often a group that still has a dying process is asked to go.
 const REMOVE_ATTEMPTS: u32 = 50;
 const REMOVE_PAUSE: Duration = Duration::from_millis(20);
-const NAME: &str = "bench-compare-";
 
 /// The two interfaces of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,11 @@ impl Parent {
             // Often refused: a group with processes may not give controllers on. The limit file below decides.
             let _ = fs::write(self.path.join("cgroup.subtree_control"), "+memory");
         }
-        let path = self.path.join(format!("{NAME}{name}"));
+        for folder in stale::folders(&self.path) {
+            // One that still has a process stays.
+            let _ = fs::remove_dir(folder);
+        }
+        let path = self.path.join(format!("{}{name}", stale::PREFIX));
         fs::create_dir(&path).map_err(|error| named(&path, &error))?;
         let group = Cgroup { path, version: self.version };
         let limit = group.path.join(self.version.limit_file());

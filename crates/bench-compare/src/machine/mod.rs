@@ -3,3 +3,4 @@
 pub mod about;
 pub mod cgroup;
 pub mod load;
+pub mod stale;

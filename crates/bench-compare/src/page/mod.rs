@@ -25,10 +25,10 @@ pub fn render(groups: &[Group<'_>], machine: &Machine, commit: &str) -> String {
     for (conditions, part) in by_load(groups) {
         body.push_str(&parts::conditions(&conditions));
         body.push_str(&parts::glance(part));
-        body.push_str(&cards::scaling(part));
         for group in part {
             body.push_str(&cards::workload(group));
         }
+        body.push_str(&cards::scaling(part));
     }
     body.push_str(&parts::tables(groups));
     body.push_str(&parts::settings(groups));

@@ -68,10 +68,10 @@ impl Scale {
     }
 }
 
-/// The next number of 1, 2 or 5 with zeros.
+/// The next number of 1, 2, 2.5 or 5 with zeros.
 fn round_up(number: f64) -> f64 {
     let power = 10f64.powf(number.log10().floor());
-    let steps = [1.0, 2.0, 5.0, 10.0];
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0];
     steps.iter().map(|step| step * power).find(|step| *step >= number * 0.999_999).unwrap_or(power * 10.0)
 }
 
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn marks_are_round() {
-        assert_eq!(Scale::linear(97.0, 0.0, 1.0).marks(4), [0.0, 50.0]);
+        assert_eq!(Scale::linear(97.0, 0.0, 1.0).marks(4), [0.0, 25.0, 50.0, 75.0]);
         assert_eq!(Scale::linear(100.0, 0.0, 1.0).marks(5), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         let marks: Vec<String> =
             Scale::logarithmic([0.5, 20.0], 0.0, 1.0).marks(9).iter().map(|m| format!("{m:.1}")).collect();
