@@ -148,7 +148,8 @@ impl Branch {
     /// Child `at` of the index page that stands at `parent` and has this payload.
     pub(super) fn child(&self, payload: &[u8], parent: ChildLocation, at: usize) -> Result<ChildLocation> {
         SortedPage::new(payload)
-            .and_then(|page| ChildLocation::decode(page.value(&page.parts(at))))
+            .filter(|page| at < page.count())
+            .and_then(|page| ChildLocation::decode(page.packed(at)))
             .ok_or_else(|| self.corruption(parent.offset(), "index entry", "a child", "something else"))
     }
 

@@ -41,13 +41,19 @@ impl Separator {
     }
 }
 
-#[derive(Default)]
 struct Level {
     page: SortedPageBuilder,
     /// In front of the page being filled.
     separator: Separator,
     first_key: u32,
     written: u64,
+}
+
+impl Level {
+    fn new() -> Self {
+        let page = SortedPageBuilder::packed(ChildLocation::BYTES as u8);
+        Self { page, separator: Separator::default(), first_key: 0, written: 0 }
+    }
 }
 
 /// The levels, lowest first.
@@ -70,7 +76,7 @@ impl IndexBuilder {
         child: ChildLocation,
     ) -> Result<()> {
         if height == self.levels.len() {
-            self.levels.push(Level::default());
+            self.levels.push(Level::new());
         }
         let level = &self.levels[height];
         let mut fit = level.page.fit(&separator.key, ChildLocation::BYTES);

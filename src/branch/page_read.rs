@@ -163,8 +163,11 @@ impl Branch {
         let garbled = |what| self.corruption(wanted.offset, "page structure", "a sound page", what);
         let page = SortedPage::new(payload).ok_or_else(|| garbled("lengths past the page"))?;
         page.validate().map_err(garbled)?;
+        if wanted.kind == PageKind::Leaf && page.width() != 0 {
+            return Err(garbled("packed values in a leaf"));
+        }
         for at in 0..if wanted.kind == PageKind::Index { page.count() } else { 0 } {
-            let child = ChildLocation::decode(page.value(&page.parts(at)));
+            let child = ChildLocation::decode(page.packed(at));
             if child.is_none_or(|child| child.end() > footer.fingerprints_at) {
                 return Err(garbled("a child outside the file"));
             }

@@ -97,7 +97,7 @@ impl Branch {
             self.check_structure(page::payload(&buffer), wanted, footer)?;
             let Some(page) = SortedPage::new(page::payload(&buffer)) else { continue };
             self.check_separators(&page, location)?;
-            let children = (0..page.count()).rev().filter_map(|at| ChildLocation::decode(page.value(&page.parts(at))));
+            let children = (0..page.count()).rev().filter_map(|at| ChildLocation::decode(page.packed(at)));
             pending.extend(children.map(|child| (child, level - 1)));
         }
         self.equal(footer.fingerprints_at, "bytes of leaves and index", &bytes, &footer.fingerprints_at)?;

@@ -15,7 +15,7 @@
 //! 4. Chunks are made once and freed with the table.
 
 use super::page::{Page, PageBuffer};
-use crate::base::sync::{Arc, AtomicPtr, Ordering};
+use crate::base::sync::{Arc, AtomicPtr, OnceLock, Ordering};
 use crate::base::{FileNumber, prefetch};
 use crate::format::page::{self, PAGE_HEADER_BYTES};
 use crossbeam_epoch::Guard;
@@ -35,16 +35,32 @@ const TAG: usize = 0b11_1111;
 
 const _: () = assert!(TAG < crate::base::limits::IO_ALIGNMENT);
 
-#[derive(Default)]
-struct Word {
-    address: AtomicPtr<u8>,
-    page: AtomicPtr<PageBuffer>,
+/// A chunk. Addresses lie together: they are what gets touch.
+struct Chunk {
+    addresses: Box<[AtomicPtr<u8>]>,
+    pages: Box<[AtomicPtr<PageBuffer>]>,
+}
+
+impl Chunk {
+    fn new(length: usize) -> Self {
+        Self {
+            addresses: (0..length).map(|_| AtomicPtr::default()).collect(),
+            pages: (0..length).map(|_| AtomicPtr::default()).collect(),
+        }
+    }
+}
+
+/// What there is for one page.
+#[derive(Clone, Copy)]
+struct Word<'a> {
+    address: &'a AtomicPtr<u8>,
+    page: &'a AtomicPtr<PageBuffer>,
 }
 
 /// See the module.
 pub struct PageTable {
     file: FileNumber,
-    chunks: [AtomicPtr<Word>; CHUNKS],
+    chunks: [OnceLock<Chunk>; CHUNKS],
 }
 
 /// A page's payload, readable as long as the table and the guard that it was found under.
@@ -87,7 +103,7 @@ fn chunk_length(chunk: usize) -> usize {
 impl PageTable {
     /// An empty table.
     pub fn new(file: FileNumber) -> Self {
-        Self { file, chunks: std::array::from_fn(|_| AtomicPtr::default()) }
+        Self { file, chunks: std::array::from_fn(|_| OnceLock::new()) }
     }
 
     /// Whose pages.
@@ -96,17 +112,17 @@ impl PageTable {
     }
 
     #[inline]
-    fn word(&self, page: u32) -> Option<&Word> {
+    fn word(&self, page: u32) -> Option<Word<'_>> {
         let (chunk, at) = place(page);
-        let words = NonNull::new(self.chunks[chunk].load(Ordering::Acquire))?;
-        // SAFETY: a chunk has `chunk_length(chunk)` words, more than `at`, and lives as long as `self` (invariant 4).
-        Some(unsafe { words.add(at).as_ref() })
+        self.chunks[chunk].get().map(|chunk| Word { address: &chunk.addresses[at], page: &chunk.pages[at] })
     }
 
+    /// The address of the page with its tag, if it is here.
     #[inline]
-    fn load(&self, page: u32) -> Option<(&Word, NonNull<u8>)> {
-        let word = self.word(page)?;
-        Some((word, NonNull::new(word.address.load(Ordering::Acquire))?))
+    fn load(&self, page: u32) -> Option<(&AtomicPtr<u8>, NonNull<u8>)> {
+        let (chunk, at) = place(page);
+        let address = &self.chunks[chunk].get()?.addresses[at];
+        Some((address, NonNull::new(address.load(Ordering::Acquire))?))
     }
 
     /// The page, if it is here, and its kind as `put` was told. It gains credit up to `credit_max`.
@@ -117,7 +133,7 @@ impl PageTable {
         if tag & CREDIT < credit_max {
             // Relaxed, and no second try: credit orders nothing, and one hit more or less changes little.
             let richer = tagged.as_ptr().map_addr(|address| address + 1);
-            let _ = word.address.compare_exchange(tagged.as_ptr(), richer, Ordering::Relaxed, Ordering::Relaxed);
+            let _ = word.compare_exchange(tagged.as_ptr(), richer, Ordering::Relaxed, Ordering::Relaxed);
         }
         let bytes = NonNull::new(tagged.as_ptr().map_addr(|address| address & !TAG))?;
         Some((PageRef { bytes, guard: PhantomData }, (tag >> KIND_SHIFT) as u8))
@@ -178,14 +194,14 @@ impl PageTable {
         let credit = tagged.as_ptr().addr() & CREDIT;
         if credit > 0 {
             let poorer = tagged.as_ptr().map_addr(|address| address - 1);
-            let _ = word.address.compare_exchange(tagged.as_ptr(), poorer, Ordering::Relaxed, Ordering::Relaxed);
+            let _ = word.compare_exchange(tagged.as_ptr(), poorer, Ordering::Relaxed, Ordering::Relaxed);
         }
         Some(credit)
     }
 
     /// The numbers of all pages that are here.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
-        let present = |chunk: &usize| !self.chunks[*chunk].load(Ordering::Acquire).is_null();
+        let present = |chunk: &usize| self.chunks[*chunk].get().is_some();
         let numbers = |chunk: usize| {
             let first = chunk_length(chunk) as u64 - FIRST_CHUNK;
             first..first + chunk_length(chunk) as u64
@@ -194,42 +210,21 @@ impl PageTable {
         all.filter(|number| self.contains(*number))
     }
 
-    fn word_or_new(&self, page: u32) -> &Word {
+    fn word_or_new(&self, page: u32) -> Word<'_> {
         let (chunk, at) = place(page);
-        let slot = &self.chunks[chunk];
-        let mut words = slot.load(Ordering::Acquire);
-        if words.is_null() {
-            let fresh: Box<[Word]> = (0..chunk_length(chunk)).map(|_| Word::default()).collect();
-            let fresh = Box::into_raw(fresh).cast::<Word>();
-            words = match slot.compare_exchange(ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => fresh,
-                Err(other) => {
-                    // SAFETY: made above, shown to nobody.
-                    drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(fresh, chunk_length(chunk))) });
-                    other
-                }
-            };
-        }
-        // SAFETY: as in `word`.
-        unsafe { &*words.add(at) }
+        let chunk = self.chunks[chunk].get_or_init(|| Chunk::new(chunk_length(chunk)));
+        Word { address: &chunk.addresses[at], page: &chunk.pages[at] }
     }
 }
 
 impl Drop for PageTable {
     fn drop(&mut self) {
-        for (chunk, words) in self.chunks.iter_mut().enumerate() {
-            let words = *words.get_mut();
-            if words.is_null() {
-                continue;
-            }
-            // SAFETY: made in `word_or_new` with this length, and nobody else has the table any more.
-            let words = unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(words, chunk_length(chunk))) };
-            for word in words {
-                let page = word.page.into_inner();
-                if !page.is_null() {
-                    // SAFETY: invariant 1; readers hold the table, so none is left that loaded this reference.
-                    drop(unsafe { Arc::from_raw(page) });
-                }
+        let chunks = self.chunks.iter_mut().filter_map(OnceLock::take);
+        for page in chunks.flat_map(|chunk| chunk.pages) {
+            let page = page.into_inner();
+            if !page.is_null() {
+                // SAFETY: invariant 1; readers hold the table, so none is left that loaded this reference.
+                drop(unsafe { Arc::from_raw(page) });
             }
         }
     }

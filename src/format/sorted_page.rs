@@ -6,11 +6,13 @@
 //! | offset | bytes | what |
 //! | --- | --- | --- |
 //! | 0 | 4 | n, the number of entries, at least 1 |
-//! | 4 | 4 | p, the length of the prefix that all keys of the page share |
+//! | 4 | 3 | p, the length of the prefix that all keys of the page share |
+//! | 7 | 1 | w, the width of packed values: 10 in index pages (`ChildLocation`), in leaves 0, and values stand in entries |
 //! | 8 | p | the prefix |
 //! | 8 + p | 8 n | heads: for each key the eight bytes behind the prefix as a big-endian number (short keys filled with zeroes), stored little-endian like every number |
-//! | 8 + p + 8 n | 4 n | offsets: where in the payload each entry starts |
-//! | 8 + p + 12 n | | entries, without gaps; one ends where the next starts, the last with the payload |
+//! | 8 + p + 8 n | w n | packed values: a search of an index page ends here and never touches an entry, but for equal heads |
+//! | 8 + p + (8 + w) n | 4 n | offsets: where in the payload each entry starts |
+//! | 8 + p + (12 + w) n | | entries, without gaps; one ends where the next starts, the last with the payload |
 //!
 //! An entry:
 //!
@@ -19,7 +21,7 @@
 //! | 0 | 8 | tag: sequence number << 8, or kind |
 //! | 8 | 1–3 | s, the length of the key behind the prefix (varint) |
 //! | | max(0, s - 8) | the key behind prefix and head |
-//! | | the rest | value; in an index page a child (`ChildLocation`) |
+//! | | the rest | value, where values are not packed |
 //!
 //! Invariants:
 //! 1. Entries stand in entry order: key ascending, number descending.
@@ -70,6 +72,9 @@ pub struct SortedPage<'a> {
     heads: &'a [[u8; HEAD_BYTES]],
     offsets: &'a [[u8; 4]],
     prefix: &'a [u8],
+    packed: &'a [u8],
+    /// Bytes of a packed value; 0 where values stand in entries.
+    width: usize,
 }
 
 /// Where the parts of an entry stand.
@@ -89,12 +94,13 @@ impl<'a> SortedPage<'a> {
     /// The view, with only the outer bounds checked; `None` where even those do not hold.
     pub fn new(payload: &'a [u8]) -> Option<Self> {
         let (count, rest) = payload.split_first_chunk::<4>()?;
-        let (prefix_len, rest) = rest.split_first_chunk::<4>()?;
-        let count = u32::from_le_bytes(*count) as usize;
-        let (prefix, rest) = rest.split_at_checked(u32::from_le_bytes(*prefix_len) as usize)?;
+        let (&[p0, p1, p2, width], rest) = rest.split_first_chunk::<4>()?;
+        let (count, width) = (u32::from_le_bytes(*count) as usize, usize::from(width));
+        let (prefix, rest) = rest.split_at_checked(u32::from_le_bytes([p0, p1, p2, 0]) as usize)?;
         let (heads, rest) = rest.split_at_checked(count.checked_mul(HEAD_BYTES)?)?;
+        let (packed, rest) = rest.split_at_checked(count.checked_mul(width)?)?;
         let offsets = rest.get(..count.checked_mul(4)?)?;
-        Some(Self { payload, heads: heads.as_chunks().0, offsets: offsets.as_chunks().0, prefix })
+        Some(Self { payload, heads: heads.as_chunks().0, offsets: offsets.as_chunks().0, prefix, packed, width })
     }
 
     /// Checks everything that reading relies on (invariant 3). Not the order: that would cost comparisons, and a wrong
@@ -103,7 +109,7 @@ impl<'a> SortedPage<'a> {
         if self.heads.is_empty() {
             return Err("a page without entries");
         }
-        let mut start = FIXED_BYTES + SLOT_BYTES * self.heads.len() + self.prefix.len();
+        let mut start = FIXED_BYTES + (SLOT_BYTES + self.width) * self.heads.len() + self.prefix.len();
         for at in 0..self.heads.len() {
             let (from, end) = (self.offset(at), self.end(at));
             if from != start || end < from || end > self.payload.len() {
@@ -119,8 +125,12 @@ impl<'a> SortedPage<'a> {
             if suffix_len.saturating_add(self.prefix.len() as u64) > (KEY_BYTES_MAX + KeyspaceId::BYTES) as u64 {
                 return Err("a key too long");
             }
-            if (suffix_len as usize).saturating_sub(HEAD_BYTES) > rest.len() {
+            let rest_len = (suffix_len as usize).saturating_sub(HEAD_BYTES);
+            if rest_len > rest.len() {
                 return Err("a key past its entry");
+            }
+            if self.width > 0 && rest_len < rest.len() {
+                return Err("an entry with a value beside the packed ones");
             }
             start = end;
         }
@@ -167,7 +177,18 @@ impl<'a> SortedPage<'a> {
         EntryParts { tag: u64::from_le_bytes(*tag), suffix_len, rest: rest..value, value: value..end }
     }
 
-    /// The value of an entry taken apart.
+    /// Bytes of a packed value; 0 where values stand in entries.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The packed value of entry `at`; empty where values stand in entries. Requires `at < count()`.
+    #[inline]
+    pub fn packed(&self, at: usize) -> &'a [u8] {
+        &self.packed[at * self.width..][..self.width]
+    }
+
+    /// The value of an entry taken apart, where it stands in the entry.
     pub fn value(&self, parts: &EntryParts) -> &'a [u8] {
         &self.payload[parts.value.clone()]
     }

@@ -34,6 +34,8 @@ pub struct SortedPageBuilder {
     /// Key lengths and rests as they will stand in the entries.
     suffix_bytes: usize,
     value_bytes: usize,
+    /// Bytes of a packed value; 0 where values stand in entries.
+    width: usize,
 }
 
 fn suffix_bytes(key_len: usize, prefix: usize) -> usize {
@@ -59,6 +61,11 @@ pub fn common_prefix(one: &[u8], other: &[u8]) -> usize {
 }
 
 impl SortedPageBuilder {
+    /// A builder of pages whose values all have this length and are packed. (`default()` makes pages with values in entries.)
+    pub fn packed(width: u8) -> Self {
+        Self { width: usize::from(width), ..Self::default() }
+    }
+
     /// Entries collected.
     pub fn count(&self) -> usize {
         self.entries.len()
@@ -111,6 +118,7 @@ impl SortedPageBuilder {
         self.prefix = fit.prefix;
         self.suffix_bytes = fit.suffix_bytes;
         self.value_bytes += value.len();
+        debug_assert!(self.width == 0 || value.len() == self.width);
         debug_assert_eq!(self.size(), fit.size);
     }
 
@@ -119,16 +127,17 @@ impl SortedPageBuilder {
         let count = self.entries.len();
         assert!(count > 0 && out.len() == self.size());
         out[..4].copy_from_slice(&(count as u32).to_le_bytes());
-        out[4..8].copy_from_slice(&(self.prefix as u32).to_le_bytes());
-        let entries_at = FIXED_BYTES + SLOT_BYTES * count + self.prefix;
+        out[4..8].copy_from_slice(&(self.prefix as u32 | (self.width as u32) << 24).to_le_bytes());
+        let entries_at = FIXED_BYTES + (SLOT_BYTES + self.width) * count + self.prefix;
         let (front, entries) = out.split_at_mut(entries_at);
         let (prefix, behind) = front[FIXED_BYTES..].split_at_mut(self.prefix);
-        let (heads, offsets) = behind.split_at_mut(HEAD_BYTES * count);
+        let (heads, behind) = behind.split_at_mut(HEAD_BYTES * count);
+        let (packed, offsets) = behind.split_at_mut(self.width * count);
         prefix.copy_from_slice(&self.key(&self.entries[0])[..self.prefix]);
         let heads = heads.as_chunks_mut::<HEAD_BYTES>().0;
         let offsets = offsets.as_chunks_mut::<4>().0;
         let mut at = 0;
-        for ((entry, head), offset) in self.entries.iter().zip(heads).zip(offsets) {
+        for (index, ((entry, head), offset)) in self.entries.iter().zip(heads).zip(offsets).enumerate() {
             let stored = &self.scratch[entry.start as usize..][..(entry.key_len + entry.value_len) as usize];
             let (key, value) = stored.split_at(entry.key_len as usize);
             let suffix = &key[self.prefix..];
@@ -140,8 +149,12 @@ impl SortedPageBuilder {
             let rest = suffix.get(HEAD_BYTES..).unwrap_or_default();
             entries[at..at + rest.len()].copy_from_slice(rest);
             at += rest.len();
-            entries[at..at + value.len()].copy_from_slice(value);
-            at += value.len();
+            if self.width > 0 {
+                packed[index * self.width..][..self.width].copy_from_slice(value);
+            } else {
+                entries[at..at + value.len()].copy_from_slice(value);
+                at += value.len();
+            }
         }
         debug_assert_eq!(at, entries.len());
     }

@@ -7,7 +7,10 @@ use proptest::prelude::*;
 type Entry = (Vec<u8>, u64, Vec<u8>);
 
 fn build(entries: &[Entry]) -> Vec<u8> {
-    let mut builder = SortedPageBuilder::default();
+    build_with(SortedPageBuilder::default(), entries)
+}
+
+fn build_with(mut builder: SortedPageBuilder, entries: &[Entry]) -> Vec<u8> {
     for round in 0..2 {
         builder.clear();
         for (key, number, value) in entries {
@@ -66,6 +69,24 @@ proptest! {
     }
 
     #[test]
+    fn packed_values_come_back(mut all in entries(), probes in entries()) {
+        for (number, (_, _, value)) in all.iter_mut().enumerate() {
+            *value = (number as u32).to_le_bytes().to_vec();
+        }
+        let payload = build_with(SortedPageBuilder::packed(4), &all);
+        let page = SortedPage::new(&payload).unwrap();
+        prop_assert_eq!((page.validate(), page.width()), (Ok(()), 4));
+        for (at, (_, number, value)) in all.iter().enumerate() {
+            prop_assert_eq!(page.packed(at), &value[..]);
+            prop_assert_eq!(tag_number(page.parts(at).tag).0, *number);
+        }
+        for (key, number, _) in all.iter().chain(&probes) {
+            let strict = all.partition_point(|entry| entry.0.cmp(key).then(number.cmp(&entry.1)).is_lt());
+            prop_assert_eq!(page.rank(key, SequenceNumber(*number), false), strict);
+        }
+    }
+
+    #[test]
     fn garbage_is_refused_or_read_without_a_panic(all in entries(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let mut payload = build(&all);
         let at = at.index(payload.len());
@@ -86,6 +107,7 @@ fn read_all(payload: &[u8]) {
         let parts = page.parts(at);
         page.complete_key(at, &parts, &mut key);
         page.value(&parts);
+        page.packed(at);
         page.repeats_key(at);
         page.rank(&key, tag_number(parts.tag), true);
         page.find(&key, tag_number(parts.tag));
