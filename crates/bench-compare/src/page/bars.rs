@@ -2,6 +2,7 @@
 
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, WIDTH};
+use crate::summary::median;
 
 const ROW: f64 = 31.0;
 const TOP: f64 = 4.0;
@@ -22,10 +23,26 @@ pub struct Row {
     pub parts: Vec<f64>,
 }
 
-/// The drawing of some rows, the longest as wide as the page.
+impl Row {
+    fn length(&self) -> f64 {
+        self.parts.iter().sum()
+    }
+}
+
+/// The drawing of some rows, the longest as wide as the drawing.
 pub fn draw(rows: &[Row], title: &str) -> String {
-    let longest = rows.iter().map(|row| row.parts.iter().sum::<f64>()).fold(0.0, f64::max);
-    let scale = Scale::linear(longest, 0.0, WIDTH);
+    draw_up_to(rows, title, f64::INFINITY)
+}
+
+/// The same where one row may be out of all proportion: so many times the median fills the row, and what is longer does, too.
+pub fn draw_cut(rows: &[Row], title: &str, medians: f64) -> String {
+    let middle = median(rows.iter().map(Row::length)).unwrap_or(0.0);
+    draw_up_to(rows, title, if middle > 0.0 { middle * medians } else { f64::INFINITY })
+}
+
+fn draw_up_to(rows: &[Row], title: &str, most: f64) -> String {
+    let longest = rows.iter().map(Row::length).fold(0.0, f64::max);
+    let scale = Scale::linear(longest.min(most), 0.0, WIDTH);
     let mut svg = Svg::new(TOP + rows.len() as f64 * ROW, title);
     for (at, row) in rows.iter().enumerate() {
         let y = TOP + at as f64 * ROW;
@@ -63,5 +80,9 @@ mod tests {
         assert!(svg.contains("class=\"bar e0\" x=\"0.0\" y=\"20.0\" width=\"60.0\""), "{svg}");
         assert!(svg.contains("class=\"bar pale e0\" x=\"60.0\" y=\"20.0\" width=\"120.0\""), "{svg}");
         assert!(svg.contains("3 in all"));
+        // One of a hundred does not flatten the others.
+        let rows = [row("one", &[1.0]), row("two", &[2.0]), row("three", &[100.0])];
+        let svg = draw_cut(&rows, "t", 2.0);
+        assert!(svg.contains("y=\"51.0\" width=\"180.0\"") && svg.contains("y=\"82.0\" width=\"360.0\""), "{svg}");
     }
 }

@@ -13,7 +13,9 @@ use std::fmt::Write;
 
 /// Percentiles that the axis of latencies names.
 const PERCENTS: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 99.99];
-/// Where the axis begins: the nines of 0%.
+/// Amplification of so many times the median fills a row.
+const MEDIANS_MAX: f64 = 4.0;
+/// Where the axis ends, in nines.
 const NINES_MAX: f64 = 5.5;
 
 /// A card: a heading, a drawing, and what it shows.
@@ -146,10 +148,9 @@ fn amplification(group: &Group<'_>) -> String {
         let space = series.median(|record| record.outcome.space_amp);
         (figures(space), vec![space])
     });
-    let written = bars::draw(&written, "bytes written by user bytes");
-    let space = bars::draw(&space, "bytes of files by user bytes");
-    let words =
-        "Bytes written to data files for each byte of the user's, once quiet; pale: to the log. Shorter is better.";
+    let written = bars::draw_cut(&written, "bytes written by user bytes", MEDIANS_MAX);
+    let space = bars::draw_cut(&space, "bytes of files by user bytes", MEDIANS_MAX);
+    let words = "Bytes written to data files for each byte of the user's, once quiet; pale: to the log. Shorter is better; beyond four medians bars are cut.";
     card("Write amplification", &written, words)
         + &card(
             "Space amplification",
