@@ -5,8 +5,8 @@
 //! the shard that file and number give it, and each shard has a clock with a hand of its own.
 //!
 //! Invariants:
-//! 1. A shard holds at most `shard_bytes`, so the cache never holds more than the bytes it was made for (plus what readers
-//!    still use after eviction).
+//! 1. The bytes that the cache was made for, less those of the tables, are shared equally by the shards, and none holds more
+//!    than its share, but for the moment in which a new chunk of a table makes the share smaller.
 //! 2. Every page in a table has an entry in its shard's ring. An entry without a page is left over from a file that is
 //!    gone (`dead` counts them); they never make up more than half of a ring.
 //! 3. A page that the hand meets `credit` times without being asked for between goes. One eviction visits at most
@@ -22,6 +22,7 @@ use crate::base::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering};
 use crossbeam_epoch::Guard;
 use crossbeam_utils::CachePadded;
 use std::collections::HashMap;
+use std::sync::Weak;
 
 /// A shard holds at least this much, so that the largest leaf (one value just short of a value file) finds room.
 const SHARD_BYTES_MIN: usize = 1 << 20;
@@ -52,7 +53,8 @@ pub struct CacheStatistics {
 
 #[derive(Debug)]
 struct Entry {
-    table: Arc<PageTable>,
+    /// Weak: a left-over entry must not keep the table of a file that is gone.
+    table: Weak<PageTable>,
     page: u32,
 }
 
@@ -69,8 +71,9 @@ struct Shard {
 #[derive(Debug)]
 pub struct PageCache {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
-    shard_bytes: usize,
     bytes: usize,
+    /// Bytes of the tables in `tables`.
+    table_bytes: CachePadded<AtomicUsize>,
     bytes_used: CachePadded<AtomicUsize>,
     retired: Arc<AtomicUsize>,
     tables: Mutex<HashMap<FileNumber, Arc<PageTable>>>,
@@ -99,8 +102,8 @@ impl PageCache {
         let count = 1 << wanted.ilog2();
         Self {
             shards: (0..count).map(|_| CachePadded::default()).collect(),
-            shard_bytes: bytes / count,
             bytes,
+            table_bytes: CachePadded::default(),
             bytes_used: CachePadded::default(),
             retired: Arc::default(),
             tables: Mutex::default(),
@@ -113,6 +116,18 @@ impl PageCache {
     pub fn table(&self, file: FileNumber) -> Arc<PageTable> {
         let mut tables = self.tables.lock();
         Arc::clone(tables.entry(file).or_insert_with(|| Arc::new(PageTable::new(file))))
+    }
+
+    /// What a shard may hold.
+    fn shard_bytes(&self) -> usize {
+        self.bytes.saturating_sub(self.table_bytes.load(Ordering::Relaxed)) / self.shards.len()
+    }
+
+    /// After a table grew or went: rare, since chunks double.
+    fn count_tables(&self) {
+        let tables = self.tables.lock();
+        let bytes = tables.values().map(|table| table.bytes()).sum();
+        self.table_bytes.store(bytes, Ordering::Relaxed);
     }
 
     fn shard(&self, table: &PageTable, page: u32) -> &Mutex<Shard> {
@@ -157,7 +172,7 @@ impl PageCache {
     /// Adds a page and gives up others for it. A page that a shard could not hold is not kept.
     pub fn insert(&self, table: &Arc<PageTable>, number: u32, page: Page, kind: PageKind) {
         let bytes = held(&page);
-        if bytes > self.shard_bytes || self.retired.load(Ordering::Relaxed) > RETIRED_BYTES + self.bytes / 8 {
+        if bytes > self.shard_bytes() || self.retired.load(Ordering::Relaxed) > RETIRED_BYTES + self.bytes / 8 {
             return;
         }
         let mut victims = Vec::new();
@@ -165,16 +180,17 @@ impl PageCache {
         if table.contains(number) {
             return;
         }
-        let before = shard.bytes;
-        while shard.bytes + bytes > self.shard_bytes {
+        let (before, tables) = (shard.bytes, table.bytes());
+        let shard_bytes = self.shard_bytes();
+        while shard.bytes + bytes > shard_bytes {
             let Some(victim) = shard.evict() else { break };
             shard.bytes -= held(&victim);
             shard.evictions += 1;
             victims.push(victim);
         }
-        if shard.bytes + bytes <= self.shard_bytes {
+        if shard.bytes + bytes <= shard_bytes {
             table.put(number, page, kind as u8, credits(kind).0);
-            shard.ring.push(Entry { table: Arc::clone(table), page: number });
+            shard.ring.push(Entry { table: Arc::downgrade(table), page: number });
             shard.bytes += bytes;
         }
         // One step up or down, so that no reader sees a sum that never was.
@@ -185,6 +201,9 @@ impl PageCache {
             self.bytes_used.fetch_sub(before - after, Ordering::Relaxed);
         }
         drop(shard);
+        if table.bytes() > tables {
+            self.count_tables();
+        }
         self.retire(victims);
     }
 
@@ -207,6 +226,7 @@ impl PageCache {
             shard.dead += 1;
             shard.sweep();
         }
+        self.count_tables();
         self.retire(removed);
     }
 
@@ -225,11 +245,16 @@ impl PageCache {
         });
         // What a thread defers lies in a bag of its own until that is full; a background thread may sleep long before.
         guard.flush();
+        drop(guard);
+        if bytes > RETIRED_BYTES / 4 {
+            // A file's pages: where nobody is reading just now, three steps of the epoch free them at once.
+            (0..3).for_each(|_| crossbeam_epoch::pin().flush());
+        }
     }
 
-    /// Bytes held now.
+    /// Bytes held now, those of the tables included.
     pub fn bytes_used(&self) -> usize {
-        self.bytes_used.load(Ordering::Relaxed)
+        self.bytes_used.load(Ordering::Relaxed) + self.table_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes that wait for a grace period.
@@ -264,7 +289,7 @@ impl Shard {
                 self.hand = 0;
             }
             let entry = self.ring.get(self.hand)?;
-            match entry.table.spend(entry.page) {
+            match entry.table.upgrade().and_then(|table| table.spend(entry.page)) {
                 None => {
                     // What moves here was at the ring's end; the next turn looks at it.
                     self.ring.swap_remove(self.hand);
@@ -291,13 +316,13 @@ impl Shard {
         if at == self.hand {
             self.hand += 1;
         }
-        entry.table.take(entry.page)
+        entry.table.upgrade()?.take(entry.page)
     }
 
     /// Drops left-over entries once they are many (invariant 2).
     fn sweep(&mut self) {
         if self.dead >= DEAD_MIN && self.dead * 2 > self.ring.len() {
-            self.ring.retain(|entry| entry.table.contains(entry.page));
+            self.ring.retain(|entry| entry.table.upgrade().is_some_and(|table| table.contains(entry.page)));
             self.dead = 0;
         }
     }

@@ -15,7 +15,7 @@
 //! 4. Chunks are made once and freed with the table.
 
 use super::page::{Page, PageBuffer};
-use crate::base::sync::{Arc, AtomicPtr, OnceLock, Ordering};
+use crate::base::sync::{Arc, AtomicPtr, AtomicUsize, OnceLock, Ordering};
 use crate::base::{FileNumber, prefetch};
 use crate::format::page::{self, PAGE_HEADER_BYTES};
 use crossbeam_epoch::Guard;
@@ -26,6 +26,8 @@ use std::ptr::{self, NonNull};
 const FIRST_CHUNK: u64 = 64;
 /// Chunks that 2^32 pages need.
 const CHUNKS: usize = (33 - FIRST_CHUNK.ilog2()) as usize;
+/// Bytes that a chunk takes for a page.
+const ENTRY_BYTES: usize = 2 * size_of::<AtomicPtr<u8>>();
 /// The low bits of an address word: the clock's credit.
 const CREDIT: usize = 0b111;
 /// Most credit that a page gathers.
@@ -60,6 +62,8 @@ struct Word<'a> {
 /// See the module.
 pub struct PageTable {
     file: FileNumber,
+    /// Bytes of all chunks.
+    bytes: AtomicUsize,
     chunks: [OnceLock<Chunk>; CHUNKS],
 }
 
@@ -103,7 +107,7 @@ fn chunk_length(chunk: usize) -> usize {
 impl PageTable {
     /// An empty table.
     pub fn new(file: FileNumber) -> Self {
-        Self { file, chunks: std::array::from_fn(|_| OnceLock::new()) }
+        Self { file, bytes: AtomicUsize::new(0), chunks: std::array::from_fn(|_| OnceLock::new()) }
     }
 
     /// Whose pages.
@@ -160,6 +164,11 @@ impl PageTable {
         }
     }
 
+    /// Bytes of memory that the table itself takes; it never takes less again.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     /// Whether the page is here.
     pub(super) fn contains(&self, page: u32) -> bool {
         self.load(page).is_some()
@@ -212,7 +221,11 @@ impl PageTable {
 
     fn word_or_new(&self, page: u32) -> Word<'_> {
         let (chunk, at) = place(page);
-        let chunk = self.chunks[chunk].get_or_init(|| Chunk::new(chunk_length(chunk)));
+        let chunk = self.chunks[chunk].get_or_init(|| {
+            let length = chunk_length(chunk);
+            self.bytes.fetch_add(length * ENTRY_BYTES, Ordering::Relaxed);
+            Chunk::new(length)
+        });
         Word { address: &chunk.addresses[at], page: &chunk.pages[at] }
     }
 }

@@ -12,8 +12,8 @@ pub(super) const DEBT_START: u64 = 16;
 pub(super) const DEBT_LIMIT: u64 = 48;
 /// The least budget a store opens with.
 const BUDGET_MIN: u64 = 256 << 10;
-/// A Memtable larger than this makes single inserts slower than it saves merging (`design.md`: m = 24-64 MiB).
-const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
+/// A Memtable larger than this makes single inserts slower than it saves merging (`docs/performance.md`).
+const MEMTABLE_BYTES_MAX: u64 = 32 << 20;
 const MEMTABLE_BYTES_MIN: u64 = 32 << 10;
 /// Larger segments only take longer to make and to recycle, and a small store holds two of them.
 const SEGMENT_BYTES_MAX: u64 = 8 << 20;
@@ -50,12 +50,12 @@ impl Budget {
         if workers == 0 {
             return Err(Error::InvalidArgument("background_threads is 0, at least 1 is needed".into()));
         }
-        let memtable = (total / 11).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX);
-        let segment = (memtable / 2).next_power_of_two().clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
-        // Memtables with their indexes, three mapped segments, some megabytes of buffers a worker, and a sixteenth for what
+        let memtable = (total / 20).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX);
+        let segment = (memtable / 4).next_power_of_two().clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        // Memtables with their indexes, three mapped segments, some megabytes of buffers a worker, and an eighth for what
         // nobody counts: the rest is cache.
         let buffers = workers as u64 * (total / 64).min(8 << 20);
-        let fixed = GENERATIONS_MAX as u64 * memtable * 5 / 4 + 3 * segment + buffers + total / 16;
+        let fixed = GENERATIONS_MAX as u64 * memtable * 5 / 4 + 3 * segment + buffers + total / 8;
         let cache = total.saturating_sub(fixed).max(total / 8);
         Ok(Self {
             total,
