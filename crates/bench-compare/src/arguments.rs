@@ -99,7 +99,7 @@ pub struct Run {
     /// Engines, with commas [default: all that can run here]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub engines: Vec<String>,
-    /// Workloads, with commas; a fill begins a fresh store, and those behind it run on what it loaded
+    /// Workloads, with commas; a fill begins a fresh store, and those behind it run on what it loaded; `readrandom*500000` sets the operations
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub workloads: Vec<String>,
     /// Numbers of threads, with commas

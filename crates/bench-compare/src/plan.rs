@@ -25,19 +25,27 @@ const DEFAULT_FILL: &str = "fillrandom";
 /// A seek reads 51 pairs, so a tenth of the operations says as much.
 const SEEK_DIVISOR: u64 = 10;
 
-/// Cuts a list of workloads into chains: each fill begins one.
+/// Cuts a list of workloads into chains: each fill begins one. `readrandom*500000` does that many operations.
 ///
 /// # Errors
-/// A name that no workload has.
+/// A name that no workload has, a number of operations that is none.
 pub fn chains(workloads: &[String], num: u64) -> Result<Vec<Chain>, String> {
     let mut chains: Vec<Chain> = Vec::new();
-    for name in workloads {
+    for given in workloads {
+        let (name, ops) = match given.split_once('*') {
+            Some((name, ops)) => match ops.parse::<u64>() {
+                Ok(ops @ 1..) => (name, Some(ops)),
+                _ => return Err(format!("\"{ops}\" in {given} is no number of operations")),
+            },
+            None => (given.as_str(), None),
+        };
         let workload = catalogue::named(name, &Settings::default()).map_err(|error| error.to_string())?;
         if chains.is_empty() && !workload.fills() {
             chains.push(vec![Step { workload: DEFAULT_FILL.to_owned(), ops: None }]);
         }
-        let seeks = matches!(name.as_str(), "seekrandom" | "e");
-        let step = Step { workload: name.clone(), ops: seeks.then(|| (num / SEEK_DIVISOR).max(1)) };
+        let seeks = matches!(name, "seekrandom" | "e");
+        let ops = ops.or(seeks.then(|| (num / SEEK_DIVISOR).max(1)));
+        let step = Step { workload: name.to_owned(), ops };
         match chains.last_mut() {
             Some(chain) if !workload.fills() => chain.push(step),
             _ => chains.push(vec![step]),
@@ -95,12 +103,16 @@ mod tests {
         );
         assert_eq!(shown(&["readrandom", "a"]), ["fillrandom>readrandom>a"]);
         assert_eq!(shown(&["fillseq", "fillseq"]), ["fillseq", "fillseq"]);
+        assert_eq!(shown(&["readrandom*5", "seekrandom*7"]), ["fillrandom>readrandom*5>seekrandom*7"]);
     }
 
     #[test]
     fn unknown_workloads_and_empty_lists_are_refused() {
         assert!(chains(&names(&["readrandum"]), 10).unwrap_err().contains("readrandom"));
         assert!(chains(&[], 10).is_err());
+        for wrong in ["readrandom*", "readrandom*0", "readrandom*x"] {
+            assert!(chains(&names(&[wrong]), 10).unwrap_err().contains(wrong), "{wrong}");
+        }
     }
 
     #[test]
