@@ -207,10 +207,10 @@ impl PageCache {
         self.retire(victims);
     }
 
-    /// Whether pages that nobody has asked for yet (a builder's) would find room without driving others out. Shards
-    /// fill unevenly, so this says no a little before the cache is full.
+    /// Whether pages that nobody has asked for yet (a builder's) would find room without driving others out. Shards may fill
+    /// a little unevenly, so this says no just before the cache is full.
     pub fn has_room(&self) -> bool {
-        self.bytes_used() < self.bytes - self.bytes / 8
+        self.bytes_used() < self.bytes - self.bytes / 32
     }
 
     /// Forgets every page of a file that is gone. O(pages that it has here); for background threads.

@@ -20,6 +20,8 @@ const SEGMENT_BYTES_MAX: u64 = 8 << 20;
 const SEGMENT_BYTES_MIN: u64 = 256 << 10;
 /// Chunks of the log: large enough that a thread comes back for one every thousand writes.
 const CHUNK_BYTES_MAX: u64 = 256 << 10;
+/// What nobody counts (the allocator's own, tables of nodes and files, reads ahead) in a store of middling size.
+const UNCOUNTED_BYTES: u64 = 24 << 20;
 /// What the kernel gives at most is asked for; more cores than this do not help a store's background work.
 const WORKERS_MAX: usize = 8;
 
@@ -52,10 +54,13 @@ impl Budget {
         }
         let memtable = (total / 20).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX);
         let segment = (memtable / 4).next_power_of_two().clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
-        // Memtables with their indexes, three mapped segments, some megabytes of buffers a worker, and an eighth for what
+        // Memtables with their indexes, three mapped segments, some megabytes of buffers a worker, and up to an eighth for what
         // nobody counts: the rest is cache.
         let buffers = workers as u64 * (total / 64).min(8 << 20);
-        let fixed = GENERATIONS_MAX as u64 * memtable * 5 / 4 + 3 * segment + buffers + total / 8;
+        let fixed = GENERATIONS_MAX as u64 * memtable * 5 / 4
+            + 3 * segment
+            + buffers
+            + (total / 8).min(UNCOUNTED_BYTES + total / 32);
         let cache = total.saturating_sub(fixed).max(total / 8);
         Ok(Self {
             total,
