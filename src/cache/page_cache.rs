@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! 1. The bytes that the cache was made for, less those of the tables, are shared equally by the shards, and none holds more
-//!    than its share, but for the moment in which a new chunk of a table makes the share smaller.
+//!    than its share, but until its next page comes where tables grew meanwhile. A table has chunks only where it has pages.
 //! 2. Every page in a table has an entry in its shard's ring. An entry without a page is left over from a file that is
 //!    gone (`dead` counts them); they never make up more than half of a ring.
 //! 3. A page that the hand meets `credit` times without being asked for between goes. One eviction visits at most
@@ -25,7 +25,7 @@ use std::collections::HashMap;
 use std::sync::Weak;
 
 /// A shard holds at least this much, so that the largest leaf (one value just short of a value file) finds room.
-const SHARD_BYTES_MIN: usize = 1 << 20;
+const SHARD_BYTES_MIN: usize = 2 << 20;
 /// More shards than any machine has cores; each costs a few cache lines.
 const SHARDS_MAX: usize = 1024;
 /// What an entry costs beside its page.
@@ -123,13 +123,6 @@ impl PageCache {
         self.bytes.saturating_sub(self.table_bytes.load(Ordering::Relaxed)) / self.shards.len()
     }
 
-    /// After a table grew or went: rare, since chunks double.
-    fn count_tables(&self) {
-        let tables = self.tables.lock();
-        let bytes = tables.values().map(|table| table.bytes()).sum();
-        self.table_bytes.store(bytes, Ordering::Relaxed);
-    }
-
     fn shard(&self, table: &PageTable, page: u32) -> &Mutex<Shard> {
         // Consecutive pages go to consecutive shards, so that files of any size spread evenly.
         let at = table.file().0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -172,7 +165,9 @@ impl PageCache {
     /// Adds a page and gives up others for it. A page that a shard could not hold is not kept.
     pub fn insert(&self, table: &Arc<PageTable>, number: u32, page: Page, kind: PageKind) {
         let bytes = held(&page);
-        if bytes > self.shard_bytes() || self.retired.load(Ordering::Relaxed) > RETIRED_BYTES + self.bytes / 8 {
+        if bytes > self.bytes / self.shards.len()
+            || self.retired.load(Ordering::Relaxed) > RETIRED_BYTES + self.bytes / 8
+        {
             return;
         }
         let mut victims = Vec::new();
@@ -180,16 +175,18 @@ impl PageCache {
         if table.contains(number) {
             return;
         }
-        let (before, tables) = (shard.bytes, table.bytes());
+        let before = shard.bytes;
         let shard_bytes = self.shard_bytes();
         while shard.bytes + bytes > shard_bytes {
-            let Some(victim) = shard.evict() else { break };
+            let Some((victim, shrunk)) = shard.evict() else { break };
+            self.table_bytes.fetch_sub(shrunk, Ordering::Relaxed);
             shard.bytes -= held(&victim);
             shard.evictions += 1;
             victims.push(victim);
         }
         if shard.bytes + bytes <= shard_bytes {
-            table.put(number, page, kind as u8, credits(kind).0);
+            let grown = table.put(number, page, kind as u8, credits(kind).0);
+            self.table_bytes.fetch_add(grown, Ordering::Relaxed);
             shard.ring.push(Entry { table: Arc::downgrade(table), page: number });
             shard.bytes += bytes;
         }
@@ -201,9 +198,6 @@ impl PageCache {
             self.bytes_used.fetch_sub(before - after, Ordering::Relaxed);
         }
         drop(shard);
-        if table.bytes() > tables {
-            self.count_tables();
-        }
         self.retire(victims);
     }
 
@@ -219,14 +213,16 @@ impl PageCache {
         let mut removed = Vec::new();
         for number in table.numbers() {
             let mut shard = self.shard(&table, number).lock();
-            let Some(page) = table.take(number) else { continue };
+            let Some((page, shrunk)) = table.take(number) else { continue };
+            self.table_bytes.fetch_sub(shrunk, Ordering::Relaxed);
             shard.bytes -= held(&page);
             self.bytes_used.fetch_sub(held(&page), Ordering::Relaxed);
             removed.push(page);
             shard.dead += 1;
             shard.sweep();
         }
-        self.count_tables();
+        // Nobody puts a page into the table of a file that is gone.
+        self.table_bytes.fetch_sub(table.directory_bytes(), Ordering::Relaxed);
         self.retire(removed);
     }
 
@@ -280,8 +276,8 @@ impl PageCache {
 }
 
 impl Shard {
-    /// Takes the page out that the clock gives up; `None` when there is none at all.
-    fn evict(&mut self) -> Option<Page> {
+    /// Takes the page out that the clock gives up, and says how much its table shrank; `None` when there is none at all.
+    fn evict(&mut self) -> Option<(Page, usize)> {
         let mut poorest: Option<(usize, usize)> = None;
         let mut visits = 0;
         while visits < VISITS_MAX {
@@ -310,7 +306,7 @@ impl Shard {
         self.take_at(poorest?.1)
     }
 
-    fn take_at(&mut self, at: usize) -> Option<Page> {
+    fn take_at(&mut self, at: usize) -> Option<(Page, usize)> {
         let entry = self.ring.swap_remove(at);
         // What moved here goes to the end of the hand's round.
         if at == self.hand {

@@ -1,9 +1,10 @@
 //! Where the pages of one file are in memory: page number to address, without a lock and without hashing. Any thread may
 //! look up; only `PageCache` changes it, under the mutex of the page's shard.
 //!
-//! A file's pages are an array, so that is what finds them: chunks that double in size, each made when its first page comes.
-//! Reading a page touches one line here and then the page itself, nothing else: the pin is an epoch, and the clock's credit
-//! lies in the word that holds the address.
+//! A file's pages are an array, so that is what finds them: a directory of chunks, which come with their first page and go with
+//! their last, so that tables stay small beside what is cached, however large the store. Reading a page touches a line of the
+//! directory, one of the chunk, and then the page itself: the pin is an epoch, and the clock's credit lies in the word that
+//! holds the address.
 //!
 //! Invariants:
 //! 1. A word's `page` is null or one reference of an `Arc<PageBuffer>`, and `address` is null or the address of that page's
@@ -12,22 +13,25 @@
 //! 2. A reference that was taken out is dropped only when every thread pinned at that moment has unpinned
 //!    (`crossbeam_epoch`). So what was loaded under a guard stays readable until the guard goes.
 //! 3. A page in a word has at least `PAGE_HEADER_BYTES` and the payload that its header tells of (asserted by `put`).
-//! 4. Chunks are made once and freed with the table.
+//! 4. Whoever changes a table holds `present`, which counts the pages of each chunk. A chunk is freed by the rule of 2 once it has
+//!    none; so a chunk that was loaded under a guard, or under `present`, is there.
+//! 5. Directories are made once and freed with the table.
 
 use super::page::{Page, PageBuffer};
-use crate::base::sync::{Arc, AtomicPtr, AtomicUsize, OnceLock, Ordering};
+use crate::base::sync::{Arc, AtomicPtr, Mutex, OnceLock, Ordering};
 use crate::base::{FileNumber, prefetch};
 use crate::format::page::{self, PAGE_HEADER_BYTES};
 use crossbeam_epoch::Guard;
+use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-/// Pages of the first chunk.
-const FIRST_CHUNK: u64 = 64;
-/// Chunks that 2^32 pages need.
-const CHUNKS: usize = (33 - FIRST_CHUNK.ilog2()) as usize;
-/// Bytes that a chunk takes for a page.
-const ENTRY_BYTES: usize = 2 * size_of::<AtomicPtr<u8>>();
+/// Pages of a chunk: small, so that a page that is cached alone in its chunk costs an eighth of itself.
+const CHUNK_PAGES: usize = 32;
+/// Chunks of the first directory; each further one has twice as many.
+const FIRST_DIRECTORY: u64 = 16;
+/// Directories that 2^32 pages need.
+const DIRECTORIES: usize = (33 - CHUNK_PAGES.ilog2() - FIRST_DIRECTORY.ilog2()) as usize;
 /// The low bits of an address word: the clock's credit.
 const CREDIT: usize = 0b111;
 /// Most credit that a page gathers.
@@ -37,34 +41,21 @@ const TAG: usize = 0b11_1111;
 
 const _: () = assert!(TAG < crate::base::limits::IO_ALIGNMENT);
 
-/// A chunk. Addresses lie together: they are what gets touch.
+/// Words of neighbouring pages. Addresses lie together: they are what gets touch.
+#[derive(Default)]
 struct Chunk {
-    addresses: Box<[AtomicPtr<u8>]>,
-    pages: Box<[AtomicPtr<PageBuffer>]>,
+    addresses: [AtomicPtr<u8>; CHUNK_PAGES],
+    pages: [AtomicPtr<PageBuffer>; CHUNK_PAGES],
 }
 
-impl Chunk {
-    fn new(length: usize) -> Self {
-        Self {
-            addresses: (0..length).map(|_| AtomicPtr::default()).collect(),
-            pages: (0..length).map(|_| AtomicPtr::default()).collect(),
-        }
-    }
-}
-
-/// What there is for one page.
-#[derive(Clone, Copy)]
-struct Word<'a> {
-    address: &'a AtomicPtr<u8>,
-    page: &'a AtomicPtr<PageBuffer>,
-}
+type Directory = Box<[AtomicPtr<Chunk>]>;
 
 /// See the module.
 pub struct PageTable {
     file: FileNumber,
-    /// Bytes of all chunks.
-    bytes: AtomicUsize,
-    chunks: [OnceLock<Chunk>; CHUNKS],
+    directories: [OnceLock<Directory>; DIRECTORIES],
+    /// Pages in each chunk that has some, by the chunk's number.
+    present: Mutex<HashMap<u32, u32>>,
 }
 
 /// A page's payload, readable as long as the table and the guard that it was found under.
@@ -92,22 +83,22 @@ impl<'g> PageRef<'g> {
     }
 }
 
-/// Which chunk a page is in, and where.
+/// Which directory a chunk is in, and where.
 #[inline]
-fn place(page: u32) -> (usize, usize) {
-    let shifted = u64::from(page) + FIRST_CHUNK;
+fn place(chunk: u32) -> (usize, usize) {
+    let shifted = u64::from(chunk) + FIRST_DIRECTORY;
     let level = shifted.ilog2();
-    ((level - FIRST_CHUNK.ilog2()) as usize, (shifted - (1 << level)) as usize)
+    ((level - FIRST_DIRECTORY.ilog2()) as usize, (shifted - (1 << level)) as usize)
 }
 
-fn chunk_length(chunk: usize) -> usize {
-    (FIRST_CHUNK as usize) << chunk
+fn chunk_of(page: u32) -> (u32, usize) {
+    (page / CHUNK_PAGES as u32, page as usize % CHUNK_PAGES)
 }
 
 impl PageTable {
     /// An empty table.
     pub fn new(file: FileNumber) -> Self {
-        Self { file, bytes: AtomicUsize::new(0), chunks: std::array::from_fn(|_| OnceLock::new()) }
+        Self { file, directories: std::array::from_fn(|_| OnceLock::new()), present: Mutex::default() }
     }
 
     /// Whose pages.
@@ -115,17 +106,27 @@ impl PageTable {
         self.file
     }
 
+    /// Where the chunk is found; `None` where there is no directory for it yet.
     #[inline]
-    fn word(&self, page: u32) -> Option<Word<'_>> {
-        let (chunk, at) = place(page);
-        self.chunks[chunk].get().map(|chunk| Word { address: &chunk.addresses[at], page: &chunk.pages[at] })
+    fn slot(&self, chunk: u32) -> Option<&AtomicPtr<Chunk>> {
+        let (directory, at) = place(chunk);
+        Some(&self.directories[directory].get()?[at])
     }
 
-    /// The address of the page with its tag, if it is here.
+    /// The chunk, if there is one. The caller has pinned the epoch or holds `present` (invariant 4), and keeps to that as
+    /// long as it uses the chunk.
+    #[inline]
+    fn chunk(&self, chunk: u32) -> Option<&Chunk> {
+        let chunk = NonNull::new(self.slot(chunk)?.load(Ordering::Acquire))?;
+        // SAFETY: made by `put` and not freed while the caller keeps its promise.
+        Some(unsafe { chunk.as_ref() })
+    }
+
+    /// The address of the page with its tag, if it is here. The caller promises what `chunk` asks for.
     #[inline]
     fn load(&self, page: u32) -> Option<(&AtomicPtr<u8>, NonNull<u8>)> {
-        let (chunk, at) = place(page);
-        let address = &self.chunks[chunk].get()?.addresses[at];
+        let (chunk, at) = chunk_of(page);
+        let address = &self.chunk(chunk)?.addresses[at];
         Some((address, NonNull::new(address.load(Ordering::Acquire))?))
     }
 
@@ -153,7 +154,8 @@ impl PageTable {
 
     /// A reference of one's own to the page, if it is here: outlives guard and eviction.
     pub fn hold(&self, page: u32, _guard: &Guard) -> Option<Page> {
-        let page = self.word(page)?.page.load(Ordering::Acquire);
+        let (chunk, at) = chunk_of(page);
+        let page = self.chunk(chunk)?.pages[at].load(Ordering::Acquire);
         if page.is_null() {
             return None;
         }
@@ -164,41 +166,78 @@ impl PageTable {
         }
     }
 
-    /// Bytes of memory that the table itself takes; it never takes less again.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
     /// Whether the page is here.
     pub(super) fn contains(&self, page: u32) -> bool {
+        let _present = self.present.lock();
         self.load(page).is_some()
     }
 
-    /// Puts a page in. The caller holds the shard's mutex, and the page is not here.
-    pub(super) fn put(&self, number: u32, page: Page, kind: u8, credit: usize) {
+    /// Puts a page in. The caller holds the shard's mutex, and the page is not here. Returns the bytes that the table grew by.
+    pub(super) fn put(&self, number: u32, page: Page, kind: u8, credit: usize) -> usize {
         let promised = page.first_chunk().map(|header| PAGE_HEADER_BYTES + page::raw_length(header));
         let is_whole = promised.is_some_and(|promised| promised <= page.len());
         assert!(is_whole, "a page of {} bytes is shorter than its header says: {promised:?}", page.len());
         let tag = usize::from(kind) << KIND_SHIFT | credit;
         debug_assert!(credit <= CREDIT && tag <= TAG);
         let address = page.as_ptr().cast_mut().map_addr(|address| address | tag);
-        let word = self.word_or_new(number);
-        debug_assert!(word.address.load(Ordering::Relaxed).is_null());
-        word.page.store(Arc::into_raw(page).cast_mut(), Ordering::Release);
-        word.address.store(address, Ordering::Release);
+        let (number, at) = chunk_of(number);
+        let mut present = self.present.lock();
+        let grown = self.grow(number);
+        *present.entry(number).or_default() += 1;
+        // `grow` made sure of it, and it has a page from here on.
+        if let Some(chunk) = self.chunk(number) {
+            debug_assert!(chunk.addresses[at].load(Ordering::Relaxed).is_null());
+            chunk.pages[at].store(Arc::into_raw(page).cast_mut(), Ordering::Release);
+            chunk.addresses[at].store(address, Ordering::Release);
+        }
+        grown
     }
 
-    /// Takes a page out. The caller holds the shard's mutex and drops what it gets only after a grace period.
-    pub(super) fn take(&self, number: u32) -> Option<Page> {
-        let word = self.word(number)?;
-        word.address.swap(ptr::null_mut(), Ordering::AcqRel);
-        let page = word.page.swap(ptr::null_mut(), Ordering::AcqRel);
+    /// Makes sure that there is a chunk with this number; the caller holds `present`. Returns the bytes that this took.
+    fn grow(&self, number: u32) -> usize {
+        let (directory, at) = place(number);
+        let mut grown = 0;
+        let directory = self.directories[directory].get_or_init(|| {
+            let length = (FIRST_DIRECTORY as usize) << directory;
+            grown += length * size_of::<AtomicPtr<Chunk>>();
+            (0..length).map(|_| AtomicPtr::default()).collect()
+        });
+        if directory[at].load(Ordering::Relaxed).is_null() {
+            directory[at].store(Box::into_raw(Box::default()), Ordering::Release);
+            grown += size_of::<Chunk>();
+        }
+        grown
+    }
+
+    /// Takes a page out. The caller holds the shard's mutex and drops the page only after a grace period. Returns the bytes that
+    /// the table shrank by, too.
+    pub(super) fn take(&self, page: u32) -> Option<(Page, usize)> {
+        let (number, at) = chunk_of(page);
+        let mut present = self.present.lock();
+        let chunk = self.chunk(number)?;
+        chunk.addresses[at].swap(ptr::null_mut(), Ordering::AcqRel);
+        let page = chunk.pages[at].swap(ptr::null_mut(), Ordering::AcqRel);
+        if page.is_null() {
+            return None;
+        }
         // SAFETY: invariant 1: the word gave up its one reference just now.
-        (!page.is_null()).then(|| unsafe { Arc::from_raw(page) })
+        let page = unsafe { Arc::from_raw(page) };
+        let left = present.get(&number).map_or(0, |count| count - 1);
+        if left > 0 {
+            present.insert(number, left);
+            return Some((page, 0));
+        }
+        present.remove(&number);
+        let chunk = self.slot(number)?.swap(ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: `grow` made it, its slot has lost it, and who loaded it before is pinned or waits for `present` (invariant 4).
+        let chunk = unsafe { Box::from_raw(chunk) };
+        crossbeam_epoch::pin().defer(move || drop(chunk));
+        Some((page, size_of::<Chunk>()))
     }
 
     /// Takes one credit away; how much it had, or `None` where the page is not here.
     pub(super) fn spend(&self, number: u32) -> Option<usize> {
+        let _present = self.present.lock();
         let (word, tagged) = self.load(number)?;
         let credit = tagged.as_ptr().addr() & CREDIT;
         if credit > 0 {
@@ -209,35 +248,35 @@ impl PageTable {
     }
 
     /// The numbers of all pages that are here.
-    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
-        let present = |chunk: &usize| self.chunks[*chunk].get().is_some();
-        let numbers = |chunk: usize| {
-            let first = chunk_length(chunk) as u64 - FIRST_CHUNK;
-            first..first + chunk_length(chunk) as u64
-        };
-        let all = (0..CHUNKS).filter(present).flat_map(numbers).filter_map(|number| u32::try_from(number).ok());
-        all.filter(|number| self.contains(*number))
+    pub(super) fn numbers(&self) -> Vec<u32> {
+        let present = self.present.lock();
+        let pages =
+            present.keys().flat_map(|chunk| (0..CHUNK_PAGES as u32).map(move |at| chunk * CHUNK_PAGES as u32 + at));
+        pages.filter(|page| self.load(*page).is_some()).collect()
     }
 
-    fn word_or_new(&self, page: u32) -> Word<'_> {
-        let (chunk, at) = place(page);
-        let chunk = self.chunks[chunk].get_or_init(|| {
-            let length = chunk_length(chunk);
-            self.bytes.fetch_add(length * ENTRY_BYTES, Ordering::Relaxed);
-            Chunk::new(length)
-        });
-        Word { address: &chunk.addresses[at], page: &chunk.pages[at] }
+    /// Bytes of the directories: what is left of a table without pages.
+    pub(super) fn directory_bytes(&self) -> usize {
+        let lengths = self.directories.iter().filter_map(OnceLock::get).map(|directory| directory.len());
+        lengths.sum::<usize>() * size_of::<AtomicPtr<Chunk>>()
     }
 }
 
 impl Drop for PageTable {
     fn drop(&mut self) {
-        let chunks = self.chunks.iter_mut().filter_map(OnceLock::take);
-        for page in chunks.flat_map(|chunk| chunk.pages) {
-            let page = page.into_inner();
-            if !page.is_null() {
-                // SAFETY: invariant 1; readers hold the table, so none is left that loaded this reference.
-                drop(unsafe { Arc::from_raw(page) });
+        for slot in self.directories.iter_mut().filter_map(OnceLock::take).flatten() {
+            let chunk = slot.into_inner();
+            if chunk.is_null() {
+                continue;
+            }
+            // SAFETY: `grow` made it, and readers hold the table, so none is left.
+            let chunk = unsafe { Box::from_raw(chunk) };
+            for page in chunk.pages {
+                let page = page.into_inner();
+                if !page.is_null() {
+                    // SAFETY: invariant 1; as above.
+                    drop(unsafe { Arc::from_raw(page) });
+                }
             }
         }
     }

@@ -202,6 +202,24 @@ fn room_is_there_until_about_the_budget() {
     assert!(!PageCache::new(0).has_room());
 }
 
+/// Tables once grew with the store: a get of each of many files made the largest chunk of its table, and in time a small cache
+/// beside a large store would have held nothing but tables.
+#[test]
+fn tables_stay_small_beside_what_is_cached() {
+    const FILES: u64 = 3000;
+    let rig = Rig::new(4 << 20, FILES);
+    for round in 0..3 {
+        for file in 0..FILES {
+            // Where the filter of a file of eight megabytes stands.
+            rig.insert(file, 2000 + round, 4096, PageKind::Filter);
+            assert!(rig.has(file, 2000 + round, PageKind::Filter), "a page found no room in file {file}");
+        }
+    }
+    let cached = (0..FILES).filter(|file| rig.has(*file, 2002, PageKind::Filter)).count();
+    assert!(cached > 400, "only {cached} pages are left");
+    assert!(rig.cache.bytes_used() <= (4 << 20) + CHUNK_BYTES, "{} bytes", rig.cache.bytes_used());
+}
+
 #[test]
 fn files_that_come_and_go_leave_nothing_behind() {
     // A store that compacts with room in its cache never evicts: only the sweep keeps the rings short.

@@ -15,10 +15,10 @@ impl Inner {
         if self.closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
-        let view = self.view.load_full();
         let mut values = Vec::with_capacity(keys.len());
         for keys in keys.chunks(TOGETHER) {
-            self.get_together(&view, keys, at, &mut values)?;
+            // The snapshot keeps the versions, so each part may read the newest view, and none is held for long.
+            self.get_together(&self.view.load_full(), keys, at, &mut values)?;
         }
         Ok(values)
     }

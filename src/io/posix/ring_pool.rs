@@ -41,10 +41,7 @@ impl RingPool {
         let done = requests.iter().map(|_| None).collect();
         let queue: VecDeque<_> = requests.into_iter().enumerate().collect();
         let mut reads = RingReads { pool: Arc::clone(self), ring: self.take(), left: queue.len(), queue, done };
-        reads.feed();
-        if let Some(ring) = &mut reads.ring {
-            ring.submit();
-        }
+        reads.feed_and_submit();
         reads
     }
 
@@ -76,6 +73,8 @@ impl RingPool {
     fn settle(&self) {
         let ending = std::mem::take(&mut self.rings.lock().ending);
         for mut ring in ending {
+            // What was pushed and never submitted would never end.
+            ring.submit();
             ring.reap(|_, _| {});
             self.give(ring);
         }
@@ -116,6 +115,17 @@ impl RingReads {
         }
     }
 
+    /// As `feed`, for who does not wait next.
+    fn feed_and_submit(&mut self) {
+        let queued = self.queue.len();
+        self.feed();
+        if self.queue.len() < queued
+            && let Some(ring) = &mut self.ring
+        {
+            ring.submit();
+        }
+    }
+
     /// Waits for some results, for all where none are queued.
     fn advance(&mut self) {
         let Some(ring) = &mut self.ring else {
@@ -139,7 +149,7 @@ impl RingReads {
 
 impl PendingReads for RingReads {
     fn is_done(&mut self) -> bool {
-        self.feed();
+        self.feed_and_submit();
         self.left == 0
     }
 
