@@ -1,7 +1,7 @@
 //! The files of results: one JSON file a run, rewritten after each measurement, so that a run that was cut off loses at most
 //! the engine it was at. Files of other programs in the same folder are left alone.
 
-use crate::machine::about::{CHANGED, Machine};
+use crate::machine::about::{CHANGED, Machine, UNKNOWN};
 use crate::record::{Identity, Record};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -45,9 +45,10 @@ impl Results {
         Ok(Self { path, file, known })
     }
 
-    /// Whether a measurement is there. One of changed source is not taken for it: the next change has the same name.
+    /// Whether a measurement is there. One of changed or unknown source is not taken for it: the next one has the same name.
     pub fn has(&self, identity: &Identity) -> bool {
-        !identity.commit.ends_with(CHANGED) && self.known.contains(identity)
+        let is_sure = !identity.commit.ends_with(CHANGED) && identity.commit != UNKNOWN;
+        is_sure && self.known.contains(identity)
     }
 
     /// Adds a measurement, in the place of an older one of the same identity, and writes the file.

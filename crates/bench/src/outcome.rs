@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// The figures of one workload on one engine. Times of single operations run from the end of the operation before to the end
-/// of this one, as its thread sees it: they include making the key, a few nanoseconds. A batch is timed as one operation.
+/// of this one, as its thread sees it: they include making the key, a few nanoseconds. A batch is timed as a whole:
+/// percentiles count a pair's share of it, the longest time is the whole batch's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outcome {

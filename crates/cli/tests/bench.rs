@@ -90,6 +90,8 @@ fn a_directory_given_is_used_kept_and_used_again() {
     let again = store.run(&[&["bench", "readrandom", "--use-existing", "--check"][..], &json].concat()).expect(0);
     assert_eq!(again.json()["found"], 2000);
     store.run(&["bench", "readrandom", "--use-existing", "--num", "4000", "--check"]).refused(2, "keys not found");
+    let other = store.run(&["bench", "readrandom", "--use-existing", "--num", "100", "--key-size", "16"]).expect(0);
+    assert!(other.err.contains("none of 100 keys was found"), "{}", other.err);
     store.run(&["verify"]).expect(0);
 }
 

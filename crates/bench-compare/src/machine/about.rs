@@ -47,12 +47,14 @@ pub fn commit() -> String {
         let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_owned() };
+    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return UNKNOWN.to_owned() };
     // Results and documents change nothing that is measured.
     let changed = git(&["status", "--porcelain", "--", ":/src", ":/crates", ":/Cargo.toml", ":/Cargo.lock"]);
     if changed.is_none_or(|changed| changed.is_empty()) { commit } else { commit + CHANGED }
 }
 
+/// Stands for a commit where there is no git.
+pub const UNKNOWN: &str = "unknown";
 /// Marks a commit whose files were changed.
 pub const CHANGED: &str = "-changed";
 

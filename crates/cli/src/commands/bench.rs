@@ -102,6 +102,13 @@ fn run_all(mut session: Session<'_>, workloads: &[Workload], json: bool) -> Resu
                 break;
             }
         };
+        if outcome.found == 0 && outcome.not_found > 0 && workload.name != "readmissing" {
+            let asked = grouped(outcome.not_found);
+            eprintln!(
+                "{}: none of {asked} keys was found; are --num, --key-size and --order those of the fill?",
+                workload.name
+            );
+        }
         if json {
             let line = serde_json::to_string(&outcome).map_err(|error| Failure::Output(error.into()))?;
             output.line(line)?;
