@@ -154,6 +154,8 @@ mod tests {
         assert!(!results.has(&record("w", 1, "c-changed").identity()));
         results.add(record("w", 1, "c-changed")).unwrap();
         assert_eq!(read_all(folder.path()).unwrap()[0].records.len(), 1, "replaced, not added");
+        results.add(record("w", 1, UNKNOWN)).unwrap();
+        assert!(!results.has(&record("w", 1, UNKNOWN).identity()));
     }
 
     #[test]
