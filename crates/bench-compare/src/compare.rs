@@ -207,6 +207,10 @@ impl Kept<'_> {
             return Ok(());
         }
         let calm = record.other_load_percent <= disturbed;
+        if record.repeat == 1 && !record.path.contains('>') {
+            let settings: Vec<String> = record.settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
+            eprintln!("    version {}; {}", record.version, settings.join(", "));
+        }
         eprintln!("    {}{}", text::line(&record), if calm { "" } else { ", disturbed" });
         if calm {
             self.best.remove(&record.path);
