@@ -22,6 +22,7 @@ use crate::merge::{Cursor, MergeCursor};
 use std::path::Path;
 
 pub use crate::base::random::splitmix64;
+pub use crate::db::SteppedDb;
 pub use crate::merge::vec_cursor::VecEntry as Entry;
 
 const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
@@ -111,7 +112,7 @@ impl LogPart {
     pub fn create(directory: &Path, segment_bytes: usize, chunk_bytes: usize) -> Result<Self> {
         let storage: Arc<dyn Storage> = Arc::new(PosixStorage::new(directory));
         let identity = LogIdentity { database: DatabaseId(1), generation: 1, life: None, first: SequenceNumber(1) };
-        let options = LogOptions { segment_bytes, chunk_bytes, budget_bytes: 8 * segment_bytes as u64 };
+        let options = LogOptions { segment_bytes, chunk_bytes, budget_bytes: 8 * segment_bytes as u64, stepped: false };
         let log = Log::create(storage, identity, Arc::new(FileNumbers::new(FileNumber(1))), options)?;
         let sequencer = Sequencer::new(SequenceNumber::ZERO);
         let part = Self { slot: sequencer.register(), writer: log.writer(), log, sequencer };

@@ -7,5 +7,6 @@ mod kill;
 mod model;
 mod multi_get;
 mod recovery;
+mod stepped;
 mod support;
 mod tidy;

@@ -87,7 +87,8 @@ impl World {
                     self.snapshots.swap_remove(gone);
                 }
             }
-            970..972 => self.db().flush().unwrap(),
+            970..971 => self.db().flush().unwrap(),
+            971..972 => self.db().compact().unwrap(),
             972..980 => self.db().sync().unwrap(),
             980..981 => self.reopen(),
             _ => self.deepest = self.deepest.max(self.db().stats().levels.len()),

@@ -31,6 +31,17 @@ pub(super) struct Edits {
     pub(super) branch_values: HashMap<FileNumber, Vec<FileNumber>>,
 }
 
+/// Who does the background work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Driver {
+    /// Threads of the store's own.
+    Threads,
+    /// Whoever calls: a call that would wait for background work does it. No thread is started, so what the store does is a
+    /// pure function of the calls (`db/stepped.rs`).
+    #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "only tests step a store"))]
+    Stepped,
+}
+
 /// An open store.
 pub(super) struct Inner {
     pub(super) storage: Arc<dyn Storage>,
@@ -62,6 +73,7 @@ pub(super) struct Inner {
     pub(super) switching: Mutex<()>,
     pub(super) room: Condvar,
     pub(super) work: Work,
+    pub(super) driver: Driver,
     /// Whether a write without a log record happened, so that closing must flush.
     pub(super) unlogged: AtomicBool,
     pub(super) closed: AtomicBool,

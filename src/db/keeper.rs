@@ -11,6 +11,19 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(500);
 
 impl Inner {
+    /// One round of the keeper's work, in the calling thread, where there is any.
+    pub(super) fn step_log(&self) -> bool {
+        if !self.log.has_work() || self.health.check().is_err() {
+            return false;
+        }
+        match self.log.maintain(&self.sequencer) {
+            Err(error) if error.is_disk_full() => self.health.wait_for(error),
+            Err(error) => self.poison(&error),
+            Ok(()) => {}
+        }
+        true
+    }
+
     /// The keeper's life; ends when the store closes. A panic makes the store read-only: without a keeper writers would wait
     /// for segments for ever.
     pub(super) fn keep_log(self: &Arc<Self>) {

@@ -20,6 +20,8 @@ mod pins;
 mod read;
 mod snapshot;
 mod stats;
+#[cfg(any(test, feature = "testing"))]
+mod stepped;
 mod threads;
 mod value_holds;
 mod view;
@@ -29,7 +31,7 @@ mod write;
 use crate::base::sync::Ordering;
 use crate::base::{Error, Result, SequenceNumber};
 use crate::io::{PosixStorage, Storage};
-use inner::Inner;
+use inner::{Driver, Inner};
 use iter::Bounds;
 use std::ops::RangeBounds;
 use std::path::Path;
@@ -42,6 +44,8 @@ pub use iter::{Iter, Reversed};
 pub use options::{Durability, Options, WriteOptions};
 pub use snapshot::Snapshot;
 pub use stats::{LevelStats, Stats, VerifyReport};
+#[cfg(any(test, feature = "testing"))]
+pub use stepped::SteppedDb;
 
 /// An open store. Share it between threads by reference or in an `Arc`; every method may be called from any thread.
 ///
@@ -74,7 +78,7 @@ impl Db {
 
     /// Opens a store on any storage: `open` with another file system below.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let inner = Arc::new(open::open(storage, options)?);
+        let inner = Arc::new(open::open(storage, options, Driver::Threads)?);
         let mut db = Self { inner, threads: Vec::new() };
         let keeper = Arc::clone(&db.inner);
         db.spawn("alluvium-log", move || keeper.keep_log())?;
@@ -181,6 +185,12 @@ impl Db {
     pub fn sync(&self) -> Result<()> {
         self.inner.health.check()?;
         self.inner.sync_through(self.inner.sequencer.last())
+    }
+
+    /// Flushes, and merges until a read meets one run of entries at most. Rewrites up to the whole store; for before a long
+    /// time of reading only. While others write it may take as long as they do.
+    pub fn compact(&self) -> Result<()> {
+        self.inner.compact()
     }
 
     /// Waits until background work has nothing left to do. For measurements, and before copying files.

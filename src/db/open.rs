@@ -2,7 +2,7 @@
 
 use super::budget::Budget;
 use super::files::{self, Found, StoreFile};
-use super::inner::{Edits, Inner};
+use super::inner::{Driver, Edits, Inner};
 use super::options::Options;
 use super::threads::Threads;
 use super::value_holds::ValueHolds;
@@ -28,7 +28,7 @@ const COMPARATOR: &str = "bytewise";
 const FILES_OPEN_MAX: usize = 512;
 
 /// Opens or makes a store. The caller starts the threads.
-pub(super) fn open(storage: Arc<dyn Storage>, options: Options) -> Result<Inner> {
+pub(super) fn open(storage: Arc<dyn Storage>, options: Options, driver: Driver) -> Result<Inner> {
     let budget = Budget::new(&options)?;
     let found = files::look(&*storage)?;
     if found == Found::Empty && !options.create_if_missing {
@@ -69,7 +69,12 @@ pub(super) fn open(storage: Arc<dyn Storage>, options: Options) -> Result<Inner>
     remove_strays(&*storage, &state, &parts.value_holds, |file| kept.contains(&file))?;
 
     // Step 6.
-    let log_options = LogOptions { segment_bytes: budget.segment, chunk_bytes: budget.chunk, budget_bytes: budget.log };
+    let log_options = LogOptions {
+        segment_bytes: budget.segment,
+        chunk_bytes: budget.chunk,
+        budget_bytes: budget.log,
+        stepped: driver == Driver::Stepped,
+    };
     let database = state.identity.database;
     let identity = LogIdentity { database, generation, life: storage.life(), first: recovered.next_number };
     let log = Log::create(Arc::clone(&storage), identity, Arc::clone(&numbers), log_options)?;
@@ -101,6 +106,7 @@ pub(super) fn open(storage: Arc<dyn Storage>, options: Options) -> Result<Inner>
         switching: Mutex::new(()),
         room: crate::base::sync::Condvar::new(),
         work: super::workers::Work::default(),
+        driver,
         unlogged: false.into(),
         closed: false.into(),
         lock: Mutex::new(Some(lock)),
@@ -148,20 +154,12 @@ impl Parts {
 
 /// A new store's manifest: its first edit is the empty tree and the default keyspace.
 fn create(storage: &Arc<dyn Storage>) -> Result<Manifest> {
-    let identity = Identity { database: random_id() };
+    let identity = Identity { database: DatabaseId(storage.random()) };
     let mut first = Trunk::create_edit();
     first.keyspaces =
         vec![KeyspaceRecord { id: KeyspaceId::DEFAULT, name: "default".into(), comparator: COMPARATOR.into() }];
     first.next_file = Some(FileNumber(1));
     Manifest::create(Arc::clone(storage), identity, &first)
-}
-
-/// 64 bits that no other store has. `RandomState` draws its keys from the system's random source.
-fn random_id() -> DatabaseId {
-    use std::hash::{BuildHasher, Hasher};
-    let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
-    hasher.write_u32(std::process::id());
-    DatabaseId(hasher.finish())
 }
 
 fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> Result<()> {

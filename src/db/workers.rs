@@ -3,7 +3,7 @@
 //! Priority goes to what a stalled writer waits for: incorporation first, then the trunk's jobs, then removal. Choosing is
 //! the trunk's pure picker and the view; executing is here (`docs/recovery.md`, D1 and D2, for the order on disk).
 
-use super::inner::{Edits, Inner};
+use super::inner::{Driver, Edits, Inner};
 use super::view::Generation;
 use crate::base::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering};
 use crate::base::{Error, Result, SequenceNumber};
@@ -33,6 +33,8 @@ struct WorkState {
     stopped: bool,
     incorporating: bool,
     running: usize,
+    /// How many callers wait for everything to be merged.
+    compacting: usize,
 }
 
 /// One thing to do.
@@ -40,6 +42,22 @@ enum Task {
     Incorporate(Arc<Generation>, SequenceNumber),
     Job(Job),
     Remove,
+}
+
+/// While it lives, idle workers merge what could be merged.
+struct CompactWish<'a>(&'a Work);
+
+impl<'a> CompactWish<'a> {
+    fn new(work: &'a Work) -> Self {
+        work.state.lock().compacting += 1;
+        Self(work)
+    }
+}
+
+impl Drop for CompactWish<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().compacting -= 1;
+    }
 }
 
 impl Work {
@@ -102,7 +120,9 @@ impl Inner {
             state.incorporating = true;
             return Some(Task::Incorporate(generation, end));
         }
-        if let Some(job) = self.trunk.pick(&view.tree) {
+        let job = self.trunk.pick(&view.tree);
+        let job = job.or_else(|| if state.compacting > 0 { self.trunk.pick_quiet(&view.tree, 1) } else { None });
+        if let Some(job) = job {
             return Some(Task::Job(job));
         }
         self.has_dead_files().then_some(Task::Remove)
@@ -130,7 +150,7 @@ impl Inner {
             Err(error) => self.poison(&error),
         }
         let mut state = self.work.state.lock();
-        if pause && !state.stopped {
+        if pause && !state.stopped && self.driver == Driver::Threads {
             self.work.progress.notify_all();
             self.room.notify_all();
             self.work.wake.wait_for(&mut state, RETRY);
@@ -256,8 +276,8 @@ impl Inner {
 
     /// Waits until `done`, as long as background work can get there; an error where it cannot.
     pub(super) fn wait_for_progress(&self, mut done: impl FnMut(&Self) -> bool) -> Result<()> {
-        let mut state = self.work.state.lock();
         loop {
+            let mut state = self.work.state.lock();
             if done(self) {
                 return Ok(());
             }
@@ -265,15 +285,56 @@ impl Inner {
             if state.stopped {
                 return Err(Error::Closed);
             }
-            self.work.progress.wait_for(&mut state, Duration::from_millis(50));
+            match self.driver {
+                Driver::Threads => {
+                    self.work.progress.wait_for(&mut state, Duration::from_millis(50));
+                }
+                Driver::Stepped => {
+                    drop(state);
+                    let stepped = self.step();
+                    assert!(stepped || done(self), "nothing is left to do, and yet there is something to wait for");
+                }
+            }
         }
+    }
+
+    /// Flushes and merges everything; see `Db::compact`.
+    pub(super) fn compact(&self) -> Result<()> {
+        self.flush()?;
+        let _wish = CompactWish::new(&self.work);
+        self.wait_until_quiet()
+    }
+
+    /// Does one piece of background work in the calling thread; false where there is none. The log comes first, since
+    /// writers wait for it.
+    pub(super) fn step(&self) -> bool {
+        if self.step_log() {
+            return true;
+        }
+        let task = {
+            let mut state = self.work.state.lock();
+            let task = if state.stopped || self.health.check().is_err() { None } else { self.pick(&mut state) };
+            state.running += usize::from(task.is_some());
+            task
+        };
+        let Some(task) = task else { return false };
+        let done = self.perform(&task);
+        let incorporated = matches!(task, Task::Incorporate(..));
+        drop(task);
+        self.finish_task(incorporated, done);
+        true
     }
 
     /// Waits until nothing runs and nothing is left to do.
     pub(super) fn wait_until_quiet(&self) -> Result<()> {
         loop {
             self.health.check()?;
-            {
+            if self.driver == Driver::Stepped {
+                if !self.step() {
+                    return self.health.obstacle();
+                }
+                self.health.obstacle()?;
+            } else {
                 let mut state = self.work.state.lock();
                 if state.stopped {
                     return Err(Error::Closed);

@@ -3,7 +3,7 @@
 use super::backpressure::fullness;
 use super::batch::{Operation, WriteBatch};
 use super::budget::{DEBT_LIMIT, DEBT_START, GENERATIONS_MAX};
-use super::inner::Inner;
+use super::inner::{Driver, Inner};
 use super::latches::{LatchGuard, LatchIndex, Latches};
 use super::options::Durability;
 use super::threads::{ThreadState, WriteCounters};
@@ -221,6 +221,9 @@ impl Inner {
     }
 
     fn slow_down(&self, thread: &mut ThreadState, bytes: u64) {
+        if self.driver == Driver::Stepped {
+            return;
+        }
         let slept = thread.pressure.delay(bytes, &self.speed, || self.fullness());
         if slept > 0 {
             WriteCounters::add(&thread.counters.slowed_writes, 1);
@@ -255,7 +258,14 @@ impl Inner {
             drop(view);
             // Asked only now: an obstacle of work that was since done otherwise must not stop a switch.
             self.health.obstacle()?;
-            self.room.wait_for(&mut switching, std::time::Duration::from_millis(100));
+            match self.driver {
+                Driver::Threads => {
+                    self.room.wait_for(&mut switching, std::time::Duration::from_millis(100));
+                }
+                Driver::Stepped => {
+                    self.step();
+                }
+            }
         }
     }
 

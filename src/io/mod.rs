@@ -83,6 +83,14 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     fn remove_directory(&self) -> Result<()>;
     /// The present life, or `None` where it cannot be told.
     fn life(&self) -> Option<Life>;
+    /// 64 bits that nobody drew before. A storage that runs from a seed draws them from that.
+    fn random(&self) -> u64 {
+        // `RandomState` takes its keys from the system's random source.
+        use std::hash::{BuildHasher, Hasher};
+        let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
+        hasher.write_u32(std::process::id());
+        hasher.finish()
+    }
 }
 
 /// An open file. Reads and writes name their offset; there is no cursor.

@@ -273,4 +273,8 @@ impl Storage for SimulatedStorage {
     fn life(&self) -> Option<Life> {
         self.disk.lock().life()
     }
+
+    fn random(&self) -> u64 {
+        self.disk.lock().random()
+    }
 }

@@ -67,6 +67,8 @@ impl Log {
             let old = std::mem::replace(&mut state.current, next);
             old.retire();
             state.retiring.push(old);
+        } else if self.options.stepped {
+            return MutexGuard::unlocked(state, || self.make_next_ready());
         } else if let Some(error) = &state.next_error {
             return Err(error.clone());
         } else {
@@ -105,6 +107,11 @@ impl Log {
             self.work.wait_for(&mut state, timeout);
         }
         state.has_work
+    }
+
+    /// Whether there is work for `maintain`.
+    pub fn has_work(&self) -> bool {
+        self.state.lock().has_work
     }
 
     /// One round of the keeper's work. On an error that is not poisoning (a full disk) writers that need the next

@@ -53,6 +53,9 @@ pub struct LogOptions {
     /// Past this many bytes of live log, `over_budget` asks for a switch of the memory generation; free files are kept
     /// within it.
     pub budget_bytes: u64,
+    /// No keeper thread runs: whoever needs the next segment makes it in its own thread. For runs that must do the same
+    /// in the same order every time.
+    pub stepped: bool,
 }
 
 /// What all segments of one opening of the store have in common.

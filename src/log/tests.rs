@@ -41,7 +41,7 @@ fn write_in_threads(opened: &Opened, threads: u64, writes: u64) -> BTreeMap<u64,
 fn what_threads_write_comes_back_on_a_real_disk() {
     let directory = tempfile::tempdir().unwrap();
     let storage: Arc<dyn Storage> = Arc::new(PosixStorage::new(directory.path()));
-    let options = LogOptions { segment_bytes: 16 * 8192, chunk_bytes: 8192, budget_bytes: 1 << 30 };
+    let options = LogOptions { segment_bytes: 16 * 8192, chunk_bytes: 8192, ..OPTIONS };
     let (opened, mut manifest) = Opened::fresh(Arc::clone(&storage), options);
     let written = {
         let _keeper = opened.keeper();
@@ -345,7 +345,7 @@ fn nonsense_options_are_refused() {
     for (segment_bytes, chunk_bytes) in [(0, 0), (4096, 0), (4096, 8192), (10_000, 1000)] {
         let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(11));
         let identity = LogIdentity { database: DatabaseId(1), generation: 1, life: None, first: SequenceNumber(1) };
-        let options = LogOptions { segment_bytes, chunk_bytes, budget_bytes: 0 };
+        let options = LogOptions { segment_bytes, chunk_bytes, ..OPTIONS };
         let log = Log::create(storage, identity, Arc::default(), options);
         assert!(matches!(log, Err(Error::InvalidArgument(_))));
     }

@@ -100,10 +100,6 @@ impl Trunk {
 
     /// For when `pick` finds nothing and nobody writes: work after which a read meets at most `runs_max` runs. It may
     /// rewrite as much as the tree holds.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "idle workers will take such jobs once the store notices that nobody writes")
-    )]
     pub fn pick_quiet(&self, tree: &Tree, runs_max: usize) -> Option<Job> {
         let mut ticket = None;
         let choice = policy::choose_quiet(tree, runs_max, |choice| self.claim(choice, &mut ticket))?;

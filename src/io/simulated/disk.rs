@@ -176,6 +176,10 @@ impl Disk {
         self.life_known.then_some(Life { boot: self.boot, mount: self.mount })
     }
 
+    pub(super) fn random(&mut self) -> u64 {
+        self.random.next()
+    }
+
     /// Ends the process; returns the number of the next.
     pub(super) fn kill(&mut self) -> u64 {
         self.files.values_mut().for_each(File::detach);

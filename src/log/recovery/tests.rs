@@ -335,7 +335,12 @@ fn garbage_anywhere_is_an_error_or_harmless() {
 #[test]
 fn two_hundred_thousand_records_replay_fast() {
     let storage = SimulatedStorage::new(13);
-    let options = crate::log::LogOptions { segment_bytes: 64 << 20, chunk_bytes: 256 << 10, budget_bytes: 1 << 30 };
+    let options = crate::log::LogOptions {
+        segment_bytes: 64 << 20,
+        chunk_bytes: 256 << 10,
+        budget_bytes: 1 << 30,
+        stepped: false,
+    };
     let (opened, manifest) = Opened::fresh(Arc::new(storage.clone()), options);
     let mut clients = [opened.client(), opened.client(), opened.client()];
     for round in 0..200_000usize {

@@ -13,7 +13,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub const DATABASE: DatabaseId = DatabaseId(0xa11);
-pub const OPTIONS: LogOptions = LogOptions { segment_bytes: 4 * 4096, chunk_bytes: 4096, budget_bytes: 1 << 20 };
+pub const OPTIONS: LogOptions =
+    LogOptions { segment_bytes: 4 * 4096, chunk_bytes: 4096, budget_bytes: 1 << 20, stepped: false };
 
 /// splitmix64.
 pub struct Random(pub u64);

@@ -1,0 +1,69 @@
+//! The store without threads: what it does is a pure function of the calls and the disk's seed.
+
+use crate::support::{Random, setting, tiny_unsynced};
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::parts::SteppedDb;
+use std::sync::Arc;
+
+fn open(disk: &SimulatedStorage) -> SteppedDb {
+    SteppedDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap()
+}
+
+/// A run that fills many Memtables, with background work now and then; the state of the disk after it.
+fn run(seed: u64) -> SimulatedStorage {
+    let disk = SimulatedStorage::new(seed);
+    let mut random = Random(seed);
+    for _ in 0..3 {
+        let db = open(&disk);
+        for _ in 0..1500 {
+            let key = random.below(2000).to_be_bytes();
+            match random.below(100) {
+                0..80 => {
+                    let length = if random.one_in(500) { 270_000 } else { random.below(200) as usize };
+                    db.put(key, random.bytes(length)).unwrap();
+                }
+                80..95 => db.delete(key).unwrap(),
+                95..98 => _ = db.step(),
+                98 => db.sync().unwrap(),
+                _ => assert!(db.get(key).is_ok()),
+            }
+        }
+        db.flush().unwrap();
+        db.settle().unwrap();
+        db.verify().unwrap();
+        db.close().unwrap();
+    }
+    disk
+}
+
+#[test]
+fn equal_seeds_give_equal_disks() {
+    for seed in 1..=setting("ALLUVIUM_SEEDS", 2) {
+        let (first, second, other) = (run(seed), run(seed), run(seed + 1000));
+        assert_eq!(first.operations(), second.operations(), "seed {seed}");
+        assert!(first.current_image() == second.current_image(), "seed {seed}: the files differ");
+        assert!(first.current_image() != other.current_image());
+    }
+}
+
+#[test]
+fn compaction_leaves_one_run_and_drops_what_is_dead() {
+    let db = open(&SimulatedStorage::new(1));
+    for round in 0..20u32 {
+        for key in 0..1000u32 {
+            db.put(key.to_be_bytes(), round.to_be_bytes().repeat(10)).unwrap();
+        }
+    }
+    for key in 0..500u32 {
+        db.delete(key.to_be_bytes()).unwrap();
+    }
+    db.compact().unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.memory_entries, stats.levels.iter().map(|level| level.entries).sum()), (0, 500), "{stats}");
+    assert_eq!(db.iter().unwrap().count(), 500);
+    db.verify().unwrap();
+    // Nothing is left to do: the second time nothing is written.
+    let written = db.stats().compacted_bytes;
+    db.compact().unwrap();
+    assert_eq!(db.stats().compacted_bytes, written);
+}
