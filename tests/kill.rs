@@ -7,42 +7,20 @@
 //!
 //! `ALLUVIUM_KILLS` sets how often; `ALLUVIUM_SEED` the seed.
 
+use crate::shared::Shared;
 use crate::support::{Random, setting};
-use alluvium::io::{MappedFile, PosixStorage, Storage};
 use alluvium::{Db, Options, WriteBatch};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 const WRITERS: usize = 4;
 const KEYS: u64 = 300;
 const CHILD: &str = "ALLUVIUM_KILL_CHILD";
-const SHARED_BYTES: usize = 4096;
-
-/// Counters in a file that parent and child map: what the child stores, the parent reads after the child's death.
-struct Shared {
-    mapped: Arc<dyn MappedFile>,
-}
-
-impl Shared {
-    fn create(directory: &Path) {
-        std::fs::write(directory.join("shared"), vec![0; SHARED_BYTES]).unwrap();
-    }
-
-    fn open(directory: &Path) -> Self {
-        Self { mapped: PosixStorage::new(directory).map("shared").unwrap() }
-    }
-
-    fn count(&self, at: usize) -> &AtomicU64 {
-        assert!(at < SHARED_BYTES / 64);
-        // SAFETY: the mapping is page-aligned and SHARED_BYTES long, `at * 64 + 8` lies inside, and every access to these
-        // bytes, in both processes, is through an `AtomicU64`. The reference cannot outlive `self`, which keeps the mapping.
-        unsafe { &*self.mapped.pointer().add(at * 64).cast::<AtomicU64>() }
-    }
-}
+/// Words of shared memory for each writer: a cache line.
+const WORDS: usize = 8;
 
 /// What operation `count` of a writer does; the same in child and parent.
 fn operation(seed: u64, writer: usize, count: u64) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
@@ -85,7 +63,7 @@ fn child_of_the_kill_loop() {
         for writer in 0..WRITERS {
             let (db, shared) = (&db, &shared);
             scope.spawn(move || {
-                let acknowledged = shared.count(writer);
+                let acknowledged = shared.word(writer * WORDS);
                 let mut count = acknowledged.load(Ordering::Acquire);
                 // Bounded, should the parent die.
                 let deadline = Instant::now() + Duration::from_secs(20);
@@ -148,9 +126,9 @@ fn kill_once(directory: &Path, seed: u64, run_for: Duration) {
         .unwrap();
     // Starting takes a while; the time to live counts from the first acknowledged write.
     let shared = Shared::open(directory);
-    let before: Vec<u64> = (0..WRITERS).map(|writer| shared.count(writer).load(Ordering::Acquire)).collect();
+    let before: Vec<u64> = (0..WRITERS).map(|writer| shared.word(writer * WORDS).load(Ordering::Acquire)).collect();
     let deadline = Instant::now() + Duration::from_secs(20);
-    while (0..WRITERS).all(|writer| shared.count(writer).load(Ordering::Acquire) == before[writer]) {
+    while (0..WRITERS).all(|writer| shared.word(writer * WORDS).load(Ordering::Acquire) == before[writer]) {
         assert!(Instant::now() < deadline, "the child does not write");
         assert!(child.try_wait().unwrap().is_none(), "the child ended by itself");
         std::thread::sleep(Duration::from_micros(200));
@@ -170,8 +148,7 @@ fn killed_at_any_instant_nothing_acknowledged_is_lost() {
     println!("seed {seed}");
     let mut random = Random(seed);
     let directory = tempfile::tempdir().unwrap();
-    Shared::create(directory.path());
-    let shared = Shared::open(directory.path());
+    let shared = Shared::create(directory.path(), WRITERS * WORDS);
     let mut models: Vec<Model> = vec![Model::new(); WRITERS];
     let mut done = [0u64; WRITERS];
     let (mut in_flight, mut total) = (0, 0);
@@ -179,7 +156,7 @@ fn killed_at_any_instant_nothing_acknowledged_is_lost() {
         kill_once(directory.path(), seed, Duration::from_micros(random.below(60_000)));
         let db = Db::open(directory.path().join("store"), options()).unwrap();
         for writer in 0..WRITERS {
-            let acknowledged = shared.count(writer).load(Ordering::Acquire);
+            let acknowledged = shared.word(writer * WORDS).load(Ordering::Acquire);
             total += acknowledged - done[writer];
             while done[writer] < acknowledged {
                 done[writer] += 1;
@@ -198,7 +175,7 @@ fn killed_at_any_instant_nothing_acknowledged_is_lost() {
                      with the one in flight: {difference}"
                 );
             }
-            shared.count(writer).store(done[writer], Ordering::Release);
+            shared.word(writer * WORDS).store(done[writer], Ordering::Release);
             in_flight += 1;
         }
         if round % 50 == 49 {

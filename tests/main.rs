@@ -2,11 +2,14 @@
 
 mod bad_input;
 mod concurrency;
+mod disks;
 mod iterators;
 mod kill;
 mod model;
 mod multi_get;
+mod power_cut;
 mod recovery;
+mod shared;
 mod stepped;
 mod support;
 mod tidy;
