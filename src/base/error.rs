@@ -80,6 +80,11 @@ pub enum Error {
         /// The failure.
         reason: String,
     },
+    /// The store was opened by the process that this one was forked from.
+    #[error(
+        "the store was opened before this process was forked off; open it anew in the child, once the parent has closed it"
+    )]
+    Forked,
     /// The store was closed.
     #[error("the store is closed")]
     Closed,

@@ -3,6 +3,7 @@
 pub mod arena;
 pub mod checksum;
 pub mod error;
+pub mod fork;
 pub mod hash;
 pub mod key;
 pub mod kind;

@@ -50,6 +50,7 @@ impl Inner {
     }
 
     pub(super) fn verify(&self) -> Result<VerifyReport> {
+        self.check_open()?;
         let view = self.view.load_full();
         let mut report = VerifyReport::default();
         self.edits.lock().manifest.state().check().map_err(|found| {
@@ -134,7 +135,7 @@ pub(super) fn destroy(storage: &dyn Storage) -> Result<()> {
     if files::look(storage)? != Found::Store {
         return Err(no_store("the directory is empty"));
     }
-    let lock = storage.lock(files::LOCK)?;
+    let locks = super::locks::for_destroying(storage)?;
     let mut names = storage.list()?;
     // The manifest goes last: a store that was destroyed in part can be destroyed again.
     names.sort_by_key(|name| StoreFile::parse(name) == Some(StoreFile::Manifest));
@@ -148,6 +149,6 @@ pub(super) fn destroy(storage: &dyn Storage) -> Result<()> {
     }
     storage.remove(files::LOCK)?;
     storage.sync_directory()?;
-    drop(lock);
+    drop(locks);
     if foreign { Ok(()) } else { storage.remove_directory() }
 }

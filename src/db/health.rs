@@ -1,11 +1,13 @@
 //! Whether the store still takes writes, and what it waits for if not.
 
 use crate::base::sync::{AtomicBool, Mutex, Ordering};
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, fork};
 
 /// The store's state of health. Any thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Health {
+    /// The process that opened the store.
+    process: fork::Generation,
     read_only: AtomicBool,
     reason: Mutex<Option<String>>,
     /// What background work failed with last, while it tries again: a full disk.
@@ -13,9 +15,25 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// An error where the store is read-only.
+    /// A store that was just opened, by this process.
+    pub(super) fn new() -> Self {
+        Self {
+            process: fork::Generation::current(),
+            read_only: AtomicBool::new(false),
+            reason: Mutex::default(),
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// An error where the store is read-only, or the caller is a forked child.
     pub(super) fn check(&self) -> Result<()> {
-        if self.read_only.load(Ordering::Acquire) { Err(self.error()) } else { Ok(()) }
+        if self.read_only.load(Ordering::Acquire) {
+            Err(self.error())
+        } else if !self.process.is_current() {
+            Err(Error::Forked)
+        } else {
+            Ok(())
+        }
     }
 
     /// Makes the store read-only for good. The first reason stays.

@@ -3,26 +3,19 @@
 use super::backpressure::BackgroundSpeed;
 use super::budget::Budget;
 use super::health::Health;
-use super::iter::Seats;
-use super::latches::Latches;
+use super::locks::Guard;
 use super::options::Options;
-use super::pins::Pins;
+use super::read_side::ReadSide;
 use super::threads::Threads;
-use super::value_holds::ValueHolds;
-use super::view::ViewCell;
 use super::workers::Work;
-use crate::base::sequencer::Sequencer;
 use crate::base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex};
 use crate::base::{Error, FileNumber, FileNumbers, Result, SequenceNumber};
-use crate::branch::BranchContext;
-use crate::cache::PageCache;
 use crate::disk::trunk::Trunk;
-use crate::io::{LockGuard, Storage};
 use crate::log::Log;
 use crate::manifest::Manifest;
 use crate::memory::MemtablePool;
-use crate::value::ValueFiles;
 use std::collections::HashMap;
+use std::ops::Deref;
 
 /// What the edit mutex guards: the manifest, and what of its state is needed when edits come.
 pub(super) struct Edits {
@@ -42,27 +35,19 @@ pub(super) enum Driver {
     Stepped,
 }
 
-/// An open store.
+/// A store open for writing.
 pub(super) struct Inner {
-    pub(super) storage: Arc<dyn Storage>,
+    /// What reading needs, by itself: snapshots and iterators hold this part alone.
+    pub(super) read: Arc<ReadSide>,
     pub(super) options: Options,
     pub(super) budget: Budget,
     pub(super) numbers: Arc<FileNumbers>,
-    pub(super) sequencer: Sequencer,
-    pub(super) latches: Latches,
     pub(super) threads: Arc<Threads>,
-    pub(super) view: ViewCell,
-    pub(super) pins: Arc<Pins>,
-    pub(super) seats: Seats,
     pub(super) memtables: Arc<MemtablePool>,
     pub(super) log: Arc<Log>,
     /// This process's log generation, and the number from which it counts.
     pub(super) log_generation: u64,
     pub(super) log_start: SequenceNumber,
-    pub(super) values: ValueFiles,
-    pub(super) value_holds: Arc<ValueHolds>,
-    pub(super) cache: Arc<PageCache>,
-    pub(super) branches: Arc<BranchContext>,
     pub(super) trunk: Trunk,
     pub(super) edits: Mutex<Edits>,
     pub(super) health: Health,
@@ -76,8 +61,16 @@ pub(super) struct Inner {
     pub(super) driver: Driver,
     /// Whether a write without a log record happened, so that closing must flush.
     pub(super) unlogged: AtomicBool,
-    pub(super) closed: AtomicBool,
-    pub(super) lock: Mutex<Option<Box<dyn LockGuard>>>,
+    pub(super) lock: Mutex<Option<Guard>>,
+}
+
+/// A store that is open for writing can be read.
+impl Deref for Inner {
+    type Target = ReadSide;
+
+    fn deref(&self) -> &ReadSide {
+        &self.read
+    }
 }
 
 impl Inner {

@@ -4,11 +4,11 @@
 //! newest one at (snapshot, key); when the view changes while the iterator is idle, its cursors are taken away, so that an
 //! iterator left lying for an hour pins its snapshot's versions, but neither memory nor files (`docs/concurrency.md`, T3).
 
-use super::inner::Inner;
 use super::pins::Pin;
+use super::read_side::ReadSide;
 use super::view::View;
-use crate::base::sync::{Arc, Mutex, Ordering};
-use crate::base::{Error, KeyspaceId, Result, SequenceNumber, key};
+use crate::base::sync::{Arc, Mutex};
+use crate::base::{KeyspaceId, Result, SequenceNumber, key};
 use crate::merge::{Cursor, MergeCursor, VisibleCursor};
 use std::ops::{Bound, RangeBounds};
 use std::sync::Weak;
@@ -126,7 +126,7 @@ impl Seats {
 /// # Ok::<(), alluvium::Error>(())
 /// ```
 pub struct Iter {
-    inner: Arc<Inner>,
+    read: Arc<ReadSide>,
     pin: Arc<Pin>,
     bounds: Bounds,
     seat: Arc<Seat>,
@@ -149,13 +149,11 @@ enum State {
 }
 
 impl Iter {
-    pub(super) fn new(inner: Arc<Inner>, pin: Arc<Pin>, bounds: Bounds) -> Result<Self> {
-        if inner.closed.load(Ordering::Acquire) {
-            return Err(Error::Closed);
-        }
+    pub(super) fn new(read: Arc<ReadSide>, pin: Arc<Pin>, bounds: Bounds) -> Result<Self> {
+        read.check_open()?;
         let seat = Arc::new(Seat::default());
-        inner.seats.add(&seat);
-        Ok(Self { inner, pin, bounds, seat, state: State::New, key: Vec::new(), value: Vec::new() })
+        read.seats.add(&seat);
+        Ok(Self { read, pin, bounds, seat, state: State::New, key: Vec::new(), value: Vec::new() })
     }
 
     /// Moves to the first pair.
@@ -221,16 +219,14 @@ impl Iter {
     }
 
     fn try_go(&mut self, from_here: bool, movement: impl FnOnce(&mut Sources) -> Result<()>) -> Result<()> {
-        if self.inner.closed.load(Ordering::Acquire) {
-            return Err(Error::Closed);
-        }
+        self.read.check_open()?;
         let mut guard = self.seat.seated.lock();
-        let newest = self.inner.view.version();
+        let newest = self.read.view.version();
         let seated = match guard.take() {
             Some(seated) if seated.view.version >= newest => guard.insert(seated),
             outdated => {
                 drop(outdated);
-                let seated = guard.insert(sit(&self.inner, self.pin.number(), &self.bounds));
+                let seated = guard.insert(sit(&self.read, self.pin.number(), &self.bounds));
                 if from_here {
                     seated.cursor.seek(&self.key)?;
                     debug_assert!(seated.cursor.valid() && seated.cursor.entry().key == self.key);
@@ -248,9 +244,9 @@ impl Iter {
         self.key.extend_from_slice(entry.key);
         self.value.clear();
         self.value.extend_from_slice(entry.value);
-        let live = self.inner.resolve(entry.kind, &mut self.value)?;
+        let live = self.read.resolve(entry.kind, &mut self.value)?;
         debug_assert!(live, "the visible cursor passes over tombstones");
-        if seated.view.version < self.inner.view.version() {
+        if seated.view.version < self.read.view.version() {
             // The sweep came by while this seat was in use, and will not come again before the next change.
             guard.take();
         }
@@ -268,8 +264,8 @@ impl Iter {
 }
 
 /// Opens cursors over everything in the newest view, newest source first.
-fn sit(inner: &Inner, at: SequenceNumber, bounds: &Bounds) -> Seated {
-    let view = inner.view.load_full();
+fn sit(read: &ReadSide, at: SequenceNumber, bounds: &Bounds) -> Seated {
+    let view = read.view.load_full();
     let mut sources: Vec<Box<dyn Cursor>> = Vec::with_capacity(view.generations.len() + 1);
     for generation in &view.generations {
         if !generation.memtable.is_empty() {

@@ -13,11 +13,13 @@ mod inner;
 mod iter;
 mod keeper;
 mod latches;
+mod locks;
 mod multi_get;
 mod open;
 mod options;
 mod pins;
 mod read;
+mod read_side;
 mod snapshot;
 mod stats;
 #[cfg(any(test, feature = "testing"))]
@@ -153,27 +155,27 @@ impl Db {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        Snapshot::take(&self.inner).multi_get(keys)
+        Snapshot::take(&self.inner.read).multi_get(keys)
     }
 
     /// The store as it is now: every write that returned before is in it, none that starts after. Cheap; writers go on.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        Ok(Snapshot::take(&self.inner))
+        Ok(Snapshot::take(&self.inner.read))
     }
 
     /// All pairs, at a snapshot of their own.
     pub fn iter(&self) -> Result<Iter> {
-        Snapshot::take(&self.inner).iterate(Bounds::all())
+        Snapshot::take(&self.inner.read).iterate(Bounds::all())
     }
 
     /// The pairs of a key range, at a snapshot of their own.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
-        Snapshot::take(&self.inner).iterate(Bounds::of_range(range))
+        Snapshot::take(&self.inner.read).iterate(Bounds::of_range(range))
     }
 
     /// The pairs whose keys begin with a prefix, at a snapshot of their own.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
-        Snapshot::take(&self.inner).iterate(Bounds::of_prefix(prefix.as_ref()))
+        Snapshot::take(&self.inner.read).iterate(Bounds::of_prefix(prefix.as_ref()))
     }
 
     /// Writes everything in memory to branch files and waits until that is done.
@@ -229,6 +231,13 @@ impl Db {
     }
 
     fn shut(&mut self) -> Result<()> {
+        if let Err(forked) = self.inner.check_process() {
+            // The parent's store: its threads are not here, its log is not mapped, its locks may be held for ever. Nothing of
+            // it may be touched, not even to free it.
+            std::mem::forget(Arc::clone(&self.inner));
+            self.threads.clear();
+            return Err(forked);
+        }
         if self.inner.closed.load(Ordering::Acquire) {
             return Ok(());
         }

@@ -1,20 +1,17 @@
 //! Many gets in one call, whose reads of the disk overlap (design.md, Cache and I/O).
 
-use super::inner::Inner;
+use super::read_side::ReadSide;
 use super::view::View;
-use crate::base::sync::Ordering;
-use crate::base::{Error, KeyspaceId, Result, SequenceNumber, hash};
+use crate::base::{KeyspaceId, Result, SequenceNumber, hash};
 use crate::branch::{Gathering, Stopped};
 
 /// Gets that go on together. The device is at its best with about this many reads under way; each holds a few pages.
 const TOGETHER: usize = 64;
 
-impl Inner {
+impl ReadSide {
     /// The values of the keys at a snapshot, in the order of the keys.
     pub(super) fn multi_get_at<K: AsRef<[u8]>>(&self, keys: &[K], at: SequenceNumber) -> Result<Vec<Option<Vec<u8>>>> {
-        if self.closed.load(Ordering::Relaxed) {
-            return Err(Error::Closed);
-        }
+        self.check_open()?;
         let mut values = Vec::with_capacity(keys.len());
         for keys in keys.chunks(TOGETHER) {
             // The snapshot keeps the versions, so each part may read the newest view, and none is held for long.

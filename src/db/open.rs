@@ -3,7 +3,9 @@
 use super::budget::Budget;
 use super::files::{self, Found, StoreFile};
 use super::inner::{Driver, Edits, Inner};
+use super::locks;
 use super::options::Options;
+use super::read_side::ReadSide;
 use super::threads::Threads;
 use super::value_holds::ValueHolds;
 use super::view::{Generation, ViewCell};
@@ -36,7 +38,7 @@ pub(super) fn open(storage: Arc<dyn Storage>, options: Options, driver: Driver) 
         return Err(Error::NoStore { path: storage.path().to_path_buf(), reason });
     }
     storage.create_directory()?;
-    let lock = storage.lock(files::LOCK)?;
+    let locks = locks::for_writing(&*storage)?;
     // Another opener may have made the store between the look and the lock.
     let mut manifest = match files::look(&*storage)? {
         Found::Store => Manifest::open(Arc::clone(&storage))?,
@@ -83,24 +85,19 @@ pub(super) fn open(storage: Arc<dyn Storage>, options: Options, driver: Driver) 
 
     let branch_values = state.branches.values().filter(|meta| !meta.value_files.is_empty());
     let branch_values: HashMap<_, _> = branch_values.map(|meta| (meta.file, meta.value_files.clone())).collect();
+    // Read-only openers may come from here on.
+    drop(locks.opening);
+    let memtables = Arc::clone(&parts.memtables);
     Ok(Inner {
-        view: ViewCell::new(generations, tree),
-        sequencer: crate::base::sequencer::Sequencer::new(last),
-        latches: super::latches::Latches::new(),
+        read: Arc::new(parts.into_read_side(storage, last, ViewCell::new(generations, tree))),
         threads: Threads::new(),
-        pins: Arc::default(),
-        seats: super::iter::Seats::default(),
-        memtables: parts.memtables,
+        memtables,
         log,
         log_generation: generation,
         log_start: recovered.next_number,
-        values: parts.values,
-        value_holds: parts.value_holds,
-        cache: parts.cache,
-        branches: parts.branches,
         trunk,
         edits: Mutex::new(Edits { manifest, branch_values }),
-        health: super::health::Health::default(),
+        health: super::health::Health::new(),
         speed: super::backpressure::BackgroundSpeed::default(),
         incorporated: state.incorporated.0.into(),
         switching: Mutex::new(()),
@@ -108,9 +105,7 @@ pub(super) fn open(storage: Arc<dyn Storage>, options: Options, driver: Driver) 
         work: super::workers::Work::default(),
         driver,
         unlogged: false.into(),
-        closed: false.into(),
-        lock: Mutex::new(Some(lock)),
-        storage,
+        lock: Mutex::new(Some(locks.writer)),
         options,
         budget,
         numbers,
@@ -149,6 +144,25 @@ impl Parts {
         }
         let values = ValueFiles::new(Arc::clone(storage), state.identity.database);
         Self { memtables: MemtablePool::new(budget.memtable), values, value_holds, cache, branches }
+    }
+}
+
+impl Parts {
+    fn into_read_side(self, storage: Arc<dyn Storage>, last: SequenceNumber, view: ViewCell) -> ReadSide {
+        ReadSide {
+            storage,
+            sequencer: crate::base::sequencer::Sequencer::new(last),
+            latches: super::latches::Latches::new(),
+            view,
+            pins: Arc::default(),
+            seats: super::iter::Seats::default(),
+            values: self.values,
+            value_holds: self.value_holds,
+            cache: self.cache,
+            branches: self.branches,
+            closed: false.into(),
+            process: crate::base::fork::Generation::current(),
+        }
     }
 }
 
@@ -235,10 +249,12 @@ fn remove_strays(
     values: &ValueHolds,
     keeps_log: impl Fn(FileNumber) -> bool,
 ) -> Result<()> {
+    // Without it read-only openers are there, who may read them still; the next opening finds them again.
+    let alone = locks::to_remove(storage)?;
     for name in storage.list()? {
         let stray = match StoreFile::parse(&name) {
-            Some(StoreFile::Branch(file)) => !state.branches.contains_key(&file),
-            Some(StoreFile::Value(file)) => !values.holds(file),
+            Some(StoreFile::Branch(file)) => alone.is_some() && !state.branches.contains_key(&file),
+            Some(StoreFile::Value(file)) => alone.is_some() && !values.holds(file),
             Some(StoreFile::Log(file) | StoreFile::SpareLog(file)) => !keeps_log(file),
             Some(StoreFile::NewManifest | StoreFile::Poison) => true,
             Some(StoreFile::Lock | StoreFile::Manifest) | None => false,

@@ -1,8 +1,8 @@
 //! The numbers that live snapshots hold (`docs/concurrency.md`, S1 and S2; cLSM §3.2.1).
 
-use crate::base::SequenceNumber;
 use crate::base::sequencer::Sequencer;
 use crate::base::sync::{Arc, AtomicUsize, Mutex, Ordering};
+use crate::base::{SequenceNumber, fork};
 use std::collections::BTreeMap;
 
 /// All pins of a store. Any thread.
@@ -17,6 +17,7 @@ pub(super) struct Pins {
 pub(super) struct Pin {
     pins: Arc<Pins>,
     number: SequenceNumber,
+    process: fork::Generation,
 }
 
 impl Pins {
@@ -32,7 +33,7 @@ impl Pins {
         }
         sequencer.wait_through(number);
         self.taking.fetch_sub(1, Ordering::SeqCst);
-        Pin { pins: Arc::clone(self), number }
+        Pin { pins: Arc::clone(self), number, process: fork::Generation::current() }
     }
 
     /// Whether a snapshot is being taken right now (rule S3).
@@ -73,6 +74,10 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
+        if !self.process.is_current() {
+            // In a forked child the mutex may be held by a thread that does not exist.
+            return;
+        }
         Pins::subtract(&mut self.pins.numbers.lock(), self.number);
     }
 }

@@ -1,7 +1,7 @@
 //! The path of a get: memory generations, newest first, then the tree.
 
-use super::inner::Inner;
 use super::latches::Latches;
+use super::read_side::ReadSide;
 use super::view::View;
 use crate::base::{Error, KeyspaceId, Kind, Result, SequenceNumber, hash, key};
 use crate::branch::{Pages, Reading};
@@ -10,13 +10,11 @@ use crate::format::value_file::ValueReference;
 /// Encoded keys up to this length are built on the stack.
 const KEY_ON_STACK: usize = 128;
 
-impl Inner {
+impl ReadSide {
     /// Reads the newest version at or below `at` into `out`, replacing what it holds; false where there is none.
     pub(super) fn get_at(&self, user_key: &[u8], at: SequenceNumber, out: &mut Vec<u8>) -> Result<bool> {
         out.clear();
-        if self.closed.load(crate::base::sync::Ordering::Relaxed) {
-            return Err(Error::Closed);
-        }
+        self.check_open()?;
         let hash = hash::key_hash(KeyspaceId::DEFAULT, user_key);
         if at == SequenceNumber::MAX && self.pins.being_taken() {
             // Rule S3.
@@ -69,9 +67,7 @@ impl Inner {
             )),
         }
     }
-}
 
-impl Inner {
     pub(super) fn bad_reference(&self, found: &[u8]) -> Error {
         let (expected, found) = (format!("{} bytes", ValueReference::BYTES), format!("{} bytes", found.len()));
         Error::corruption(self.storage.path(), 0, "value reference", expected, found)

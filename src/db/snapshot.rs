@@ -1,8 +1,8 @@
 //! A moment of the store, kept as long as the value lives.
 
-use super::inner::Inner;
 use super::iter::{Bounds, Iter};
 use super::pins::Pin;
+use super::read_side::ReadSide;
 use crate::base::Result;
 use crate::base::sync::Arc;
 use std::ops::RangeBounds;
@@ -21,13 +21,13 @@ use std::ops::RangeBounds;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    inner: Arc<Inner>,
+    read: Arc<ReadSide>,
     pin: Arc<Pin>,
 }
 
 impl Snapshot {
-    pub(super) fn take(inner: &Arc<Inner>) -> Self {
-        Self { inner: Arc::clone(inner), pin: Arc::new(inner.pins.take(&inner.sequencer)) }
+    pub(super) fn take(read: &Arc<ReadSide>) -> Self {
+        Self { read: Arc::clone(read), pin: Arc::new(read.pins.take(&read.sequencer)) }
     }
 
     /// The sequence number that the snapshot stands at.
@@ -38,12 +38,12 @@ impl Snapshot {
     /// The value of a key at the snapshot.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
-        Ok(self.inner.get_at(key.as_ref(), self.pin.number(), &mut value)?.then_some(value))
+        Ok(self.read.get_at(key.as_ref(), self.pin.number(), &mut value)?.then_some(value))
     }
 
     /// The values of many keys at the snapshot, in their order; see `Db::multi_get`.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.inner.multi_get_at(keys, self.pin.number())
+        self.read.multi_get_at(keys, self.pin.number())
     }
 
     /// All pairs.
@@ -62,6 +62,6 @@ impl Snapshot {
     }
 
     pub(super) fn iterate(&self, bounds: Bounds) -> Result<Iter> {
-        Iter::new(Arc::clone(&self.inner), Arc::clone(&self.pin), bounds)
+        Iter::new(Arc::clone(&self.read), Arc::clone(&self.pin), bounds)
     }
 }

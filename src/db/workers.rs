@@ -4,6 +4,7 @@
 //! the trunk's pure picker and the view; executing is here (`docs/recovery.md`, D1 and D2, for the order on disk).
 
 use super::inner::{Driver, Edits, Inner};
+use super::locks;
 use super::view::Generation;
 use crate::base::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering};
 use crate::base::{Error, Result, SequenceNumber};
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// How long to wait before trying again what a full disk refused.
 const RETRY: Duration = Duration::from_millis(200);
+/// How long to leave dead files to the read-only openers that may read them.
+const REMOVAL_RETRY: Duration = Duration::from_secs(1);
 
 /// What the pool shares.
 #[derive(Default)]
@@ -35,6 +38,8 @@ struct WorkState {
     running: usize,
     /// How many callers wait for everything to be merged.
     compacting: usize,
+    /// Read-only openers kept dead files from removal.
+    no_removal_until: Option<Instant>,
 }
 
 /// One thing to do.
@@ -125,7 +130,8 @@ impl Inner {
         if let Some(job) = job {
             return Some(Task::Job(job));
         }
-        self.has_dead_files().then_some(Task::Remove)
+        let postponed = state.no_removal_until.is_some_and(|until| Instant::now() < until);
+        (!postponed && self.has_dead_files()).then_some(Task::Remove)
     }
 
     fn perform(&self, task: &Task) -> Result<()> {
@@ -181,7 +187,10 @@ impl Inner {
         self.commit_outcome(outcome, Some((generation, end)))?;
         self.speed.record(bytes, started.elapsed());
         self.incorporated.store(end.0, Ordering::Release);
-        self.log.recycle(end)?;
+        // Where a read-only opener is at it, the next incorporation does it.
+        if let Some(_alone) = locks::to_recycle(&*self.storage)? {
+            self.log.recycle(end)?;
+        }
         self.remove_dead_files()
     }
 
@@ -263,6 +272,14 @@ impl Inner {
 
     /// Removes the files that no tree and no reader can reach any more.
     pub(super) fn remove_dead_files(&self) -> Result<()> {
+        if !self.has_dead_files() {
+            return Ok(());
+        }
+        let Some(_alone) = locks::to_remove(&*self.storage)? else {
+            // Read-only openers may need them; whoever has nothing else to do asks again later.
+            self.work.state.lock().no_removal_until = Some(Instant::now() + REMOVAL_RETRY);
+            return Ok(());
+        };
         for file in self.branches.take_trash() {
             self.storage.remove(&crate::branch::file_name(file))?;
             let values = self.edits.lock().branch_values.remove(&file);

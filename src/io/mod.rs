@@ -47,6 +47,27 @@ pub struct Life {
     pub mount: u64,
 }
 
+/// Which of the locks of a lock file; each is taken by itself. The numbers are the byte of the file that is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum LockPart {
+    /// Alone: the one writer, as long as it lives.
+    Writer = 0,
+    /// Shared: read-only openers, as long as they live. Alone: whoever removes files.
+    Files = 1,
+    /// Shared: read-only openers, while they open. Alone: whoever opens for writing, or recycles the log.
+    Opening = 2,
+}
+
+/// How a lock is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMode {
+    /// Beside other shared holders.
+    Shared,
+    /// Alone.
+    Exclusive,
+}
+
 /// A directory that holds a store.
 pub trait Storage: Send + Sync + std::fmt::Debug {
     /// The directory, for messages.
@@ -76,9 +97,10 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     fn remove(&self, name: &str) -> Result<()>;
     /// Makes creations, renames and removals durable.
     fn sync_directory(&self) -> Result<()>;
-    /// Takes the lock that only one writer holds; `Error::AlreadyOpen` where another has it. The file stays; the lock
-    /// goes when the guard is dropped or the process dies.
-    fn lock(&self, name: &str) -> Result<Box<dyn LockGuard>>;
+    /// Takes one of the locks that live in the file `name`; `None` where others hold it in a way that forbids it. Does not
+    /// wait. An exclusive lock makes the file where it is missing; a shared one needs no right to write. The file stays;
+    /// the lock goes when the guard is dropped or the process dies.
+    fn lock(&self, name: &str, part: LockPart, mode: LockMode) -> Result<Option<Box<dyn LockGuard>>>;
     /// Removes the directory itself, which must be empty.
     fn remove_directory(&self) -> Result<()>;
     /// The present life, or `None` where it cannot be told.

@@ -13,6 +13,7 @@
 
 mod file;
 mod life;
+mod lock;
 mod map;
 mod read_threads;
 mod ring;
@@ -20,15 +21,17 @@ mod ring_pool;
 #[cfg(test)]
 mod tests;
 
-use super::{Life, LockGuard, MappedFile, OpenMode, PendingReads, ReadRequest, Storage, StorageFile};
+use super::{
+    Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, PendingReads, ReadRequest, Storage, StorageFile,
+};
 use crate::base::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use crate::base::{Error, Result};
 use file::PosixFile;
 use read_threads::ReadThreads;
 use ring_pool::RingPool;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// A store's directory on a POSIX file system.
@@ -172,21 +175,11 @@ impl Storage for PosixStorage {
         sync_directory(&self.path)
     }
 
-    fn lock(&self, name: &str) -> Result<Box<dyn LockGuard>> {
+    fn lock(&self, name: &str, part: LockPart, mode: LockMode) -> Result<Option<Box<dyn LockGuard>>> {
         let path = self.file_path(name);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(|error| Error::io("open", &path, error))?;
-        match file.try_lock() {
-            // Whoever destroys a store unlinks its lock file while holding it: a lock on a file that is gone locks nothing.
-            Ok(()) if !is_still_at(&file, &path) => Err(Error::AlreadyOpen { path: self.path.clone() }),
-            Ok(()) => Ok(Box::new(PosixLock { _file: file })),
-            Err(TryLockError::WouldBlock) => Err(Error::AlreadyOpen { path: self.path.clone() }),
-            Err(TryLockError::Error(error)) => Err(Error::io("lock", &path, error)),
+        match lock::take(&path, part, mode) {
+            Ok(guard) => Ok(guard.map(|guard| Box::new(guard) as Box<dyn LockGuard>)),
+            Err(error) => Err(Error::io("lock", &path, error)),
         }
     }
 
@@ -198,14 +191,6 @@ impl Storage for PosixStorage {
         life::life(&self.path)
     }
 }
-
-/// A locked file; closing it unlocks.
-#[derive(Debug)]
-struct PosixLock {
-    _file: File,
-}
-
-impl LockGuard for PosixLock {}
 
 fn create_with_parents(path: &Path) -> Result<()> {
     // An error other than "missing" shows again, with a better name, when the directory is made.
@@ -235,12 +220,4 @@ fn sync_directory(path: &Path) -> Result<()> {
     File::open(path)
         .and_then(|directory| directory.sync_all())
         .map_err(|error| Error::io("sync directory", path, error))
-}
-
-/// Whether the path still leads to this open file.
-fn is_still_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), std::fs::metadata(path)) {
-        (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
-        _ => false,
-    }
 }

@@ -33,9 +33,9 @@ mod tests;
 
 pub use fault::{Fault, Operation, Times};
 
-use super::{Life, LockGuard, MappedFile, OpenMode, Storage, StorageFile};
+use super::{Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, Storage, StorageFile};
+use crate::base::Result;
 use crate::base::sync::{Arc, Mutex};
-use crate::base::{Error, Result};
 use disk::{Disk, Request};
 use handles::{Handle, SimulatedFile, SimulatedLock, SimulatedMap};
 use std::collections::BTreeMap;
@@ -252,15 +252,12 @@ impl Storage for SimulatedStorage {
         self.run(Operation::SyncDirectory, "", |disk, request| disk.sync_directory(request))
     }
 
-    fn lock(&self, name: &str) -> Result<Box<dyn LockGuard>> {
+    fn lock(&self, name: &str, part: LockPart, mode: LockMode) -> Result<Option<Box<dyn LockGuard>>> {
         let ticket = self.run(Operation::Lock, name, |disk, request| {
             request.permit()?;
-            disk.lock(name)
+            disk.lock(name, part, mode)
         })?;
-        match ticket {
-            Some(ticket) => Ok(Box::new(SimulatedLock::new(self.handle(name), ticket))),
-            None => Err(Error::AlreadyOpen { path: self.path.to_path_buf() }),
-        }
+        Ok(ticket.map(|ticket| Box::new(SimulatedLock::new(self.handle(name), ticket)) as Box<dyn LockGuard>))
     }
 
     fn remove_directory(&self) -> Result<()> {

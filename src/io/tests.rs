@@ -163,17 +163,24 @@ fn a_mapping_and_the_file_are_the_same_bytes() {
 }
 
 #[test]
-fn one_lock_at_a_time() {
+fn locks_exclude_each_other_by_file_and_part() {
+    use LockMode::{Exclusive, Shared};
     on_every_storage(|storage| {
-        let guard = storage.lock("LOCK").unwrap();
-        match storage.lock("LOCK") {
-            Err(Error::AlreadyOpen { path }) => assert_eq!(path, storage.path()),
-            other => panic!("{other:?}"),
-        }
-        let other = storage.lock("OTHER").unwrap();
-        drop(guard);
-        drop(storage.lock("LOCK").unwrap());
-        drop(other);
+        let lock = |name, part, mode| storage.lock(name, part, mode).unwrap();
+        assert_eq!(kind(storage.lock("LOCK", LockPart::Files, Shared)), ErrorKind::NotFound);
+        let alone = lock("LOCK", LockPart::Writer, Exclusive).unwrap();
+        assert!(
+            lock("LOCK", LockPart::Writer, Exclusive).is_none() && lock("LOCK", LockPart::Writer, Shared).is_none()
+        );
+        let elsewhere = (lock("OTHER", LockPart::Writer, Exclusive), lock("LOCK", LockPart::Files, Exclusive));
+        assert!(elsewhere.0.is_some() && elsewhere.1.is_some());
+        drop(alone);
+        let first = lock("LOCK", LockPart::Writer, Shared).unwrap();
+        let second = lock("LOCK", LockPart::Writer, Shared).unwrap();
+        drop(first);
+        assert!(lock("LOCK", LockPart::Writer, Exclusive).is_none());
+        drop(second);
+        assert!(lock("LOCK", LockPart::Writer, Exclusive).is_some());
         assert_eq!(sorted(storage), ["LOCK", "OTHER"]);
     });
 }
@@ -189,7 +196,7 @@ fn the_directory_comes_and_goes() {
         assert!(!storage.directory_exists().unwrap());
         assert_eq!(kind(storage.list()), ErrorKind::NotFound);
         assert_eq!(kind(storage.open("a", OpenMode::Create)), ErrorKind::NotFound);
-        assert_eq!(kind(storage.lock("a")), ErrorKind::NotFound);
+        assert_eq!(kind(storage.lock("a", LockPart::Writer, LockMode::Exclusive)), ErrorKind::NotFound);
         storage.create_directory().unwrap();
         assert!(storage.directory_exists().unwrap());
         drop(storage.open("a", OpenMode::CreateDirect).unwrap());

@@ -180,8 +180,8 @@ fn ext4_mounts_are_told_apart_without_mount_ids() {
 fn a_lock_is_held_against_other_handles_of_this_process() {
     let directory = tempfile::tempdir().unwrap();
     let (one, two) = (PosixStorage::new(directory.path()), PosixStorage::new(directory.path()));
-    let guard = one.lock("LOCK").unwrap();
-    assert!(matches!(two.lock("LOCK"), Err(Error::AlreadyOpen { .. })));
+    let guard = one.lock("LOCK", LockPart::Writer, LockMode::Exclusive).unwrap().unwrap();
+    assert!(two.lock("LOCK", LockPart::Writer, LockMode::Exclusive).unwrap().is_none());
     drop(guard);
-    two.lock("LOCK").unwrap();
+    two.lock("LOCK", LockPart::Writer, LockMode::Exclusive).unwrap().unwrap();
 }

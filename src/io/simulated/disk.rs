@@ -6,9 +6,17 @@ use super::file::{File, PAGE};
 use super::mapping::MapMemory;
 use super::random::Random;
 use crate::base::sync::Arc;
-use crate::io::Life;
+use crate::io::{Life, LockMode, LockPart};
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result};
+
+/// A lock that is held, by its ticket.
+#[derive(Clone, Debug)]
+struct HeldLock {
+    name: String,
+    part: LockPart,
+    mode: LockMode,
+}
 
 /// All of it.
 #[derive(Debug)]
@@ -16,7 +24,7 @@ pub(super) struct Disk {
     pub(super) names: Directory,
     files: BTreeMap<FileId, File>,
     next_file: u64,
-    locks: BTreeMap<String, u64>,
+    locks: BTreeMap<u64, HeldLock>,
     next_ticket: u64,
     process: u64,
     boot: u64,
@@ -136,24 +144,28 @@ impl Disk {
         Ok(())
     }
 
-    /// A ticket for the lock, or `None` where another holds it.
-    pub(super) fn lock(&mut self, name: &str) -> Result<Option<u64>> {
+    /// A ticket for the lock, or `None` where others forbid it.
+    pub(super) fn lock(&mut self, name: &str, part: LockPart, mode: LockMode) -> Result<Option<u64>> {
         if self.names.find(name).is_err() {
+            if mode == LockMode::Shared {
+                return Err(ErrorKind::NotFound.into());
+            }
             self.create(name)?;
         }
-        if self.locks.contains_key(name) {
+        let meets = |held: &HeldLock| held.name == name && held.part == part;
+        let alone = mode == LockMode::Exclusive;
+        if self.locks.values().any(|held| meets(held) && (alone || held.mode == LockMode::Exclusive)) {
             return Ok(None);
         }
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.locks.insert(name.to_owned(), ticket);
+        self.locks.insert(ticket, HeldLock { name: name.to_owned(), part, mode });
         Ok(Some(ticket))
     }
 
-    pub(super) fn unlock(&mut self, name: &str, ticket: u64) {
-        if self.locks.get(name) == Some(&ticket) {
-            self.locks.remove(name);
-        }
+    /// Tickets are never used twice, so one of a dead process opens nobody else's lock.
+    pub(super) fn unlock(&mut self, ticket: u64) {
+        self.locks.remove(&ticket);
     }
 
     pub(super) fn used(&self) -> u64 {

@@ -155,7 +155,6 @@ impl LockGuard for SimulatedLock {}
 
 impl Drop for SimulatedLock {
     fn drop(&mut self) {
-        // Tickets are never used twice, so a guard of a dead process opens nobody else's lock.
-        self.handle.disk.lock().unlock(&self.handle.name, self.ticket);
+        self.handle.disk.lock().unlock(self.ticket);
     }
 }

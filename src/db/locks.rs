@@ -1,0 +1,106 @@
+//! Who may have a store open, and what each may do to its files meanwhile (`docs/recovery.md`, Openers).
+//!
+//! The three locks lie in the file `LOCK`:
+//!
+//! | lock | alone | shared |
+//! | --- | --- | --- |
+//! | writer | the one writer, as long as it lives | never held, only asked for: is there a writer? |
+//! | files | a writer, while it removes files | read-only openers, as long as they live |
+//! | opening | a writer, while it opens, and while it recycles log segments | read-only openers, while they open |
+//!
+//! Invariants:
+//! 1. A writer takes *opening* before *writer*, and a read-only opener asks for *writer* only while it has *opening*; so the
+//!    asking never makes a writer's opening fail.
+//! 2. While a read-only opener has *opening*, the manifest that it read names every file that it needs, and the log holds every
+//!    number above what that manifest says is incorporated: no file is removed, no segment recycled.
+
+use super::files::LOCK;
+use crate::base::{Error, Result};
+use crate::io::{LockGuard, LockMode, LockPart, Storage};
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+/// A lock, held.
+pub(super) type Guard = Box<dyn LockGuard>;
+
+/// An opening takes seconds at most.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// What a writer holds.
+pub(super) struct WriterLocks {
+    /// For the length of the opening.
+    pub(super) opening: Guard,
+    /// For life.
+    pub(super) writer: Guard,
+}
+
+/// What a read-only opener holds. Nothing on a read-only file system whose store has no lock file.
+pub(super) struct ReaderLocks {
+    /// For the length of the opening.
+    pub(super) opening: Option<Guard>,
+    /// For life.
+    pub(super) files: Option<Guard>,
+}
+
+/// Takes the writer's locks; `AlreadyOpen` where another writer has them.
+pub(super) fn for_writing(storage: &dyn Storage) -> Result<WriterLocks> {
+    let opening = wait(storage, LockPart::Opening, LockMode::Exclusive)?;
+    match storage.lock(LOCK, LockPart::Writer, LockMode::Exclusive)? {
+        Some(writer) => Ok(WriterLocks { opening, writer }),
+        None => Err(Error::AlreadyOpen { path: storage.path().to_path_buf() }),
+    }
+}
+
+/// Takes every lock, so that nobody else has the store open in any way.
+pub(super) fn for_destroying(storage: &dyn Storage) -> Result<[Guard; 3]> {
+    let WriterLocks { opening, writer } = for_writing(storage)?;
+    match storage.lock(LOCK, LockPart::Files, LockMode::Exclusive)? {
+        Some(files) => Ok([opening, writer, files]),
+        None => Err(Error::AlreadyOpen { path: storage.path().to_path_buf() }),
+    }
+}
+
+/// Takes a read-only opener's locks.
+pub(super) fn for_reading(storage: &dyn Storage) -> Result<ReaderLocks> {
+    let opening = match wait(storage, LockPart::Opening, LockMode::Shared) {
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            return Ok(ReaderLocks { opening: None, files: None });
+        }
+        opening => opening?,
+    };
+    let files = wait(storage, LockPart::Files, LockMode::Shared)?;
+    Ok(ReaderLocks { opening: Some(opening), files: Some(files) })
+}
+
+/// Whether a writer has the store open. Requires *opening* (invariant 1).
+pub(super) fn writer_lives(storage: &dyn Storage) -> Result<bool> {
+    match storage.lock(LOCK, LockPart::Writer, LockMode::Shared) {
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(false),
+        held => Ok(held?.is_none()),
+    }
+}
+
+/// The right to remove files, where no read-only opener has the store open. Does not wait.
+pub(super) fn to_remove(storage: &dyn Storage) -> Result<Option<Guard>> {
+    storage.lock(LOCK, LockPart::Files, LockMode::Exclusive)
+}
+
+/// The right to recycle the log, where no read-only opener is opening. Does not wait.
+pub(super) fn to_recycle(storage: &dyn Storage) -> Result<Option<Guard>> {
+    storage.lock(LOCK, LockPart::Opening, LockMode::Exclusive)
+}
+
+/// Waits for a lock that others hold only for a while.
+fn wait(storage: &dyn Storage, part: LockPart, mode: LockMode) -> Result<Guard> {
+    let deadline = Instant::now() + WAIT_MAX;
+    loop {
+        if let Some(guard) = storage.lock(LOCK, part, mode)? {
+            return Ok(guard);
+        }
+        if Instant::now() > deadline {
+            let error = std::io::Error::new(ErrorKind::TimedOut, "another process has been opening it for 30 seconds");
+            return Err(Error::io("wait for the lock of", &storage.path_of(LOCK), error));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

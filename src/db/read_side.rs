@@ -1,0 +1,54 @@
+//! What reading needs of an open store, whether it was opened for writing or only for reading. Any thread.
+
+use super::iter::Seats;
+use super::latches::Latches;
+use super::pins::Pins;
+use super::value_holds::ValueHolds;
+use super::view::ViewCell;
+use crate::base::sequencer::Sequencer;
+use crate::base::sync::{Arc, AtomicBool, Ordering};
+use crate::base::{Error, Result, fork};
+use crate::branch::BranchContext;
+use crate::cache::PageCache;
+use crate::io::Storage;
+use crate::value::ValueFiles;
+
+/// See the module.
+pub(super) struct ReadSide {
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) sequencer: Sequencer,
+    pub(super) latches: Latches,
+    pub(super) view: ViewCell,
+    pub(super) pins: Arc<Pins>,
+    pub(super) seats: Seats,
+    pub(super) values: ValueFiles,
+    pub(super) value_holds: Arc<ValueHolds>,
+    pub(super) cache: Arc<PageCache>,
+    pub(super) branches: Arc<BranchContext>,
+    pub(super) closed: AtomicBool,
+    /// The process that opened it.
+    pub(super) process: fork::Generation,
+}
+
+impl ReadSide {
+    /// An error where the store was closed, or the caller is a forked child.
+    #[inline]
+    pub(super) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        self.check_process()
+    }
+
+    /// An error in a forked child: it has the opener's memory, but neither its threads nor its log.
+    #[inline]
+    pub(super) fn check_process(&self) -> Result<()> {
+        if self.process.is_current() { Ok(()) } else { Err(Error::Forked) }
+    }
+}
+
+impl std::fmt::Debug for ReadSide {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("path", &self.storage.path()).finish_non_exhaustive()
+    }
+}
