@@ -4,6 +4,7 @@
 use crate::bench_arguments::Bench;
 use crate::bytes;
 use crate::input::Format;
+use crate::soak_arguments::Soak;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -15,12 +16,14 @@ Examples:
   alluvium --db /tmp/store scan --prefix user --limit 3
   alluvium --db /tmp/store verify
   alluvium bench fillrandom,readrandom
+  alluvium soak --for 1h
 
 Exit codes:
   0  done
   1  `get`: the key is absent
   2  an error: bad usage, bad input, no store, the system refused
   3  bytes on disk are damaged
+  4  `soak`: the store broke a promise
 
 The directory may also come from the environment variable ALLUVIUM_DB.";
 
@@ -67,6 +70,7 @@ pub enum Command {
     Dump(Dump),
     Destroy(Destroy),
     Bench(Bench),
+    Soak(Soak),
 }
 
 /// Set a key; makes the store where there is none

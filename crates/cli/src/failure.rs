@@ -15,6 +15,8 @@ pub enum Failure {
     Usage(String),
     /// Input cannot be read, or is not what it should be.
     Input(InputError),
+    /// A soak found that the store broke a promise.
+    Broken(String),
     /// Output cannot be written. A reader that closed its end is no failure: the command ends quietly.
     Output(io::Error),
 }
@@ -26,6 +28,7 @@ impl Failure {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Absent => 1,
             Self::Store(alluvium::Error::Corruption { .. }) => 3,
+            Self::Broken(_) => 4,
             Self::Store(_) | Self::Usage(_) | Self::Input(_) | Self::Output(_) => 2,
         }
     }
@@ -37,7 +40,7 @@ impl Failure {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
             Self::Output(error) => Some(format!("cannot write the output: {error}")),
             Self::Store(error) => Some(error.to_string()),
-            Self::Usage(text) => Some(text.clone()),
+            Self::Usage(text) | Self::Broken(text) => Some(text.clone()),
             Self::Input(error) => Some(error.to_string()),
         }
     }

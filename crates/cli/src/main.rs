@@ -1,7 +1,8 @@
 //! The command line of Alluvium: `alluvium --db DIR COMMAND`. One thread; the store brings its own for background work.
 //!
 //! 1. Results go to standard output, everything else to standard error.
-//! 2. Exit codes: 0 done, 1 `get` found nothing, 2 an error, 3 damaged bytes on disk (`failure.rs`).
+//! 2. Exit codes: 0 done, 1 `get` found nothing, 2 an error, 3 damaged bytes on disk,
+//!    4 a soak failed (`failure.rs`).
 //! 3. Reading commands never make a store; a reader of standard output that goes away ends a command quietly.
 
 mod arguments;
@@ -9,6 +10,7 @@ mod bench_arguments;
 mod bench_progress;
 mod bytes;
 mod commands;
+mod duration;
 mod failure;
 mod input;
 mod open;
@@ -16,6 +18,8 @@ mod output;
 mod process;
 mod progress;
 mod report;
+mod soak;
+mod soak_arguments;
 mod store_files;
 mod ycsb;
 

@@ -7,4 +7,5 @@ mod point;
 mod refusals;
 mod reports;
 mod scan;
+mod soak;
 mod support;

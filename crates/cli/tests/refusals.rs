@@ -99,7 +99,7 @@ fn bad_usage_is_exit_code_2_and_a_hint() {
 fn help_has_examples_and_exit_codes() {
     let help = finish(command(&["--help"]), b"").expect(0);
     assert!(help.text().contains("Examples:") && help.text().contains("Exit codes:"), "{}", help.text());
-    for name in ["put", "get", "delete", "scan", "load", "stat", "verify", "dump", "destroy", "bench"] {
+    for name in ["put", "get", "delete", "scan", "load", "stat", "verify", "dump", "destroy", "bench", "soak"] {
         assert!(help.text().contains(name), "{name}");
         let help = finish(command(&[name, "--help"]), b"").expect(0);
         assert!(help.text().contains(&format!("alluvium --db /tmp/store {name}")), "{}", help.text());

@@ -8,6 +8,7 @@ mod figures;
 mod load;
 mod point;
 mod scan;
+mod soak;
 mod stat;
 mod verify;
 
@@ -28,5 +29,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Dump(dump) => dump::run(common, dump),
         Command::Destroy(destroy) => destroy::run(common, destroy),
         Command::Bench(bench) => bench::run(common, bench),
+        Command::Soak(soak) => soak::run(common, soak),
     }
 }

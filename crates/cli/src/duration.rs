@@ -1,0 +1,53 @@
+//! Lengths of time as text and back. Pure functions.
+
+use std::time::Duration;
+
+/// Longest that is taken: a year, so that no sum of two overflows a clock.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// A length of time: digits, then s, m, h or d, such as 30s, 10m or 1h.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let expected = || "expected a time such as 30s, 10m or 1h, more than nothing and at most a year".to_string();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let seconds: u64 = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 24 * 3600,
+        _ => return Err(expected()),
+    };
+    let number: u64 = digits.parse().map_err(|_| expected())?;
+    let duration = number.checked_mul(seconds).map(Duration::from_secs);
+    duration.filter(|duration| !duration.is_zero() && *duration <= LONGEST).ok_or_else(expected)
+}
+
+/// A length of time for people, to the second: 1h02m03s.
+pub fn format_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds}s"),
+        (0, minutes) => format!("{minutes}m{seconds:02}s"),
+        (hours, minutes) => format!("{hours}h{minutes:02}m{seconds:02}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{format_duration, parse_duration};
+    use std::time::Duration;
+
+    #[test]
+    fn times() {
+        for (text, seconds) in [("30s", 30), ("10m", 600), ("1h", 3600), ("2d", 172_800)] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)));
+        }
+        for bad in ["", "0s", "5", "h", "-1s", "1.5h", "1h30m", "3w", "999999999999d", "99999999999999999999s"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+        for (seconds, text) in [(0, "0s"), (59, "59s"), (61, "1m01s"), (3723, "1h02m03s")] {
+            assert_eq!(format_duration(Duration::from_secs(seconds)), text);
+        }
+    }
+}

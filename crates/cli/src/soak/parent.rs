@@ -1,0 +1,259 @@
+//! The parent: starts lives, watches them, ends them, and tells. One thread; children end only by their handles.
+
+use super::board::{Board, PHASES, Total};
+use super::place::Place;
+use super::plan::{End, Plan};
+use super::report::{Ends, Progress};
+use super::watch::{Bounds, Seen};
+use super::work::Work;
+use crate::duration::format_duration;
+use crate::failure::Failure;
+use crate::output::Output;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// A life is no longer than this, nor than a quarter of the whole.
+const LIFE_MAX: Duration = Duration::from_secs(15);
+const REPORT_EVERY: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+const DISK_EVERY: Duration = Duration::from_secs(2);
+/// A child that counts nothing for so long, and one that does not close for so long, hangs.
+const HANG: Duration = Duration::from_secs(180);
+
+/// What was asked for, beside the work.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// How long.
+    pub duration: Duration,
+    /// Whether programs read the output.
+    pub json: bool,
+}
+
+/// Runs a soak to its end.
+pub fn soak(place: Place, work: &Work, asked: &Asked) -> Result<(), Failure> {
+    let board = Board::open(place.path())?;
+    let now = Instant::now();
+    let mut parent = Parent {
+        place: &place,
+        work,
+        asked,
+        board: &board,
+        output: Output::new(),
+        started: now,
+        reported: now,
+        ends: Ends::default(),
+        peak: Seen::default(),
+    };
+    parent.begin()?;
+    let result = parent.run();
+    let progress = parent.progress();
+    if asked.json {
+        let failure = result.as_ref().err().map(ToString::to_string);
+        let summary = progress.summary(failure.as_deref());
+        parent.output.line(summary)?;
+    } else {
+        let line = progress.line();
+        parent.output.line(line)?;
+        if result.is_ok() {
+            parent.output.line(format!(
+                "nothing lost in {}, seed {}",
+                format_duration(parent.started.elapsed()),
+                work.seed
+            ))?;
+        }
+    }
+    parent.output.finish()?;
+    match result {
+        Ok(()) => place.leave(),
+        Err(Failure::Broken(why)) => {
+            let seed = work.seed;
+            Err(Failure::Broken(format!(
+                "{why}\nseed {seed}; the store and what belongs to it are kept in {}",
+                place.keep().display()
+            )))
+        }
+        Err(other) => Err(other),
+    }
+}
+
+struct Parent<'a> {
+    place: &'a Place,
+    work: &'a Work,
+    asked: &'a Asked,
+    board: &'a Board,
+    output: Output,
+    started: Instant,
+    reported: Instant,
+    ends: Ends,
+    peak: Seen,
+}
+
+impl Parent<'_> {
+    fn begin(&mut self) -> Result<(), Failure> {
+        if !self.asked.json {
+            let Work { seed, threads, keys, value_size, memory } = *self.work;
+            self.output.line(format!(
+                "soak --for {} --seed {seed} --threads {threads} --keys {keys} --value-size {value_size} --memory {memory}, in {}",
+                format_duration(self.asked.duration),
+                self.place.path().display()
+            ))?;
+            self.output.flush()?;
+        }
+        Ok(())
+    }
+
+    fn run(&mut self) -> Result<(), Failure> {
+        while self.started.elapsed() < self.asked.duration {
+            let life = self.next_life();
+            let plan = Plan::new(self.work, life, LIFE_MAX.min(self.asked.duration / 4));
+            let rest = self.asked.duration.saturating_sub(self.started.elapsed());
+            let (after, end) = if plan.after < rest { (plan.after, plan.end) } else { (rest, End::Close) };
+            self.live(life, &plan, after, end)?;
+        }
+        // Told to close before it has opened, the last one opens, checks what is there, verifies every byte, and closes.
+        let life = self.next_life();
+        let plan = Plan::new(self.work, life, Duration::ZERO);
+        self.live(life, &plan, Duration::ZERO, End::Close)
+    }
+
+    fn next_life(&self) -> u64 {
+        self.board.total(Total::Lives).fetch_add(1, Ordering::AcqRel)
+    }
+
+    fn live(&mut self, life: u64, plan: &Plan, after: Duration, end: End) -> Result<(), Failure> {
+        let mut child = self.start(life)?;
+        let result = self.watch(&mut child, plan, after, end);
+        if result.is_err() {
+            // It may have ended already; then there is nothing to end.
+            let _ = child.kill();
+        }
+        let waited = child.wait();
+        match (result, end) {
+            (Err(Failure::Broken(why)), _) => {
+                let said = std::fs::read_to_string(self.place.child_messages()).unwrap_or_default();
+                let said = said.trim().trim_start_matches("alluvium: ");
+                let life = format!("life {life}");
+                let parts: Vec<&str> = [&life, &why, said].into_iter().filter(|part| !part.is_empty()).collect();
+                Err(Failure::Broken(format!("{}\nthat life's options: {:?}", parts.join(": "), plan.options)))
+            }
+            (Err(other), _) => Err(other),
+            (Ok(()), _) => {
+                waited.map(|_| ()).map_err(|error| Failure::Usage(format!("cannot wait for a child: {error}")))
+            }
+        }
+    }
+
+    fn start(&self, life: u64) -> Result<Child, Failure> {
+        self.board.total(Total::Phase).store(0, Ordering::Release);
+        let failed = |error: std::io::Error| Failure::Usage(format!("cannot start a child: {error}"));
+        let messages = std::fs::File::create(self.place.child_messages()).map_err(failed)?;
+        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        command.arg("--db").arg(self.place.path()).args(["soak", "--child", &life.to_string()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(messages);
+        command.spawn().map_err(failed)
+    }
+
+    /// Watches a child until its end, which it brings about; an error is what went wrong.
+    fn watch(&mut self, child: &mut Child, plan: &Plan, after: Duration, end: End) -> Result<(), Failure> {
+        let started = Instant::now();
+        let (mut counted, mut counted_at) = (self.counts(), started);
+        let (mut looked, mut disk_looked) = (started, started);
+        let mut closing = None;
+        loop {
+            let waiting = |error| Failure::Usage(format!("cannot wait for a child: {error}"));
+            if let Some(status) = child.try_wait().map_err(waiting)? {
+                return self.ended(status, closing.is_some());
+            }
+            if started.elapsed() >= after && closing.is_none() {
+                match end {
+                    End::Kill => {
+                        child.kill().map_err(|error| Failure::Usage(format!("cannot kill a child: {error}")))?;
+                        self.ends.kills += 1;
+                        return Ok(());
+                    }
+                    End::Close => {
+                        drop(child.stdin.take());
+                        closing = Some(Instant::now());
+                    }
+                }
+            }
+            let now = Instant::now();
+            if now.duration_since(looked) >= LOOK_EVERY {
+                looked = now;
+                let mut seen = Seen::of_process(child.id());
+                if now.duration_since(disk_looked) >= DISK_EVERY {
+                    disk_looked = now;
+                    seen.disk = Seen::disk_of(&self.place.store());
+                }
+                self.judge(seen, plan)?;
+                let counts = self.counts();
+                if counts != counted {
+                    (counted, counted_at) = (counts, now);
+                }
+                if now.duration_since(counted_at) > HANG
+                    || closing.is_some_and(|since| now.duration_since(since) > HANG)
+                {
+                    let phase = PHASES.get(self.board.get(Total::Phase) as usize).copied().unwrap_or_default();
+                    return Err(Failure::Broken(format!("hangs while {phase}, for {} s", HANG.as_secs())));
+                }
+            }
+            self.report()?;
+            let left = after.saturating_sub(started.elapsed());
+            let nap = if closing.is_some() || left.is_zero() { Duration::from_millis(5) } else { left };
+            std::thread::sleep(nap.min(Duration::from_millis(50)));
+        }
+    }
+
+    fn ended(&mut self, status: ExitStatus, asked: bool) -> Result<(), Failure> {
+        if status.success() && asked {
+            self.ends.closes += 1;
+            return Ok(());
+        }
+        Err(Failure::Broken(match status.code() {
+            Some(4) => String::new(),
+            _ => format!("the child ended by itself, {status}"),
+        }))
+    }
+
+    /// Everything that a child which does not hang makes grow.
+    fn counts(&self) -> u64 {
+        let totals = [Total::Phase, Total::Opened, Total::Gets, Total::Scanned, Total::Verified];
+        let totals = totals.into_iter().map(|total| self.board.get(total));
+        let writes = (0..self.work.threads).map(|writer| self.board.acknowledged(writer).load(Ordering::Acquire));
+        totals.chain(writes).fold(0, u64::wrapping_add)
+    }
+
+    fn judge(&mut self, seen: Seen, plan: &Plan) -> Result<(), Failure> {
+        self.peak = self.peak.most(seen);
+        let live = self.board.get(Total::LiveBytes);
+        let passed = Bounds::new(self.work, plan.budget, plan.workers, live).passed(&seen);
+        passed.map_or(Ok(()), |what| Err(Failure::Broken(what)))
+    }
+
+    fn report(&mut self) -> Result<(), Failure> {
+        if self.reported.elapsed() < REPORT_EVERY {
+            return Ok(());
+        }
+        self.reported += REPORT_EVERY;
+        let progress = self.progress();
+        if self.asked.json {
+            let value = progress.json();
+            self.output.line(value)?;
+        } else {
+            let line = progress.line();
+            self.output.line(line)?;
+        }
+        self.output.flush()
+    }
+
+    fn progress(&self) -> Progress<'_> {
+        Progress {
+            elapsed: self.started.elapsed(),
+            ends: self.ends,
+            peak: self.peak,
+            work: self.work,
+            board: self.board,
+        }
+    }
+}

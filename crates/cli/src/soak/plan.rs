@@ -1,0 +1,89 @@
+//! How a life goes: its options and its end. A pure function of the soak's seed and the life's number.
+
+use super::work::Work;
+use alluvium::{Compression, Options};
+use std::time::Duration;
+
+/// The least budget of a life; a store refuses less than a quarter of it.
+const MEMORY_MIN: u64 = 1 << 20;
+
+/// How a life ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By SIGKILL.
+    Kill,
+    /// By closing the store.
+    Close,
+}
+
+/// One life.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How the store is opened.
+    pub options: Options,
+    /// The budget among them.
+    pub budget: u64,
+    /// Background threads among them.
+    pub workers: u64,
+    /// Whether everything on disk is read and checked at the beginning.
+    pub verify: bool,
+    /// The end.
+    pub end: End,
+    /// When it comes, counted from the start of the process.
+    pub after: Duration,
+}
+
+impl Plan {
+    /// The plan of a life that may be as long as `longest`.
+    pub fn new(work: &Work, life: u64, longest: Duration) -> Self {
+        let mut random = work.life(life);
+        let budget = (work.memory >> random.below(3)).max(MEMORY_MIN);
+        let workers = 1 + random.below(3);
+        let options = Options {
+            memory_budget: Some(budget),
+            background_threads: Some(workers as usize),
+            compression: if random.below(2) == 0 { Compression::None } else { Compression::Lz4 },
+            sync_interval: [Some(Duration::from_millis(100)), Some(Duration::from_millis(10)), None]
+                [random.below(3) as usize],
+            force_cut: random.below(6) == 0,
+            ..Options::default()
+        };
+        let verify = random.below(6) == 0;
+        let end = if random.below(5) == 0 { End::Close } else { End::Kill };
+        // A quarter ends in the first moments, when the store is being opened; another while it is checked or little later.
+        let most = match random.below(4) {
+            0 => Duration::from_millis(60),
+            1 => Duration::from_secs(1),
+            _ => longest,
+        };
+        let after = most.min(longest).mul_f64(random.unit());
+        Self { options, budget, workers, verify, end, after }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::work::SMALL;
+    use super::*;
+
+    #[test]
+    fn lives_are_of_all_kinds_and_repeat() {
+        let longest = Duration::from_secs(15);
+        let plans: Vec<Plan> = (0..200).map(|life| Plan::new(&SMALL, life, longest)).collect();
+        let count = |what: fn(&Plan) -> bool| plans.iter().filter(|plan| what(plan)).count();
+        for (kind, found) in [
+            ("killed", count(|plan| plan.end == End::Kill)),
+            ("closed", count(|plan| plan.end == End::Close)),
+            ("verified", count(|plan| plan.verify)),
+            ("cut", count(|plan| plan.options.force_cut)),
+            ("compressed", count(|plan| plan.options.compression == Compression::Lz4)),
+            ("never synced by itself", count(|plan| plan.options.sync_interval.is_none())),
+            ("short", count(|plan| plan.after < Duration::from_millis(60))),
+            ("long", count(|plan| plan.after > Duration::from_secs(5))),
+        ] {
+            assert!(found >= 10, "{kind}: {found}");
+        }
+        assert!(plans.iter().all(|plan| plan.after <= longest && plan.budget >= MEMORY_MIN));
+        assert_eq!(format!("{:?}", Plan::new(&SMALL, 7, longest)), format!("{:?}", plans[7]));
+    }
+}
