@@ -113,6 +113,38 @@ impl Error {
         }
     }
 
+    /// Where in its file a corruption is.
+    pub fn offset(&self) -> Option<u64> {
+        match self {
+            Self::Corruption { offset, .. } => Some(*offset),
+            _ => None,
+        }
+    }
+
+    /// Whether it tells of bytes that are lost or changed, a missing file and an unreadable sector included, and not of a
+    /// refusal that may pass.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Corruption { .. } => true,
+            Self::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
+                    || source.raw_os_error() == Some(libc::EIO)
+            }
+            _ => false,
+        }
+    }
+
+    /// The same as a corruption, where the file is not there at all: what is wrong with a store is the missing file.
+    #[must_use]
+    pub fn of_missing_file(self) -> Self {
+        match self {
+            Self::Io { path, source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                Self::corruption(&path, 0, "file", "one that the store needs", "none")
+            }
+            other => other,
+        }
+    }
+
     /// Whether this is the system's "no space left".
     pub fn is_disk_full(&self) -> bool {
         matches!(self, Self::Io { source, .. } if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))

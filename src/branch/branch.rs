@@ -195,7 +195,6 @@ impl Branch {
     }
 
     /// What the file with this number says of itself. For repair, when no manifest knows it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "repair will name the files that no manifest knows with it"))]
     pub fn read_meta(context: &Arc<BranchContext>, file: FileNumber) -> Result<BranchMeta> {
         let bytes = context.files.get(file, || file_name(file))?.length()?;
         let meta = BranchMeta { file, bytes, ..BranchMeta::default() };

@@ -25,6 +25,8 @@ mod page_read;
 mod page_write;
 mod pages;
 mod pool;
+mod salvage;
+mod scan;
 mod verify;
 mod window;
 
@@ -37,4 +39,6 @@ pub use build::BranchBuilder;
 pub use context::{BranchContext, file_name, parse_file_name};
 pub use cursor::BranchCursor;
 pub use pages::{Gathering, Pages, Reading, Stopped};
+pub use salvage::{LostStretch, SalvageCursor};
+pub use scan::{PageScan, Scanned};
 pub use verify::BranchReport;

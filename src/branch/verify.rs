@@ -1,11 +1,13 @@
 //! Reads a whole branch file and checks that every part says the same. Any thread.
 
 use super::branch::{Branch, Purpose};
+use super::context::file_name;
 use super::page_read::Wanted;
 use super::pages::Reading;
+use super::scan::{PageScan, Scanned};
 use crate::base::hash::{encoded_key_hash, fingerprint};
 use crate::base::sync::Arc;
-use crate::base::{Kind, Result, SequenceNumber};
+use crate::base::{Error, Kind, Result, SequenceNumber};
 use crate::filter::quotient;
 use crate::format::branch_footer::BranchFooter;
 use crate::format::manifest_edit::BranchMeta;
@@ -55,6 +57,39 @@ impl Branch {
         report.bytes = footer.file_bytes;
         report.pages += (footer.file_bytes - footer.fingerprints_at) / PAGE_BYTES as u64;
         Ok(report)
+    }
+
+    /// Lists what is wrong instead of stopping at it: length, footer and properties, and with `deep` everything that `verify`
+    /// reads, down to each damaged page. Returns what was gone through. An error where the file cannot be judged.
+    pub fn examine(self: &Arc<Self>, deep: bool, damage: &mut dyn FnMut(Error)) -> Result<BranchReport> {
+        if deep {
+            let error = match self.verify() {
+                Ok(report) => return Ok(report),
+                Err(error) => error.of_missing_file(),
+            };
+            let mut listed = Vec::new();
+            if error.is_damage() && self.context().storage.list()?.contains(&file_name(self.meta().file)) {
+                let mut scan = PageScan::open(self.context(), self.meta().file)?;
+                while let Some(scanned) = scan.advance()? {
+                    if let Scanned::Bad(_, error) = scanned {
+                        listed.push(error);
+                    }
+                }
+            }
+            if !listed.iter().any(|listed| listed.offset() == error.offset()) {
+                damage_or_error(error, damage)?;
+            }
+            listed.into_iter().for_each(damage);
+            return Ok(BranchReport { bytes: self.meta().bytes, ..BranchReport::default() });
+        }
+        let read = self.footer().and_then(|footer| {
+            let (stored, _) = self.stored_meta()?;
+            self.equal(footer.properties_at, "properties", &stored, self.meta())
+        });
+        if let Err(error) = read {
+            damage_or_error(error.of_missing_file(), damage)?;
+        }
+        Ok(BranchReport { bytes: self.meta().bytes, ..BranchReport::default() })
     }
 
     fn equal<T: PartialEq + std::fmt::Debug>(
@@ -196,6 +231,15 @@ impl Branch {
             _ => Ok(()),
         }
     }
+}
+
+/// Hands on what is wrong with the file; gives back what is not the file's fault.
+fn damage_or_error(error: Error, damage: &mut dyn FnMut(Error)) -> Result<()> {
+    if error.is_damage() || matches!(error, Error::NewerFormat { .. }) {
+        damage(error);
+        return Ok(());
+    }
+    Err(error)
 }
 
 fn count(counted: &mut BranchMeta, number: SequenceNumber, kind: Kind, value: &[u8]) {

@@ -1,13 +1,11 @@
-//! Flushing, closing, verifying, destroying, and the figures.
+//! Flushing, closing, destroying, and the figures.
 
 use super::files::{self, Found, StoreFile};
 use super::inner::Inner;
-use super::stats::{LevelStats, Stats, VerifyReport};
+use super::stats::{LevelStats, Stats};
 use crate::base::sync::Ordering;
 use crate::base::{Error, Result};
-use crate::branch::BranchReport;
 use crate::disk::trunk;
-use crate::format::value_file::ValueReference;
 use crate::io::Storage;
 
 impl Inner {
@@ -47,35 +45,6 @@ impl Inner {
         // Idle iterators give their files back; what is obsolete is found as stray at the next opening.
         self.seats.revoke_idle(u64::MAX);
         self.lock.lock().take();
-    }
-
-    pub(super) fn verify(&self) -> Result<VerifyReport> {
-        self.check_open()?;
-        let view = self.view.load_full();
-        let mut report = VerifyReport::default();
-        self.edits.lock().manifest.state().check().map_err(|found| {
-            let path = self.storage.path_of(crate::manifest::MANIFEST_NAME);
-            Error::corruption(&path, 0, "structure of the tree", "a consistent tree", found)
-        })?;
-        let tree = trunk::verify(&view.tree, &mut |branch: &BranchReport| {
-            report.branch_files += 1;
-            report.pages += branch.pages;
-            report.entries += branch.entries;
-            report.bytes += branch.bytes;
-            for reference in &branch.value_references {
-                let Some(reference) = ValueReference::decode(reference) else {
-                    return Err(self.bad_reference(reference));
-                };
-                self.values.verify(&reference)?;
-                report.value_files += 1;
-                report.bytes += reference.length;
-            }
-            Ok(())
-        });
-        match tree.failures.into_iter().next() {
-            Some((_, error)) => Err(error),
-            None => Ok(report),
-        }
     }
 
     pub(super) fn stats(&self) -> Stats {

@@ -15,6 +15,7 @@ mod keeper;
 mod latches;
 mod locks;
 mod multi_get;
+mod offline;
 mod open;
 mod options;
 mod pins;
@@ -26,6 +27,7 @@ mod stats;
 mod stepped;
 mod threads;
 mod value_holds;
+mod verify;
 mod view;
 mod workers;
 mod write;
@@ -48,6 +50,7 @@ pub use snapshot::Snapshot;
 pub use stats::{LevelStats, Stats, VerifyReport};
 #[cfg(any(test, feature = "testing"))]
 pub use stepped::SteppedDb;
+pub use verify::{CheckProgress, Depth, Verification};
 
 /// An open store. Share it between threads by reference or in an `Arc`; every method may be called from any thread.
 ///
@@ -203,9 +206,49 @@ impl Db {
     /// Reads everything on disk and checks checksums, order, counts and the tree's structure.
     ///
     /// # Errors
-    /// The first thing found wrong, with file and offset.
+    /// The first thing found wrong, with file and offset. `verify_with` lists everything.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.inner.verify()
+        let found = self.verify_with(Depth::Deep, &mut |_| ())?;
+        found.damage.into_iter().next().map_or(Ok(found.checked), Err)
+    }
+
+    /// Checks what is on disk, beside readers and writers, and lists everything that is wrong.
+    ///
+    /// # Errors
+    /// `Io` where a file cannot be judged. Damage is no error here.
+    pub fn verify_with(&self, depth: Depth, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<Verification> {
+        self.inner.verify_with(depth, progress)
+    }
+
+    /// Checks the files of a store that nobody has open, whether it can be opened or not, and lists everything that is wrong.
+    /// Changes nothing.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, Depth, Options};
+    /// Db::open(directory.path(), Options::default())?.close()?;
+    /// let found = Db::verify_closed(directory.path(), Depth::Deep, &mut |_| ())?;
+    /// assert!(found.is_sound());
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NoStore`, `AlreadyOpen`, `Io` where a file cannot be judged. Damage is no error here.
+    pub fn verify_closed(
+        path: impl AsRef<Path>,
+        depth: Depth,
+        progress: &mut dyn FnMut(CheckProgress<'_>),
+    ) -> Result<Verification> {
+        Self::verify_closed_with(Arc::new(PosixStorage::new(path.as_ref())), depth, progress)
+    }
+
+    /// `verify_closed` with another file system below.
+    pub fn verify_closed_with(
+        storage: Arc<dyn Storage>,
+        depth: Depth,
+        progress: &mut dyn FnMut(CheckProgress<'_>),
+    ) -> Result<Verification> {
+        verify::verify_closed(&storage, depth, progress)
     }
 
     /// Figures of this moment.

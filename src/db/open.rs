@@ -194,7 +194,8 @@ fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
 /// when they are read.
 fn check_branches(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
     for meta in state.branches.values() {
-        let file = storage.open(&crate::branch::file_name(meta.file), OpenMode::Read)?;
+        let opened = storage.open(&crate::branch::file_name(meta.file), OpenMode::Read);
+        let file = opened.map_err(Error::of_missing_file)?;
         let length = file.length()?;
         if length != meta.bytes {
             return Err(Error::corruption(file.path(), length, "file length", meta.bytes, length));

@@ -199,15 +199,18 @@ impl BranchFooter {
 /// Whether the page is the sound footer of another store's or another number's file: a clearer message than a bad
 /// checksum.
 fn foreign(page: &[u8], offset: u64, owner: PageOwner, path: &Path) -> Option<Error> {
+    let found = claimed_owner(page, offset, path)?;
+    let name = |owner: PageOwner| format!("file {} of store {}", owner.file, owner.database);
+    Some(Error::corruption(path, offset, "owner", name(owner), name(found)))
+}
+
+/// Whose file a page that stands at `offset` is the sound footer of, whoever that is.
+pub fn claimed_owner(page: &[u8], offset: u64, path: &Path) -> Option<PageOwner> {
     let payload = page.get(PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + FOOTER_BYTES)?;
     let database = DatabaseId(word64(payload, 16)?);
     let file = crate::base::FileNumber(word64(payload, 24)?);
-    if !payload.starts_with(&MAGIC) {
-        return None;
-    }
-    page::check(page, offset, PageOwner { database, file }, path).ok()?;
-    let name = |owner: PageOwner| format!("file {} of store {}", owner.file, owner.database);
-    Some(Error::corruption(path, offset, "owner", name(owner), name(PageOwner { database, file })))
+    let owner = PageOwner { database, file };
+    (payload.starts_with(&MAGIC) && page::check(page, offset, owner, path).is_ok()).then_some(owner)
 }
 
 fn word32(bytes: &[u8], at: usize) -> Option<u32> {

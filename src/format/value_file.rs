@@ -143,6 +143,22 @@ impl ValueFileHeader {
         equal(32, "value length", self.length, u64_at(page, 32))
     }
 
+    /// The header on a page of value file `file` of store `database`, whatever length it states. Requires `HEADER_BYTES`.
+    pub fn decode(page: &[u8], database: DatabaseId, file: FileNumber, path: &Path) -> Result<Self> {
+        let header = Self { database, file, length: u64_at(page, 32) };
+        header.check(page, path)?;
+        if header.length > VALUE_BYTES_MAX as u64 {
+            return Err(Error::corruption(
+                path,
+                32,
+                "value length",
+                format!("at most {VALUE_BYTES_MAX}"),
+                header.length,
+            ));
+        }
+        Ok(header)
+    }
+
     /// How many blocks the value takes.
     pub fn blocks(&self) -> u64 {
         self.length.div_ceil(PAYLOAD_BYTES as u64)

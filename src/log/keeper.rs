@@ -210,6 +210,14 @@ impl Log {
         result
     }
 
+    /// The files that hold records which are needed, or may come to.
+    pub fn live_segments(&self) -> Vec<FileNumber> {
+        let state = self.state.lock();
+        let State { current, next, dedicated, retiring, sealed, old, .. } = &*state;
+        let own = [current].into_iter().chain(next).chain(dedicated).chain(retiring).chain(sealed);
+        own.map(|segment| segment.number).chain(old.iter().map(|segment| segment.number)).collect()
+    }
+
     /// Takes over segments of generations before: kept until incorporated; those without a use become free files.
     /// Requires that the `LogRecovered` edit is durable.
     pub fn adopt(&self, segments: Vec<OldSegment>) {

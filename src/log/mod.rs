@@ -11,6 +11,7 @@
 //! - `files`: names, making and reusing files.
 //! - `halt`: what stops the log.
 //! - `recovery`: reads everything back; needs no `Log`.
+//! - `salvage`: reads what can be read, for `verify` and repair.
 //!
 //! Invariants, beside those of the parts:
 //! 1. A segment goes through current (or dedicated), retiring, sealed, free or gone, under the state lock. Every
@@ -25,6 +26,7 @@ mod group_sync;
 mod halt;
 mod keeper;
 pub mod recovery;
+pub mod salvage;
 mod segment;
 mod writer;
 

@@ -11,7 +11,7 @@ mod state;
 mod tests;
 mod validate;
 
-pub use file::Manifest;
+pub use file::{Manifest, read_state};
 pub use state::ManifestState;
 
 /// The manifest's file name.

@@ -25,7 +25,7 @@ use crate::base::limits::VALUE_BYTES_MAX;
 use crate::base::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::base::{DatabaseId, Error, FileNumber, Result};
 use crate::format::value_file::{BLOCK_BYTES, HEADER_BYTES, PAYLOAD_BYTES, ValueFileHeader, extend_root};
-use crate::io::{OpenMode, Storage, StorageFile};
+use crate::io::{AlignedBuffer, OpenMode, Storage, StorageFile};
 use buffers::{Buffers, PIECE_BLOCKS};
 use std::io::ErrorKind;
 
@@ -36,6 +36,12 @@ const OPEN_FILES_MAX: usize = 64;
 /// The name of a value file.
 pub fn value_file_name(file: FileNumber) -> String {
     format!("{file}.value")
+}
+
+/// The store whose value file `file` begins with this page; `None` where it is no sound header.
+pub fn claimed_owner(page: &[u8], file: FileNumber) -> Option<DatabaseId> {
+    let database = DatabaseId(u64::from_le_bytes(*page.get(16..)?.first_chunk()?));
+    ValueFileHeader::decode(page, database, file, std::path::Path::new("")).ok().map(|header| header.database)
 }
 
 /// All value files of a store.
@@ -190,6 +196,22 @@ impl ValueFiles {
     /// Reads and checks the value without keeping it.
     pub fn verify(&self, reference: &ValueReference) -> Result<()> {
         self.walk(reference, |_| ())
+    }
+
+    /// Checks the header of a value file, and that the file is as long as it says; returns the value's length.
+    pub fn check_header(&self, file: FileNumber) -> Result<u64> {
+        let handle = self.storage.open(&value_file_name(file), OpenMode::ReadDirect)?;
+        let length = handle.length()?;
+        if length < HEADER_BYTES as u64 {
+            return Err(Error::corruption(handle.path(), 0, "length of a value file", "a header page", length));
+        }
+        let mut page = AlignedBuffer::new(HEADER_BYTES);
+        handle.read_exact_at(&mut page, 0)?;
+        let header = ValueFileHeader::decode(&page, self.database, file, handle.path())?;
+        if length != header.file_bytes() {
+            return Err(Error::corruption(handle.path(), 0, "length of a value file", header.file_bytes(), length));
+        }
+        Ok(header.length)
     }
 
     /// Whether the value is there, whole and right. An error only where that cannot be told.

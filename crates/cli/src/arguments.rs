@@ -206,12 +206,19 @@ Example:
   alluvium --db /tmp/store stat")]
 pub struct Stat {}
 
-/// Read everything on disk and check it; exit code 3 if something is damaged
+/// Check everything on disk and list all that is damaged; exit code 3 if anything is
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  alluvium --db /tmp/store verify --json")]
-pub struct Verify {}
+Nothing is changed, and the store is not opened: this works on a store that does not open, too.
+
+Examples:
+  alluvium --db /tmp/store verify --json
+  alluvium --db /tmp/store verify --quick")]
+pub struct Verify {
+    /// Only the manifest, the ends of files and headers; no data
+    #[arg(long)]
+    pub quick: bool,
+}
 
 /// Print all pairs in a form that `load` reads back, or list the files
 #[derive(Debug, Args)]

@@ -11,6 +11,11 @@ pub enum Failure {
     Absent,
     /// The store refused.
     Store(alluvium::Error),
+    /// Files are damaged; what is wrong with them was told already.
+    Damaged {
+        /// How many places.
+        places: u64,
+    },
     /// An argument that only its command can judge.
     Usage(String),
     /// Input cannot be read, or is not what it should be.
@@ -27,7 +32,7 @@ impl Failure {
         match self {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Absent => 1,
-            Self::Store(alluvium::Error::Corruption { .. }) => 3,
+            Self::Store(alluvium::Error::Corruption { .. }) | Self::Damaged { .. } => 3,
             Self::Broken(_) => 4,
             Self::Store(_) | Self::Usage(_) | Self::Input(_) | Self::Output(_) => 2,
         }
@@ -40,6 +45,11 @@ impl Failure {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
             Self::Output(error) => Some(format!("cannot write the output: {error}")),
             Self::Store(error) => Some(error.to_string()),
+            Self::Damaged { places } => {
+                let places =
+                    if *places == 1 { "1 damaged place".to_string() } else { format!("{places} damaged places") };
+                Some(format!("{places}; `alluvium repair` saves what can be saved"))
+            }
             Self::Usage(text) | Self::Broken(text) => Some(text.clone()),
             Self::Input(error) => Some(error.to_string()),
         }

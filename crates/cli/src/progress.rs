@@ -1,5 +1,6 @@
 //! A progress bar on standard error. It shows itself only where that is a terminal.
 
+use alluvium::CheckProgress;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Read;
 
@@ -49,6 +50,33 @@ impl Progress {
     /// A line of text above the bar, or just on standard error where there is none.
     pub fn say(&self, text: &str) {
         self.bar.suspend(|| eprintln!("{text}"));
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// How far a check or a repair is.
+#[derive(Debug)]
+pub struct CheckBar {
+    bar: ProgressBar,
+}
+
+impl CheckBar {
+    /// Nothing is done yet.
+    pub fn new() -> Self {
+        Self { bar: styled(ProgressBar::new(0), "{bar:30} {bytes} of {total_bytes}, {msg}, {eta} left") }
+    }
+
+    /// Shows how far it is.
+    pub fn show(&self, progress: CheckProgress<'_>) {
+        if !self.bar.is_hidden() {
+            self.bar.set_length(progress.total);
+            self.bar.set_position(progress.done);
+            self.bar.set_message(progress.file.to_string());
+        }
     }
 
     /// Takes the bar away.

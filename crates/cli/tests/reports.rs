@@ -5,8 +5,12 @@ use std::path::PathBuf;
 
 /// A store whose memory is small enough that its data is in branch files.
 fn large() -> Store {
+    of_records("40000")
+}
+
+fn of_records(count: &str) -> Store {
     let store = Store::new();
-    store.run(&["load", "--ycsb", "40000", "--memory", "2M", "--settle"]).expect(0);
+    store.run(&["load", "--ycsb", count, "--memory", "2M", "--settle"]).expect(0);
     store
 }
 
@@ -59,12 +63,49 @@ fn verify_finds_a_flipped_byte_and_names_its_file() {
     let done = store.run(&["verify", "--json"]).expect(3);
     let report = done.json();
     assert_eq!(report["sound"], false);
-    assert_eq!(report["damage"]["path"], path.to_str().unwrap());
+    let damage = &report["damage"][0];
+    assert_eq!(damage["path"], path.to_str().unwrap());
     for member in ["what", "expected", "found"] {
-        assert!(report["damage"][member].as_str().is_some_and(|text| !text.is_empty()), "{member}: {report}");
+        assert!(damage[member].as_str().is_some_and(|text| !text.is_empty()), "{member}: {report}");
     }
-    assert!(report["damage"]["offset"].as_u64().unwrap() <= middle as u64, "{report}");
+    assert!(damage["offset"].as_u64().unwrap() <= middle as u64, "{report}");
     assert!(done.err.contains(name), "{done:?}");
+}
+
+/// A missing branch file used to be an error of opening, with exit code 2, and hid what else was wrong.
+#[test]
+fn verify_lists_everything_also_where_the_store_does_not_open() {
+    let store = of_records("5000");
+    let path = largest(&store, "branch").expect("a branch file");
+    let missing = path.file_name().unwrap().to_str().unwrap().to_owned();
+    std::fs::remove_file(&path).unwrap();
+    let damaged = largest(&store, "branch").expect("another branch file");
+    let mut bytes = std::fs::read(&damaged).unwrap();
+    // The first page, and one behind it: no page of such a store is longer than 32 KiB.
+    assert!(bytes.len() > 64 << 10);
+    for at in [0, 40 << 10] {
+        bytes[at] ^= 1;
+    }
+    std::fs::write(&damaged, &bytes).unwrap();
+    store.run(&["get", "a"]).refused(3, &missing);
+    let report = store.run(&["verify", "--json"]).expect(3).json();
+    let places: Vec<(String, u64)> = report["damage"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|damage| (damage["path"].as_str().unwrap().to_owned(), damage["offset"].as_u64().unwrap()))
+        .collect();
+    let damaged = damaged.to_str().unwrap().to_owned();
+    assert_eq!(places.len(), 3, "{report}");
+    for place in [(path.to_str().unwrap().to_owned(), 0), (damaged.clone(), 0)] {
+        assert!(places.contains(&place), "{place:?}: {report}");
+    }
+    let second = (1..=40 << 10).any(|at| places.contains(&(damaged.clone(), at)));
+    assert!(second, "{report}");
+    // A quick check reads no data.
+    let report = store.run(&["verify", "--quick", "--json"]).expect(3).json();
+    assert_eq!(report["damage"].as_array().unwrap().len(), 1, "{report}");
+    assert_eq!(report["damage"][0]["path"], path.to_str().unwrap());
 }
 
 #[test]

@@ -40,4 +40,4 @@ pub use options::TrunkOptions;
 pub use statistics::TreeFigures;
 pub use tree::Tree;
 pub use trunk::Trunk;
-pub use verify::verify;
+pub use verify::branches;

@@ -1,43 +1,21 @@
-//! Checking a whole tree, every branch file included. Reads everything; any thread.
+//! The branch files of a whole tree, for checking. Any thread.
 
 use super::node::Node;
 use super::run;
 use super::tree::Tree;
+use crate::base::FileNumber;
 use crate::base::sync::Arc;
-use crate::base::{Error, FileNumber, Result};
-use crate::branch::{Branch, BranchReport};
+use crate::branch::Branch;
 use std::collections::BTreeMap;
 
-/// What a walk over a tree found.
-#[derive(Debug, Default)]
-pub struct TreeReport {
-    /// Trunk nodes.
-    pub nodes: u64,
-    /// Distinct branch files.
-    pub branches: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// What is wrong, each with the file it is in.
-    pub failures: Vec<(FileNumber, Error)>,
-}
-
-/// Walks the tree, reads every branch and hands its report to `visit`; goes on past what is broken.
-pub fn verify(tree: &Tree, visit: &mut dyn FnMut(&BranchReport) -> Result<()>) -> TreeReport {
-    let mut report = TreeReport::default();
+/// Every branch that the tree refers to, once, by file number.
+pub fn branches(tree: &Tree) -> Vec<&Arc<Branch>> {
     let mut branches: BTreeMap<FileNumber, &Arc<Branch>> = BTreeMap::new();
     tree.visit(&mut |node| {
         assert_structure(node);
-        report.nodes += 1;
         branches.extend(node.branches().map(|branch| (branch.meta().file, branch)));
     });
-    for (file, branch) in branches {
-        report.branches += 1;
-        report.bytes += branch.meta().bytes;
-        if let Err(error) = branch.verify().and_then(|found| visit(&found)) {
-            report.failures.push((file, error));
-        }
-    }
-    report
+    branches.into_values().collect()
 }
 
 /// What every node keeps to; only an internal error could break it, since `open` checks what comes from disk.

@@ -25,7 +25,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Scan(scan) => scan::run(common, scan),
         Command::Load(load) => load::run(common, load),
         Command::Stat(_) => stat::run(common),
-        Command::Verify(_) => verify::run(common),
+        Command::Verify(verify) => verify::run(common, verify),
         Command::Dump(dump) => dump::run(common, dump),
         Command::Destroy(destroy) => destroy::run(common, destroy),
         Command::Bench(bench) => bench::run(common, bench),

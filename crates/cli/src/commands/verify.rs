@@ -1,55 +1,62 @@
-//! `verify`: reads and checks everything on disk.
+//! `verify`: checks what is on disk and lists all that is damaged. The store is not opened, so it works on one that does not
+//! open.
 
-use crate::arguments::Common;
+use crate::arguments::{Common, Verify};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::progress::CheckBar;
 use crate::report::Report;
-use alluvium::Error;
+use alluvium::{Db, Depth, Error, Verification};
 use serde_json::{Value, json};
 use std::time::Instant;
 
 /// Checks and reports. Damage is told on standard error; with `--json` on standard output too.
-pub fn run(common: &Common) -> Result<(), Failure> {
-    match check(common) {
-        Ok(report) => report.print(common.json),
-        Err(Failure::Store(error)) if common.json => {
-            if let Some(damage) = damage(&error) {
-                let mut output = Output::new();
-                output.line(damage)?;
-                output.finish()?;
-            }
-            Err(error.into())
-        }
-        Err(failure) => Err(failure),
+pub fn run(common: &Common, verify: &Verify) -> Result<(), Failure> {
+    let depth = if verify.quick { Depth::Quick } else { Depth::Deep };
+    let (bar, started) = (CheckBar::new(), Instant::now());
+    let found = Db::verify_closed(common.directory()?, depth, &mut |progress| bar.show(progress));
+    bar.finish();
+    let found = found?;
+    let report = report(&found, depth, started.elapsed().as_secs_f64());
+    if found.is_sound() {
+        return report.print(common.json);
     }
+    if common.json {
+        report.print(true)?;
+    }
+    for error in &found.damage {
+        eprintln!("alluvium: {error}");
+    }
+    Err(Failure::Damaged { places: found.damage.len() as u64 + found.unlisted })
 }
 
-fn check(common: &Common) -> Result<Report, Failure> {
-    let db = common.open_existing()?;
-    let started = Instant::now();
-    let verified = db.verify()?;
-    let seconds = started.elapsed().as_secs_f64();
-    db.close()?;
+fn report(found: &Verification, depth: Depth, seconds: f64) -> Report {
+    let checked = &found.checked;
+    let text = if found.is_sound() { "sound" } else { "damaged" };
     let mut report = Report::new();
     report
-        .add("sound", "result", true.into(), "sound".to_string())
-        .count("branch_files", "branch files", verified.branch_files)
-        .count("pages", "pages", verified.pages)
-        .count("entries", "entries", verified.entries)
-        .count("value_files", "value files", verified.value_files)
-        .size("bytes", "bytes read", verified.bytes)
-        .decimal("seconds", "seconds", seconds);
-    Ok(report)
+        .add("sound", "result", found.is_sound().into(), text.to_string())
+        .member("quick", (depth == Depth::Quick).into())
+        .count("branch_files", "branch files", checked.branch_files)
+        .count("pages", "pages", checked.pages)
+        .count("entries", "entries", checked.entries)
+        .count("value_files", "value files", checked.value_files)
+        .count("log_segments", "log segments", checked.log_segments)
+        .count("log_records", "log records", checked.log_records)
+        .size("bytes", "bytes read", checked.bytes)
+        .decimal("seconds", "seconds", seconds)
+        .member("damage", found.damage.iter().map(damage).collect())
+        .member("unlisted", found.unlisted.into());
+    report
 }
 
-/// Damage as JSON; `None` where the error is of another kind.
-fn damage(error: &Error) -> Option<Value> {
-    let Error::Corruption { path, offset, what, expected, found } = error else { return None };
-    let path = path.display().to_string();
-    Some(json!({
-        "sound": false,
-        "damage": { "path": path, "offset": offset, "what": what, "expected": expected, "found": found },
-    }))
+/// A damage as JSON.
+pub fn damage(error: &Error) -> Value {
+    match error {
+        Error::Corruption { path, offset, what, expected, found } => json!({
+            "path": path.display().to_string(), "offset": offset, "what": what, "expected": expected, "found": found,
+        }),
+        other => json!({ "what": other.to_string() }),
+    }
 }
 
 #[cfg(test)]
@@ -61,10 +68,11 @@ mod tests {
     fn damage_names_its_place() {
         let error = Error::corruption(Path::new("/s/000001.branch"), 4096, "page checksum", 1, 2);
         assert_eq!(
-            damage(&error).unwrap().to_string(),
-            r#"{"damage":{"expected":"1","found":"2","offset":4096,"path":"/s/000001.branch","what":"page checksum"},"sound":false}"#
+            damage(&error).to_string(),
+            r#"{"expected":"1","found":"2","offset":4096,"path":"/s/000001.branch","what":"page checksum"}"#
         );
         assert_eq!(Failure::from(error).code(), 3);
-        assert!(damage(&Error::Closed).is_none());
+        assert_eq!(damage(&Error::Closed).to_string(), r#"{"what":"the store is closed"}"#);
+        assert_eq!(Failure::Damaged { places: 2 }.code(), 3);
     }
 }

@@ -1,0 +1,212 @@
+//! The entries of a branch file's good leaves, whatever else of the file is damaged. For repair. One thread.
+//!
+//! Leaves stand in key order in the file, so walking its pages from the front gives the entries in their order without index
+//! or footer.
+//!
+//! Invariants:
+//! 1. Entries come in strictly rising entry order; a leaf that would break it is passed over as damaged.
+//! 2. The walk goes forward only: `prev` and its kin are errors.
+//! 3. What was lost is told with the keys around it, as far as the walk has come.
+
+use super::context::BranchContext;
+use super::scan::{PageScan, Scanned};
+use crate::base::sync::Arc;
+use crate::base::{Error, FileNumber, Result, SequenceNumber};
+use crate::format::page::{self, PageKind};
+use crate::format::sorted_page::{SortedPage, tag_kind, tag_number};
+use crate::merge::{Cursor, EntryRef};
+use std::ops::Range;
+
+/// A stretch of the file that gave nothing.
+#[derive(Clone, Debug)]
+pub struct LostStretch {
+    /// Where, in bytes.
+    pub bytes: Range<u64>,
+    /// The last key that was read in front of it; `None`: none was.
+    pub after: Option<Vec<u8>>,
+    /// The first key that was read behind it; `None`: none was.
+    pub before: Option<Vec<u8>>,
+    /// What is wrong there.
+    pub error: Error,
+}
+
+/// See the module.
+pub struct SalvageCursor {
+    scan: PageScan,
+    /// The raw payload of the leaf that the cursor stands in.
+    leaf: Vec<u8>,
+    count: usize,
+    at: usize,
+    key: Vec<u8>,
+    number: SequenceNumber,
+    value: Range<usize>,
+    tag: u64,
+    valid: bool,
+    /// Whether an entry was read yet.
+    started: bool,
+    entries: u64,
+    lost: Vec<LostStretch>,
+}
+
+impl SalvageCursor {
+    /// Stands nowhere yet.
+    pub fn open(context: &Arc<BranchContext>, file: FileNumber) -> Result<Self> {
+        Ok(Self {
+            scan: PageScan::open(context, file)?,
+            leaf: Vec::new(),
+            count: 0,
+            at: 0,
+            key: Vec::new(),
+            number: SequenceNumber::ZERO,
+            value: 0..0,
+            tag: 0,
+            valid: false,
+            started: false,
+            entries: 0,
+            lost: Vec::new(),
+        })
+    }
+
+    /// Entries read so far.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// What was passed over so far: everything that is damaged, once the cursor stands nowhere.
+    pub fn lost(&self) -> &[LostStretch] {
+        &self.lost
+    }
+
+    /// Moves to the next entry of this leaf or of the next good one.
+    fn step(&mut self) -> Result<()> {
+        self.valid = false;
+        loop {
+            if self.at < self.count {
+                self.read_entry();
+                return Ok(());
+            }
+            if !self.next_leaf()? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn read_entry(&mut self) {
+        let Some(leaf) = SortedPage::new(&self.leaf) else { return };
+        let parts = leaf.parts(self.at);
+        if !self.key.starts_with(leaf.prefix()) {
+            self.key.clear();
+            self.key.extend_from_slice(leaf.prefix());
+        }
+        leaf.complete_key(self.at, &parts, &mut self.key);
+        (self.number, self.tag, self.value) = (tag_number(parts.tag), parts.tag, parts.value);
+        (self.valid, self.started) = (true, true);
+        self.entries += 1;
+        for lost in self.lost.iter_mut().rev().take_while(|lost| lost.before.is_none()) {
+            lost.before = Some(self.key.clone());
+        }
+    }
+
+    /// Reads on to the next good leaf; false at the end of the file.
+    fn next_leaf(&mut self) -> Result<bool> {
+        loop {
+            let path = self.scan.path().to_path_buf();
+            let after = self.started.then_some(&self.key);
+            let lost = |bytes, error| LostStretch { bytes, after: after.cloned(), before: None, error };
+            match self.scan.advance()? {
+                None => return Ok(false),
+                Some(Scanned::Bad(bytes, error)) => self.lost.push(lost(bytes, error)),
+                Some(Scanned::Page(header, bytes)) if header.kind == PageKind::Leaf => {
+                    self.leaf.resize(header.raw_len as usize, 0);
+                    let sound = page::decompress(bytes, &header, &mut self.leaf, &path).and_then(|()| {
+                        sound_leaf(&self.leaf, after.map(|key| (&key[..], self.number))).map_err(|what| {
+                            Error::corruption(&path, header.offset, "leaf", "entries in their order", what)
+                        })
+                    });
+                    match sound {
+                        Ok(count) => {
+                            (self.count, self.at) = (count, 0);
+                            return Ok(true);
+                        }
+                        Err(error) => {
+                            self.lost.push(lost(header.offset..header.offset + bytes.len() as u64, error));
+                        }
+                    }
+                }
+                Some(Scanned::Page(..)) => {}
+            }
+        }
+    }
+}
+
+/// How many entries the leaf has, if all of them are in order and behind `after`.
+fn sound_leaf(payload: &[u8], after: Option<(&[u8], SequenceNumber)>) -> Result<usize, &'static str> {
+    let leaf = SortedPage::new(payload).ok_or("lengths past the page")?;
+    leaf.validate()?;
+    if leaf.width() != 0 {
+        return Err("packed values in a leaf");
+    }
+    let mut last = after.map(|(key, number)| (key.to_vec(), number));
+    let mut key = leaf.prefix().to_vec();
+    for at in 0..leaf.count() {
+        let parts = leaf.parts(at);
+        leaf.complete_key(at, &parts, &mut key);
+        let (number, kind) = (tag_number(parts.tag), tag_kind(parts.tag));
+        let entry = EntryRef { key: &key, number, kind, value: &[] };
+        if last.as_ref().is_some_and(|(key, number)| entry.order(key, *number).is_le()) {
+            return Err("an entry that is not behind the one before");
+        }
+        let (last_key, last_number) = last.get_or_insert_default();
+        last_key.clear();
+        last_key.extend_from_slice(&key);
+        *last_number = number;
+    }
+    Ok(leaf.count())
+}
+
+fn forward_only() -> Error {
+    Error::InvalidArgument("what is saved of a damaged file is read forward only".into())
+}
+
+impl Cursor for SalvageCursor {
+    fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        self.seek_first()?;
+        while self.valid && self.entry().order(key, number).is_lt() {
+            self.next()?;
+        }
+        Ok(())
+    }
+
+    fn seek_for_prev(&mut self, _: &[u8], _: SequenceNumber) -> Result<()> {
+        Err(forward_only())
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.scan.rewind();
+        (self.count, self.at, self.entries, self.started) = (0, 0, 0, false);
+        self.lost.clear();
+        self.step()
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        Err(forward_only())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.at += 1;
+        self.step()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        Err(forward_only())
+    }
+
+    fn valid(&self) -> bool {
+        self.valid
+    }
+
+    fn entry(&self) -> EntryRef<'_> {
+        let value = self.leaf.get(self.value.clone()).unwrap_or_default();
+        EntryRef { key: &self.key, number: self.number, kind: tag_kind(self.tag), value }
+    }
+}

@@ -1,0 +1,143 @@
+//! Reads a branch file page by page from its front, past whatever is damaged: nothing here trusts an index, a footer or a
+//! length. For `verify`, which lists all damage, and for repair. One thread.
+//!
+//! Invariants:
+//! 1. Every byte of the file is told of once, in order: in a page whose checksum holds, or in a damaged stretch.
+//! 2. A stretch ends where the next page begins whose checksum holds. A page names its own offset, so few places are
+//!    even tried, and the salt rules out pages of other files.
+//! 3. Memory is one window of at most two pages' greatest size.
+
+use super::context::{BranchContext, file_name};
+use crate::base::sync::Arc;
+use crate::base::{Error, FileNumber, Result};
+use crate::format::page::{
+    self, PAGE_BYTES, PAGE_HEADER_BYTES, PAYLOAD_BYTES_MAX, PageHeader, PageOwner, stored_bytes,
+};
+use crate::io::{AlignedBuffer, OpenMode, StorageFile};
+use std::ops::Range;
+use std::path::Path;
+
+/// Bytes read at once, but for larger pages.
+const WINDOW_BYTES: usize = 256 << 10;
+const PAGE: u64 = PAGE_BYTES as u64;
+
+const _: () = assert!(WINDOW_BYTES >= PAGE_BYTES && PAYLOAD_BYTES_MAX + PAGE_HEADER_BYTES <= 1 << 20);
+
+/// What stands at a place of the file.
+pub enum Scanned<'a> {
+    /// A page with a good checksum, as it stands on disk.
+    Page(PageHeader, &'a [u8]),
+    /// Bytes that are no page, and why the first of them are none.
+    Bad(Range<u64>, Error),
+}
+
+/// See the module.
+pub struct PageScan {
+    file: Arc<dyn StorageFile>,
+    owner: PageOwner,
+    length: u64,
+    /// Where the next page should begin.
+    at: u64,
+    window: AlignedBuffer,
+    start: u64,
+    filled: usize,
+    /// Pieces of the window that the disk would not give, and what it said.
+    unreadable: Vec<(u64, Error)>,
+}
+
+impl PageScan {
+    /// A scan of the file with this number.
+    pub fn open(context: &Arc<BranchContext>, file: FileNumber) -> Result<Self> {
+        let owner = context.owner(file);
+        let file = context.storage.open(&file_name(file), OpenMode::ReadDirect)?;
+        let length = file.length()?;
+        let window = AlignedBuffer::new(WINDOW_BYTES);
+        Ok(Self { file, owner, length, at: 0, window, start: 0, filled: 0, unreadable: Vec::new() })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Begins anew.
+    pub fn rewind(&mut self) {
+        self.at = 0;
+    }
+
+    /// The next page or damaged stretch; `None` at the end. An error only where the file cannot be read at all.
+    pub fn advance(&mut self) -> Result<Option<Scanned<'_>>> {
+        let start = self.at;
+        if start >= self.length {
+            return Ok(None);
+        }
+        let error = match self.page_at(start)? {
+            Ok((header, bytes)) => {
+                self.at = start + bytes as u64;
+                let from = (start - self.start) as usize;
+                return Ok(Some(Scanned::Page(header, &self.window[from..from + bytes])));
+            }
+            Err(error) => error,
+        };
+        self.at = start + PAGE;
+        while self.at < self.length && self.page_at(self.at)?.is_err() {
+            self.at += PAGE;
+        }
+        self.at = self.at.min(self.length);
+        Ok(Some(Scanned::Bad(start..self.at, error)))
+    }
+
+    /// The header and the size of the page at `offset`, which is then in the window; or why there is none.
+    fn page_at(&mut self, offset: u64) -> Result<Result<(PageHeader, usize), Error>> {
+        if offset + PAGE > self.length {
+            let found = format!("{} bytes", self.length - offset);
+            return Ok(Err(Error::corruption(self.file.path(), offset, "page", "at least 4096 bytes", found)));
+        }
+        self.load(offset, PAGE_BYTES)?;
+        let at = (offset - self.start) as usize;
+        let claimed = page::peek(&self.window[at..at + PAGE_BYTES]).filter(|header| header.offset == offset);
+        let bytes = claimed.map_or(PAGE_BYTES, |header| stored_bytes(header.stored_len as usize));
+        let bytes = if offset + bytes as u64 > self.length { PAGE_BYTES } else { bytes };
+        self.load(offset, bytes)?;
+        let at = (offset - self.start) as usize;
+        let end = offset + bytes as u64;
+        if let Some((_, error)) = self.unreadable.iter().find(|(piece, _)| (offset..end).contains(piece)) {
+            return Ok(Err(error.clone()));
+        }
+        let checked = page::check(&self.window[at..at + bytes], offset, self.owner, self.file.path());
+        Ok(checked.map(|header| (header, bytes)))
+    }
+
+    /// Makes the window hold these bytes of the file.
+    fn load(&mut self, offset: u64, bytes: usize) -> Result<()> {
+        if offset >= self.start && offset + bytes as u64 <= self.start + self.filled as u64 {
+            return Ok(());
+        }
+        if self.window.len() < bytes {
+            self.window = AlignedBuffer::new(bytes);
+        }
+        self.unreadable.clear();
+        (self.start, self.filled) = (offset, 0);
+        // What is behind the last whole page is never looked at.
+        let whole = self.length - self.length % PAGE;
+        let filled = (self.window.len() as u64).min(whole - offset) as usize;
+        match self.file.read_exact_at(&mut self.window[..filled], offset) {
+            Ok(()) => {}
+            Err(error) if error.is_damage() => self.load_by_pieces(filled),
+            Err(error) => return Err(error),
+        }
+        self.filled = filled;
+        Ok(())
+    }
+
+    /// A sector that cannot be read takes no more than its own piece with it.
+    fn load_by_pieces(&mut self, filled: usize) {
+        for from in (0..filled).step_by(PAGE_BYTES) {
+            let piece = &mut self.window[from..from + PAGE_BYTES];
+            if let Err(error) = self.file.read_exact_at(piece, self.start + from as u64) {
+                piece.fill(0);
+                self.unreadable.push((self.start + from as u64, error));
+            }
+        }
+    }
+}

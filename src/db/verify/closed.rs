@@ -1,0 +1,130 @@
+//! Checks the files of a store that nobody has open, also of one that does not open. Changes nothing. One thread.
+
+use super::findings::{CheckProgress, Depth, Findings, Verification};
+use super::log::check_log;
+use crate::base::sync::Arc;
+use crate::base::{Error, FileNumber, Result};
+use crate::branch::{self, Branch, BranchReport};
+use crate::db::offline::{Directory, Readers, keep_writers_away, majority_database};
+use crate::format::value_file::ValueReference;
+use crate::io::Storage;
+use crate::log::salvage::found_segments;
+use crate::manifest::{MANIFEST_NAME, ManifestState, read_state};
+use crate::value::value_file_name;
+use std::collections::BTreeSet;
+
+/// Takes the writer's lock and lists everything that is wrong.
+///
+/// # Errors
+/// `NoStore`, `AlreadyOpen`, `Io` where something cannot be judged.
+pub(in crate::db) fn verify_closed(
+    storage: &Arc<dyn Storage>,
+    depth: Depth,
+    progress: &mut dyn FnMut(CheckProgress<'_>),
+) -> Result<Verification> {
+    Directory::list(&**storage)?;
+    let _lock = keep_writers_away(&**storage)?;
+    let directory = Directory::list(&**storage)?;
+    let mut findings = Findings::new(depth, progress);
+    findings.begin(MANIFEST_NAME);
+    let state = match read_state(&**storage) {
+        Err(Error::NoStore { .. }) => {
+            let path = storage.path_of(MANIFEST_NAME);
+            findings.damage(Error::corruption(&path, 0, "file", "one that the store needs", "none"));
+            None
+        }
+        read => findings.take(read)?,
+    };
+    let segments = found_segments(&**storage)?;
+    let database = match &state {
+        Some(state) => Some(state.identity.database),
+        None => majority_database(&**storage, &directory, &segments)?,
+    };
+    let Some(database) = database else { return Ok(findings.found) };
+    let readers = Readers::new(storage, database, directory.next_file);
+    findings.await_bytes(segments.iter().map(|segment| segment.bytes).sum());
+    match &state {
+        Some(state) => check_named(&**storage, &readers, state, &mut findings)?,
+        None => check_unnamed(&readers, &directory, &mut findings)?,
+    }
+    check_log(&**storage, &readers, state.as_ref(), &segments, &mut findings)?;
+    Ok(findings.found)
+}
+
+/// The tree and the files that the manifest names.
+fn check_named(
+    storage: &dyn Storage,
+    readers: &Readers,
+    state: &ManifestState,
+    findings: &mut Findings<'_>,
+) -> Result<()> {
+    if let Err(found) = state.check() {
+        let path = storage.path_of(MANIFEST_NAME);
+        findings.damage(Error::corruption(&path, 0, "structure of the tree", "a consistent tree", found));
+    }
+    findings.await_bytes(state.branches.values().map(|meta| meta.bytes).sum());
+    let mut values = BTreeSet::new();
+    for meta in state.branches.values() {
+        check_branch(readers, &Branch::new(&readers.branches, meta.clone()), &mut values, findings)?;
+    }
+    Ok(())
+}
+
+/// Every file by itself, since no manifest says which of them count.
+fn check_unnamed(readers: &Readers, directory: &Directory, findings: &mut Findings<'_>) -> Result<()> {
+    let mut values = BTreeSet::new();
+    for file in &directory.branches {
+        findings.begin(&branch::file_name(*file));
+        if let Some(meta) = findings.take(Branch::read_meta(&readers.branches, *file))? {
+            findings.await_bytes(meta.bytes);
+            check_branch(readers, &Branch::new(&readers.branches, meta), &mut values, findings)?;
+        }
+    }
+    for file in directory.values.iter().filter(|file| !values.contains(*file)) {
+        findings.take(readers.values.check_header(*file))?;
+        findings.found.checked.value_files += 1;
+    }
+    Ok(())
+}
+
+/// One branch file and the value files that it refers to. `values` are those seen so far.
+pub(super) fn check_branch(
+    readers: &Readers,
+    branch: &Arc<Branch>,
+    values: &mut BTreeSet<FileNumber>,
+    findings: &mut Findings<'_>,
+) -> Result<()> {
+    let meta = branch.meta();
+    findings.begin(&branch::file_name(meta.file));
+    let report = branch.examine(findings.is_deep(), &mut |error| findings.damage(error))?;
+    findings.count(&report);
+    findings.done(meta.bytes);
+    check_values(readers, &report, &meta.value_files, values, findings)
+}
+
+/// The values that a branch refers to: whole where its entries were read, else by their headers.
+fn check_values(
+    readers: &Readers,
+    report: &BranchReport,
+    named: &[FileNumber],
+    values: &mut BTreeSet<FileNumber>,
+    findings: &mut Findings<'_>,
+) -> Result<()> {
+    for bytes in &report.value_references {
+        let Some(reference) = ValueReference::decode(bytes) else { continue };
+        if values.insert(reference.file) {
+            findings.begin(&value_file_name(reference.file));
+            findings.found.checked.value_files += 1;
+            if findings.take(readers.values.verify(&reference))?.is_some() {
+                findings.found.checked.bytes += reference.length;
+            }
+        }
+    }
+    for file in named {
+        if values.insert(*file) {
+            findings.found.checked.value_files += 1;
+            findings.take(readers.values.check_header(*file))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Checks the log of a store that nobody has open: headers, and deep also what recovery would say. One thread.
+
+use super::findings::Findings;
+use crate::base::{Error, Result};
+use crate::db::offline::Readers;
+use crate::format::value_file::ValueReference;
+use crate::io::Storage;
+use crate::log::salvage::FoundSegment;
+use crate::log::{self, RecoveryInput};
+use crate::manifest::{MANIFEST_NAME, ManifestState};
+
+/// Lists what is wrong with the log. Without a manifest only the segments themselves can be judged.
+pub(super) fn check_log(
+    storage: &dyn Storage,
+    readers: &Readers,
+    state: Option<&ManifestState>,
+    segments: &[FoundSegment],
+    findings: &mut Findings<'_>,
+) -> Result<()> {
+    let database = readers.branches.database;
+    let mut sound = true;
+    for segment in segments {
+        findings.begin(&segment.name());
+        findings.found.checked.log_segments += 1;
+        let Some(header) = findings.take(segment.header.clone())? else {
+            sound = false;
+            continue;
+        };
+        if header.database != database {
+            let (expected, found) = (database.to_string(), header.database.to_string());
+            let path = storage.path_of(&segment.name());
+            findings.damage(Error::corruption(&path, 16, "database id of a log segment", expected, found));
+            sound = false;
+        }
+    }
+    let Some(state) = state else { return Ok(()) };
+    let marked = segments.iter().filter_map(|segment| segment.mark).map(|mark| mark.manifest_edit).max().unwrap_or(0);
+    if marked > state.edits {
+        let expected = format!("at least {marked}, which the log knows to be durable");
+        findings.damage(Error::corruption(&storage.path_of(MANIFEST_NAME), 0, "manifest edits", expected, state.edits));
+        sound = false;
+    }
+    if !findings.is_deep() {
+        return Ok(());
+    }
+    let recovers = !sound || findings.take(dry_recovery(storage, readers, state))?.is_some();
+    for segment in segments {
+        findings.begin(&segment.name());
+        let mut records = 0;
+        let damage = segment.records(database, &mut |_| {
+            records += 1;
+            Ok(())
+        });
+        findings.found.checked.log_records += records;
+        findings.found.checked.bytes += segment.bytes;
+        findings.done(segment.bytes);
+        // Where recovery has nothing to say, a bad record is one that a crash has torn.
+        if let Some(damage) = findings.take(damage)?
+            && !(recovers && sound)
+        {
+            damage.into_iter().for_each(|error| findings.damage(error));
+        }
+    }
+    Ok(())
+}
+
+/// Recovers without an effect: whatever would keep the log from being read back is the error.
+pub(in crate::db) fn dry_recovery(storage: &dyn Storage, readers: &Readers, state: &ManifestState) -> Result<()> {
+    let value_complete = |bytes: &[u8]| match ValueReference::decode(bytes) {
+        Some(reference) => readers.values.is_complete(&reference),
+        None => Ok(false),
+    };
+    let input = RecoveryInput {
+        storage,
+        database: state.identity.database,
+        recovered: &state.recovered,
+        incorporated: state.incorporated,
+        generations_from: state.log_generations_from,
+        manifest_edits: state.edits,
+        life: storage.life(),
+        force_cut: false,
+        value_complete: &value_complete,
+    };
+    log::recover(input, &mut |_, _| Ok(())).map(|_| ())
+}

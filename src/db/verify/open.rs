@@ -1,0 +1,79 @@
+//! Checks a store that is open, beside readers and writers. Any thread.
+
+use super::closed::check_branch;
+use super::findings::{CheckProgress, Depth, Findings, Verification};
+use crate::base::{Error, Result};
+use crate::db::inner::Inner;
+use crate::db::offline::Readers;
+use crate::disk::trunk;
+use crate::log::salvage::FoundSegment;
+use crate::manifest::{MANIFEST_NAME, read_state};
+use std::collections::BTreeSet;
+
+impl Inner {
+    /// Lists everything that is wrong on disk: the manifest against what the store knows, the tree of this moment with its
+    /// branch and value files, headers of the log's segments. (The log's records are read by recovery and by `verify_closed`:
+    /// while it is written to, only its writers know where it ends.)
+    pub(in crate::db) fn verify_with(
+        &self,
+        depth: Depth,
+        progress: &mut dyn FnMut(CheckProgress<'_>),
+    ) -> Result<Verification> {
+        self.check_open()?;
+        let mut findings = Findings::new(depth, progress);
+        // Holds every file that is checked below.
+        let view = self.view.load_full();
+        self.check_manifest(&mut findings)?;
+        let branches = trunk::branches(&view.tree);
+        findings.await_bytes(branches.iter().map(|branch| branch.meta().bytes).sum());
+        // Its own readers: what the store has in its cache says nothing of the disk.
+        let readers = Readers::new(&self.storage, self.branches.database, self.numbers.next());
+        let mut values = BTreeSet::new();
+        for branch in branches {
+            let branch = crate::branch::Branch::new(&readers.branches, branch.meta().clone());
+            check_branch(&readers, &branch, &mut values, &mut findings)?;
+        }
+        self.check_segments(&mut findings)?;
+        Ok(findings.found)
+    }
+
+    /// The file must replay to what the store works on.
+    fn check_manifest(&self, findings: &mut Findings<'_>) -> Result<()> {
+        findings.begin(MANIFEST_NAME);
+        let edits = self.edits.lock();
+        let path = self.storage.path_of(MANIFEST_NAME);
+        let known = edits.manifest.state();
+        if let Err(found) = known.check() {
+            findings.damage(Error::corruption(&path, 0, "structure of the tree", "a consistent tree", found));
+        }
+        let read = match read_state(&*self.storage) {
+            Err(Error::NoStore { .. }) => Err(Error::corruption(&path, 0, "file", "one that the store needs", "none")),
+            read => read,
+        };
+        if let Some(read) = findings.take(read)?
+            && read != *known
+        {
+            let (expected, found) =
+                (format!("the state after edit {}", known.edits), format!("another, of edit {}", read.edits));
+            findings.damage(Error::corruption(&path, 0, "manifest", expected, found));
+        }
+        Ok(())
+    }
+
+    /// The headers of the segments that hold something that is needed.
+    fn check_segments(&self, findings: &mut Findings<'_>) -> Result<()> {
+        for number in self.log.live_segments() {
+            let found = FoundSegment::open(&*self.storage, number);
+            // Recycled or removed since the list was made: nothing of it is needed any more.
+            if !self.log.live_segments().contains(&number) {
+                continue;
+            }
+            findings.found.checked.log_segments += 1;
+            if let Some(found) = findings.take(found)? {
+                findings.begin(&found.name());
+                findings.take(found.header)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,214 @@
+//! Reads log segments without believing any of them: for `verify`, which lists all damage, and for repair. One thread.
+//!
+//! Invariants:
+//! 1. A record is found by its own salted header wherever it stands, so that neither a lost header page nor a damaged
+//!    record in front hides it. Records of a recycled file's earlier life have another salt and are not found.
+//! 2. A record counts only if header and body checksums hold and the body parses.
+//! 3. Memory is one window, grown for the largest record, whose length a checksum vouches for.
+
+use super::files::{Role, file_name, parse_file_name};
+use crate::base::sync::Arc;
+use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
+use crate::format::log_record::{ALIGNMENT, HEADER_BYTES, Operations, RecordHeader, Salt, record_length};
+use crate::format::log_segment::{Mark, PAGE_BYTES, SECTOR_BYTES, SegmentHeader};
+use crate::io::{AlignedBuffer, OpenMode, Storage, StorageFile};
+use std::path::{Path, PathBuf};
+
+/// Bytes read at once, but for larger records.
+const WINDOW_BYTES: usize = 256 << 10;
+
+/// A file with a segment's name.
+#[derive(Debug)]
+pub struct FoundSegment {
+    /// The number in its name.
+    pub number: FileNumber,
+    /// Its length.
+    pub bytes: u64,
+    /// Its header, or what is wrong with it.
+    pub header: Result<SegmentHeader>,
+    /// Its newest mark, where the header is good.
+    pub mark: Option<Mark>,
+    path: PathBuf,
+    file: Arc<dyn StorageFile>,
+}
+
+/// A record that can be believed.
+#[derive(Debug)]
+pub struct FoundRecord<'a> {
+    /// Its number.
+    pub number: SequenceNumber,
+    /// The last number that it covers.
+    pub last: SequenceNumber,
+    /// What it does.
+    pub operations: Operations<'a>,
+}
+
+/// All files with segments' names, by number.
+pub fn found_segments(storage: &dyn Storage) -> Result<Vec<FoundSegment>> {
+    let mut found = Vec::new();
+    for name in storage.list()? {
+        if let Some((number, Role::Segment)) = parse_file_name(&name) {
+            found.push(FoundSegment::open(storage, number)?);
+        }
+    }
+    found.sort_by_key(|segment| segment.number);
+    Ok(found)
+}
+
+impl FoundSegment {
+    /// The file with this number.
+    pub fn open(storage: &dyn Storage, number: FileNumber) -> Result<Self> {
+        let file = storage.open(&file_name(number, Role::Segment), OpenMode::ReadDirect)?;
+        let (path, bytes) = (file.path().to_path_buf(), file.length()?);
+        let page = match read_page(&*file, bytes, &path) {
+            Err(error) if !error.is_damage() => return Err(error),
+            page => page,
+        };
+        let header = page.as_ref().map_err(Error::clone).and_then(|page| checked_header(page, number, bytes, &path));
+        let mark = match (&header, page) {
+            (Ok(header), Ok(page)) => {
+                page.first_chunk().and_then(|page| Mark::newest(page, Salt::new(header.database, number)))
+            }
+            _ => None,
+        };
+        Ok(Self { number, bytes, header, mark, path, file })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        file_name(self.number, Role::Segment)
+    }
+
+    /// Whether it was renamed for reuse and holds nothing yet.
+    pub fn is_blank(&self) -> bool {
+        self.header.as_ref().is_ok_and(|header| header.number < self.number)
+    }
+
+    /// Hands out every good record of the store `database`, in the order of the file. Returns where a good header stands over a
+    /// bad body, and what else cannot be read.
+    pub fn records(
+        &self,
+        database: DatabaseId,
+        visit: &mut dyn FnMut(FoundRecord<'_>) -> Result<()>,
+    ) -> Result<Vec<Error>> {
+        let salt = Salt::new(database, self.number);
+        let mut window = Window::new(&*self.file, self.bytes);
+        let mut damage = Vec::new();
+        let mut at = PAGE_BYTES as u64;
+        while let Some((position, header)) = window.find_header(at, salt, &mut damage)? {
+            let length = record_length(header.body_length as usize) as u64;
+            at = position + ALIGNMENT as u64;
+            let body_at = position + HEADER_BYTES as u64;
+            let body = match window.get(body_at, header.body_length as usize) {
+                Ok(body) => body.filter(|body| header.accepts(body, salt, position)),
+                Err(error) if error.is_damage() => None,
+                Err(error) => return Err(error),
+            };
+            let record = body.and_then(|body| {
+                let (last, operations) = (header.last_number(body)?, Operations::parse(header.kind, body)?);
+                Some(FoundRecord { number: header.number, last, operations })
+            });
+            match record {
+                Some(record) => {
+                    visit(record)?;
+                    at = position + length;
+                }
+                None => {
+                    let expected = format!("the body of number {}", header.number);
+                    damage.push(Error::corruption(&self.path, position, "log record", expected, "other bytes"));
+                }
+            }
+        }
+        Ok(damage)
+    }
+}
+
+fn read_page(file: &dyn StorageFile, bytes: u64, path: &Path) -> Result<AlignedBuffer> {
+    if bytes < PAGE_BYTES as u64 {
+        return Err(Error::corruption(path, 0, "length of a log segment", "a header page", bytes));
+    }
+    let mut page = AlignedBuffer::new(PAGE_BYTES);
+    file.read_exact_at(&mut page, 0)?;
+    Ok(page)
+}
+
+fn checked_header(page: &[u8], number: FileNumber, bytes: u64, path: &Path) -> Result<SegmentHeader> {
+    let Some(sector) = page.first_chunk::<SECTOR_BYTES>() else { unreachable!("a page is longer than a sector") };
+    let header = SegmentHeader::decode(sector, path)?;
+    if bytes < header.segment_bytes {
+        return Err(Error::corruption(path, bytes, "length of a log segment", header.segment_bytes, bytes));
+    }
+    if header.number > number {
+        return Err(Error::corruption(path, 24, "number of a log segment", number, header.number));
+    }
+    Ok(header)
+}
+
+/// A piece of the file in memory.
+struct Window<'a> {
+    file: &'a dyn StorageFile,
+    length: u64,
+    buffer: AlignedBuffer,
+    start: u64,
+    filled: usize,
+}
+
+impl<'a> Window<'a> {
+    fn new(file: &'a dyn StorageFile, bytes: u64) -> Self {
+        let length = bytes - bytes % PAGE_BYTES as u64;
+        Self { file, length, buffer: AlignedBuffer::new(WINDOW_BYTES), start: 0, filled: 0 }
+    }
+
+    /// These bytes of the file; `None` where it ends before.
+    fn get(&mut self, at: u64, bytes: usize) -> Result<Option<&[u8]>> {
+        if at + bytes as u64 > self.length {
+            return Ok(None);
+        }
+        if at < self.start || at + bytes as u64 > self.start + self.filled as u64 {
+            let start = at - at % PAGE_BYTES as u64;
+            let needed = ((at - start) as usize + bytes).next_multiple_of(PAGE_BYTES);
+            if needed > self.buffer.len() {
+                self.buffer = AlignedBuffer::new(needed);
+            }
+            self.filled = 0;
+            let filled = (self.buffer.len() as u64).min(self.length - start) as usize;
+            self.file.read_exact_at(&mut self.buffer[..filled], start)?;
+            (self.start, self.filled) = (start, filled);
+        }
+        let from = (at - self.start) as usize;
+        Ok(Some(&self.buffer[from..from + bytes]))
+    }
+
+    /// The first header that parses at or behind `at`. What cannot be read is passed over, page by page, and told.
+    fn find_header(&mut self, at: u64, salt: Salt, damage: &mut Vec<Error>) -> Result<Option<(u64, RecordHeader)>> {
+        let tag = salt.tag().to_le_bytes();
+        let mut at = at;
+        while at + HEADER_BYTES as u64 <= self.length {
+            let bytes = (WINDOW_BYTES / 2).min((self.length - at) as usize);
+            let bytes = match self.get(at, bytes) {
+                Ok(bytes) => bytes.unwrap_or_default(),
+                Err(error) if error.is_damage() => match self.get(at, PAGE_BYTES.min(bytes)) {
+                    Ok(bytes) => bytes.unwrap_or_default(),
+                    Err(error) => {
+                        damage.push(error);
+                        at = (at + 1).next_multiple_of(PAGE_BYTES as u64);
+                        continue;
+                    }
+                },
+                Err(error) => return Err(error),
+            };
+            let mut offset = 0;
+            while let Some(header) = bytes.get(offset..).and_then(|rest| rest.first_chunk::<HEADER_BYTES>()) {
+                let here = at + offset as u64;
+                if header[22..] == tag
+                    && let Some(header) = RecordHeader::decode(header, salt, here)
+                {
+                    return Ok(Some((here, header)));
+                }
+                offset += ALIGNMENT;
+            }
+            at += offset.max(ALIGNMENT) as u64;
+        }
+        Ok(None)
+    }
+}
