@@ -1,10 +1,9 @@
 //! Many gets at once against a model: in memory, on disk, at a snapshot, and on a disk that fails.
 
 use crate::support::{Random, tiny};
-use alluvium::io::simulated::{Operation, SimulatedStorage, Times};
+use alluvium::io::simulated::SimulatedStorage;
 use alluvium::{Compression, Db, Options};
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::sync::Arc;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -88,7 +87,7 @@ fn a_failed_read_fails_the_call_and_no_later_one() {
     let mut failures = 0;
     for nth in 1..60 {
         let keys = questions(&mut random);
-        disk.fail_at(&[Operation::Read], nth, ErrorKind::Other, Times::Once);
+        disk.inject(&format!("(read nth={nth}) -> eio"));
         match db.multi_get(&keys) {
             Ok(found) => assert_eq!(found, answers(&model, &keys)),
             Err(error) => {

@@ -4,10 +4,9 @@
 
 use crate::support::{Random, setting, tiny_unsynced};
 use alluvium::io::Storage;
-use alluvium::io::simulated::{Fault, Operation, SimulatedStorage, Times};
+use alluvium::io::simulated::SimulatedStorage;
 use alluvium::{Db, Error, Options, WriteBatch};
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::sync::Arc;
 
 fn open(storage: &SimulatedStorage) -> Db {
@@ -241,8 +240,7 @@ fn killed_during_recovery_then_power_cut() {
     let mut finished = false;
     for step in 1..200 {
         let attempt = killed.clone_disk();
-        let before = attempt.operations();
-        attempt.crash_at(before + step);
+        attempt.crash_at(step);
         let storage: Arc<dyn Storage> = Arc::new(attempt.clone());
         let opened = Db::open_with(storage, tiny_unsynced());
         let survived = opened.is_ok() && !attempt.is_dead();
@@ -274,7 +272,7 @@ fn crashes_at_random_operations() {
         for _ in 0..4 {
             let db = open(&disk);
             assert_eq!(contents(&db), base);
-            disk.crash_at(disk.operations() + 1 + random.below(300));
+            disk.crash_at(1 + random.below(300));
             let (mut acknowledged, mut synced, mut last) = (first, first, first);
             for number in first + 1..first + 1500 {
                 last = number;
@@ -312,13 +310,7 @@ fn a_full_disk_in_the_manifests_sync_loses_nothing() {
         let disk = SimulatedStorage::new(seed);
         let db = open(&disk);
         write_range(&db, 1..=400);
-        disk.inject(Fault {
-            operations: vec![Operation::Sync],
-            name_contains: "MANIFEST".into(),
-            nth: 1,
-            kind: ErrorKind::StorageFull,
-            times: Times::Once,
-        });
+        disk.inject("(sync name~MANIFEST nth=1) -> enospc");
         assert!(db.flush().is_err());
         assert!(matches!(db.put("more", ""), Err(Error::ReadOnly { .. })), "seed {seed}: the store goes on");
         assert_eq!(contents(&db), model_after(400), "reads go on");

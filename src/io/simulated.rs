@@ -3,13 +3,20 @@
 //! It keeps two states: the *current* one, which the process sees, and the *durable* one, which a loss of power
 //! leaves. `sync` carries a file's bytes and length over, `sync_directory` the names; a synced file whose name is not
 //! synced may be gone after a power cut, as on ext4. What was not carried over survives a cut in part: every
-//! 512-byte sector old or new by itself, the length old or new, every directory operation done or not. Everything
+//! 512-byte sector old or new by itself, the length old, new or between, every directory operation done or not. Everything
 //! random comes from seeds.
 //!
 //! A `SimulatedStorage` is one *process's* view of the disk. `kill`, `power_cut` and `remount` end that process: they
 //! return the view of the next one, and every later call on the old view, its files and its mappings is an error.
-//! Stores to an old mapping are harmless and reach nobody. `crash_at` ends the process by itself before its n-th
-//! operation, for tests that crash after every one.
+//! Stores to an old mapping are harmless and reach nobody.
+//!
+//! Faults are expressions (grammar in `fault`): `disk.inject("(sync name=MANIFEST nth=2) -> eio")`. They fail operations, kill
+//! the process before one, damage what is read, written or at rest, send it astray, lose it, write dirty data back early, empty
+//! the page cache, or take time on the disk's clock, by which every operation takes some. After a failed sync the kernel takes
+//! the pages for clean: what it did not write shows in the page cache until that is evicted, and not past it, as on Linux.
+//!
+//! `record_crashes` collects an image of the disk before every operation, so that one run gives every crash that it could have.
+//! Images share what neither side has changed since, so they cost little.
 //!
 //! Invariants:
 //! 1. All state lies under one lock, so that an image of the disk (`clone_disk`, `kill`, `power_cut`) is a state that
@@ -24,14 +31,20 @@ mod bits;
 mod directory;
 mod disk;
 mod fault;
+mod faults;
 mod file;
 mod handles;
 mod mapping;
+mod operation;
+mod pages;
+mod parse;
 mod random;
 #[cfg(test)]
 mod tests;
 
-pub use fault::{Fault, Operation, Times};
+pub use fault::{Effect, Errno, Fault, NamePattern, Part};
+pub use operation::Operation;
+pub use parse::{FaultSyntaxError, parse_faults};
 
 use super::{Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, Storage, StorageFile};
 use crate::base::Result;
@@ -39,8 +52,19 @@ use crate::base::sync::{Arc, Mutex};
 use disk::{Disk, Request};
 use handles::{Handle, SimulatedFile, SimulatedLock, SimulatedMap};
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A moment at which the process could die.
+#[derive(Clone, Debug)]
+pub struct CrashPoint {
+    /// The operation before which it is.
+    pub operation: Operation,
+    /// The file that it is about; empty for the directory.
+    pub name: String,
+    /// The disk as a kill leaves it there, for the next process. Cut the power on a clone of it.
+    pub disk: SimulatedStorage,
+}
 
 /// One process's view of a simulated disk. Clones are the same process.
 #[derive(Clone, Debug)]
@@ -100,24 +124,45 @@ impl SimulatedStorage {
         self.disk.lock().life_known = known;
     }
 
-    /// Fails the `nth` (1 is the next) of the operations of these kinds, and with `Times::Forever` all behind it.
-    pub fn fail_at(&self, operations: &[Operation], nth: u64, kind: ErrorKind, times: Times) {
-        self.inject(Fault { operations: operations.to_vec(), name_contains: String::new(), nth, kind, times });
+    /// Adds faults, written as expressions. Panics with what is wrong where they are none, since tests write them.
+    pub fn inject(&self, expressions: &str) {
+        match parse_faults(expressions) {
+            Ok(faults) => self.inject_faults(faults),
+            Err(error) => panic!("{error}"),
+        }
     }
 
-    /// Adds a fault.
-    pub fn inject(&self, fault: Fault) {
-        self.disk.lock().faults.add(fault);
+    /// Adds faults.
+    pub fn inject_faults(&self, faults: impl IntoIterator<Item = Fault>) {
+        let mut disk = self.disk.lock();
+        faults.into_iter().for_each(|fault| disk.faults.add(fault));
     }
 
-    /// Takes all faults back, and `crash_at`.
+    /// Takes all faults back.
     pub fn clear_faults(&self) {
         self.disk.lock().faults.clear();
     }
 
     /// The process dies just before its `nth` operation from now (1 is the next), whatever kind that is.
     pub fn crash_at(&self, nth: u64) {
-        self.disk.lock().faults.crash_at(nth);
+        self.inject(&format!("(any nth={nth}) -> crash"));
+    }
+
+    /// From now on an image of the disk is taken before every operation that finds it changed, for `crash_points`.
+    pub fn record_crashes(&self) {
+        self.disk.lock().start_recording();
+    }
+
+    /// The images since the last call, oldest first. The operation after this call makes one in any case.
+    pub fn crash_points(&self) -> Vec<CrashPoint> {
+        let points = self.disk.lock().points();
+        let point = |(operation, name, disk)| CrashPoint { operation, name, disk: Self::over(disk) };
+        points.into_iter().map(point).collect()
+    }
+
+    /// The disk's own time: what all operations so far took, and slow ones longer.
+    pub fn clock(&self) -> Duration {
+        self.disk.lock().clock
     }
 
     /// Whether this view's process is dead.
@@ -147,12 +192,16 @@ impl SimulatedStorage {
 
     /// Flips bits of one byte, in the current and the durable state. Requires that the file exists and is that long.
     pub fn corrupt(&self, name: &str, offset: u64, xor: u8) {
-        self.disk.lock().file_named(name).corrupt(offset as usize, xor);
+        let mut disk = self.disk.lock();
+        let id = disk.id_of(name);
+        disk.corrupt(id, offset as usize, xor);
     }
 
     /// Cuts a file, in the current and the durable state. Requires that the file exists and is not mapped.
     pub fn truncate(&self, name: &str, length: u64) {
-        self.disk.lock().file_named(name).truncate(length as usize);
+        let mut disk = self.disk.lock();
+        let id = disk.id_of(name);
+        disk.truncate(id, length as usize);
     }
 
     /// The files as the process sees them.
@@ -191,21 +240,22 @@ impl Storage for SimulatedStorage {
 
     fn create_directory(&self) -> Result<()> {
         self.run(Operation::CreateDirectory, "", |disk, request| {
-            request.permit()?;
-            disk.names.exists = true;
-            Ok(())
+            request.perform(|| {
+                disk.names_mut().exists = true;
+                Ok(())
+            })
         })
     }
 
     fn directory_exists(&self) -> Result<bool> {
-        self.run(Operation::List, "", |disk, request| request.permit().map(|()| disk.names.exists))
+        self.run(Operation::List, "", |disk, request| request.permit().map(|()| disk.names().exists))
     }
 
     fn list(&self) -> Result<Vec<String>> {
         self.run(Operation::List, "", |disk, request| {
             request.permit()?;
-            disk.names.check_exists()?;
-            Ok(disk.names.current.keys().cloned().collect())
+            disk.names().check_exists()?;
+            Ok(disk.names().current.keys().cloned().collect())
         })
     }
 
@@ -213,9 +263,8 @@ impl Storage for SimulatedStorage {
         let create = matches!(mode, OpenMode::Create | OpenMode::CreateDirect);
         let operation = if create { Operation::Create } else { Operation::Open };
         let (id, hold) = self.run(operation, name, |disk, request| {
-            request.permit()?;
-            let id = if create { disk.create(name)? } else { disk.names.find(name)? };
-            Ok((id, disk.file(id).hold()))
+            let id = request.perform(|| if create { disk.create(name) } else { disk.names().find(name) })?;
+            Ok((id, disk.hold(id)))
         })?;
         Ok(Arc::new(SimulatedFile::new(self.handle(name), id, hold, mode)))
     }
@@ -223,28 +272,30 @@ impl Storage for SimulatedStorage {
     fn map(&self, name: &str) -> Result<Arc<dyn MappedFile>> {
         let (id, hold, memory) = self.run(Operation::Map, name, |disk, request| {
             request.permit()?;
-            let id = disk.names.find(name)?;
+            let id = disk.names().find(name)?;
             let memory = disk.map(id)?;
-            Ok((id, disk.file(id).hold(), memory))
+            Ok((id, disk.hold(id), memory))
         })?;
         Ok(Arc::new(SimulatedMap::new(self.handle(name), id, hold, memory)))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.run(Operation::Rename, from, |disk, request| {
-            request.permit()?;
-            disk.names.rename(from, to)?;
-            disk.collect();
-            Ok(())
+            request.perform(|| {
+                disk.names_mut().rename(from, to)?;
+                disk.collect();
+                Ok(())
+            })
         })
     }
 
     fn remove(&self, name: &str) -> Result<()> {
         self.run(Operation::Remove, name, |disk, request| {
-            request.permit()?;
-            disk.names.remove(name)?;
-            disk.collect();
-            Ok(())
+            request.perform(|| {
+                disk.names_mut().remove(name)?;
+                disk.collect();
+                Ok(())
+            })
         })
     }
 
@@ -262,8 +313,7 @@ impl Storage for SimulatedStorage {
 
     fn remove_directory(&self) -> Result<()> {
         self.run(Operation::RemoveDirectory, "", |disk, request| {
-            request.permit()?;
-            disk.names.remove_directory()
+            request.perform(|| disk.names_mut().remove_directory())
         })
     }
 

@@ -7,7 +7,7 @@ use super::*;
 use crate::base::{KeyspaceId, Kind};
 use crate::format::log_record::{BatchEncoder, Operation, batch_length};
 use crate::io::PosixStorage;
-use crate::io::simulated::{Operation as Io, SimulatedStorage, Times};
+use crate::io::simulated::{Operation as Io, SimulatedStorage};
 use harness::{OPTIONS, Opened, Random, recover_from};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -195,7 +195,7 @@ fn a_failed_sync_poisons_and_recovery_trusts_only_the_disk() {
     client.put(b"one").unwrap();
     opened.sync_all().unwrap();
     client.put(b"two").unwrap();
-    storage.fail_at(&[Io::MapSync], 1, ErrorKind::Other, Times::Once);
+    storage.inject("(map-sync nth=1) -> eio");
     assert!(matches!(opened.sync_all(), Err(Error::Io { .. })));
     for result in [client.put(b"three").map(drop), opened.sync(2), opened.log.maintain(&opened.sequencer)] {
         assert!(matches!(result, Err(Error::ReadOnly { .. })), "{result:?}");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::io::PosixStorage;
-use crate::io::simulated::{Operation, SimulatedStorage, Times};
+use crate::io::simulated::{Operation, SimulatedStorage};
 
 const DATABASE: DatabaseId = DatabaseId(99);
 
@@ -137,7 +137,7 @@ fn a_read_error_is_not_taken_for_absence() {
     let storage = SimulatedStorage::new(1);
     let values = over(&storage);
     let reference = values.write(FileNumber(3), b"value").unwrap();
-    storage.fail_at(&[Operation::Read], 1, ErrorKind::Other, Times::Once);
+    storage.inject("(read nth=1) -> eio");
     assert!(values.is_complete(&reference).is_err());
     assert!(values.is_complete(&reference).unwrap());
 }
@@ -215,7 +215,7 @@ fn a_failed_sync_is_never_forgotten() {
         let storage = SimulatedStorage::new(1);
         let values = over(&storage);
         let reference = values.write(FileNumber(1), b"value").unwrap();
-        storage.fail_at(&[operation], 1, ErrorKind::Other, Times::Once);
+        storage.inject(&format!("({operation} nth=1) -> eio"));
         let first = values.sync().unwrap_err().to_string();
         for _ in 0..3 {
             assert_eq!(values.sync().unwrap_err().to_string(), first);

@@ -5,9 +5,8 @@ use crate::base::{Result, SequenceNumber};
 use crate::branch::{BranchBuilder, Compression, Purpose};
 use crate::format::manifest_edit::BranchMeta;
 use crate::io::Storage;
-use crate::io::simulated::{Operation, Times};
+use crate::io::simulated::Operation;
 use crate::merge::Cursor;
-use std::io::ErrorKind;
 
 fn entries() -> Vec<Owned> {
     (0..2000u32).map(|at| Owned::put(&at.to_be_bytes(), u64::from(at) + 1, &[at as u8; 1500])).collect()
@@ -27,7 +26,7 @@ fn a_build_that_fails_leaves_nothing_and_the_next_one_works() {
     for operation in [Operation::Create, Operation::Write, Operation::Sync] {
         for nth in 1..=if operation == Operation::Write { 4 } else { 1 } {
             let store = Store::new(Compression::None, 1 << 20);
-            store.disk.fail_at(&[operation], nth, ErrorKind::StorageFull, Times::Once);
+            store.disk.inject(&format!("({operation} nth={nth}) -> enospc"));
             let error = build(&store, &entries).expect_err("the disk refused");
             assert!(error.is_disk_full(), "{error}");
             assert!(store.disk.list().unwrap().is_empty(), "{operation:?} {nth}");
@@ -46,7 +45,7 @@ fn a_read_that_fails_is_an_error_and_no_more() {
     for nth in 1..40 {
         let store = store.reopened(if nth % 2 == 0 { 0 } else { 1 << 30 });
         let branch = store.open(&meta);
-        store.disk.fail_at(&[Operation::Read], nth, ErrorKind::Other, Times::Once);
+        store.disk.inject(&format!("(read nth={nth}) -> eio"));
         let mut cursor = branch.cursor(if nth % 3 == 0 { Purpose::Compaction } else { Purpose::Read });
         let mut seen = 0;
         let mut failures = 0;

@@ -9,10 +9,9 @@ use crate::branch::page_read::Wanted;
 use crate::branch::{Branch, BranchBuilder, BranchCursor, Compression, Purpose};
 use crate::format::manifest_edit::BranchMeta;
 use crate::format::sorted_page::ChildLocation;
-use crate::io::simulated::{Operation, Times};
+use crate::io::simulated::Operation;
 use crate::io::{PosixStorage, Storage};
 use crate::merge::Cursor;
-use std::io::ErrorKind;
 
 /// About four mebibytes: several of the largest extents.
 fn entries() -> Vec<Owned> {
@@ -92,7 +91,7 @@ fn turning_around_anywhere_agrees_with_the_list() {
                 // Every fifth read or so fails once: what was read ahead is read again when it is needed.
                 for nth in 0..40 {
                     let nth = 20 + nth * 5 + random.below(3) as u64;
-                    store.disk.fail_at(&[Operation::Read], nth, ErrorKind::TimedOut, Times::Once);
+                    store.disk.inject(&format!("(read nth={nth}) -> etimedout"));
                 }
             }
             let mut cursor = branch.cursor(purpose);
@@ -165,19 +164,19 @@ fn an_error_ahead_is_told_when_its_leaf_is_wanted_and_not_before() {
             // Before the leaf of the turn: the extent started there fails, and its first leaf is that of the next turn. Behind
             // the leaf of the turn: that extent is well, the one started at the next turn is not.
             for (faulty_from, bad) in [(turn, next), (turn + 1, last)] {
-                for times in [Times::Forever, Times::Once] {
+                for nth in ["1..", "1"] {
                     let mut reader = ExtentReader::new(Arc::clone(&branch), purpose);
                     for (at, leaf) in order[..=last].iter().enumerate() {
                         if at == faulty_from {
-                            store.disk.fail_at(&[Operation::Read], 1, ErrorKind::TimedOut, times);
+                            store.disk.inject(&format!("(read nth={nth}) -> etimedout"));
                         }
                         match reader.page(*leaf, backward) {
                             Ok(place) => {
                                 branch.check_page(reader.bytes(place), *leaf).unwrap();
-                                assert!(times == Times::Once || at < bad, "{at} {turn} {next} {last}");
+                                assert!(nth == "1" || at < bad, "{at} {turn} {next} {last}");
                             }
                             Err(error) => {
-                                assert!((times, at) == (Times::Forever, bad), "{at} {turn} {next} {last}: {error}");
+                                assert!((nth, at) == ("1..", bad), "{at} {turn} {next} {last}: {error}");
                                 break;
                             }
                         }

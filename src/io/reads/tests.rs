@@ -3,7 +3,7 @@
 use super::*;
 use crate::base::Error;
 use crate::base::random::splitmix64;
-use crate::io::simulated::{Fault, Operation, SimulatedStorage, Times};
+use crate::io::simulated::{Operation, SimulatedStorage};
 use crate::io::tests::{kind, on_every_storage};
 use crate::io::{OpenMode, PosixStorage, Storage};
 use std::io::ErrorKind;
@@ -205,14 +205,8 @@ fn unaligned_requests_are_a_bug() {
 fn the_simulated_disk_fails_the_read_that_it_is_told_to() {
     let storage = SimulatedStorage::new(1);
     let files = [filled(&storage, "a", 1, 10), filled(&storage, "b", 2, 10)];
-    storage.fail_at(&[Operation::Read], 3, ErrorKind::TimedOut, Times::Once);
-    storage.inject(Fault {
-        operations: vec![Operation::Read],
-        name_contains: "b".into(),
-        nth: 2,
-        kind: ErrorKind::PermissionDenied,
-        times: Times::Forever,
-    });
+    storage.inject("(read nth=3) -> etimedout");
+    storage.inject("(read name=b nth=2..) -> eacces");
     let before = storage.operation_count(Operation::Read);
     let requests = (0..10).map(|at| page_read(&files[at % 2], at as u64)).collect();
     let mut handle = storage.start_reads(requests);

@@ -25,6 +25,20 @@ impl Bits {
         true
     }
 
+    /// Whether `at` was in it.
+    pub(super) fn remove(&mut self, at: usize) -> bool {
+        let was = self.contains(at);
+        if was {
+            self.words[at / 64] &= !(1 << (at % 64));
+            self.count -= 1;
+        }
+        was
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Drops `at` and everything behind it.
     pub(super) fn truncate(&mut self, at: usize) {
         self.words.truncate(at.div_ceil(64));
@@ -48,6 +62,7 @@ impl Bits {
         self.words
             .iter()
             .enumerate()
+            .filter(|(_, word)| **word != 0)
             .flat_map(|(at, &word)| (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit))
     }
 }
@@ -65,10 +80,12 @@ mod tests {
         }
         assert_eq!(bits.iter().collect::<Vec<_>>(), [0, 5, 63, 64, 1000]);
         assert_eq!(bits.count(), 5);
+        assert!(bits.remove(1000) && !bits.remove(1000));
         bits.truncate(64);
         assert_eq!(bits.iter().collect::<Vec<_>>(), [0, 5, 63]);
         bits.truncate(5);
         assert_eq!(bits.count(), 1);
-        assert!(!bits.contains(5) && bits.contains(0));
+        assert!(!bits.contains(5) && bits.contains(0) && !bits.is_empty());
+        assert!(bits.remove(0) && bits.is_empty());
     }
 }

@@ -8,7 +8,7 @@
 //! POSIX promises no order).
 
 use super::random::Random;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Error, ErrorKind, Result};
 
 /// Identifies a file's bytes, whatever its names.
@@ -82,7 +82,7 @@ impl Directory {
         self.journal.clear();
     }
 
-    /// A sync that fails: some of the journal, from the front, may be durable all the same.
+    /// A sync that fails, or a commit by the kernel itself: some of the journal, from the front, becomes durable.
     pub(super) fn sync_in_part(&mut self, random: &mut Random) {
         let kept = random.below(self.journal.len() as u64 + 1) as usize;
         for change in self.journal.drain(..kept) {
@@ -105,10 +105,18 @@ impl Directory {
         self.current.clone_from(&self.durable);
     }
 
-    /// Whether any name, now or after a cut, may lead to the file.
-    pub(super) fn refers_to(&self, id: FileId) -> bool {
-        self.current.values().chain(self.durable.values()).any(|&other| other == id)
-            || self.journal.iter().any(|change| matches!(change, Change::Create(_, made) if *made == id))
+    /// The files to which any name, now or after a cut, may lead.
+    pub(super) fn reachable(&self) -> BTreeSet<FileId> {
+        let made = self.journal.iter().filter_map(|change| match change {
+            Change::Create(_, made) => Some(made),
+            Change::Remove(_) | Change::Rename(..) => None,
+        });
+        self.current.values().chain(self.durable.values()).chain(made).copied().collect()
+    }
+
+    /// Whether all of it is durable.
+    pub(super) fn is_settled(&self) -> bool {
+        self.journal.is_empty()
     }
 
     fn change(&mut self, change: Change) {

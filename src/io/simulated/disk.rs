@@ -1,14 +1,24 @@
 //! The state of the simulated disk and the process that uses it. Everything here runs under the disk's one lock.
+//!
+//! Invariants:
+//! 1. What belongs to the disk is in `names` and `files`, shared with copies until it changes; what belongs to the process
+//!    (open files, mappings, locks, faults) ends with it.
+//! 2. Where a file is mapped, its `current` bytes and the mapping are equal once `absorb` has run, and stay so: whatever
+//!    changes `current` then brings the mapping along (`refresh`). Everything here that looks at a file absorbs first.
 
 use super::directory::{Directory, FileId};
-use super::fault::{Faults, Operation, Verdict};
-use super::file::{File, PAGE};
+use super::fault::{Effect, Errno, Part};
+use super::faults::Faults;
+use super::file::{File, Way};
 use super::mapping::MapMemory;
+use super::operation::Operation;
+use super::pages::{PAGE, SECTOR};
 use super::random::Random;
 use crate::base::sync::Arc;
 use crate::io::{Life, LockMode, LockPart};
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result};
+use std::time::Duration;
 
 /// A lock that is held, by its ticket.
 #[derive(Clone, Debug)]
@@ -21,9 +31,10 @@ struct HeldLock {
 /// All of it.
 #[derive(Debug)]
 pub(super) struct Disk {
-    pub(super) names: Directory,
-    files: BTreeMap<FileId, File>,
+    names: Arc<Directory>,
+    files: BTreeMap<FileId, Arc<File>>,
     next_file: u64,
+    opened: BTreeMap<FileId, Opened>,
     locks: BTreeMap<u64, HeldLock>,
     next_ticket: u64,
     process: u64,
@@ -32,28 +43,57 @@ pub(super) struct Disk {
     pub(super) life_known: bool,
     pub(super) capacity: Option<u64>,
     pub(super) faults: Faults,
+    pub(super) clock: Duration,
     random: Random,
+    recorder: Option<Recorder>,
 }
 
-/// An operation that was counted and judged. It is for the operation to ask `permit`, or to fail in part.
+/// What the process has of a file.
+#[derive(Debug, Default)]
+struct Opened {
+    /// Shared with every handle, so that the file is kept although no name leads to it.
+    hold: Arc<()>,
+    map: Option<Arc<MapMemory>>,
+}
+
+/// Collects an image of the disk before every operation that finds it changed.
+#[derive(Debug, Default)]
+struct Recorder {
+    points: Vec<(Operation, String, Disk)>,
+    /// Whether something has changed since the last image.
+    changed: bool,
+}
+
+/// An operation that was counted and judged. It is for the operation to `permit` or `perform` itself, or to fail in part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
-    failure: Option<ErrorKind>,
+    failure: Option<(Errno, Part)>,
+    damage: Option<Effect>,
 }
 
 impl Request {
-    /// Goes on, unless a fault says that the operation fails. For operations that fail without any effect.
+    /// Goes on, unless a fault says that the operation fails. For operations that change nothing.
     pub(super) fn permit(self) -> Result<()> {
-        self.failure.map_or(Ok(()), |kind| Err(kind.into()))
+        self.failure.map_or(Ok(()), |(errno, _)| Err(errno.error()))
+    }
+
+    /// Does a change that has no parts, if the fault lets it be done although it fails.
+    pub(super) fn perform<T>(self, change: impl FnOnce() -> Result<T>) -> Result<T> {
+        match self.failure {
+            None => change(),
+            Some((errno, Part::None | Part::Some)) => Err(errno.error()),
+            Some((errno, Part::All)) => change().and_then(|_| Err(errno.error())),
+        }
     }
 }
 
 impl Disk {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            names: Directory::new(),
+            names: Arc::new(Directory::new()),
             files: BTreeMap::new(),
             next_file: 1,
+            opened: BTreeMap::new(),
             locks: BTreeMap::new(),
             next_ticket: 1,
             process: 1,
@@ -62,7 +102,9 @@ impl Disk {
             life_known: true,
             capacity: None,
             faults: Faults::default(),
+            clock: Duration::ZERO,
             random: Random::new(seed),
+            recorder: None,
         }
     }
 
@@ -70,78 +112,327 @@ impl Disk {
         self.process
     }
 
+    pub(super) fn names(&self) -> &Directory {
+        &self.names
+    }
+
+    pub(super) fn names_mut(&mut self) -> &mut Directory {
+        self.note_change();
+        Arc::make_mut(&mut self.names)
+    }
+
     /// The gate of every operation. An error if the process is dead, or dies here.
     pub(super) fn begin(&mut self, process: u64, operation: Operation, name: &str) -> Result<Request> {
         if process != self.process {
             return Err(dead());
         }
-        match self.faults.judge(operation, name) {
-            Verdict::Go => Ok(Request { failure: None }),
-            Verdict::Fail(kind) => Ok(Request { failure: Some(kind) }),
-            Verdict::Crash => {
-                self.kill();
-                Err(dead())
+        self.record(operation, name);
+        let verdict = self.faults.judge(operation, name, &mut self.random);
+        if verdict.crash {
+            self.kill();
+            return Err(dead());
+        }
+        self.clock += operation.time();
+        let mut damage = None;
+        for effect in verdict.effects {
+            match effect {
+                Effect::Slow(time) => self.clock += time,
+                Effect::WriteBack => self.write_back(),
+                Effect::Evict => self.evict(),
+                Effect::Rot => self.rot(name),
+                effect => damage = damage.or(Some(effect).filter(|effect| effect.applies_to(operation))),
+            }
+        }
+        let failure = verdict.failure.map(|(errno, part)| {
+            let usual = if operation.has_parts() { Part::Some } else { Part::None };
+            match part.unwrap_or(usual) {
+                Part::Some if !operation.has_parts() && self.random.chance(50) => (errno, Part::All),
+                part => (errno, part),
+            }
+        });
+        Ok(Request { failure, damage })
+    }
+
+    /// From now on `points` finds an image of every state before which the process could die.
+    pub(super) fn start_recording(&mut self) {
+        self.recorder = Some(Recorder { points: Vec::new(), changed: true });
+    }
+
+    /// The images since the last call. The next operation makes one in any case.
+    pub(super) fn points(&mut self) -> Vec<(Operation, String, Self)> {
+        let Some(recorder) = &mut self.recorder else { return Vec::new() };
+        recorder.changed = true;
+        std::mem::take(&mut recorder.points)
+    }
+
+    fn record(&mut self, operation: Operation, name: &str) {
+        if self.recorder.is_none() {
+            return;
+        }
+        self.absorb_all();
+        if self.recorder.as_ref().is_some_and(|recorder| recorder.changed) {
+            let image = self.image();
+            if let Some(recorder) = &mut self.recorder {
+                recorder.changed = false;
+                recorder.points.push((operation, name.to_owned(), image));
             }
         }
     }
 
-    /// A file that a handle or a name leads to.
-    pub(super) fn file(&mut self, id: FileId) -> &mut File {
-        self.files.get_mut(&id).expect("files with names or handles are kept")
+    fn note_change(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.changed = true;
+        }
     }
 
-    pub(super) fn file_named(&mut self, name: &str) -> &mut File {
-        let id = self.names.find(name).unwrap_or_else(|_| panic!("there is no file {name:?}"));
-        self.file(id)
+    /// A file that a handle or a name leads to, with what was stored to its mapping.
+    pub(super) fn file(&mut self, id: FileId) -> &File {
+        self.absorb(id);
+        self.files.get(&id).expect("files with names or handles are kept")
+    }
+
+    /// The same, to be changed.
+    fn file_mut(&mut self, id: FileId) -> &mut File {
+        self.absorb(id);
+        self.note_change();
+        Arc::make_mut(self.files.get_mut(&id).expect("files with names or handles are kept"))
+    }
+
+    fn absorb(&mut self, id: FileId) {
+        let Some(map) = self.map_of(id) else { return };
+        let file = self.files.get_mut(&id).expect("mapped files are kept");
+        // Most often nothing was stored, and the bytes stay shared.
+        let unused = Arc::strong_count(&map) <= 2;
+        if file.differs_from(&map) {
+            Arc::make_mut(file).absorb(&map);
+            self.note_change();
+        }
+        if unused && let Some(opened) = self.opened.get_mut(&id) {
+            opened.map = None;
+        }
+    }
+
+    fn absorb_all(&mut self) {
+        let mapped: Vec<FileId> =
+            self.opened.iter().filter(|(_, opened)| opened.map.is_some()).map(|(id, _)| *id).collect();
+        mapped.into_iter().for_each(|id| self.absorb(id));
+    }
+
+    fn map_of(&self, id: FileId) -> Option<Arc<MapMemory>> {
+        self.opened.get(&id)?.map.clone()
+    }
+
+    /// Brings a mapping along after its file's current bytes changed.
+    fn refresh(&mut self, id: FileId, offset: usize, length: usize) {
+        let Some(map) = self.map_of(id) else { return };
+        let end = map.length().min(offset + length);
+        if offset < end {
+            let mut bytes = vec![0; end - offset];
+            self.files[&id].current().read(offset, &mut bytes);
+            map.write(offset, &bytes);
+        }
+    }
+
+    pub(super) fn id_of(&self, name: &str) -> FileId {
+        self.names.find(name).unwrap_or_else(|_| panic!("there is no file {name:?}"))
     }
 
     pub(super) fn create(&mut self, name: &str) -> Result<FileId> {
         let id = FileId(self.next_file);
-        self.names.create(name, id)?;
+        self.names_mut().create(name, id)?;
         self.next_file += 1;
-        self.files.insert(id, File::default());
+        self.files.insert(id, Arc::default());
         Ok(id)
     }
 
-    pub(super) fn map(&mut self, id: FileId) -> Result<Arc<MapMemory>> {
-        let room = self.room();
-        let file = self.file(id);
-        let length = file.length();
-        // Where a real disk would kill the process at the first store that finds no room, say so now.
-        if file.take_pages(0..length, room) < length {
-            return Err(ErrorKind::StorageFull.into());
-        }
-        file.map()
+    /// Keeps the file although no name leads to it, until dropped.
+    pub(super) fn hold(&mut self, id: FileId) -> Arc<()> {
+        Arc::clone(&self.opened.entry(id).or_default().hold)
     }
 
-    pub(super) fn write(&mut self, request: Request, id: FileId, bytes: &[u8], offset: usize) -> Result<()> {
+    /// The whole file as mapped memory; the same memory as long as the length is the same.
+    pub(super) fn map(&mut self, id: FileId) -> Result<Arc<MapMemory>> {
         let room = self.room();
-        let Some(kind) = request.failure else { return self.file(id).write(offset, bytes, room) };
-        // A write that fails may have done its first part.
-        let sectors = self.random.below((bytes.len() / super::file::SECTOR) as u64 + 1) as usize;
-        let _ = self.file(id).write(offset, &bytes[..sectors * super::file::SECTOR], room);
-        Err(kind.into())
+        let length = self.file(id).length();
+        if length == 0 {
+            return Err(Error::new(ErrorKind::InvalidInput, "an empty file cannot be mapped"));
+        }
+        // Where a real disk would kill the process at the first store that finds no room, say so now.
+        if self.capacity.is_some() && self.file_mut(id).take_pages(0..length, room) < length {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        match self.map_of(id) {
+            Some(map) if map.length() == length => return Ok(map),
+            Some(_) => {
+                let what = "the file grew under a mapping that is still in use";
+                return Err(Error::new(ErrorKind::Unsupported, what));
+            }
+            None => {}
+        }
+        let map = Arc::new(MapMemory::new(self.file(id).current()));
+        self.opened.entry(id).or_default().map = Some(Arc::clone(&map));
+        Ok(map)
+    }
+
+    pub(super) fn set_length(&mut self, request: Request, id: FileId, length: usize) -> Result<()> {
+        self.absorb(id);
+        if self.map_of(id).is_some_and(|map| length < map.length()) {
+            return Err(Error::new(ErrorKind::Unsupported, "the simulated disk does not cut mapped files"));
+        }
+        request.perform(|| {
+            self.file_mut(id).set_length(length);
+            Ok(())
+        })
+    }
+
+    pub(super) fn read(&mut self, request: Request, id: FileId, out: &mut [u8], offset: u64, way: Way) -> Result<()> {
+        request.permit()?;
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        match request.damage {
+            Some(Effect::Stale) => self.file(id).read_older(offset, out),
+            Some(Effect::Misdirect) => {
+                self.file(id).read(offset, out, way)?;
+                match self.elsewhere(id, offset, out.len()) {
+                    Some((other, at)) => self.file(other).read(at, out, way),
+                    None => Ok(()),
+                }
+            }
+            Some(Effect::Flip) => {
+                self.file(id).read(offset, out, way)?;
+                flip(out, &mut self.random);
+                Ok(())
+            }
+            _ => self.file(id).read(offset, out, way),
+        }
+    }
+
+    pub(super) fn write(&mut self, request: Request, id: FileId, bytes: &[u8], offset: u64, way: Way) -> Result<()> {
+        let (room, offset) = (self.room(), offset as usize);
+        let count = match request.failure {
+            Some((_, Part::None)) => 0,
+            Some((_, Part::Some)) => self.random.below((bytes.len() / SECTOR) as u64 + 1) as usize * SECTOR,
+            Some((_, Part::All)) | None => bytes.len(),
+        };
+        let mut bytes = std::borrow::Cow::Borrowed(&bytes[..count]);
+        let done = match request.damage {
+            Some(Effect::Stale) => self.file_mut(id).write_nowhere(offset, &bytes, room, way),
+            Some(Effect::Misdirect) => {
+                let there = self.elsewhere(id, offset, bytes.len());
+                let done = self.file_mut(id).write_nowhere(offset, &bytes, room, way);
+                if let Some((other, at)) = there {
+                    self.file_mut(other).hit(at, &bytes);
+                }
+                done
+            }
+            damage => {
+                if damage == Some(Effect::Flip) {
+                    flip(bytes.to_mut(), &mut self.random);
+                }
+                self.file_mut(id).write(offset, &bytes, room, way)
+            }
+        };
+        self.refresh(id, offset, bytes.len());
+        request.permit().and(done)
     }
 
     pub(super) fn sync(&mut self, request: Request, id: FileId) -> Result<()> {
-        let Some(kind) = request.failure else {
-            self.file(id).sync();
-            return Ok(());
-        };
+        if self.file(id).is_settled() {
+            return request.permit();
+        }
         let mut random = Random::new(self.random.next());
-        self.file(id).sync_in_part(&mut random);
-        Err(kind.into())
+        match (request.failure, request.damage) {
+            (Some((_, Part::None)), _) => {}
+            (Some((_, Part::Some)), _) | (_, Some(Effect::Stale)) => self.file_mut(id).sync_in_part(&mut random),
+            (_, Some(Effect::Misdirect)) => {
+                let astray = self.file_mut(id).sync_but_one(&mut random);
+                if let Some((offset, bytes)) = astray
+                    && let Some((other, at)) = self.elsewhere(id, offset, bytes.len())
+                {
+                    self.file_mut(other).hit(at, &bytes);
+                }
+            }
+            _ => self.file_mut(id).sync(),
+        }
+        request.permit()
     }
 
     pub(super) fn sync_directory(&mut self, request: Request) -> Result<()> {
         self.names.check_exists()?;
-        if let Some(kind) = request.failure {
-            self.names.sync_in_part(&mut self.random);
-            return Err(kind.into());
+        if self.names.is_settled() {
+            return request.permit();
         }
-        self.names.sync();
-        self.collect();
-        Ok(())
+        match request.failure {
+            Some((_, Part::None)) => {}
+            Some((_, Part::Some)) => {
+                let mut random = Random::new(self.random.next());
+                self.names_mut().sync_in_part(&mut random);
+            }
+            Some((_, Part::All)) | None => {
+                self.names_mut().sync();
+                self.collect();
+            }
+        }
+        request.permit()
+    }
+
+    /// Another place that is at least so long, where there is one: in the same file or in another.
+    fn elsewhere(&mut self, id: FileId, offset: usize, length: usize) -> Option<(FileId, usize)> {
+        let own = self.random.chance(50);
+        let mut places = Vec::new();
+        for (_, &other) in self.names.current.iter().filter(|(_, other)| (**other == id) == own) {
+            let last = (self.files[&other].length() + 1).checked_sub(length.max(1));
+            places.extend((0..last.unwrap_or(0)).step_by(SECTOR).map(|at| (other, at)));
+        }
+        places.retain(|place| *place != (id, offset));
+        (!places.is_empty()).then(|| places[self.random.below(places.len() as u64) as usize])
+    }
+
+    /// The kernel writes something back, and may commit some of the names.
+    fn write_back(&mut self) {
+        let mut random = Random::new(self.random.next());
+        self.absorb_all();
+        for id in self.unsettled() {
+            if random.chance(50) {
+                self.file_mut(id).write_back(&mut random);
+            }
+        }
+        if random.chance(25) && !self.names.is_settled() {
+            self.names_mut().sync_in_part(&mut random);
+        }
+    }
+
+    fn evict(&mut self) {
+        self.absorb_all();
+        for id in self.unsettled() {
+            for sector in self.file_mut(id).evict() {
+                self.refresh(id, sector * SECTOR, SECTOR);
+            }
+        }
+    }
+
+    fn unsettled(&self) -> Vec<FileId> {
+        self.files.iter().filter(|(_, file)| !file.is_settled()).map(|(id, _)| *id).collect()
+    }
+
+    fn rot(&mut self, name: &str) {
+        let Ok(id) = self.names.find(name) else { return };
+        let length = self.file(id).length() as u64;
+        if length > 0 {
+            let (offset, bit) = (self.random.below(length) as usize, self.random.below(8));
+            self.corrupt(id, offset, 1 << bit);
+        }
+    }
+
+    pub(super) fn corrupt(&mut self, id: FileId, offset: usize, xor: u8) {
+        assert!(offset < self.file(id).length(), "the byte to corrupt lies in the file");
+        self.file_mut(id).corrupt(offset, xor);
+        self.refresh(id, offset, 1);
+    }
+
+    pub(super) fn truncate(&mut self, id: FileId, length: usize) {
+        self.absorb(id);
+        assert!(self.map_of(id).is_none(), "the file to cut is not mapped");
+        self.file_mut(id).truncate(length);
     }
 
     /// A ticket for the lock, or `None` where others forbid it.
@@ -170,7 +461,11 @@ impl Disk {
 
     pub(super) fn used(&self) -> u64 {
         let named: Vec<FileId> = self.names.current.values().copied().collect();
-        self.files.iter().filter(|(id, file)| file.is_held() || named.contains(id)).map(|(_, file)| file.used()).sum()
+        self.files
+            .iter()
+            .filter(|(id, _)| is_held(&self.opened, **id) || named.contains(id))
+            .map(|(_, file)| file.used())
+            .sum()
     }
 
     /// Pages still free.
@@ -180,8 +475,14 @@ impl Disk {
 
     /// Forgets files that nothing leads to.
     pub(super) fn collect(&mut self) {
-        let names = &self.names;
-        self.files.retain(|id, file| file.is_held() || names.refers_to(*id));
+        let reachable = self.names.reachable();
+        let opened = &self.opened;
+        self.files.retain(|id, _| is_held(opened, *id) || reachable.contains(id));
+        let files = &self.files;
+        // A mapping that nobody holds is absorbed by whoever looks at the file next.
+        self.opened.retain(|id, opened| {
+            files.contains_key(id) && (Arc::strong_count(&opened.hold) > 1 || opened.map.is_some())
+        });
     }
 
     pub(super) fn life(&self) -> Option<Life> {
@@ -194,28 +495,36 @@ impl Disk {
 
     /// Ends the process; returns the number of the next.
     pub(super) fn kill(&mut self) -> u64 {
-        self.files.values_mut().for_each(File::detach);
+        self.absorb_all();
         self.next_process()
     }
 
     pub(super) fn power_cut(&mut self, seed: u64, new_boot: bool) -> u64 {
         let mut random = Random::new(seed);
-        self.names.cut(&mut random);
-        self.files.values_mut().for_each(|file| file.cut(&mut random));
+        self.absorb_all();
+        if !self.names.is_settled() {
+            self.names_mut().cut(&mut random);
+        }
+        for id in self.unsettled() {
+            Arc::make_mut(self.files.get_mut(&id).expect("just found")).cut(&mut random);
+        }
         self.boot += u64::from(new_boot);
         self.mount += 1;
         self.next_process()
     }
 
     pub(super) fn remount(&mut self) -> u64 {
-        self.kill();
-        self.files.values_mut().for_each(File::settle);
-        self.names.sync();
+        self.absorb_all();
+        for id in self.unsettled() {
+            self.file_mut(id).settle();
+        }
+        self.names_mut().sync();
         self.mount += 1;
         self.next_process()
     }
 
     fn next_process(&mut self) -> u64 {
+        self.opened.clear();
         self.locks.clear();
         self.faults.clear();
         self.collect();
@@ -224,27 +533,46 @@ impl Disk {
     }
 
     /// A copy as `kill` would leave it.
-    pub(super) fn fork(&self) -> Self {
-        let mut files = self.files.clone();
-        files.values_mut().for_each(File::detach);
-        let mut fork = Self {
-            names: self.names.clone(),
-            files,
+    pub(super) fn fork(&mut self) -> Self {
+        self.absorb_all();
+        self.image()
+    }
+
+    fn image(&self) -> Self {
+        let mut image = Self {
+            names: Arc::clone(&self.names),
+            files: self.files.clone(),
+            opened: BTreeMap::new(),
             locks: BTreeMap::new(),
             faults: Faults::default(),
             random: self.random.clone(),
+            recorder: None,
             ..*self
         };
-        fork.collect();
-        fork
+        image.collect();
+        image
     }
 
-    pub(super) fn current_image(&self) -> BTreeMap<String, Vec<u8>> {
-        self.names.current.iter().map(|(name, id)| (name.clone(), self.files[id].current())).collect()
+    pub(super) fn current_image(&mut self) -> BTreeMap<String, Vec<u8>> {
+        self.absorb_all();
+        self.names.current.iter().map(|(name, id)| (name.clone(), self.files[id].current().to_vec())).collect()
     }
 
     pub(super) fn durable_image(&self) -> BTreeMap<String, Vec<u8>> {
         self.names.durable.iter().map(|(name, id)| (name.clone(), self.files[id].durable().to_vec())).collect()
+    }
+}
+
+/// Whether a handle or a mapping leads to the file.
+fn is_held(opened: &BTreeMap<FileId, Opened>, id: FileId) -> bool {
+    opened.get(&id).is_some_and(|opened| Arc::strong_count(&opened.hold) > 1)
+}
+
+/// Changes one bit.
+fn flip(bytes: &mut [u8], random: &mut Random) {
+    if !bytes.is_empty() {
+        let bit = random.below(bytes.len() as u64 * 8) as usize;
+        bytes[bit / 8] ^= 1 << (bit % 8);
     }
 }
 

@@ -1,157 +1,230 @@
-//! Which operations there are, how often each was done, and which are to fail. Plain data under the disk's lock.
+//! Faults to come, written as expressions. Plain data; `faults` decides when they strike, `disk` what they do.
+//!
+//! ```text
+//! faults     = fault { (";" | end of line) fault }
+//! fault      = "(" operations { selector } ")" "->" effect
+//! operations = "any" | operation { "," operation }            (the words of `Operation::word`)
+//! selector   = "name=" text | "name~" text                    the file's name is, or contains; a bare word or "quoted"
+//!            | "nth=" n [ ".." [ n ] ]                        which of the operations that fit, counted from 1: one, from one
+//!                                                             on for ever, from one through another; else all
+//!            | "p=" fraction                                  and of these only so many, by the disk's seed
+//! effect     = error [ "part=" ("none" | "some" | "all") ]    eio, enospc, emfile, eacces ...; how much is done all the same:
+//!                                                             some as the seed says (writes and syncs, unless told), none
+//!                                                             (the others, unless told), all
+//!            | "crash"                                        the process dies just before
+//!            | "flip"       read, write: one bit changes on the way
+//!            | "rot"        one bit of the file that is named changes at rest
+//!            | "misdirect"  read, write: another offset or another file is meant; sync: a sector lands there
+//!            | "stale"      read: what was there before the last sync; write: said to be done, and is not;
+//!                           sync: said to be done, and some of it is not
+//!            | "write-back" before it, some of what is dirty reaches the disk, in any order, names too
+//!            | "evict"      before it, the page cache forgets what it can: what a sync lost shows
+//!            | "slow=" n ("us" | "ms" | "s")                  the simulated clock advances by so much more
+//! ```
+//!
+//! For instance `(sync name=MANIFEST nth=2) -> eio`, `(any nth=17..) -> enospc`, `(read,write name~.branch p=0.01) -> misdirect`.
+//! Where several faults strike one operation, the first error counts and the rest happen all the same.
 
-use std::io::ErrorKind;
+use super::operation::Operation;
+use std::fmt;
+use std::time::Duration;
 
-/// The kinds of operations. Reading the life, preparing mapped pages and giving back a lock are none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Operation {
-    /// `create_directory`
-    CreateDirectory,
-    /// `remove_directory`
-    RemoveDirectory,
-    /// `list`, `directory_exists`
-    List,
-    /// `open` of a file that exists
-    Open,
-    /// `open` of a file that does not
-    Create,
-    /// `map`
-    Map,
-    /// `length`
-    Length,
-    /// `read_exact_at`
-    Read,
-    /// `write_all_at`
-    Write,
-    /// `set_length`
-    SetLength,
-    /// `sync` of a file
-    Sync,
-    /// `sync` of a mapping
-    MapSync,
-    /// `rename`
-    Rename,
-    /// `remove`
-    Remove,
-    /// `sync_directory`
-    SyncDirectory,
-    /// `lock`
-    Lock,
-}
-
-impl Operation {
-    /// For error messages.
-    pub(super) fn verb(self) -> &'static str {
-        match self {
-            Self::CreateDirectory => "create directory",
-            Self::RemoveDirectory => "remove directory",
-            Self::List => "list",
-            Self::Open => "open",
-            Self::Create => "create",
-            Self::Map => "map",
-            Self::Length => "read the length of",
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::SetLength => "set the length of",
-            Self::Sync | Self::MapSync => "sync",
-            Self::Rename => "rename",
-            Self::Remove => "remove",
-            Self::SyncDirectory => "sync directory",
-            Self::Lock => "lock",
-        }
-    }
-}
-
-/// How often a fault strikes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Times {
-    /// Once.
-    Once,
-    /// From the first time on for ever.
-    Forever,
-}
-
-/// A failure to come.
-#[derive(Clone, Debug)]
+/// One fault. Made by `parse`, printed by `Display` so that it parses to an equal one.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The kinds that it strikes; none means all.
     pub operations: Vec<Operation>,
-    /// Only files whose name contains this (the operations on the directory have an empty name).
-    pub name_contains: String,
-    /// Which of the operations that fit, counted from 1.
-    pub nth: u64,
-    /// The error.
-    pub kind: ErrorKind,
-    /// Once or for ever.
-    pub times: Times,
+    /// Which files.
+    pub name: NamePattern,
+    /// The first of the operations that fit, counted from 1.
+    pub from: u64,
+    /// The last, where there is one.
+    pub through: Option<u64>,
+    /// Of a million that fit, how many it strikes.
+    pub per_million: u32,
+    /// What it does.
+    pub effect: Effect,
 }
 
-/// What becomes of an operation.
+/// Which files a fault strikes. Operations on the directory have an empty name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamePattern {
+    /// All.
+    Any,
+    /// The one of this name.
+    Is(String),
+    /// Those whose name contains this.
+    Contains(String),
+}
+
+impl NamePattern {
+    /// Whether it fits.
+    pub(super) fn fits(&self, name: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Is(text) => name == text,
+            Self::Contains(text) => name.contains(text.as_str()),
+        }
+    }
+}
+
+/// What a fault does. See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Go,
-    Fail(ErrorKind),
+pub enum Effect {
+    /// An error, with some of the operation done all the same.
+    Fail(Errno, Option<Part>),
+    /// The process dies.
     Crash,
+    /// A bit changes on the way.
+    Flip,
+    /// A bit changes at rest.
+    Rot,
+    /// It goes elsewhere.
+    Misdirect,
+    /// An old version stays, or comes back.
+    Stale,
+    /// Dirty data reaches the disk.
+    WriteBack,
+    /// The page cache forgets.
+    Evict,
+    /// It takes longer.
+    Slow(Duration),
 }
 
-/// All faults and all counts.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Faults {
-    faults: Vec<Fault>,
-    crash_in: Option<u64>,
-    counts: [u64; Operation::Lock as usize + 1],
+impl Effect {
+    /// Whether it can do anything to this kind of operation.
+    pub(super) fn applies_to(self, operation: Operation) -> bool {
+        match self {
+            Self::Flip => matches!(operation, Operation::Read | Operation::Write),
+            Self::Misdirect | Self::Stale => {
+                use Operation::{MapSync, Read, Sync, Write};
+                matches!(operation, Read | Write | Sync | MapSync)
+            }
+            _ => true,
+        }
+    }
 }
 
-impl Faults {
-    pub(super) fn add(&mut self, fault: Fault) {
-        assert!(fault.nth > 0, "faults count from 1");
-        self.faults.push(fault);
-    }
+/// How much of an operation that fails is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Nothing.
+    None,
+    /// What the seed says: nothing, all, or something between.
+    Some,
+    /// All of it.
+    All,
+}
 
-    pub(super) fn crash_at(&mut self, nth: u64) {
-        assert!(nth > 0, "operations count from 1");
-        self.crash_in = Some(nth);
-    }
+/// An error of the operating system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
 
-    pub(super) fn clear(&mut self) {
-        self.faults.clear();
-        self.crash_in = None;
-    }
+/// Word and number of each.
+pub(super) const ERRNOS: [(&str, i32); 11] = [
+    ("eio", libc::EIO),
+    ("enospc", libc::ENOSPC),
+    ("edquot", libc::EDQUOT),
+    ("emfile", libc::EMFILE),
+    ("enfile", libc::ENFILE),
+    ("eacces", libc::EACCES),
+    ("eperm", libc::EPERM),
+    ("erofs", libc::EROFS),
+    ("enoent", libc::ENOENT),
+    ("enomem", libc::ENOMEM),
+    ("etimedout", libc::ETIMEDOUT),
+];
 
-    pub(super) fn count(&self, operation: Operation) -> u64 {
-        self.counts[operation as usize]
+impl Errno {
+    /// As the system would return it.
+    pub fn error(self) -> std::io::Error {
+        std::io::Error::from_raw_os_error(self.0)
     }
+}
 
-    pub(super) fn total(&self) -> u64 {
-        self.counts.iter().sum()
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = ERRNOS.iter().find(|(_, number)| *number == self.0);
+        f.write_str(known.map_or("eio", |(word, _)| word))
     }
+}
 
-    /// Counts an operation and judges it. The first fault that strikes decides; the others count it all the same.
-    pub(super) fn judge(&mut self, operation: Operation, name: &str) -> Verdict {
-        if let Some(left) = &mut self.crash_in {
-            *left -= 1;
-            if *left == 0 {
-                self.crash_in = None;
-                return Verdict::Crash;
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(")?;
+        if self.operations.is_empty() {
+            f.write_str("any")?;
+        }
+        for (at, operation) in self.operations.iter().enumerate() {
+            write!(f, "{}{operation}", if at == 0 { "" } else { "," })?;
+        }
+        match &self.name {
+            NamePattern::Any => {}
+            NamePattern::Is(text) => write!(f, " name={}", Text(text))?,
+            NamePattern::Contains(text) => write!(f, " name~{}", Text(text))?,
+        }
+        match (self.from, self.through) {
+            (1, None) => {}
+            (from, None) => write!(f, " nth={from}..")?,
+            (from, Some(through)) if from == through => write!(f, " nth={from}")?,
+            (from, Some(through)) => write!(f, " nth={from}..{through}")?,
+        }
+        if self.per_million < 1_000_000 {
+            let digits = format!("{:06}", self.per_million);
+            write!(f, " p=0.{}", digits.trim_end_matches('0'))?;
+        }
+        write!(f, ") -> {}", self.effect)
+    }
+}
+
+/// A name, bare where that reads back.
+struct Text<'a>(&'a str);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.0.is_empty() && self.0.chars().all(is_bare) {
+            f.write_str(self.0)
+        } else {
+            write!(f, "\"{}\"", self.0)
+        }
+    }
+}
+
+/// Whether a name with this letter needs no quotes.
+pub(super) fn is_bare(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-')
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fail(errno, None) => write!(f, "{errno}"),
+            Self::Fail(errno, Some(part)) => write!(f, "{errno} part={part}"),
+            Self::Crash => f.write_str("crash"),
+            Self::Flip => f.write_str("flip"),
+            Self::Rot => f.write_str("rot"),
+            Self::Misdirect => f.write_str("misdirect"),
+            Self::Stale => f.write_str("stale"),
+            Self::WriteBack => f.write_str("write-back"),
+            Self::Evict => f.write_str("evict"),
+            Self::Slow(time) => {
+                let micros = time.as_micros();
+                match micros {
+                    _ if micros.is_multiple_of(1_000_000) => write!(f, "slow={}s", micros / 1_000_000),
+                    _ if micros.is_multiple_of(1000) => write!(f, "slow={}ms", micros / 1000),
+                    _ => write!(f, "slow={micros}us"),
+                }
             }
         }
-        self.counts[operation as usize] += 1;
-        let mut verdict = Verdict::Go;
-        self.faults.retain_mut(|fault| {
-            let fits = (fault.operations.is_empty() || fault.operations.contains(&operation))
-                && name.contains(&fault.name_contains);
-            if !fits {
-                return true;
-            }
-            if fault.nth > 1 {
-                fault.nth -= 1;
-                return true;
-            }
-            if verdict == Verdict::Go {
-                verdict = Verdict::Fail(fault.kind);
-            }
-            fault.times == Times::Forever
-        });
-        verdict
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Some => "some",
+            Self::All => "all",
+        })
     }
 }

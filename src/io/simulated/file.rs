@@ -1,282 +1,341 @@
-//! One simulated file: its current and its durable bytes. Plain data under the disk's lock, but for the mapped head.
+//! One simulated file: what the process sees of it and what the disk has of it. Plain data under the disk's lock; copies
+//! share their pages.
 //!
 //! Invariants:
-//! 1. `bytes.len()` is the current length. Where there is a `head`, it holds the current bytes of its own length, and
-//!    what `bytes` has there is stale; behind it `bytes` is current.
-//! 2. A sector that differs from its durable state is in `dirty`, or lies under the head (`find_dirty` adds it), or
-//!    was given up by a failed sync (`lost`; the kernel then takes it for clean, and so do later syncs).
+//! 1. `current` is the page cache over the disk; where the file is mapped, what was stored to the mapping comes in by
+//!    `absorb` before anything else looks (`disk`).
+//! 2. A sector in which `current` and `durable` differ is in one of three sets: `dirty` (the kernel will write it), `lost` (the
+//!    kernel takes it for clean, after a failed sync or on a disk that lies; a read past the page cache shows the durable
+//!    bytes), `volatile` (it was written past the page cache, and the sync behind it failed: the disk shows it until the
+//!    power goes).
 
 use super::bits::Bits;
 use super::mapping::MapMemory;
+use super::pages::{PAGE, Pages, SECTOR, SECTORS};
 use super::random::Random;
-use crate::base::sync::Arc;
-use std::collections::BTreeMap;
-use std::io::{Error, ErrorKind, Result};
+use std::io::{ErrorKind, Result};
 use std::ops::Range;
-
-/// What a cut keeps or loses as a whole.
-pub(super) const SECTOR: usize = 512;
-/// What takes up capacity as a whole.
-pub(super) const PAGE: usize = 4096;
 
 /// The bytes of one file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct File {
-    bytes: Vec<u8>,
-    head: Option<Arc<MapMemory>>,
-    durable: Vec<u8>,
+    current: Pages,
+    durable: Pages,
+    /// What was durable before the last sync that changed it.
+    older: Pages,
     dirty: Bits,
-    lost: BTreeMap<usize, Vec<u8>>,
-    pages: Bits,
-    hold: Arc<()>,
+    /// Of the dirty ones, those that were written past the page cache.
+    direct: Bits,
+    lost: Bits,
+    volatile: Bits,
+    /// Pages that take up capacity.
+    taken: Bits,
+}
+
+/// How a read or a write goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Through the page cache.
+    Cached,
+    /// Past it.
+    Direct,
 }
 
 impl File {
-    /// Keeps the file although no name leads to it, until dropped.
-    pub(super) fn hold(&self) -> Arc<()> {
-        Arc::clone(&self.hold)
-    }
-
-    pub(super) fn is_held(&self) -> bool {
-        Arc::strong_count(&self.hold) > 1
-    }
-
     pub(super) fn length(&self) -> usize {
-        self.bytes.len()
+        self.current.length()
     }
 
     /// Bytes of capacity that it takes.
     pub(super) fn used(&self) -> u64 {
-        self.pages.count() * PAGE as u64
+        self.taken.count() * PAGE as u64
     }
 
-    pub(super) fn read(&self, offset: usize, out: &mut [u8]) -> Result<()> {
+    /// Whether a cut, a sync or an eviction would change nothing.
+    pub(super) fn is_settled(&self) -> bool {
+        let clean = self.dirty.is_empty() && self.lost.is_empty() && self.volatile.is_empty();
+        clean && self.durable.length() == self.length()
+    }
+
+    pub(super) fn current(&self) -> &Pages {
+        &self.current
+    }
+
+    pub(super) fn durable(&self) -> &Pages {
+        &self.durable
+    }
+
+    pub(super) fn read(&self, offset: usize, out: &mut [u8], way: Way) -> Result<()> {
         let end = offset.checked_add(out.len()).filter(|&end| end <= self.length());
         let end = end.ok_or(ErrorKind::UnexpectedEof)?;
-        let mapped = self.head_length().clamp(offset, end) - offset;
-        if let Some(head) = &self.head
-            && mapped > 0
-        {
-            head.read(offset, &mut out[..mapped]);
+        self.current.read(offset, out);
+        if way == Way::Direct && !self.lost.is_empty() {
+            for sector in self.lost.iter().filter(|sector| (offset..end).contains(&(sector * SECTOR))) {
+                let stop = end.min((sector + 1) * SECTOR);
+                self.durable.read(sector * SECTOR, &mut out[sector * SECTOR - offset..stop - offset]);
+            }
         }
-        out[mapped..].copy_from_slice(&self.bytes[offset + mapped..end]);
+        Ok(())
+    }
+
+    /// Reads what was durable before the last sync.
+    pub(super) fn read_older(&self, offset: usize, out: &mut [u8]) -> Result<()> {
+        self.read(offset, out, Way::Cached)?;
+        self.older.read(offset, out);
         Ok(())
     }
 
     /// Writes as far as `room` pages of new capacity go; `StorageFull` where that is not the end.
-    pub(super) fn write(&mut self, offset: usize, bytes: &[u8], room: u64) -> Result<()> {
+    pub(super) fn write(&mut self, offset: usize, bytes: &[u8], room: u64, way: Way) -> Result<()> {
         let fits = self.take_pages(offset..offset + bytes.len(), room) - offset;
         if fits > 0 {
-            self.store(offset, &bytes[..fits]);
+            self.mark_dirty(offset.min(self.length())..offset + fits);
+            if way == Way::Direct {
+                sectors(offset..offset + fits).for_each(|sector| {
+                    self.direct.insert(sector);
+                });
+            }
+            self.current.write(offset, &bytes[..fits]);
         }
         if fits < bytes.len() { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
-    fn store(&mut self, offset: usize, bytes: &[u8]) {
-        let end = offset + bytes.len();
-        self.mark_dirty(offset.min(self.length())..end);
-        if self.length() < end {
-            self.bytes.resize(end, 0);
+    /// A write that the disk only says it has done. The page cache, where it goes through that, shows it.
+    pub(super) fn write_nowhere(&mut self, offset: usize, bytes: &[u8], room: u64, way: Way) -> Result<()> {
+        let (end, old_end) = (offset + bytes.len(), self.length());
+        match way {
+            Way::Cached => self.write(offset, bytes, room, way)?,
+            Way::Direct if end > old_end => self.write(old_end, &vec![0; end - old_end], room, way)?,
+            Way::Direct => {}
         }
-        let mapped = self.head_length().clamp(offset, end) - offset;
-        if let Some(head) = &self.head
-            && mapped > 0
-        {
-            head.write(offset, &bytes[..mapped]);
+        for sector in sectors(offset..end) {
+            if way == Way::Cached && self.dirty.remove(sector) {
+                self.lost.insert(sector);
+            }
         }
-        self.bytes[offset + mapped..end].copy_from_slice(&bytes[mapped..]);
+        Ok(())
+    }
+
+    /// Bytes of another place that the disk puts here behind the page cache's back.
+    pub(super) fn hit(&mut self, offset: usize, bytes: &[u8]) {
+        let end = (offset + bytes.len()).min(self.durable.length());
+        if offset < end {
+            self.durable.write(offset, &bytes[..end - offset]);
+            for sector in sectors(offset..end) {
+                if !self.dirty.contains(sector) {
+                    self.lost.insert(sector);
+                }
+            }
+        }
     }
 
     /// Takes capacity for a range; returns how far it reached.
     pub(super) fn take_pages(&mut self, range: Range<usize>, room: u64) -> usize {
         let mut left = room;
         for page in range.start / PAGE..range.end.div_ceil(PAGE) {
-            if self.pages.contains(page) {
+            if self.taken.contains(page) {
                 continue;
             }
             if left == 0 {
                 return (page * PAGE).max(range.start);
             }
             left -= 1;
-            self.pages.insert(page);
+            self.taken.insert(page);
         }
         range.end
     }
 
-    pub(super) fn set_length(&mut self, length: usize) -> Result<()> {
-        if self.head.as_ref().is_some_and(|head| Arc::strong_count(head) == 1) {
-            self.unmap();
-        }
-        if length < self.head_length() {
-            return Err(Error::new(ErrorKind::Unsupported, "the simulated disk does not cut mapped files"));
-        }
+    pub(super) fn set_length(&mut self, length: usize) {
         let old = self.length();
-        self.bytes.resize(length, 0);
+        self.current.resize(length);
         if length > old {
             self.mark_dirty(old..length);
         } else {
-            self.dirty.truncate(length.div_ceil(SECTOR));
-            self.pages.truncate(length.div_ceil(PAGE));
-            self.lost.split_off(&length.div_ceil(SECTOR));
-        }
-        Ok(())
-    }
-
-    /// The whole file as mapped memory; the same memory as long as the length is the same.
-    pub(super) fn map(&mut self) -> Result<Arc<MapMemory>> {
-        if self.length() == 0 {
-            return Err(Error::new(ErrorKind::InvalidInput, "an empty file cannot be mapped"));
-        }
-        if let Some(head) = &self.head {
-            if head.length() == self.length() {
-                return Ok(Arc::clone(head));
+            for sectors in [&mut self.dirty, &mut self.direct, &mut self.lost, &mut self.volatile] {
+                sectors.truncate(length.div_ceil(SECTOR));
             }
-            if Arc::strong_count(head) > 1 {
-                return Err(Error::new(ErrorKind::Unsupported, "the file grew under a mapping that is still in use"));
+            self.taken.truncate(length.div_ceil(PAGE));
+        }
+    }
+
+    /// Whether anything was stored to the mapping since it was last absorbed.
+    pub(super) fn differs_from(&self, map: &MapMemory) -> bool {
+        (0..map.length().div_ceil(PAGE)).any(|page| self.page_differs(map, page))
+    }
+
+    fn page_differs(&self, map: &MapMemory, page: usize) -> bool {
+        let (start, bytes) = (page * PAGE, self.current.page(page));
+        !map.equals(start, &bytes[..PAGE.min(map.length() - start)])
+    }
+
+    /// Takes over what was stored to the mapping.
+    pub(super) fn absorb(&mut self, map: &MapMemory) {
+        let mut bytes = [0; PAGE];
+        for page in 0..map.length().div_ceil(PAGE) {
+            if !self.page_differs(map, page) {
+                continue;
+            }
+            let start = page * PAGE;
+            let count = PAGE.min(map.length() - start);
+            map.read(start, &mut bytes[..count]);
+            for at in (0..count).step_by(SECTOR) {
+                let sector = &bytes[at..count.min(at + SECTOR)];
+                if self.current.page(page)[at..at + sector.len()] != *sector {
+                    self.current.write(start + at, sector);
+                    self.mark_dirty(start + at..start + at + sector.len());
+                }
             }
         }
-        self.unmap();
-        let head = Arc::new(MapMemory::new(&self.bytes));
-        self.head = Some(Arc::clone(&head));
-        Ok(head)
-    }
-
-    /// Parts the file from its mapping: what was stored so far stays, what comes later reaches nobody.
-    pub(super) fn unmap(&mut self) {
-        self.find_dirty();
-        if let Some(head) = self.head.take() {
-            head.read(0, &mut self.bytes[..head.length()]);
-        }
-    }
-
-    /// Parts it from everyone who holds or maps it.
-    pub(super) fn detach(&mut self) {
-        self.unmap();
-        self.hold = Arc::default();
     }
 
     pub(super) fn sync(&mut self) {
-        self.find_dirty();
-        self.durable.resize(self.length(), 0);
-        for sector in std::mem::take(&mut self.dirty).iter() {
-            self.lost.remove(&sector);
-            self.carry_over(sector);
+        if self.dirty.is_empty() && self.durable.length() == self.length() {
+            return;
         }
-    }
-
-    /// A sync that fails: of what was dirty, some is durable; the rest counts as clean from now on and is lost.
-    pub(super) fn sync_in_part(&mut self, random: &mut Random) {
-        self.find_dirty();
-        if random.chance(50) {
-            self.durable.resize(self.length(), 0);
-        }
+        self.older.clone_from(&self.durable);
+        self.durable.resize(self.length());
+        self.direct.clear();
+        let mut shared = usize::MAX;
         for sector in std::mem::take(&mut self.dirty).iter() {
-            if random.chance(50) {
-                self.lost.remove(&sector);
-                self.carry_over(sector);
+            let page = sector / SECTORS;
+            if page == shared {
+                continue;
+            }
+            let apart = |sector| self.lost.contains(sector) || self.volatile.contains(sector);
+            if (page * SECTORS..(page + 1) * SECTORS).any(apart) {
+                self.durable.take_sector(&self.current, sector);
             } else {
-                self.lost.insert(sector, self.sector(sector));
+                // Invariant 2: the page's other sectors are equal already.
+                self.durable.take_page(&self.current, page);
+                shared = page;
             }
         }
     }
 
-    /// Everything, what a failed sync gave up included, is durable: a file system that was unmounted in good order.
+    /// A sync that fails, or that the disk only says it has done: of what was dirty, some is durable; the rest counts as
+    /// clean from now on and is lost.
+    pub(super) fn sync_in_part(&mut self, random: &mut Random) {
+        self.older.clone_from(&self.durable);
+        if random.chance(50) {
+            self.durable.resize(self.length());
+        }
+        let direct = std::mem::take(&mut self.direct);
+        for sector in std::mem::take(&mut self.dirty).iter() {
+            if !random.chance(50) || !self.carry_over(sector) {
+                if direct.contains(sector) {
+                    self.volatile.insert(sector)
+                } else {
+                    self.lost.insert(sector)
+                };
+            }
+        }
+    }
+
+    /// A sync of which one sector went astray; returns its place and bytes.
+    pub(super) fn sync_but_one(&mut self, random: &mut Random) -> Option<(usize, Vec<u8>)> {
+        let dirty: Vec<usize> = self.dirty.iter().collect();
+        let old = self.durable.clone();
+        self.sync();
+        let sector = *dirty.get(random.below(dirty.len().max(1) as u64) as usize)?;
+        let start = sector * SECTOR;
+        let mut bytes = vec![0; SECTOR.min(self.length().checked_sub(start)?)];
+        old.read(start, &mut bytes);
+        self.durable.write(start, &bytes);
+        self.lost.insert(sector);
+        self.current.read(start, &mut bytes);
+        Some((start, bytes))
+    }
+
+    /// The kernel writes back when it likes: some of what is dirty, as it is now, becomes durable.
+    pub(super) fn write_back(&mut self, random: &mut Random) {
+        if random.chance(50) {
+            self.durable.resize(self.length());
+        }
+        let percent = (1 + random.below(4)) * 25;
+        for sector in self.dirty.clone().iter() {
+            if random.chance(percent) && self.carry_over(sector) {
+                self.dirty.remove(sector);
+            }
+        }
+    }
+
+    /// The page cache forgets what it takes for clean; returns the sectors that show something else now.
+    pub(super) fn evict(&mut self) -> Vec<usize> {
+        let lost: Vec<usize> = std::mem::take(&mut self.lost).iter().collect();
+        for &sector in &lost {
+            let start = sector * SECTOR;
+            let mut bytes = vec![0; SECTOR.min(self.length() - start)];
+            self.durable.read(start, &mut bytes);
+            self.current.write(start, &bytes);
+        }
+        lost
+    }
+
+    /// Unmounted in good order: what is dirty is written, what was lost is gone.
     pub(super) fn settle(&mut self) {
-        self.unmap();
-        self.durable.clone_from(&self.bytes);
-        self.dirty.clear();
-        self.lost.clear();
+        self.volatile.iter().for_each(|sector| {
+            self.dirty.insert(sector);
+        });
+        self.volatile.clear();
+        self.sync();
+        self.evict();
     }
 
     /// What a loss of power leaves.
     pub(super) fn cut(&mut self, random: &mut Random) {
-        self.detach();
-        let length = if random.chance(50) { self.length() } else { self.durable.len() };
+        let (from, to) = (self.durable.length(), self.length());
+        let length = match random.below(3) {
+            0 => from,
+            1 => to,
+            _ => from.min(to) + random.below(from.abs_diff(to) as u64 + 1) as usize,
+        };
         let percent = random.below(5) * 25;
-        self.durable.resize(length, 0);
+        self.durable.resize(length);
         for sector in std::mem::take(&mut self.dirty).iter() {
             if random.chance(percent) {
                 self.carry_over(sector);
             }
         }
-        self.bytes.clone_from(&self.durable);
+        self.current.clone_from(&self.durable);
+        self.direct.clear();
         self.lost.clear();
-        self.pages.clear();
+        self.volatile.clear();
+        self.taken.clear();
         self.take_pages(0..length, u64::MAX);
     }
 
-    pub(super) fn current(&self) -> Vec<u8> {
-        let mut bytes = self.bytes.clone();
-        if let Some(head) = &self.head {
-            head.read(0, &mut bytes[..head.length()]);
-        }
-        bytes
-    }
-
-    pub(super) fn durable(&self) -> &[u8] {
-        &self.durable
-    }
-
+    /// Flips bits of one byte at rest, in both states.
     pub(super) fn corrupt(&mut self, offset: usize, xor: u8) {
-        let mut byte = [0];
-        self.read(offset, &mut byte).expect("the byte to corrupt lies in the file");
-        byte[0] ^= xor;
-        match &self.head {
-            Some(head) if offset < head.length() => head.write(offset, &byte),
-            _ => self.bytes[offset] = byte[0],
-        }
-        if let Some(durable) = self.durable.get_mut(offset) {
-            *durable ^= xor;
+        for state in [&mut self.current, &mut self.durable] {
+            if offset < state.length() {
+                let byte = state.page(offset / PAGE)[offset % PAGE] ^ xor;
+                state.write(offset, &[byte]);
+            }
         }
     }
 
     pub(super) fn truncate(&mut self, length: usize) {
-        self.set_length(length.min(self.length())).expect("the file to cut is not mapped");
-        self.durable.truncate(length);
-    }
-
-    fn head_length(&self) -> usize {
-        self.head.as_ref().map_or(0, |head| head.length())
+        self.set_length(length.min(self.length()));
+        self.durable.resize(length.min(self.durable.length()));
     }
 
     fn mark_dirty(&mut self, range: Range<usize>) {
-        for sector in range.start / SECTOR..range.end.div_ceil(SECTOR) {
+        for sector in sectors(range) {
             self.dirty.insert(sector);
+            self.direct.remove(sector);
+            self.lost.remove(sector);
+            self.volatile.remove(sector);
         }
     }
 
-    /// Adds what was stored under the head to the dirty sectors.
-    fn find_dirty(&mut self) {
-        let Some(head) = &self.head else { return };
-        let mut buffer = [0; SECTOR];
-        for sector in 0..head.length().div_ceil(SECTOR) {
-            if self.dirty.contains(sector) {
-                continue;
-            }
-            let start = sector * SECTOR;
-            let current = &mut buffer[..SECTOR.min(head.length() - start)];
-            head.read(start, current);
-            let durable = self.durable.get(start..start + current.len());
-            let given_up = self.lost.get(&sector).is_some_and(|lost| lost == current);
-            if durable != Some(&*current) && !given_up {
-                self.dirty.insert(sector);
-            }
-        }
+    /// Makes a sector durable as far as the durable length goes; returns whether that was all of it.
+    fn carry_over(&mut self, sector: usize) -> bool {
+        self.durable.take_sector(&self.current, sector);
+        let whole = ((sector + 1) * SECTOR).min(self.length()) <= self.durable.length();
+        whole
     }
+}
 
-    /// The current bytes of a sector, cut at the end of the file.
-    fn sector(&self, sector: usize) -> Vec<u8> {
-        let start = (sector * SECTOR).min(self.length());
-        let mut bytes = vec![0; SECTOR.min(self.length() - start)];
-        self.read(start, &mut bytes).expect("the sector lies in the file");
-        bytes
-    }
-
-    /// Makes a sector durable, as far as the durable length goes.
-    fn carry_over(&mut self, sector: usize) {
-        let bytes = self.sector(sector);
-        let start = (sector * SECTOR).min(self.durable.len());
-        let count = bytes.len().min(self.durable.len() - start);
-        self.durable[start..start + count].copy_from_slice(&bytes[..count]);
-    }
+fn sectors(range: Range<usize>) -> Range<usize> {
+    range.start / SECTOR..range.end.div_ceil(SECTOR)
 }

@@ -2,8 +2,9 @@
 
 use super::directory::FileId;
 use super::disk::{Disk, Request};
-use super::fault::Operation;
+use super::file::Way;
 use super::mapping::MapMemory;
+use super::operation::Operation;
 use crate::base::limits::IO_ALIGNMENT;
 use crate::base::sync::{Arc, Mutex};
 use crate::base::{Error, Result};
@@ -48,9 +49,16 @@ impl SimulatedFile {
     }
 
     fn assert_aligned(&self, bytes: &[u8], offset: u64) {
-        if matches!(self.mode, OpenMode::ReadDirect | OpenMode::CreateDirect) {
+        if self.way() == Way::Direct {
             let all = bytes.as_ptr().addr() | bytes.len() | offset as usize;
             assert!(all.is_multiple_of(IO_ALIGNMENT), "unaligned direct I/O on {}", self.handle.path.display());
+        }
+    }
+
+    fn way(&self) -> Way {
+        match self.mode {
+            OpenMode::ReadDirect | OpenMode::CreateDirect => Way::Direct,
+            OpenMode::Read | OpenMode::ReadWrite | OpenMode::Create => Way::Cached,
         }
     }
 
@@ -76,25 +84,21 @@ impl StorageFile for SimulatedFile {
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.assert_aligned(buffer, offset);
-        self.handle.run(Operation::Read, |disk, request| {
-            request.permit()?;
-            disk.file(self.id).read(usize::try_from(offset).unwrap_or(usize::MAX), buffer)
-        })
+        self.handle.run(Operation::Read, |disk, request| disk.read(request, self.id, buffer, offset, self.way()))
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.assert_aligned(bytes, offset);
         self.handle.run(Operation::Write, |disk, request| {
             self.check_writable()?;
-            disk.write(request, self.id, bytes, offset as usize)
+            disk.write(request, self.id, bytes, offset, self.way())
         })
     }
 
     fn set_length(&self, length: u64) -> Result<()> {
         self.handle.run(Operation::SetLength, |disk, request| {
             self.check_writable()?;
-            request.permit()?;
-            disk.file(self.id).set_length(length as usize)
+            disk.set_length(request, self.id, length as usize)
         })
     }
 

@@ -2,20 +2,27 @@
 //! it; both may be any thread.
 //!
 //! Invariants:
-//! 1. The memory lives as long as anyone holds the `Arc` around this value: the file that it is the head of, and every
-//!    mapping handed out.
+//! 1. The memory lives as long as anyone holds the `Arc` around this value: the disk, and every mapping handed out. Then it
+//!    waits for the next mapping of its length, since fresh pages cost more than all else that a simulated crash does.
 //! 2. After creation the bytes are touched only through `pointer`; no reference to them is made. The disk reads and
 //!    writes them by atomic words, so that a copy taken beside a store has each word old or new.
 
+use super::pages::{PAGE, Pages};
 use crate::base::limits::IO_ALIGNMENT;
-use crate::base::sync::{AtomicU8, AtomicU64, Ordering};
+use crate::base::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
 use crate::io::AlignedBuffer;
 use std::ptr::NonNull;
+
+/// Buffers that wait for their next use, at most.
+const SPARE_MAX: usize = 64;
+
+static SPARE: Mutex<Vec<AlignedBuffer>> = Mutex::new(Vec::new());
 
 /// Mapped memory of a fixed length.
 #[derive(Debug)]
 pub(super) struct MapMemory {
-    _buffer: AlignedBuffer,
+    /// `Some` until dropped.
+    buffer: Option<AlignedBuffer>,
     pointer: NonNull<u8>,
     length: usize,
 }
@@ -27,12 +34,20 @@ unsafe impl Send for MapMemory {}
 unsafe impl Sync for MapMemory {}
 
 impl MapMemory {
-    /// Memory that starts as a copy of `bytes`, which are not empty.
-    pub(super) fn new(bytes: &[u8]) -> Self {
-        let mut buffer = AlignedBuffer::new(bytes.len().next_multiple_of(IO_ALIGNMENT));
-        buffer[..bytes.len()].copy_from_slice(bytes);
-        let pointer = buffer.pointer();
-        Self { _buffer: buffer, pointer, length: bytes.len() }
+    /// Memory that starts as a copy of a file's bytes, of which there are some.
+    pub(super) fn new(bytes: &Pages) -> Self {
+        let length = bytes.length();
+        let capacity = length.next_multiple_of(IO_ALIGNMENT);
+        let spare = {
+            let mut spare = SPARE.lock();
+            let found = spare.iter().rposition(|buffer| buffer.len() == capacity);
+            found.map(|at| spare.swap_remove(at))
+        };
+        let mut buffer = spare.unwrap_or_else(|| AlignedBuffer::new(capacity));
+        for (page, to) in buffer.chunks_exact_mut(PAGE).enumerate() {
+            to.copy_from_slice(bytes.page(page));
+        }
+        Self { pointer: buffer.pointer(), buffer: Some(buffer), length }
     }
 
     pub(super) fn pointer(&self) -> *mut u8 {
@@ -58,6 +73,20 @@ impl MapMemory {
         }
     }
 
+    /// Whether the bytes at `offset`, a multiple of 8, are these.
+    pub(super) fn equals(&self, offset: usize, bytes: &[u8]) -> bool {
+        assert!(offset <= self.length && bytes.len() <= self.length - offset);
+        let mut words = bytes.chunks_exact(8);
+        let mut at = offset;
+        for word in &mut words {
+            if self.word(at).load(Ordering::Relaxed).to_le_bytes() != *word {
+                return false;
+            }
+            at += 8;
+        }
+        words.remainder().iter().zip(at..).all(|(&byte, at)| self.byte(at).load(Ordering::Relaxed) == byte)
+    }
+
     /// Copies `bytes` to `offset`.
     pub(super) fn write(&self, offset: usize, bytes: &[u8]) {
         assert!(offset <= self.length && bytes.len() <= self.length - offset);
@@ -68,14 +97,23 @@ impl MapMemory {
 
     /// The eight bytes at `offset`, a multiple of 8 at least 8 before the end, as a little-endian word.
     fn word(&self, offset: usize) -> LittleEndianWord<'_> {
-        // SAFETY: `read` stays inside the length (asserted there), the buffer is aligned far beyond 8, and `offset` is
-        // a multiple of 8; the memory lives as long as `self` (invariant 1).
+        // SAFETY: the callers stay inside the length (asserted there), the buffer is aligned far beyond 8, and `offset`
+        // is a multiple of 8; the memory lives as long as `self` (invariant 1).
         LittleEndianWord(unsafe { AtomicU64::from_ptr(self.pointer.as_ptr().add(offset).cast()) })
     }
 
     fn byte(&self, offset: usize) -> &AtomicU8 {
-        // SAFETY: `read` and `write` stay inside the length (asserted there); the memory lives as long as `self`.
+        // SAFETY: the callers stay inside the length (asserted there); the memory lives as long as `self`.
         unsafe { AtomicU8::from_ptr(self.pointer.as_ptr().add(offset)) }
+    }
+}
+
+impl Drop for MapMemory {
+    fn drop(&mut self) {
+        let mut spare = SPARE.lock();
+        if spare.len() < SPARE_MAX {
+            spare.extend(self.buffer.take());
+        }
     }
 }
 

@@ -1,9 +1,12 @@
 //! What the simulated disk promises beyond the contract (`io::tests`): what survives what, and failures on command.
 
+mod faults;
+
 use super::*;
 use crate::base::Error;
 use crate::base::sync::Ordering;
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 
 fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
     match result {
@@ -93,12 +96,13 @@ fn unsynced_bytes_survive_in_any_mixture_of_sectors() {
             new += usize::from(bytes[0] == 2);
         }
         assert!(bytes[768..1024].iter().all(|byte| *byte == bytes[768]));
+        assert!((4096..=4864).contains(&bytes.len()));
         if bytes.len() > 4096 {
             assert!(bytes[4096..].iter().all(|byte| [0, 2].contains(byte)), "new sectors are written or zero");
         }
         counts.insert(new);
     }
-    assert_eq!(lengths, BTreeSet::from([4096, 4864]));
+    assert!(lengths.contains(&4096) && lengths.contains(&4864) && lengths.len() > 4, "{lengths:?}");
     assert_eq!(counts, (0..=6).collect());
 }
 
@@ -235,25 +239,19 @@ fn a_lost_mount_cuts_within_one_boot() {
 fn faults_strike_the_nth_operation_once_or_for_ever() {
     let storage = SimulatedStorage::new(1);
     let file = put(&storage, "a", &[0; 100]);
-    storage.fail_at(&[Operation::Sync, Operation::Read], 3, ErrorKind::PermissionDenied, Times::Once);
+    storage.inject("(sync,read nth=3) -> eacces");
     file.sync().unwrap();
     file.read_exact_at(&mut [0], 0).unwrap();
     file.write_all_at(b"x", 0).unwrap();
     assert_eq!(kind(file.sync()), ErrorKind::PermissionDenied);
     file.sync().unwrap();
-    storage.fail_at(&[Operation::Write], 1, ErrorKind::StorageFull, Times::Forever);
+    storage.inject("(write) -> enospc");
     for _ in 0..3 {
         assert!(file.write_all_at(b"x", 0).unwrap_err().is_disk_full());
     }
     storage.clear_faults();
     file.write_all_at(b"x", 0).unwrap();
-    storage.inject(Fault {
-        operations: vec![],
-        name_contains: ".log".into(),
-        nth: 1,
-        kind: ErrorKind::TimedOut,
-        times: Times::Forever,
-    });
+    storage.inject("(any name~.log) -> etimedout");
     file.write_all_at(b"x", 0).unwrap();
     assert_eq!(kind(storage.open("1.log", OpenMode::Create)), ErrorKind::TimedOut);
     assert_eq!(storage.operation_count(Operation::Sync), 3);
@@ -275,7 +273,7 @@ fn a_failed_sync_forgets_what_it_did_not_write() {
         for at in (0..8192).step_by(512) {
             store(&*map, at, b"new");
         }
-        storage.fail_at(&[Operation::MapSync], 1, ErrorKind::Other, Times::Once);
+        storage.inject("(map-sync nth=1) -> eio");
         map.sync().unwrap_err();
         map.sync().unwrap();
         assert_eq!(&get(&storage, "a")[..3], b"new", "the page cache still shows it");
@@ -297,7 +295,7 @@ fn a_failed_write_may_leave_its_first_part() {
     for seed in 0..100 {
         let storage = SimulatedStorage::new(seed);
         let file = put(&storage, "a", b"");
-        storage.fail_at(&[Operation::Write], 1, ErrorKind::Other, Times::Once);
+        storage.inject("(write nth=1) -> eio");
         file.write_all_at(&[1; 2048], 0).unwrap_err();
         left.insert(file.length().unwrap());
     }
@@ -469,7 +467,8 @@ fn random_operations_agree_with_a_model() {
             assert_eq!(storage.durable_image()["a"], synced, "seed {seed}, step {step}");
         }
         let cut = get(&storage.power_cut(seed), "a");
-        assert!(cut.len() == current.len() || cut.len() == synced.len(), "seed {seed}");
+        let (least, most) = (current.len().min(synced.len()), current.len().max(synced.len()));
+        assert!((least..=most).contains(&cut.len()), "seed {seed}");
         let padded = |bytes: &[u8], at: usize| bytes.get(at).copied().unwrap_or(0);
         for sector in (0..cut.len()).step_by(512) {
             let all = |bytes: &[u8]| (sector..cut.len().min(sector + 512)).all(|at| cut[at] == padded(bytes, at));

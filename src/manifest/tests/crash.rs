@@ -6,10 +6,9 @@ use crate::base::sync::Arc;
 use crate::base::{DatabaseId, Error};
 use crate::format::manifest_edit::testing::Random;
 use crate::format::manifest_edit::{Identity, ManifestEdit};
-use crate::io::simulated::{Operation, SimulatedStorage, Times};
+use crate::io::simulated::{Operation, SimulatedStorage};
 use crate::io::{OpenMode, Storage};
 use crate::manifest::{MANIFEST_NAME, MANIFEST_NEW_NAME, Manifest, ManifestState};
-use std::io::ErrorKind;
 
 const IDENTITY: Identity = Identity { database: DatabaseId(77) };
 
@@ -39,7 +38,7 @@ fn a_failed_write_or_sync_poisons_for_ever() {
     for operation in [Operation::Write, Operation::Sync] {
         let (storage, mut manifest, edit) = prepared(1);
         let before = manifest.state().clone();
-        storage.fail_at(&[operation], 1, ErrorKind::Other, Times::Once);
+        storage.inject(&format!("({operation} nth=1) -> eio"));
         let first = manifest.append(&edit).unwrap_err();
         assert!(matches!(first, Error::Io { .. }), "{first}");
         let operations = storage.operations();
@@ -59,7 +58,7 @@ fn a_full_disk_changes_nothing_and_passes() {
     let (storage, mut manifest, edit) = prepared(2);
     let before = manifest.state().clone();
     for _ in 0..3 {
-        storage.fail_at(&[Operation::Write], 1, ErrorKind::StorageFull, Times::Once);
+        storage.inject("(write nth=1) -> enospc");
         assert!(manifest.append(&edit).unwrap_err().is_disk_full());
         assert_eq!(*manifest.state(), before);
         let found = Manifest::open(Arc::new(storage.clone_disk())).unwrap();
@@ -74,8 +73,8 @@ fn a_full_disk_changes_nothing_and_passes() {
 fn a_full_disk_that_cannot_be_undone_poisons() {
     for operation in [Operation::SetLength, Operation::Sync] {
         let (storage, mut manifest, edit) = prepared(3);
-        storage.fail_at(&[Operation::Write], 1, ErrorKind::StorageFull, Times::Once);
-        storage.fail_at(&[operation], 1, ErrorKind::Other, Times::Once);
+        storage.inject("(write nth=1) -> enospc");
+        storage.inject(&format!("({operation} nth=1) -> eio"));
         // Not "disk full", which would promise that the edit is surely absent.
         assert!(matches!(manifest.append(&edit).unwrap_err(), Error::ReadOnly { .. } | Error::Io { .. }));
         assert!(!manifest.append(&edit).unwrap_err().is_disk_full());
@@ -87,7 +86,7 @@ fn a_full_disk_that_cannot_be_undone_poisons() {
 #[test]
 fn a_full_disk_in_a_sync_poisons() {
     let (storage, mut manifest, edit) = prepared(4);
-    storage.fail_at(&[Operation::Sync], 1, ErrorKind::StorageFull, Times::Once);
+    storage.inject("(sync nth=1) -> enospc");
     let error = manifest.append(&edit).unwrap_err();
     assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
     assert!(matches!(manifest.append(&edit).unwrap_err(), Error::ReadOnly { .. }));
@@ -112,7 +111,7 @@ fn about_to_rotate(seed: u64) -> (SimulatedStorage, Manifest, ManifestEdit) {
 #[test]
 fn rotation_waits_for_room() {
     let (storage, mut manifest, edit) = about_to_rotate(4);
-    storage.fail_at(&[Operation::Create], 1, ErrorKind::StorageFull, Times::Forever);
+    storage.inject("(create) -> enospc");
     let number = manifest.append(&edit).unwrap();
     let edit = next_edit(manifest.state(), &mut Random(1));
     assert_eq!(manifest.append(&edit).unwrap(), number + 1);
@@ -131,7 +130,7 @@ fn a_rotation_that_fails_otherwise_poisons_and_loses_nothing() {
         for nth in 1..=2 {
             let (storage, mut manifest, edit) = about_to_rotate(5);
             let before = manifest.state().edits;
-            storage.fail_at(&[operation], nth, ErrorKind::Other, Times::Once);
+            storage.inject(&format!("({operation} nth={nth}) -> eio"));
             if manifest.append(&edit).is_ok() {
                 assert!(nth > 1, "{operation:?} was not used");
                 continue;

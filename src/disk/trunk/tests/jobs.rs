@@ -8,7 +8,6 @@ use crate::disk::trunk::job::{Change, Place, claim};
 use crate::disk::trunk::node::Node;
 use crate::disk::trunk::policy::Choice;
 use crate::disk::trunk::{Job, Outcome};
-use crate::io::simulated::{Operation, Times};
 use crate::merge::Cursor;
 
 fn writes(random: &mut Random, count: usize, keys: u64) -> Vec<Write> {
@@ -213,7 +212,7 @@ fn a_failed_job_leaves_nothing() {
         rig.finish(&job);
     };
     for nth in 1..7 {
-        rig.disk.fail_at(&[Operation::Write, Operation::Sync], nth, std::io::ErrorKind::Other, Times::Once);
+        rig.disk.inject(&format!("(write,sync nth={nth}) -> eio"));
         let result = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false));
         rig.disk.clear_faults();
         drop(result);
