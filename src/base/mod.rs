@@ -9,6 +9,7 @@ pub mod key;
 pub mod kind;
 pub mod limits;
 pub mod number;
+pub mod parallel;
 pub mod prefetch;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod random;

@@ -74,6 +74,15 @@ impl Budget {
     }
 }
 
+impl Budget {
+    /// Memory generations at most that opening fills from the log. A Memtable's size is bounded by what an insert costs, not by
+    /// the memory of a large machine: there the log's entries may take an eighth of the budget, while the cache is empty.
+    pub(super) fn generations_at_open(&self) -> usize {
+        let memtable = self.memtable as u64 * 5 / 4;
+        ((self.total / 8 / memtable) as usize).max(GENERATIONS_MAX)
+    }
+}
+
 /// Half of the memory of the machine, or of the container where that has a limit.
 fn default_total() -> u64 {
     let machine = read_number("/proc/meminfo", |text| {

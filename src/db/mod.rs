@@ -21,6 +21,7 @@ mod options;
 mod pins;
 mod read;
 mod read_side;
+mod refill;
 mod snapshot;
 mod stats;
 #[cfg(any(test, feature = "testing"))]
@@ -49,7 +50,7 @@ pub use options::{Durability, Options, WriteOptions};
 pub use snapshot::Snapshot;
 pub use stats::{LevelStats, Stats, VerifyReport};
 #[cfg(any(test, feature = "testing"))]
-pub use stepped::SteppedDb;
+pub use stepped::{LogOnlyWriter, SteppedDb};
 pub use verify::{CheckProgress, Depth, Verification};
 
 /// An open store. Share it between threads by reference or in an `Arc`; every method may be called from any thread.
@@ -83,14 +84,15 @@ impl Db {
 
     /// Opens a store on any storage: `open` with another file system below.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let inner = Arc::new(open::open(storage, options, Driver::Threads)?);
-        let mut db = Self { inner, threads: Vec::new() };
+        let (inner, log_contents) = open::open(storage, options, Driver::Threads)?;
+        let mut db = Self { inner: Arc::new(inner), threads: Vec::new() };
         let keeper = Arc::clone(&db.inner);
         db.spawn("alluvium-log", move || keeper.keep_log())?;
         for _ in 0..db.inner.budget.workers {
             let worker = Arc::clone(&db.inner);
             db.spawn("alluvium-work", move || worker.work())?;
         }
+        db.inner.refill(&log_contents)?;
         Ok(db)
     }
 

@@ -10,27 +10,26 @@ use super::threads::Threads;
 use super::value_holds::ValueHolds;
 use super::view::{Generation, ViewCell};
 use crate::base::sync::{Arc, Mutex};
-use crate::base::{DatabaseId, Error, FileNumber, FileNumbers, KeyspaceId, Kind, Result, SequenceNumber, hash};
+use crate::base::{DatabaseId, Error, FileNumber, FileNumbers, KeyspaceId, Result, SequenceNumber};
 use crate::branch::BranchContext;
 use crate::cache::{FileTable, PageCache};
 use crate::disk::trunk::{Trunk, TrunkOptions};
-use crate::format::log_record::Operations;
 use crate::format::manifest_edit::{Identity, KeyspaceRecord, ManifestEdit};
 use crate::format::value_file::ValueReference;
 use crate::io::{OpenMode, Storage};
-use crate::log::{self, Log, LogIdentity, LogOptions, Recovered, RecoveryInput};
+use crate::log::{self, Log, LogContents, LogIdentity, LogOptions, Recovered, RecoveryInput};
 use crate::manifest::{Manifest, ManifestState};
 use crate::memory::MemtablePool;
 use crate::value::ValueFiles;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The one order of keys so far.
 const COMPARATOR: &str = "bytewise";
 /// Branch files open at once.
 const FILES_OPEN_MAX: usize = 512;
 
-/// Opens or makes a store. The caller starts the threads.
-pub(super) fn open(storage: Arc<dyn Storage>, options: Options, driver: Driver) -> Result<Inner> {
+/// Opens or makes a store. The caller starts the threads and then calls `Inner::refill` with what the log holds.
+pub(super) fn open(storage: Arc<dyn Storage>, options: Options, driver: Driver) -> Result<(Inner, LogContents)> {
     let budget = Budget::new(&options)?;
     let found = files::look(&*storage)?;
     if found == Found::Empty && !options.create_if_missing {
@@ -51,10 +50,9 @@ pub(super) fn open(storage: Arc<dyn Storage>, options: Options, driver: Driver) 
     let parts = Parts::new(&storage, &options, &budget, &state, &numbers);
 
     // Steps 3 and 4.
-    let mut refill = Refill::new(&parts, state.incorporated);
-    let recovered = recover(&storage, &options, &state, &parts, &mut refill)?;
+    let threads = if driver == Driver::Threads { budget.workers } else { 1 };
+    let recovered = recover(&storage, &options, &state, &parts, threads)?;
     let last = SequenceNumber(recovered.next_number.0 - 1);
-    let generations = refill.finish(last);
 
     // Step 5.
     let (trunk, tree) = Trunk::open(Arc::clone(&parts.branches), TrunkOptions::new(budget.memtable as u64), &state)?;
@@ -67,7 +65,8 @@ pub(super) fn open(storage: Arc<dyn Storage>, options: Options, driver: Driver) 
     let edit_number = manifest.append(&edit)?;
 
     // Step 7, before there are new files.
-    let kept: Vec<FileNumber> = recovered.segments.iter().map(|segment| segment.number).collect();
+    let kept = recovered.segments.iter().map(|segment| segment.number);
+    let kept: HashSet<FileNumber> = kept.chain(recovered.contents.value_files().iter().copied()).collect();
     remove_strays(&*storage, &state, &parts.value_holds, |file| kept.contains(&file))?;
 
     // Step 6.
@@ -88,8 +87,10 @@ pub(super) fn open(storage: Arc<dyn Storage>, options: Options, driver: Driver) 
     // Read-only openers may come from here on.
     drop(locks.opening);
     let memtables = Arc::clone(&parts.memtables);
-    Ok(Inner {
-        read: Arc::new(parts.into_read_side(storage, last, ViewCell::new(generations, tree))),
+    // What the log holds is brought in under this generation, once there are threads to make room for more of it.
+    let newest = Arc::new(Generation::starting_after(memtables.take(), last, &parts.value_holds));
+    let inner = Inner {
+        read: Arc::new(parts.into_read_side(storage, last, ViewCell::new(vec![newest], tree))),
         threads: Threads::new(),
         memtables,
         log,
@@ -109,7 +110,8 @@ pub(super) fn open(storage: Arc<dyn Storage>, options: Options, driver: Driver) 
         options,
         budget,
         numbers,
-    })
+    };
+    Ok((inner, recovered.contents))
 }
 
 /// What is built before recovery, since recovery needs it.
@@ -217,7 +219,7 @@ fn recover(
     options: &Options,
     state: &ManifestState,
     parts: &Parts,
-    refill: &mut Refill<'_>,
+    threads: usize,
 ) -> Result<Recovered> {
     let value_complete = |bytes: &[u8]| match ValueReference::decode(bytes) {
         // What recovery relies on must be durable before its edit is; the directory is synced once, at the end.
@@ -236,9 +238,10 @@ fn recover(
         manifest_edits: state.edits,
         life: storage.life(),
         force_cut: options.force_cut,
+        threads,
         value_complete: &value_complete,
     };
-    let recovered = log::recover(input, &mut |number, operations| refill.apply(number, operations))?;
+    let recovered = log::recover(input)?;
     storage.sync_directory()?;
     Ok(recovered)
 }
@@ -248,15 +251,15 @@ fn remove_strays(
     storage: &dyn Storage,
     state: &ManifestState,
     values: &ValueHolds,
-    keeps_log: impl Fn(FileNumber) -> bool,
+    log_needs: impl Fn(FileNumber) -> bool,
 ) -> Result<()> {
     // Without it read-only openers are there, who may read them still; the next opening finds them again.
     let alone = locks::to_remove(storage)?;
     for name in storage.list()? {
         let stray = match StoreFile::parse(&name) {
             Some(StoreFile::Branch(file)) => alone.is_some() && !state.branches.contains_key(&file),
-            Some(StoreFile::Value(file)) => alone.is_some() && !values.holds(file),
-            Some(StoreFile::Log(file) | StoreFile::SpareLog(file)) => !keeps_log(file),
+            Some(StoreFile::Value(file)) => alone.is_some() && !values.holds(file) && !log_needs(file),
+            Some(StoreFile::Log(file) | StoreFile::SpareLog(file)) => !log_needs(file),
             Some(StoreFile::NewManifest | StoreFile::Poison) => true,
             Some(StoreFile::Lock | StoreFile::Manifest) | None => false,
         };
@@ -265,58 +268,4 @@ fn remove_strays(
         }
     }
     storage.sync_directory()
-}
-
-/// Fills Memtables from the log. Each that gets full becomes a generation waiting for incorporation.
-struct Refill<'a> {
-    parts: &'a Parts,
-    /// Oldest first.
-    generations: Vec<Arc<Generation>>,
-    last: SequenceNumber,
-}
-
-impl<'a> Refill<'a> {
-    fn new(parts: &'a Parts, incorporated: SequenceNumber) -> Self {
-        Self { parts, generations: Vec::new(), last: incorporated }
-    }
-
-    fn apply(&mut self, number: SequenceNumber, operations: Operations<'_>) -> Result<()> {
-        debug_assert!(number > self.last, "records are replayed in the order of their numbers");
-        let full = self.generations.last().is_none_or(|generation| generation.memtable.is_full());
-        if full {
-            self.switch(self.last);
-        }
-        self.last = number;
-        let Some(generation) = self.generations.last() else {
-            return Ok(());
-        };
-        for operation in operations {
-            let hash = hash::key_hash(operation.keyspace, operation.key);
-            if operation.kind == Kind::ValueReference
-                && let Some(reference) = ValueReference::decode(operation.value)
-            {
-                self.parts.value_holds.hold(reference.file);
-                generation.hold_value_file(reference.file);
-            }
-            let memtable = &generation.memtable;
-            let prepared = memtable.prepare(operation.keyspace, operation.key, hash, operation.kind, operation.value);
-            memtable.place(&prepared, number);
-        }
-        Ok(())
-    }
-
-    fn switch(&mut self, after: SequenceNumber) {
-        if let Some(old) = self.generations.last() {
-            old.set_end(after);
-        }
-        let memtable = self.parts.memtables.take();
-        self.generations.push(Arc::new(Generation::starting_after(memtable, after, &self.parts.value_holds)));
-    }
-
-    /// The stack for the first view, newest first: the recovered generations under an empty one that starts after `last`.
-    fn finish(mut self, last: SequenceNumber) -> Vec<Arc<Generation>> {
-        self.switch(last);
-        self.generations.reverse();
-        self.generations
-    }
 }

@@ -4,11 +4,14 @@
 //! of the calls and the disk's seed: what failed once fails again.
 
 use super::Db;
-use super::inner::Driver;
+use super::inner::{Driver, Inner};
 use super::{Options, open};
-use crate::base::Result;
+use crate::base::sequencer::Slot;
 use crate::base::sync::Arc;
+use crate::base::{KeyspaceId, Kind, Result};
+use crate::format::log_record::Operation;
 use crate::io::Storage;
+use crate::log::LogWriter;
 use std::ops::Deref;
 
 /// An open store that starts no thread. Calls that would wait for background work do it themselves; `sync_interval` is
@@ -21,8 +24,10 @@ pub struct SteppedDb {
 impl SteppedDb {
     /// As `Db::open_with`.
     pub fn open(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let inner = Arc::new(open::open(storage, options, Driver::Stepped)?);
-        Ok(Self { db: Db { inner, threads: Vec::new() } })
+        let (inner, log_contents) = open::open(storage, options, Driver::Stepped)?;
+        let db = Db { inner: Arc::new(inner), threads: Vec::new() };
+        db.inner.refill(&log_contents)?;
+        Ok(Self { db })
     }
 
     /// Does one piece of background work: the log keeper's, an incorporation, a flush, a merge, a removal. False where there
@@ -31,9 +36,47 @@ impl SteppedDb {
         self.db.inner.step()
     }
 
+    /// A thread that writes to the log and not to memory, so that nothing is ever incorporated: for a log as long as a test of
+    /// recovery wants it. What it writes is found at the next opening only.
+    pub fn log_writer(&self) -> LogOnlyWriter {
+        let inner = Arc::clone(&self.db.inner);
+        LogOnlyWriter { slot: inner.sequencer.register(), writer: inner.log.writer(), inner }
+    }
+
     /// As `Db::close`.
     pub fn close(self) -> Result<()> {
         self.db.close()
+    }
+}
+
+/// See `SteppedDb::log_writer`.
+#[derive(Debug)]
+pub struct LogOnlyWriter {
+    inner: Arc<Inner>,
+    slot: Arc<Slot>,
+    writer: LogWriter,
+}
+
+impl LogOnlyWriter {
+    /// Writes the record of a put.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let (log, sequencer) = (&self.inner.log, &self.inner.sequencer);
+        let operation = Operation { kind: Kind::Put, keyspace: KeyspaceId::DEFAULT, key, value };
+        loop {
+            log.prepare(&mut self.writer, operation.kind, operation.encoded_length(), |body| {
+                operation.encode(body);
+            })?;
+            sequencer.announce(&self.slot);
+            if log.is_current(&self.writer) {
+                break;
+            }
+            sequencer.leave(&self.slot);
+            log.cancel(&mut self.writer);
+        }
+        let number = sequencer.take(&self.slot);
+        log.seal(&mut self.writer, number);
+        sequencer.leave(&self.slot);
+        Ok(())
     }
 }
 

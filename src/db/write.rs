@@ -14,10 +14,6 @@ use crate::format::log_record::{self, BatchEncoder};
 use crate::memory::{BatchState, Prepared};
 use std::borrow::Cow;
 
-/// What an operation of a batch takes in memory besides its key and value, at most: a batch of a million tiny keys is no
-/// small batch, and the arena's slack must hold several.
-const OPERATION_BYTES: usize = 64;
-
 /// A put, a delete or a reference, as the lower layers take it.
 struct Entry<'a> {
     keyspace: KeyspaceId,
@@ -55,8 +51,9 @@ impl Inner {
         for Operation { key, value } in &operations {
             check_sizes(key, value.as_deref())?;
             let value_bytes = value.as_ref().map_or(0, Vec::len);
-            in_memory +=
-                OPERATION_BYTES + key.len() + if value_bytes < limits::VALUE_FILE_BYTES_MIN { value_bytes } else { 0 };
+            in_memory += limits::OPERATION_MEMORY_BYTES
+                + key.len()
+                + if value_bytes < limits::VALUE_FILE_BYTES_MIN { value_bytes } else { 0 };
         }
         if in_memory > limits::BATCH_BYTES_MAX {
             return Err(Error::InvalidArgument(format!(

@@ -103,6 +103,11 @@ impl HashIndex {
         }
     }
 
+    /// Asks the processor to fetch a key's first line.
+    pub fn prefetch(&self, arena: &Arena, hash: u64) {
+        arena.prefetch(self.first.plus(self.line_of(hash) as usize * LINE_BYTES));
+    }
+
     /// Adds a key that is not there, or leaves it out where its window is full.
     pub fn insert(&self, arena: &Arena, hash: u64, node: Offset) {
         let full = self.tag(hash) | u64::from(node.0);

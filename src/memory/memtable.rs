@@ -24,6 +24,7 @@ use super::node::{Node, Target, body_bytes, tower_bytes};
 use super::skiplist::{Skiplist, Splice, height_for};
 use super::version::{BATCH_COMMITTED, Version, new_state, state, version_bytes};
 use crate::base::arena::{Arena, Offset};
+use crate::base::hash::encoded_key_hash;
 use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::base::{KeyspaceId, Kind, SequenceNumber, limits};
 use crossbeam_utils::CachePadded;
@@ -114,6 +115,10 @@ impl Memtable {
     /// Allocates node and version side by side, so that a read of the one fetches the other, and writes the node.
     fn write_node(&self, target: Target<'_>, hash: u64, value_bytes: usize) -> (Offset, Offset) {
         self.index.touch(&self.arena, hash);
+        self.allocate_node(target, hash, value_bytes)
+    }
+
+    fn allocate_node(&self, target: Target<'_>, hash: u64, value_bytes: usize) -> (Offset, Offset) {
         let height = height_for(hash);
         let (tower, body) = (tower_bytes(height), body_bytes(target.user_key().len()));
         let node = self.arena.allocate(tower + body + version_bytes(value_bytes)).plus(tower);
@@ -121,6 +126,46 @@ impl Memtable {
         // SAFETY: tower and body were allocated around `node` just now.
         unsafe { Node::write(&self.arena, node, height, target, version) };
         (node, version)
+    }
+
+    /// Writes a node with one numbered version. For `bulk`, whose thread alone has the Memtable.
+    pub(super) fn write_entry(
+        &self,
+        target: Target<'_>,
+        hash: u64,
+        kind: Kind,
+        value: &[u8],
+        number: SequenceNumber,
+    ) -> Offset {
+        let (node, version) = self.allocate_node(target, hash, value.len());
+        // SAFETY: allocated just now with room for exactly this value.
+        let version = unsafe { Version::write(&self.arena, version, kind, value) };
+        version.number_it(number, Offset::NULL, Offset::NULL);
+        node
+    }
+
+    /// The hash of a node's key; asks for its line of the index. For `bulk`.
+    pub(super) fn hash_of(&self, node: Offset) -> u64 {
+        let hash = encoded_key_hash(self.node(node).encoded_key());
+        self.index.prefetch(&self.arena, hash);
+        hash
+    }
+
+    /// Brings a node into the index. For `bulk`.
+    pub(super) fn enter(&self, hash: u64, node: Offset) {
+        self.index.insert(&self.arena, hash, node);
+    }
+
+    /// Counts what `bulk` has brought in.
+    pub(super) fn count_filled(&self, keys: u64, versions: u64) {
+        self.counts.keys.fetch_add(keys, Ordering::Relaxed);
+        self.counts.versions.fetch_add(versions, Ordering::Relaxed);
+        self.has_entries.store(versions > 0, Ordering::Relaxed);
+    }
+
+    /// A node of this Memtable.
+    pub(super) fn node(&self, place: Offset) -> Node<'_> {
+        self.list.node(&self.arena, place)
     }
 
     /// Gives a prepared version its number and shows it. The caller holds the key's latch and has sealed the record;

@@ -2,8 +2,9 @@
 //! and a hash index in front of it, all in one arena.
 //!
 //! Files from the bottom up: `version` and `node` give bytes of the arena their meaning, `skiplist` orders nodes,
-//! `hash_index` finds them, `memtable` joins these, `cursor` reads a Memtable in order, `pool` recycles its memory.
+//! `hash_index` finds them, `memtable` joins these, `bulk` fills one at once, `cursor` reads one in order, `pool` recycles memory.
 
+mod bulk;
 mod cursor;
 mod hash_index;
 mod memtable;
@@ -14,5 +15,6 @@ mod skiplist;
 mod tests;
 mod version;
 
+pub use bulk::BulkFill;
 pub use memtable::{BatchState, Memtable, Prepared};
 pub use pool::MemtablePool;

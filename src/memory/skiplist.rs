@@ -181,6 +181,19 @@ impl Skiplist {
         Ok(())
     }
 
+    /// Links a node behind all others, `last` being the last node of each level: `start` for an empty list, then what the call
+    /// before made of it. Requires that nobody else has the list, and a key beyond all others.
+    pub fn append(&self, arena: &Arena, node: Node<'_>, last: &mut Splice) {
+        for (level, last) in last.0.iter_mut().enumerate().take(node.height()) {
+            // Relaxed: whoever hands the list on to other threads publishes it.
+            self.node(arena, *last).next(level).store(node.place().0, Ordering::Relaxed);
+            *last = node.place();
+        }
+        if self.height.load(Ordering::Relaxed) < node.height() {
+            self.height.store(node.height(), Ordering::Relaxed);
+        }
+    }
+
     /// The gap on a level that the target belongs into, from the splice onwards; or the node that has its key.
     fn advance<'a>(
         &self,

@@ -79,7 +79,8 @@ pub(in crate::db) fn dry_recovery(storage: &dyn Storage, readers: &Readers, stat
         manifest_edits: state.edits,
         life: storage.life(),
         force_cut: false,
+        threads: 1,
         value_complete: &value_complete,
     };
-    log::recover(input, &mut |_, _| Ok(())).map(|_| ())
+    log::recover(input).map(|_| ())
 }

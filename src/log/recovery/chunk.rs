@@ -1,154 +1,154 @@
-//! Reads the records of one chunk (or run of chunks), first to last. One thread.
+//! The records of one chunk (or run of chunks), first to last. One thread.
 //!
 //! Invariant: everything that is read off the disk is checked before it is believed. A header that does not parse ends
 //! the chunk; a header that parses but contradicts its surroundings is corruption, since no crash makes one.
 
-use super::scan::{SegmentFile, Window};
+use super::scan::SegmentFile;
 use crate::base::{Error, Result, SequenceNumber};
 use crate::format::log_record::{ALIGNMENT, HEADER_BYTES, RecordHeader, record_length};
 use crate::format::log_segment::PAGE_BYTES;
-
-/// Reads this much at a time while it looks for headers.
-const SCAN_BYTES: usize = 64 << 10;
+use crate::io::AlignedBuffer;
 
 /// A stretch of a segment that one writer filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Which segment, as an index.
-    pub segment: usize,
     /// First byte.
     pub start: u64,
     /// First byte past it.
     pub end: u64,
 }
 
-/// Where reading of an extent stopped.
-#[derive(Clone, Copy, Debug)]
-pub struct Stop {
-    /// The extent.
-    pub extent: Extent,
-    /// The first byte that was not read as a record.
-    pub position: u64,
-    /// The last number read; zero where there was none.
-    pub last: SequenceNumber,
+/// An extent in memory. Its buffer serves one extent after the other.
+#[derive(Debug)]
+pub struct ExtentBuffer {
+    buffer: AlignedBuffer,
+    extent: Extent,
 }
 
-/// The extent that starts at a chunk, and its first header, if there is one.
-pub fn first_record(
-    segments: &[SegmentFile],
-    segment: usize,
-    chunk: u64,
-    window: &mut Window,
-) -> Result<(Extent, Option<RecordHeader>)> {
-    let SegmentFile { header, .. } = &segments[segment];
-    let start = PAGE_BYTES as u64 + chunk * header.chunk_bytes;
-    let first = read_header(&segments[segment], start, window)?;
-    let length = first.map_or(1, |first| record_length(first.body_length as usize) as u64);
-    let end = start + length.div_ceil(header.chunk_bytes) * header.chunk_bytes;
-    if end > header.segment_bytes {
-        let room = header.segment_bytes - start;
-        return Err(Error::corruption(&segments[segment].path, start + 4, "log record length", room, length));
+impl ExtentBuffer {
+    /// Empty, with room for a chunk of so many bytes.
+    pub fn new(chunk_bytes: u64) -> Self {
+        let buffer = AlignedBuffer::new((chunk_bytes as usize).next_multiple_of(PAGE_BYTES));
+        Self { buffer, extent: Extent { start: 0, end: 0 } }
     }
-    Ok((Extent { segment, start, end }, first))
-}
 
-fn read_header(segment: &SegmentFile, position: u64, window: &mut Window) -> Result<Option<RecordHeader>> {
-    let bytes = window.get(segment, position, HEADER_BYTES)?;
-    Ok(bytes.first_chunk().and_then(|bytes| RecordHeader::decode(bytes, segment.salt, position)))
-}
+    /// Reads the extent that begins with a chunk: the chunk itself, or all chunks of its first record where that one is longer.
+    pub fn load_chunk(&mut self, segment: &SegmentFile, chunk: u64) -> Result<Extent> {
+        let chunk_bytes = segment.header.chunk_bytes;
+        let start = PAGE_BYTES as u64 + chunk * chunk_bytes;
+        self.load(segment, Extent { start, end: start + chunk_bytes })?;
+        let length = self.header_at(segment, start).map_or(1, |first| record_length(first.body_length as usize) as u64);
+        let end = start + length.div_ceil(chunk_bytes) * chunk_bytes;
+        if end > segment.header.segment_bytes {
+            let room = segment.header.segment_bytes - start;
+            return Err(Error::corruption(&segment.path, start + 4, "log record length", room, length));
+        }
+        if end > self.extent.end {
+            self.load(segment, Extent { start, end })?;
+        }
+        Ok(self.extent)
+    }
 
-/// The first header that parses between `position` and the end of an extent.
-pub fn find_header(segment: &SegmentFile, position: u64, end: u64) -> Result<Option<(u64, RecordHeader)>> {
-    let mut window = Window::new(SCAN_BYTES + PAGE_BYTES);
-    let tag = segment.salt.tag().to_le_bytes();
-    let mut at = position;
-    while at + HEADER_BYTES as u64 <= end {
-        let length = (SCAN_BYTES as u64).min(end - at) as usize;
-        let bytes = window.get(segment, at, length)?;
+    /// Reads an extent whose bounds are known.
+    pub fn load(&mut self, segment: &SegmentFile, extent: Extent) -> Result<()> {
+        let bytes = (extent.end - extent.start) as usize;
+        if bytes > self.buffer.len() {
+            self.buffer = AlignedBuffer::new(bytes.next_multiple_of(PAGE_BYTES));
+        }
+        segment.file.read_exact_at(&mut self.buffer[..bytes], extent.start)?;
+        self.extent = extent;
+        Ok(())
+    }
+
+    /// The bytes from a position of the segment on, up to the extent's end.
+    fn from(&self, position: u64) -> &[u8] {
+        &self.buffer[(position - self.extent.start) as usize..(self.extent.end - self.extent.start) as usize]
+    }
+
+    fn header_at(&self, segment: &SegmentFile, position: u64) -> Option<RecordHeader> {
+        let bytes = self.from(position).first_chunk()?;
+        RecordHeader::decode(bytes, segment.salt, position)
+    }
+
+    /// The records of the extent, from its first on.
+    pub fn records<'a>(&'a self, segment: &'a SegmentFile) -> Records<'a> {
+        Records { segment, buffer: self, position: self.extent.start, last: SequenceNumber::ZERO }
+    }
+
+    /// The first header that parses at or behind `position`.
+    pub fn find_header(&self, segment: &SegmentFile, position: u64) -> Option<(u64, RecordHeader)> {
+        let tag = segment.salt.tag().to_le_bytes();
+        let bytes = self.from(position);
         let mut offset = 0;
-        while let Some(bytes) = bytes[offset..].first_chunk::<HEADER_BYTES>() {
-            let here = at + offset as u64;
-            if bytes[22..] == tag
-                && let Some(header) = RecordHeader::decode(bytes, segment.salt, here)
+        while let Some(header) = bytes[offset..].first_chunk::<HEADER_BYTES>() {
+            let at = position + offset as u64;
+            if header[22..] == tag
+                && let Some(header) = RecordHeader::decode(header, segment.salt, at)
             {
-                return Ok(Some((here, header)));
+                return Some((at, header));
             }
             offset += ALIGNMENT;
+            if offset >= bytes.len() {
+                break;
+            }
         }
-        at += offset as u64;
+        None
     }
-    Ok(None)
 }
 
-/// A place in an extent, in front of a record.
+/// A record that stands where a record may stand.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// Where it starts in the segment.
+    pub position: u64,
+    /// Its header.
+    pub header: RecordHeader,
+    /// Its body; `None` where the checksum fails.
+    pub body: Option<&'a [u8]>,
+}
+
+/// A walk over the records of an extent.
 #[derive(Debug)]
-pub struct ChunkCursor {
-    extent: Extent,
+pub struct Records<'a> {
+    segment: &'a SegmentFile,
+    buffer: &'a ExtentBuffer,
     position: u64,
-    header: RecordHeader,
-    window: Window,
+    last: SequenceNumber,
 }
 
-impl ChunkCursor {
-    /// Stands in front of the extent's first record.
-    pub fn new(extent: Extent, first: RecordHeader, window: Window) -> Self {
-        Self { extent, position: extent.start, header: first, window }
-    }
-
-    /// The record's header.
-    pub fn header(&self) -> &RecordHeader {
-        &self.header
-    }
-
-    /// Which segment the record is in.
-    pub fn segment(&self) -> usize {
-        self.extent.segment
-    }
-
-    /// Where the record starts.
+impl<'a> Records<'a> {
+    /// The first byte that was not read as a record.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// The record's body, or `None` where its checksum fails.
-    pub fn body(&mut self, segments: &[SegmentFile]) -> Result<Option<&[u8]>> {
-        let segment = &segments[self.extent.segment];
-        let length = self.header.body_length as usize;
-        let body = self.window.get(segment, self.position + HEADER_BYTES as u64, length)?;
-        Ok(self.header.accepts(body, segment.salt, self.position).then_some(body))
+    /// The last number read; zero where there was none.
+    pub fn last(&self) -> SequenceNumber {
+        self.last
     }
 
-    /// Moves to the next record; returns where reading stopped if there is none.
-    pub fn advance(&mut self, segments: &[SegmentFile]) -> Result<Option<Stop>> {
-        let segment = &segments[self.extent.segment];
-        let last = self.header.number;
-        let position = self.position + record_length(self.header.body_length as usize) as u64;
-        self.position = position;
-        let stop = Stop { extent: self.extent, position, last };
-        if position + HEADER_BYTES as u64 > self.extent.end {
-            return Ok(Some(stop));
+    /// The next record, `None` at the end of what parses. A record without a body ends the walk: it is not stepped over.
+    pub fn step(&mut self) -> Result<Option<Record<'a>>> {
+        let (position, segment) = (self.position, self.segment);
+        if position + HEADER_BYTES as u64 > self.buffer.extent.end {
+            return Ok(None);
         }
-        let Some(header) = read_header(segment, position, &mut self.window)? else { return Ok(Some(stop)) };
-        let room = self.extent.end - position;
+        let Some(header) = self.buffer.header_at(segment, position) else { return Ok(None) };
+        let room = self.buffer.extent.end - position;
         let length = record_length(header.body_length as usize) as u64;
         if length > room {
             return Err(Error::corruption(&segment.path, position + 4, "log record length", room, length));
         }
-        if header.number <= last {
-            let expected = format!("more than {last}");
+        if header.number <= self.last {
+            let expected = format!("more than {}", self.last);
             return Err(Error::corruption(&segment.path, position + 8, "log record number", expected, header.number));
         }
-        self.header = header;
-        Ok(None)
-    }
-
-    /// Gives up in front of the present record.
-    pub fn stop(&self, last: SequenceNumber) -> Stop {
-        Stop { extent: self.extent, position: self.position, last }
-    }
-
-    /// The window, for the next cursor.
-    pub fn into_window(self) -> Window {
-        self.window
+        let body = &self.buffer.from(position)[HEADER_BYTES..HEADER_BYTES + header.body_length as usize];
+        let body = header.accepts(body, segment.salt, position).then_some(body);
+        if body.is_some() {
+            self.position += length;
+            self.last = header.number;
+        }
+        Ok(Some(Record { position, header, body }))
     }
 }

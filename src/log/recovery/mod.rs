@@ -1,29 +1,37 @@
-//! Reads the log back (`protocol.md`, Recovery). One thread, before the store is open; changes no byte of the log.
+//! Reads the log back (`protocol.md`, Recovery), before the store is open; changes no byte of the log.
 //!
-//! The caller makes the edit durable in the manifest before it creates the next generation, adopts the segments or
-//! lets anyone see the store.
+//! `recover` reads and checks every record and decides which count. The caller makes the edit durable in the manifest before it
+//! creates the next generation, adopts the segments or lets anyone see the store. The records themselves it takes from
+//! `LogContents`, a range of numbers at a time, so that it decides how many are in memory at once.
 //!
 //! Invariants:
-//! 1. Generations are read in rising order, each merged by number, so records are applied in rising order.
-//! 2. A generation that an edit covers is read only through that edit. At most one generation, the newest, has none.
-//! 3. Segments are synced before they are read, so what is applied here is durable before the edit that relies on it.
+//! 1. A generation that an edit covers is read only through that edit. At most one generation, the newest, has none.
+//! 2. Segments are synced before they are read, so what is decided here is durable before the edit that relies on it.
 //!    A log that a failed sync has poisoned is read past the page cache, which may hold bytes that the disk has not.
-//! 4. In the same life a chunk ends at its first bad header, and then nothing that parses may stand behind that; a
+//! 3. In the same life a chunk ends at its first bad header, and then nothing that parses may stand behind that; a
 //!    good header with a bad body is no torn record either, since the header is sealed after the body.
+//! 4. What is decided, and which error is told, does not depend on how many threads read.
+//! 5. Memory: a chunk for each thread, and a few bytes for each record (`numbers`).
 
+mod check;
 mod chunk;
-mod merge;
-mod replay;
+mod contents;
+mod missing;
+mod numbers;
 mod rule;
 mod scan;
 
-use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
-use crate::format::log_record::Operations;
+pub use contents::LogContents;
+
+use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber, parallel};
 use crate::format::manifest_edit::LogRecovered;
+use crate::format::value_file::ValueReference;
 use crate::io::{Life, Storage};
 use crate::log::halt::read_poison;
-use replay::Replay;
-use rule::Rule;
+use check::{Checked, Checks};
+use contents::SegmentContents;
+use numbers::Numbers;
+use rule::{Bounds, Decision, Rule, decide, is_skipped};
 use scan::{Scan, SegmentFile, scan};
 
 /// What recovery starts from.
@@ -45,6 +53,8 @@ pub struct RecoveryInput<'a> {
     pub life: Option<Life>,
     /// Follow the power-loss rule whatever the life.
     pub force_cut: bool,
+    /// How many threads may read.
+    pub threads: usize,
     /// Whether the value file behind a reference is complete. A file that it calls complete must be durable: sync it.
     pub value_complete: &'a dyn Fn(&[u8]) -> Result<bool>,
 }
@@ -79,37 +89,42 @@ pub struct Recovered {
     pub next_number: SequenceNumber,
     /// A generation that no segment has.
     pub next_generation: u64,
+    /// The records that count.
+    pub contents: LogContents,
 }
 
-/// Receives each record's operations.
-pub type Apply<'a> = dyn FnMut(SequenceNumber, Operations<'_>) -> Result<()> + 'a;
-
-/// Reads all generations back and applies every record above `incorporated`, in rising order of numbers.
-pub fn recover(input: RecoveryInput<'_>, apply: &mut Apply<'_>) -> Result<Recovered> {
+/// Reads all generations and decides what of them counts.
+pub fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     let poison = read_poison(input.storage)?;
     let poisoned = |generation| poison.is_some_and(|of| of.is_none_or(|of| of == generation));
     let found = scan(input.storage, input.database, input.generations_from, |generation| !poisoned(generation))?;
     let mut recovery = Recovery::new(input, &found);
     recovery.check_manifest()?;
-    let mut segments = &found.segments[..];
+    let Scan { segments, unused, generation_max } = found;
+    let mut segments = segments.into_iter().peekable();
     let mut covered = input.recovered.iter().filter(|entry| entry.generation >= input.generations_from).peekable();
     loop {
-        let generation = segments.first().map(|segment| segment.header.generation);
-        let (rule, generation) = match (covered.peek(), generation) {
+        let first = segments.peek();
+        let (rule, generation) = match (covered.peek(), first.map(|segment| segment.header.generation)) {
             (Some(entry), Some(generation)) if generation <= entry.generation => (Rule::Recovered(entry), generation),
             (Some(entry), _) => (Rule::Recovered(entry), entry.generation),
-            (None, Some(generation)) => (recovery.rule(segments, poisoned(generation))?, generation),
+            (None, Some(generation)) => (Rule::PowerLoss, generation),
             (None, None) => break,
         };
-        let count = segments.iter().take_while(|segment| segment.header.generation == generation).count();
-        let (these, rest) = segments.split_at(count);
-        recovery.generation(generation, rule, these, apply)?;
+        let mut these = Vec::new();
+        while let Some(segment) = segments.next_if(|segment| segment.header.generation == generation) {
+            these.push(segment);
+        }
+        let rule = match rule {
+            Rule::Recovered(_) => rule,
+            _ => recovery.rule(generation, &these, poisoned(generation))?,
+        };
+        recovery.generation(generation, rule, these)?;
         if covered.peek().is_some_and(|entry| entry.generation <= generation) {
             covered.next();
         }
-        segments = rest;
     }
-    Ok(recovery.finish(found))
+    Ok(recovery.finish(unused, generation_max))
 }
 
 struct Recovery<'a> {
@@ -120,6 +135,7 @@ struct Recovery<'a> {
     manifest_edit: u64,
     edit: Option<LogRecovered>,
     old: Vec<OldSegment>,
+    contents: LogContents,
 }
 
 impl<'a> Recovery<'a> {
@@ -135,6 +151,7 @@ impl<'a> Recovery<'a> {
             manifest_edit: marks().map(|mark| mark.manifest_edit).max().unwrap_or(0),
             edit: None,
             old: Vec::new(),
+            contents: LogContents { incorporated: input.incorporated, ..LogContents::default() },
         }
     }
 
@@ -149,25 +166,16 @@ impl<'a> Recovery<'a> {
     }
 
     /// The rule for a generation that no edit covers.
-    fn rule(&self, segments: &[SegmentFile], poisoned: bool) -> Result<Rule<'static>> {
+    fn rule(&self, generation: u64, segments: &[SegmentFile], poisoned: bool) -> Result<Rule<'static>> {
         if let (Some(edit), Some(segment)) = (&self.edit, segments.first()) {
             let expected = format!("none after {}, which no edit covers", edit.generation);
-            let found = segment.header.generation;
-            return Err(Error::corruption(&segment.path, 32, "log generation", expected, found));
+            return Err(Error::corruption(&segment.path, 32, "log generation", expected, generation));
         }
-        let generation = segments.first().map_or(0, |segment| segment.header.generation);
-        let mut these = segments.iter().filter(|segment| segment.header.generation == generation);
-        let same = self.input.life.is_some() && these.all(|segment| segment.header.life == self.input.life);
+        let same = self.input.life.is_some() && segments.iter().all(|segment| segment.header.life == self.input.life);
         Ok(if same && !poisoned && !self.input.force_cut { Rule::SameLife } else { Rule::PowerLoss })
     }
 
-    fn generation(
-        &mut self,
-        generation: u64,
-        rule: Rule<'_>,
-        segments: &[SegmentFile],
-        apply: &mut Apply<'_>,
-    ) -> Result<()> {
+    fn generation(&mut self, generation: u64, rule: Rule<'_>, segments: Vec<SegmentFile>) -> Result<()> {
         let before = self.input.recovered.iter().rev().find(|entry| entry.generation < generation);
         let first = match segments.first() {
             Some(segment) => segment.header.first,
@@ -177,40 +185,118 @@ impl<'a> Recovery<'a> {
             let what = "first number of a log generation";
             return Err(Error::corruption(&odd.path, 40, what, first, odd.header.first));
         }
-        let mut replay = Replay::new(&self.input, rule, first, segments)?;
-        replay.run(apply)?;
-        self.next = self.next.max(replay.seen_max.next());
-        for (segment, live) in segments.iter().zip(&replay.live) {
-            self.old.push(OldSegment {
-                name: segment.name.clone(),
-                number: segment.header.number,
-                generation,
-                last: live.last,
-                bytes: segment.header.segment_bytes,
-                used: live.bytes,
-                unused: live.bytes == 0,
-            });
+        let marks = segments.iter().filter_map(|segment| segment.mark);
+        let durable = marks.map(|mark| mark.synced_through).max().unwrap_or_default();
+        let bounds = Bounds { first, incorporated: self.input.incorporated, durable };
+        let checks = Checks { rule, bounds };
+        let checked =
+            parallel::map(self.input.threads, segments.len(), |segment| check::check(&segments[segment], checks));
+        let mut checked = checked.into_iter().collect::<Result<Vec<Checked>>>()?;
+        let mut numbers = Numbers::default();
+        for segment in &mut checked {
+            numbers.add(std::mem::take(&mut segment.found));
+            self.next = self.next.max(segment.seen_max.next());
         }
-        let (cut, skipped) = replay.finish()?;
+        let decision = self.decide(checks, &segments, &checked, &mut numbers)?;
+        self.contents.sizes.extend(numbers.sizes(decision.cut.0));
+        for (file, checked) in segments.into_iter().zip(checked) {
+            self.keep(file, checked, &decision);
+        }
         if !matches!(rule, Rule::Recovered(_)) {
+            let Decision { cut, skipped } = decision.clone();
             self.edit = Some(LogRecovered { generation, cut, skipped, next_number: SequenceNumber::ZERO });
         }
+        self.contents.decisions.push(decision);
         Ok(())
     }
 
-    fn finish(mut self, found: Scan) -> Recovered {
+    /// The decision about a generation. A record whose value file is incomplete counts as missing.
+    fn decide(
+        &self,
+        checks: Checks<'_>,
+        segments: &[SegmentFile],
+        checked: &[Checked],
+        numbers: &mut Numbers,
+    ) -> Result<Decision> {
+        let Checks { rule, bounds } = checks;
+        let chunks = || checked.iter().flat_map(|segment| &segment.chunks);
+        let mut chunk_ends: Vec<u64> = chunks().filter(|chunk| chunk.has_room()).map(|chunk| chunk.last.0).collect();
+        let mut decide = |numbers: &Numbers| {
+            let present = numbers.present().map_err(|number| missing::duplicate(segments, checked, number))?;
+            decide(&rule, &bounds, &present, &mut chunk_ends)
+                .map_err(|missing| missing::missing(self.input.storage, segments, checked, missing))
+        };
+        let decision = decide(numbers)?;
+        let referring = checked.iter().enumerate();
+        let mut referring: Vec<_> = referring
+            .flat_map(|(segment, checked)| checked.referring.iter().map(move |of| (of.number, segment, of)))
+            .collect();
+        referring.sort_unstable_by_key(|(number, ..)| *number);
+        for (number, segment, record) in referring {
+            if number > decision.cut
+                || is_skipped(&decision.skipped, number)
+                || self.are_complete(&record.references)?
+            {
+                continue;
+            }
+            if matches!(rule, Rule::SameLife) {
+                // The file was whole before the record was sealed, and nothing was lost since: somebody damaged it.
+                let (path, what) = (&segments[segment].path, "value file of a log record");
+                let expected = format!("the value of number {number}");
+                return Err(Error::corruption(path, record.position, what, expected, "a missing or damaged file"));
+            }
+            // No later one changes what is decided: after a power loss the cut is here, and else this is corruption.
+            numbers.remove(number.0);
+            return decide(numbers);
+        }
+        Ok(decision)
+    }
+
+    fn are_complete(&self, references: &[Vec<u8>]) -> Result<bool> {
+        for reference in references {
+            if !(self.input.value_complete)(reference)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Keeps what is needed to read a segment once more, and to adopt it.
+    fn keep(&mut self, file: SegmentFile, checked: Checked, decision: &Decision) {
+        let wanted = || checked.chunks.iter().filter(|chunk| chunk.first_wanted <= decision.cut);
+        let used = wanted().map(|chunk| chunk.wanted_bytes).sum();
+        self.old.push(OldSegment {
+            name: file.name.clone(),
+            number: file.header.number,
+            generation: file.header.generation,
+            last: wanted().map(|chunk| chunk.last.min(decision.cut)).max().unwrap_or_default(),
+            bytes: file.header.segment_bytes,
+            used,
+            unused: used == 0,
+        });
+        let counts = checked.referring.iter().filter(|of| of.number <= decision.cut);
+        let references = counts.flat_map(|of| &of.references).filter_map(|bytes| ValueReference::decode(bytes));
+        self.contents.value_files.extend(references.map(|reference| reference.file));
+        let decision = self.contents.decisions.len();
+        let chunks = checked.chunks.into_iter().filter(|chunk| chunk.wanted_bytes > 0).collect();
+        self.contents.segments.push(SegmentContents { file, chunks, decision });
+    }
+
+    fn finish(mut self, unused: Vec<OldSegment>, generation_max: u64) -> Recovered {
         if let Some(edit) = &mut self.edit {
             self.next = self.next.max(edit.cut.next());
             edit.next_number = self.next;
         }
-        self.old.extend(found.unused);
+        self.old.extend(unused);
         let recovered = self.input.recovered.iter().map(|entry| entry.generation).max().unwrap_or(0);
-        let generation = found.generation_max.max(recovered) + 1;
+        let generation = generation_max.max(recovered) + 1;
+        self.contents.last = SequenceNumber(self.next.0 - 1);
         Recovered {
             edit: self.edit,
             segments: self.old,
             next_number: self.next,
             next_generation: generation.max(self.input.generations_from),
+            contents: self.contents,
         }
     }
 }

@@ -1,11 +1,13 @@
 //! The rule by which the numbers of a generation are told: applied, skipped, discarded, or missing though they must
-//! be there (`protocol.md`, The log and Recovery). Pure: numbers in, decisions out.
+//! be there (`protocol.md`, The log and Recovery). Pure: numbers in, decision out.
 //!
 //! Invariants:
-//! 1. Numbers come in rising order, each at most once.
-//! 2. A number up to the durable mark must be there in every life: the mark is left only after every number up to it
+//! 1. A number up to the durable mark must be there in every life: the mark is left only after every number up to it
 //!    was sealed and synced.
-//! 3. Once there is a cut nothing behind it is applied.
+//! 2. Once there is a cut nothing behind it is applied.
+//! 3. In the same life a missing number was in the hands of a thread that died between taking and sealing it. The thread
+//!    owned a chunk, in which every record has a smaller number and the next record was to be this one; and a chunk has one
+//!    owner. So missing numbers and chunks can be matched one to one, each number with a chunk that ended below it.
 
 use crate::base::SequenceNumber;
 use crate::format::manifest_edit::LogRecovered;
@@ -21,120 +23,130 @@ pub enum Rule<'a> {
     Recovered(&'a LogRecovered),
 }
 
-/// What to do with a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Apply it.
-    Wanted,
-    /// It is in branch files already.
-    Incorporated,
-    /// It is behind the cut, or was skipped by an earlier recovery.
-    Discarded,
+/// What must be there of a generation and what may be gone.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// The generation's first number.
+    pub first: SequenceNumber,
+    /// Numbers up to this one may be gone.
+    pub incorporated: SequenceNumber,
+    /// Every other number up to this one must be there.
+    pub durable: SequenceNumber,
+}
+
+impl Bounds {
+    /// The first number that is looked for.
+    fn expected(&self) -> u64 {
+        self.first.0.max(self.incorporated.0 + 1)
+    }
+}
+
+/// What is decided about a generation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// Nothing above this number is applied.
+    pub cut: SequenceNumber,
+    /// Ranges at or below the cut that are not applied either, rising.
+    pub skipped: Vec<(SequenceNumber, SequenceNumber)>,
 }
 
 /// A number that must be there and is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Missing(pub SequenceNumber);
-
-/// The numbers of one generation as they come.
-#[derive(Debug)]
-pub struct Expectation<'a> {
-    rule: Rule<'a>,
-    incorporated: u64,
-    durable: u64,
-    expected: u64,
-    cut: Option<u64>,
-    skipped: Vec<(SequenceNumber, SequenceNumber)>,
+pub struct Missing {
+    /// The number.
+    pub number: SequenceNumber,
+    /// Why it must be there.
+    pub why: Why,
 }
 
-impl<'a> Expectation<'a> {
-    /// For a generation that starts at `first`; every number up to `durable` must be there, but those up to
-    /// `incorporated` may be gone.
-    pub fn new(rule: Rule<'a>, first: SequenceNumber, incorporated: SequenceNumber, durable: SequenceNumber) -> Self {
-        let expected = first.0.max(incorporated.0 + 1);
-        let (incorporated, durable) = (incorporated.0, durable.0);
-        Self { rule, incorporated, durable, expected, cut: None, skipped: Vec::new() }
-    }
+/// Why a number must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It was durable, by a mark or by an earlier recovery.
+    Durable,
+    /// More numbers are missing than threads can have had in hand (invariant 3).
+    TooMany,
+}
 
-    /// Whether a record that cannot be believed may be the work of a crash.
-    pub fn may_be_torn(&self, number: SequenceNumber) -> bool {
-        match self.rule {
-            Rule::SameLife => false,
-            Rule::PowerLoss => number.0 > self.durable.max(self.incorporated),
-            Rule::Recovered(recovered) => number > recovered.cut || is_skipped(recovered, number.0),
-        }
+/// Whether a record that cannot be believed may be the work of a crash.
+pub fn may_be_torn(rule: &Rule<'_>, bounds: &Bounds, number: SequenceNumber) -> bool {
+    match rule {
+        Rule::SameLife => false,
+        Rule::PowerLoss => number > bounds.durable.max(bounds.incorporated),
+        Rule::Recovered(recovered) => number > recovered.cut || is_skipped(&recovered.skipped, number),
     }
+}
 
-    /// Decides on the record with number `first` (to `last`, for a run), and on the gap in front of it.
-    pub fn reach(&mut self, first: SequenceNumber, last: SequenceNumber) -> Result<Verdict, Missing> {
-        if last.0 <= self.incorporated {
-            return Ok(Verdict::Incorporated);
+/// Decides on a generation in which the numbers of `present` were found: ranges, rising, none touching the next.
+/// `chunk_ends` are the last numbers of its chunks that could take another record.
+pub fn decide(
+    rule: &Rule<'_>,
+    bounds: &Bounds,
+    present: &[(u64, u64)],
+    chunk_ends: &mut [u64],
+) -> Result<Decision, Missing> {
+    let durable = |number| Missing { number: SequenceNumber(number), why: Why::Durable };
+    let top = present.last().map_or(0, |(_, last)| *last).max(bounds.expected() - 1);
+    match rule {
+        Rule::Recovered(recovered) => {
+            // What it skipped counts as there; what it left out behind the cut does not count at all.
+            let skipped = recovered.skipped.iter().map(|(first, last)| (first.0, last.0));
+            let mut there: Vec<(u64, u64)> = present.iter().copied().chain(skipped).collect();
+            there.sort_unstable();
+            match gaps(&there, bounds.expected(), recovered.cut.0).next() {
+                Some((number, _)) => Err(durable(number)),
+                None => Ok(Decision { cut: recovered.cut, skipped: recovered.skipped.clone() }),
+            }
         }
-        if let Rule::Recovered(recovered) = self.rule
-            && (first > recovered.cut || is_skipped(recovered, first.0))
-        {
-            return Ok(Verdict::Discarded);
-        }
-        if self.cut.is_none() && first.0 > self.expected {
-            self.gap(first.0 - 1)?;
-        }
-        Ok(if self.cut.is_some() { Verdict::Discarded } else { Verdict::Wanted })
-    }
-
-    /// The record that was last reached is there, up to `last`. Not called, it counts as missing.
-    pub fn accept(&mut self, last: SequenceNumber) {
-        self.expected = self.expected.max(last.0 + 1);
-    }
-
-    /// The numbers from the expected one to `last` are not there.
-    fn gap(&mut self, last: u64) -> Result<(), Missing> {
-        let first = self.expected;
-        match self.rule {
-            Rule::Recovered(recovered) => {
-                let mut number = first;
-                while number <= last.min(recovered.cut.0) {
-                    let range = recovered.skipped.iter().find(|(from, to)| (from.0..=to.0).contains(&number));
-                    let Some((_, to)) = range else { return Err(Missing(SequenceNumber(number))) };
-                    number = to.0 + 1;
+        Rule::PowerLoss | Rule::SameLife => {
+            let mut gaps = gaps(present, bounds.expected(), top.max(bounds.durable.0)).peekable();
+            match gaps.peek() {
+                Some(&(first, _)) if first <= bounds.durable.0 => return Err(durable(first)),
+                Some(&(first, _)) if matches!(rule, Rule::PowerLoss) => {
+                    return Ok(Decision { cut: SequenceNumber(first - 1), skipped: Vec::new() });
                 }
+                _ => {}
             }
-            _ if first <= self.durable => return Err(Missing(SequenceNumber(first))),
-            Rule::SameLife => self.skip(first, last),
-            Rule::PowerLoss => {
-                self.cut = Some(first - 1);
-                return Ok(());
-            }
+            let skipped = match_with_chunks(gaps, chunk_ends)?;
+            Ok(Decision { cut: SequenceNumber(top), skipped })
         }
-        self.expected = last + 1;
-        Ok(())
-    }
-
-    fn skip(&mut self, first: u64, last: u64) {
-        match self.skipped.last_mut() {
-            Some((_, to)) if to.0 + 1 == first => *to = SequenceNumber(last),
-            _ => self.skipped.push((SequenceNumber(first), SequenceNumber(last))),
-        }
-    }
-
-    /// The cut and the numbers skipped below it, once there are no more records.
-    pub fn finish(mut self) -> Result<(SequenceNumber, Vec<(SequenceNumber, SequenceNumber)>), Missing> {
-        if let Rule::Recovered(recovered) = self.rule {
-            if self.expected <= recovered.cut.0 {
-                self.gap(recovered.cut.0)?;
-            }
-            return Ok((recovered.cut, recovered.skipped.clone()));
-        }
-        if self.cut.is_none() && self.expected <= self.durable {
-            return Err(Missing(SequenceNumber(self.expected)));
-        }
-        let cut = self.cut.unwrap_or(self.expected - 1);
-        self.skipped.retain(|(first, _)| first.0 <= cut);
-        Ok((SequenceNumber(cut), self.skipped))
     }
 }
 
-fn is_skipped(recovered: &LogRecovered, number: u64) -> bool {
-    recovered.skipped.iter().any(|(first, last)| (first.0..=last.0).contains(&number))
+/// Invariant 3: the `i`-th missing number needs `i` chunks that ended below it.
+fn match_with_chunks(
+    gaps: impl Iterator<Item = (u64, u64)>,
+    chunk_ends: &mut [u64],
+) -> Result<Vec<(SequenceNumber, SequenceNumber)>, Missing> {
+    chunk_ends.sort_unstable();
+    let (mut skipped, mut missing) = (Vec::new(), 0u64);
+    for (first, last) in gaps {
+        // Chunks do not end in a gap, so its last number is the hardest to match.
+        missing = missing.saturating_add(last - first + 1);
+        let chunks = chunk_ends.partition_point(|end| *end < first) as u64;
+        if missing > chunks {
+            return Err(Missing { number: SequenceNumber(first), why: Why::TooMany });
+        }
+        skipped.push((SequenceNumber(first), SequenceNumber(last)));
+    }
+    Ok(skipped)
+}
+
+/// The ranges between `from` and `to` that rising ranges leave out.
+fn gaps(ranges: &[(u64, u64)], from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
+    let mut expected = from;
+    let end = (to.saturating_add(1), u64::MAX);
+    ranges.iter().copied().chain([end]).filter_map(move |(first, last)| {
+        let gap = (expected, first.min(end.0) - 1);
+        expected = expected.max(last.saturating_add(1));
+        (gap.0 <= gap.1).then_some(gap)
+    })
+}
+
+/// Whether a number lies in one of the ranges.
+pub fn is_skipped(ranges: &[(SequenceNumber, SequenceNumber)], number: SequenceNumber) -> bool {
+    let at = ranges.partition_point(|(first, _)| *first <= number);
+    at > 0 && number <= ranges[at - 1].1
 }
 
 #[cfg(test)]
@@ -145,7 +157,11 @@ mod tests {
         SequenceNumber(number)
     }
 
-    /// Feeds numbers one by one; returns what was wanted, and the outcome.
+    fn bounds(first: u64, incorporated: u64, durable: u64) -> Bounds {
+        Bounds { first: n(first), incorporated: n(incorporated), durable: n(durable) }
+    }
+
+    /// Cut and skipped ranges for single numbers, with as many chunks as anybody could want; or the number that is missing.
     #[allow(clippy::type_complexity)]
     fn run(
         rule: Rule<'_>,
@@ -153,48 +169,42 @@ mod tests {
         incorporated: u64,
         durable: u64,
         numbers: &[u64],
-    ) -> Result<(Vec<u64>, u64, Vec<(u64, u64)>), Missing> {
-        let mut expectation = Expectation::new(rule, n(first), n(incorporated), n(durable));
-        let mut wanted = Vec::new();
-        for &number in numbers {
-            if expectation.reach(n(number), n(number))? == Verdict::Wanted {
-                wanted.push(number);
-                expectation.accept(n(number));
-            }
-        }
-        let (cut, skipped) = expectation.finish()?;
-        Ok((wanted, cut.0, skipped.into_iter().map(|(first, last)| (first.0, last.0)).collect()))
+    ) -> Result<(u64, Vec<(u64, u64)>), u64> {
+        let present: Vec<_> = numbers.chunk_by(|a, b| a + 1 == *b).map(|run| (run[0], run[run.len() - 1])).collect();
+        let decision = decide(&rule, &bounds(first, incorporated, durable), &present, &mut [0; 100]);
+        let decision = decision.map_err(|missing| missing.number.0)?;
+        Ok((decision.cut.0, decision.skipped.into_iter().map(|(first, last)| (first.0, last.0)).collect()))
     }
 
     #[test]
     fn in_the_same_life_gaps_are_skipped() {
-        let gaps = run(Rule::SameLife, 1, 0, 0, &[1, 3, 6]);
-        assert_eq!(gaps, Ok((vec![1, 3, 6], 6, vec![(2, 2), (4, 5)])));
-        assert_eq!(run(Rule::SameLife, 1, 0, 0, &[]), Ok((vec![], 0, vec![])));
-        assert_eq!(run(Rule::SameLife, 5, 0, 4, &[]), Ok((vec![], 4, vec![])));
+        assert_eq!(run(Rule::SameLife, 1, 0, 0, &[1, 3, 6]), Ok((6, vec![(2, 2), (4, 5)])));
+        assert_eq!(run(Rule::SameLife, 1, 0, 0, &[]), Ok((0, vec![])));
+        assert_eq!(run(Rule::SameLife, 5, 0, 4, &[]), Ok((4, vec![])));
     }
 
     #[test]
     fn after_power_loss_the_first_gap_is_the_cut() {
-        assert_eq!(run(Rule::PowerLoss, 1, 0, 0, &[1, 2, 4, 5]), Ok((vec![1, 2], 2, vec![])));
-        assert_eq!(run(Rule::PowerLoss, 1, 0, 2, &[1, 2, 4, 5]), Ok((vec![1, 2], 2, vec![])));
-        assert_eq!(run(Rule::PowerLoss, 10, 0, 0, &[12]), Ok((vec![], 9, vec![])));
+        assert_eq!(run(Rule::PowerLoss, 1, 0, 0, &[1, 2, 4, 5]), Ok((2, vec![])));
+        assert_eq!(run(Rule::PowerLoss, 1, 0, 2, &[1, 2, 4, 5]), Ok((2, vec![])));
+        assert_eq!(run(Rule::PowerLoss, 1, 0, 2, &[1, 2, 3]), Ok((3, vec![])));
+        assert_eq!(run(Rule::PowerLoss, 10, 0, 0, &[12]), Ok((9, vec![])));
     }
 
     #[test]
     fn a_gap_at_or_below_the_mark_is_corruption_in_every_life() {
         for rule in [Rule::SameLife, Rule::PowerLoss] {
-            assert_eq!(run(rule, 1, 0, 3, &[1, 2, 4, 5]), Err(Missing(n(3))));
-            assert_eq!(run(rule, 1, 0, 9, &[1, 2, 3]), Err(Missing(n(4))));
-            assert_eq!(run(rule, 1, 3, 3, &[1, 4, 5]).unwrap().0, [4, 5]);
+            assert_eq!(run(rule, 1, 0, 3, &[1, 2, 4, 5]), Err(3));
+            assert_eq!(run(rule, 1, 0, 9, &[1, 2, 3]), Err(4));
+            assert_eq!(run(rule, 1, 3, 3, &[1, 4, 5]), Ok((5, vec![])));
         }
     }
 
     #[test]
     fn incorporated_numbers_may_be_gone_or_there() {
         for rule in [Rule::SameLife, Rule::PowerLoss] {
-            assert_eq!(run(rule, 1, 5, 4, &[2, 6, 7]), Ok((vec![6, 7], 7, vec![])));
-            assert_eq!(run(rule, 1, 5, 5, &[]), Ok((vec![], 5, vec![])));
+            assert_eq!(run(rule, 1, 5, 4, &[2, 6, 7]), Ok((7, vec![])));
+            assert_eq!(run(rule, 1, 5, 5, &[]), Ok((5, vec![])));
         }
     }
 
@@ -202,19 +212,45 @@ mod tests {
     fn an_earlier_recovery_is_believed() {
         let recovered = LogRecovered { generation: 1, cut: n(7), skipped: vec![(n(5), n(5))], next_number: n(20) };
         let rule = Rule::Recovered(&recovered);
-        let ranges = vec![(5, 5)];
-        assert_eq!(run(rule, 1, 3, 0, &[3, 4, 6, 7, 9]), Ok((vec![4, 6, 7], 7, ranges.clone())));
+        let decided = Ok((7, vec![(5, 5)]));
+        assert_eq!(run(rule, 1, 3, 0, &[3, 4, 6, 7, 9]), decided);
         // A record that was missing then, for lack of its value file, is missing for ever.
-        assert_eq!(run(rule, 1, 3, 0, &[4, 5, 6, 7]), Ok((vec![4, 6, 7], 7, ranges)));
-        assert_eq!(run(rule, 1, 3, 0, &[4, 7]), Err(Missing(n(6))));
-        assert_eq!(run(rule, 1, 3, 0, &[4, 6]), Err(Missing(n(7))));
-        assert_eq!(run(rule, 1, 7, 0, &[]).unwrap().0, [0; 0]);
+        assert_eq!(run(rule, 1, 3, 0, &[4, 5, 6, 7]), decided);
+        assert_eq!(run(rule, 1, 3, 0, &[4, 7]), Err(6));
+        assert_eq!(run(rule, 1, 3, 0, &[4, 6]), Err(7));
+        assert_eq!(run(rule, 1, 7, 0, &[]), decided);
     }
 
     #[test]
-    fn torn_records_are_forgiven_only_above_what_is_durable() {
-        let torn = |rule, number| Expectation::new(rule, n(1), n(5), n(8)).may_be_torn(n(number));
-        assert!(!torn(Rule::SameLife, 99));
+    fn no_more_numbers_are_in_hand_than_there_are_chunks() {
+        let decide = |present: &[(u64, u64)], ends: &[u64]| {
+            decide(&Rule::SameLife, &bounds(1, 0, 0), present, &mut ends.to_vec())
+        };
+        let too_many = |number| Err(Missing { number: n(number), why: Why::TooMany });
+        // Each in its own chunk, whatever the order of the chunks.
+        let two = Decision { cut: n(9), skipped: vec![(n(3), n(3)), (n(6), n(6))] };
+        assert_eq!(decide(&[(1, 2), (4, 5), (7, 9)], &[5, 2]), Ok(two.clone()));
+        assert_eq!(decide(&[(1, 2), (4, 5), (7, 9)], &[0, 0]), Ok(two));
+        // A chunk that ended above a number was not to hold it.
+        assert_eq!(decide(&[(1, 2), (4, 5), (7, 9)], &[9, 2]), too_many(6));
+        assert_eq!(decide(&[(1, 2), (4, 5), (7, 9)], &[5, 5]), too_many(3));
+        // A run of numbers was in as many hands.
+        assert_eq!(decide(&[(1, 2), (6, 6)], &[2, 0]), too_many(3));
+        assert_eq!(decide(&[(1, 2), (6, 6)], &[2, 0, 1]), Ok(Decision { cut: n(6), skipped: vec![(n(3), n(5))] }));
+    }
+
+    #[test]
+    fn what_may_be_torn() {
+        let torn = |rule, number| may_be_torn(&rule, &bounds(1, 8, 5), n(number));
+        assert!(!torn(Rule::SameLife, 9));
         assert!(torn(Rule::PowerLoss, 9) && !torn(Rule::PowerLoss, 8) && !torn(Rule::PowerLoss, 4));
+    }
+
+    #[test]
+    fn skipped_ranges_are_found() {
+        let ranges = [(n(3), n(3)), (n(7), n(9))];
+        let skipped: Vec<u64> = (1..12).filter(|number| is_skipped(&ranges, n(*number))).collect();
+        assert_eq!(skipped, [3, 7, 8, 9]);
+        assert!(!is_skipped(&[], n(1)));
     }
 }

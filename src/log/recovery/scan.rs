@@ -6,7 +6,7 @@ use crate::base::sync::Arc;
 use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
 use crate::format::log_record::Salt;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SECTOR_BYTES, SegmentHeader};
-use crate::io::{AlignedBuffer, OpenMode, Storage, StorageFile};
+use crate::io::{OpenMode, Storage, StorageFile};
 use crate::log::files::{Role, parse_file_name};
 use std::path::PathBuf;
 
@@ -113,48 +113,4 @@ fn counts(
     }
     // A smaller number in the header: renamed for reuse, but not yet prepared.
     Ok(header.number == number && header.generation >= generations_from)
-}
-
-/// A piece of a segment in memory.
-#[derive(Debug)]
-pub struct Window {
-    buffer: AlignedBuffer,
-    start: u64,
-    filled: usize,
-}
-
-impl Window {
-    /// An empty window that reads at least `bytes` at a time.
-    pub fn new(bytes: usize) -> Self {
-        Self { buffer: AlignedBuffer::new(bytes.next_multiple_of(PAGE_BYTES)), start: 0, filled: 0 }
-    }
-
-    /// Forgets what was read.
-    pub fn clear(&mut self) {
-        self.filled = 0;
-    }
-
-    /// The bytes from `position` on. Requires that they lie within the segment.
-    #[inline]
-    pub fn get(&mut self, segment: &SegmentFile, position: u64, length: usize) -> Result<&[u8]> {
-        if position < self.start || position + length as u64 > self.start + self.filled as u64 {
-            self.load(segment, position, length)?;
-        }
-        let at = (position - self.start) as usize;
-        Ok(&self.buffer[at..at + length])
-    }
-
-    #[cold]
-    fn load(&mut self, segment: &SegmentFile, position: u64, length: usize) -> Result<()> {
-        let start = position - position % PAGE_BYTES as u64;
-        let needed = ((position - start) as usize + length).next_multiple_of(PAGE_BYTES);
-        if needed > self.buffer.len() {
-            self.buffer = AlignedBuffer::new(needed);
-        }
-        self.filled = 0;
-        let filled = (self.buffer.len() as u64).min(segment.header.segment_bytes - start) as usize;
-        segment.file.read_exact_at(&mut self.buffer[..filled], start)?;
-        (self.start, self.filled) = (start, filled);
-        Ok(())
-    }
 }

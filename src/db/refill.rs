@@ -1,0 +1,75 @@
+//! Fills Memtables from the log, when the store opens (`docs/recovery.md`, R). The thread that opens, and helpers of its own.
+//!
+//! Invariants:
+//! 1. The edit that says what of the log counts is durable before; the log's segments stay until what they hold is incorporated.
+//! 2. Generations come into the view oldest first, under the one that new writes will go to, and nobody writes before the last
+//!    one came. So incorporation, which takes the oldest, never runs ahead.
+//! 3. At most `Budget::generations_at_open` generations are in memory: where the log holds more, the next ones are read once
+//!    older ones are incorporated.
+
+use super::inner::{Driver, Inner};
+use super::view::Generation;
+use crate::base::sync::Arc;
+use crate::base::{Kind, Result, SequenceNumber, parallel};
+use crate::format::value_file::ValueReference;
+use crate::log::LogContents;
+use crate::memory::BulkFill;
+use std::ops::RangeInclusive;
+
+impl Inner {
+    /// Brings all that counts of the log into memory, or through memory into the tree.
+    pub(super) fn refill(&self, contents: &LogContents) -> Result<()> {
+        let ranges = contents.ranges(self.budget.memtable as u64);
+        let threads = self.threads_at_open();
+        let most = self.budget.generations_at_open();
+        let together = if ranges.len() <= most { ranges.len() } else { threads.min(most) };
+        for ranges in ranges.chunks(together.max(1)) {
+            self.wait_for_progress(|inner| inner.view.load().generations.len() - 1 + ranges.len() <= most)?;
+            let filled = parallel::map(threads, ranges.len(), |at| self.fill(contents, &ranges[at]));
+            for generation in filled {
+                self.insert_recovered(generation?);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many threads open the store.
+    fn threads_at_open(&self) -> usize {
+        match self.driver {
+            Driver::Threads => self.budget.workers,
+            Driver::Stepped => 1,
+        }
+    }
+
+    fn fill(&self, contents: &LogContents, range: &RangeInclusive<SequenceNumber>) -> Result<Arc<Generation>> {
+        let mut fill = BulkFill::new(self.memtables.take());
+        let mut value_files = Vec::new();
+        contents.read(range, &mut |number, operations| {
+            for operation in operations {
+                if operation.kind == Kind::ValueReference {
+                    value_files.extend(ValueReference::decode(operation.value).map(|reference| reference.file));
+                }
+                fill.add(operation.keyspace, operation.key, operation.kind, operation.value, number);
+            }
+            Ok(())
+        })?;
+        let start = SequenceNumber(range.start().0 - 1);
+        let generation = Generation::starting_after(fill.finish(), start, &self.value_holds);
+        generation.set_end(*range.end());
+        for file in value_files {
+            self.value_holds.hold(file);
+            generation.hold_value_file(file);
+        }
+        Ok(Arc::new(generation))
+    }
+
+    /// Invariant 2.
+    fn insert_recovered(&self, generation: Arc<Generation>) {
+        self.view.update(|current| {
+            let mut generations = current.generations.clone();
+            generations.insert(1, generation);
+            (generations, Arc::clone(&current.tree))
+        });
+        self.work.wake();
+    }
+}

@@ -1,0 +1,182 @@
+//! Reads one segment whole and checks every record in it. Changes nothing; any number of segments at once, each by one thread.
+//!
+//! Invariant: in the same life only the last record of a chunk may be bad, and then it is torn so that its header does not
+//! parse; so nothing that parses may stand behind it.
+
+use super::chunk::{Extent, ExtentBuffer, Record};
+use super::numbers::Found;
+use super::rule::{Bounds, Rule, may_be_torn};
+use super::scan::SegmentFile;
+use crate::base::limits::OPERATION_MEMORY_BYTES;
+use crate::base::{Error, Kind, Result, SequenceNumber};
+use crate::format::log_record::{HEADER_BYTES, Operations, record_length};
+
+/// What a segment's records are checked against.
+#[derive(Clone, Copy, Debug)]
+pub struct Checks<'a> {
+    /// The rule of its generation.
+    pub rule: Rule<'a>,
+    /// See there.
+    pub bounds: Bounds,
+}
+
+/// What was read of a chunk or run of chunks.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk {
+    /// Where it is.
+    pub extent: Extent,
+    /// The first byte that was not read as a record.
+    pub position: u64,
+    /// The last number read; zero where there was none.
+    pub last: SequenceNumber,
+    /// The first number above `incorporated`; `MAX` where there is none.
+    pub first_wanted: SequenceNumber,
+    /// Bytes of the records above `incorporated`.
+    pub wanted_bytes: u64,
+}
+
+impl Chunk {
+    /// Whether a writer could have gone on here.
+    pub fn has_room(&self) -> bool {
+        self.position + HEADER_BYTES as u64 <= self.extent.end
+    }
+}
+
+/// A record that refers to value files.
+#[derive(Debug)]
+pub struct Referring {
+    /// Its number.
+    pub number: SequenceNumber,
+    /// Where it starts in its segment.
+    pub position: u64,
+    /// The references.
+    pub references: Vec<Vec<u8>>,
+}
+
+/// What was read of a segment.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// Its chunks, in order.
+    pub chunks: Vec<Chunk>,
+    /// The numbers above `incorporated`, and what they take.
+    pub found: Found,
+    /// Records with value references, above `incorporated`.
+    pub referring: Vec<Referring>,
+    /// Greatest number seen, applied or not.
+    pub seen_max: SequenceNumber,
+}
+
+/// Reads and checks a segment.
+pub fn check(segment: &SegmentFile, checks: Checks<'_>) -> Result<Checked> {
+    let mut checked = Checked::default();
+    let mut buffer = ExtentBuffer::new(segment.header.chunk_bytes);
+    let mut chunk = 0;
+    while chunk < segment.header.chunks() {
+        let extent = buffer.load_chunk(segment, chunk)?;
+        checked.extent(segment, checks, &buffer, extent)?;
+        chunk += (extent.end - extent.start) / segment.header.chunk_bytes;
+    }
+    Ok(checked)
+}
+
+impl Checked {
+    fn extent(
+        &mut self,
+        segment: &SegmentFile,
+        checks: Checks<'_>,
+        buffer: &ExtentBuffer,
+        extent: Extent,
+    ) -> Result<()> {
+        let mut records = buffer.records(segment);
+        let (mut first_wanted, mut wanted_bytes) = (SequenceNumber::MAX, 0);
+        while let Some(record) = records.step()? {
+            let Record { position, header, body } = record;
+            self.seen_max = self.seen_max.max(header.number);
+            if header.number < checks.bounds.first {
+                let expected = format!("at least {}", checks.bounds.first);
+                let path = &segment.path;
+                return Err(Error::corruption(path, position + 8, "log record number", expected, header.number));
+            }
+            let Some(body) = body else {
+                if !may_be_torn(&checks.rule, &checks.bounds, header.number) {
+                    let (what, found) = ("log record body checksum", header.body_checksum);
+                    return Err(Error::corruption(&segment.path, position + 16, what, "the one of the body", found));
+                }
+                break;
+            };
+            let last = self.record(segment, checks, &record, body)?;
+            if last > checks.bounds.incorporated {
+                first_wanted = first_wanted.min(header.number);
+                wanted_bytes += record_length(body.len()) as u64;
+            }
+        }
+        let (position, last) = (records.position(), records.last());
+        match checks.rule {
+            Rule::SameLife => nothing_behind(segment, buffer, position)?,
+            Rule::PowerLoss => self.see_behind(segment, buffer, position),
+            Rule::Recovered(_) => {}
+        }
+        self.chunks.push(Chunk { extent, position, last, first_wanted, wanted_bytes });
+        Ok(())
+    }
+
+    /// One good record; returns its last number.
+    fn record(
+        &mut self,
+        segment: &SegmentFile,
+        checks: Checks<'_>,
+        record: &Record<'_>,
+        body: &[u8],
+    ) -> Result<SequenceNumber> {
+        let Record { position, header, .. } = *record;
+        let malformed = || {
+            let at = position + HEADER_BYTES as u64;
+            Error::corruption(&segment.path, at, "log record body", "operations", header.kind as u8)
+        };
+        let (number, last) = (header.number, header.last_number(body).ok_or_else(malformed)?);
+        self.seen_max = self.seen_max.max(last);
+        if last <= checks.bounds.incorporated {
+            return Ok(last);
+        }
+        if header.kind == Kind::Void {
+            if last > number {
+                self.found.run(number.0, last.0);
+            } else {
+                self.found.record(number.0, 0);
+            }
+            return Ok(last);
+        }
+        let (mut bytes, mut references) = (0, Vec::new());
+        for operation in Operations::parse(header.kind, body).ok_or_else(malformed)? {
+            bytes += OPERATION_MEMORY_BYTES + operation.key.len() + operation.value.len();
+            if operation.kind == Kind::ValueReference {
+                references.push(operation.value.to_vec());
+            }
+        }
+        self.found.record(number.0, bytes as u64);
+        if !references.is_empty() {
+            self.referring.push(Referring { number, position, references });
+        }
+        Ok(last)
+    }
+
+    /// Records behind a torn one are discarded; the next generation's numbers are above theirs all the same, so that
+    /// no number is ever used twice.
+    fn see_behind(&mut self, segment: &SegmentFile, buffer: &ExtentBuffer, mut position: u64) {
+        while let Some((at, header)) = buffer.find_header(segment, position) {
+            self.seen_max = self.seen_max.max(header.number);
+            position = at + record_length(0) as u64;
+        }
+    }
+}
+
+/// See the module's invariant.
+fn nothing_behind(segment: &SegmentFile, buffer: &ExtentBuffer, position: u64) -> Result<()> {
+    match buffer.find_header(segment, position) {
+        None => Ok(()),
+        Some((at, header)) => {
+            let found = format!("record {} at offset {at} behind a bad one", header.number);
+            Err(Error::corruption(&segment.path, position, "log record header", "the end of its chunk", found))
+        }
+    }
+}

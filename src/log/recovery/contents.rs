@@ -1,0 +1,121 @@
+//! The log's records once recovery has decided which of them count: by ranges of numbers, as often as wanted. Any thread.
+//!
+//! Invariant: what `read` hands out is just what was decided. Every byte is checked again, since it comes from the disk again.
+
+use super::check::Chunk;
+use super::chunk::ExtentBuffer;
+use super::rule::{Decision, is_skipped};
+use super::scan::SegmentFile;
+use crate::base::{Error, FileNumber, Kind, Result, SequenceNumber};
+use crate::format::log_record::{HEADER_BYTES, Operations};
+use std::ops::RangeInclusive;
+
+/// Receives a record's operations.
+pub type Apply<'a> = dyn FnMut(SequenceNumber, Operations<'_>) -> Result<()> + 'a;
+
+/// A segment as recovery found it.
+#[derive(Debug)]
+pub(super) struct SegmentContents {
+    pub(super) file: SegmentFile,
+    pub(super) chunks: Vec<Chunk>,
+    /// Which of the decisions is about its generation.
+    pub(super) decision: usize,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct LogContents {
+    pub(super) segments: Vec<SegmentContents>,
+    /// By generation, rising.
+    pub(super) decisions: Vec<Decision>,
+    /// (last number of a few, bytes that they take in memory), rising.
+    pub(super) sizes: Vec<(u64, u64)>,
+    pub(super) value_files: Vec<FileNumber>,
+    pub(super) incorporated: SequenceNumber,
+    /// The last number that any generation can have.
+    pub(super) last: SequenceNumber,
+}
+
+impl LogContents {
+    /// The value files that its records refer to. None may be removed before the records are applied.
+    pub fn value_files(&self) -> &[FileNumber] {
+        &self.value_files
+    }
+
+    /// Cuts all numbers above the incorporated ones into ranges whose entries take about `bytes_max` bytes of memory or a
+    /// little less each; a record that is larger has a range of its own. No range where there is no entry.
+    pub fn ranges(&self, bytes_max: u64) -> Vec<RangeInclusive<SequenceNumber>> {
+        let total: u64 = self.sizes.iter().map(|(_, bytes)| bytes).sum();
+        // An even number of equal parts: two threads that fill one each end together.
+        let parts = match total.div_ceil(bytes_max.max(1)) {
+            few @ 0..3 => few,
+            parts => parts.next_multiple_of(2),
+        };
+        let (mut ranges, mut first, mut filled) = (Vec::new(), self.incorporated.next(), 0);
+        for (at, (last, bytes)) in self.sizes.iter().enumerate() {
+            filled += bytes;
+            let Some((_, next)) = self.sizes.get(at + 1) else {
+                ranges.push(first..=self.last);
+                break;
+            };
+            // As near as pieces allow to where equal parts would end.
+            let due = total * (ranges.len() as u64 + 1) / parts;
+            if filled + next / 2 >= due && (first.0..self.last.0).contains(last) {
+                ranges.push(first..=SequenceNumber(*last));
+                first = SequenceNumber(last + 1);
+            }
+        }
+        ranges
+    }
+
+    /// Hands out the records with numbers in a range: chunk by chunk, in each by rising number. Voids have nothing to apply.
+    pub fn read(&self, range: &RangeInclusive<SequenceNumber>, apply: &mut Apply<'_>) -> Result<()> {
+        let mut buffer: Option<ExtentBuffer> = None;
+        for segment in &self.segments {
+            for chunk in &segment.chunks {
+                if chunk.first_wanted > *range.end() || chunk.last < *range.start() {
+                    continue;
+                }
+                let buffer = buffer.get_or_insert_with(|| ExtentBuffer::new(segment.file.header.chunk_bytes));
+                buffer.load(&segment.file, chunk.extent)?;
+                self.read_chunk(segment, chunk, buffer, range, apply)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_chunk(
+        &self,
+        segment: &SegmentContents,
+        chunk: &Chunk,
+        buffer: &ExtentBuffer,
+        range: &RangeInclusive<SequenceNumber>,
+        apply: &mut Apply<'_>,
+    ) -> Result<()> {
+        let Decision { cut, skipped } = &self.decisions[segment.decision];
+        let end = (*range.end()).min(*cut);
+        let mut records = buffer.records(&segment.file);
+        while records.position() < chunk.position {
+            let position = records.position();
+            let changed = |found: &str| {
+                let expected = "the record that stood here a moment ago";
+                Error::corruption(&segment.file.path, position, "log record", expected, found)
+            };
+            let record = records.step()?.ok_or_else(|| changed("nothing that parses"))?;
+            let body = record.body.ok_or_else(|| changed("a body with another checksum"))?;
+            let (number, kind) = (record.header.number, record.header.kind);
+            if number > end {
+                return Ok(());
+            }
+            if number < *range.start() || kind == Kind::Void || is_skipped(skipped, number) {
+                continue;
+            }
+            let operations = Operations::parse(kind, body).ok_or_else(|| {
+                let at = position + HEADER_BYTES as u64;
+                Error::corruption(&segment.file.path, at, "log record body", "operations", kind as u8)
+            })?;
+            apply(number, operations)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! Errors about numbers: one that must be there and is not, one that is there twice. Off every usual path; the segments are read
+//! again to name the place.
+
+use super::check::{Checked, Chunk};
+use super::chunk::ExtentBuffer;
+use super::rule::{Missing, Why};
+use super::scan::SegmentFile;
+use crate::base::{Error, SequenceNumber};
+use crate::format::log_record::RecordHeader;
+use crate::io::Storage;
+use std::cmp::Reverse;
+
+/// The error for a number that must be there. Which chunk it was in nobody can know; the best guess is one in which
+/// good records stand behind the place where reading stopped, then the one that was read nearest to the number, then
+/// the one that was handed out first.
+#[cold]
+pub fn missing(storage: &dyn Storage, segments: &[SegmentFile], checked: &[Checked], missing: Missing) -> Error {
+    let Missing { number, why } = missing;
+    let before = || {
+        let chunks =
+            segments.iter().zip(checked).flat_map(|(segment, of)| of.chunks.iter().map(move |of| (segment, of)));
+        chunks.filter(|(_, chunk)| chunk.last < number)
+    };
+    let broken = before().find(|(segment, chunk)| {
+        let behind = first_behind(segment, chunk);
+        behind.is_some_and(|(at, header)| header.number >= number || at == chunk.position)
+    });
+    let what = "log record";
+    let expected = match why {
+        Why::Durable => format!("number {number}, which was durable"),
+        Why::TooMany => format!("number {number}, since more are missing than threads can have had in hand"),
+    };
+    match broken.or_else(|| before().min_by_key(|(_, chunk)| Reverse(chunk.last))) {
+        Some((segment, chunk)) => {
+            let found = format!("nothing that parses behind number {}", chunk.last);
+            Error::corruption(&segment.path, chunk.position, what, expected, found)
+        }
+        None => Error::corruption(storage.path(), 0, what, expected, "no segment that could hold it"),
+    }
+}
+
+/// The first header that parses where reading a chunk stopped, or behind that. What cannot be read tells nothing.
+fn first_behind(segment: &SegmentFile, chunk: &Chunk) -> Option<(u64, RecordHeader)> {
+    let mut buffer = ExtentBuffer::new(segment.header.chunk_bytes);
+    buffer.load(segment, chunk.extent).ok()?;
+    buffer.find_header(segment, chunk.position)
+}
+
+/// The error for a number that two records have: it names the second one.
+#[cold]
+pub fn duplicate(segments: &[SegmentFile], checked: &[Checked], number: u64) -> Error {
+    let mut places = Vec::new();
+    for (segment, of) in segments.iter().zip(checked) {
+        let mut buffer = ExtentBuffer::new(segment.header.chunk_bytes);
+        for chunk in &of.chunks {
+            if buffer.load(segment, chunk.extent).is_err() {
+                continue;
+            }
+            let mut records = buffer.records(segment);
+            while let Ok(Some(record)) = records.step() {
+                let Some(body) = record.body else { break };
+                let last = record.header.last_number(body).unwrap_or(record.header.number);
+                if (record.header.number.0..=last.0).contains(&number) {
+                    places.push((segment, record.position));
+                }
+            }
+        }
+    }
+    let (segment, position) = match places[..] {
+        [_, second, ..] => second,
+        [only] => only,
+        [] => (&segments[0], 0),
+    };
+    let expected = "a number that no other record has";
+    Error::corruption(&segment.path, position + 8, "log record number", expected, SequenceNumber(number))
+}
