@@ -148,6 +148,14 @@ impl Ext4 {
         check(unsafe { libc::ioctl(root.as_raw_fd(), EXT4_IOC_SHUTDOWN, &SHUTDOWN_NO_LOG_FLUSH) }).unwrap();
     }
 
+    /// Nothing can be written any more. Nobody may have a file open for writing.
+    pub fn make_read_only(&self) {
+        let (none, at) = (std::ptr::null(), c_path(&self.path()));
+        // SAFETY: the path ends with a zero byte and outlives the call; the other addresses are null, which this call allows.
+        check(unsafe { libc::mount(none, at.as_ptr(), none, libc::MS_REMOUNT | libc::MS_RDONLY, none.cast()) })
+            .unwrap();
+    }
+
     /// Unmounts and mounts again; after a `cut` the power is back. Nobody may use the file system.
     pub fn remount(&self) {
         unmount(&self.path()).unwrap();

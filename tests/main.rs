@@ -7,6 +7,7 @@ mod iterators;
 mod kill;
 mod model;
 mod multi_get;
+mod openers;
 mod power_cut;
 mod recovery;
 mod shared;

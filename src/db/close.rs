@@ -2,10 +2,9 @@
 
 use super::files::{self, Found, StoreFile};
 use super::inner::Inner;
-use super::stats::{LevelStats, Stats};
+use super::stats::Stats;
 use crate::base::sync::Ordering;
 use crate::base::{Error, Result};
-use crate::disk::trunk;
 use crate::io::Storage;
 
 impl Inner {
@@ -48,38 +47,12 @@ impl Inner {
     }
 
     pub(super) fn stats(&self) -> Stats {
-        let view = self.view.load_full();
-        let tree = trunk::TreeFigures::of(&view.tree);
-        let cache = self.cache.statistics();
         let written = self.trunk.written();
         Stats {
-            last_number: self.sequencer.last_relaxed().0,
             synced_number: self.log.synced().0,
             incorporated_number: self.incorporated.load(Ordering::Relaxed),
-            levels: tree
-                .levels
-                .iter()
-                .map(|level| LevelStats {
-                    height: level.height,
-                    nodes: level.nodes,
-                    bundles: level.bundles,
-                    branches: level.branches,
-                    bytes: level.load.bytes,
-                    entries: level.load.entries,
-                })
-                .collect(),
-            branch_files: tree.files,
-            branch_bytes: tree.file_bytes,
-            value_files: self.value_holds.count() as u64,
             log_bytes: self.log.bytes(),
-            memory_entries: view.generations.iter().map(|generation| generation.memtable.entries()).sum(),
-            memory_bytes: view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum(),
-            generations: view.generations.len() as u64,
-            cache_bytes: self.cache.bytes_used() as u64,
-            cache_hits: cache.hits,
-            cache_misses: cache.misses,
             memory_budget: self.budget.total,
-            snapshots: self.pins.count() as u64,
             writes: self.threads.sum(|counters| &counters.writes),
             user_bytes: self.threads.sum(|counters| &counters.user_bytes),
             logged_bytes: self.threads.sum(|counters| &counters.logged_bytes),
@@ -87,10 +60,10 @@ impl Inner {
             compacted_bytes: written.compacted_bytes,
             incorporations: written.incorporations,
             jobs: written.jobs,
-            debt_bytes: view.tree.debt(),
             slowed_writes: self.threads.sum(|counters| &counters.slowed_writes),
             slowed_ns: self.threads.sum(|counters| &counters.slowed_ns),
             failure: self.health.describe(),
+            ..self.read.stats()
         }
     }
 }

@@ -20,6 +20,7 @@ mod open;
 mod options;
 mod pins;
 mod read;
+mod read_only;
 mod read_side;
 mod refill;
 mod snapshot;
@@ -47,6 +48,7 @@ pub use crate::branch::Compression;
 pub use batch::WriteBatch;
 pub use iter::{Iter, Reversed};
 pub use options::{Durability, Options, WriteOptions};
+pub use read_only::ReadOnlyDb;
 pub use snapshot::Snapshot;
 pub use stats::{LevelStats, Stats, VerifyReport};
 #[cfg(any(test, feature = "testing"))]

@@ -17,7 +17,7 @@ use crate::disk::trunk::{Trunk, TrunkOptions};
 use crate::format::manifest_edit::{Identity, KeyspaceRecord, ManifestEdit};
 use crate::format::value_file::ValueReference;
 use crate::io::{OpenMode, Storage};
-use crate::log::{self, Log, LogContents, LogIdentity, LogOptions, Recovered, RecoveryInput};
+use crate::log::{self, Access, Log, LogContents, LogIdentity, LogOptions, Recovered, RecoveryInput};
 use crate::manifest::{Manifest, ManifestState};
 use crate::memory::MemtablePool;
 use crate::value::ValueFiles;
@@ -51,7 +51,7 @@ pub(super) fn open(storage: Arc<dyn Storage>, options: Options, driver: Driver) 
 
     // Steps 3 and 4.
     let threads = if driver == Driver::Threads { budget.workers } else { 1 };
-    let recovered = recover(&storage, &options, &state, &parts, threads)?;
+    let recovered = recover(&storage, (&options, Access::Write), &state, &parts, threads)?;
     let last = SequenceNumber(recovered.next_number.0 - 1);
 
     // Step 5.
@@ -115,16 +115,16 @@ pub(super) fn open(storage: Arc<dyn Storage>, options: Options, driver: Driver) 
 }
 
 /// What is built before recovery, since recovery needs it.
-struct Parts {
-    memtables: Arc<MemtablePool>,
+pub(super) struct Parts {
+    pub(super) memtables: Arc<MemtablePool>,
     values: ValueFiles,
-    value_holds: Arc<ValueHolds>,
+    pub(super) value_holds: Arc<ValueHolds>,
     cache: Arc<PageCache>,
-    branches: Arc<BranchContext>,
+    pub(super) branches: Arc<BranchContext>,
 }
 
 impl Parts {
-    fn new(
+    pub(super) fn new(
         storage: &Arc<dyn Storage>,
         options: &Options,
         budget: &Budget,
@@ -150,7 +150,8 @@ impl Parts {
 }
 
 impl Parts {
-    fn into_read_side(self, storage: Arc<dyn Storage>, last: SequenceNumber, view: ViewCell) -> ReadSide {
+    /// With the number of the last write and what is to be seen.
+    pub(super) fn into_read_side(self, storage: Arc<dyn Storage>, last: SequenceNumber, view: ViewCell) -> ReadSide {
         ReadSide {
             storage,
             sequencer: crate::base::sequencer::Sequencer::new(last),
@@ -178,7 +179,7 @@ fn create(storage: &Arc<dyn Storage>) -> Result<Manifest> {
     Manifest::create(Arc::clone(storage), identity, &first)
 }
 
-fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
+pub(super) fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
     for keyspace in &state.keyspaces {
         if keyspace.comparator != COMPARATOR {
             return Err(Error::Mismatch {
@@ -194,7 +195,7 @@ fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
 
 /// A branch file that is missing or has another length is told before anything is written. What its pages hold is checked
 /// when they are read.
-fn check_branches(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
+pub(super) fn check_branches(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
     for meta in state.branches.values() {
         let opened = storage.open(&crate::branch::file_name(meta.file), OpenMode::Read);
         let file = opened.map_err(Error::of_missing_file)?;
@@ -214,9 +215,9 @@ fn first_unused_file(storage: &dyn Storage, state: &ManifestState) -> Result<Fil
     Ok(seen.unwrap_or_default().max(state.next_file))
 }
 
-fn recover(
+pub(super) fn recover(
     storage: &Arc<dyn Storage>,
-    options: &Options,
+    (options, access): (&Options, Access),
     state: &ManifestState,
     parts: &Parts,
     threads: usize,
@@ -224,6 +225,9 @@ fn recover(
     let value_complete = |bytes: &[u8]| match ValueReference::decode(bytes) {
         // What recovery relies on must be durable before its edit is; the directory is synced once, at the end.
         Some(reference) if parts.values.is_complete(&reference)? => {
+            if access != Access::Write {
+                return Ok(true);
+            }
             storage.open(&crate::value::value_file_name(reference.file), OpenMode::ReadWrite)?.sync()?;
             Ok(true)
         }
@@ -238,11 +242,14 @@ fn recover(
         manifest_edits: state.edits,
         life: storage.life(),
         force_cut: options.force_cut,
+        access,
         threads,
         value_complete: &value_complete,
     };
     let recovered = log::recover(input)?;
-    storage.sync_directory()?;
+    if access == Access::Write {
+        storage.sync_directory()?;
+    }
     Ok(recovered)
 }
 

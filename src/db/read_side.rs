@@ -3,6 +3,7 @@
 use super::iter::Seats;
 use super::latches::Latches;
 use super::pins::Pins;
+use super::stats::{LevelStats, Stats};
 use super::value_holds::ValueHolds;
 use super::view::ViewCell;
 use crate::base::sequencer::Sequencer;
@@ -10,6 +11,7 @@ use crate::base::sync::{Arc, AtomicBool, Ordering};
 use crate::base::{Error, Result, fork};
 use crate::branch::BranchContext;
 use crate::cache::PageCache;
+use crate::disk::trunk::{self, TreeFigures};
 use crate::io::Storage;
 use crate::value::ValueFiles;
 
@@ -38,6 +40,37 @@ impl ReadSide {
             return Err(Error::Closed);
         }
         self.check_process()
+    }
+
+    /// The figures that reading has.
+    pub(super) fn stats(&self) -> Stats {
+        let view = self.view.load_full();
+        let tree = TreeFigures::of(&view.tree);
+        let cache = self.cache.statistics();
+        let level = |level: &trunk::LevelFigures| LevelStats {
+            height: level.height,
+            nodes: level.nodes,
+            bundles: level.bundles,
+            branches: level.branches,
+            bytes: level.load.bytes,
+            entries: level.load.entries,
+        };
+        Stats {
+            last_number: self.sequencer.last_relaxed().0,
+            levels: tree.levels.iter().map(level).collect(),
+            branch_files: tree.files,
+            branch_bytes: tree.file_bytes,
+            value_files: self.value_holds.count() as u64,
+            memory_entries: view.generations.iter().map(|generation| generation.memtable.entries()).sum(),
+            memory_bytes: view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum(),
+            generations: view.generations.len() as u64,
+            cache_bytes: self.cache.bytes_used() as u64,
+            cache_hits: cache.hits,
+            cache_misses: cache.misses,
+            snapshots: self.pins.count() as u64,
+            debt_bytes: view.tree.debt(),
+            ..Stats::default()
+        }
     }
 
     /// An error in a forked child: it has the opener's memory, but neither its threads nor its log.

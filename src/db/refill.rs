@@ -8,12 +8,13 @@
 //!    older ones are incorporated.
 
 use super::inner::{Driver, Inner};
+use super::value_holds::ValueHolds;
 use super::view::Generation;
 use crate::base::sync::Arc;
 use crate::base::{Kind, Result, SequenceNumber, parallel};
 use crate::format::value_file::ValueReference;
 use crate::log::LogContents;
-use crate::memory::BulkFill;
+use crate::memory::{BulkFill, MemtablePool};
 use std::ops::RangeInclusive;
 
 impl Inner {
@@ -25,7 +26,8 @@ impl Inner {
         let together = if ranges.len() <= most { ranges.len() } else { threads.min(most) };
         for ranges in ranges.chunks(together.max(1)) {
             self.wait_for_progress(|inner| inner.view.load().generations.len() - 1 + ranges.len() <= most)?;
-            let filled = parallel::map(threads, ranges.len(), |at| self.fill(contents, &ranges[at]));
+            let fill = |at: usize| fill(&self.memtables, &self.value_holds, contents, &ranges[at]);
+            let filled = parallel::map(threads, ranges.len(), fill);
             for generation in filled {
                 self.insert_recovered(generation?);
             }
@@ -41,28 +43,6 @@ impl Inner {
         }
     }
 
-    fn fill(&self, contents: &LogContents, range: &RangeInclusive<SequenceNumber>) -> Result<Arc<Generation>> {
-        let mut fill = BulkFill::new(self.memtables.take());
-        let mut value_files = Vec::new();
-        contents.read(range, &mut |number, operations| {
-            for operation in operations {
-                if operation.kind == Kind::ValueReference {
-                    value_files.extend(ValueReference::decode(operation.value).map(|reference| reference.file));
-                }
-                fill.add(operation.keyspace, operation.key, operation.kind, operation.value, number);
-            }
-            Ok(())
-        })?;
-        let start = SequenceNumber(range.start().0 - 1);
-        let generation = Generation::starting_after(fill.finish(), start, &self.value_holds);
-        generation.set_end(*range.end());
-        for file in value_files {
-            self.value_holds.hold(file);
-            generation.hold_value_file(file);
-        }
-        Ok(Arc::new(generation))
-    }
-
     /// Invariant 2.
     fn insert_recovered(&self, generation: Arc<Generation>) {
         self.view.update(|current| {
@@ -72,4 +52,32 @@ impl Inner {
         });
         self.work.wake();
     }
+}
+
+/// One generation, of what counts in a range of numbers. Any thread.
+pub(super) fn fill(
+    memtables: &Arc<MemtablePool>,
+    holds: &Arc<ValueHolds>,
+    contents: &LogContents,
+    range: &RangeInclusive<SequenceNumber>,
+) -> Result<Arc<Generation>> {
+    let mut fill = BulkFill::new(memtables.take());
+    let mut value_files = Vec::new();
+    contents.read(range, &mut |number, operations| {
+        for operation in operations {
+            if operation.kind == Kind::ValueReference {
+                value_files.extend(ValueReference::decode(operation.value).map(|reference| reference.file));
+            }
+            fill.add(operation.keyspace, operation.key, operation.kind, operation.value, number);
+        }
+        Ok(())
+    })?;
+    let start = SequenceNumber(range.start().0 - 1);
+    let generation = Generation::starting_after(fill.finish(), start, holds);
+    generation.set_end(*range.end());
+    for file in value_files {
+        holds.hold(file);
+        generation.hold_value_file(file);
+    }
+    Ok(Arc::new(generation))
 }

@@ -2,12 +2,14 @@
 //!
 //! A thread borrows a state for the length of one operation from a thread-local lease; when the thread ends, the lease
 //! hands the state back to the store, and the next new thread goes on with it, chunk and all (`protocol.md`, Numbers). So
-//! the number of slots is the number of threads that ever wrote at once.
+//! the number of slots is the number of threads that ever wrote at once. Lease and store share the place where the state
+//! lies between operations, so that a store that closes takes it, with the mapping of the log, from threads that live on.
 
 use crate::base::sequencer::Slot;
 use crate::base::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::log::LogWriter;
 use crossbeam_utils::CachePadded;
+use crossbeam_utils::atomic::AtomicCell;
 use std::cell::RefCell;
 use std::sync::Weak;
 
@@ -43,16 +45,22 @@ pub(super) struct Threads {
     #[expect(clippy::vec_box, reason = "a state moves between pool, lease and operation as a pointer")]
     idle: Mutex<Vec<Box<ThreadState>>>,
     counters: Mutex<Vec<Arc<CachePadded<WriteCounters>>>>,
+    /// The places of all leases, those of threads that are gone for a while, too.
+    places: Mutex<Vec<Arc<Place>>>,
 }
+
+/// Where a thread's state lies between its operations.
+type Place = AtomicCell<Option<Box<ThreadState>>>;
+const _: () = assert!(Place::is_lock_free());
 
 struct Lease {
     threads: Weak<Threads>,
-    state: Option<Box<ThreadState>>,
+    place: Arc<Place>,
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if let (Some(threads), Some(state)) = (self.threads.upgrade(), self.state.take()) {
+        if let (Some(threads), Some(state)) = (self.threads.upgrade(), self.place.take()) {
             threads.idle.lock().push(state);
         }
     }
@@ -64,7 +72,7 @@ thread_local! {
 
 impl Threads {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { idle: Mutex::new(Vec::new()), counters: Mutex::new(Vec::new()) })
+        Arc::new(Self { idle: Mutex::default(), counters: Mutex::default(), places: Mutex::default() })
     }
 
     /// The calling thread's state for one operation; `make` builds one where no idle one is left.
@@ -75,7 +83,7 @@ impl Threads {
         let kept = LEASES
             .try_with(|leases| {
                 let mut leases = leases.borrow_mut();
-                leases.iter_mut().find(|lease| std::ptr::eq(lease.threads.as_ptr(), Arc::as_ptr(self)))?.state.take()
+                leases.iter_mut().find(|lease| std::ptr::eq(lease.threads.as_ptr(), Arc::as_ptr(self)))?.place.take()
             })
             .unwrap_or_default();
         let state = kept.or_else(|| self.idle.lock().pop()).unwrap_or_else(|| {
@@ -91,9 +99,18 @@ impl Threads {
         self.counters.lock().iter().map(|counters| counter(counters).load(Ordering::Relaxed)).sum()
     }
 
-    /// Drops every idle state, so that their log chunks go. For closing, when no operation runs any more.
+    /// Drops every state, so that their log chunks go. For closing, when no operation runs any more.
     pub(super) fn clear(&self) {
         self.idle.lock().clear();
+        self.places.lock().drain(..).for_each(|place| drop(place.take()));
+    }
+
+    fn new_place(&self) -> Arc<Place> {
+        let place = Arc::new(Place::default());
+        let mut places = self.places.lock();
+        places.retain(|place| Arc::strong_count(place) > 1);
+        places.push(Arc::clone(&place));
+        place
     }
 
     fn give_back(self: &Arc<Self>, state: Box<ThreadState>) {
@@ -101,12 +118,13 @@ impl Threads {
         let _ = LEASES.try_with(|leases| {
             let mut leases = leases.borrow_mut();
             match leases.iter_mut().find(|lease| std::ptr::eq(lease.threads.as_ptr(), Arc::as_ptr(self))) {
-                Some(lease) if lease.state.is_none() => lease.state = state.take(),
-                Some(_) => {}
+                Some(lease) => state = lease.place.swap(state.take()),
                 None => {
                     // The moment to forget stores that were closed since.
                     leases.retain(|lease| lease.threads.strong_count() > 0);
-                    leases.push(Lease { threads: Arc::downgrade(self), state: state.take() });
+                    let place = self.new_place();
+                    place.store(state.take());
+                    leases.push(Lease { threads: Arc::downgrade(self), place });
                 }
             }
         });

@@ -31,7 +31,7 @@ mod segment;
 mod writer;
 
 pub use files::{POISON, Role, parse_file_name};
-pub use recovery::{LogContents, OldSegment, Recovered, RecoveryInput, recover};
+pub use recovery::{Access, LogContents, OldSegment, Recovered, RecoveryInput, recover};
 pub use writer::LogWriter;
 
 use crate::base::limits::IO_ALIGNMENT;

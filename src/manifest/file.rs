@@ -42,7 +42,8 @@ pub struct Manifest {
     buffer: Vec<u8>,
 }
 
-/// Replays the manifest of a store without opening it for writing or making sure of its bytes: for `verify` and repair.
+/// Replays the manifest of a store without opening it for writing or making sure of its bytes: for read-only openers, `verify`
+/// and repair.
 pub fn read_state(storage: &dyn Storage) -> Result<ManifestState> {
     let file = open_file(storage, OpenMode::Read)?;
     Ok(read(&*file)?.0.state)

@@ -3,7 +3,7 @@
 use crate::arguments::Common;
 use crate::bytes;
 use crate::failure::Failure;
-use alluvium::{Db, Durability, Options};
+use alluvium::{Db, Durability, Options, ReadOnlyDb};
 use std::path::Path;
 
 impl Common {
@@ -12,6 +12,11 @@ impl Common {
         self.db
             .as_deref()
             .ok_or_else(|| Failure::Usage("no store given: pass --db DIR, or set ALLUVIUM_DB".to_string()))
+    }
+
+    /// Opens a store for reading, which works beside a process that writes and on a read-only file system.
+    pub fn open_to_read(&self) -> Result<ReadOnlyDb, Failure> {
+        Ok(ReadOnlyDb::open(self.directory()?, self.options(false))?)
     }
 
     /// Opens a store that must be there.

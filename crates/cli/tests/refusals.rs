@@ -55,14 +55,20 @@ fn a_file_is_no_store() {
 }
 
 #[test]
-fn an_open_store_is_left_alone_but_its_files_are_listed() {
+fn an_open_store_is_read_but_not_written() {
     let store = Store::new();
     store.put("a", "1");
     let options = Options { memory_budget: Some(16 << 20), ..Options::default() };
     let db = Db::open(store.path(), options).unwrap();
-    for arguments in [&["get", "a"][..], &["put", "a", "2"], &["verify"], &["destroy", "--yes"]] {
+    db.put("b", "2").unwrap();
+    for arguments in [&["put", "a", "2"][..], &["delete", "a"], &["load", "--ycsb", "10"], &["destroy", "--yes"]] {
         store.run(arguments).refused(2, "is open in another process");
     }
+    // What the writer has in memory is there too.
+    assert_eq!(store.run(&["get", "b"]).expect(0).text(), "2\n");
+    assert_eq!(store.run(&["scan"]).expect(0).text(), "a\t1\nb\t2\n");
+    assert_eq!(store.run(&["dump"]).expect(0).text(), "a\t1\nb\t2\n");
+    assert_eq!(store.run(&["stat", "--json"]).expect(0).json()["last_number"], 2);
     store.run(&["dump", "--files"]).expect(0);
     assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]));
     db.close().unwrap();

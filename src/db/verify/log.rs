@@ -79,6 +79,7 @@ pub(in crate::db) fn dry_recovery(storage: &dyn Storage, readers: &Readers, stat
         manifest_edits: state.edits,
         life: storage.life(),
         force_cut: false,
+        access: log::Access::Read,
         threads: 1,
         value_complete: &value_complete,
     };

@@ -37,7 +37,7 @@ mod verify;
 
 pub use job::{Job, Outcome};
 pub use options::TrunkOptions;
-pub use statistics::TreeFigures;
+pub use statistics::{LevelFigures, TreeFigures};
 pub use tree::Tree;
 pub use trunk::Trunk;
 pub use verify::branches;

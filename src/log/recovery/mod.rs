@@ -55,8 +55,23 @@ pub struct RecoveryInput<'a> {
     pub force_cut: bool,
     /// How many threads may read.
     pub threads: usize,
+    /// Who asks.
+    pub access: Access,
     /// Whether the value file behind a reference is complete. A file that it calls complete must be durable: sync it.
     pub value_complete: &'a dyn Fn(&[u8]) -> Result<bool>,
+}
+
+/// What the caller of `recover` may do and must reckon with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It will write: segments are synced before they are relied on.
+    Write,
+    /// It only reads, and nobody writes. Nothing is synced.
+    Read,
+    /// It only reads, beside a writer that neither removes nor recycles a segment meanwhile. What is being written as it is
+    /// read leaves gaps, so the newest generation counts up to the first of them; the manifest may have got edits since the
+    /// caller read it.
+    ReadBesideWriter,
 }
 
 /// A log file of an earlier generation, or one without a use.
@@ -97,7 +112,7 @@ pub struct Recovered {
 pub fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     let poison = read_poison(input.storage)?;
     let poisoned = |generation| poison.is_some_and(|of| of.is_none_or(|of| of == generation));
-    let found = scan(input.storage, input.database, input.generations_from, |generation| !poisoned(generation))?;
+    let found = scan(&input, |generation| !poisoned(generation))?;
     let mut recovery = Recovery::new(input, &found);
     recovery.check_manifest()?;
     let Scan { segments, unused, generation_max } = found;
@@ -158,7 +173,7 @@ impl<'a> Recovery<'a> {
     /// `docs/recovery.md`, R8. First of all, since without its last edits the manifest also expects another log.
     fn check_manifest(&self) -> Result<()> {
         let (marked, found) = (self.manifest_edit, self.input.manifest_edits);
-        if marked <= found {
+        if marked <= found || self.input.access == Access::ReadBesideWriter {
             return Ok(());
         }
         let expected = format!("at least {marked}, which the log knows to be durable");
@@ -172,7 +187,8 @@ impl<'a> Recovery<'a> {
             return Err(Error::corruption(&segment.path, 32, "log generation", expected, generation));
         }
         let same = self.input.life.is_some() && segments.iter().all(|segment| segment.header.life == self.input.life);
-        Ok(if same && !poisoned && !self.input.force_cut { Rule::SameLife } else { Rule::PowerLoss })
+        let complete = self.input.access != Access::ReadBesideWriter;
+        Ok(if same && complete && !poisoned && !self.input.force_cut { Rule::SameLife } else { Rule::PowerLoss })
     }
 
     fn generation(&mut self, generation: u64, rule: Rule<'_>, segments: Vec<SegmentFile>) -> Result<()> {

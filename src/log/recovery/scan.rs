@@ -1,7 +1,7 @@
 //! Finds the log's files in the store's directory and tells those that hold records from those that do not. One
 //! thread, before the store is open.
 
-use super::OldSegment;
+use super::{Access, OldSegment, RecoveryInput};
 use crate::base::sync::Arc;
 use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
 use crate::format::log_record::Salt;
@@ -38,22 +38,25 @@ pub struct Scan {
     pub generation_max: u64,
 }
 
-/// Scans the directory. Syncs every segment that counts, so that what recovery reads cannot be lost after it.
-/// `trusts_cache` says for a generation whether reads may come from the page cache.
-pub fn scan(
-    storage: &dyn Storage,
-    database: DatabaseId,
-    generations_from: u64,
-    trusts_cache: impl Fn(u64) -> bool,
-) -> Result<Scan> {
+/// Scans the directory. For a writer it syncs every segment that counts, so that what recovery reads cannot be lost after
+/// it. `trusts_cache` says for a generation whether reads may come from the page cache.
+pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Result<Scan> {
+    let RecoveryInput { storage, database, generations_from, access, .. } = *input;
+    let mode = if access == Access::Write { OpenMode::ReadWrite } else { OpenMode::Read };
     let mut found = Scan::default();
     for name in storage.list()? {
         let Some((number, role)) = parse_file_name(&name) else { continue };
-        let file = storage.open(&name, OpenMode::ReadWrite)?;
+        if role != Role::Segment && access != Access::Write {
+            // A writer may be giving it another name just now, and it holds nothing.
+            continue;
+        }
+        let file = storage.open(&name, mode)?;
         let header = if role == Role::Segment { Some(read_page(storage, &name, &*file)?) } else { None };
         match header {
             Some((header, page)) if counts(storage, &name, number, &header, database, generations_from)? => {
-                file.sync()?;
+                if access == Access::Write {
+                    file.sync()?;
+                }
                 found.generation_max = found.generation_max.max(header.generation);
                 let file =
                     if trusts_cache(header.generation) { file } else { storage.open(&name, OpenMode::ReadDirect)? };

@@ -355,6 +355,7 @@ fn two_hundred_thousand_records_replay_fast() {
         generations_from: manifest.generations_from,
         life: storage.life(),
         manifest_edits: u64::MAX,
+        access: super::Access::Write,
         force_cut: true,
         threads: 2,
         value_complete: &|_| Ok(true),

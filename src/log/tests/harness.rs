@@ -54,6 +54,7 @@ pub fn input<'a>(storage: &'a dyn Storage, manifest: &'a Manifest) -> RecoveryIn
         generations_from: manifest.generations_from,
         manifest_edits: u64::MAX,
         life: storage.life(),
+        access: crate::log::Access::Write,
         force_cut: false,
         threads: 1,
         value_complete: &|_| Ok(true),

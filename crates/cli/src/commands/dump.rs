@@ -6,7 +6,6 @@ use crate::input::Format;
 use crate::output::{Output, PairForm};
 use crate::report::{align_right, grouped, table};
 use crate::store_files::{self, FileKind, StoreFile};
-use alluvium::Db;
 use comfy_table::Table;
 use serde_json::{Value, json};
 
@@ -22,12 +21,7 @@ fn pairs(common: &Common, dump: &Dump) -> Result<(), Failure> {
         Some(Format::Jsonl) => PairForm::new(true, common.hex),
         Some(Format::Csv) => PairForm::Csv { hex: common.hex },
     };
-    let db = common.open_existing()?;
-    print_all(&db, form)?;
-    Ok(db.close()?)
-}
-
-fn print_all(db: &Db, form: PairForm) -> Result<(), Failure> {
+    let db = common.open_to_read()?;
     let mut output = Output::new();
     let mut iter = db.iter()?;
     iter.seek_first()?;

@@ -37,9 +37,7 @@ fn read_all(path: &Path) -> Result<Vec<u8>, InputError> {
 /// Prints a key's value.
 pub fn get(common: &Common, get: &Get) -> Result<(), Failure> {
     let key = common.argument("KEY", &get.key)?;
-    let db = common.open_existing()?;
-    let value = db.get(&key)?;
-    db.close()?;
+    let value = common.open_to_read()?.get(&key)?;
     let value = value.ok_or(Failure::Absent)?;
     let mut output = Output::new();
     if common.json {

@@ -8,7 +8,7 @@ use std::ops::Bound;
 /// Prints the pairs.
 pub fn run(common: &Common, scan: &Scan) -> Result<(), Failure> {
     let range = range(common, scan)?;
-    let db = common.open_existing()?;
+    let db = common.open_to_read()?;
     let mut output = Output::new();
     if let Some(range) = range {
         let form = PairForm::new(common.json, common.hex);
@@ -25,8 +25,7 @@ pub fn run(common: &Common, scan: &Scan) -> Result<(), Failure> {
             if scan.reverse { iter.step_back()? } else { iter.step()? }
         }
     }
-    output.finish()?;
-    Ok(db.close()?)
+    output.finish()
 }
 
 type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);

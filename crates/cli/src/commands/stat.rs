@@ -10,9 +10,7 @@ use serde_json::{Value, json};
 
 /// Prints the figures.
 pub fn run(common: &Common) -> Result<(), Failure> {
-    let db = common.open_existing()?;
-    let stats = db.stats();
-    db.close()?;
+    let stats = common.open_to_read()?.stats();
     let report = figures(&stats);
     if common.json {
         return report.print(true);
