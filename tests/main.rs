@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod concurrency;
+mod crash;
 mod disks;
 mod iterators;
 mod kill;

@@ -83,6 +83,23 @@ impl Budget {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
+impl Budget {
+    /// Parts so small that a few dozen writes take a store through every switch and every merge, and that opening it costs
+    /// next to nothing: for tests that do so hundreds of thousands of times.
+    pub(super) fn small(options: &Options) -> Result<Self> {
+        let small = Self {
+            memtable: 4 << 10,
+            cache: 64 << 10,
+            segment: 16 << 10,
+            chunk: 4 << 10,
+            log: 64 << 10,
+            ..Self::new(options)?
+        };
+        Ok(small)
+    }
+}
+
 /// Half of the memory of the machine, or of the container where that has a limit.
 fn default_total() -> u64 {
     let machine = read_number("/proc/meminfo", |text| {

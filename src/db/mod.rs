@@ -37,6 +37,7 @@ mod write;
 use crate::base::sync::Ordering;
 use crate::base::{Error, Result, SequenceNumber};
 use crate::io::{PosixStorage, Storage};
+use budget::Budget;
 use inner::{Driver, Inner};
 use iter::Bounds;
 use std::ops::RangeBounds;
@@ -86,7 +87,8 @@ impl Db {
 
     /// Opens a store on any storage: `open` with another file system below.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let (inner, log_contents) = open::open(storage, options, Driver::Threads)?;
+        let budget = Budget::new(&options)?;
+        let (inner, log_contents) = open::open(storage, options, budget, Driver::Threads)?;
         let mut db = Self { inner: Arc::new(inner), threads: Vec::new() };
         let keeper = Arc::clone(&db.inner);
         db.spawn("alluvium-log", move || keeper.keep_log())?;

@@ -29,8 +29,12 @@ const COMPARATOR: &str = "bytewise";
 const FILES_OPEN_MAX: usize = 512;
 
 /// Opens or makes a store. The caller starts the threads and then calls `Inner::refill` with what the log holds.
-pub(super) fn open(storage: Arc<dyn Storage>, options: Options, driver: Driver) -> Result<(Inner, LogContents)> {
-    let budget = Budget::new(&options)?;
+pub(super) fn open(
+    storage: Arc<dyn Storage>,
+    options: Options,
+    budget: Budget,
+    driver: Driver,
+) -> Result<(Inner, LogContents)> {
     let found = files::look(&*storage)?;
     if found == Found::Empty && !options.create_if_missing {
         let reason = "nothing is there, and making one was not asked for".to_owned();
@@ -62,7 +66,7 @@ pub(super) fn open(storage: Arc<dyn Storage>, options: Options, driver: Driver) 
         next_file: Some(numbers.next()),
         ..ManifestEdit::default()
     };
-    let edit_number = manifest.append(&edit)?;
+    let edit_number = manifest.append_anew(&edit)?;
 
     // Step 7, before there are new files.
     let kept = recovered.segments.iter().map(|segment| segment.number);

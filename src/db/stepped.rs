@@ -4,6 +4,7 @@
 //! of the calls and the disk's seed: what failed once fails again.
 
 use super::Db;
+use super::budget::Budget;
 use super::inner::{Driver, Inner};
 use super::{Options, open};
 use crate::base::sequencer::Slot;
@@ -24,7 +25,19 @@ pub struct SteppedDb {
 impl SteppedDb {
     /// As `Db::open_with`.
     pub fn open(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let (inner, log_contents) = open::open(storage, options, Driver::Stepped)?;
+        let budget = Budget::new(&options)?;
+        Self::with_budget(storage, options, budget)
+    }
+
+    /// The same with parts far below any budget: log segments of four pages, Memtables of one. For runs that open a store
+    /// very often, and that should meet a switch after a few writes.
+    pub fn open_small(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
+        let budget = Budget::small(&options)?;
+        Self::with_budget(storage, options, budget)
+    }
+
+    fn with_budget(storage: Arc<dyn Storage>, options: Options, budget: Budget) -> Result<Self> {
+        let (inner, log_contents) = open::open(storage, options, budget, Driver::Stepped)?;
         let db = Db { inner: Arc::new(inner), threads: Vec::new() };
         db.inner.refill(&log_contents)?;
         Ok(Self { db })

@@ -160,6 +160,11 @@ impl SimulatedStorage {
         points.into_iter().map(point).collect()
     }
 
+    /// What faults made fail since the process began: the operation, and the file that it was about.
+    pub fn failed_operations(&self) -> Vec<(Operation, String)> {
+        self.disk.lock().failed.clone()
+    }
+
     /// The disk's own time: what all operations so far took, and slow ones longer.
     pub fn clock(&self) -> Duration {
         self.disk.lock().clock

@@ -118,8 +118,30 @@ impl Manifest {
         Ok(number)
     }
 
-    /// Replaces the file by a new one that holds one snapshot. An append does this by itself; a caller that opened
-    /// the store after a failed sync does it to put the state on pages that the failure did not touch.
+    /// As `append`, but into a new file that holds all of the state; for the first edit of an opening. What was read from the old
+    /// file may be in the page cache alone, after a failed sync of the process before, and no sync would say so: what is
+    /// appended there would be durable behind a hole.
+    ///
+    /// A full disk that has no room for another file takes the edit where `append` puts it.
+    pub fn append_anew(&mut self, edit: &ManifestEdit) -> Result<u64> {
+        if let Some(poison) = &self.poison {
+            return Err(poison.clone());
+        }
+        let fits = self.state.validate(edit);
+        assert!(fits.is_ok(), "an inconsistent manifest edit: {fits:?}");
+        let before = self.state.clone();
+        self.state.install(edit);
+        self.state.edits += 1;
+        match self.rotate() {
+            Ok(()) => Ok(self.state.edits),
+            Err(error) => {
+                self.state = before;
+                if error.is_disk_full() { self.append(edit) } else { Err(error) }
+            }
+        }
+    }
+
+    /// Replaces the file by a new one that holds one snapshot. An append does this by itself.
     pub fn rotate(&mut self) -> Result<()> {
         if let Some(poison) = &self.poison {
             return Err(poison.clone());

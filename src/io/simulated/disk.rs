@@ -46,6 +46,8 @@ pub(super) struct Disk {
     pub(super) clock: Duration,
     random: Random,
     recorder: Option<Recorder>,
+    /// What faults made fail since the process began.
+    pub(super) failed: Vec<(Operation, String)>,
 }
 
 /// What the process has of a file.
@@ -105,6 +107,7 @@ impl Disk {
             clock: Duration::ZERO,
             random: Random::new(seed),
             recorder: None,
+            failed: Vec::new(),
         }
     }
 
@@ -150,6 +153,9 @@ impl Disk {
                 part => (errno, part),
             }
         });
+        if failure.is_some() {
+            self.failed.push((operation, name.to_owned()));
+        }
         Ok(Request { failure, damage })
     }
 
@@ -527,6 +533,7 @@ impl Disk {
         self.opened.clear();
         self.locks.clear();
         self.faults.clear();
+        self.failed.clear();
         self.collect();
         self.process += 1;
         self.process
@@ -547,6 +554,7 @@ impl Disk {
             faults: Faults::default(),
             random: self.random.clone(),
             recorder: None,
+            failed: Vec::new(),
             ..*self
         };
         image.collect();

@@ -6,8 +6,8 @@
 //!    `absorb` before anything else looks (`disk`).
 //! 2. A sector in which `current` and `durable` differ is in one of three sets: `dirty` (the kernel will write it), `lost` (the
 //!    kernel takes it for clean, after a failed sync or on a disk that lies; a read past the page cache shows the durable
-//!    bytes), `volatile` (it was written past the page cache, and the sync behind it failed: the disk shows it until the
-//!    power goes).
+//!    bytes), `volatile` (it was written past the page cache, and the sync behind it failed: it is in the disk's own cache,
+//!    shows, and is durable with the next sync).
 
 use super::bits::Bits;
 use super::mapping::MapMemory;
@@ -189,6 +189,9 @@ impl File {
     }
 
     pub(super) fn sync(&mut self) {
+        for sector in std::mem::take(&mut self.volatile).iter() {
+            self.dirty.insert(sector);
+        }
         if self.dirty.is_empty() && self.durable.length() == self.length() {
             return;
         }
@@ -201,8 +204,7 @@ impl File {
             if page == shared {
                 continue;
             }
-            let apart = |sector| self.lost.contains(sector) || self.volatile.contains(sector);
-            if (page * SECTORS..(page + 1) * SECTORS).any(apart) {
+            if (page * SECTORS..(page + 1) * SECTORS).any(|sector| self.lost.contains(sector)) {
                 self.durable.take_sector(&self.current, sector);
             } else {
                 // Invariant 2: the page's other sectors are equal already.
@@ -273,10 +275,6 @@ impl File {
 
     /// Unmounted in good order: what is dirty is written, what was lost is gone.
     pub(super) fn settle(&mut self) {
-        self.volatile.iter().for_each(|sector| {
-            self.dirty.insert(sector);
-        });
-        self.volatile.clear();
         self.sync();
         self.evict();
     }

@@ -53,6 +53,30 @@ fn a_failed_write_or_sync_poisons_for_ever() {
     }
 }
 
+/// Once, an opening appended to the file that it had read: where a sync of the process before had failed, that showed an edit
+/// which only the page cache had, the next edit became durable behind it, and after a power cut nothing opened the store.
+#[test]
+fn an_opening_after_a_failed_sync_puts_no_edit_behind_a_hole() {
+    for seed in 0..40 {
+        let (storage, mut manifest, edit) = prepared(seed);
+        storage.inject("(sync nth=1) -> eio");
+        manifest.append(&edit).unwrap_err();
+        let storage = storage.kill();
+        let mut manifest = open(&storage);
+        let edit = next_edit(manifest.state(), &mut Random(seed));
+        manifest.append_anew(&edit).unwrap();
+        let edit = next_edit(manifest.state(), &mut Random(seed));
+        manifest.append(&edit).unwrap();
+        assert_eq!(open(&storage.power_cut(seed)).state(), manifest.state(), "seed {seed}");
+    }
+    // Without room for another file the edit goes where it used to go.
+    let (storage, mut manifest, edit) = prepared(1);
+    let before = manifest.state().edits;
+    storage.inject("(create) -> enospc");
+    assert_eq!(manifest.append_anew(&edit).unwrap(), before + 1);
+    assert_eq!(open(&storage.power_cut(1)).state(), manifest.state());
+}
+
 #[test]
 fn a_full_disk_changes_nothing_and_passes() {
     let (storage, mut manifest, edit) = prepared(2);

@@ -148,6 +148,9 @@ fn what_was_written_directly_shows_after_a_failed_sync_until_the_power_goes() {
         assert_eq!(direct(&storage, "d"), [255; 4096]);
         assert_eq!(get(&storage, "a"), contents);
         assert_eq!(get(&storage.clone_disk().remount(), "d"), [255; 4096]);
+        let synced = storage.clone_disk();
+        synced.open("d", OpenMode::ReadWrite).unwrap().sync().unwrap();
+        assert_eq!(get(&synced.power_cut(seed), "d"), [255; 4096]);
         kept.insert(get(&storage.power_cut(seed), "d").iter().filter(|byte| **byte == 255).count());
     }
     assert!(kept.contains(&0) && kept.len() > 2, "{kept:?}");

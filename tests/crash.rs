@@ -1,0 +1,26 @@
+//! Crash everywhere: the real store, without threads, on the simulated disk, dies before every I/O operation of a run in every
+//! way that a process, a machine or a mount can die, is recovered, and must keep promises 2, 4 and 5.
+//!
+//! - `step`: the operations of a run, which print and read back.
+//! - `promise`: what was acknowledged and synced, and whether what a store holds keeps to it.
+//! - `world`: a store that a run drives, with its promise.
+//! - `death`: the ways to die, and what each must leave.
+//! - `explore`: every death before every operation of a run, during recovery too, and going on after it.
+//! - `small`: all runs of up to three operations. `long`: runs drawn from a seed, with a list that shrinks to the shortest
+//!   that fails.
+//! - `ladder`: every operation of a run fails, once or for ever, in every way.
+//! - `damage`: a disk that rots, loses and misplaces under a running store.
+//!
+//! More by command (README.md, Tests): `ALLUVIUM_CRASH_WORLDS` seeds of long runs from `ALLUVIUM_SEED` on,
+//! `ALLUVIUM_CRASH_DEPTH` operations in the small ones, `ALLUVIUM_CRASH_CUTS` power cuts a crash point, `ALLUVIUM_CRASH_RUN` one
+//! run as a failure printed it.
+
+mod damage;
+mod death;
+mod explore;
+mod ladder;
+mod long;
+mod promise;
+mod small;
+mod step;
+mod world;

@@ -1,0 +1,137 @@
+//! A disk that damages what it holds under a running store: bits flip on the way and rot at rest, reads and writes go to the wrong
+//! place, writes get lost. Every answer is right, or it is an error that names the file; never another answer, and no panic.
+
+use super::death::options;
+use super::promise::{Contents, Promise};
+use super::step::{KEYS, Step, name, read};
+use super::world::{open, write};
+use crate::support::{Random, setting};
+use alluvium::Error;
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::parts::SteppedDb;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+const RUN: &str = "fill 1; fill 2; batch 4; large 7; fill 3; flush; fill 1; delete 2; fill 5; large 8; work; fill 6; flush; put 2; \
+                   fill 4; fill 9; compact; batch 1; fill 0; large 7; delete 8; flush; fill 3; work; compact; put 5";
+
+/// How often damage was noticed.
+#[derive(Debug, Default)]
+struct Noticed {
+    errors: u64,
+    answers: u64,
+}
+
+/// An error may come where there is damage, if it says where; and a store that found some takes no more writes.
+fn judge<T>(done: alluvium::Result<T>, noticed: &mut Noticed) -> Result<Option<T>, String> {
+    match done {
+        Ok(answer) => {
+            noticed.answers += 1;
+            Ok(Some(answer))
+        }
+        Err(error) => {
+            noticed.errors += 1;
+            let named = match &error {
+                Error::Corruption { path, expected, found, .. } => {
+                    path.starts_with("/simulated") && path.file_name().is_some() && expected != found
+                }
+                Error::ReadOnly { reason } => reason.contains("/simulated/"),
+                Error::Io { .. } | Error::NewerFormat { .. } => true,
+                _ => false,
+            };
+            if named { Ok(None) } else { Err(format!("an error that names no file: {error}")) }
+        }
+    }
+}
+
+fn check_reads(db: &SteppedDb, wanted: &Contents, noticed: &mut Noticed) -> Result<(), String> {
+    for key in (0..KEYS).map(name) {
+        if let Some(found) = judge(db.get(&key), noticed)?
+            && found.as_ref() != wanted.get(&key)
+        {
+            return Err(format!("get of {key} gives a wrong answer"));
+        }
+    }
+    let keys: Vec<String> = (0..KEYS).map(name).collect();
+    if let Some(found) = judge(db.multi_get(&keys), noticed)?
+        && keys.iter().zip(found).any(|(key, value)| value.as_ref() != wanted.get(key))
+    {
+        return Err("multi_get gives a wrong answer".into());
+    }
+    let pairs: alluvium::Result<Vec<_>> = db.iter().and_then(Iterator::collect);
+    if let Some(pairs) = judge(pairs, noticed)? {
+        let pairs: Contents =
+            pairs.into_iter().map(|(key, value)| (String::from_utf8_lossy(&key).into_owned(), value)).collect();
+        if pairs != *wanted {
+            return Err("the iterator gives a wrong answer".into());
+        }
+    }
+    Ok(())
+}
+
+/// The run on a disk with this fault, from the first operation after the opening on; then it is opened again, if it opens.
+fn run(fault: &str, seed: u64, noticed: &mut Noticed) -> Result<(), String> {
+    let disk = SimulatedStorage::new(seed);
+    let Ok(db) = open(&disk, options()) else { return Err("a sound disk".into()) };
+    disk.inject(fault);
+    let mut promise = Promise::default();
+    for (at, step) in read(RUN).into_iter().enumerate() {
+        let here = |error: String| format!("at operation {}, {step}: {error}", at + 1);
+        if let Some(changes) = step.changes(at) {
+            promise.begin(changes.clone());
+            match judge(write(&db, &changes, step), noticed).map_err(here)? {
+                Some(()) => promise.acknowledge(),
+                None => promise.take_back(),
+            }
+        } else {
+            let done = match step {
+                Step::Flush => db.flush(),
+                Step::Compact => db.compact(),
+                _ => {
+                    db.step();
+                    Ok(())
+                }
+            };
+            judge(done, noticed).map_err(here)?;
+        }
+        check_reads(&db, &promise.contents(), noticed).map_err(here)?;
+    }
+    let verified = db.verify();
+    judge(verified, noticed).map_err(|error| format!("verify: {error}"))?;
+    let disk = disk.kill();
+    drop(db);
+    if let Some(db) = judge(open(&disk, options()), noticed)? {
+        check_reads(&db, &promise.contents(), noticed).map_err(|error| format!("reopened: {error}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn damage_under_a_running_store_is_named_or_harmless() {
+    let seeds = setting("ALLUVIUM_DAMAGE_SEEDS", 4);
+    let (mut noticed, mut failures) = (Noticed::default(), Vec::new());
+    for file in ["branch", "value"] {
+        for effect in ["flip", "misdirect", "stale", "rot"] {
+            for operation in ["read", "write"] {
+                let mut by_this = Noticed::default();
+                for seed in 1..=seeds {
+                    let nth = 1 + Random(seed).below(12);
+                    for how in ["p=0.1".to_owned(), format!("nth={nth}"), format!("nth={nth}..")] {
+                        let fault = format!("({operation} name~.{file} {how}) -> {effect}");
+                        let done = catch_unwind(AssertUnwindSafe(|| run(&fault, seed, &mut by_this)));
+                        match done {
+                            Ok(Ok(())) => {}
+                            Ok(Err(error)) => failures.push(format!("{fault}, seed {seed}: {error}")),
+                            Err(_) => failures.push(format!("{fault}, seed {seed}: a panic, see above")),
+                        }
+                    }
+                }
+                println!("{operation} .{file} -> {effect}: {by_this:?}");
+                noticed.errors += by_this.errors;
+                noticed.answers += by_this.answers;
+            }
+        }
+    }
+    println!("{noticed:?}");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(noticed.errors > 100 && noticed.answers > 1000, "the damage went unnoticed: {noticed:?}");
+}

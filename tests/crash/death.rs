@@ -1,0 +1,66 @@
+//! The ways in which a store can die, and what each must leave.
+
+use alluvium::Options;
+use alluvium::io::simulated::SimulatedStorage;
+use std::fmt;
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// The process; the machine goes on. Nothing acknowledged may be gone.
+    Kill,
+    /// The process, and whoever opens next cannot tell the life: nothing is gone, but only the rule of power loss may be used.
+    KillUnknown,
+    /// The process, and whoever opens next asks for a cut.
+    KillForced,
+    /// The process, with the file system unmounted in good order and mounted again: all is there, in another life.
+    Remount,
+    /// The machine, by this seed. Everything synced is there, and a prefix of the rest.
+    PowerCut(u64),
+    /// The file system under the process, within one boot: the same for the data.
+    MountLost(u64),
+}
+
+impl Death {
+    /// The next process's view.
+    pub fn strike(self, disk: &SimulatedStorage) -> SimulatedStorage {
+        match self {
+            Self::Kill | Self::KillForced => disk.kill(),
+            Self::KillUnknown => {
+                disk.set_life_known(false);
+                disk.kill()
+            }
+            Self::Remount => disk.remount(),
+            Self::PowerCut(seed) => disk.power_cut(seed),
+            Self::MountLost(seed) => disk.mount_lost(seed),
+        }
+    }
+
+    /// Whether what was only acknowledged may be gone.
+    pub fn loses_unsynced(self) -> bool {
+        matches!(self, Self::PowerCut(_) | Self::MountLost(_))
+    }
+
+    /// How to open after it.
+    pub fn options(self) -> Options {
+        Options { force_cut: self == Self::KillForced, ..options() }
+    }
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kill => f.write_str("a kill"),
+            Self::KillUnknown => f.write_str("a kill after which the life cannot be told"),
+            Self::KillForced => f.write_str("a kill and a forced cut"),
+            Self::Remount => f.write_str("a kill and a remount"),
+            Self::PowerCut(seed) => write!(f, "power cut {seed}"),
+            Self::MountLost(seed) => write!(f, "lost mount {seed}"),
+        }
+    }
+}
+
+/// How every store of these tests is opened: nothing is synced but by the run.
+pub fn options() -> Options {
+    Options { memory_budget: Some(256 << 10), background_threads: Some(1), sync_interval: None, ..Options::default() }
+}

@@ -1,0 +1,193 @@
+//! Takes a run through every death: before each of its I/O operations the store dies, is recovered and checked, goes on, and dies
+//! during its recovery, too.
+//!
+//! A run is done once, on a disk that keeps an image of itself before every operation; each image then dies in its own ways. A
+//! seed gives the same run, the same choices and the same failure again.
+
+use super::death::Death;
+use super::promise::Promise;
+use super::step::{Step, print};
+use super::world::{World, contents, open, write};
+use crate::support::Random;
+use alluvium::io::simulated::{CrashPoint, SimulatedStorage};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// How much is done. `1` in a place of "one in so many" means always.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// One in so many crash points is looked at.
+    pub points: u64,
+    /// Power cuts at each, beside a kill.
+    pub cuts: u64,
+    /// One in so many also dies in the rarer ways.
+    pub rare_deaths: u64,
+    /// One in so many recoveries is a run of its own, before each operation of which the store dies again.
+    pub during_recovery: u64,
+    /// How deep that goes.
+    pub depth: u32,
+    /// One in so many recovered stores goes on, and dies again.
+    pub go_on: u64,
+    /// Faults of the disk under the run, for the kernel's own writing back.
+    pub faults: &'static str,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// States before which the store died.
+    pub points: u64,
+    /// Recoveries checked.
+    pub recoveries: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Self) {
+        self.points += other.points;
+        self.recoveries += other.recoveries;
+    }
+}
+
+/// A broken promise.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    seed: u64,
+    steps: Vec<Step>,
+    trail: Vec<String>,
+    what: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}, {} operations: {}", self.seed, self.steps.len(), print(&self.steps))?;
+        self.trail.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        write!(f, "  {}", self.what)
+    }
+}
+
+/// Takes a run through its deaths.
+pub fn explore(steps: &[Step], seed: u64, plan: &Plan) -> Result<Tally, Failure> {
+    let mut explorer = Explorer { plan, random: Random(seed ^ 0x5eed), tally: Tally::default(), trail: Vec::new() };
+    let done = catch_unwind(AssertUnwindSafe(|| explorer.run(steps, seed)));
+    let done = done.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        Err(format!("panic: {}", text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")))
+    });
+    match done {
+        Ok(()) => Ok(explorer.tally),
+        Err(what) => Err(Failure { seed, steps: steps.to_vec(), trail: explorer.trail, what }),
+    }
+}
+
+struct Explorer<'a> {
+    plan: &'a Plan,
+    random: Random,
+    tally: Tally,
+    /// Where it is, for a failure.
+    trail: Vec<String>,
+}
+
+type Checked = Result<(), String>;
+
+impl Explorer<'_> {
+    fn run(&mut self, steps: &[Step], seed: u64) -> Checked {
+        let disk = SimulatedStorage::new(seed);
+        disk.record_crashes();
+        self.trail.push("opening".into());
+        let mut world = World::open(disk, Promise::default(), self.plan.faults)?;
+        self.points(&world.disk, &Promise::default())?;
+        for (at, &step) in steps.iter().enumerate() {
+            self.trail = vec![format!("operation {}, {step}", at + 1)];
+            let during = world.promise_during(step, at);
+            world.apply(step, at)?;
+            self.points(&world.disk, &during)?;
+        }
+        self.trail = vec!["at the end".into()];
+        world.check()?;
+        // Nothing is under way any more.
+        world.disk.crash_points();
+        self.deaths(&world.disk.clone_disk(), &world.promise)
+    }
+
+    fn points(&mut self, disk: &SimulatedStorage, during: &Promise) -> Checked {
+        for CrashPoint { operation, name, disk } in disk.crash_points() {
+            if self.random.one_in(self.plan.points) {
+                self.trail.push(format!("before: {operation} {name}"));
+                self.deaths(&disk, during)?;
+                self.trail.pop();
+            }
+        }
+        Ok(())
+    }
+
+    /// Every death of a crash point.
+    fn deaths(&mut self, image: &SimulatedStorage, during: &Promise) -> Checked {
+        self.tally.points += 1;
+        let mut deaths = vec![Death::Kill];
+        deaths.extend((0..self.plan.cuts).map(|_| Death::PowerCut(self.random.next() % 10_000)));
+        if self.random.one_in(self.plan.rare_deaths) {
+            let lost = Death::MountLost(self.random.next() % 10_000);
+            deaths.extend([Death::KillUnknown, Death::KillForced, Death::Remount, lost]);
+        }
+        deaths.into_iter().try_for_each(|death| self.die(image, death, during, 0))
+    }
+
+    fn die(&mut self, image: &SimulatedStorage, death: Death, during: &Promise, depth: u32) -> Checked {
+        self.tally.recoveries += 1;
+        self.trail.push(format!("after {death}"));
+        let disk = death.strike(&image.clone_disk());
+        let promise = if death.loses_unsynced() { during.clone().after_power_loss() } else { during.clone() };
+        let again = depth < self.plan.depth && self.random.one_in(self.plan.during_recovery);
+        if again {
+            disk.record_crashes();
+        }
+        let db = open(&disk, death.options()).map_err(|error| format!("it does not open: {error}"))?;
+        let found = contents(&db)?;
+        promise.prefix(&found, promise.acknowledged)?;
+        db.verify().map_err(|error| format!("verify: {error}"))?;
+        for point in disk.crash_points() {
+            self.trail.push(format!("recovering, before: {} {}", point.operation, point.name));
+            let cut = Death::PowerCut(self.random.next() % 10_000);
+            self.die(&point.disk, Death::Kill, &promise, depth + 1)?;
+            self.die(&point.disk, cut, &promise, depth + 1)?;
+            self.trail.pop();
+        }
+        if self.random.one_in(self.plan.go_on) {
+            self.go_on(disk, db, Promise::of(found))?;
+        }
+        self.trail.pop();
+        Ok(())
+    }
+
+    /// What was recovered is durable, what is written now is promised as ever, and what was cut does not come back.
+    fn go_on(&mut self, disk: SimulatedStorage, db: alluvium::parts::SteppedDb, mut promise: Promise) -> Checked {
+        let key = self.random.below(u64::from(super::step::KEYS)) as u8;
+        let steps =
+            [Step::Put(key), Step::Batch(key + 1), Step::Sync, Step::Put(key + 2), Step::Flush, Step::Delete(key)];
+        let count = 1 + self.random.below(steps.len() as u64) as usize;
+        self.trail.push(format!("going on with {}", print(&steps[..count])));
+        for (at, &step) in steps[..count].iter().enumerate() {
+            let done = match step.changes(1000 + at) {
+                Some(changes) => {
+                    promise.begin(changes.clone());
+                    promise.acknowledge();
+                    write(&db, &changes, step)
+                }
+                None => {
+                    promise.sync();
+                    if step == Step::Sync { db.sync() } else { db.flush() }
+                }
+            };
+            done.map_err(|error| format!("{step} failed: {error}"))?;
+        }
+        let death = if self.random.one_in(2) { Death::Kill } else { Death::PowerCut(self.random.next() % 10_000) };
+        self.trail.push(format!("after {death}"));
+        let disk = death.strike(&disk);
+        drop(db);
+        let at_least = if death.loses_unsynced() { promise.synced } else { promise.acknowledged };
+        let db = open(&disk, death.options()).map_err(|error| format!("it does not open: {error}"))?;
+        promise.prefix(&contents(&db)?, at_least)?;
+        self.trail.truncate(self.trail.len() - 2);
+        Ok(())
+    }
+}

@@ -1,0 +1,272 @@
+//! The error ladder: operation N of a run fails, once or for ever, for every N, in every way; then the run goes on as far as the
+//! store lets it, and the store is opened again in the same life and after a power cut.
+//!
+//! Whatever fails, there is no panic, no hang and no wrong answer. Either the store goes on and is right, or it takes no more writes
+//! and every later error and the statistics name the reason. What was acknowledged is there at the next opening in the same life;
+//! where a sync failed that the store could not make good, and after a power cut, what was synced.
+
+use super::death::options;
+use super::promise::{Contents, Promise};
+use super::step::{Changes, Step, read};
+use super::world::{contents, open, write};
+use crate::support::setting;
+use alluvium::Error;
+use alluvium::io::simulated::{Operation, SimulatedStorage};
+use alluvium::parts::SteppedDb;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+/// A store's whole life in few operations: every kind of file is made, read and removed.
+const RUN: &str = "put 1; batch 2; sync; large 5; fill 3; work; fill 4; put-sync 6; delete 1; flush; work; fill 7; large 5; fill 8; \
+                   sync; fill 9; batch 4; compact; work; reopen; put 2; fill 3; flush; delete 5; put-sync 1; put 8";
+
+/// No run of these does so many operations: where they are passed, something goes round in circles.
+const OPERATIONS_MAX: u64 = 20_000;
+
+/// A store under faults.
+struct Climb {
+    disk: SimulatedStorage,
+    db: Option<SteppedDb>,
+    promise: Promise,
+    /// The reason that the store gave for taking no more writes.
+    reason: Option<String>,
+}
+
+type Checked = Result<(), String>;
+
+impl Climb {
+    /// Where the fault hits the opening, the next one must do better, once it is over.
+    fn open(disk: &SimulatedStorage) -> Result<SteppedDb, String> {
+        if let Ok(db) = open(disk, options()) {
+            return Ok(db);
+        }
+        disk.clear_faults();
+        open(disk, options()).map_err(|error| format!("it does not open once the fault is over: {error}"))
+    }
+
+    fn apply(&mut self, step: Step, at: usize) -> Checked {
+        let Some(db) = &self.db else { return Ok(()) };
+        if let Some(changes) = step.changes(at) {
+            let done = write(db, &changes, step);
+            return self.written(step, changes, done);
+        }
+        let done = match step {
+            Step::Sync => db.sync(),
+            Step::Flush => db.flush(),
+            Step::Compact => db.compact(),
+            Step::Work => {
+                db.step();
+                Ok(())
+            }
+            Step::Reopen => {
+                let closed = self.db.take().map_or(Ok(()), SteppedDb::close);
+                let poisoned = self.is_poisoned();
+                self.check_reason(&closed)?;
+                if closed.is_ok() {
+                    self.promise.sync();
+                }
+                return self.reopen(poisoned);
+            }
+            _ => unreachable!("the run has no such operation"),
+        };
+        self.check_reason(&done)?;
+        if done.is_ok() && matches!(step, Step::Sync | Step::Flush | Step::Compact) {
+            self.promise.sync();
+        }
+        self.check_contents()
+    }
+
+    fn written(&mut self, step: Step, changes: Changes, done: alluvium::Result<()>) -> Checked {
+        self.promise.begin(changes);
+        match &done {
+            Ok(()) => {
+                self.promise.acknowledge();
+                if matches!(step, Step::PutSync(_)) {
+                    self.promise.sync();
+                }
+            }
+            // Refused before it had a number. A write whose own sync failed is another matter.
+            Err(Error::ReadOnly { .. }) if self.reason.is_some() => self.promise.take_back(),
+            Err(error) if error.is_disk_full() && !matches!(step, Step::PutSync(_)) => self.promise.take_back(),
+            Err(_) => self.promise.doubt(),
+        }
+        self.check_reason(&done)?;
+        self.check_contents()
+    }
+
+    /// The first error that closes the store to writes gives the reason; later ones and the statistics give the same.
+    fn check_reason<T>(&mut self, done: &alluvium::Result<T>) -> Checked {
+        match (done, &self.reason) {
+            (Err(Error::ReadOnly { reason }), None) => self.reason = Some(reason.clone()),
+            (Err(Error::ReadOnly { reason }), Some(first)) if reason != first => {
+                return Err(format!("the reason was {first:?} and is now {reason:?}"));
+            }
+            _ => {}
+        }
+        if let (Some(reason), Some(db)) = (&self.reason, &self.db) {
+            let failure = db.stats().failure;
+            if !failure.as_ref().is_some_and(|failure| failure.contains(reason)) {
+                return Err(format!("the statistics say {failure:?}, not {reason:?}"));
+            }
+            if !self.disk.failed_operations().is_empty() && !reason.contains("/simulated") {
+                return Err(format!("the reason names no file: {reason:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads may fail while the disk does; what they return is right.
+    fn check_contents(&self) -> Checked {
+        let Some(db) = &self.db else { return Ok(()) };
+        match try_contents(db)? {
+            Some(found) => self
+                .promise
+                .prefix(&found, self.promise.acknowledged)
+                .map(drop)
+                .map_err(|error| format!("running, {error}")),
+            None if self.disk.failed_operations().is_empty() => Err("a read failed without a fault".into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a sync failed whose file the store could not do without.
+    fn is_poisoned(&self) -> bool {
+        self.disk.current_image().contains_key("POISON")
+    }
+
+    fn reopen(&mut self, poisoned: bool) -> Checked {
+        let at_least = if poisoned { self.promise.synced } else { self.promise.acknowledged };
+        let db = Self::open(&self.disk)?;
+        self.reason = None;
+        if let Some(found) = try_contents(&db)? {
+            self.promise.prefix(&found, at_least).map_err(|error| format!("reopened, {error}"))?;
+            self.promise = Promise::of(found);
+        } else {
+            self.disk.clear_faults();
+            let found = contents(&db)?;
+            self.promise.prefix(&found, at_least).map_err(|error| format!("reopened, {error}"))?;
+            self.promise = Promise::of(found);
+        }
+        self.db = Some(db);
+        Ok(())
+    }
+
+    /// The end: a kill and a power cut, each followed by an opening without faults.
+    fn end(mut self, seed: u64) -> Checked {
+        if self.disk.is_dead() {
+            return Err("it goes round in circles".into());
+        }
+        let poisoned = self.is_poisoned();
+        let sync_failed =
+            self.disk.failed_operations().iter().any(|(operation, _)| {
+                matches!(operation, Operation::Sync | Operation::MapSync | Operation::SyncDirectory)
+            });
+        if let Some(db) = self.db.take() {
+            // A closed store is there as much as a killed one.
+            if seed.is_multiple_of(2) {
+                let _ = db.close();
+            }
+        }
+        let cut = self.disk.clone_disk().power_cut(seed);
+        check_opened(&cut, &self.promise, self.promise.synced)
+            .map_err(|error| format!("after power cut {seed}: {error}"))?;
+        let killed = self.disk.kill();
+        let at_least = if poisoned { self.promise.synced } else { self.promise.acknowledged };
+        let found = check_opened(&killed, &self.promise, at_least).map_err(|error| format!("after a kill: {error}"))?;
+        // What was recovered stays, unless the mark of the failed sync could not be left.
+        if poisoned || !sync_failed {
+            let again = killed.power_cut(seed);
+            let promise = Promise::of(found);
+            check_opened(&again, &promise, 0).map_err(|error| format!("after a kill and power cut {seed}: {error}"))?;
+        }
+        Ok(())
+    }
+}
+
+fn check_opened(disk: &SimulatedStorage, promise: &Promise, at_least: usize) -> Result<Contents, String> {
+    let db = open(disk, options()).map_err(|error| format!("it does not open: {error}"))?;
+    let found = contents(&db)?;
+    promise.prefix(&found, at_least)?;
+    db.verify().map_err(|error| format!("verify: {error}"))?;
+    db.put("key00", "goes on").and_then(|()| db.sync()).map_err(|error| format!("it takes no writes: {error}"))?;
+    db.delete("key00").map_err(|error| format!("it takes no writes: {error}"))?;
+    match found.get("key00") {
+        Some(value) => db.put("key00", value),
+        None => Ok(()),
+    }
+    .and_then(|()| db.close())
+    .map_err(|error| format!("it takes no writes: {error}"))?;
+    Ok(found)
+}
+
+/// What the store holds, or `None` where it says that it cannot read.
+fn try_contents(db: &SteppedDb) -> Result<Option<Contents>, String> {
+    match contents(db) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.contains("cannot ") => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The run under a fault; returns how many operations there were.
+fn climb(fault: &str, seed: u64) -> Result<u64, String> {
+    let disk = SimulatedStorage::new(seed);
+    disk.inject(fault);
+    disk.inject(&format!("(any nth={OPERATIONS_MAX}) -> crash"));
+    let db = Climb::open(&disk)?;
+    let mut climb = Climb { disk, db: Some(db), promise: Promise::default(), reason: None };
+    let mut struck = String::new();
+    for (at, step) in read(RUN).into_iter().enumerate() {
+        climb.apply(step, at).map_err(|error| format!("{struck}at operation {}, {step}: {error}", at + 1))?;
+        if let (true, Some((operation, name))) = (struck.is_empty(), climb.disk.failed_operations().first()) {
+            struck = format!("struck {operation} {name} in operation {}, {step}; ", at + 1);
+        }
+    }
+    let operations = climb.disk.operations();
+    climb.end(seed).map_err(|error| format!("{struck}{error}"))?;
+    Ok(operations)
+}
+
+#[test]
+fn every_operation_may_fail_once_or_for_ever() {
+    let started = Instant::now();
+    let total = climb("", 1).unwrap();
+    if let Ok(fault) = std::env::var("ALLUVIUM_LADDER_FAULT") {
+        climb(&fault, setting("ALLUVIUM_SEED", 1)).unwrap();
+        return;
+    }
+    assert!(total > 100, "{total}");
+    // By default every operation fails in some of the ways, every way at some of the operations.
+    let every = setting("ALLUVIUM_LADDER_EVERY", 12);
+    let (mut runs, mut failures) = (0, Vec::new());
+    for nth in 1..=total {
+        let mut ways = Vec::new();
+        for error in ["eio", "enospc", "emfile", "eacces"] {
+            for (range, part) in
+                [("", ""), ("..", ""), ("", " part=all"), ("", " part=some"), ("", " part=none"), ("..", " part=all")]
+            {
+                ways.push(format!("(any nth={nth}{range}) -> {error}{part}"));
+            }
+        }
+        for (at, fault) in ways.iter().enumerate() {
+            if !(nth * 7 + at as u64).is_multiple_of(every) {
+                continue;
+            }
+            runs += 1;
+            let seed = nth * 100 + at as u64;
+            let done = catch_unwind(AssertUnwindSafe(|| climb(fault, seed)));
+            match done {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => failures.push(format!("{fault}, seed {seed}: {error}")),
+                Err(panic) => {
+                    let text = panic.downcast_ref::<String>().map(String::as_str);
+                    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+                    failures.push(format!("{fault}, seed {seed}: panic: {text}"));
+                }
+            }
+        }
+    }
+    println!("{total} operations, {runs} runs, {:.1} s", started.elapsed().as_secs_f64());
+    let shown = failures.iter().take(20).cloned().collect::<Vec<_>>().join("\n");
+    assert!(failures.is_empty(), "{} of {runs} runs failed:\n{shown}", failures.len());
+}

@@ -1,0 +1,88 @@
+//! Runs drawn from a seed, with crash points sampled; what fails is shrunk to a short list of operations.
+
+use super::explore::{Failure, Plan, Tally, explore};
+use super::step::{Step, draw, read};
+use crate::support::{Random, setting};
+use std::time::Instant;
+
+fn plan(points: u64) -> Plan {
+    Plan {
+        points,
+        cuts: setting("ALLUVIUM_CRASH_CUTS", 1),
+        rare_deaths: 8,
+        during_recovery: 40,
+        depth: 2,
+        go_on: 3,
+        faults: "(any p=0.02) -> write-back",
+    }
+}
+
+/// The shortest list that still fails, as far as leaving out operations gets: halves first, then ever smaller pieces.
+pub fn shrink(steps: &[Step], fails: &dyn Fn(&[Step]) -> Option<Failure>) -> Option<Failure> {
+    let (mut steps, mut failure) = (steps.to_vec(), fails(steps)?);
+    let mut piece = steps.len() / 2;
+    while piece > 0 {
+        let (mut at, mut shrunk) = (0, false);
+        while at < steps.len() {
+            let end = (at + piece).min(steps.len());
+            let shorter = [&steps[..at], &steps[end..]].concat();
+            match fails(&shorter) {
+                Some(found) => (steps, failure, shrunk) = (shorter, found, true),
+                None => at = end,
+            }
+        }
+        if !shrunk {
+            piece /= 2;
+        }
+    }
+    Some(failure)
+}
+
+/// One run; a failure is shrunk with all its crash points, and told.
+fn check(steps: &[Step], seed: u64, points: u64) -> Tally {
+    match explore(steps, seed, &plan(points)) {
+        Ok(tally) => tally,
+        Err(first) => {
+            let fails = |steps: &[Step]| explore(steps, seed, &plan(1)).err();
+            match shrink(steps, &fails) {
+                Some(shrunk) => panic!("{first}\nshrunk to:\n{shrunk}"),
+                None => panic!("{first}\nwith every crash point looked at it does not fail"),
+            }
+        }
+    }
+}
+
+#[test]
+fn long_runs_survive_sampled_deaths() {
+    let first = setting("ALLUVIUM_SEED", 1);
+    if let Ok(run) = std::env::var("ALLUVIUM_CRASH_RUN") {
+        println!("{:?}", check(&read(&run), first, 1));
+        return;
+    }
+    let (started, mut tally) = (Instant::now(), Tally::default());
+    let worlds = setting("ALLUVIUM_CRASH_WORLDS", 6);
+    for seed in first..first + worlds {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let length = 40 + random.below(120) as usize;
+        tally.add(check(&draw(&mut random, length), seed, setting("ALLUVIUM_CRASH_POINTS", 20)));
+    }
+    println!("{worlds} runs, {tally:?}, {:.1} s", started.elapsed().as_secs_f64());
+}
+
+/// A disk that only says that it syncs the log breaks promise 5, whatever the store does: the harness must see it, and show it
+/// in a few operations.
+#[test]
+fn a_disk_that_lies_about_syncs_is_seen_and_the_run_shrinks() {
+    let plan = Plan { faults: "(map-sync name~.log) -> stale", ..plan(1) };
+    let fails = |steps: &[Step]| explore(steps, 3, &plan).err();
+    let failure = shrink(&draw(&mut Random(3), 60), &fails).expect("a disk that lies goes unnoticed");
+    let text = failure.to_string();
+    println!("{text}");
+    let operations = text.split(" operations").next().and_then(|text| text.rsplit(' ').next());
+    let operations: usize = operations.and_then(|number| number.parse().ok()).expect("the number of operations");
+    assert!((1..=3).contains(&operations), "{text}");
+    // The same seed, the same failure.
+    let steps = read(text.lines().next().and_then(|line| line.split_once("operations: ")).expect("the operations").1);
+    assert_eq!(fails(&steps).expect("it fails again").to_string(), text);
+}

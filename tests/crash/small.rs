@@ -1,0 +1,88 @@
+//! All runs of up to three operations. Most file-system bugs that were ever found need no more (CrashMonkey, OSDI 2018).
+
+use super::explore::{Plan, Tally, explore};
+use super::step::Step;
+use crate::support::setting;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+const ALPHABET: [Step; 6] = [Step::Put(1), Step::Delete(1), Step::Batch(0), Step::Flush, Step::Compact, Step::Sync];
+
+/// What a store may hold before: nothing, or something in every place.
+const GROUNDS: [&[Step]; 2] =
+    [&[], &[Step::Put(1), Step::Put(2), Step::Flush, Step::Batch(1), Step::Sync, Step::Put(0)]];
+
+/// Every run of `length` operations of the alphabet.
+fn runs(length: usize) -> Vec<Vec<Step>> {
+    (0..ALPHABET.len().pow(length as u32))
+        .map(|number| {
+            (0..length as u32).map(|place| ALPHABET[number / ALPHABET.len().pow(place) % ALPHABET.len()]).collect()
+        })
+        .collect()
+}
+
+/// Takes runs through their deaths, on every core; the first failure, by place in the list, is told.
+pub fn explore_all(runs: &[Vec<Step>], seed: u64, plan: &Plan) -> Tally {
+    let (next, all) = (AtomicUsize::new(0), Mutex::new((Tally::default(), Vec::new())));
+    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((at, run)) =
+                    { Some(next.fetch_add(1, Ordering::Relaxed)) }.and_then(|at| Some((at, runs.get(at)?)))
+                {
+                    let done = explore(run, seed + at as u64, plan);
+                    let mut all = all.lock().unwrap();
+                    match done {
+                        Ok(tally) => all.0.add(tally),
+                        Err(failure) => {
+                            all.1.push((at, failure));
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let (tally, mut failures) = all.into_inner().unwrap();
+    failures.sort_by_key(|(at, _)| *at);
+    if let Some((_, failure)) = failures.first() {
+        panic!("{failure}");
+    }
+    tally
+}
+
+#[test]
+fn every_short_run_survives_every_death() {
+    let started = Instant::now();
+    let length = setting("ALLUVIUM_CRASH_LENGTH", 2) as usize;
+    let seed = setting("ALLUVIUM_SEED", 1);
+    let plan = Plan {
+        points: 1,
+        cuts: setting("ALLUVIUM_CRASH_CUTS", 1),
+        rare_deaths: setting("ALLUVIUM_CRASH_RARE", 10),
+        during_recovery: setting("ALLUVIUM_CRASH_RECOVERIES", 60),
+        depth: setting("ALLUVIUM_CRASH_DEPTH", 2) as u32,
+        go_on: setting("ALLUVIUM_CRASH_GO_ON", 4),
+        faults: "(any p=0.05) -> write-back",
+    };
+    let mut all = Vec::new();
+    for ground in GROUNDS {
+        for length in 1..=length {
+            all.extend(runs(length).into_iter().map(|run| [ground, &run].concat()));
+        }
+    }
+    assert_eq!(runs(3).len(), 216);
+    let tally = explore_all(&all, seed, &plan);
+    let seconds = started.elapsed().as_secs_f64();
+    println!(
+        "seed {seed}: {} runs, {} crash points, {} recoveries, {:.1} s, {:.0} recoveries a second",
+        all.len(),
+        tally.points,
+        tally.recoveries,
+        seconds,
+        tally.recoveries as f64 / seconds
+    );
+    assert!(tally.points > 1000, "{tally:?}");
+}

@@ -1,0 +1,176 @@
+//! A store that a run drives, with what it has promised so far.
+
+use super::death::{Death, options};
+use super::promise::{Contents, Promise};
+use super::step::{Changes, KEYS, Step, name};
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::parts::SteppedDb;
+use alluvium::{Options, Snapshot, WriteBatch, WriteOptions};
+use std::sync::Arc;
+
+/// See the module.
+pub struct World {
+    pub disk: SimulatedStorage,
+    pub db: Option<SteppedDb>,
+    pub promise: Promise,
+    /// The disk's faults in every life.
+    faults: &'static str,
+    snapshots: Vec<(Snapshot, Contents)>,
+}
+
+/// Opens the store on a disk.
+pub fn open(disk: &SimulatedStorage, options: Options) -> alluvium::Result<SteppedDb> {
+    SteppedDb::open_small(Arc::new(disk.clone()), options)
+}
+
+impl World {
+    /// Opens a store that has promised this.
+    pub fn open(disk: SimulatedStorage, promise: Promise, faults: &'static str) -> Result<Self, String> {
+        disk.inject(faults);
+        let db = open(&disk, options()).map_err(|error| format!("it does not open: {error}"))?;
+        Ok(Self { disk, db: Some(db), promise, faults, snapshots: Vec::new() })
+    }
+
+    fn db(&self) -> &SteppedDb {
+        self.db.as_ref().expect("open between steps")
+    }
+
+    /// What may have happened while the step runs: its write has begun.
+    pub fn promise_during(&self, step: Step, at: usize) -> Promise {
+        let mut during = match step {
+            Step::PowerCut(_) => self.promise.clone().after_power_loss(),
+            _ => self.promise.clone(),
+        };
+        if let Some(changes) = step.changes(at) {
+            during.begin(changes);
+        }
+        during
+    }
+
+    /// Does one operation; an error says which promise is broken.
+    pub fn apply(&mut self, step: Step, at: usize) -> Result<(), String> {
+        if let Some(changes) = step.changes(at) {
+            self.promise.begin(changes.clone());
+            write(self.db(), &changes, step).map_err(|error| format!("{step} failed: {error}"))?;
+            self.promise.acknowledge();
+            if matches!(step, Step::PutSync(_)) {
+                self.promise.sync();
+            }
+            return self.check_keys(&changes);
+        }
+        let done = match step {
+            Step::Sync => self.db().sync(),
+            Step::Flush => self.db().flush(),
+            Step::Compact => self.db().compact(),
+            Step::Work => {
+                self.db().step();
+                Ok(())
+            }
+            Step::Snapshot => {
+                let snapshot = self.db().snapshot();
+                snapshot.map(|snapshot| self.snapshots.push((snapshot, self.promise.contents())))
+            }
+            Step::Reopen => {
+                self.check_snapshots()?;
+                self.snapshots.clear();
+                let closed = self.db.take().map_or(Ok(()), SteppedDb::close);
+                closed.map_err(|error| format!("it does not close: {error}"))?;
+                self.promise.sync();
+                return self.reopen(Death::Kill);
+            }
+            Step::Kill => return self.die(Death::Kill),
+            Step::PowerCut(seed) => return self.die(Death::PowerCut(seed)),
+            _ => unreachable!("the others are writes"),
+        };
+        done.map_err(|error| format!("{step} failed: {error}"))?;
+        if matches!(step, Step::Sync | Step::Flush | Step::Compact) {
+            self.promise.sync();
+        }
+        Ok(())
+    }
+
+    fn die(&mut self, death: Death) -> Result<(), String> {
+        self.check_snapshots()?;
+        self.snapshots.clear();
+        self.disk = death.strike(&self.disk);
+        self.disk.inject(self.faults);
+        self.db = None;
+        self.reopen(death)
+    }
+
+    fn reopen(&mut self, death: Death) -> Result<(), String> {
+        let at_least = if death.loses_unsynced() { self.promise.synced } else { self.promise.acknowledged };
+        let db = open(&self.disk, options()).map_err(|error| format!("it does not open after {death}: {error}"))?;
+        let found = contents(&db)?;
+        self.promise.prefix(&found, at_least).map_err(|error| format!("after {death} {error}"))?;
+        self.db = Some(db);
+        self.promise = Promise::of(found);
+        Ok(())
+    }
+
+    /// Everything once more at the end of a run.
+    pub fn check(&self) -> Result<(), String> {
+        let found = contents(self.db())?;
+        if found != self.promise.contents() {
+            return Err(format!("the running store shows {found:?}"));
+        }
+        self.db().verify().map_err(|error| format!("verify: {error}"))?;
+        self.check_snapshots()
+    }
+
+    fn check_snapshots(&self) -> Result<(), String> {
+        for (snapshot, contents) in &self.snapshots {
+            let pairs: Result<Vec<_>, _> = snapshot.iter().and_then(Iterator::collect);
+            let pairs = pairs.map_err(|error| format!("a snapshot does not read: {error}"))?;
+            let pairs = pairs.into_iter().map(|(key, value)| (String::from_utf8_lossy(&key).into_owned(), value));
+            if pairs.collect::<Contents>() != *contents {
+                return Err("a snapshot has changed".into());
+            }
+        }
+        Ok(())
+    }
+
+    fn check_keys(&self, changes: &Changes) -> Result<(), String> {
+        for (key, value) in changes {
+            let found = self.db().get(key).map_err(|error| format!("get of {key}: {error}"))?;
+            if found != *value {
+                return Err(format!("{key} is not what was just written"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Does the write of a step.
+pub fn write(db: &SteppedDb, changes: &Changes, step: Step) -> alluvium::Result<()> {
+    match (step, &changes[..]) {
+        (Step::PutSync(_), [(key, Some(value))]) => db.put_with(key, value, WriteOptions::sync()),
+        (_, [(key, Some(value))]) => db.put(key, value),
+        (_, [(key, None)]) => db.delete(key),
+        _ => {
+            let mut batch = WriteBatch::new();
+            for (key, value) in changes {
+                match value {
+                    Some(value) => batch.put(key.as_str(), value.as_slice()),
+                    None => batch.delete(key.as_str()),
+                };
+            }
+            db.write(batch)
+        }
+    }
+}
+
+/// Everything that the store holds; gets must agree with the iterator.
+pub fn contents(db: &SteppedDb) -> Result<Contents, String> {
+    let pairs: Result<Vec<_>, _> = db.iter().and_then(Iterator::collect);
+    let pairs = pairs.map_err(|error| format!("it does not read: {error}"))?;
+    let found: Contents =
+        pairs.into_iter().map(|(key, value)| (String::from_utf8_lossy(&key).into_owned(), value)).collect();
+    for key in (0..KEYS).map(name) {
+        let got = db.get(&key).map_err(|error| format!("get of {key}: {error}"))?;
+        if got.as_ref() != found.get(&key) {
+            return Err(format!("get of {key} and the iterator differ"));
+        }
+    }
+    Ok(found)
+}
