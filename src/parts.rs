@@ -4,6 +4,8 @@
 //! A handle belongs to one thread. Each call does what the store does at that place and nothing more; sizes, keys and
 //! what is measured are the caller's affair.
 
+pub mod fuzz;
+
 use crate::base::hash::{fingerprint, key_hash};
 use crate::base::sequencer::{Sequencer, Slot};
 use crate::base::sync::Arc;

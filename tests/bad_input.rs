@@ -203,6 +203,9 @@ fn a_newer_format_is_refused() {
         let header = &mut newer[page..page + 64];
         let at = header.windows(4).position(|bytes| bytes == 1u32.to_le_bytes()).unwrap();
         header[at..at + 4].copy_from_slice(&99u32.to_le_bytes());
+        // A newer version has something else to say, too. (The version alone changed is damage.)
+        let other = if kind == ".branch" { newer.len() - 2000 } else { 300 };
+        newer[other] ^= 1;
         let path = directory.path().join("newer");
         copy(&originals, &path);
         std::fs::write(path.join(name), &newer).unwrap();

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod concurrency;
+mod corruption;
 mod crash;
 mod disks;
 mod iterators;
@@ -11,6 +12,7 @@ mod multi_get;
 mod openers;
 mod power_cut;
 mod recovery;
+mod repair;
 mod shared;
 mod stepped;
 mod support;

@@ -40,5 +40,4 @@ pub use context::{BranchContext, file_name, parse_file_name};
 pub use cursor::BranchCursor;
 pub use pages::{Gathering, Pages, Reading, Stopped};
 pub use salvage::{LostStretch, SalvageCursor};
-pub use scan::{PageScan, Scanned};
 pub use verify::BranchReport;

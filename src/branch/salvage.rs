@@ -72,6 +72,11 @@ impl SalvageCursor {
         self.entries
     }
 
+    /// The key of the last entry that was read.
+    pub fn last_key(&self) -> Option<&[u8]> {
+        self.started.then_some(&self.key)
+    }
+
     /// What was passed over so far: everything that is damaged, once the cursor stands nowhere.
     pub fn lost(&self) -> &[LostStretch] {
         &self.lost

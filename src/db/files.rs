@@ -9,6 +9,8 @@ const MANIFEST: &str = crate::manifest::MANIFEST_NAME;
 const MANIFEST_NEW: &str = crate::manifest::MANIFEST_NEW_NAME;
 const POISON: &str = crate::log::POISON;
 const VALUE_SUFFIX: &str = ".value";
+/// Behind the name of a file that repair set aside.
+pub(super) const DAMAGED_SUFFIX: &str = ".damaged";
 
 /// A file of the store by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub(super) enum StoreFile {
     SpareLog(FileNumber),
     Branch(FileNumber),
     Value(FileNumber),
+    /// Set aside by repair, and the number in its name; nothing reads it.
+    Damaged(Option<FileNumber>),
 }
 
 impl StoreFile {
@@ -33,6 +37,11 @@ impl StoreFile {
             MANIFEST_NEW => return Some(Self::NewManifest),
             POISON => return Some(Self::Poison),
             _ => {}
+        }
+        if let Some(original) = name.strip_suffix(DAMAGED_SUFFIX) {
+            let manifest = original.strip_prefix(MANIFEST).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            let original = Self::parse(original);
+            return (manifest || original.is_some()).then(|| Self::Damaged(original.and_then(Self::number)));
         }
         if let Some((number, role)) = crate::log::parse_file_name(name) {
             return Some(match role {
@@ -51,6 +60,7 @@ impl StoreFile {
     pub(super) fn number(self) -> Option<FileNumber> {
         match self {
             Self::Log(number) | Self::SpareLog(number) | Self::Branch(number) | Self::Value(number) => Some(number),
+            Self::Damaged(number) => number,
             Self::Lock | Self::Manifest | Self::NewManifest | Self::Poison => None,
         }
     }
@@ -77,6 +87,11 @@ pub(super) fn look(storage: &dyn Storage) -> Result<Found> {
     let foreign = names.iter().find(|name| !matches!(name.as_str(), LOCK | MANIFEST_NEW));
     match foreign {
         None => Ok(Found::Empty),
+        Some(name) if StoreFile::parse(name).is_some() => {
+            let path = storage.path_of(MANIFEST);
+            let found = format!("none beside {name:?}; `alluvium repair` saves what can be saved");
+            Err(Error::corruption(&path, 0, "file", "the store's manifest", found))
+        }
         Some(name) => Err(Error::NoStore {
             path: storage.path().to_path_buf(),
             reason: format!("the directory has no {MANIFEST}, but holds {name:?}; choose an empty or a new directory"),
@@ -95,7 +110,13 @@ mod tests {
         assert_eq!(StoreFile::parse("000012.log.new"), Some(StoreFile::SpareLog(FileNumber(12))));
         assert_eq!(StoreFile::parse("000012.value"), Some(StoreFile::Value(FileNumber(12))));
         assert_eq!(StoreFile::parse("MANIFEST"), Some(StoreFile::Manifest));
-        for foreign in ["12.branch", "00001x.log", "000012.txt", "000012.branch.bak", "", "sub/"] {
+        assert_eq!(StoreFile::parse("000012.value.damaged"), Some(StoreFile::Damaged(Some(FileNumber(12)))));
+        for manifest in ["MANIFEST.damaged", "MANIFEST.2.damaged"] {
+            assert_eq!(StoreFile::parse(manifest), Some(StoreFile::Damaged(None)), "{manifest}");
+        }
+        for foreign in
+            ["12.branch", "00001x.log", "000012.txt", "000012.branch.bak", "", "sub/", "thesis.damaged", ".damaged"]
+        {
             assert_eq!(StoreFile::parse(foreign), None, "{foreign}");
         }
     }

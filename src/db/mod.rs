@@ -23,6 +23,7 @@ mod read;
 mod read_only;
 mod read_side;
 mod refill;
+mod repair;
 mod snapshot;
 mod stats;
 #[cfg(any(test, feature = "testing"))]
@@ -50,6 +51,7 @@ pub use batch::WriteBatch;
 pub use iter::{Iter, Reversed};
 pub use options::{Durability, Options, WriteOptions};
 pub use read_only::ReadOnlyDb;
+pub use repair::{Loss, LostKeys, RepairReport};
 pub use snapshot::Snapshot;
 pub use stats::{LevelStats, Stats, VerifyReport};
 #[cfg(any(test, feature = "testing"))]
@@ -255,6 +257,31 @@ impl Db {
         progress: &mut dyn FnMut(CheckProgress<'_>),
     ) -> Result<Verification> {
         verify::verify_closed(&storage, depth, progress)
+    }
+
+    /// Rebuilds a store that nobody has open from whatever files are left, and tells what was saved and what was lost. Does nothing
+    /// where nothing is wrong. Damaged files are kept under names that end with `.damaged`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, Options};
+    /// Db::open(directory.path(), Options::default())?.close()?;
+    /// std::fs::remove_file(directory.path().join("MANIFEST")).unwrap();
+    /// let report = Db::repair(directory.path(), &mut |_| ())?;
+    /// assert!(report.changed && report.manifest_lost.is_some());
+    /// Db::open(directory.path(), Options::default())?.close()?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NoStore`, `AlreadyOpen`, `NewerFormat`, `Io`. The store is then as it was, and repair may be called again.
+    pub fn repair(path: impl AsRef<Path>, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<RepairReport> {
+        Self::repair_with(Arc::new(PosixStorage::new(path.as_ref())), progress)
+    }
+
+    /// `repair` with another file system below.
+    pub fn repair_with(storage: Arc<dyn Storage>, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<RepairReport> {
+        repair::repair(&storage, progress)
     }
 
     /// Figures of this moment.

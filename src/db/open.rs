@@ -24,7 +24,7 @@ use crate::value::ValueFiles;
 use std::collections::{HashMap, HashSet};
 
 /// The one order of keys so far.
-const COMPARATOR: &str = "bytewise";
+pub(super) const COMPARATOR: &str = "bytewise";
 /// Branch files open at once.
 const FILES_OPEN_MAX: usize = 512;
 
@@ -243,6 +243,7 @@ pub(super) fn recover(
         recovered: &state.recovered,
         incorporated: state.incorporated,
         generations_from: state.log_generations_from,
+        files_from: state.log_files_from,
         manifest_edits: state.edits,
         life: storage.life(),
         force_cut: options.force_cut,
@@ -272,7 +273,7 @@ fn remove_strays(
             Some(StoreFile::Value(file)) => alone.is_some() && !values.holds(file) && !log_needs(file),
             Some(StoreFile::Log(file) | StoreFile::SpareLog(file)) => !log_needs(file),
             Some(StoreFile::NewManifest | StoreFile::Poison) => true,
-            Some(StoreFile::Lock | StoreFile::Manifest) | None => false,
+            Some(StoreFile::Lock | StoreFile::Manifest | StoreFile::Damaged(_)) | None => false,
         };
         if stray {
             storage.remove(&name)?;

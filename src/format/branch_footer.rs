@@ -29,11 +29,11 @@
 //! 2. In every later version header, magic and format version keep their places and the checksum its rule, so that a
 //!    newer file is told from a damaged one.
 
-use super::FORMAT_VERSION;
 use super::page::{
     self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, PageOwner, SMALL_PAYLOAD_BYTES,
 };
 use super::sorted_page::ChildLocation;
+use super::{FORMAT_VERSION, newer_or_damaged};
 use crate::base::{DatabaseId, Error, Result};
 use std::path::Path;
 
@@ -126,7 +126,10 @@ impl BranchFooter {
             && let Some(version) = word32(payload, 8)
             && version > FORMAT_VERSION
         {
-            return Err(Error::NewerFormat { path: path.to_path_buf(), found: version, supported: FORMAT_VERSION });
+            let mut own = page.to_vec();
+            own[PAGE_HEADER_BYTES + 8..PAGE_HEADER_BYTES + 12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+            let fits = page::check(&own, offset, owner, path).is_ok();
+            return Err(newer_or_damaged(path, offset + PAGE_HEADER_BYTES as u64 + 8, version, fits));
         }
         let header = match page::check(page, offset, owner, path) {
             Ok(header) => header,

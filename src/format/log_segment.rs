@@ -34,8 +34,8 @@
 //! Assumption about the disk: it writes a sector of 512 bytes whole or not at all, and a rewrite leaves the other
 //! sectors of its page as they were.
 
-use super::FORMAT_VERSION;
 use super::log_record::Salt;
+use super::{FORMAT_VERSION, newer_or_damaged};
 use crate::base::checksum::checksum;
 use crate::base::limits::IO_ALIGNMENT;
 use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
@@ -107,7 +107,8 @@ impl SegmentHeader {
         let word = |index: usize| u64::from(half(16 + 8 * index)) | u64::from(half(20 + 8 * index)) << 32;
         let version = half(8);
         if version > FORMAT_VERSION {
-            return Err(Error::NewerFormat { path: path.to_path_buf(), found: version, supported: FORMAT_VERSION });
+            let fits = half(12) == checksum(&sector[16..], FORMAT_VERSION);
+            return Err(newer_or_damaged(path, 8, version, fits));
         }
         let sum = checksum(&sector[16..], version);
         if half(12) != sum {
@@ -241,6 +242,12 @@ mod tests {
     fn a_newer_version_is_named_as_such() {
         let mut sector = header(None).encode();
         sector[8] = FORMAT_VERSION as u8 + 1;
+        let flipped = SegmentHeader::decode(&sector, Path::new("x"));
+        assert!(
+            matches!(flipped, Err(Error::Corruption { offset: 8, .. })),
+            "only the version is damaged: {flipped:?}"
+        );
+        sector[100] = 1;
         assert!(matches!(SegmentHeader::decode(&sector, Path::new("x")), Err(Error::NewerFormat { found: 2, .. })));
     }
 

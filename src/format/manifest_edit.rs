@@ -19,6 +19,7 @@
 //! | 9 | log generations from | generation |
 //! | 10 | keyspace (repeats) | sized: id, name, comparator (both UTF-8) |
 //! | 11, 12, 13 | next file, next node, next bundle | number |
+//! | 14 | log files from | file |
 //!
 //! Invariants:
 //! 1. Equal edits have equal bytes, and bytes that decode are the only encoding of what they decode to: tags never
@@ -167,6 +168,8 @@ pub struct ManifestEdit {
     pub next_node: Option<NodeId>,
     /// See `next_file`.
     pub next_bundle: Option<BundleId>,
+    /// Log segments with lower file numbers hold nothing that counts. Repair says so, of damaged ones.
+    pub log_files_from: Option<FileNumber>,
 }
 
 /// Why bytes are no edit.

@@ -1,6 +1,9 @@
 //! Layer 2: bytes to structs and back for every on-disk thing. No I/O, no locks. Little-endian throughout; a byte
 //! table stands in every module, its twin in `docs/format/`.
 
+use crate::base::Error;
+use std::path::Path;
+
 pub mod branch_footer;
 pub mod branch_properties;
 pub mod filter_page;
@@ -14,3 +17,12 @@ pub mod value_file;
 
 /// The version of every format; one number for all. Raised with any change once a release is tagged.
 pub const FORMAT_VERSION: u32 = 1;
+
+/// The error for a version above ours. Where the rest of the bytes is right with our version in its place, `fits_own`, it is only
+/// the version that is damaged: no newer format has our checksum over our version.
+fn newer_or_damaged(path: &Path, offset: u64, found: u32, fits_own: bool) -> Error {
+    if fits_own {
+        return Error::corruption(path, offset, "format version", FORMAT_VERSION, found);
+    }
+    Error::NewerFormat { path: path.to_path_buf(), found, supported: FORMAT_VERSION }
+}

@@ -32,7 +32,7 @@
 //! 1. The length of the value determines the length of the file.
 //! 2. Every byte of the file is under a checksum, and every checksum names the store, the file and the place.
 
-use super::FORMAT_VERSION;
+use super::{FORMAT_VERSION, newer_or_damaged};
 use crate::base::checksum::checksum;
 use crate::base::hash::bytes_hash;
 use crate::base::limits::{IO_ALIGNMENT, VALUE_BYTES_MAX};
@@ -128,7 +128,10 @@ impl ValueFileHeader {
         // The version comes before the checksum, which a newer format may place elsewhere.
         let version = u32_at(page, 8);
         if version > FORMAT_VERSION {
-            return Err(Error::NewerFormat { path: path.to_path_buf(), found: version, supported: FORMAT_VERSION });
+            let mut own = page.to_vec();
+            own[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+            let sum = checksum(&own[..HEADER_CHECKSUM_AT], salt(self.database, self.file, HEADER_SALT));
+            return Err(newer_or_damaged(path, 8, version, sum == u32_at(page, HEADER_CHECKSUM_AT)));
         }
         let expected = checksum(&page[..HEADER_CHECKSUM_AT], salt(self.database, self.file, HEADER_SALT));
         let found = u32_at(page, HEADER_CHECKSUM_AT);

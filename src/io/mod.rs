@@ -21,6 +21,9 @@ pub use aligned::AlignedBuffer;
 pub use posix::PosixStorage;
 pub use reads::{PendingReads, ReadDone, ReadRequest};
 
+/// Bytes that are copied at once where a file cannot be linked.
+const COPY_BYTES: usize = 64 << 10;
+
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
@@ -93,6 +96,11 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     fn map(&self, name: &str) -> Result<Arc<dyn MappedFile>>;
     /// Renames within the directory, replacing what is there. Durable after `sync_directory`.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
+    /// Gives a file a second name, which must not exist, so that it outlives its first. A copy where the storage has no links: what
+    /// cannot be read is zeroes there. Durable after `sync_directory`.
+    fn link(&self, from: &str, to: &str) -> Result<()> {
+        copy_file(self, from, to)
+    }
     /// Removes a file. Durable after `sync_directory`.
     fn remove(&self, name: &str) -> Result<()>;
     /// Makes creations, renames and removals durable.
@@ -151,6 +159,21 @@ pub trait MappedFile: Send + Sync + std::fmt::Debug {
     fn rest(&self) {}
     /// Makes all that was stored before the call durable.
     fn sync(&self) -> Result<()>;
+}
+
+/// What `Storage::link` does where there are no links.
+pub fn copy_file<S: Storage + ?Sized>(storage: &S, from: &str, to: &str) -> Result<()> {
+    let (source, target) = (storage.open(from, OpenMode::Read)?, storage.open(to, OpenMode::Create)?);
+    let (length, mut piece) = (source.length()?, vec![0; COPY_BYTES]);
+    for at in (0..length).step_by(COPY_BYTES) {
+        let piece = &mut piece[..(length - at).min(COPY_BYTES as u64) as usize];
+        match source.read_exact_at(piece, at) {
+            Err(error) if error.is_damage() => piece.fill(0),
+            read => read?,
+        }
+        target.write_all_at(piece, at)?;
+    }
+    target.sync()
 }
 
 /// Holds a lock until dropped.

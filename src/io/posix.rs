@@ -166,6 +166,17 @@ impl Storage for PosixStorage {
         fs::rename(&path, self.file_path(to)).map_err(|error| Error::io("rename", &path, error))
     }
 
+    fn link(&self, from: &str, to: &str) -> Result<()> {
+        let path = self.file_path(from);
+        match fs::hard_link(&path, self.file_path(to)) {
+            // File systems without links say the one or the other.
+            Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) => {
+                super::copy_file(self, from, to)
+            }
+            linked => linked.map_err(|error| Error::io("link", &path, error)),
+        }
+    }
+
     fn remove(&self, name: &str) -> Result<()> {
         let path = self.file_path(name);
         fs::remove_file(&path).map_err(|error| Error::io("remove", &path, error))

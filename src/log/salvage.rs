@@ -79,11 +79,6 @@ impl FoundSegment {
         file_name(self.number, Role::Segment)
     }
 
-    /// Whether it was renamed for reuse and holds nothing yet.
-    pub fn is_blank(&self) -> bool {
-        self.header.as_ref().is_ok_and(|header| header.number < self.number)
-    }
-
     /// Hands out every good record of the store `database`, in the order of the file. Returns where a good header stands over a
     /// bad body, and what else cannot be read.
     pub fn records(

@@ -49,6 +49,36 @@ pub fn read_state(storage: &dyn Storage) -> Result<ManifestState> {
     Ok(read(&*file)?.0.state)
 }
 
+/// Whose manifest it is, where not even its edits can be read; `None` where its header is lost, too.
+pub fn read_identity(storage: &dyn Storage) -> Result<Option<Identity>> {
+    let file = match open_file(storage, OpenMode::Read) {
+        Err(Error::NoStore { .. }) => return Ok(None),
+        file => file?,
+    };
+    let mut page = vec![0; file.length()?.min(HEADER_BYTES as u64) as usize];
+    match file.read_exact_at(&mut page, 0).and_then(|()| header::decode_header(&page, file.path())) {
+        Ok(identity) => Ok(Some(identity)),
+        Err(error) if error.is_damage() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Puts a manifest that holds just this state in the place of whatever is there, by one rename: for repair. The state's `edits`
+/// is the number of its one record.
+pub fn replace(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
+    if let Err(found) = state.check() {
+        return Err(Error::corruption(&storage.path_of(MANIFEST_NEW_NAME), 0, "new tree", "a consistent one", found));
+    }
+    let mut buffer = Vec::new();
+    fill(state, &state.snapshot_edit(), &mut buffer);
+    let length = (buffer.len() - HEADER_BYTES) as u64;
+    if length > PAYLOAD_BYTES_MAX as u64 {
+        return Err(Error::InvalidArgument(format!("a manifest of {length} bytes")));
+    }
+    write_new(storage, &buffer)?;
+    install_new(storage)
+}
+
 impl Manifest {
     /// Makes the manifest of a new store, with `first` as edit 1. Leaves an existing one alone and fails.
     pub fn create(storage: Arc<dyn Storage>, identity: Identity, first: &ManifestEdit) -> Result<Self> {

@@ -11,7 +11,9 @@ mod state;
 mod tests;
 mod validate;
 
-pub use file::{Manifest, read_state};
+pub use file::{Manifest, read_identity, read_state, replace};
+#[cfg(any(test, feature = "testing"))]
+pub use replay::replay;
 pub use state::ManifestState;
 
 /// The manifest's file name.

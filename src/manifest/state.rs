@@ -36,6 +36,8 @@ pub struct ManifestState {
     pub next_node: NodeId,
     /// Bundle numbers from this one on are unused.
     pub next_bundle: BundleId,
+    /// Log segments with lower file numbers hold nothing that counts.
+    pub log_files_from: FileNumber,
     /// The number of the last edit; 0 before the first.
     pub edits: u64,
 }
@@ -83,6 +85,7 @@ impl ManifestState {
         self.next_file = self.next_file.max(edit.next_file.unwrap_or_default());
         self.next_node = self.next_node.max(edit.next_node.unwrap_or_default());
         self.next_bundle = self.next_bundle.max(edit.next_bundle.unwrap_or_default());
+        self.log_files_from = self.log_files_from.max(edit.log_files_from.unwrap_or_default());
     }
 
     fn forget_generations(&mut self) {
@@ -109,6 +112,7 @@ impl ManifestState {
             next_file: Some(self.next_file),
             next_node: Some(self.next_node),
             next_bundle: Some(self.next_bundle),
+            log_files_from: (self.log_files_from.0 > 0).then_some(self.log_files_from),
             ..ManifestEdit::default()
         }
     }

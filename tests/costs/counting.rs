@@ -15,12 +15,15 @@ static ALLOCATOR: Counting = Counting;
 thread_local! {
     // Without a destructor and initialized by a constant, so that reading them allocates nothing.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    /// Bytes asked for, whether given back since or not.
+    static BYTES: Cell<u64> = const { Cell::new(0) };
     /// Allocations whose place is still to be kept.
     static PLACES_LEFT: Cell<u32> = const { Cell::new(0) };
     static PLACES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-fn count() {
+fn count(bytes: usize) {
+    BYTES.set(BYTES.get() + bytes as u64);
     let counted = ALLOCATIONS.get() + 1;
     let left = PLACES_LEFT.take();
     if left > 0 {
@@ -50,19 +53,19 @@ fn place() -> String {
 // SAFETY: every call goes on to the system's allocator as it is; counting touches only the calling thread's own cells.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         // SAFETY: as above.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(size);
         // SAFETY: as above.
         unsafe { System.realloc(pointer, layout, size) }
     }
@@ -71,6 +74,13 @@ unsafe impl GlobalAlloc for Counting {
         // SAFETY: as above.
         unsafe { System.dealloc(pointer, layout) }
     }
+}
+
+/// How many bytes the calling thread asks for while `work` runs.
+pub fn bytes_allocated(work: impl FnOnce()) -> u64 {
+    let before = BYTES.get();
+    work();
+    BYTES.get() - before
 }
 
 /// How often the calling thread allocates while `work` runs.

@@ -3,5 +3,6 @@
 
 mod allocations;
 mod counting;
+mod fuzz_smoke;
 mod store;
 mod system_calls;

@@ -22,7 +22,7 @@ Exit codes:
   0  done
   1  `get`: the key is absent
   2  an error: bad usage, bad input, no store, the system refused
-  3  bytes on disk are damaged
+  3  bytes on disk are damaged; `repair`: something could not be saved
   4  `soak`: the store broke a promise
 
 The directory may also come from the environment variable ALLUVIUM_DB.";
@@ -67,6 +67,7 @@ pub enum Command {
     Load(Load),
     Stat(Stat),
     Verify(Verify),
+    Repair(Repair),
     Dump(Dump),
     Destroy(Destroy),
     Bench(Bench),
@@ -219,6 +220,17 @@ pub struct Verify {
     #[arg(long)]
     pub quick: bool,
 }
+
+/// Rebuild a store from whatever files are left; exit code 3 if something was lost
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Nothing happens to a sound store. Where the manifest can be read, sound files are kept and damaged ones replaced by what
+their good pages hold; where it cannot, everything is merged. Damaged files stay, with names that end with .damaged.
+
+Examples:
+  alluvium --db /tmp/store repair
+  alluvium --db /tmp/store repair --json")]
+pub struct Repair {}
 
 /// Print all pairs in a form that `load` reads back, or list the files
 #[derive(Debug, Args)]

@@ -16,6 +16,11 @@ pub enum Failure {
         /// How many places.
         places: u64,
     },
+    /// Repair could not save everything; what was lost was told already.
+    Lost {
+        /// How many losses were told of.
+        losses: u64,
+    },
     /// An argument that only its command can judge.
     Usage(String),
     /// Input cannot be read, or is not what it should be.
@@ -32,7 +37,7 @@ impl Failure {
         match self {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Absent => 1,
-            Self::Store(alluvium::Error::Corruption { .. }) | Self::Damaged { .. } => 3,
+            Self::Store(alluvium::Error::Corruption { .. }) | Self::Damaged { .. } | Self::Lost { .. } => 3,
             Self::Broken(_) => 4,
             Self::Store(_) | Self::Usage(_) | Self::Input(_) | Self::Output(_) => 2,
         }
@@ -50,6 +55,8 @@ impl Failure {
                     if *places == 1 { "1 damaged place".to_string() } else { format!("{places} damaged places") };
                 Some(format!("{places}; `alluvium repair` saves what can be saved"))
             }
+            Self::Lost { losses: 1 } => Some("the store is sound again; 1 loss is listed".to_string()),
+            Self::Lost { losses } => Some(format!("the store is sound again; {losses} losses are listed")),
             Self::Usage(text) | Self::Broken(text) => Some(text.clone()),
             Self::Input(error) => Some(error.to_string()),
         }

@@ -22,14 +22,25 @@ pub enum FileKind {
     Lock,
     /// Tells that a sync failed.
     Poison,
+    /// Set aside by repair.
+    Damaged,
     /// Not the store's.
     Foreign,
 }
 
 impl FileKind {
     /// All kinds, in the order of reports.
-    pub const ALL: [Self; 8] =
-        [Self::Manifest, Self::Log, Self::Spare, Self::Branch, Self::Value, Self::Lock, Self::Poison, Self::Foreign];
+    pub const ALL: [Self; 9] = [
+        Self::Manifest,
+        Self::Log,
+        Self::Spare,
+        Self::Branch,
+        Self::Value,
+        Self::Lock,
+        Self::Poison,
+        Self::Damaged,
+        Self::Foreign,
+    ];
 
     /// The kind that a name tells.
     pub fn of_name(name: &str) -> Self {
@@ -37,6 +48,7 @@ impl FileKind {
             "MANIFEST" | "MANIFEST.new" => Self::Manifest,
             "LOCK" => Self::Lock,
             "POISON" => Self::Poison,
+            _ if name.strip_suffix(".damaged").is_some_and(is_of_store) => Self::Damaged,
             _ => match name.split_once('.') {
                 Some((number, extension)) if number.len() >= 6 && number.bytes().all(|b| b.is_ascii_digit()) => {
                     match extension {
@@ -62,9 +74,15 @@ impl FileKind {
             Self::Value => "value",
             Self::Lock => "lock",
             Self::Poison => "poison",
+            Self::Damaged => "damaged",
             Self::Foreign => "foreign",
         }
     }
+}
+
+/// Whether a name without what repair put behind it is one of a store's file.
+fn is_of_store(original: &str) -> bool {
+    original.starts_with("MANIFEST.") || FileKind::of_name(original) != FileKind::Foreign
 }
 
 /// One file.
@@ -124,6 +142,9 @@ mod tests {
             ("000003.value", FileKind::Value),
             ("LOCK", FileKind::Lock),
             ("POISON", FileKind::Poison),
+            ("000003.value.damaged", FileKind::Damaged),
+            ("MANIFEST.2.damaged", FileKind::Damaged),
+            ("notes.damaged", FileKind::Foreign),
             ("notes.log", FileKind::Foreign),
             ("000003.value.old", FileKind::Foreign),
             (".branch", FileKind::Foreign),

@@ -4,12 +4,14 @@ use crate::support::{Store, command, finish, names};
 use alluvium::{Db, Options};
 
 /// Commands that must not make a store.
-const READERS: [&[&str]; 8] = [
+const READERS: [&[&str]; 10] = [
     &["get", "a"],
     &["delete", "a"],
     &["scan"],
     &["stat"],
     &["verify"],
+    &["verify", "--quick"],
+    &["repair"],
     &["dump"],
     &["dump", "--files"],
     &["destroy", "--yes"],
@@ -61,7 +63,14 @@ fn an_open_store_is_read_but_not_written() {
     let options = Options { memory_budget: Some(16 << 20), ..Options::default() };
     let db = Db::open(store.path(), options).unwrap();
     db.put("b", "2").unwrap();
-    for arguments in [&["put", "a", "2"][..], &["delete", "a"], &["load", "--ycsb", "10"], &["destroy", "--yes"]] {
+    for arguments in [
+        &["put", "a", "2"][..],
+        &["delete", "a"],
+        &["load", "--ycsb", "10"],
+        &["verify"],
+        &["repair"],
+        &["destroy", "--yes"],
+    ] {
         store.run(arguments).refused(2, "is open in another process");
     }
     // What the writer has in memory is there too.
@@ -105,7 +114,8 @@ fn bad_usage_is_exit_code_2_and_a_hint() {
 fn help_has_examples_and_exit_codes() {
     let help = finish(command(&["--help"]), b"").expect(0);
     assert!(help.text().contains("Examples:") && help.text().contains("Exit codes:"), "{}", help.text());
-    for name in ["put", "get", "delete", "scan", "load", "stat", "verify", "dump", "destroy", "bench", "soak"] {
+    for name in ["put", "get", "delete", "scan", "load", "stat", "verify", "repair", "dump", "destroy", "bench", "soak"]
+    {
         assert!(help.text().contains(name), "{name}");
         let help = finish(command(&[name, "--help"]), b"").expect(0);
         assert!(help.text().contains(&format!("alluvium --db /tmp/store {name}")), "{}", help.text());

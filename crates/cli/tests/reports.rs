@@ -109,6 +109,36 @@ fn verify_lists_everything_also_where_the_store_does_not_open() {
 }
 
 #[test]
+fn repair_tells_what_it_saved_and_what_it_lost() {
+    let store = of_records("5000");
+    let done = store.run(&["repair", "--json"]).expect(0);
+    assert_eq!(done.json()["changed"], false, "{done:?}");
+    assert!(store.run(&["repair"]).expect(0).text().contains("nothing was wrong"));
+    let path = largest(&store, "branch").expect("a branch file");
+    let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[40 << 10] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let table = store.run(&["repair"]).expect(3);
+    for text in ["repaired, with losses", &name, "user", "page checksum"] {
+        assert!(table.text().contains(text), "{text}: {table:?}");
+    }
+    assert!(table.err.contains(".damaged") && table.err.contains("1 loss"), "{table:?}");
+    store.run(&["verify"]).expect(0);
+    let listed = store.run(&["dump", "--files"]).expect(0);
+    assert!(listed.text().contains(&format!("{name}.damaged")), "{listed:?}");
+    // The manifest, too: everything is merged, and nothing more is lost.
+    let before = store.run(&["dump"]).expect(0).out;
+    std::fs::remove_file(store.path().join("MANIFEST")).unwrap();
+    store.run(&["get", "a"]).refused(3, "alluvium repair");
+    let done = store.run(&["repair", "--json"]).expect(0);
+    let report = done.json();
+    assert!(report["manifest_lost"].is_string() && report["losses"].as_array().unwrap().is_empty(), "{report}");
+    assert!(done.err.contains("deleted keys may be back"), "{done:?}");
+    assert!(store.run(&["dump"]).expect(0).out == before);
+}
+
+#[test]
 fn destroy_removes_the_store_when_told_so() {
     let store = Store::new();
     store.put("a", "1");

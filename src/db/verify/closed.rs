@@ -35,7 +35,10 @@ pub(in crate::db) fn verify_closed(
         }
         read => findings.take(read)?,
     };
-    let segments = found_segments(&**storage)?;
+    let mut segments = found_segments(&**storage)?;
+    if let Some(state) = &state {
+        segments.retain(|segment| segment.number >= state.log_files_from);
+    }
     let database = match &state {
         Some(state) => Some(state.identity.database),
         None => majority_database(&**storage, &directory, &segments)?,

@@ -1,11 +1,11 @@
 //! Checks the log of a store that nobody has open: headers, and deep also what recovery would say. One thread.
 
 use super::findings::Findings;
-use crate::base::{Error, Result};
+use crate::base::{Error, Kind, Result};
 use crate::db::offline::Readers;
 use crate::format::value_file::ValueReference;
 use crate::io::Storage;
-use crate::log::salvage::FoundSegment;
+use crate::log::salvage::{FoundRecord, FoundSegment};
 use crate::log::{self, RecoveryInput};
 use crate::manifest::{MANIFEST_NAME, ManifestState};
 
@@ -46,9 +46,12 @@ pub(super) fn check_log(
     let recovers = !sound || findings.take(dry_recovery(storage, readers, state))?.is_some();
     for segment in segments {
         findings.begin(&segment.name());
-        let mut records = 0;
-        let damage = segment.records(database, &mut |_| {
+        let (mut records, mut values) = (0, Vec::new());
+        let damage = segment.records(database, &mut |record| {
             records += 1;
+            if record.number > state.incorporated {
+                check_values(readers, record, &mut values)?;
+            }
             Ok(())
         });
         findings.found.checked.log_records += records;
@@ -58,7 +61,20 @@ pub(super) fn check_log(
         if let Some(damage) = findings.take(damage)?
             && !(recovers && sound)
         {
-            damage.into_iter().for_each(|error| findings.damage(error));
+            damage.into_iter().chain(values).for_each(|error| findings.damage(error));
+        }
+    }
+    Ok(())
+}
+
+/// Reads the values that a record refers to.
+fn check_values(readers: &Readers, record: FoundRecord<'_>, damage: &mut Vec<Error>) -> Result<()> {
+    for operation in record.operations.filter(|operation| operation.kind == Kind::ValueReference) {
+        let Some(reference) = ValueReference::decode(operation.value) else { continue };
+        match readers.values.verify(&reference) {
+            Ok(()) => {}
+            Err(error) if error.is_damage() => damage.push(error),
+            Err(error) => return Err(error),
         }
     }
     Ok(())
@@ -76,6 +92,7 @@ pub(in crate::db) fn dry_recovery(storage: &dyn Storage, readers: &Readers, stat
         recovered: &state.recovered,
         incorporated: state.incorporated,
         generations_from: state.log_generations_from,
+        files_from: state.log_files_from,
         manifest_edits: state.edits,
         life: storage.life(),
         force_cut: false,

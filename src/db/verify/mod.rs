@@ -11,3 +11,4 @@ mod open;
 pub use findings::{CheckProgress, Depth, Verification};
 
 pub(super) use closed::verify_closed;
+pub(super) use log::dry_recovery;

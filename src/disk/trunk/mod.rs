@@ -37,6 +37,7 @@ mod verify;
 
 pub use job::{Job, Outcome};
 pub use options::TrunkOptions;
+pub use parts::PartWriter;
 pub use statistics::{LevelFigures, TreeFigures};
 pub use tree::Tree;
 pub use trunk::Trunk;

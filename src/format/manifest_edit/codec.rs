@@ -19,6 +19,7 @@ mod tag {
     pub const NEXT_FILE: u8 = 11;
     pub const NEXT_NODE: u8 = 12;
     pub const NEXT_BUNDLE: u8 = 13;
+    pub const LOG_FILES_FROM: u8 = 14;
 
     /// Whether a field may stand more than once.
     pub fn repeats(tag: u8) -> bool {
@@ -59,6 +60,7 @@ impl ManifestEdit {
         optional(tag::NEXT_FILE, self.next_file.map(|file| file.0), out);
         optional(tag::NEXT_NODE, self.next_node.map(|node| node.0), out);
         optional(tag::NEXT_BUNDLE, self.next_bundle.map(|bundle| bundle.0), out);
+        optional(tag::LOG_FILES_FROM, self.log_files_from.map(|file| file.0), out);
     }
 
     /// Reads an edit that takes up all of `payload`.
@@ -97,6 +99,7 @@ impl ManifestEdit {
             tag::NEXT_FILE => self.next_file = Some(FileNumber(reader.number()?)),
             tag::NEXT_NODE => self.next_node = Some(NodeId(reader.number()?)),
             tag::NEXT_BUNDLE => self.next_bundle = Some(BundleId(reader.number()?)),
+            tag::LOG_FILES_FROM => self.log_files_from = Some(FileNumber(reader.number()?)),
             _ => {
                 return Err(Malformed {
                     at,

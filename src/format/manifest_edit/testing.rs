@@ -63,6 +63,7 @@ pub fn any_edit(random: &mut Random) -> ManifestEdit {
         next_file: random.option(any_file),
         next_node: random.option(|random| NodeId(random.number())),
         next_bundle: random.option(|random| BundleId(random.number())),
+        log_files_from: random.option(|random| FileNumber(random.number())),
     }
 }
 

@@ -134,6 +134,7 @@ fn the_encoding_never_changes() {
         next_file: Some(FileNumber(301)),
         next_node: Some(NodeId(5)),
         next_bundle: Some(BundleId(7)),
+        log_files_from: Some(FileNumber(6)),
     };
     let expected: &[&[u8]] = &[
         &[1, 16, 0xac, 2, 0x80, 0x40, 1, b'a', 2, b'b', b'c', 5, 9, 4, 1, 3, 1, 2],
@@ -142,6 +143,7 @@ fn the_encoding_never_changes() {
         &[4, 4, 5, 1, 6, 9],
         &[8, 6, 2, 10, 1, 3, 4, 12],
         &[9, 1, 10, 5, 0, 1, b'd', 1, b'b', 11, 0xad, 2, 12, 5, 13, 7],
+        &[14, 6],
     ];
     assert_eq!(encoded(&edit), expected.concat());
 }

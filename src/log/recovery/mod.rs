@@ -47,6 +47,8 @@ pub struct RecoveryInput<'a> {
     pub incorporated: SequenceNumber,
     /// Generations below this one are forgotten.
     pub generations_from: u64,
+    /// Segments with a lower number hold nothing that counts, whatever is in them.
+    pub files_from: FileNumber,
     /// Edits that the manifest holds. A mark that knows of more means that the manifest was cut short.
     pub manifest_edits: u64,
     /// The present life of machine and mount.
@@ -249,16 +251,14 @@ impl<'a> Recovery<'a> {
             .collect();
         referring.sort_unstable_by_key(|(number, ..)| *number);
         for (number, segment, record) in referring {
-            if number > decision.cut
-                || is_skipped(&decision.skipped, number)
-                || self.are_complete(&record.references)?
-            {
+            if number > decision.cut || is_skipped(&decision.skipped, number) {
                 continue;
             }
-            if matches!(rule, Rule::SameLife) {
-                // The file was whole before the record was sealed, and nothing was lost since: somebody damaged it.
+            let Some(missing) = self.missing_value(&record.references)? else { continue };
+            if matches!(rule, Rule::SameLife) || number <= bounds.durable {
+                // The file was whole before the record was sealed, or durable before the record was: somebody damaged it.
                 let (path, what) = (&segments[segment].path, "value file of a log record");
-                let expected = format!("the value of number {number}");
+                let expected = format!("{missing}, the value of number {number}");
                 return Err(Error::corruption(path, record.position, what, expected, "a missing or damaged file"));
             }
             // No later one changes what is decided: after a power loss the cut is here, and else this is corruption.
@@ -268,13 +268,15 @@ impl<'a> Recovery<'a> {
         Ok(decision)
     }
 
-    fn are_complete(&self, references: &[Vec<u8>]) -> Result<bool> {
-        for reference in references {
-            if !(self.input.value_complete)(reference)? {
-                return Ok(false);
+    /// What the first value file is called that is not complete.
+    fn missing_value(&self, references: &[Vec<u8>]) -> Result<Option<String>> {
+        for bytes in references {
+            if !(self.input.value_complete)(bytes)? {
+                let reference = ValueReference::decode(bytes);
+                return Ok(Some(reference.map_or("a malformed reference".into(), |of| format!("{}.value", of.file))));
             }
         }
-        Ok(true)
+        Ok(None)
     }
 
     /// Keeps what is needed to read a segment once more, and to adopt it.

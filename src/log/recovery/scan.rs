@@ -41,7 +41,7 @@ pub struct Scan {
 /// Scans the directory. For a writer it syncs every segment that counts, so that what recovery reads cannot be lost after
 /// it. `trusts_cache` says for a generation whether reads may come from the page cache.
 pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Result<Scan> {
-    let RecoveryInput { storage, database, generations_from, access, .. } = *input;
+    let RecoveryInput { storage, database, generations_from, files_from, access, .. } = *input;
     let mode = if access == Access::Write { OpenMode::ReadWrite } else { OpenMode::Read };
     let mut found = Scan::default();
     for name in storage.list()? {
@@ -51,7 +51,8 @@ pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Re
             continue;
         }
         let file = storage.open(&name, mode)?;
-        let header = if role == Role::Segment { Some(read_page(storage, &name, &*file)?) } else { None };
+        let counted = role == Role::Segment && number >= files_from;
+        let header = if counted { Some(read_page(storage, &name, &*file)?) } else { None };
         match header {
             Some((header, page)) if counts(storage, &name, number, &header, database, generations_from)? => {
                 if access == Access::Write {

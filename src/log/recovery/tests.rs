@@ -353,6 +353,7 @@ fn two_hundred_thousand_records_replay_fast() {
         recovered: &[],
         incorporated: SequenceNumber::ZERO,
         generations_from: manifest.generations_from,
+        files_from: crate::base::FileNumber(0),
         life: storage.life(),
         manifest_edits: u64::MAX,
         access: super::Access::Write,

@@ -52,6 +52,7 @@ pub fn input<'a>(storage: &'a dyn Storage, manifest: &'a Manifest) -> RecoveryIn
         recovered: &manifest.recovered,
         incorporated: manifest.incorporated,
         generations_from: manifest.generations_from,
+        files_from: crate::base::FileNumber(0),
         manifest_edits: u64::MAX,
         life: storage.life(),
         access: crate::log::Access::Write,

@@ -7,6 +7,7 @@ mod dump;
 mod figures;
 mod load;
 mod point;
+mod repair;
 mod scan;
 mod soak;
 mod stat;
@@ -26,6 +27,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Load(load) => load::run(common, load),
         Command::Stat(_) => stat::run(common),
         Command::Verify(verify) => verify::run(common, verify),
+        Command::Repair(_) => repair::run(common),
         Command::Dump(dump) => dump::run(common, dump),
         Command::Destroy(destroy) => destroy::run(common, destroy),
         Command::Bench(bench) => bench::run(common, bench),

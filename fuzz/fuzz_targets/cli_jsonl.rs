@@ -1,0 +1,5 @@
+//! Any bytes into `alluvium_cli::fuzz::jsonl`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium_cli::fuzz::jsonl(data));

@@ -1,0 +1,235 @@
+//! Repair, case by case: what is left of a store becomes a sound one, nothing is destroyed, and a crash in between is as if
+//! repair had not begun or had ended.
+
+use crate::corruption::world::{Image, World, open};
+use crate::corruption::{check_repair, repair, verify};
+use crate::support::setting;
+use alluvium::io::Storage;
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::{Db, Depth, Error, LostKeys};
+
+fn names(disk: &SimulatedStorage, ending: &str) -> Vec<String> {
+    disk.current_image().into_keys().filter(|name| name.ends_with(ending)).collect()
+}
+
+/// Flips a bit in the middle of the file's page.
+fn flipped(bytes: &[u8], page: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[page * 4096 + 100] ^= 4;
+    bytes
+}
+
+fn largest(world: &World, ending: &str) -> String {
+    let of_kind = world.image.iter().filter(|(name, _)| name.ends_with(ending));
+    of_kind.max_by_key(|(_, bytes)| bytes.len()).unwrap().0.clone()
+}
+
+#[test]
+fn a_sound_store_is_left_alone() {
+    let world = World::new(1);
+    let disk = world.disk.clone_disk();
+    let report = repair(&disk).unwrap();
+    assert!(!report.changed && report.is_complete() && report.log_kept && report.branches_kept > 1, "{report:?}");
+    assert_eq!(disk.current_image(), world.image);
+}
+
+#[test]
+fn a_damaged_branch_keeps_its_good_pages_and_its_place() {
+    let world = World::new(1);
+    let name = largest(&world, ".branch");
+    let disk = world.with(&[(name.clone(), flipped(&world.image[&name], 1))].into(), &[]);
+    let report = check_repair(&world, &disk, "a flipped page", true);
+    assert!(report.log_kept && report.manifest_lost.is_none(), "{report:?}");
+    assert_eq!((report.branches_rewritten, report.branches_lost), (1, 0), "{report:?}");
+    assert!(report.entries_lost > 0 && report.entries_saved > 0, "{report:?}");
+    let [loss] = &report.losses[..] else { panic!("{report:?}") };
+    assert_eq!((&loss.file, loss.bytes.as_ref().map(|bytes| bytes.start)), (&name, Some(4096)));
+    assert!(matches!(&loss.keys, Some(LostKeys::Between { after: Some(_), before: Some(_) })), "{loss:?}");
+    // The damaged file is still there, whole, under another name.
+    assert_eq!(report.set_aside, [format!("{name}.damaged")]);
+    assert_eq!(disk.current_image()[&report.set_aside[0]], flipped(&world.image[&name], 1));
+}
+
+#[test]
+fn without_its_manifest_a_store_comes_back_whole() {
+    let world = World::new(2);
+    let disk = world.with(&Image::new(), &["MANIFEST".into()]);
+    assert!(
+        matches!(open(&disk), Err(Error::Corruption { .. })),
+        "a directory full of files is no place for a new store"
+    );
+    let report = check_repair(&world, &disk, "no manifest", true);
+    assert!(report.manifest_lost.is_some() && report.is_complete() && report.warnings.len() == 1, "{report:?}");
+}
+
+#[test]
+fn without_manifest_log_and_most_branches_the_rest_is_saved() {
+    let world = World::new(2);
+    let kept = largest(&world, ".branch");
+    let lost: Vec<String> = world
+        .image
+        .keys()
+        .filter(|name| *name == "MANIFEST" || name.ends_with(".log") || (name.ends_with(".branch") && **name != kept))
+        .cloned()
+        .collect();
+    let disk = world.with(&Image::new(), &lost);
+    let report = check_repair(&world, &disk, "one branch", false);
+    assert!(report.entries_saved > 0, "{report:?}");
+    let db = open(&disk).unwrap();
+    assert!(db.iter().unwrap().count() > 10);
+}
+
+#[test]
+fn a_key_whose_value_file_is_lost_is_named_and_absent() {
+    let world = World::new(3);
+    let names = names(&world.disk, ".value");
+    for name in &names {
+        let disk = world.with(&Image::new(), std::slice::from_ref(name));
+        let report = check_repair(&world, &disk, name, true);
+        for loss in report.losses.iter().filter(|loss| loss.file == *name) {
+            let Some(LostKeys::One(key)) = &loss.keys else { panic!("{loss:?}") };
+            let number = *loss.numbers.as_ref().unwrap().start();
+            let newest = world.versions[key].last().unwrap().0;
+            if number == newest {
+                assert_eq!(open(&disk).unwrap().get(key).unwrap(), None, "an older value shows");
+            }
+        }
+    }
+    // A damaged one is kept.
+    let damaged = flipped(&world.image[&names[0]], 3);
+    let disk = world.with(&[(names[0].clone(), damaged.clone())].into(), &[]);
+    let report = check_repair(&world, &disk, "a damaged value", true);
+    assert_eq!(disk.current_image().get(&format!("{}.damaged", names[0])), Some(&damaged), "{report:?}");
+}
+
+/// Found by the corruption test: a file cut at the end of a page has no damaged page, and its losses were not told.
+#[test]
+fn a_file_that_was_cut_short_tells_what_it_lost() {
+    let world = World::new(5);
+    let name = largest(&world, ".branch");
+    for pages in [0, 1, 2] {
+        for also in [&[][..], &["MANIFEST".to_owned()]] {
+            let disk = world.with(&[(name.clone(), world.image[&name][..pages * 4096].to_vec())].into(), also);
+            let report = check_repair(&world, &disk, &format!("{name} cut to {pages} pages"), true);
+            assert!(report.losses.iter().any(|loss| loss.file == name), "{report:?}");
+            assert!(report.set_aside.contains(&format!("{name}.damaged")), "{report:?}");
+        }
+    }
+}
+
+/// A disk that cannot read some sectors: what it can read is saved.
+#[test]
+fn unreadable_sectors_cost_no_more_than_themselves() {
+    let world = World::new(7);
+    let name = largest(&world, ".branch");
+    let disk = world.disk.clone_disk();
+    disk.inject(&format!("(read name={name} nth=5) -> eio"));
+    assert!(repair(&disk.clone_disk()).is_ok());
+    disk.clear_faults();
+    disk.inject(&format!("(read name={name} p=0.3) -> eio"));
+    let report = repair(&disk).unwrap();
+    disk.clear_faults();
+    assert!(verify(&disk, Depth::Deep).unwrap().is_sound(), "{report:?}");
+    let db = open(&disk).unwrap();
+    for key in world.versions.keys().filter(|key| !world.told(&report, key)) {
+        assert_eq!(db.get(key).unwrap().as_deref(), world.right(key), "{report:?}");
+    }
+}
+
+#[test]
+fn a_damaged_log_gives_what_it_has() {
+    let world = World::new(4);
+    let mut damaged = 0;
+    for name in names(&world.disk, ".log") {
+        let bytes = &world.image[&name];
+        // Behind the header page: a page with records, if it is not all zeroes.
+        for page in [0, 1, 2] {
+            let changed = flipped(bytes, page);
+            let disk = world.with(&[(name.clone(), changed)].into(), &[]);
+            if verify(&disk, Depth::Deep).unwrap().is_sound() {
+                continue;
+            }
+            damaged += 1;
+            let report = check_repair(&world, &disk, &format!("{name}, page {page}"), true);
+            assert!(!report.log_kept && report.manifest_lost.is_none(), "{report:?}");
+        }
+    }
+    assert!(damaged > 0);
+}
+
+#[test]
+fn what_repair_sets_aside_is_destroyed_with_the_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let db = Db::open(&path, crate::support::tiny()).unwrap();
+    for key in 0..500_u32 {
+        db.put(key.to_be_bytes(), [7; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    assert!(matches!(Db::repair(&path, &mut |_| ()), Err(Error::AlreadyOpen { .. })));
+    db.close().unwrap();
+    std::fs::write(path.join("MANIFEST"), "no manifest").unwrap();
+    let report = Db::repair(&path, &mut |_| ()).unwrap();
+    assert_eq!(report.set_aside, ["MANIFEST.damaged"]);
+    assert_eq!(std::fs::read(path.join("MANIFEST.damaged")).unwrap(), b"no manifest");
+    std::fs::write(path.join("MANIFEST"), "none again").unwrap();
+    assert_eq!(Db::repair(&path, &mut |_| ()).unwrap().set_aside, ["MANIFEST.2.damaged"]);
+    let db = Db::open(&path, crate::support::tiny()).unwrap();
+    assert_eq!(db.iter().unwrap().count(), 500);
+    db.close().unwrap();
+    Db::destroy(&path).unwrap();
+    assert!(!path.exists());
+    assert!(matches!(Db::repair(&path, &mut |_| ()), Err(Error::NoStore { .. })));
+}
+
+/// What a store answers, or why it does not open.
+fn answers(disk: &SimulatedStorage, world: &World) -> Result<Vec<Result<Option<Vec<u8>>, String>>, String> {
+    let db = open(disk).map_err(|error| error.to_string())?;
+    Ok(world.versions.keys().map(|key| db.get(key).map_err(|error| error.to_string())).collect())
+}
+
+/// Killed before any of its I/O operations, and after a power cut there, repair has left the store as it was or repaired it, and
+/// running it again ends well.
+#[test]
+fn a_crash_of_repair_is_as_if_it_had_not_begun_or_had_ended() {
+    let world = World::new(6);
+    let branch = largest(&world, ".branch");
+    let log = names(&world.disk, ".log").pop().unwrap();
+    let value = names(&world.disk, ".value").pop().unwrap();
+    let worlds = [
+        ("branch and value", world.with(&[(branch.clone(), flipped(&world.image[&branch], 1))].into(), &[value])),
+        ("log header", world.with(&[(log.clone(), flipped(&world.image[&log], 0))].into(), &[])),
+        ("manifest", world.with(&[("MANIFEST".into(), flipped(&world.image["MANIFEST"], 1))].into(), &[])),
+    ];
+    for (what, damaged) in worlds {
+        // A power cut is another life for the log, so the same damage may be told in other words.
+        let before = answers(&damaged.clone_disk(), &world);
+        let before_in_another_life = answers(&damaged.clone_disk().power_cut(1), &world);
+        let whole = damaged.clone_disk();
+        let operations = whole.operations();
+        repair(&whole).unwrap();
+        let operations = whole.operations() - operations;
+        let after = answers(&whole, &world);
+        let step = (operations / setting("ALLUVIUM_REPAIR_CRASHES", 60)).max(1);
+        let (mut as_before, mut repaired) = (0, 0);
+        for at in (1..=operations).step_by(step as usize).chain(operations.saturating_sub(20)..=operations) {
+            let disk = damaged.clone_disk();
+            disk.crash_at(at.max(1));
+            assert!(repair(&disk).is_err(), "{what}: operation {at} of {operations} was not reached");
+            let disk = if at % 2 == 0 { disk.kill() } else { disk.power_cut(at) };
+            let now = answers(&disk.clone_disk(), &world);
+            if now == after {
+                repaired += 1;
+            } else if now == before || now == before_in_another_life {
+                as_before += 1;
+            } else {
+                panic!("{what}: after a crash at {at} of {operations} the store is neither: {:?}", now.err());
+            }
+            repair(&disk).unwrap_or_else(|error| panic!("{what}: again after {at}: {error}"));
+            assert!(verify(&disk, Depth::Deep).unwrap().is_sound(), "{what}: again after {at}");
+            assert!(answers(&disk, &world) == after, "{what}: again after {at}: other answers");
+            assert!(disk.list().unwrap().contains(&"MANIFEST".to_owned()));
+        }
+        assert!(as_before > 0 && repaired > 0, "{what}: {as_before} as before, {repaired} repaired");
+    }
+}
