@@ -117,6 +117,18 @@ fn a_file_that_was_cut_short_tells_what_it_lost() {
     }
 }
 
+/// Found by the corruption test: with a log segment cut short, its marks were not believed, and what the cut took was not told.
+#[test]
+fn a_log_segment_that_was_cut_short_tells_what_it_lost() {
+    let world = World::new(5);
+    for name in names(&world.disk, ".log") {
+        for length in [4096, 7593, 20_000] {
+            let disk = world.with(&[(name.clone(), world.image[&name][..length].to_vec())].into(), &[]);
+            check_repair(&world, &disk, &format!("{name} cut to {length}"), true);
+        }
+    }
+}
+
 /// A disk that cannot read some sectors: what it can read is saved.
 #[test]
 fn unreadable_sectors_cost_no_more_than_themselves() {

@@ -26,7 +26,9 @@ pub struct FoundSegment {
     pub bytes: u64,
     /// Its header, or what is wrong with it.
     pub header: Result<SegmentHeader>,
-    /// Its newest mark, where the header is good.
+    /// What the header page says where its own checksum holds, though the file may be too short for it.
+    pub stated: Option<SegmentHeader>,
+    /// Its newest mark, where there is such a header.
     pub mark: Option<Mark>,
     path: PathBuf,
     file: Arc<dyn StorageFile>,
@@ -64,14 +66,16 @@ impl FoundSegment {
             Err(error) if !error.is_damage() => return Err(error),
             page => page,
         };
-        let header = page.as_ref().map_err(Error::clone).and_then(|page| checked_header(page, number, bytes, &path));
-        let mark = match (&header, page) {
-            (Ok(header), Ok(page)) => {
-                page.first_chunk().and_then(|page| Mark::newest(page, Salt::new(header.database, number)))
-            }
-            _ => None,
-        };
-        Ok(Self { number, bytes, header, mark, path, file })
+        let decoded = page.as_ref().map_err(Error::clone).and_then(|page| decoded_header(page, number, &path));
+        let stated = decoded.as_ref().ok().copied();
+        let mark = stated.zip(page.ok()).and_then(|(header, page)| {
+            page.first_chunk().and_then(|page| Mark::newest(page, Salt::new(header.database, number)))
+        });
+        let header = decoded.and_then(|header| match header.segment_bytes {
+            wanted if bytes < wanted => Err(Error::corruption(&path, bytes, "length of a log segment", wanted, bytes)),
+            _ => Ok(header),
+        });
+        Ok(Self { number, bytes, header, stated, mark, path, file })
     }
 
     /// Its name.
@@ -127,12 +131,9 @@ fn read_page(file: &dyn StorageFile, bytes: u64, path: &Path) -> Result<AlignedB
     Ok(page)
 }
 
-fn checked_header(page: &[u8], number: FileNumber, bytes: u64, path: &Path) -> Result<SegmentHeader> {
+fn decoded_header(page: &[u8], number: FileNumber, path: &Path) -> Result<SegmentHeader> {
     let Some(sector) = page.first_chunk::<SECTOR_BYTES>() else { unreachable!("a page is longer than a sector") };
     let header = SegmentHeader::decode(sector, path)?;
-    if bytes < header.segment_bytes {
-        return Err(Error::corruption(path, bytes, "length of a log segment", header.segment_bytes, bytes));
-    }
     if header.number > number {
         return Err(Error::corruption(path, 24, "number of a log segment", number, header.number));
     }

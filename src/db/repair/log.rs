@@ -133,7 +133,7 @@ impl<'a> Frame<'a> {
         branch_max: SequenceNumber,
     ) -> Result<Self> {
         let poison = read_poison(storage)?;
-        let headers = || segments.iter().filter_map(|segment| segment.header.as_ref().ok());
+        let headers = || segments.iter().filter_map(|segment| segment.stated.as_ref());
         let newest = headers().map(|header| header.generation).max().unwrap_or(0);
         let known = state.and_then(|state| state.recovered.last()).map_or(0, |entry| entry.generation);
         let poisoned = poison.is_some_and(|of| of.is_none_or(|of| of == newest));

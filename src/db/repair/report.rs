@@ -81,6 +81,9 @@ pub struct RepairReport {
 
 impl RepairReport {
     pub(super) fn lose(&mut self, loss: Loss) {
+        if self.losses.contains(&loss) {
+            return;
+        }
         if self.losses.len() < LISTED_MAX {
             self.losses.push(loss);
         } else {
