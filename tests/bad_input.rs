@@ -43,7 +43,7 @@ fn read_all(path: &Path) -> Result<Pairs, Error> {
     let db = Db::open(path, Options { create_if_missing: false, ..tiny() })?;
     let pairs = db.iter()?.collect::<Result<Vec<_>, _>>()?;
     for (key, value) in &pairs {
-        assert_eq!(db.get(key)?.as_ref(), Some(value));
+        assert_eq!(db.get(key)?.as_ref(), Some(value), "a get finds another value than the scan");
     }
     db.verify()?;
     Ok(pairs)

@@ -2,6 +2,7 @@
 
 use crate::support::{Random, setting, tiny};
 use alluvium::{Db, WriteBatch};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -225,5 +226,58 @@ fn an_interval_without_end_means_no_background_sync() {
     }
     assert_eq!(db.stats().failure, None);
     assert_eq!(db.iter().unwrap().count(), 10_000);
+    db.close().unwrap();
+}
+
+/// Rule W3, the two puts of `protocol.md` that are placed the wrong way round: what several writers of one key leave behind is
+/// the same whether it is read from memory, at a snapshot, or from the log after reopening, which goes by the numbers. Each
+/// writer writes each key once; batches hold their latches for long, so that others queue up behind them.
+#[test]
+fn the_last_of_several_writers_of_one_key_stays_the_last() {
+    let deadline = Instant::now() + duration();
+    one_write_of_each_key_by_each_writer();
+    while Instant::now() < deadline {
+        one_write_of_each_key_by_each_writer();
+    }
+}
+
+fn one_write_of_each_key_by_each_writer() {
+    const KEYS: u32 = 4000;
+    const AT_ONCE: u32 = 100;
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), tiny()).unwrap();
+    let together = Barrier::new(4);
+    std::thread::scope(|scope| {
+        for writer in 0..4u8 {
+            let (db, together) = (&db, &together);
+            scope.spawn(move || {
+                for first in (0..KEYS).step_by(AT_ONCE as usize) {
+                    let keys = (first..first + AT_ONCE).map(u32::to_be_bytes);
+                    together.wait();
+                    if writer < 2 {
+                        let mut batch = WriteBatch::new();
+                        keys.for_each(|key| {
+                            batch.put(key, [writer]);
+                        });
+                        db.write(batch).unwrap();
+                    } else {
+                        keys.for_each(|key| db.put(key, [writer]).unwrap());
+                    }
+                }
+            });
+        }
+    });
+    let all = |db: &Db| -> Vec<_> { (0..KEYS).map(|key| db.get(key.to_be_bytes()).unwrap()).collect() };
+    let now = all(&db);
+    let snapshot = db.snapshot().unwrap();
+    for (key, value) in (0..KEYS).zip(&now) {
+        assert_eq!(snapshot.get(key.to_be_bytes()).unwrap(), *value, "key {key} at a snapshot");
+    }
+    drop(snapshot);
+    db.close().unwrap();
+    let db = Db::open(directory.path(), tiny()).unwrap();
+    for (key, (before, after)) in now.iter().zip(&all(&db)).enumerate() {
+        assert_eq!(before, after, "key {key}: the answer flips by reopening");
+    }
     db.close().unwrap();
 }

@@ -1,6 +1,7 @@
 //! The one binary of integration tests: the real store, on real and simulated disks.
 
 mod bad_input;
+mod bounds;
 mod concurrency;
 mod corruption;
 mod crash;

@@ -345,3 +345,35 @@ fn a_full_disk_passes() {
     assert_eq!(db.stats().failure, None);
     db.verify().unwrap();
 }
+
+/// Promise 7. After a sync that failed nothing says how much of the log is on the disk; so no later sync may say that all is
+/// well, and no later write may build on it. Reads go on, everybody is told why, and the next opening believes the disk only.
+#[test]
+fn a_failed_sync_is_not_forgotten() {
+    for seed in 0..8 {
+        let disk = SimulatedStorage::new(seed);
+        let db = open(&disk);
+        write_range(&db, 1..=200);
+        db.sync().unwrap();
+        write_range(&db, 201..=400);
+        disk.inject("(map-sync name~.log nth=1) -> eio");
+        assert!(db.sync().is_err());
+        let told = |result: Result<(), Error>, what: &str| match result {
+            Err(Error::ReadOnly { reason }) => assert!(reason.contains(".log"), "{what}: {reason}"),
+            other => panic!("a sync failed, and {what} goes on as if nothing had happened: {other:?}"),
+        };
+        told(db.put("more", ""), "put");
+        told(db.sync(), "sync");
+        told(db.flush(), "flush");
+        assert!(db.stats().failure.is_some_and(|failure| failure.contains(".log")));
+        assert_eq!(contents(&db), model_after(400), "reads go on");
+        // The failed sync dropped pages: only what was synced before is certain, though the life is the same.
+        let killed = disk.kill();
+        drop(db);
+        let db = open(&killed);
+        let kept = prefix_length(&db, &Model::new(), 0, 200, 400);
+        db.verify().unwrap();
+        db.put("more", "").unwrap();
+        println!("seed {seed}: {kept} of 400 writes");
+    }
+}

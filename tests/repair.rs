@@ -194,8 +194,11 @@ fn what_repair_sets_aside_is_destroyed_with_the_store() {
     assert!(matches!(Db::repair(&path, &mut |_| ()), Err(Error::NoStore { .. })));
 }
 
+/// What a get returned, or why it failed.
+type Answer = Result<Option<Vec<u8>>, String>;
+
 /// What a store answers, or why it does not open.
-fn answers(disk: &SimulatedStorage, world: &World) -> Result<Vec<Result<Option<Vec<u8>>, String>>, String> {
+fn answers(disk: &SimulatedStorage, world: &World) -> Result<Vec<Answer>, String> {
     let db = open(disk).map_err(|error| error.to_string())?;
     Ok(world.versions.keys().map(|key| db.get(key).map_err(|error| error.to_string())).collect())
 }

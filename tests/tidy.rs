@@ -1,6 +1,7 @@
 //! The source tree keeps its own rules (`design.md`, Code layout; `style.md`): layers, unsafe code, leftovers, size.
 //! Each rule is a pure function from a file's text to complaints; `planted` shows that each one bites.
 
+mod guarantees;
 mod planted;
 mod rules;
 mod source;
@@ -137,4 +138,12 @@ fn tracked_text_names_no_machine() {
         }
     }
     assert_none(complaints);
+}
+
+#[test]
+fn the_guarantees_name_tests_and_bugs_that_exist() {
+    let read = |path: &str| std::fs::read_to_string(repository().join(path)).unwrap();
+    let page = read("docs/guarantees.md");
+    assert_none(guarantees::tests_exist(&page, &sources()));
+    assert_none(guarantees::bugs_agree(&page, &read("scripts/planted-bugs.sh")));
 }

@@ -10,6 +10,7 @@ pub mod kind;
 pub mod limits;
 pub mod number;
 pub mod parallel;
+pub(crate) mod planted;
 pub mod prefetch;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod random;

@@ -15,6 +15,7 @@
 //!    number above what that manifest says is incorporated: no file is removed, no segment recycled.
 
 use super::files::LOCK;
+use crate::base::planted::{self, Bug};
 use crate::base::{Error, Result};
 use crate::io::{LockGuard, LockMode, LockPart, Storage};
 use std::io::ErrorKind;
@@ -45,7 +46,8 @@ pub(super) struct ReaderLocks {
 /// Takes the writer's locks; `AlreadyOpen` where another writer has them.
 pub(super) fn for_writing(storage: &dyn Storage) -> Result<WriterLocks> {
     let opening = wait(storage, LockPart::Opening, LockMode::Exclusive)?;
-    match storage.lock(LOCK, LockPart::Writer, LockMode::Exclusive)? {
+    let mode = if planted::is(Bug::WriterLockShared) { LockMode::Shared } else { LockMode::Exclusive };
+    match storage.lock(LOCK, LockPart::Writer, mode)? {
         Some(writer) => Ok(WriterLocks { opening, writer }),
         None => Err(Error::AlreadyOpen { path: storage.path().to_path_buf() }),
     }

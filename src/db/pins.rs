@@ -1,5 +1,6 @@
 //! The numbers that live snapshots hold (`docs/concurrency.md`, S1 and S2; cLSM §3.2.1).
 
+use crate::base::planted::{self, Bug};
 use crate::base::sequencer::Sequencer;
 use crate::base::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crate::base::{SequenceNumber, fork};
@@ -31,7 +32,9 @@ impl Pins {
             *numbers.entry(number).or_default() += 1;
             Self::subtract(&mut numbers, SequenceNumber::ZERO);
         }
-        sequencer.wait_through(number);
+        if !planted::is(Bug::SnapshotDoesNotWait) {
+            sequencer.wait_through(number);
+        }
         self.taking.fetch_sub(1, Ordering::SeqCst);
         Pin { pins: Arc::clone(self), number, process: fork::Generation::current() }
     }
@@ -43,6 +46,9 @@ impl Pins {
 
     /// Every pinned number, ascending; `ZERO` among them while a snapshot is being taken.
     pub(super) fn numbers(&self) -> Vec<SequenceNumber> {
+        if planted::is(Bug::PinsForgotten) {
+            return Vec::new();
+        }
         self.numbers.lock().keys().copied().collect()
     }
 

@@ -3,6 +3,7 @@
 use super::latches::Latches;
 use super::read_side::ReadSide;
 use super::view::View;
+use crate::base::planted::{self, Bug};
 use crate::base::{Error, KeyspaceId, Kind, Result, SequenceNumber, hash, key};
 use crate::branch::{Pages, Reading};
 use crate::format::value_file::ValueReference;
@@ -34,7 +35,10 @@ impl ReadSide {
         out: &mut Vec<u8>,
     ) -> Result<bool, P::Stop> {
         let keyspace = KeyspaceId::DEFAULT;
-        for generation in &view.generations {
+        let generations = &view.generations;
+        for (age, generation) in generations.iter().enumerate() {
+            let oldest_first = planted::is(Bug::OldestGenerationFirst);
+            let generation = if oldest_first { &generations[generations.len() - 1 - age] } else { generation };
             if let Some((_, kind)) = generation.memtable.get(keyspace, user_key, hash, at, out) {
                 return Ok(self.resolve(kind, out)?);
             }

@@ -36,8 +36,6 @@ pub(super) struct ThreadState {
     pub(super) writer: LogWriter,
     pub(super) counters: Arc<CachePadded<WriteCounters>>,
     pub(super) pressure: super::backpressure::Pressure,
-    #[cfg(feature = "planted-acknowledge-before-log")]
-    pub(super) unsealed: Option<crate::base::SequenceNumber>,
 }
 
 /// The states of one store that no thread has borrowed, and all counters.

@@ -8,6 +8,7 @@ use super::latches::{LatchGuard, LatchIndex, Latches};
 use super::options::Durability;
 use super::threads::{ThreadState, WriteCounters};
 use super::view::{Generation, View};
+use crate::base::planted::{self, Bug};
 use crate::base::sync::{Arc, Ordering};
 use crate::base::{Error, FileNumber, KeyspaceId, Kind, Result, SequenceNumber, hash, limits};
 use crate::format::log_record::{self, BatchEncoder};
@@ -71,6 +72,11 @@ impl Inner {
                 }
             }
         }
+        if planted::is(Bug::BatchInParts) {
+            let write =
+                |entry| self.write_entries(std::slice::from_ref(entry), &[Latches::index_of(entry.hash)], durability);
+            return entries.iter().try_for_each(write);
+        }
         let mut latches: Vec<LatchIndex> = entries.iter().map(|entry| Latches::index_of(entry.hash)).collect();
         latches.sort_unstable();
         latches.dedup();
@@ -106,8 +112,6 @@ impl Inner {
             writer: self.log.writer(),
             counters,
             pressure: super::backpressure::Pressure::default(),
-            #[cfg(feature = "planted-acknowledge-before-log")]
-            unsealed: None,
         });
         let thread = borrowed.state();
         let user_bytes: usize = entries.iter().map(|entry| entry.key.len() + entry.value.len()).sum();
@@ -147,7 +151,7 @@ impl Inner {
             self.prepare_record(thread, entries, durability)?;
             let prepared = Preparation::new(generation, entries);
             // Steps 2 and 3.
-            let guard = hold_latches(&self.latches, latches);
+            let guard = (!planted::is(Bug::NumberBeforeLatch)).then(|| hold_latches(&self.latches, latches));
             self.sequencer.announce(&thread.slot);
             if !self.log.is_current(&thread.writer) {
                 self.sequencer.leave(&thread.slot);
@@ -157,13 +161,12 @@ impl Inner {
             }
             let unplaced = Unplaced { inner: self, slot: &thread.slot };
             let number = self.sequencer.take(&thread.slot);
+            let guard = guard.unwrap_or_else(|| hold_latches(&self.latches, latches));
             // Step 4.
-            #[cfg(not(feature = "planted-acknowledge-before-log"))]
-            self.log.seal(&mut thread.writer, number);
-            // The planted bug: the record is sealed only when the thread writes again.
-            #[cfg(feature = "planted-acknowledge-before-log")]
-            {
-                thread.unsealed = Some(number);
+            if planted::is(Bug::AcknowledgedBeforeSealed) {
+                planted::put_off(number);
+            } else {
+                self.log.seal(&mut thread.writer, number);
             }
             // Step 5: the view is read after the number was taken (rule G1).
             let now = self.view.load();
@@ -187,8 +190,7 @@ impl Inner {
 
     /// Encodes the operations into the thread's log chunk; for an unlogged write, a void (rule W4).
     fn prepare_record(&self, thread: &mut ThreadState, entries: &[Entry<'_>], durability: Durability) -> Result<()> {
-        #[cfg(feature = "planted-acknowledge-before-log")]
-        if let Some(number) = thread.unsealed.take() {
+        if let Some(number) = planted::take_put_off() {
             self.log.seal(&mut thread.writer, number);
         }
         let (kind, bytes) = match entries {
@@ -218,7 +220,7 @@ impl Inner {
     }
 
     fn slow_down(&self, thread: &mut ThreadState, bytes: u64) {
-        if self.driver == Driver::Stepped {
+        if self.driver == Driver::Stepped || planted::is(Bug::GenerationsWithoutBound) {
             return;
         }
         let slept = thread.pressure.delay(bytes, &self.speed, || self.fullness());
@@ -248,7 +250,7 @@ impl Inner {
             if !Arc::ptr_eq(view.newest(), full) {
                 return Ok(());
             }
-            if view.generations.len() < GENERATIONS_MAX {
+            if view.generations.len() < GENERATIONS_MAX || planted::is(Bug::GenerationsWithoutBound) {
                 self.switch(&view);
                 return Ok(());
             }
@@ -322,7 +324,11 @@ impl Preparation {
             Self::One(prepared) => generation.memtable.place(prepared, number),
             Self::Many(prepared, state) => {
                 for prepared in prepared {
-                    generation.memtable.place_pending(prepared, number, *state);
+                    if planted::is(Bug::BatchEntryByEntry) {
+                        generation.memtable.place(prepared, number);
+                    } else {
+                        generation.memtable.place_pending(prepared, number, *state);
+                    }
                 }
                 generation.memtable.commit(*state);
             }

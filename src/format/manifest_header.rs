@@ -27,6 +27,7 @@ use super::manifest_edit::Identity;
 use super::{FORMAT_VERSION, newer_or_damaged};
 use crate::base::checksum::checksum;
 use crate::base::hash::bytes_hash;
+use crate::base::planted::{self, Bug};
 use crate::base::{DatabaseId, Error, Result};
 use std::path::Path;
 
@@ -69,6 +70,9 @@ pub fn decode_header(file: &[u8], path: &Path) -> Result<Identity> {
     // Before the checksum: a newer format may have it elsewhere.
     let version = read_u32(page, 8);
     let found = read_u32(page, CHECKSUM_AT);
+    if version > FORMAT_VERSION && planted::is(Bug::NewerManifestRead) {
+        return Ok(Identity { database: DatabaseId(read_u64(page, 16)) });
+    }
     if version > FORMAT_VERSION {
         let mut own = page[..CHECKSUM_AT].to_vec();
         own[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());

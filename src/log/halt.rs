@@ -6,6 +6,7 @@
 
 use super::Log;
 use super::files::POISON;
+use crate::base::planted::{self, Bug};
 use crate::base::sync::Ordering;
 use crate::base::{Error, Result};
 use crate::format::log_segment::{decode_poison, encode_poison};
@@ -60,6 +61,9 @@ impl Log {
 
     /// Wakes everybody who waits, to find the log stopped. Returns whether this call stopped it.
     pub(super) fn stop(&self, why: Halt) -> bool {
+        if planted::is(Bug::FailureForgotten) && matches!(why, Halt::Poisoned(_)) {
+            return false;
+        }
         {
             let mut halt = self.halt.lock();
             if halt.is_some() {

@@ -178,7 +178,7 @@ mod tests {
         let mut entries: Vec<Entry> = (1..=2000)
             .map(|number| {
                 let keyspace = KeyspaceId((splitmix64(&mut seed) % 3) as u32 * 300);
-                let kind = if splitmix64(&mut seed) % 5 == 0 { Kind::Delete } else { Kind::Put };
+                let kind = if splitmix64(&mut seed).is_multiple_of(5) { Kind::Delete } else { Kind::Put };
                 let value = if kind == Kind::Put { vec![number as u8; number as usize % 40] } else { Vec::new() };
                 (keyspace, key(splitmix64(&mut seed) % keys), kind, value, number)
             })

@@ -25,6 +25,7 @@ use super::skiplist::{Skiplist, Splice, height_for};
 use super::version::{BATCH_COMMITTED, Version, new_state, state, version_bytes};
 use crate::base::arena::{Arena, Offset};
 use crate::base::hash::encoded_key_hash;
+use crate::base::planted::{self, Bug};
 use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::base::{KeyspaceId, Kind, SequenceNumber, limits};
 use crossbeam_utils::CachePadded;
@@ -217,7 +218,10 @@ impl Memtable {
             }
         }
         let newest = node.newest(&self.arena);
-        debug_assert!(newest.number() < number, "numbers of one key are placed in rising order");
+        debug_assert!(
+            newest.number() < number || planted::is(Bug::NumberBeforeLatch),
+            "numbers of one key are placed in rising order"
+        );
         version.number_it(number, newest.place(), batch);
         node.set_newest(version);
     }

@@ -329,8 +329,7 @@ impl File {
     /// Makes a sector durable as far as the durable length goes; returns whether that was all of it.
     fn carry_over(&mut self, sector: usize) -> bool {
         self.durable.take_sector(&self.current, sector);
-        let whole = ((sector + 1) * SECTOR).min(self.length()) <= self.durable.length();
-        whole
+        ((sector + 1) * SECTOR).min(self.length()) <= self.durable.length()
     }
 }
 

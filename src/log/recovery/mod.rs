@@ -23,6 +23,7 @@ mod scan;
 
 pub use contents::LogContents;
 
+use crate::base::planted::{self, Bug};
 use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber, parallel};
 use crate::format::manifest_edit::LogRecovered;
 use crate::format::value_file::ValueReference;
@@ -190,7 +191,8 @@ impl<'a> Recovery<'a> {
         }
         let same = self.input.life.is_some() && segments.iter().all(|segment| segment.header.life == self.input.life);
         let complete = self.input.access != Access::ReadBesideWriter;
-        Ok(if same && complete && !poisoned && !self.input.force_cut { Rule::SameLife } else { Rule::PowerLoss })
+        let same = same && complete && !poisoned && !self.input.force_cut;
+        Ok(if same || planted::is(Bug::GapSkippedAfterPowerLoss) { Rule::SameLife } else { Rule::PowerLoss })
     }
 
     fn generation(&mut self, generation: u64, rule: Rule<'_>, segments: Vec<SegmentFile>) -> Result<()> {

@@ -1,0 +1,112 @@
+//! Bugs on purpose, for `scripts/planted-bugs.sh`: for each promise of the store at least one that breaks it, to show that the
+//! tests which are to notice can fail (`docs/guarantees.md` has the list). Any thread.
+//!
+//! Without the feature `planted-bugs`, `is` is a constant and nothing of this is in the build. With it, the environment variable
+//! `ALLUVIUM_PLANTED` chooses one bug by its name for the life of the process; none is the store as it should be.
+
+use super::SequenceNumber;
+
+/// The bugs, each named by what goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Promise 1: a write takes its number before the latch of its key, so numbers do not follow the order of effects (W3).
+    NumberBeforeLatch,
+    /// Promise 1: gets ask the oldest memory generation first (G4).
+    OldestGenerationFirst,
+    /// Promise 2: a batch's entries become visible one after the other (B2).
+    BatchEntryByEntry,
+    /// Promise 2: a batch has one record for each operation, so a crash tears it.
+    BatchInParts,
+    /// Promise 3: a snapshot does not wait until every number up to its own is placed (S1).
+    SnapshotDoesNotWait,
+    /// Promise 3: incorporation and compaction do not ask for pins (S2).
+    PinsForgotten,
+    /// Promise 4: a write returns before its record is sealed; that happens with the thread's next write (W2).
+    AcknowledgedBeforeSealed,
+    /// Promise 5: a sync does not sync the log's segments (D4).
+    SyncWithoutLog,
+    /// Promise 5: branch files become durable ahead of the log (D1).
+    IncorporatedAheadOfLog,
+    /// Promise 5: after a power loss a gap in the log is skipped as after a kill, not the end.
+    GapSkippedAfterPowerLoss,
+    /// Promise 6: checksums of branch pages are not compared.
+    PageChecksumIgnored,
+    /// Promise 6: checksums of log records' bodies are not compared.
+    RecordChecksumIgnored,
+    /// Promise 7: a failure of unknown effect is told once and forgotten.
+    FailureForgotten,
+    /// Promise 8: writers neither slow down nor wait where memory generations pile up.
+    GenerationsWithoutBound,
+    /// Promise 8: the page cache gives nothing up.
+    CacheWithoutBound,
+    /// Promise 8: branch files are never closed before they are removed.
+    FilesNeverClosed,
+    /// Promise 9: a writer takes the writer's lock shared.
+    WriterLockShared,
+    /// Promise 10: a manifest of a newer version is read as one of this.
+    NewerManifestRead,
+}
+
+#[cfg(feature = "planted-bugs")]
+const ALL: [(&str, Bug); 18] = [
+    ("number-before-latch", Bug::NumberBeforeLatch),
+    ("oldest-generation-first", Bug::OldestGenerationFirst),
+    ("batch-entry-by-entry", Bug::BatchEntryByEntry),
+    ("batch-in-parts", Bug::BatchInParts),
+    ("snapshot-does-not-wait", Bug::SnapshotDoesNotWait),
+    ("pins-forgotten", Bug::PinsForgotten),
+    ("acknowledged-before-sealed", Bug::AcknowledgedBeforeSealed),
+    ("sync-without-log", Bug::SyncWithoutLog),
+    ("incorporated-ahead-of-log", Bug::IncorporatedAheadOfLog),
+    ("gap-skipped-after-power-loss", Bug::GapSkippedAfterPowerLoss),
+    ("page-checksum-ignored", Bug::PageChecksumIgnored),
+    ("record-checksum-ignored", Bug::RecordChecksumIgnored),
+    ("failure-forgotten", Bug::FailureForgotten),
+    ("generations-without-bound", Bug::GenerationsWithoutBound),
+    ("cache-without-bound", Bug::CacheWithoutBound),
+    ("files-never-closed", Bug::FilesNeverClosed),
+    ("writer-lock-shared", Bug::WriterLockShared),
+    ("newer-manifest-read", Bug::NewerManifestRead),
+];
+
+/// Whether this bug is in the store.
+#[cfg(not(feature = "planted-bugs"))]
+#[inline(always)]
+pub const fn is(_: Bug) -> bool {
+    false
+}
+
+/// Whether this bug is in the store.
+#[cfg(feature = "planted-bugs")]
+pub fn is(bug: Bug) -> bool {
+    static CHOSEN: std::sync::OnceLock<Option<Bug>> = std::sync::OnceLock::new();
+    let chosen = CHOSEN.get_or_init(|| {
+        let name = std::env::var("ALLUVIUM_PLANTED").ok().filter(|name| !name.is_empty())?;
+        let found = ALL.iter().find(|(known, _)| *known == name);
+        assert!(found.is_some(), "ALLUVIUM_PLANTED={name}: known are {:?}", ALL.map(|(name, _)| name));
+        found.map(|(_, bug)| *bug)
+    });
+    *chosen == Some(bug)
+}
+
+#[cfg(feature = "planted-bugs")]
+thread_local! {
+    static PUT_OFF: std::cell::Cell<Option<SequenceNumber>> = const { std::cell::Cell::new(None) };
+}
+
+/// `AcknowledgedBeforeSealed`: keeps the number of the record that this thread should seal now.
+#[inline(always)]
+#[cfg_attr(not(feature = "planted-bugs"), expect(unused_variables, reason = "only the feature puts anything off"))]
+pub fn put_off(number: SequenceNumber) {
+    #[cfg(feature = "planted-bugs")]
+    PUT_OFF.set(Some(number));
+}
+
+/// The number that this thread put off.
+#[inline(always)]
+pub fn take_put_off() -> Option<SequenceNumber> {
+    #[cfg(feature = "planted-bugs")]
+    return PUT_OFF.take();
+    #[cfg(not(feature = "planted-bugs"))]
+    None
+}

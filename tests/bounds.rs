@@ -1,0 +1,148 @@
+//! Promise 8: memory, open files and threads stay within bounds, whatever the load and whatever the disk does.
+//!
+//! What the system counts (resident memory, open files) is that of a whole process, so that load runs in a child of its own.
+
+use crate::support::{Random, setting, tiny};
+use alluvium::io::Storage;
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::{Db, Options};
+use std::process::Command;
+use std::sync::Arc;
+
+const CHILD: &str = "ALLUVIUM_BOUNDS_CHILD";
+
+/// Branch files cannot be written, so memory cannot be emptied: writers are told before it passes its budget.
+#[test]
+fn memory_that_cannot_be_written_out_stays_in_its_budget() {
+    let disk = SimulatedStorage::new(1);
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let budget = 1 << 20;
+    let db = Db::open_with(storage, Options { memory_budget: Some(budget), ..tiny() }).unwrap();
+    disk.inject("(create,write name~.branch) -> enospc");
+    let mut random = Random(1);
+    // Four times the budget, so that it must end earlier.
+    let mut refused = None;
+    for number in 0..4 * budget / 256 {
+        if let Err(error) = db.put(number.to_be_bytes(), random.bytes(240)) {
+            refused = Some(error);
+            break;
+        }
+        let stats = db.stats();
+        assert!(
+            stats.memory_bytes <= budget,
+            "{} bytes of memory in a budget of {budget}\n{stats}",
+            stats.memory_bytes
+        );
+        assert!(stats.generations <= 3, "{} memory generations pile up\n{stats}", stats.generations);
+    }
+    let refused = refused.expect("writers are told that memory cannot be emptied");
+    assert!(refused.is_disk_full(), "{refused}");
+    disk.clear_faults();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while let Err(error) = db.put("again", "") {
+        assert!(error.is_disk_full() && std::time::Instant::now() < deadline, "{error}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(db.stats().failure, None);
+}
+
+/// Data many times the budget, written, read in order and at random: what the store counts as memory stays in the budget.
+#[test]
+fn what_the_store_counts_stays_in_its_budget() {
+    let directory = tempfile::tempdir().unwrap();
+    let budget = 1 << 20;
+    let db = Db::open(directory.path(), Options { memory_budget: Some(budget), ..tiny() }).unwrap();
+    let mut random = Random(2);
+    let keys = 5 * budget / 512;
+    let check = |doing: &str| {
+        let stats = db.stats();
+        let counted = stats.memory_bytes + stats.cache_bytes;
+        assert!(counted <= budget, "{doing}: {counted} bytes are held in a budget of {budget}\n{stats}");
+    };
+    for number in 0..keys {
+        db.put(random.below(keys).to_be_bytes(), random.bytes(500)).unwrap();
+        if number % 64 == 0 {
+            check("writing");
+        }
+    }
+    for (number, pair) in db.iter().unwrap().enumerate() {
+        pair.unwrap();
+        if number % 64 == 0 {
+            check("scanning");
+        }
+    }
+    for number in 0..keys {
+        db.get(random.below(keys).to_be_bytes()).unwrap();
+        if number % 64 == 0 {
+            check("reading");
+        }
+    }
+    assert!(db.stats().branch_bytes > 2 * budget, "{}", db.stats());
+}
+
+/// Buffers of background work, which have fixed sizes, the test's own binary and the allocator's rest come on top.
+const BESIDE_THE_BUDGET: u64 = 56 << 20;
+/// Branch files that are open at most, and the log's, the manifest's and the test's own.
+const FILES_MAX: usize = 512 + 64;
+const THREADS_MAX: u64 = 32;
+
+/// What the system counts, in a process of its own that checks itself: data many times the budget, written and read.
+#[test]
+fn resident_memory_files_and_threads_are_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "bounds::child_with_a_load", "--nocapture"])
+        .env(CHILD, directory.path())
+        .output()
+        .unwrap();
+    let output = String::from_utf8_lossy(&child.stdout) + String::from_utf8_lossy(&child.stderr);
+    println!("{output}");
+    assert!(child.status.success(), "{output}");
+}
+
+/// A number from the process's status; `None` where the kernel does not tell.
+fn status(name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[test]
+fn child_with_a_load() {
+    let Ok(directory) = std::env::var(CHILD) else { return };
+    let budget = 16 << 20;
+    let options = Options { memory_budget: Some(budget), background_threads: Some(2), ..Options::default() };
+    let db = Db::open(directory, options).unwrap();
+    let keys = setting("ALLUVIUM_BOUNDS_KEYS", 120_000);
+    let key = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    let mut random = Random(3);
+    let value = random.bytes(1000);
+    let check = || {
+        let files = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+        assert!(files <= FILES_MAX, "{files} files are open, at most {FILES_MAX} are allowed");
+        let threads = status("Threads:").unwrap_or_default();
+        assert!(threads <= THREADS_MAX, "{threads} threads, at most {THREADS_MAX} are allowed");
+    };
+    for number in 0..keys {
+        db.put(key(number), &value).unwrap();
+        if number % 10_000 == 0 {
+            check();
+        }
+    }
+    let mut pairs = 0;
+    for pair in db.iter().unwrap() {
+        pair.unwrap();
+        pairs += 1;
+    }
+    assert_eq!(pairs, keys);
+    for number in 0..keys / 4 {
+        assert!(db.get(key(random.below(keys))).unwrap().is_some());
+        if number % 10_000 == 0 {
+            check();
+        }
+    }
+    let Some(peak) = status("VmHWM:") else { return println!("skipped: the kernel does not tell resident memory") };
+    let (peak, bound) = (peak << 10, budget + BESIDE_THE_BUDGET);
+    println!("peak of resident memory: {} MiB, budget {} MiB", peak >> 20, budget >> 20);
+    assert!(peak <= bound, "resident memory: {peak} bytes at the peak, {bound} are allowed\n{}", db.stats());
+}
