@@ -92,6 +92,14 @@ pub(super) fn save(
             ..Loss::of_file("the log".to_owned(), "numbers without a record that can be read")
         });
     }
+    if segments.iter().any(|segment| segment.stated.is_none()) {
+        // With a header its marks are gone, and with them what they knew to be durable.
+        let last = numbers.max().unwrap_or(0).max(frame.durable).max(frame.incorporated);
+        report.lose(Loss {
+            numbers: Some(last + 1..=SequenceNumber::MAX.0),
+            ..Loss::of_file("the log".to_owned(), "a segment's header is lost: there may have been later numbers")
+        });
+    }
     let mut spill = Spill { context: &readers.branches, entries: Vec::new(), bytes: 0, sources: Vec::new() };
     for segment in segments.iter().filter(|segment| !is_foreign(segment, readers)) {
         segment.records(database, &mut |record| {
