@@ -3,12 +3,12 @@
 //! A child process writes and is killed with everything acknowledged; copies of what it left are opened by further children, one
 //! after the other, which print their own figures and die without closing.
 //!
-//! `cargo bench --bench reopen -- [--num N] [--value BYTES] [--fill log|put] [--writers W] [--memory MIB] [--cold yes|no] [--runs R] [--dir DIR]`
+//! `cargo bench --bench reopen -- [--num N] [--value BYTES] [--fill log|put] [--writers W] [--memory-kib KIB] [--cold yes|no] [--runs R] [--dir DIR]`
 //!
 //! With `--fill put` the child uses the store as anybody does, and what it has incorporated by the time of its death is not in
 //! the log any more. With `--fill log` every record stays in the log: records are written to it and to nothing else, which no
 //! setting of a store does, since writers wait once three Memtables are full. `--writers` of them take turns, each in its own
-//! chunks. `--memory 0` leaves the budget at its default. `--cold yes` drops the page cache before each opening (as root).
+//! chunks. `--memory-kib 0` leaves the budget at its default. `--cold yes` drops the page cache before each opening (as root).
 
 use alluvium::io::PosixStorage;
 use alluvium::parts::SteppedDb;
@@ -25,7 +25,7 @@ struct Settings {
     value: usize,
     fill: String,
     writers: u64,
-    memory_mib: u64,
+    memory_kib: u64,
     cold: bool,
     runs: u64,
     directory: Option<String>,
@@ -40,7 +40,7 @@ fn settings() -> Settings {
         value: 100,
         fill: "log".into(),
         writers: 1,
-        memory_mib: 0,
+        memory_kib: 0,
         cold: false,
         runs: 5,
         directory: None,
@@ -52,7 +52,7 @@ fn settings() -> Settings {
             [name, value] if name == "--value" => settings.value = value.parse().expect("a number of bytes"),
             [name, value] if name == "--fill" => settings.fill = value.clone(),
             [name, value] if name == "--writers" => settings.writers = value.parse().expect("a number"),
-            [name, value] if name == "--memory" => settings.memory_mib = value.parse().expect("a number of MiB"),
+            [name, value] if name == "--memory-kib" => settings.memory_kib = value.parse().expect("a number of KiB"),
             [name, value] if name == "--cold" => settings.cold = value == "yes",
             [name, value] if name == "--runs" => settings.runs = value.parse().expect("a number"),
             [name, value] if name == "--dir" => settings.directory = Some(value.clone()),
@@ -65,7 +65,7 @@ fn settings() -> Settings {
 
 impl Settings {
     fn options(&self) -> Options {
-        Options { memory_budget: (self.memory_mib > 0).then_some(self.memory_mib << 20), ..Options::default() }
+        Options { memory_budget: (self.memory_kib > 0).then_some(self.memory_kib << 10), ..Options::default() }
     }
 
     /// This program once more, in another role; its output is piped.

@@ -169,7 +169,9 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
     let last = recovered.edit.as_ref().map_or(seen, |edit| edit.cut);
     let (pool, holds, contents) = (&parts.memtables, &parts.value_holds, &recovered.contents);
     let ranges = contents.ranges(budget.memtable as u64);
-    let filled = parallel::map(budget.workers, ranges.len(), |at| refill::fill(pool, holds, contents, &ranges[at]));
+    let filled = parallel::map(budget.workers, ranges.len(), |at| {
+        refill::fill(pool, holds, contents, &ranges[at], &mut crate::memory::FillSpace::default())
+    });
     let newest = Arc::new(Generation::starting_after(pool.take(), seen, holds));
     let generations: Result<Vec<_>> = filled.into_iter().chain([Ok(newest)]).rev().collect();
     let (_, tree) = Trunk::open(Arc::clone(&parts.branches), TrunkOptions::new(budget.memtable as u64), &state)?;

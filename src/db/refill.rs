@@ -10,11 +10,11 @@
 use super::inner::{Driver, Inner};
 use super::value_holds::ValueHolds;
 use super::view::Generation;
-use crate::base::sync::Arc;
+use crate::base::sync::{Arc, Mutex};
 use crate::base::{Kind, Result, SequenceNumber, parallel};
 use crate::format::value_file::ValueReference;
 use crate::log::LogContents;
-use crate::memory::{BulkFill, MemtablePool};
+use crate::memory::{BulkFill, FillSpace, MemtablePool};
 use std::ops::RangeInclusive;
 
 impl Inner {
@@ -24,10 +24,15 @@ impl Inner {
         let threads = self.threads_at_open();
         let most = self.budget.generations_at_open();
         let together = if ranges.len() <= most { ranges.len() } else { threads.min(most) };
+        let spaces: Mutex<Vec<FillSpace>> = Mutex::default();
         for ranges in ranges.chunks(together.max(1)) {
             self.wait_for_progress(|inner| inner.view.load().generations.len() - 1 + ranges.len() <= most)?;
-            let fill = |at: usize| fill(&self.memtables, &self.value_holds, contents, &ranges[at]);
-            let filled = parallel::map(threads, ranges.len(), fill);
+            let filled = parallel::map(threads, ranges.len(), |at| {
+                let mut space = spaces.lock().pop().unwrap_or_default();
+                let filled = fill(&self.memtables, &self.value_holds, contents, &ranges[at], &mut space);
+                spaces.lock().push(space);
+                filled
+            });
             for generation in filled {
                 self.insert_recovered(generation?);
             }
@@ -54,14 +59,15 @@ impl Inner {
     }
 }
 
-/// One generation, of what counts in a range of numbers. Any thread.
+/// A generation with what the log holds of a range of numbers. Any thread.
 pub(super) fn fill(
     memtables: &Arc<MemtablePool>,
-    holds: &Arc<ValueHolds>,
+    value_holds: &Arc<ValueHolds>,
     contents: &LogContents,
     range: &RangeInclusive<SequenceNumber>,
+    space: &mut FillSpace,
 ) -> Result<Arc<Generation>> {
-    let mut fill = BulkFill::new(memtables.take());
+    let mut fill = BulkFill::new(memtables.take(), space);
     let mut value_files = Vec::new();
     contents.read(range, &mut |number, operations| {
         for operation in operations {
@@ -73,10 +79,10 @@ pub(super) fn fill(
         Ok(())
     })?;
     let start = SequenceNumber(range.start().0 - 1);
-    let generation = Generation::starting_after(fill.finish(), start, holds);
+    let generation = Generation::starting_after(fill.finish(), start, value_holds);
     generation.set_end(*range.end());
     for file in value_files {
-        holds.hold(file);
+        value_holds.hold(file);
         generation.hold_value_file(file);
     }
     Ok(Arc::new(generation))

@@ -10,8 +10,7 @@
 //!    several times wastes a node for each.
 
 use super::memtable::Memtable;
-use super::node::{Node, Target};
-use super::version::Version;
+use super::node::Target;
 use crate::base::arena::Offset;
 use crate::base::sync::Arc;
 use crate::base::{KeyspaceId, Kind, SequenceNumber, hash, limits};
@@ -21,104 +20,108 @@ const AHEAD: usize = 8;
 /// Bytes of a key that take part in the sort as a number.
 const SORTED_BYTES: usize = 12;
 
-/// A Memtable being filled. See the module.
-#[derive(Debug)]
-pub struct BulkFill {
-    memtable: Arc<Memtable>,
+/// Memory that one fill after the other uses: fresh pages cost microseconds.
+#[derive(Debug, Default)]
+pub struct FillSpace {
     /// A node with one version for every entry.
     nodes: Vec<Offset>,
+    /// What they are sorted by.
+    keys: Vec<u128>,
 }
 
-impl BulkFill {
+/// A Memtable being filled. See the module.
+#[derive(Debug)]
+pub struct BulkFill<'a> {
+    memtable: Arc<Memtable>,
+    space: &'a mut FillSpace,
+}
+
+impl<'a> BulkFill<'a> {
     /// Requires an empty Memtable that nobody else has.
-    pub fn new(memtable: Arc<Memtable>) -> Self {
+    pub fn new(memtable: Arc<Memtable>, space: &'a mut FillSpace) -> Self {
         let alone = memtable.is_empty() && Arc::strong_count(&memtable) == 1;
         assert!(alone, "only an empty Memtable of one's own is filled in bulk");
-        Self { memtable, nodes: Vec::new() }
+        space.nodes.clear();
+        Self { memtable, space }
     }
 
     /// Adds a version. Of equal keys with equal numbers the one added last is the newer.
     pub fn add(&mut self, keyspace: KeyspaceId, user_key: &[u8], kind: Kind, value: &[u8], number: SequenceNumber) {
         assert!(user_key.len() <= limits::KEY_BYTES_MAX && value.len() <= limits::VALUE_BYTES_MAX);
         let hash = hash::key_hash(keyspace, user_key);
-        self.nodes.push(self.memtable.write_entry(Target::new(keyspace, user_key), hash, kind, value, number));
+        self.space.nodes.push(self.memtable.write_entry(Target::new(keyspace, user_key), hash, kind, value, number));
     }
 
     /// The filled Memtable.
-    pub fn finish(mut self) -> Arc<Memtable> {
-        let versions = self.nodes.len() as u64;
-        self.sort();
-        self.chain();
-        self.link();
-        self.memtable.count_filled(self.nodes.len() as u64, versions);
-        self.memtable
+    pub fn finish(self) -> Arc<Memtable> {
+        let Self { memtable, space } = self;
+        let versions = space.nodes.len() as u64;
+        sort(&memtable, space);
+        link(&memtable, &space.nodes);
+        memtable.count_filled(space.nodes.len() as u64, versions);
+        memtable
     }
+}
 
-    fn node(&self, place: Offset) -> Node<'_> {
-        self.memtable.node(place)
-    }
-
-    fn version(&self, node: Offset) -> Version<'_> {
-        self.node(node).newest(&self.memtable.arena)
-    }
-
-    /// Puts the nodes into the order of their keys, equal ones by number. What all keys begin with is left out; of the rest the
-    /// first bytes are sorted as one number with the node's place below, and only keys that agree in these are looked at again.
-    fn sort(&mut self) {
-        let mut nodes = std::mem::take(&mut self.nodes);
-        let key = |node: &Offset| self.node(*node).encoded_key();
-        let Some(first) = nodes.first().map(key) else { return };
-        let common = nodes.iter().fold(first.len(), |common, node| {
-            first[..common].iter().zip(key(node)).take_while(|(a, b)| a == b).count()
-        });
-        let mut keys: Vec<u128> = nodes.iter().map(|node| sort_key(&key(node)[common..], *node)).collect();
-        keys.sort_unstable();
-        nodes.clear();
-        nodes.extend(keys.iter().map(|key| Offset(*key as u32)));
-        let mut at = 0;
-        for same in keys.chunk_by(|a, b| a >> u32::BITS == b >> u32::BITS) {
-            let same = &mut nodes[at..][..same.len()];
-            at += same.len();
-            if same.len() > 1 && same.iter().any(|node| key(node) != key(&same[0])) {
-                same.sort_by_key(key);
-            }
-            for same in same.chunk_by_mut(|a, b| key(a) == key(b)).filter(|same| same.len() > 1) {
-                same.sort_by_cached_key(|node| self.version(*node).number());
-            }
+/// Puts the nodes into the order of their keys, one for each key. What all keys begin with is left out; of the rest the first
+/// bytes are sorted as one number with the node's place below, and only nodes that agree in these are looked at again.
+fn sort(memtable: &Memtable, space: &mut FillSpace) {
+    let FillSpace { nodes, keys } = space;
+    let key = |node: &Offset| memtable.node(*node).encoded_key();
+    let Some(first) = nodes.first().map(key) else { return };
+    let common = nodes
+        .iter()
+        .fold(first.len(), |common, node| first[..common].iter().zip(key(node)).take_while(|(a, b)| a == b).count());
+    keys.clear();
+    keys.extend(nodes.iter().map(|node| sort_key(&key(node)[common..], *node)));
+    keys.sort_unstable();
+    nodes.clear();
+    for same in keys.chunk_by(|a, b| a >> u32::BITS == b >> u32::BITS) {
+        let from = nodes.len();
+        nodes.extend(same.iter().map(|key| Offset(*key as u32)));
+        if same.len() > 1 {
+            let kept = sort_few(memtable, &mut nodes[from..]);
+            nodes.truncate(from + kept);
         }
-        self.nodes = nodes;
     }
+}
 
-    /// Leaves one node for each key, with all versions of the key.
-    fn chain(&mut self) {
-        let mut nodes = std::mem::take(&mut self.nodes);
-        nodes.dedup_by(|next, kept| {
-            let same = self.node(*next).encoded_key() == self.node(*kept).encoded_key();
-            if same {
-                let (version, older) = (self.version(*next), self.version(*kept));
-                version.number_it(version.number(), older.place(), Offset::NULL);
-                self.node(*kept).set_newest(version);
-            }
-            same
-        });
-        self.nodes = nodes;
+/// Sorts nodes by their whole keys, and leaves one for each key in front, with all versions of the key; returns how many.
+fn sort_few(memtable: &Memtable, nodes: &mut [Offset]) -> usize {
+    let key = |node: &Offset| memtable.node(*node).encoded_key();
+    let version = |node: &Offset| memtable.node(*node).newest(&memtable.arena);
+    if nodes.iter().any(|node| key(node) != key(&nodes[0])) {
+        nodes.sort_by_key(key);
     }
+    let (mut from, mut kept) = (0, 0);
+    while from < nodes.len() {
+        let count = nodes[from..].iter().take_while(|node| key(node) == key(&nodes[from])).count();
+        let same = &mut nodes[from..][..count];
+        same.sort_by_cached_key(|node| version(node).number());
+        for pair in same.windows(2) {
+            version(&pair[1]).number_it(version(&pair[1]).number(), version(&pair[0]).place(), Offset::NULL);
+        }
+        let newest = version(&same[count - 1]);
+        memtable.node(same[0]).set_newest(newest);
+        nodes[kept] = nodes[from];
+        (from, kept) = (from + count, kept + 1);
+    }
+    kept
+}
 
-    /// Links all nodes and brings them into the index.
-    fn link(&self) {
-        let (memtable, nodes) = (&*self.memtable, &self.nodes);
-        let mut hashes = [0; AHEAD];
-        let mut last = memtable.list.start();
-        for step in 0..nodes.len() + AHEAD {
-            if let Some(node) = nodes.get(step + AHEAD) {
-                memtable.arena.prefetch(*node);
-            }
-            let hash = nodes.get(step).map_or(0, |node| memtable.hash_of(*node));
-            let due = std::mem::replace(&mut hashes[step % AHEAD], hash);
-            if let Some(node) = step.checked_sub(AHEAD).map(|at| nodes[at]) {
-                memtable.list.append(&memtable.arena, self.node(node), &mut last);
-                memtable.enter(due, node);
-            }
+/// Links all nodes and brings them into the index.
+fn link(memtable: &Memtable, nodes: &[Offset]) {
+    let mut hashes = [0; AHEAD];
+    let mut last = memtable.list.start();
+    for step in 0..nodes.len() + AHEAD {
+        if let Some(node) = nodes.get(step + AHEAD) {
+            memtable.arena.prefetch(*node);
+        }
+        let hash = nodes.get(step).map_or(0, |node| memtable.hash_of(*node));
+        let due = std::mem::replace(&mut hashes[step % AHEAD], hash);
+        if let Some(node) = step.checked_sub(AHEAD).map(|at| nodes[at]) {
+            memtable.list.append(&memtable.arena, memtable.node(node), &mut last);
+            memtable.enter(due, node);
         }
     }
 }
@@ -153,7 +156,12 @@ mod tests {
     }
 
     fn filled(entries: &[Entry], soft_bytes: usize) -> Arc<Memtable> {
-        let mut fill = BulkFill::new(MemtablePool::new(soft_bytes).take());
+        let mut space = FillSpace::default();
+        // What an earlier fill left in its space does not show.
+        let mut earlier = BulkFill::new(MemtablePool::new(soft_bytes).take(), &mut space);
+        earlier.add(KeyspaceId(0), b"earlier", Kind::Put, b"value", SequenceNumber(1));
+        drop(earlier);
+        let mut fill = BulkFill::new(MemtablePool::new(soft_bytes).take(), &mut space);
         for (keyspace, key, kind, value, number) in entries {
             fill.add(*keyspace, key, *kind, value, SequenceNumber(*number));
         }

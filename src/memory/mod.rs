@@ -15,6 +15,6 @@ mod skiplist;
 mod tests;
 mod version;
 
-pub use bulk::BulkFill;
+pub use bulk::{BulkFill, FillSpace};
 pub use memtable::{BatchState, Memtable, Prepared};
 pub use pool::MemtablePool;
