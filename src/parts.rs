@@ -115,7 +115,8 @@ impl LogPart {
         let storage: Arc<dyn Storage> = Arc::new(PosixStorage::new(directory));
         let identity = LogIdentity { database: DatabaseId(1), generation: 1, life: None, first: SequenceNumber(1) };
         let options = LogOptions { segment_bytes, chunk_bytes, budget_bytes: 8 * segment_bytes as u64, stepped: false };
-        let log = Log::create(storage, identity, Arc::new(FileNumbers::new(FileNumber(1))), options)?;
+        let numbers = Arc::new(FileNumbers::new(FileNumber(1)));
+        let log = Log::create(storage, identity, numbers, options, Box::new(|_| Ok(0)))?;
         let sequencer = Sequencer::new(SequenceNumber::ZERO);
         let part = Self { slot: sequencer.register(), writer: log.writer(), log, sequencer };
         part.keep()?;
@@ -145,7 +146,7 @@ impl LogPart {
     /// A round of the keeper's work; what was appended so far counts as incorporated.
     pub fn keep(&self) -> Result<()> {
         self.log.maintain(&self.sequencer)?;
-        self.log.recycle(self.sequencer.last())
+        self.log.recycle(&self.log.recyclable(self.sequencer.last()))
     }
 }
 

@@ -13,6 +13,7 @@ mod multi_get;
 mod openers;
 mod power_cut;
 mod recovery;
+mod reopen;
 mod repair;
 mod shared;
 mod stepped;

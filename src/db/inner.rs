@@ -11,7 +11,8 @@ use super::workers::Work;
 use crate::base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex};
 use crate::base::{Error, FileNumber, FileNumbers, Result, SequenceNumber};
 use crate::disk::trunk::Trunk;
-use crate::log::Log;
+use crate::format::manifest_edit::ManifestEdit;
+use crate::log::{Log, NameSegment};
 use crate::manifest::Manifest;
 use crate::memory::MemtablePool;
 use std::collections::HashMap;
@@ -22,6 +23,17 @@ pub(super) struct Edits {
     pub(super) manifest: Manifest,
     /// The value files that each live branch file lists, where it lists any.
     pub(super) branch_values: HashMap<FileNumber, Vec<FileNumber>>,
+}
+
+impl Edits {
+    /// What the log calls for every new segment.
+    pub(super) fn name_segment(edits: &Arc<Mutex<Self>>) -> NameSegment {
+        let edits = Arc::clone(edits);
+        Box::new(move |segment| {
+            let edit = ManifestEdit { log_segments_added: vec![segment], ..ManifestEdit::default() };
+            edits.lock().manifest.append(&edit)
+        })
+    }
 }
 
 /// Who does the background work.
@@ -49,7 +61,7 @@ pub(super) struct Inner {
     pub(super) log_generation: u64,
     pub(super) log_start: SequenceNumber,
     pub(super) trunk: Trunk,
-    pub(super) edits: Mutex<Edits>,
+    pub(super) edits: Arc<Mutex<Edits>>,
     pub(super) health: Health,
     pub(super) speed: BackgroundSpeed,
     /// Every number up to this one is in branch files.

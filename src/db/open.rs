@@ -63,6 +63,7 @@ pub(super) fn open(
     let generation = recovered.next_generation;
     let edit = ManifestEdit {
         log_recovered: recovered.edit.clone(),
+        log_segments_dropped: recovered.unused().filter(|segment| state.log_segments.contains(segment)).collect(),
         next_file: Some(numbers.next()),
         ..ManifestEdit::default()
     };
@@ -82,12 +83,14 @@ pub(super) fn open(
     };
     let database = state.identity.database;
     let identity = LogIdentity { database, generation, life: storage.life(), first: recovered.next_number };
-    let log = Log::create(Arc::clone(&storage), identity, Arc::clone(&numbers), log_options)?;
+    let branch_values = state.branches.values().filter(|meta| !meta.value_files.is_empty());
+    let branch_values: HashMap<_, _> = branch_values.map(|meta| (meta.file, meta.value_files.clone())).collect();
+    let edits = Arc::new(Mutex::new(Edits { manifest, branch_values }));
+    let name_segment = Edits::name_segment(&edits);
+    let log = Log::create(Arc::clone(&storage), identity, Arc::clone(&numbers), log_options, name_segment)?;
     log.adopt(recovered.segments);
     log.note_manifest_edit(edit_number);
 
-    let branch_values = state.branches.values().filter(|meta| !meta.value_files.is_empty());
-    let branch_values: HashMap<_, _> = branch_values.map(|meta| (meta.file, meta.value_files.clone())).collect();
     // Read-only openers may come from here on.
     drop(locks.opening);
     let memtables = Arc::clone(&parts.memtables);
@@ -101,7 +104,7 @@ pub(super) fn open(
         log_generation: generation,
         log_start: recovered.next_number,
         trunk,
-        edits: Mutex::new(Edits { manifest, branch_values }),
+        edits,
         health: super::health::Health::new(),
         speed: super::backpressure::BackgroundSpeed::default(),
         incorporated: state.incorporated.0.into(),
@@ -244,6 +247,7 @@ pub(super) fn recover(
         incorporated: state.incorporated,
         generations_from: state.log_generations_from,
         files_from: state.log_files_from,
+        segments: &state.log_segments,
         manifest_edits: state.edits,
         life: storage.life(),
         force_cut: options.force_cut,

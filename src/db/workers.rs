@@ -8,7 +8,7 @@ use super::locks;
 use super::view::Generation;
 use crate::base::planted::{self, Bug};
 use crate::base::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering};
-use crate::base::{Error, Result, SequenceNumber};
+use crate::base::{Error, FileNumber, Result, SequenceNumber};
 use crate::disk::trunk::{Job, Outcome};
 use crate::format::manifest_edit::ManifestEdit;
 use crate::merge::Retention;
@@ -48,6 +48,15 @@ enum Task {
     Incorporate(Arc<Generation>, SequenceNumber),
     Job(Job),
     Remove,
+}
+
+/// What an incorporation makes of the log.
+#[derive(Clone, Copy)]
+struct Incorporated<'a> {
+    generation: &'a Arc<Generation>,
+    end: SequenceNumber,
+    /// Segments that nothing is needed of once the edit is durable.
+    segments: &'a [FileNumber],
 }
 
 /// While it lives, idle workers merge what could be merged.
@@ -187,12 +196,13 @@ impl Inner {
         let mut cursor = generation.memtable.cursor();
         let outcome = self.trunk.incorporate(&tree, &mut cursor, &retention, end)?;
         drop((cursor, tree));
-        self.commit_outcome(outcome, Some((generation, end)))?;
+        let segments = self.log.recyclable(end);
+        self.commit_outcome(outcome, Some(Incorporated { generation, end, segments: &segments }))?;
         self.speed.record(bytes, started.elapsed());
         self.incorporated.store(end.0, Ordering::Release);
         // Where a read-only opener is at it, the next incorporation does it.
         if let Some(_alone) = locks::to_recycle(&*self.storage)? {
-            self.log.recycle(end)?;
+            self.log.recycle(&segments)?;
         }
         self.remove_dead_files()
     }
@@ -207,17 +217,17 @@ impl Inner {
     }
 
     /// Makes an outcome part of the store: files' names durable, edit durable, view published, in this order (rule D1).
-    fn commit_outcome(&self, outcome: Outcome, incorporated: Option<(&Arc<Generation>, SequenceNumber)>) -> Result<()> {
+    fn commit_outcome(&self, outcome: Outcome, incorporated: Option<Incorporated<'_>>) -> Result<()> {
         let mut edits = self.edits.lock();
         let mut applied = self.trunk.apply(outcome, &self.view.load().tree);
         if applied.is_empty() {
             applied.finish();
             return Ok(());
         }
-        self.log_edit(&mut edits, &mut applied.edit, incorporated.map(|(_, end)| end))?;
+        self.log_edit(&mut edits, &mut applied.edit, incorporated)?;
         self.view.update(|current| {
             let mut generations = current.generations.clone();
-            if let Some((generation, _)) = incorporated {
+            if let Some(Incorporated { generation, .. }) = incorporated {
                 generations.retain(|kept| !Arc::ptr_eq(kept, generation));
             }
             (generations, Arc::clone(&applied.tree))
@@ -230,10 +240,20 @@ impl Inner {
     }
 
     /// Completes an edit and makes it durable, with the names of the files that it adds.
-    fn log_edit(&self, edits: &mut Edits, edit: &mut ManifestEdit, through: Option<SequenceNumber>) -> Result<()> {
+    fn log_edit(
+        &self,
+        edits: &mut Edits,
+        edit: &mut ManifestEdit,
+        incorporated: Option<Incorporated<'_>>,
+    ) -> Result<()> {
         edit.next_file = Some(self.numbers.next());
-        if through.is_some_and(|end| end.next() >= self.log_start) {
-            edit.log_generations_from = Some(self.log_generation);
+        if let Some(Incorporated { end, segments, .. }) = incorporated {
+            if end.next() >= self.log_start {
+                edit.log_generations_from = Some(self.log_generation);
+            }
+            // Some may have been dropped before, while a read-only opener kept them from being recycled.
+            let named = &edits.manifest.state().log_segments;
+            edit.log_segments_dropped = segments.iter().copied().filter(|segment| named.contains(segment)).collect();
         }
         for meta in edit.branches_added.iter().filter(|meta| !meta.value_files.is_empty()) {
             meta.value_files.iter().for_each(|file| self.value_holds.hold(*file));

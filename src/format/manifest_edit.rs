@@ -20,6 +20,8 @@
 //! | 10 | keyspace (repeats) | sized: id, name, comparator (both UTF-8) |
 //! | 11, 12, 13 | next file, next node, next bundle | number |
 //! | 14 | log files from | file |
+//! | 15 | log segment that comes in (repeats) | file |
+//! | 16 | log segment dropped (repeats) | file |
 //!
 //! Invariants:
 //! 1. Equal edits have equal bytes, and bytes that decode are the only encoding of what they decode to: tags never
@@ -170,6 +172,10 @@ pub struct ManifestEdit {
     pub next_bundle: Option<BundleId>,
     /// Log segments with lower file numbers hold nothing that counts. Repair says so, of damaged ones.
     pub log_files_from: Option<FileNumber>,
+    /// Log segments that records may go to from now on.
+    pub log_segments_added: Vec<FileNumber>,
+    /// Log segments of which nothing is needed any more.
+    pub log_segments_dropped: Vec<FileNumber>,
 }
 
 /// Why bytes are no edit.

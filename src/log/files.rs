@@ -6,10 +6,11 @@
 //! 2. A recycled file is renamed, the directory synced, and only then its header rewritten and synced. So its name's
 //!    number is never below its header's; where it is above, the file holds nothing (its old records were
 //!    incorporated before it was recycled).
-//! 3. No record is written to a segment before both name and header are durable.
+//! 3. No record is written to a segment before both name and header are durable, and the manifest names it. So a segment that the
+//!    manifest names and that is not there is lost, whatever it held.
 
 use super::segment::{ChunkOwners, Reuse, Segment, SegmentParts, header_page, segment_file_bytes};
-use super::{Log, LogIdentity};
+use super::{Log, LogIdentity, NameSegment};
 use crate::base::sync::Arc;
 use crate::base::{FileNumber, Result};
 use crate::format::log_segment::Mark;
@@ -142,6 +143,17 @@ fn write_fresh(storage: &dyn Storage, name: &str, number: FileNumber, plan: Plan
     file.sync()
 }
 
+/// Invariant 3. Where the disk is full for it the file goes again; after another failure nobody knows whether it was named, and it
+/// stays.
+pub fn name_segment(storage: &dyn Storage, segment: &Segment, name: &NameSegment) -> Result<u64> {
+    name(segment.number).inspect_err(|error| {
+        if error.is_disk_full() {
+            // What is left behind is found as stray at the next opening.
+            let _ = storage.remove(&segment.name);
+        }
+    })
+}
+
 impl Log {
     /// Makes the segment that comes next: from a free file where there is one.
     pub(super) fn make_segment(&self, chunks: usize, dedicated: bool) -> Result<Arc<Segment>> {
@@ -157,6 +169,15 @@ impl Log {
             Some(file) => reuse_segment(&*self.storage, file, number, plan)?,
             None => create_segment(&*self.storage, number, plan)?,
         };
+        match name_segment(&*self.storage, &segment, &self.namer.0) {
+            Ok(edit) => self.note_manifest_edit(edit),
+            Err(error) => {
+                if !error.is_disk_full() {
+                    self.poison(&error.to_string());
+                }
+                return Err(error);
+            }
+        }
         Ok(Arc::new(segment))
     }
 }

@@ -189,13 +189,21 @@ impl Log {
         Ok(())
     }
 
-    /// Frees the segments in which every number is `<= through`. Requires that the manifest edit which says so
-    /// (`incorporated`) is durable.
-    pub fn recycle(&self, through: SequenceNumber) -> Result<()> {
+    /// The segments in which every number is `<= through`.
+    pub fn recyclable(&self, through: SequenceNumber) -> Vec<FileNumber> {
+        let state = self.state.lock();
+        let sealed = state.sealed.iter().filter(|segment| segment.last() <= through).map(|segment| segment.number);
+        let old = state.old.iter().filter(|segment| segment.last <= through).map(|segment| segment.number);
+        sealed.chain(old).collect()
+    }
+
+    /// Frees segments that `recyclable` gave. Requires that the manifest edit which says that their numbers are incorporated, and
+    /// which no longer names them, is durable.
+    pub fn recycle(&self, segments: &[FileNumber]) -> Result<()> {
         let (sealed, old) = {
             let mut state = self.state.lock();
-            let sealed: Vec<_> = state.sealed.extract_if(.., |segment| segment.last() <= through).collect();
-            let old: Vec<_> = state.old.extract_if(.., |segment| segment.last <= through).collect();
+            let sealed: Vec<_> = state.sealed.extract_if(.., |segment| segments.contains(&segment.number)).collect();
+            let old: Vec<_> = state.old.extract_if(.., |segment| segments.contains(&segment.number)).collect();
             (sealed, old)
         };
         let mut result = Ok(());

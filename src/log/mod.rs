@@ -37,7 +37,7 @@ pub use writer::LogWriter;
 
 use crate::base::limits::IO_ALIGNMENT;
 use crate::base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
-use crate::base::{DatabaseId, Error, FileNumbers, Result, SequenceNumber};
+use crate::base::{DatabaseId, Error, FileNumber, FileNumbers, Result, SequenceNumber};
 use crate::format::log_segment::Mark;
 use crate::io::{Life, Storage};
 use crossbeam_utils::CachePadded;
@@ -74,6 +74,19 @@ pub struct LogIdentity {
     pub first: SequenceNumber,
 }
 
+/// Tells the manifest of a new segment, durably, before any record goes there; returns the edit's number. Called without any of
+/// the log's locks but the keeper's.
+pub type NameSegment = Box<dyn Fn(FileNumber) -> Result<u64> + Send + Sync>;
+
+/// `NameSegment`, which has no text of its own.
+struct Namer(NameSegment);
+
+impl std::fmt::Debug for Namer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Namer")
+    }
+}
+
 /// The log of one opening of the store. See the module.
 #[derive(Debug)]
 pub struct Log {
@@ -81,6 +94,7 @@ pub struct Log {
     identity: LogIdentity,
     numbers: Arc<FileNumbers>,
     options: LogOptions,
+    namer: Namer,
     /// Chunks of a standard segment.
     chunks: usize,
     halted: AtomicBool,
@@ -130,6 +144,7 @@ impl Log {
         identity: LogIdentity,
         numbers: Arc<FileNumbers>,
         options: LogOptions,
+        name_segment: NameSegment,
     ) -> Result<Arc<Self>> {
         let LogOptions { segment_bytes, chunk_bytes, .. } = options;
         if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(IO_ALIGNMENT) || chunk_bytes > segment_bytes {
@@ -142,6 +157,7 @@ impl Log {
         let mark = Some(Mark { counter: 1, synced_through: synced, manifest_edit: 0 });
         let plan = files::Plan { identity: &identity, chunks, chunk_bytes, dedicated: false, mark };
         let current = Arc::new(files::create_segment(&*storage, numbers.take(), plan)?);
+        let edit = files::name_segment(&*storage, &current, &name_segment)?;
         let state = State {
             current,
             next: None,
@@ -156,7 +172,7 @@ impl Log {
             mark_counter: 1,
             manifest_edit: 0,
         };
-        Ok(Arc::new(Self {
+        let log = Arc::new(Self {
             storage,
             identity,
             numbers,
@@ -172,7 +188,10 @@ impl Log {
             state: Mutex::new(state),
             next_changed: Condvar::new(),
             work: Condvar::new(),
-        }))
+            namer: Namer(name_segment),
+        });
+        log.note_manifest_edit(edit);
+        Ok(log)
     }
 
     /// Every number up to this one is durable.

@@ -265,7 +265,7 @@ fn recycled_segments_keep_the_log_within_its_budget_and_stale_bytes_never_replay
         if round % 20 == 19 {
             opened.sync(last).unwrap();
             manifest.incorporated = SequenceNumber(last);
-            opened.log.recycle(manifest.incorporated).unwrap();
+            opened.log.recycle(&opened.log.recyclable(manifest.incorporated)).unwrap();
             files_max = files_max.max(storage.used());
         }
     }
@@ -301,7 +301,7 @@ fn an_idle_writer_keeps_its_chunk_over_recycling_and_nothing_else() {
             if round % 20 == 0 && round <= 60 {
                 opened.sync_all().unwrap();
                 manifest.incorporated = opened.sequencer.last();
-                opened.log.recycle(manifest.incorporated).unwrap();
+                opened.log.recycle(&opened.log.recyclable(manifest.incorporated)).unwrap();
             }
         }
         body[50..].fill(0xee);
@@ -346,7 +346,7 @@ fn nonsense_options_are_refused() {
         let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(11));
         let identity = LogIdentity { database: DatabaseId(1), generation: 1, life: None, first: SequenceNumber(1) };
         let options = LogOptions { segment_bytes, chunk_bytes, ..OPTIONS };
-        let log = Log::create(storage, identity, Arc::default(), options);
+        let log = Log::create(storage, identity, Arc::default(), options, Box::new(|_| Ok(0)));
         assert!(matches!(log, Err(Error::InvalidArgument(_))));
     }
 }

@@ -9,7 +9,7 @@
 use crate::base::{FileNumber, SequenceNumber};
 use crate::format::manifest_edit::{BranchMeta, BundleId, Identity, KeyspaceRecord, LogRecovered};
 use crate::format::manifest_edit::{ManifestEdit, NodeId, NodeImage};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The store's state as the manifest has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct ManifestState {
     pub recovered: Vec<LogRecovered>,
     /// Log generations below this one are forgotten.
     pub log_generations_from: u64,
+    /// Log segments that records may be in.
+    pub log_segments: BTreeSet<FileNumber>,
     /// Keyspaces by id.
     pub keyspaces: Vec<KeyspaceRecord>,
     /// File numbers from this one on were never used by a live file.
@@ -82,6 +84,13 @@ impl ManifestState {
                 Err(at) => self.keyspaces.insert(at, keyspace.clone()),
             }
         }
+        for segment in &edit.log_segments_added {
+            self.next_file.0 = self.next_file.0.max(segment.0 + 1);
+            self.log_segments.insert(*segment);
+        }
+        for segment in &edit.log_segments_dropped {
+            self.log_segments.remove(segment);
+        }
         self.next_file = self.next_file.max(edit.next_file.unwrap_or_default());
         self.next_node = self.next_node.max(edit.next_node.unwrap_or_default());
         self.next_bundle = self.next_bundle.max(edit.next_bundle.unwrap_or_default());
@@ -113,6 +122,7 @@ impl ManifestState {
             next_node: Some(self.next_node),
             next_bundle: Some(self.next_bundle),
             log_files_from: (self.log_files_from.0 > 0).then_some(self.log_files_from),
+            log_segments_added: self.log_segments.iter().copied().collect(),
             ..ManifestEdit::default()
         }
     }

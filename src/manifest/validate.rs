@@ -39,6 +39,7 @@ impl ManifestState {
             require!(overlay.node(root).is_some(), "root {} does not exist", root.0);
         }
         self.log_fits(edit)?;
+        self.log_segments_fit(edit)?;
         self.keyspaces_fit(edit)
     }
 
@@ -54,6 +55,18 @@ impl ManifestState {
         for recovered in edit.log_recovered_earlier.iter().chain(&edit.log_recovered) {
             recovery_fits(recovered, last)?;
             last = Some(recovered);
+        }
+        Ok(())
+    }
+
+    fn log_segments_fit(&self, edit: &ManifestEdit) -> Verdict {
+        let mut segments = self.log_segments.clone();
+        for segment in &edit.log_segments_added {
+            require!(segment.0 < u64::MAX, "log segment {segment} is no file number");
+            require!(segments.insert(*segment), "log segment {segment} is already there");
+        }
+        for segment in &edit.log_segments_dropped {
+            require!(segments.remove(segment), "dropped log segment {segment} is not there");
         }
         Ok(())
     }

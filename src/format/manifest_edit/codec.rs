@@ -20,10 +20,13 @@ mod tag {
     pub const NEXT_NODE: u8 = 12;
     pub const NEXT_BUNDLE: u8 = 13;
     pub const LOG_FILES_FROM: u8 = 14;
+    pub const LOG_SEGMENT_ADDED: u8 = 15;
+    pub const LOG_SEGMENT_DROPPED: u8 = 16;
 
     /// Whether a field may stand more than once.
     pub fn repeats(tag: u8) -> bool {
         matches!(tag, BRANCH_ADDED | BRANCH_DROPPED | NODE | NODE_DROPPED | LOG_RECOVERED_EARLIER | KEYSPACE)
+            || matches!(tag, LOG_SEGMENT_ADDED | LOG_SEGMENT_DROPPED)
     }
 }
 
@@ -61,6 +64,12 @@ impl ManifestEdit {
         optional(tag::NEXT_NODE, self.next_node.map(|node| node.0), out);
         optional(tag::NEXT_BUNDLE, self.next_bundle.map(|bundle| bundle.0), out);
         optional(tag::LOG_FILES_FROM, self.log_files_from.map(|file| file.0), out);
+        for segment in &self.log_segments_added {
+            number(tag::LOG_SEGMENT_ADDED, segment.0, out);
+        }
+        for segment in &self.log_segments_dropped {
+            number(tag::LOG_SEGMENT_DROPPED, segment.0, out);
+        }
     }
 
     /// Reads an edit that takes up all of `payload`.
@@ -100,6 +109,8 @@ impl ManifestEdit {
             tag::NEXT_NODE => self.next_node = Some(NodeId(reader.number()?)),
             tag::NEXT_BUNDLE => self.next_bundle = Some(BundleId(reader.number()?)),
             tag::LOG_FILES_FROM => self.log_files_from = Some(FileNumber(reader.number()?)),
+            tag::LOG_SEGMENT_ADDED => self.log_segments_added.push(FileNumber(reader.number()?)),
+            tag::LOG_SEGMENT_DROPPED => self.log_segments_dropped.push(FileNumber(reader.number()?)),
             _ => {
                 return Err(Malformed {
                     at,

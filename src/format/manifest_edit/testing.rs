@@ -64,6 +64,8 @@ pub fn any_edit(random: &mut Random) -> ManifestEdit {
         next_node: random.option(|random| NodeId(random.number())),
         next_bundle: random.option(|random| BundleId(random.number())),
         log_files_from: random.option(|random| FileNumber(random.number())),
+        log_segments_added: random.list(2, any_file),
+        log_segments_dropped: random.list(2, any_file),
     }
 }
 

@@ -24,16 +24,19 @@ mod scan;
 pub use contents::LogContents;
 
 use crate::base::planted::{self, Bug};
+use crate::base::sync::Mutex;
 use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber, parallel};
 use crate::format::manifest_edit::LogRecovered;
 use crate::format::value_file::ValueReference;
 use crate::io::{Life, Storage};
+use crate::log::files::{Role, file_name};
 use crate::log::halt::read_poison;
 use check::{Checked, Checks};
 use contents::SegmentContents;
 use numbers::Numbers;
 use rule::{Bounds, Decision, Rule, decide, is_skipped};
 use scan::{Scan, SegmentFile, scan};
+use std::collections::BTreeSet;
 
 /// What recovery starts from.
 #[derive(Clone, Copy)]
@@ -50,6 +53,8 @@ pub struct RecoveryInput<'a> {
     pub generations_from: u64,
     /// Segments with a lower number hold nothing that counts, whatever is in them.
     pub files_from: FileNumber,
+    /// The segments that the manifest names: each must be there, but for those of forgotten generations.
+    pub segments: &'a BTreeSet<FileNumber>,
     /// Edits that the manifest holds. A mark that knows of more means that the manifest was cut short.
     pub manifest_edits: u64,
     /// The present life of machine and mount.
@@ -111,6 +116,13 @@ pub struct Recovered {
     pub contents: LogContents,
 }
 
+impl Recovered {
+    /// The segments of which nothing is needed. `Log::adopt` frees them, so the manifest must not name them any more.
+    pub fn unused(&self) -> impl Iterator<Item = FileNumber> {
+        self.segments.iter().filter(|segment| segment.unused).map(|segment| segment.number)
+    }
+}
+
 /// Reads all generations and decides what of them counts.
 pub fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     let poison = read_poison(input.storage)?;
@@ -118,6 +130,7 @@ pub fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     let found = scan(&input, |generation| !poisoned(generation))?;
     let mut recovery = Recovery::new(input, &found);
     recovery.check_manifest()?;
+    recovery.check_segments(&found)?;
     let Scan { segments, unused, generation_max } = found;
     let mut segments = segments.into_iter().peekable();
     let mut covered = input.recovered.iter().filter(|entry| entry.generation >= input.generations_from).peekable();
@@ -183,6 +196,22 @@ impl<'a> Recovery<'a> {
         Err(Error::corruption(&self.input.storage.path_of("MANIFEST"), 0, "manifest edits", expected, found))
     }
 
+    /// `docs/recovery.md`, D3: what the manifest names was there, under this name and with this header.
+    fn check_segments(&self, found: &Scan) -> Result<()> {
+        let forgotten = found.unused.iter().filter(|file| file.generation < self.input.generations_from);
+        let there = found.segments.iter().map(|segment| segment.header.number);
+        let there: BTreeSet<_> = there.chain(forgotten.map(|file| file.number)).collect();
+        let counts = self.input.segments.range(self.input.files_from..);
+        match counts.into_iter().find(|number| !there.contains(number)) {
+            None => Ok(()),
+            Some(number) => {
+                let path = self.input.storage.path_of(&file_name(*number, Role::Segment));
+                let expected = "the file, which the manifest names";
+                Err(Error::corruption(&path, 0, "log segment", expected, "no such file, or one without records"))
+            }
+        }
+    }
+
     /// The rule for a generation that no edit covers.
     fn rule(&self, generation: u64, segments: &[SegmentFile], poisoned: bool) -> Result<Rule<'static>> {
         if let (Some(edit), Some(segment)) = (&self.edit, segments.first()) {
@@ -209,14 +238,19 @@ impl<'a> Recovery<'a> {
         let durable = marks.map(|mark| mark.synced_through).max().unwrap_or_default();
         let bounds = Bounds { first, incorporated: self.input.incorporated, durable };
         let checks = Checks { rule, bounds };
-        let checked =
-            parallel::map(self.input.threads, segments.len(), |segment| check::check(&segments[segment], checks));
-        let mut checked = checked.into_iter().collect::<Result<Vec<Checked>>>()?;
-        let mut numbers = Numbers::default();
-        for segment in &mut checked {
-            numbers.add(std::mem::take(&mut segment.found));
-            self.next = self.next.max(segment.seen_max.next());
-        }
+        let numbers = Mutex::new(Numbers::default());
+        // Beside a writer in the order in which it writes: what is found behind a gap tells that there is more to be read.
+        let threads = if self.input.access == Access::ReadBesideWriter { 1 } else { self.input.threads };
+        let checked = parallel::map(threads, segments.len(), |segment| {
+            let mut checked = check::check(&segments[segment], checks)?;
+            // At once and in any order: what a reader has found takes more room than what all have found together.
+            numbers.lock().add(std::mem::take(&mut checked.found));
+            Ok(checked)
+        });
+        let checked = checked.into_iter().collect::<Result<Vec<Checked>>>()?;
+        let mut numbers = numbers.into_inner();
+        let seen_max = checked.iter().map(|segment| segment.seen_max).max().unwrap_or_default();
+        self.next = self.next.max(seen_max.next());
         let decision = self.decide(checks, &segments, &checked, &mut numbers)?;
         self.contents.sizes.extend(numbers.sizes(decision.cut.0));
         for (file, checked) in segments.into_iter().zip(checked) {

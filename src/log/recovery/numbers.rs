@@ -4,6 +4,7 @@
 //! 1. Memory is in proportion to the records found, a byte or two for each where numbers are dense; a damaged number far off
 //!    costs one page.
 //! 2. A number that comes twice is remembered, not counted twice.
+//! 3. The order in which readers' finds are added changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +41,8 @@ impl Found {
             bytes
         };
         match self.words.last_mut() {
-            Some((word, found)) if *word == at => {
+            // A second record with a number gets a word of its own, for `add` to find.
+            Some((word, found)) if *word == at && found.present & bit == 0 => {
                 found.present |= bit;
                 found.bytes += small;
             }
@@ -208,6 +210,11 @@ mod tests {
             numbers.add(record(number));
         }
         assert_eq!(numbers.present(), Err(5));
+        // Also by one reader.
+        let (mut numbers, mut twice) = (Numbers::default(), Found::default());
+        [7, 8, 7, 9].into_iter().for_each(|number| twice.record(number, 1));
+        numbers.add(twice);
+        assert_eq!(numbers.present(), Err(7));
         let (mut numbers, mut run) = (Numbers::default(), Found::default());
         run.run(3, 8);
         numbers.add(run);

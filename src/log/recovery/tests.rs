@@ -7,7 +7,7 @@ use crate::format::log_record::Operation;
 use crate::format::log_segment::PAGE_BYTES;
 use crate::io::OpenMode;
 use crate::io::simulated::SimulatedStorage;
-use crate::log::tests::harness::{DATABASE, Manifest, OPTIONS, Opened, Outcome, recover_from, recover_with};
+use crate::log::tests::harness::{DATABASE, Manifest, OPTIONS, Opened, Outcome, input, recover_from, recover_with};
 
 fn disk(seed: u64) -> (SimulatedStorage, Opened, Manifest) {
     let storage = SimulatedStorage::new(seed);
@@ -331,6 +331,69 @@ fn garbage_anywhere_is_an_error_or_harmless() {
     }
 }
 
+/// In one life all numbers that nobody was told of were in the hands of threads, each of which had a chunk. A chunk that was
+/// lost whole (a page of zeroes, an older page) once passed for that many threads.
+#[test]
+fn more_missing_numbers_than_chunks_are_corruption_in_the_same_life_too() {
+    let (storage, opened, manifest) = disk(14);
+    let mut client = opened.client();
+    for _ in 0..90 {
+        client.put(&[6; 100]).unwrap();
+    }
+    let storage = storage.kill();
+    let whole = recover_from(&storage, &manifest).unwrap();
+    assert_eq!((whole.values.len(), skipped(&whole)), (90, vec![]));
+    // The last records of a chunk may be missing, as many as chunks could take one: this one, and five that are empty.
+    for (lost, noticed) in [(25, false), (24, true), (1, true)] {
+        let copy = storage.clone_disk();
+        let (name, from) = find(&storage, lost);
+        let zeroes = vec![0; 2 * PAGE_BYTES - from as usize];
+        copy.open(&name, OpenMode::ReadWrite).unwrap().write_all_at(&zeroes, from).unwrap();
+        match recover_from(&copy, &manifest) {
+            Ok(outcome) if !noticed => assert_eq!(skipped(&outcome), [(lost, 30)]),
+            result => assert_corruption(result, &name, from),
+        }
+    }
+}
+
+/// A number that two records have: reading chunks beside each other must not hide what a merge would have met.
+#[test]
+fn a_number_that_comes_twice_is_corruption() {
+    let (storage, opened, manifest) = disk(15);
+    let (mut client, mut other) = (opened.client(), opened.client());
+    client.put(b"one").unwrap();
+    other.prepare(Operation { kind: Kind::Put, keyspace: Default::default(), key: b"k", value: b"again" }).unwrap();
+    opened.log.seal(&mut other.writer, SequenceNumber(1));
+    let storage = storage.kill();
+    let (name, first) = find(&storage, 1);
+    assert_eq!(first, PAGE_BYTES as u64);
+    assert_corruption(recover_from(&storage, &manifest), &name, 2 * PAGE_BYTES as u64 + 8);
+}
+
+#[test]
+fn threads_change_nothing_of_what_is_found() {
+    let storage = SimulatedStorage::new(16);
+    let (opened, manifest) = Opened::fresh(Arc::new(storage.clone()), OPTIONS);
+    let mut clients = [opened.client(), opened.client(), opened.client()];
+    for round in 0..900usize {
+        clients[round % 3].put(&[round as u8; 60]).unwrap();
+        opened.log.maintain(&opened.sequencer).unwrap();
+    }
+    for (life, storage) in [storage.clone_disk().kill(), storage.clone_disk().power_cut(5)].into_iter().enumerate() {
+        for damage in [None, Some(200), Some(700)] {
+            let copy = storage.clone_disk();
+            if let Some((name, at)) = damage.filter(|_| life == 0).map(|number| find(&storage, number)) {
+                copy.corrupt(&name, at + 30, 1);
+            }
+            let found = |threads| {
+                let found = recover(RecoveryInput { threads, ..input(&copy, &manifest) });
+                format!("{:?}", found.map(|found| (found.edit, found.segments, found.contents.ranges(1000))))
+            };
+            assert_eq!(found(1), found(3));
+        }
+    }
+}
+
 /// Not a measurement to rely on, but a replay that became a hundred times slower shows: run with `--nocapture`.
 #[test]
 fn two_hundred_thousand_records_replay_fast() {
@@ -355,6 +418,7 @@ fn two_hundred_thousand_records_replay_fast() {
         generations_from: manifest.generations_from,
         files_from: crate::base::FileNumber(0),
         life: storage.life(),
+        segments: const { &BTreeSet::new() },
         manifest_edits: u64::MAX,
         access: super::Access::Write,
         force_cut: true,

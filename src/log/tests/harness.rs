@@ -8,7 +8,7 @@ use crate::base::{FileNumber, KeyspaceId, Kind};
 use crate::format::log_record::Operation;
 use crate::format::manifest_edit::LogRecovered;
 use crate::io::Storage;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -53,6 +53,7 @@ pub fn input<'a>(storage: &'a dyn Storage, manifest: &'a Manifest) -> RecoveryIn
         incorporated: manifest.incorporated,
         generations_from: manifest.generations_from,
         files_from: crate::base::FileNumber(0),
+        segments: const { &BTreeSet::new() },
         manifest_edits: u64::MAX,
         life: storage.life(),
         access: crate::log::Access::Write,
@@ -117,7 +118,7 @@ impl Opened {
         let identity = LogIdentity { database: DATABASE, generation: recovered.next_generation, life, first };
         let newest = recovered.segments.iter().map(|segment| segment.number).max().unwrap_or_default();
         let numbers = Arc::new(FileNumbers::new(FileNumber(newest.0 + 1)));
-        let log = Log::create(storage, identity, numbers, options)?;
+        let log = Log::create(storage, identity, numbers, options, Box::new(|_| Ok(0)))?;
         log.adopt(recovered.segments);
         Ok(Self { log, sequencer: Arc::new(Sequencer::new(SequenceNumber(first.0 - 1))) })
     }

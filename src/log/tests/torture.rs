@@ -67,7 +67,7 @@ fn live(life: &mut Life, model: &mut Model, manifest: &mut Manifest, random: &mu
                 let span = synced.0.saturating_sub(manifest.incorporated.0);
                 if span > 0 {
                     manifest.incorporated.0 += 1 + random.below(span);
-                    opened.log.recycle(manifest.incorporated)?;
+                    opened.log.recycle(&opened.log.recyclable(manifest.incorporated))?;
                 }
             }
             92..94 => clients[at] = opened.client(),

@@ -24,12 +24,13 @@ fn keyspace(id: u32) -> KeyspaceRecord {
 /// A random edit that fits `state`.
 pub fn next_edit(state: &ManifestState, random: &mut Random) -> ManifestEdit {
     let mut edit = ManifestEdit::default();
-    match random.below(12) {
+    match random.below(13) {
         0..=3 => incorporate(state, random, &mut edit),
         4..=6 => flush(state, random, &mut edit),
         7 => compact(state, random, &mut edit),
         8..=9 => split(state, random, &mut edit),
         10 => recover(state, random, &mut edit),
+        11 => log_segments(state, random, &mut edit),
         _ => edit.keyspaces.push(keyspace(random.below(20) as u32)),
     }
     if random.once_in(4) {
@@ -142,6 +143,12 @@ fn split(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
     parent.pivots.insert(at + 1, pivot);
     edit.next_bundle = Some(BundleId(state.next_bundle.0 + 1));
     edit.nodes.extend([left, right, parent]);
+}
+
+/// A log segment comes in; half of the others go.
+fn log_segments(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
+    edit.log_segments_added.push(state.next_file);
+    edit.log_segments_dropped = state.log_segments.iter().copied().filter(|_| random.once_in(2)).collect();
 }
 
 fn recover(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {

@@ -1,0 +1,126 @@
+//! Opening after a death, beyond the stories of `recovery.rs`: a log that memory does not hold, segments that somebody removed.
+
+use crate::support::{Random, setting, tiny_unsynced};
+use alluvium::io::Storage;
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::parts::SteppedDb;
+use alluvium::{Db, Error, Options};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn contents(db: &Db) -> Model {
+    db.iter().unwrap().map(|pair| pair.unwrap()).collect()
+}
+
+fn open(disk: &SimulatedStorage) -> Db {
+    Db::open_with(Arc::new(disk.clone()), tiny_unsynced()).unwrap()
+}
+
+/// A disk on which a process died with so many records in its log, written by three threads in turns, and nothing incorporated.
+fn log_of(records: u64) -> (SimulatedStorage, Model) {
+    let disk = SimulatedStorage::new(records);
+    let mut random = Random(records);
+    let mut model = Model::new();
+    let db = SteppedDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
+    let mut writers = [db.log_writer(), db.log_writer(), db.log_writer()];
+    for number in 0..records {
+        let key = format!("key{:05}", random.below(records / 2)).into_bytes();
+        let value = random.bytes(8 + (number % 150) as usize);
+        writers[random.below(3) as usize].put(&key, &value).unwrap();
+        model.insert(key, value);
+    }
+    db.sync().unwrap();
+    (disk.kill(), model)
+}
+
+/// A log of many times what three Memtables hold: opening brings the older part into the tree, piece by piece, and says so in
+/// the manifest, before it reads the next.
+#[test]
+fn a_log_larger_than_memory_is_incorporated_while_opening() {
+    let (disk, model) = log_of(4000);
+    let threads = |background_threads| Options { background_threads: Some(background_threads), ..tiny_unsynced() };
+    for options in [threads(1), threads(4)] {
+        let copy = disk.clone_disk();
+        let db = Db::open_with(Arc::new(copy.clone()), options).unwrap();
+        let stats = db.stats();
+        assert!(stats.generations <= 4, "{stats}");
+        assert!(stats.incorporated_number > 1000, "{stats}");
+        assert_eq!(contents(&db), model);
+        db.verify().unwrap();
+        db.put("more", "than was").unwrap();
+        db.flush().unwrap();
+        let again = open(&copy.kill());
+        assert_eq!(contents(&again).len(), model.len() + 1);
+    }
+}
+
+/// `protocol.md`: "Killed during recovery, then power cut", for a recovery that makes edits of its own as it goes on: stopped at its
+/// I/O operations one by one (every seventh by default), nothing is lost.
+#[test]
+fn killed_while_opening_incorporates() {
+    let (disk, model) = log_of(1600);
+    let stride = setting("ALLUVIUM_RECOVERY_STRIDE", 7);
+    let (mut step, mut incorporated) = (1 + setting("ALLUVIUM_SEED", 1) % stride, 0);
+    loop {
+        assert!(step < 2000, "opening takes more than 2000 operations");
+        let attempt = disk.clone_disk();
+        attempt.crash_at(step);
+        let opened = SteppedDb::open(Arc::new(attempt.clone()), tiny_unsynced());
+        let survived = opened.is_ok() && !attempt.is_dead();
+        incorporated += u64::from(opened.as_ref().is_ok_and(|db| db.stats().incorporated_number > 0));
+        let (killed, cut) = (attempt.clone_disk().kill(), attempt.clone_disk().power_cut(step));
+        for (death, left) in [("killed", killed), ("power cut", cut)] {
+            let again = SteppedDb::open(Arc::new(left), tiny_unsynced());
+            let again = again.unwrap_or_else(|error| panic!("{death} at operation {step} of opening: {error}"));
+            assert_eq!(contents(&again), model, "{death} at operation {step} of opening");
+        }
+        if survived {
+            break;
+        }
+        step += stride;
+    }
+    assert!(incorporated > 0, "no opening got as far as to incorporate");
+}
+
+fn log_segments(disk: &SimulatedStorage) -> Vec<String> {
+    disk.list().unwrap().into_iter().filter(|name| name.ends_with(".log")).collect()
+}
+
+/// A log segment that somebody removed: in the same life its numbers once counted as never acknowledged, and after a power loss
+/// as never synced; the newest one's were not even missed.
+#[test]
+fn a_removed_log_segment_is_noticed() {
+    let (first, _) = log_of(3000);
+    // And once more, so that segments of two generations are there.
+    let second = first.clone_disk();
+    let db = open(&second);
+    (0..200u64).for_each(|number| db.put(number.to_be_bytes(), [3; 100]).unwrap());
+    let second = second.clone_disk();
+    drop(db);
+    // A store that has written nothing yet has a segment, too, and one write makes it hold something.
+    let fresh = SimulatedStorage::new(3);
+    let db = open(&fresh);
+    let empty = fresh.clone_disk();
+    db.put("one", "write").unwrap();
+    let one = fresh.clone_disk();
+    drop(db);
+    for disk in [first, second, empty, one] {
+        let segments = log_segments(&disk);
+        assert!(!segments.is_empty());
+        for name in segments {
+            for power_cut in [false, true] {
+                let copy = disk.clone_disk();
+                let copy = if power_cut { copy.power_cut(1) } else { copy.kill() };
+                if !log_segments(&copy).contains(&name) {
+                    continue;
+                }
+                copy.remove(&name).unwrap();
+                let error = Db::open_with(Arc::new(copy), tiny_unsynced()).map(|_| ()).unwrap_err();
+                let named = matches!(&error, Error::Corruption { path, .. } if path.ends_with(&name));
+                assert!(named, "{name} removed, power cut {power_cut}: {error}");
+            }
+        }
+    }
+}
