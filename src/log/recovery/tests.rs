@@ -277,6 +277,8 @@ fn damaged_headers_are_named_and_unprepared_segments_are_unused() {
     }
     let copy = storage.clone_disk();
     copy.corrupt(&name, 8, 3);
+    assert_corruption(recover_from(&copy, &manifest), &name, 8);
+    copy.corrupt(&name, 100, 1);
     assert!(matches!(recover_from(&copy, &manifest), Err(Error::NewerFormat { found: 2, .. })));
     let copy = storage.clone_disk();
     copy.truncate(&name, 5000);
