@@ -47,8 +47,8 @@ impl Budget {
                 "memory_budget is {total} bytes, at least {BUDGET_MIN} are needed"
             )));
         }
-        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        let workers = options.background_threads.unwrap_or_else(|| cores.clamp(2, WORKERS_MAX));
+        let cores = || std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        let workers = options.background_threads.unwrap_or_else(|| cores().clamp(2, WORKERS_MAX));
         if workers == 0 {
             return Err(Error::InvalidArgument("background_threads is 0, at least 1 is needed".into()));
         }
