@@ -11,9 +11,11 @@
 //! - `ladder`: every operation of a run fails, once or for ever, in every way.
 //! - `damage`: a disk that rots, loses and misplaces under a running store.
 //!
-//! More by command (README.md, Tests): `ALLUVIUM_CRASH_WORLDS` seeds of long runs from `ALLUVIUM_SEED` on,
-//! `ALLUVIUM_CRASH_DEPTH` operations in the small ones, `ALLUVIUM_CRASH_CUTS` power cuts a crash point, `ALLUVIUM_CRASH_RUN` one
-//! run as a failure printed it.
+//! More by command (README.md, Tests): `ALLUVIUM_CRASH_LENGTH` operations in the small runs; `ALLUVIUM_CRASH_WORLDS` long runs from
+//! `ALLUVIUM_SEED` on, with one in `ALLUVIUM_CRASH_POINTS` of their crash points; `ALLUVIUM_CRASH_CUTS` power cuts a crash point;
+//! one in `ALLUVIUM_CRASH_RECOVERIES` recoveries dies at each of its operations, too. `ALLUVIUM_CRASH_RUN` is one run as a failure
+//! printed it, all of its crash points. `ALLUVIUM_LADDER_EVERY=1` fails every operation in every way, `ALLUVIUM_LADDER_FAULT` is
+//! one fault as a failure printed it, with its seed in `ALLUVIUM_SEED`.
 
 mod damage;
 mod death;
