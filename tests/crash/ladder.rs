@@ -161,12 +161,6 @@ impl Climb {
             self.disk.failed_operations().iter().any(|(operation, _)| {
                 matches!(operation, Operation::Sync | Operation::MapSync | Operation::SyncDirectory)
             });
-        if let Some(db) = self.db.take() {
-            // A closed store is there as much as a killed one.
-            if seed.is_multiple_of(2) {
-                let _ = db.close();
-            }
-        }
         let cut = self.disk.clone_disk().power_cut(seed);
         check_opened(&cut, &self.promise, self.promise.synced)
             .map_err(|error| format!("after power cut {seed}: {error}"))?;
