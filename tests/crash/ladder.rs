@@ -156,6 +156,14 @@ impl Climb {
         if self.disk.is_dead() {
             return Err("it goes round in circles".into());
         }
+        if let Some(db) = self.db.take() {
+            // Dropped, the store closes without a word.
+            if !seed.is_multiple_of(2) {
+                drop(db);
+            } else if db.close().is_ok() {
+                self.promise.sync();
+            }
+        }
         let poisoned = self.is_poisoned();
         let sync_failed =
             self.disk.failed_operations().iter().any(|(operation, _)| {
