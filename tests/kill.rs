@@ -13,12 +13,13 @@ use alluvium::{Db, Options, WriteBatch};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const WRITERS: usize = 4;
 const KEYS: u64 = 300;
 const CHILD: &str = "ALLUVIUM_KILL_CHILD";
+const CHURN: &str = "ALLUVIUM_KILL_CHURN";
 /// Words of shared memory for each writer: a cache line.
 const WORDS: usize = 8;
 
@@ -49,7 +50,8 @@ fn options() -> Options {
     }
 }
 
-/// The child: writes until it is killed.
+/// The child: writes until it is killed. Told to churn, it closes the store every few milliseconds and opens it again, so
+/// that it is often killed while it recovers or closes.
 #[test]
 fn child_of_the_kill_loop() {
     let Ok(directory) = std::env::var(CHILD) else {
@@ -58,38 +60,44 @@ fn child_of_the_kill_loop() {
     let directory = PathBuf::from(directory);
     let seed = setting("ALLUVIUM_SEED", 1);
     let shared = Shared::open(&directory);
-    let db = Db::open(directory.join("store"), options()).unwrap();
-    std::thread::scope(|scope| {
-        for writer in 0..WRITERS {
-            let (db, shared) = (&db, &shared);
-            scope.spawn(move || {
-                let acknowledged = shared.word(writer * WORDS);
-                let mut count = acknowledged.load(Ordering::Acquire);
-                // Bounded, should the parent die.
-                let deadline = Instant::now() + Duration::from_secs(20);
-                while Instant::now() < deadline {
-                    count += 1;
-                    let operations = operation(seed, writer, count);
-                    if let [(key, value)] = &operations[..] {
-                        match value {
-                            Some(value) => db.put(key, value).unwrap(),
-                            None => db.delete(key).unwrap(),
-                        }
-                    } else {
-                        let mut batch = WriteBatch::new();
-                        for (key, value) in operations {
-                            match value {
-                                Some(value) => batch.put(key, value),
-                                None => batch.delete(key),
-                            };
-                        }
-                        db.write(batch).unwrap();
-                    }
-                    acknowledged.store(count, Ordering::Release);
-                }
-            });
+    // Bounded, should the parent die.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let session = if std::env::var(CHURN).is_ok() { Duration::from_millis(4) } else { Duration::MAX };
+    while Instant::now() < deadline {
+        let db = Db::open(directory.join("store"), options()).unwrap();
+        let session_end = Instant::now().checked_add(session).unwrap_or(deadline).min(deadline);
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (db, acknowledged) = (&db, shared.word(writer * WORDS));
+                scope.spawn(move || write(db, seed, writer, acknowledged, session_end));
+            }
+        });
+        db.close().unwrap();
+    }
+}
+
+fn write(db: &Db, seed: u64, writer: usize, acknowledged: &AtomicU64, until: Instant) {
+    let mut count = acknowledged.load(Ordering::Acquire);
+    while Instant::now() < until {
+        count += 1;
+        let operations = operation(seed, writer, count);
+        if let [(key, value)] = &operations[..] {
+            match value {
+                Some(value) => db.put(key, value).unwrap(),
+                None => db.delete(key).unwrap(),
+            }
+        } else {
+            let mut batch = WriteBatch::new();
+            for (key, value) in operations {
+                match value {
+                    Some(value) => batch.put(key, value),
+                    None => batch.delete(key),
+                };
+            }
+            db.write(batch).unwrap();
         }
-    });
+        acknowledged.store(count, Ordering::Release);
+    }
 }
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -116,14 +124,14 @@ fn difference(found: &Model, expected: &Model) -> Option<String> {
     ))
 }
 
-fn kill_once(directory: &Path, seed: u64, run_for: Duration) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "kill::child_of_the_kill_loop", "--nocapture"])
-        .env(CHILD, directory)
-        .env("ALLUVIUM_SEED", seed.to_string())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+fn kill_once(directory: &Path, seed: u64, churn: bool, run_for: Duration) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "kill::child_of_the_kill_loop", "--nocapture"]);
+    command.env(CHILD, directory).env("ALLUVIUM_SEED", seed.to_string()).stdout(Stdio::null());
+    if churn {
+        command.env(CHURN, "1");
+    }
+    let mut child = command.spawn().unwrap();
     // Starting takes a while; the time to live counts from the first acknowledged write.
     let shared = Shared::open(directory);
     let before: Vec<u64> = (0..WRITERS).map(|writer| shared.word(writer * WORDS).load(Ordering::Acquire)).collect();
@@ -153,7 +161,8 @@ fn killed_at_any_instant_nothing_acknowledged_is_lost() {
     let mut done = [0u64; WRITERS];
     let (mut in_flight, mut total) = (0, 0);
     for round in 0..setting("ALLUVIUM_KILLS", 200) {
-        kill_once(directory.path(), seed, Duration::from_micros(random.below(60_000)));
+        let churn = random.one_in(3);
+        kill_once(directory.path(), seed, churn, Duration::from_micros(random.below(60_000)));
         let db = Db::open(directory.path().join("store"), options()).unwrap();
         for writer in 0..WRITERS {
             let acknowledged = shared.word(writer * WORDS).load(Ordering::Acquire);
