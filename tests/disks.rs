@@ -98,17 +98,26 @@ pub struct Ext4 {
 impl Ext4 {
     /// Makes and mounts one of `bytes`; `None`, with a line that says so, where this machine cannot.
     pub fn new(name: &str, bytes: u64) -> Option<Self> {
-        match Self::make(bytes) {
-            Ok(made) => Some(made),
-            Err(error) => {
-                println!("{name}: skipped, since no ext4 can be made on a loop device: {error}");
-                None
-            }
-        }
+        Self::made(name, tempfile::tempdir().and_then(|directory| Self::make(directory, bytes)))
     }
 
-    fn make(bytes: u64) -> io::Result<Self> {
-        let directory = tempfile::tempdir()?;
+    /// The same with its image in memory, for tests that do not care how long a sync takes.
+    pub fn in_memory(name: &str, bytes: u64) -> Option<Self> {
+        let directory = tempfile::tempdir();
+        Self::made(
+            name,
+            directory.and_then(|directory| {
+                mount(Path::new("none"), directory.path(), "tmpfs", "")?;
+                Self::make(directory, bytes)
+            }),
+        )
+    }
+
+    fn made(name: &str, made: io::Result<Self>) -> Option<Self> {
+        made.inspect_err(|error| println!("{name}: skipped, since no ext4 can be made on a loop device: {error}")).ok()
+    }
+
+    fn make(directory: tempfile::TempDir, bytes: u64) -> io::Result<Self> {
         let image = directory.path().join("image");
         File::create(&image)?.set_len(bytes)?;
         let made = Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0"]).arg(&image).stdin(Stdio::null()).output()?;
@@ -168,6 +177,8 @@ impl Drop for Ext4 {
         // What is left mounted goes with the namespace, and the device with the last file open on it.
         let _ = unmount(&self.path());
         self.device.take();
+        // The memory that holds the image, if any does.
+        let _ = unmount(self.directory.path());
     }
 }
 
@@ -195,4 +206,28 @@ fn attach(image: &Path) -> io::Result<(File, PathBuf)> {
         }
     }
     Err(io::Error::other("no free loop device"))
+}
+/// A tmpfs of limited size.
+pub struct Tmpfs {
+    directory: tempfile::TempDir,
+}
+
+impl Tmpfs {
+    /// Mounts one of `bytes`.
+    pub fn new(bytes: u64) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        mount(Path::new("none"), directory.path(), "tmpfs", &format!("size={bytes}")).unwrap();
+        Self { directory }
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = unmount(self.directory.path());
+    }
 }

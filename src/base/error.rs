@@ -85,6 +85,15 @@ pub enum Error {
         "the store was opened before this process was forked off; open it anew in the child, once the parent has closed it"
     )]
     Forked,
+    /// The disk is full. Nothing was written; the store goes on by itself once there is room.
+    #[error(
+        "the disk is full ({reason}): the store takes deletes and reads, but no puts; delete data or make room on the file \
+         system, and it goes on by itself"
+    )]
+    DiskFull {
+        /// What found no room.
+        reason: String,
+    },
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
@@ -145,8 +154,23 @@ impl Error {
         }
     }
 
-    /// Whether this is the system's "no space left".
+    /// Whether the disk was full, or what the user may take of it used up.
     pub fn is_disk_full(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+        match self {
+            Self::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            Self::DiskFull { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Says of a full disk what it means for the store; other errors stay as they are.
+    pub(crate) fn as_disk_full(self) -> Self {
+        match self {
+            Self::DiskFull { .. } => self,
+            full if full.is_disk_full() => Self::DiskFull { reason: full.to_string() },
+            other => other,
+        }
     }
 }

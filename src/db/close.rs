@@ -62,6 +62,8 @@ impl Inner {
             jobs: written.jobs,
             slowed_writes: self.threads.sum(|counters| &counters.slowed_writes),
             slowed_ns: self.threads.sum(|counters| &counters.slowed_ns),
+            ballast_bytes: self.ballast.bytes(),
+            disk_full: self.health.is_full(),
             failure: self.health.describe(),
             ..self.read.stats()
         }

@@ -8,6 +8,7 @@ pub(super) const LOCK: &str = "LOCK";
 const MANIFEST: &str = crate::manifest::MANIFEST_NAME;
 const MANIFEST_NEW: &str = crate::manifest::MANIFEST_NEW_NAME;
 const POISON: &str = crate::log::POISON;
+const BALLAST: &str = super::ballast::NAME;
 const VALUE_SUFFIX: &str = ".value";
 /// Behind the name of a file that repair set aside.
 pub(super) const DAMAGED_SUFFIX: &str = ".damaged";
@@ -19,6 +20,8 @@ pub(super) enum StoreFile {
     Manifest,
     NewManifest,
     Poison,
+    /// Room for a full disk.
+    Ballast,
     Log(FileNumber),
     /// A log file without a use: recycled, or not finished.
     SpareLog(FileNumber),
@@ -36,6 +39,7 @@ impl StoreFile {
             MANIFEST => return Some(Self::Manifest),
             MANIFEST_NEW => return Some(Self::NewManifest),
             POISON => return Some(Self::Poison),
+            BALLAST => return Some(Self::Ballast),
             _ => {}
         }
         if let Some(original) = name.strip_suffix(DAMAGED_SUFFIX) {
@@ -61,7 +65,7 @@ impl StoreFile {
         match self {
             Self::Log(number) | Self::SpareLog(number) | Self::Branch(number) | Self::Value(number) => Some(number),
             Self::Damaged(number) => number,
-            Self::Lock | Self::Manifest | Self::NewManifest | Self::Poison => None,
+            Self::Lock | Self::Manifest | Self::NewManifest | Self::Poison | Self::Ballast => None,
         }
     }
 }
@@ -110,6 +114,7 @@ mod tests {
         assert_eq!(StoreFile::parse("000012.log.new"), Some(StoreFile::SpareLog(FileNumber(12))));
         assert_eq!(StoreFile::parse("000012.value"), Some(StoreFile::Value(FileNumber(12))));
         assert_eq!(StoreFile::parse("MANIFEST"), Some(StoreFile::Manifest));
+        assert_eq!(StoreFile::parse("BALLAST"), Some(StoreFile::Ballast));
         assert_eq!(StoreFile::parse("000012.value.damaged"), Some(StoreFile::Damaged(Some(FileNumber(12)))));
         for manifest in ["MANIFEST.damaged", "MANIFEST.2.damaged"] {
             assert_eq!(StoreFile::parse(manifest), Some(StoreFile::Damaged(None)), "{manifest}");

@@ -1,7 +1,9 @@
 //! The parts of an open store, shared by its handle, its snapshots and iterators, and its background threads.
 
 use super::backpressure::BackgroundSpeed;
+use super::ballast::Ballast;
 use super::budget::Budget;
+use super::full_disk::Relief;
 use super::health::Health;
 use super::locks::Guard;
 use super::options::Options;
@@ -62,6 +64,8 @@ pub(super) struct Inner {
     pub(super) log_start: SequenceNumber,
     pub(super) trunk: Trunk,
     pub(super) edits: Arc<Mutex<Edits>>,
+    pub(super) ballast: Ballast,
+    pub(super) relief: Relief,
     pub(super) health: Health,
     pub(super) speed: BackgroundSpeed,
     /// Every number up to this one is in branch files.

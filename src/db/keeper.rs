@@ -1,6 +1,7 @@
 //! The log keeper: one thread that makes segments ready ahead of the writers, finishes retired ones, and syncs at the interval
 //! that bounds what a power loss can take.
 
+use super::full_disk::Need;
 use super::inner::Inner;
 use super::workers::panicked;
 use crate::base::sync::{Arc, Ordering};
@@ -16,7 +17,7 @@ impl Inner {
         if !self.log.has_work() || self.health.check().is_err() {
             return false;
         }
-        match self.log.maintain(&self.sequencer) {
+        match self.log.maintain_with(&self.sequencer, &|error| self.meet_full_disk(error, Need::Memory)) {
             Err(error) if error.is_disk_full() => self.health.wait_for(error),
             Err(error) => self.poison(&error),
             Ok(()) => {}
@@ -43,7 +44,7 @@ impl Inner {
             if self.closed.load(Ordering::Acquire) {
                 return;
             }
-            match self.log.maintain(&self.sequencer) {
+            match self.log.maintain_with(&self.sequencer, &|error| self.meet_full_disk(error, Need::Memory)) {
                 Ok(()) => {}
                 Err(error) if error.is_disk_full() => {
                     // Writers that need the segment get this error; the next round tries again.
@@ -53,6 +54,10 @@ impl Inner {
                     self.poison(&error);
                     return;
                 }
+            }
+            // Memory grows while nothing else would wake a worker.
+            if self.wants_ballast() {
+                self.work.wake();
             }
             if next_sync.is_some_and(|due| Instant::now() >= due) {
                 let last = self.sequencer.last_relaxed();

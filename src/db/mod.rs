@@ -4,10 +4,12 @@
 //! are the background. The rules are in `docs/concurrency.md` and `docs/recovery.md`.
 
 mod backpressure;
+mod ballast;
 mod batch;
 mod budget;
 mod close;
 mod files;
+mod full_disk;
 mod health;
 mod inner;
 mod iter;
@@ -111,7 +113,8 @@ impl Db {
     /// Sets a key. When it returns, the write is in the kernel's hands (or what `Options::durability` says).
     ///
     /// # Errors
-    /// `InvalidArgument` for a key over 64 KiB or a value over 1 GiB; `Io` on a full disk; `ReadOnly` after a failure.
+    /// `InvalidArgument` for a key over 64 KiB or a value over 1 GiB; `DiskFull`, which passes by itself once there is room;
+    /// `ReadOnly` after a failure.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, WriteOptions::default())
     }
@@ -121,7 +124,7 @@ impl Db {
         self.inner.write_one(key.as_ref(), Some(value.as_ref()), self.durability(options))
     }
 
-    /// Removes a key; no error where it is absent.
+    /// Removes a key; no error where it is absent. Goes on where the disk is full, so that data can make room for other data.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.delete_with(key, WriteOptions::default())
     }

@@ -35,6 +35,21 @@ pub(super) fn open(
     budget: Budget,
     driver: Driver,
 ) -> Result<(Inner, LogContents)> {
+    match open_once(Arc::clone(&storage), options.clone(), budget, driver) {
+        // A store that was closed or killed on a full disk opens there, too: the ballast has room for what opening writes.
+        Err(error) if error.is_disk_full() && super::ballast::give_up_in(&*storage) => {
+            open_once(storage, options, budget, driver)
+        }
+        opened => opened,
+    }
+}
+
+fn open_once(
+    storage: Arc<dyn Storage>,
+    options: Options,
+    budget: Budget,
+    driver: Driver,
+) -> Result<(Inner, LogContents)> {
     let found = files::look(&*storage)?;
     if found == Found::Empty && !options.create_if_missing {
         let reason = "nothing is there, and making one was not asked for".to_owned();
@@ -96,6 +111,7 @@ pub(super) fn open(
     let memtables = Arc::clone(&parts.memtables);
     // What the log holds is brought in under this generation, once there are threads to make room for more of it.
     let newest = Arc::new(Generation::starting_after(memtables.take(), last, &parts.value_holds));
+    let ballast = super::ballast::Ballast::find(&storage);
     let inner = Inner {
         read: Arc::new(parts.into_read_side(storage, last, ViewCell::new(vec![newest], tree))),
         threads: Threads::new(),
@@ -105,6 +121,8 @@ pub(super) fn open(
         log_start: recovered.next_number,
         trunk,
         edits,
+        ballast,
+        relief: super::full_disk::Relief::default(),
         health: super::health::Health::new(),
         speed: super::backpressure::BackgroundSpeed::default(),
         incorporated: state.incorporated.0.into(),
@@ -277,7 +295,7 @@ fn remove_strays(
             Some(StoreFile::Value(file)) => alone.is_some() && !values.holds(file) && !log_needs(file),
             Some(StoreFile::Log(file) | StoreFile::SpareLog(file)) => !log_needs(file),
             Some(StoreFile::NewManifest | StoreFile::Poison) => true,
-            Some(StoreFile::Lock | StoreFile::Manifest | StoreFile::Damaged(_)) | None => false,
+            Some(StoreFile::Lock | StoreFile::Manifest | StoreFile::Ballast | StoreFile::Damaged(_)) | None => false,
         };
         if stray {
             storage.remove(&name)?;

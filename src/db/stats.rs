@@ -93,6 +93,10 @@ pub struct Stats {
     pub slowed_writes: u64,
     /// Time that writes spent slowed, nanoseconds.
     pub slowed_ns: u64,
+    /// Bytes of the file that holds room for a full disk; 0 while it is given up.
+    pub ballast_bytes: u64,
+    /// Whether the disk is full, so that no puts are taken.
+    pub disk_full: bool,
     /// The failure that made the store read-only or that background work waits on.
     pub failure: Option<String>,
 }
@@ -120,8 +124,8 @@ impl fmt::Display for Stats {
         }
         writeln!(
             f,
-            "files        {} branches of {} bytes, {} values, log {} bytes",
-            self.branch_files, self.branch_bytes, self.value_files, self.log_bytes
+            "files        {} branches of {} bytes, {} values, log {} bytes, ballast {} bytes",
+            self.branch_files, self.branch_bytes, self.value_files, self.log_bytes, self.ballast_bytes
         )?;
         writeln!(
             f,

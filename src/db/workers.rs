@@ -1,22 +1,22 @@
 //! Background work: one pool for incorporation, trunk jobs and the removal of files.
 //!
-//! Priority goes to what a stalled writer waits for: incorporation first, then the trunk's jobs, then removal. Choosing is
-//! the trunk's pure picker and the view; executing is here (`docs/recovery.md`, D1 and D2, for the order on disk).
+//! Priority goes to what a stalled writer waits for: incorporation first, then the trunk's jobs, then removal. On a full disk
+//! (`full_disk`) the jobs are those that free space, and they go first where incorporation found no room. Choosing is the
+//! trunk's pure picker and the view; executing is here (`docs/recovery.md`, D1 and D2, for the order on disk).
 
+use super::full_disk::{self, Need};
 use super::inner::{Driver, Edits, Inner};
 use super::locks;
 use super::view::Generation;
 use crate::base::planted::{self, Bug};
 use crate::base::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering};
 use crate::base::{Error, FileNumber, Result, SequenceNumber};
-use crate::disk::trunk::{Job, Outcome};
+use crate::disk::trunk::{Job, Outcome, Tree};
 use crate::format::manifest_edit::ManifestEdit;
 use crate::merge::Retention;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// How long to wait before trying again what a full disk refused.
-const RETRY: Duration = Duration::from_millis(200);
 /// How long to leave dead files to the read-only openers that may read them.
 const REMOVAL_RETRY: Duration = Duration::from_secs(1);
 
@@ -37,10 +37,23 @@ struct WorkState {
     stopped: bool,
     incorporating: bool,
     running: usize,
+    /// How many of those that run are jobs.
+    jobs: usize,
+    /// The newest incorporation found no room: what frees some goes first.
+    needs_room: bool,
     /// How many callers wait for everything to be merged.
     compacting: usize,
     /// Read-only openers kept dead files from removal.
     no_removal_until: Option<Instant>,
+    /// When to look next whether a full disk has room again.
+    relieve_at: Option<Instant>,
+}
+
+impl WorkState {
+    fn start(&mut self, task: &Task) {
+        self.running += 1;
+        self.jobs += usize::from(task.kind() == TaskKind::Job);
+    }
 }
 
 /// One thing to do.
@@ -48,6 +61,28 @@ enum Task {
     Incorporate(Arc<Generation>, SequenceNumber),
     Job(Job),
     Remove,
+    /// Make or grow the ballast.
+    Ballast,
+    /// Look for room on a full disk.
+    Relieve,
+}
+
+/// What a task was, once it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TaskKind {
+    Incorporate,
+    Job,
+    Other,
+}
+
+impl Task {
+    fn kind(&self) -> TaskKind {
+        match self {
+            Self::Incorporate(..) => TaskKind::Incorporate,
+            Self::Job(_) => TaskKind::Job,
+            Self::Remove | Self::Ballast | Self::Relieve => TaskKind::Other,
+        }
+    }
 }
 
 /// What an incorporation makes of the log.
@@ -83,6 +118,14 @@ impl Work {
         self.wake.notify_all();
     }
 
+    /// Waits until something was done, or a moment.
+    pub(super) fn wait_a_moment(&self) {
+        let mut state = self.state.lock();
+        if !state.stopped {
+            self.progress.wait_for(&mut state, Duration::from_millis(20));
+        }
+    }
+
     /// Tells the pool to end.
     pub(super) fn stop(&self) {
         self.cancel.store(true, Ordering::Release);
@@ -103,10 +146,10 @@ impl Inner {
                 Err(error) => return self.poison(&error),
             };
             let done = catch_unwind(AssertUnwindSafe(|| self.perform(&task)));
-            let incorporated = matches!(task, Task::Incorporate(..));
+            let kind = task.kind();
             // A job refers to nodes of its tree: while it lives their files do, and nobody may be told that all is quiet.
             drop(task);
-            self.finish_task(incorporated, done.unwrap_or_else(|panic| Err(panicked(&*panic))));
+            self.finish_task(kind, done.unwrap_or_else(|panic| Err(panicked(&*panic))));
         }
     }
 
@@ -119,24 +162,38 @@ impl Inner {
             if self.health.check().is_ok()
                 && let Some(task) = self.pick(&mut state)
             {
-                state.running += 1;
+                state.start(&task);
                 return Some(task);
             }
-            // The timeout only bounds what a wake-up that nobody thought of would cost.
-            self.work.wake.wait_for(&mut state, Duration::from_secs(1));
+            // The timeout only bounds what a wake-up that nobody thought of would cost; but room comes back without one.
+            let patience = if self.health.is_full() { full_disk::LOOK } else { Duration::from_secs(1) };
+            self.work.wake.wait_for(&mut state, patience);
         }
     }
 
     fn pick(&self, state: &mut WorkState) -> Option<Task> {
+        if self.wants_ballast() {
+            return Some(Task::Ballast);
+        }
+        let full = self.health.is_full();
+        if full && self.driver == Driver::Threads && state.relieve_at.is_none_or(|due| Instant::now() >= due) {
+            state.relieve_at = Instant::now().checked_add(full_disk::LOOK);
+            return Some(Task::Relieve);
+        }
         let view = self.view.load();
+        if full
+            && state.needs_room
+            && let Some(job) = self.pick_reclaim(&view.tree, state)
+        {
+            return Some(Task::Job(job));
+        }
         if !state.incorporating
             && let Some((generation, end)) = view.oldest_switched()
         {
             state.incorporating = true;
             return Some(Task::Incorporate(generation, end));
         }
-        let job = self.trunk.pick(&view.tree);
-        let job = job.or_else(|| if state.compacting > 0 { self.trunk.pick_quiet(&view.tree, 1) } else { None });
+        let job = if full { self.pick_reclaim(&view.tree, state) } else { self.pick_job(&view.tree, state) };
         if let Some(job) = job {
             return Some(Task::Job(job));
         }
@@ -144,35 +201,86 @@ impl Inner {
         (!postponed && self.has_dead_files()).then_some(Task::Remove)
     }
 
+    /// On a full disk one at a time: they would take from each other the little room that there is.
+    fn pick_reclaim(&self, tree: &Tree, state: &WorkState) -> Option<Job> {
+        if state.jobs > 0 { None } else { self.trunk.pick_reclaim(tree) }
+    }
+
+    fn pick_job(&self, tree: &Tree, state: &WorkState) -> Option<Job> {
+        let job = self.trunk.pick(tree);
+        job.or_else(|| if state.compacting > 0 { self.trunk.pick_quiet(tree, 1) } else { None })
+    }
+
     fn perform(&self, task: &Task) -> Result<()> {
         match task {
             Task::Incorporate(generation, end) => self.incorporate(generation, *end),
-            Task::Job(job) => self.run_job(job),
+            Task::Job(job) => self.run_job(job).inspect_err(|error| {
+                if error.is_disk_full() {
+                    self.trunk.note_unfit(job);
+                }
+            }),
             Task::Remove => self.remove_dead_files(),
+            Task::Ballast => self.grow_ballast(),
+            Task::Relieve => {
+                self.relieve();
+                Ok(())
+            }
         }
     }
 
-    fn finish_task(&self, incorporated: bool, result: Result<()>) {
-        let mut pause = false;
-        if result.is_ok() {
+    fn finish_task(&self, kind: TaskKind, result: Result<()>) {
+        if result.is_ok() && kind != TaskKind::Other {
             self.health.recovered();
         }
+        let mut needs_room = None;
         match result {
-            Err(error) if error.is_disk_full() => {
-                self.health.wait_for(error);
-                pause = true;
-            }
+            Err(error) if error.is_disk_full() => needs_room = Some(error),
             Err(Error::Closed) | Ok(()) => {}
             Err(error) => self.poison(&error),
         }
-        let mut state = self.work.state.lock();
-        if pause && !state.stopped && self.driver == Driver::Threads {
-            self.work.progress.notify_all();
-            self.room.notify_all();
-            self.work.wake.wait_for(&mut state, RETRY);
+        // Not while there is a job that may free space. (Only a look: its claim goes back by its drop.)
+        let hopeless = kind == TaskKind::Incorporate && needs_room.is_some() && {
+            let state = self.work.state.lock();
+            state.needs_room && state.jobs == 0 && self.trunk.pick_reclaim(&self.view.load().tree).is_none()
+        };
+        if let Some(error) = &needs_room {
+            let need = match kind {
+                TaskKind::Incorporate if hopeless => Need::LastResort,
+                TaskKind::Incorporate | TaskKind::Other => Need::Memory,
+                TaskKind::Job => Need::Merge,
+            };
+            // A merge that was for readers' sake makes way for those that free space.
+            let made = if kind == TaskKind::Job && !self.health.is_full() {
+                self.enter_full(error);
+                true
+            } else {
+                self.meet_full_disk(error, need)
+            };
+            if !made && hopeless {
+                self.health.wait_for(error.clone());
+            }
+            if !made && hopeless && self.driver == Driver::Threads {
+                let mut state = self.work.state.lock();
+                self.work.progress.notify_all();
+                self.room.notify_all();
+                if !state.stopped {
+                    self.work.wake.wait_for(&mut state, full_disk::LOOK);
+                }
+            }
+        } else if kind == TaskKind::Job && self.health.is_full() {
+            self.ballast.retake(self.ballast_needs());
         }
-        if incorporated {
-            state.incorporating = false;
+        let mut state = self.work.state.lock();
+        match kind {
+            TaskKind::Incorporate => {
+                state.incorporating = false;
+                state.needs_room = needs_room.is_some();
+            }
+            TaskKind::Job => {
+                state.jobs -= 1;
+                state.needs_room &= needs_room.is_some();
+            }
+            TaskKind::Other => {}
         }
         state.running -= 1;
         drop(state);
@@ -354,14 +462,16 @@ impl Inner {
         let task = {
             let mut state = self.work.state.lock();
             let task = if state.stopped || self.health.check().is_err() { None } else { self.pick(&mut state) };
-            state.running += usize::from(task.is_some());
+            if let Some(task) = &task {
+                state.start(task);
+            }
             task
         };
-        let Some(task) = task else { return false };
+        let Some(task) = task else { return self.relieve() };
         let done = self.perform(&task);
-        let incorporated = matches!(task, Task::Incorporate(..));
+        let kind = task.kind();
         drop(task);
-        self.finish_task(incorporated, done);
+        self.finish_task(kind, done);
         true
     }
 

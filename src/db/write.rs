@@ -3,6 +3,7 @@
 use super::backpressure::fullness;
 use super::batch::{Operation, WriteBatch};
 use super::budget::{DEBT_LIMIT, DEBT_START, GENERATIONS_MAX};
+use super::full_disk::Need;
 use super::inner::{Driver, Inner};
 use super::latches::{LatchGuard, LatchIndex, Latches};
 use super::options::Durability;
@@ -85,7 +86,11 @@ impl Inner {
 
     /// A value of some size goes to its file here, before there is a number (`protocol.md`, The log).
     fn entry<'a>(&self, keyspace: KeyspaceId, key: &'a [u8], value: Option<&'a [u8]>) -> Result<Entry<'a>> {
-        self.health.check()?;
+        match value {
+            Some(_) => self.health.check_put()?,
+            // Deletes make room.
+            None => self.health.check()?,
+        }
         let hash = hash::key_hash(keyspace, key);
         let (kind, value, file) = match value {
             None => (Kind::Delete, Cow::Borrowed(&[][..]), None),
@@ -93,7 +98,8 @@ impl Inner {
             Some(value) => {
                 let file = self.numbers.take();
                 self.value_holds.hold(file);
-                let reference = self.values.write(file, value).inspect_err(|_| self.value_holds.release(file))?;
+                let written = self.values.write(file, value).inspect_err(|_| self.value_holds.release(file));
+                let reference = written.map_err(Error::as_disk_full)?;
                 (Kind::ValueReference, Cow::Owned(reference.encode().to_vec()), Some(file))
             }
         };
@@ -120,9 +126,13 @@ impl Inner {
             Ok(number) => number,
             Err(error) => {
                 self.release_files(entries);
-                return Err(error);
+                return Err(error.as_disk_full());
             }
         };
+        // After it was placed: whoever takes the note back has it in the Memtable that is written out.
+        if self.health.is_full() {
+            self.note_delete();
+        }
         let counters = &thread.counters;
         WriteCounters::add(&counters.writes, entries.len() as u64);
         WriteCounters::add(&counters.user_bytes, user_bytes as u64);
@@ -137,6 +147,7 @@ impl Inner {
         latches: &[LatchIndex],
         durability: Durability,
     ) -> Result<SequenceNumber> {
+        let mut patience = None;
         loop {
             self.health.check()?;
             let view = self.view.load();
@@ -148,7 +159,18 @@ impl Inner {
                 continue;
             }
             // Step 1.
-            self.prepare_record(thread, entries, durability)?;
+            if let Err(error) = self.prepare_record(thread, entries, durability) {
+                // The room of the ballast, and what background work frees, is for deletes.
+                let deletes = entries.iter().all(|entry| entry.kind == Kind::Delete);
+                drop(view);
+                if error.is_disk_full()
+                    && deletes
+                    && (self.meet_full_disk(&error, Need::Memory) || self.wait_for_room(&mut patience))
+                {
+                    continue;
+                }
+                return Err(error);
+            }
             let prepared = Preparation::new(generation, entries);
             // Steps 2 and 3.
             let guard = (!planted::is(Bug::NumberBeforeLatch)).then(|| hold_latches(&self.latches, latches));

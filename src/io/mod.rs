@@ -113,6 +113,10 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     fn remove_directory(&self) -> Result<()>;
     /// The present life, or `None` where it cannot be told.
     fn life(&self) -> Option<Life>;
+    /// Bytes that may still be written to the file system, `None` where it does not say. A figure of this moment.
+    fn available(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
     /// 64 bits that nobody drew before. A storage that runs from a seed draws them from that.
     fn random(&self) -> u64 {
         // `RandomState` takes its keys from the system's random source.
@@ -139,8 +143,25 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()>;
     /// Cuts or extends (with zeroes that reserve nothing) to `length`.
     fn set_length(&self, length: u64) -> Result<()>;
+    /// Extends to `length`, with blocks that are the file's own: whoever cuts it again finds as much room. After an error part
+    /// of it may be done. Not for files opened for direct I/O.
+    fn reserve(&self, length: u64) -> Result<()> {
+        write_zeroes(self, length)
+    }
     /// Makes the contents and the length durable (`fdatasync`).
     fn sync(&self) -> Result<()>;
+}
+
+/// Extends a file to `length` by writing zeroes.
+fn write_zeroes(file: &(impl StorageFile + ?Sized), length: u64) -> Result<()> {
+    let zeroes = vec![0; 1 << 20];
+    let mut at = file.length()?;
+    while at < length {
+        let piece = (length - at).min(zeroes.len() as u64);
+        file.write_all_at(&zeroes[..piece as usize], at)?;
+        at += piece;
+    }
+    Ok(())
 }
 
 /// A file mapped into memory, shared: a store to the mapping is in the kernel's hands at once, and outlives the

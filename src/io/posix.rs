@@ -18,6 +18,7 @@ mod map;
 mod read_threads;
 mod ring;
 mod ring_pool;
+mod room;
 #[cfg(test)]
 mod tests;
 
@@ -200,6 +201,10 @@ impl Storage for PosixStorage {
 
     fn life(&self) -> Option<Life> {
         life::life(&self.path)
+    }
+
+    fn available(&self) -> Result<Option<u64>> {
+        room::available(&self.path).map(Some).map_err(|error| Error::io("ask for room in", &self.path, error))
     }
 }
 

@@ -21,7 +21,7 @@ use super::writer::LogWriter;
 use super::{Log, State};
 use crate::base::sequencer::Sequencer;
 use crate::base::sync::{Arc, MutexGuard, Ordering};
-use crate::base::{FileNumber, Result, SequenceNumber};
+use crate::base::{Error, FileNumber, Result, SequenceNumber};
 use std::time::Duration;
 
 /// Spare files that are taken over from earlier generations.
@@ -68,7 +68,7 @@ impl Log {
             old.retire();
             state.retiring.push(old);
         } else if self.options.stepped {
-            return MutexGuard::unlocked(state, || self.make_next_ready());
+            return MutexGuard::unlocked(state, || self.make_next_ready(&|_| false));
         } else if let Some(error) = &state.next_error {
             return Err(error.clone());
         } else {
@@ -115,22 +115,34 @@ impl Log {
     }
 
     /// One round of the keeper's work. On an error that is not poisoning (a full disk) writers that need the next
-    /// segment get it, too, until a later round succeeds.
-    pub fn maintain(&self, sequencer: &Sequencer) -> Result<()> {
+    /// segment get it, too, until a later round succeeds; but first `make_room` is asked whether it is worth trying again.
+    pub fn maintain_with(&self, sequencer: &Sequencer, make_room: &dyn Fn(&Error) -> bool) -> Result<()> {
         let _keeper = self.keeper.lock();
         self.state.lock().has_work = false;
         self.check()?;
-        let ready = self.make_next_ready();
+        let ready = self.make_next_ready(make_room);
         self.populate();
         self.seal_retired(sequencer)?;
         ready
     }
 
-    fn make_next_ready(&self) -> Result<()> {
+    /// The same, where nobody can make room.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn maintain(&self, sequencer: &Sequencer) -> Result<()> {
+        self.maintain_with(sequencer, &|_| false)
+    }
+
+    fn make_next_ready(&self, make_room: &dyn Fn(&Error) -> bool) -> Result<()> {
         if self.state.lock().next.is_some() {
             return Ok(());
         }
-        let made = self.make_segment(self.chunks, false);
+        let mut made = self.make_segment(self.chunks, false);
+        while let Err(error) = &made
+            && error.is_disk_full()
+            && make_room(error)
+        {
+            made = self.make_segment(self.chunks, false);
+        }
         let mut state = self.state.lock();
         let result = match made {
             Ok(segment) => {
@@ -224,6 +236,13 @@ impl Log {
         let State { current, next, dedicated, retiring, sealed, old, .. } = &*state;
         let own = [current].into_iter().chain(next).chain(dedicated).chain(retiring).chain(sealed);
         own.map(|segment| segment.number).chain(old.iter().map(|segment| segment.number)).collect()
+    }
+
+    /// Removes the files that are kept for reuse; returns how many there were. For a full disk.
+    pub fn drop_spares(&self) -> usize {
+        let spares = std::mem::take(&mut self.state.lock().free);
+        // What cannot be removed now is found again at the next opening.
+        spares.iter().filter(|spare| self.storage.remove(&spare.name).is_ok()).count()
     }
 
     /// Takes over segments of generations before: kept until incorporated; those without a use become free files.

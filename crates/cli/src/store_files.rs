@@ -24,6 +24,8 @@ pub enum FileKind {
     Poison,
     /// Set aside by repair.
     Damaged,
+    /// Room for a full disk.
+    Ballast,
     /// Not the store's.
     Foreign,
 }
@@ -39,6 +41,7 @@ impl FileKind {
         Self::Lock,
         Self::Poison,
         Self::Damaged,
+        Self::Ballast,
         Self::Foreign,
     ];
 
@@ -48,6 +51,7 @@ impl FileKind {
             "MANIFEST" | "MANIFEST.new" => Self::Manifest,
             "LOCK" => Self::Lock,
             "POISON" => Self::Poison,
+            "BALLAST" => Self::Ballast,
             _ if name.strip_suffix(".damaged").is_some_and(is_of_store) => Self::Damaged,
             _ => match name.split_once('.') {
                 Some((number, extension)) if number.len() >= 6 && number.bytes().all(|b| b.is_ascii_digit()) => {
@@ -75,6 +79,7 @@ impl FileKind {
             Self::Lock => "lock",
             Self::Poison => "poison",
             Self::Damaged => "damaged",
+            Self::Ballast => "ballast",
             Self::Foreign => "foreign",
         }
     }
@@ -145,6 +150,7 @@ mod tests {
             ("000003.value.damaged", FileKind::Damaged),
             ("MANIFEST.2.damaged", FileKind::Damaged),
             ("notes.damaged", FileKind::Foreign),
+            ("BALLAST", FileKind::Ballast),
             ("notes.log", FileKind::Foreign),
             ("000003.value.old", FileKind::Foreign),
             (".branch", FileKind::Foreign),

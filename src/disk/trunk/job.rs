@@ -27,6 +27,7 @@ impl fmt::Display for Job {
         match &self.choice {
             Choice::Flush(node, at) => write!(f, "flush node {} to {}", node.id.0, node.pivots[*at].child.id.0),
             Choice::Judge(leaf) => write!(f, "judge leaf {}", leaf.id.0),
+            Choice::Part(leaf) => write!(f, "part leaf {}", leaf.id.0),
             Choice::Merge(node, range) => {
                 let bundles: Vec<_> =
                     node.bundles[range.clone()].iter().map(|bundle| bundle.id.0.to_string()).collect();
@@ -40,7 +41,7 @@ impl fmt::Display for Job {
 pub fn claim(choice: &Choice) -> Claim {
     let (node, range) = match choice {
         Choice::Flush(node, _) => (node, 0..0),
-        Choice::Judge(leaf) => (leaf, 0..leaf.bundles.len()),
+        Choice::Judge(leaf) | Choice::Part(leaf) => (leaf, 0..leaf.bundles.len()),
         Choice::Merge(node, range) => (node, range.clone()),
     };
     Claim {

@@ -24,6 +24,8 @@ pub enum Choice {
     Judge(Arc<Node>),
     /// Merge these bundles into one run.
     Merge(Arc<Node>, Range<usize>),
+    /// Split the leaf by reference, although it is not too large: its parts take less room to merge.
+    Part(Arc<Node>),
 }
 
 /// The choices for a tree, the most urgent first, up to the first that `accepts` says yes to.
@@ -57,6 +59,23 @@ pub fn choose_quiet(tree: &Tree, runs_max: usize, mut accepts: impl FnMut(&Choic
     });
     let mut choices = flushes.chain(judged.map(|leaf| Choice::Judge(Arc::clone(leaf)))).chain(merges);
     choices.find(|choice| accepts(choice))
+}
+
+/// What to do on a full disk: everything goes down to the leaves, which costs nothing, and then each leaf that is not one
+/// run already is merged whole, so that it holds only what is live. Those with most tombstones an entry go first: they give
+/// back most for the little room that there is. A large leaf whose merging finds no room is split: `accepts` knows which.
+pub fn choose_reclaim(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {
+    let mut nodes = Vec::new();
+    tree.visit(&mut |node| nodes.push(node));
+    let flushes = nodes.iter().filter_map(|node| flush_over(node, 0));
+    let mut leaves: Vec<_> = nodes.iter().filter(|node| node.is_leaf() && node.runs() > 1).collect();
+    let density = |leaf: &Node| (leaf.active.tombstones << 16) / leaf.active.entries.max(1);
+    leaves.sort_by_key(|leaf| (std::cmp::Reverse(density(leaf)), leaf.active.bytes));
+    let merges = leaves.iter().map(|leaf| Choice::Merge(Arc::clone(leaf), 0..leaf.bundles.len()));
+    let small = tree.options().branch_bytes.max(tree.options().leaf_bytes_min).saturating_mul(2);
+    let parts = leaves.iter().filter(|leaf| leaf.active.bytes > small);
+    let parts = parts.map(|leaf| Choice::Part(Arc::clone(leaf)));
+    flushes.chain(merges).chain(parts).find(|choice| accepts(choice))
 }
 
 /// The flush of a full node.

@@ -5,4 +5,5 @@ mod describe;
 mod goldens;
 mod jobs;
 mod model;
+mod reclaim;
 mod rig;

@@ -12,6 +12,7 @@ use super::node::Node;
 use super::open;
 use super::options::TrunkOptions;
 use super::policy::{self, Choice};
+use super::split_keys;
 use super::statistics::{Counters, Written};
 use super::tree::Tree;
 use crate::base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
@@ -25,6 +26,15 @@ use std::collections::HashMap;
 /// The id of a store's first node.
 const FIRST_NODE: NodeId = NodeId(1);
 
+/// What found no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unfit {
+    /// The node as it is; its parts may.
+    Whole,
+    /// It has no parts.
+    Parts,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Trunk {
@@ -36,6 +46,8 @@ pub struct Trunk {
     /// Leaves that were looked at and left as they are, with their newest bundle of the time: until another comes, there
     /// is nothing new to see.
     judged: Mutex<HashMap<NodeId, BundleId>>,
+    /// Nodes whose merging found no room on a full disk.
+    unfit: Mutex<HashMap<NodeId, Unfit>>,
     counters: Counters,
 }
 
@@ -70,6 +82,7 @@ impl Trunk {
             next_bundle: AtomicU64::new(state.next_bundle.0.max(1)),
             claims: Arc::default(),
             judged: Mutex::default(),
+            unfit: Mutex::default(),
             counters: Counters::default(),
         };
         Ok((trunk, Tree::new(root, options)))
@@ -106,6 +119,46 @@ impl Trunk {
         ticket.map(|ticket| Job { choice, ticket })
     }
 
+    /// For a full disk: work that frees space, densest in tombstones first. Each node is rewritten once; what `note_unfit` was
+    /// told of is left out.
+    pub fn pick_reclaim(&self, tree: &Tree) -> Option<Job> {
+        let mut ticket = None;
+        let choice = policy::choose_reclaim(tree, |choice| !self.is_unfit(choice) && self.claim(choice, &mut ticket))?;
+        ticket.map(|ticket| Job { choice, ticket })
+    }
+
+    /// The job found no room for its result.
+    pub fn note_unfit(&self, job: &Job) {
+        if let Choice::Merge(node, _) = &job.choice {
+            self.unfit.lock().insert(node.id, Unfit::Whole);
+        }
+    }
+
+    /// There is more room than before.
+    pub fn forget_unfit(&self) {
+        self.unfit.lock().clear();
+    }
+
+    fn is_unfit(&self, choice: &Choice) -> bool {
+        match choice {
+            Choice::Merge(node, _) => self.unfit.lock().contains_key(&node.id),
+            Choice::Part(leaf) => self.unfit.lock().get(&leaf.id) != Some(&Unfit::Whole),
+            Choice::Flush(..) | Choice::Judge(_) => false,
+        }
+    }
+
+    /// Splits a leaf by reference, if it can be split.
+    fn part(&self, leaf: &Node) -> Result<Change> {
+        let keys = split_keys::choose(leaf, self.options.fanout)?;
+        if keys.is_empty() {
+            self.unfit.lock().insert(leaf.id, Unfit::Parts);
+            return Ok(Change::Nothing);
+        }
+        // One of the parts has the leaf's id.
+        self.unfit.lock().remove(&leaf.id);
+        Ok(Change::Split { place: Place::of(leaf), keys })
+    }
+
     /// Claims what the choice is about, unless a running job has claimed it or it would come to nothing.
     fn claim(&self, choice: &Choice, ticket: &mut Option<Arc<Ticket>>) -> bool {
         if let Choice::Judge(leaf) = choice
@@ -129,6 +182,7 @@ impl Trunk {
         let change = match &job.choice {
             Choice::Flush(node, at) => Change::Flush { place: Place::of(node), child: node.pivots[*at].child.id },
             Choice::Merge(node, range) => self.merge(&pass, node, range.clone())?,
+            Choice::Part(leaf) => self.part(leaf)?,
             Choice::Judge(leaf) => match judge::judge(&pass, leaf, self.options.leaf_target(tree.bytes()))? {
                 Verdict::Split(keys) => Change::Split { place: Place::of(leaf), keys },
                 Verdict::Rewrite => self.merge(&pass, leaf, 0..leaf.bundles.len())?,
@@ -148,6 +202,8 @@ impl Trunk {
         let bundles = job::bundle_ids(node, range.clone());
         let Some(parts) = pass.merge(node, range)? else { return Ok(Change::Nothing) };
         self.counters.compacted(parts.load());
+        // What it frees may do for others.
+        self.forget_unfit();
         Ok(Change::Merge { place: Place::of(node), bundles, parts })
     }
 

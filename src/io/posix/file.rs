@@ -7,9 +7,10 @@
 //! 2. `direct` says how the file was opened. The flag on the descriptor may be gone since (`give_up_direct`), which
 //!    several threads may do at once: taking it off again changes nothing.
 
+use super::room;
 use crate::base::limits::IO_ALIGNMENT;
 use crate::base::{Error, Result};
-use crate::io::StorageFile;
+use crate::io::{StorageFile, write_zeroes};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -93,6 +94,15 @@ impl StorageFile for PosixFile {
 
     fn set_length(&self, length: u64) -> Result<()> {
         self.file.set_len(length).map_err(|error| Error::io("set the length of", &self.path, error))
+    }
+
+    fn reserve(&self, length: u64) -> Result<()> {
+        debug_assert!(!self.aligned);
+        match room::reserve(&self.file, length) {
+            Ok(true) => Ok(()),
+            Ok(false) => write_zeroes(self, length),
+            Err(error) => Err(Error::io("reserve room in", &self.path, error)),
+        }
     }
 
     fn sync(&self) -> Result<()> {

@@ -67,6 +67,7 @@ fn figures(stats: &Stats) -> Report {
         .size("branch_bytes", "bytes in branch files", stats.branch_bytes)
         .count("value_files", "value files", stats.value_files)
         .size("log_bytes", "bytes of log", stats.log_bytes)
+        .size("ballast_bytes", "room kept for a full disk", stats.ballast_bytes)
         .count("last_number", "newest sequence number", stats.last_number)
         .count("synced_number", "synced through", stats.synced_number)
         .count("incorporated_number", "in branch files through", stats.incorporated_number)

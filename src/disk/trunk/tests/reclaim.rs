@@ -1,0 +1,105 @@
+//! Work for a full disk: it frees all that is dead, densest first, and ends; what finds no room is left out or split.
+
+use super::rig::{Random, Rig, Write, number_key, small_options};
+use crate::disk::trunk::slot::Load;
+use crate::disk::trunk::{TreeFigures, TrunkOptions};
+
+/// A tree of many leaves in which the keys below `deleted` in a thousand are deleted again.
+fn rig(options: TrunkOptions, deleted: u64) -> Rig {
+    let mut rig = Rig::new(options);
+    rig.checks = false;
+    let mut random = Random(7);
+    for _ in 0..12 {
+        let keys = (0..600).map(|_| random.next() % 1_000_000);
+        let writes: Vec<Write> = keys.map(|key| (number_key(key), Some(vec![1; 100]))).collect();
+        rig.incorporate(writes);
+        rig.work();
+    }
+    let limit = number_key(deleted * 1000);
+    let live = rig.expected(u64::MAX);
+    let dead: Vec<Write> = live.keys().filter(|key| **key < &limit[..]).map(|key| (key.to_vec(), None)).collect();
+    rig.incorporate(dead);
+    rig.checks = true;
+    rig
+}
+
+fn load(rig: &Rig) -> Load {
+    let mut load = Load::default();
+    TreeFigures::of(&rig.tree).levels.iter().for_each(|level| load += level.load);
+    load
+}
+
+#[test]
+fn it_frees_all_that_is_dead_and_ends() {
+    let mut rig = rig(small_options(16 << 10), 500);
+    let live = rig.expected(u64::MAX).len() as u64;
+    assert!(load(&rig).tombstones > 1000 && load(&rig).entries > live * 2);
+    let mut done = Vec::new();
+    while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+        done.push(job.to_string());
+        rig.finish(&job);
+        assert!(done.len() < 1000, "it does not end: {:?}", &done[980..]);
+    }
+    let after = load(&rig);
+    assert_eq!((after.entries, after.tombstones), (live, 0), "{done:?}");
+    assert!(done.iter().any(|job| job.starts_with("flush")) && !done.iter().any(|job| job.starts_with("part")));
+    rig.check_reads(&mut Random(8), 100);
+}
+
+#[test]
+fn the_densest_leaf_comes_first() {
+    let mut rig = rig(small_options(16 << 10), 100);
+    while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+        if job.to_string().starts_with("merge") {
+            break;
+        }
+        rig.finish(&job);
+    }
+    let before = load(&rig);
+    let job = rig.trunk.pick_reclaim(&rig.tree).unwrap();
+    rig.finish(&job);
+    let after = load(&rig);
+    // A tenth of the keys is deleted; the first leaf merged is all but empty afterwards.
+    assert!(before.tombstones - after.tombstones > 100, "{before:?} {after:?}");
+}
+
+#[test]
+fn a_large_leaf_that_finds_no_room_is_split() {
+    let options = TrunkOptions { leaf_bytes_min: 16 << 10, ..small_options(16 << 10) };
+    let mut rig = rig(options, 500);
+    let mut parts = 0;
+    let mut steps = 0;
+    while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+        let text = job.to_string();
+        let too_large = rig.tree.bytes() / TreeFigures::of(&rig.tree).levels.last().unwrap().nodes > 32 << 10;
+        if text.starts_with("merge") && too_large && parts < 3 {
+            rig.trunk.note_unfit(&job);
+        } else {
+            parts += usize::from(text.starts_with("part"));
+            rig.finish(&job);
+        }
+        steps += 1;
+        assert!(steps < 1000, "it does not end");
+    }
+    assert!(parts >= 1, "no leaf was split");
+    assert_eq!(load(&rig).tombstones, 0);
+    rig.check_reads(&mut Random(9), 100);
+}
+
+#[test]
+fn where_nothing_fits_it_ends_as_well() {
+    let mut rig = rig(small_options(16 << 10), 500);
+    let mut steps = 0;
+    while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+        if job.to_string().starts_with("merge") {
+            rig.trunk.note_unfit(&job);
+        } else {
+            rig.finish(&job);
+        }
+        steps += 1;
+        assert!(steps < 2000, "it does not end");
+    }
+    // Once there is room it goes on where it was.
+    rig.trunk.forget_unfit();
+    assert!(rig.trunk.pick_reclaim(&rig.tree).is_some());
+}
