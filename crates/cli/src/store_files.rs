@@ -32,7 +32,7 @@ pub enum FileKind {
 
 impl FileKind {
     /// All kinds, in the order of reports.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Manifest,
         Self::Log,
         Self::Spare,
