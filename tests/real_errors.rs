@@ -151,7 +151,7 @@ fn a_failed_write_makes_the_store_read_only() {
 
 #[test]
 fn a_failed_rename_makes_the_store_read_only() {
-    survive_injected("rename", 3, "cannot rename");
+    survive_injected("rename", 5, "cannot rename");
 }
 
 #[test]

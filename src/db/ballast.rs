@@ -22,7 +22,7 @@ const GROWTH: u64 = 4;
 /// Room for merging: this part of the tree, but a small leaf in any case, and at most so many Memtables. Larger leaves are
 /// split by reference until their parts fit.
 const MERGE_PART: u64 = 16;
-const MERGE_BYTES_MIN: u64 = 768 << 10;
+const MERGE_BYTES_MIN: u64 = 1 << 20;
 const MERGE_MEMTABLES_MAX: u64 = 2;
 
 /// What decides how large the ballast is to be, bytes.

@@ -72,7 +72,8 @@ pub fn choose_reclaim(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> 
     let density = |leaf: &Node| (leaf.active.tombstones << 16) / leaf.active.entries.max(1);
     leaves.sort_by_key(|leaf| (std::cmp::Reverse(density(leaf)), leaf.active.bytes));
     let merges = leaves.iter().map(|leaf| Choice::Merge(Arc::clone(leaf), 0..leaf.bundles.len()));
-    let small = tree.options().branch_bytes.max(tree.options().leaf_bytes_min).saturating_mul(2);
+    // The room that is kept for a merge is more than that.
+    let small = tree.options().branch_bytes.max(tree.options().leaf_bytes_min);
     let parts = leaves.iter().filter(|leaf| leaf.active.bytes > small);
     let parts = parts.map(|leaf| Choice::Part(Arc::clone(leaf)));
     flushes.chain(merges).chain(parts).find(|choice| accepts(choice))
