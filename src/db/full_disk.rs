@@ -88,6 +88,14 @@ impl Inner {
         self.health.enter_full(error);
     }
 
+    /// Files were removed: on a full disk their room is held for merges, and what found none may try again.
+    pub(super) fn room_came_back(&self) {
+        if self.health.is_full() {
+            self.ballast.retake(self.ballast_needs());
+            self.trunk.forget_unfit();
+        }
+    }
+
     /// A delete came in while the disk is full.
     pub(super) fn note_delete(&self) {
         self.relief.deletes.store(true, Ordering::Relaxed);

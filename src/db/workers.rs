@@ -180,6 +180,10 @@ impl Inner {
             state.relieve_at = Instant::now().checked_add(full_disk::LOOK);
             return Some(Task::Relieve);
         }
+        // What a merge replaced is still there when it ends: the room for the next one.
+        if full && self.may_remove(state) {
+            return Some(Task::Remove);
+        }
         let view = self.view.load();
         if full
             && state.needs_room
@@ -197,8 +201,12 @@ impl Inner {
         if let Some(job) = job {
             return Some(Task::Job(job));
         }
+        self.may_remove(state).then_some(Task::Remove)
+    }
+
+    fn may_remove(&self, state: &WorkState) -> bool {
         let postponed = state.no_removal_until.is_some_and(|until| Instant::now() < until);
-        (!postponed && self.has_dead_files()).then_some(Task::Remove)
+        !postponed && self.has_dead_files()
     }
 
     /// On a full disk one at a time: they would take from each other the little room that there is.
@@ -219,7 +227,11 @@ impl Inner {
                     self.trunk.note_unfit(job);
                 }
             }),
-            Task::Remove => self.remove_dead_files(),
+            Task::Remove => {
+                self.remove_dead_files()?;
+                self.room_came_back();
+                Ok(())
+            }
             Task::Ballast => self.grow_ballast(),
             Task::Relieve => {
                 self.relieve();
@@ -267,8 +279,6 @@ impl Inner {
                     self.work.wake.wait_for(&mut state, full_disk::LOOK);
                 }
             }
-        } else if kind == TaskKind::Job && self.health.is_full() {
-            self.ballast.retake(self.ballast_needs());
         }
         let mut state = self.work.state.lock();
         match kind {
@@ -450,7 +460,9 @@ impl Inner {
     pub(super) fn compact(&self) -> Result<()> {
         self.flush()?;
         let _wish = CompactWish::new(&self.work);
-        self.wait_until_quiet()
+        self.wait_until_quiet()?;
+        // On a full disk only what frees space was merged.
+        self.health.check_put()
     }
 
     /// Does one piece of background work in the calling thread; false where there is none. The log comes first, since

@@ -28,6 +28,9 @@ pub enum Choice {
     Part(Arc<Node>),
 }
 
+/// On a full disk a leaf is merged if more than one in so many of its entries is a tombstone.
+const RECLAIM_PART: u64 = 64;
+
 /// The choices for a tree, the most urgent first, up to the first that `accepts` says yes to.
 pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {
     let mut nodes = Vec::new();
@@ -61,14 +64,16 @@ pub fn choose_quiet(tree: &Tree, runs_max: usize, mut accepts: impl FnMut(&Choic
     choices.find(|choice| accepts(choice))
 }
 
-/// What to do on a full disk: everything goes down to the leaves, which costs nothing, and then each leaf that is not one
-/// run already is merged whole, so that it holds only what is live. Those with most tombstones an entry go first: they give
+/// What to do on a full disk: everything goes down to the leaves, which costs nothing, and then each leaf with a fair part of
+/// tombstones is merged whole, so that it holds only what is live. (Others would take room: the files that came from above are
+/// shared by many leaves, and go only when the last of these was merged.) Those with most tombstones an entry go first: they give
 /// back most for the little room that there is. A large leaf whose merging finds no room is split: `accepts` knows which.
 pub fn choose_reclaim(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {
     let mut nodes = Vec::new();
     tree.visit(&mut |node| nodes.push(node));
     let flushes = nodes.iter().filter_map(|node| flush_over(node, 0));
-    let mut leaves: Vec<_> = nodes.iter().filter(|node| node.is_leaf() && node.runs() > 1).collect();
+    let is_rich = |leaf: &Node| leaf.active.tombstones > leaf.active.entries / RECLAIM_PART;
+    let mut leaves: Vec<_> = nodes.iter().filter(|node| node.is_leaf() && node.runs() > 1 && is_rich(node)).collect();
     let density = |leaf: &Node| (leaf.active.tombstones << 16) / leaf.active.entries.max(1);
     leaves.sort_by_key(|leaf| (std::cmp::Reverse(density(leaf)), leaf.active.bytes));
     let merges = leaves.iter().map(|leaf| Choice::Merge(Arc::clone(leaf), 0..leaf.bundles.len()));

@@ -127,11 +127,13 @@ impl Trunk {
         ticket.map(|ticket| Job { choice, ticket })
     }
 
-    /// The job found no room for its result.
+    /// The job found no room for its result, or the manifest none for its edit.
     pub fn note_unfit(&self, job: &Job) {
-        if let Choice::Merge(node, _) = &job.choice {
-            self.unfit.lock().insert(node.id, Unfit::Whole);
-        }
+        let (node, what) = match &job.choice {
+            Choice::Part(leaf) => (leaf, Unfit::Parts),
+            Choice::Merge(node, _) | Choice::Flush(node, _) | Choice::Judge(node) => (node, Unfit::Whole),
+        };
+        self.unfit.lock().insert(node.id, what);
     }
 
     /// There is more room than before.
@@ -141,9 +143,10 @@ impl Trunk {
 
     fn is_unfit(&self, choice: &Choice) -> bool {
         match choice {
-            Choice::Merge(node, _) => self.unfit.lock().contains_key(&node.id),
+            Choice::Merge(node, _) | Choice::Flush(node, _) | Choice::Judge(node) => {
+                self.unfit.lock().contains_key(&node.id)
+            }
             Choice::Part(leaf) => self.unfit.lock().get(&leaf.id) != Some(&Unfit::Whole),
-            Choice::Flush(..) | Choice::Judge(_) => false,
         }
     }
 
