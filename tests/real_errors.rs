@@ -146,7 +146,7 @@ fn a_failed_sync_makes_the_store_read_only() {
 
 #[test]
 fn a_failed_write_makes_the_store_read_only() {
-    survive_injected("pwrite64", 5, "cannot write");
+    survive_injected("pwrite64", 9, "cannot write");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::merge::Retention;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// How long to leave dead files to the read-only openers that may read them.
+/// How long to leave dead files that read-only openers may read, or that a full disk does not remove.
 const REMOVAL_RETRY: Duration = Duration::from_secs(1);
 
 /// What the pool shares.
@@ -416,11 +416,25 @@ impl Inner {
         if !self.has_dead_files() {
             return Ok(());
         }
-        let Some(_alone) = locks::to_remove(&*self.storage)? else {
-            // Read-only openers may need them; whoever has nothing else to do asks again later.
-            self.work.state.lock().no_removal_until = Some(Instant::now() + REMOVAL_RETRY);
-            return Ok(());
+        let removed = match locks::to_remove(&*self.storage) {
+            // Read-only openers may need them.
+            Ok(None) => false,
+            Ok(Some(_alone)) => match self.remove_unreachable() {
+                // There are file systems that need room to remove.
+                Err(error) if error.is_disk_full() => false,
+                done => done.map(|()| true)?,
+            },
+            Err(error) if error.is_disk_full() => false,
+            Err(error) => return Err(error),
         };
+        if !removed {
+            // Whoever has nothing else to do asks again later; not at once, for ever.
+            self.work.state.lock().no_removal_until = Some(Instant::now() + REMOVAL_RETRY);
+        }
+        Ok(())
+    }
+
+    fn remove_unreachable(&self) -> Result<()> {
         for file in self.branches.take_trash() {
             self.storage.remove(&crate::branch::file_name(file))?;
             let values = self.edits.lock().branch_values.remove(&file);
