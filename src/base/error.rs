@@ -166,7 +166,7 @@ impl Error {
     }
 
     /// Says of a full disk what it means for the store; other errors stay as they are.
-    pub(crate) fn as_disk_full(self) -> Self {
+    pub(crate) fn into_disk_full(self) -> Self {
         match self {
             Self::DiskFull { .. } => self,
             full if full.is_disk_full() => Self::DiskFull { reason: full.to_string() },

@@ -79,7 +79,7 @@ impl Health {
     /// The disk is full: no more puts until `leave_full`. The first reason stays.
     pub(super) fn enter_full(&self, error: &Error) {
         let mut reasons = self.reasons.lock();
-        reasons.full.get_or_insert_with(|| error.clone().as_disk_full());
+        reasons.full.get_or_insert_with(|| error.clone().into_disk_full());
         if self.state.load(Ordering::Relaxed) == WELL {
             self.state.store(FULL, Ordering::Release);
         }
@@ -102,7 +102,7 @@ impl Health {
 
     /// Background work failed and will be tried again.
     pub(super) fn wait_for(&self, error: Error) {
-        self.reasons.lock().waiting = Some(error.as_disk_full());
+        self.reasons.lock().waiting = Some(error.into_disk_full());
     }
 
     /// Background work goes on.

@@ -99,7 +99,7 @@ impl Inner {
                 let file = self.numbers.take();
                 self.value_holds.hold(file);
                 let written = self.values.write(file, value).inspect_err(|_| self.value_holds.release(file));
-                let reference = written.map_err(Error::as_disk_full)?;
+                let reference = written.map_err(Error::into_disk_full)?;
                 (Kind::ValueReference, Cow::Owned(reference.encode().to_vec()), Some(file))
             }
         };
@@ -126,7 +126,7 @@ impl Inner {
             Ok(number) => number,
             Err(error) => {
                 self.release_files(entries);
-                return Err(error.as_disk_full());
+                return Err(error.into_disk_full());
             }
         };
         // After it was placed: whoever takes the note back has it in the Memtable that is written out.
