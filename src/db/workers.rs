@@ -39,6 +39,8 @@ struct WorkState {
     running: usize,
     /// How many of those that run are jobs.
     jobs: usize,
+    /// The newest job found no room.
+    job_failed: bool,
     /// The newest incorporation found no room: what frees some goes first.
     needs_room: bool,
     /// How many callers wait for everything to be merged.
@@ -229,7 +231,10 @@ impl Inner {
             }),
             Task::Remove => {
                 self.remove_dead_files()?;
-                self.room_came_back();
+                // What a failed merge had written is no new room: it would be tried for ever.
+                if !self.work.state.lock().job_failed {
+                    self.room_came_back();
+                }
                 Ok(())
             }
             Task::Ballast => self.grow_ballast(),
@@ -288,6 +293,7 @@ impl Inner {
             }
             TaskKind::Job => {
                 state.jobs -= 1;
+                state.job_failed = needs_room.is_some();
                 state.needs_room &= needs_room.is_some();
             }
             TaskKind::Other => {}
