@@ -189,7 +189,7 @@ impl Inner {
         let view = self.view.load();
         if full
             && state.needs_room
-            && let Some(job) = self.pick_reclaim(&view.tree, state)
+            && let Some(job) = self.pick_reclaim(state)
         {
             return Some(Task::Job(job));
         }
@@ -199,7 +199,7 @@ impl Inner {
             state.incorporating = true;
             return Some(Task::Incorporate(generation, end));
         }
-        let job = if full { self.pick_reclaim(&view.tree, state) } else { self.pick_job(&view.tree, state) };
+        let job = if full { self.pick_reclaim(state) } else { self.pick_job(state) };
         if let Some(job) = job {
             return Some(Task::Job(job));
         }
@@ -212,13 +212,28 @@ impl Inner {
     }
 
     /// On a full disk one at a time: they would take from each other the little room that there is.
-    fn pick_reclaim(&self, tree: &Tree, state: &WorkState) -> Option<Job> {
-        if state.jobs > 0 { None } else { self.trunk.pick_reclaim(tree) }
+    fn pick_reclaim(&self, state: &WorkState) -> Option<Job> {
+        if state.jobs > 0 { None } else { self.pick_from_newest(|tree| self.trunk.pick_reclaim(tree)) }
     }
 
-    fn pick_job(&self, tree: &Tree, state: &WorkState) -> Option<Job> {
-        let job = self.trunk.pick(tree);
-        job.or_else(|| if state.compacting > 0 { self.trunk.pick_quiet(tree, 1) } else { None })
+    fn pick_job(&self, state: &WorkState) -> Option<Job> {
+        let job = self.pick_from_newest(|tree| self.trunk.pick(tree));
+        let quiet = |tree: &Tree| self.trunk.pick_quiet(tree, 1);
+        job.or_else(|| if state.compacting > 0 { self.pick_from_newest(quiet) } else { None })
+    }
+
+    /// A job whose claim was made while the tree that it was picked from was the newest. *Else:* between the look at the tree
+    /// and the claim another job ends, publishes what it merged and gives its claim back; then the same bundles are merged
+    /// once more, and do not stand side by side any longer.
+    fn pick_from_newest(&self, pick: impl Fn(&Tree) -> Option<Job>) -> Option<Job> {
+        loop {
+            let view = self.view.load();
+            let job = pick(&view.tree);
+            // Whoever gave a claim back before this one was made had published its view before that.
+            if job.is_none() || self.view.version() == view.version {
+                return job;
+            }
+        }
     }
 
     fn perform(&self, task: &Task) -> Result<()> {
@@ -543,4 +558,36 @@ pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
     Error::ReadOnly { reason: format!("background work panicked: {text}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::SteppedDb;
+    use crate::db::options::Options;
+    use crate::io::simulated::SimulatedStorage;
+    use std::cell::Cell;
+
+    /// Once, a job ended between a worker's look at the tree and its claim; the worker then merged bundles that were merged
+    /// already, an assertion stopped it, and the store went read-only.
+    #[test]
+    fn a_choice_from_an_outdated_tree_is_made_anew() {
+        let options = Options { memory_budget: Some(1 << 20), background_threads: Some(1), ..Options::default() };
+        let db = SteppedDb::open(Arc::new(SimulatedStorage::new(1)), options).unwrap();
+        for round in 0..3u8 {
+            db.put("key", [round]).unwrap();
+            db.flush().unwrap();
+        }
+        let inner = &db.inner;
+        let looks = Cell::new(0);
+        let job = inner.pick_from_newest(|tree| {
+            looks.set(looks.get() + 1);
+            if looks.get() == 1 {
+                inner.view.update(|current| (current.generations.clone(), Arc::clone(&current.tree)));
+            }
+            inner.trunk.pick_quiet(tree, 1)
+        });
+        assert!(job.is_some());
+        assert_eq!(looks.get(), 2, "the first choice was from a tree that another had replaced");
+    }
 }
