@@ -357,6 +357,7 @@ fn simulated_full_in_any_order() {
                     }
                 }
                 900..990 => {
+                    disk.advance(Duration::from_millis(100));
                     for _ in 0..random.below(20) {
                         db.step();
                     }
@@ -390,6 +391,8 @@ fn simulated_full_in_any_order() {
             }
         }
         disk.set_capacity(None);
+        // Room is looked for now and then only.
+        disk.advance(Duration::from_secs(1));
         while db.step() {}
         db.put("done", "1").unwrap();
         model.insert(b"done".to_vec(), b"1".to_vec());

@@ -113,6 +113,11 @@ fn the_library_has_no_hidden_panics() {
 }
 
 #[test]
+fn the_library_asks_only_its_clock_for_the_time() {
+    apply(rules::clocks);
+}
+
+#[test]
 fn every_file_says_what_it_is() {
     apply(rules::opening);
 }

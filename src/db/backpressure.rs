@@ -5,7 +5,8 @@
 //! as slow as background work, so the far end is not reached.
 
 use crate::base::sync::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use crate::io::Clock;
+use std::time::Duration;
 
 /// Sleeping less than this costs more than it delays.
 const SLEEP_NS_MIN: u64 = 100_000;
@@ -59,8 +60,14 @@ pub(super) struct Pressure {
 
 impl Pressure {
     /// Accounts for a write of `bytes` and sleeps when enough has come together; returns the nanoseconds slept. `fullness`
-    /// is asked now and then only.
-    pub(super) fn delay(&mut self, bytes: u64, speed: &BackgroundSpeed, fullness: impl FnOnce() -> u64) -> u64 {
+    /// is asked now and then only, the clock only around a sleep.
+    pub(super) fn delay(
+        &mut self,
+        bytes: u64,
+        speed: &BackgroundSpeed,
+        clock: &dyn Clock,
+        fullness: impl FnOnce() -> u64,
+    ) -> u64 {
         if self.bytes_until_look <= bytes {
             self.ns_per_kib = 2 * speed.ns_per_kib() * fullness() / 1024;
             self.bytes_until_look = LOOK_BYTES;
@@ -74,9 +81,9 @@ impl Pressure {
         if self.owed_ns < SLEEP_NS_MIN {
             return 0;
         }
-        let started = Instant::now();
-        std::thread::sleep(Duration::from_nanos(self.owed_ns.min(SLEEP_NS_MAX)));
-        let slept = started.elapsed().as_nanos() as u64;
+        let started = clock.now();
+        clock.sleep(Duration::from_nanos(self.owed_ns.min(SLEEP_NS_MAX)));
+        let slept = clock.now().saturating_sub(started).as_nanos() as u64;
         self.owed_ns = self.owed_ns.saturating_sub(slept);
         slept
     }
@@ -85,6 +92,8 @@ impl Pressure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::io::Storage;
+    use crate::io::simulated::SimulatedStorage;
 
     #[test]
     fn fullness_rises_smoothly_between_its_marks() {
@@ -96,12 +105,28 @@ mod tests {
 
     #[test]
     fn no_pressure_no_delay_and_full_pressure_slows_to_half_the_background_speed() {
-        let speed = BackgroundSpeed::default();
+        let disk = SimulatedStorage::new(1);
+        let (clock, speed) = (disk.stepped_clock(), BackgroundSpeed::default());
         let mut pressure = Pressure::default();
-        assert_eq!((0..1000).map(|_| pressure.delay(1000, &speed, || 0)).sum::<u64>(), 0);
+        assert_eq!((0..1000).map(|_| pressure.delay(1000, &speed, &*clock, || 0)).sum::<u64>(), 0);
+        assert_eq!(disk.now(), Duration::ZERO);
         let mut pressure = Pressure::default();
-        let slept: u64 = (0..1000).map(|_| pressure.delay(1000, &speed, || 1024)).sum();
+        let slept: u64 = (0..1000).map(|_| pressure.delay(1000, &speed, &*clock, || 1024)).sum();
         // A million bytes at 20 ns each; what is still owed at the end may be missing.
-        assert!(slept >= 19_000_000, "{slept}");
+        assert!(slept > 20_000_000 - SLEEP_NS_MIN && slept <= 20_000_000, "{slept}");
+        assert_eq!(disk.now(), Duration::from_nanos(slept));
+    }
+
+    #[test]
+    fn what_one_large_write_owes_is_slept_in_small_pieces() {
+        let disk = SimulatedStorage::new(1);
+        let (clock, speed, mut pressure) = (disk.stepped_clock(), BackgroundSpeed::default(), Pressure::default());
+        let slept: Vec<u64> = [1_000_000]
+            .into_iter()
+            .chain([1; 12])
+            .map(|bytes| pressure.delay(bytes, &speed, &*clock, || 1024))
+            .collect();
+        assert!(slept.iter().all(|slept| *slept <= SLEEP_NS_MAX), "{slept:?}");
+        assert_eq!(slept.iter().sum::<u64>(), 20_000_000, "{slept:?}");
     }
 }

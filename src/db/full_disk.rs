@@ -9,7 +9,7 @@ use super::ballast::Needs;
 use super::inner::{Driver, Inner};
 use crate::base::sync::{AtomicBool, Mutex, Ordering};
 use crate::base::{Error, Result};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often background work looks for room.
 pub(super) const LOOK: Duration = Duration::from_millis(200);
@@ -18,6 +18,8 @@ const GATHER: Duration = Duration::from_secs(1);
 const GATHER_PART: usize = 16;
 /// How long a delete waits for room at most.
 const DELETE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long it waits at a time, where it does background work itself.
+const MOMENT: Duration = Duration::from_millis(20);
 
 /// What finds no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +36,7 @@ pub(super) enum Need {
 #[derive(Debug, Default)]
 pub(super) struct Relief {
     /// When a Memtable was written out for its deletes last.
-    switched: Mutex<Option<Instant>>,
+    switched: Mutex<Option<Duration>>,
     /// The newest Memtable may hold deletes.
     deletes: AtomicBool,
 }
@@ -130,26 +132,27 @@ impl Inner {
 
     /// For a delete that finds no room in the log: waits a moment for background work, as long as that gets anywhere, but
     /// not for ever: `patience` begins with the first wait. False where it is no use.
-    pub(super) fn wait_for_room(&self, patience: &mut Option<Instant>) -> bool {
+    pub(super) fn wait_for_room(&self, patience: &mut Option<Duration>) -> bool {
         if self.health.obstacle().is_err() {
             return false;
         }
-        if self.driver == Driver::Stepped {
-            return self.step();
+        let started = *patience.get_or_insert_with(|| self.clock.now());
+        match self.driver {
+            Driver::Threads => self.work.wait_a_moment(),
+            Driver::Stepped => {
+                if !self.step() {
+                    self.clock.sleep(MOMENT);
+                }
+            }
         }
-        let started = *patience.get_or_insert_with(Instant::now);
-        self.work.wait_a_moment();
-        started.elapsed() < DELETE_PATIENCE
+        self.clock.now().saturating_sub(started) < DELETE_PATIENCE
     }
 
     fn is_gathered(&self, bytes: usize) -> bool {
-        if self.driver == Driver::Stepped {
-            return true;
-        }
         let mut switched = self.relief.switched.lock();
-        let now = Instant::now();
+        let now = self.clock.now();
         let enough = bytes >= self.budget.memtable / GATHER_PART
-            || switched.is_none_or(|last| now.saturating_duration_since(last) >= GATHER);
+            || switched.is_none_or(|last| now.saturating_sub(last) >= GATHER);
         if enough {
             *switched = Some(now);
         }

@@ -14,11 +14,13 @@ use crate::base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex};
 use crate::base::{Error, FileNumber, FileNumbers, Result, SequenceNumber};
 use crate::disk::trunk::Trunk;
 use crate::format::manifest_edit::ManifestEdit;
+use crate::io::Clock;
 use crate::log::{Log, NameSegment};
 use crate::manifest::Manifest;
 use crate::memory::MemtablePool;
 use std::collections::HashMap;
 use std::ops::Deref;
+use std::time::Duration;
 
 /// What the edit mutex guards: the manifest, and what of its state is needed when edits come.
 pub(super) struct Edits {
@@ -43,8 +45,8 @@ impl Edits {
 pub(super) enum Driver {
     /// Threads of the store's own.
     Threads,
-    /// Whoever calls: a call that would wait for background work does it. No thread is started, so what the store does is a
-    /// pure function of the calls (`db/stepped.rs`).
+    /// Whoever calls: a call that would wait for background work does it. No thread is started, and time is what the storage
+    /// says, so what the store does is a pure function of the calls (`db/stepped.rs`).
     #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "only tests step a store"))]
     Stepped,
 }
@@ -55,6 +57,8 @@ pub(super) struct Inner {
     pub(super) read: Arc<ReadSide>,
     pub(super) options: Options,
     pub(super) budget: Budget,
+    /// What is decided by time is decided by this.
+    pub(super) clock: Arc<dyn Clock>,
     pub(super) numbers: Arc<FileNumbers>,
     pub(super) threads: Arc<Threads>,
     pub(super) memtables: Arc<MemtablePool>,
@@ -64,6 +68,8 @@ pub(super) struct Inner {
     pub(super) log_start: SequenceNumber,
     pub(super) trunk: Trunk,
     pub(super) edits: Arc<Mutex<Edits>>,
+    /// When the next background sync is due, where there are any.
+    pub(super) sync_due: Mutex<Duration>,
     pub(super) ballast: Ballast,
     pub(super) relief: Relief,
     pub(super) health: Health,

@@ -1,15 +1,25 @@
 //! The log keeper: one thread that makes segments ready ahead of the writers, finishes retired ones, and syncs at the interval
 //! that bounds what a power loss can take.
 
+use super::Options;
 use super::full_disk::Need;
 use super::inner::Inner;
 use super::workers::panicked;
+use crate::base::Result;
 use crate::base::sync::{Arc, Ordering};
+use crate::io::Clock;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often the keeper looks where no sync is due; writers wake it when they need a segment.
 const LOOK: Duration = Duration::from_millis(500);
+/// How long the keeper leaves a full disk alone.
+const FULL_DISK_RETRY: Duration = Duration::from_millis(50);
+
+/// When the next background sync is due; never, where there are none.
+pub(super) fn sync_due(clock: &dyn Clock, options: &Options) -> Duration {
+    options.sync_interval.map_or(Duration::MAX, |interval| clock.now().saturating_add(interval))
+}
 
 impl Inner {
     /// One round of the keeper's work, in the calling thread, where there is any.
@@ -18,11 +28,32 @@ impl Inner {
             return false;
         }
         match self.log.maintain_with(&self.sequencer, &|error| self.meet_full_disk(error, Need::Memory)) {
-            Err(error) if error.is_disk_full() => self.health.wait_for(error),
+            // Writers that need the segment meet the error.
+            Err(error) if error.is_disk_full() => {}
             Err(error) => self.poison(&error),
             Ok(()) => {}
         }
         true
+    }
+
+    /// Syncs in the calling thread where the interval has passed and there is something to sync.
+    pub(super) fn step_sync(&self) -> bool {
+        // An error has made the store read-only, and shows there.
+        self.health.check().is_ok() && self.sync_when_due().unwrap_or(true)
+    }
+
+    /// Makes everything durable where the interval has passed since the last time; false where there was nothing to do.
+    fn sync_when_due(&self) -> Result<bool> {
+        if self.clock.now() < *self.sync_due.lock() {
+            return Ok(false);
+        }
+        let last = self.sequencer.last_relaxed();
+        let behind = last > self.log.synced();
+        if behind {
+            self.sync_through(last)?;
+        }
+        *self.sync_due.lock() = sync_due(&*self.clock, &self.options);
+        Ok(behind)
     }
 
     /// The keeper's life; ends when the store closes. A panic makes the store read-only: without a keeper writers would wait
@@ -34,12 +65,8 @@ impl Inner {
     }
 
     fn keep(&self) {
-        let interval = self.options.sync_interval;
-        // An interval beyond what the clock can count is none.
-        let after = |interval: Option<Duration>| interval.and_then(|interval| Instant::now().checked_add(interval));
-        let mut next_sync = after(interval);
         while !self.closed.load(Ordering::Acquire) {
-            let until_sync = next_sync.map_or(LOOK, |next| next.saturating_duration_since(Instant::now()));
+            let until_sync = self.sync_due.lock().saturating_sub(self.clock.now());
             self.log.wait_for_work(until_sync.min(LOOK));
             if self.closed.load(Ordering::Acquire) {
                 return;
@@ -48,7 +75,7 @@ impl Inner {
                 Ok(()) => {}
                 Err(error) if error.is_disk_full() => {
                     // Writers that need the segment get this error; the next round tries again.
-                    std::thread::sleep(Duration::from_millis(50));
+                    self.clock.sleep(FULL_DISK_RETRY);
                 }
                 Err(error) => {
                     self.poison(&error);
@@ -59,12 +86,8 @@ impl Inner {
             if self.wants_ballast() {
                 self.work.wake();
             }
-            if next_sync.is_some_and(|due| Instant::now() >= due) {
-                let last = self.sequencer.last_relaxed();
-                if last > self.log.synced() && self.sync_through(last).is_err() {
-                    return;
-                }
-                next_sync = after(interval);
+            if self.sync_when_due().is_err() {
+                return;
             }
         }
     }

@@ -17,15 +17,16 @@
 use super::files::LOCK;
 use crate::base::planted::{self, Bug};
 use crate::base::{Error, Result};
-use crate::io::{LockGuard, LockMode, LockPart, Storage};
+use crate::io::{Clock, LockGuard, LockMode, LockPart, Storage};
 use std::io::ErrorKind;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A lock, held.
 pub(super) type Guard = Box<dyn LockGuard>;
 
 /// An opening takes seconds at most.
 const WAIT_MAX: Duration = Duration::from_secs(30);
+const BETWEEN_TRIES: Duration = Duration::from_millis(1);
 
 /// What a writer holds.
 pub(super) struct WriterLocks {
@@ -44,8 +45,8 @@ pub(super) struct ReaderLocks {
 }
 
 /// Takes the writer's locks; `AlreadyOpen` where another writer has them.
-pub(super) fn for_writing(storage: &dyn Storage) -> Result<WriterLocks> {
-    let opening = wait(storage, LockPart::Opening, LockMode::Exclusive)?;
+pub(super) fn for_writing(storage: &dyn Storage, clock: &dyn Clock) -> Result<WriterLocks> {
+    let opening = wait(storage, clock, LockPart::Opening, LockMode::Exclusive)?;
     let mode = if planted::is(Bug::WriterLockShared) { LockMode::Shared } else { LockMode::Exclusive };
     match storage.lock(LOCK, LockPart::Writer, mode)? {
         Some(writer) => Ok(WriterLocks { opening, writer }),
@@ -55,7 +56,7 @@ pub(super) fn for_writing(storage: &dyn Storage) -> Result<WriterLocks> {
 
 /// Takes every lock, so that nobody else has the store open in any way.
 pub(super) fn for_destroying(storage: &dyn Storage) -> Result<[Guard; 3]> {
-    let WriterLocks { opening, writer } = for_writing(storage)?;
+    let WriterLocks { opening, writer } = for_writing(storage, &*storage.clock())?;
     match storage.lock(LOCK, LockPart::Files, LockMode::Exclusive)? {
         Some(files) => Ok([opening, writer, files]),
         None => Err(Error::AlreadyOpen { path: storage.path().to_path_buf() }),
@@ -64,13 +65,14 @@ pub(super) fn for_destroying(storage: &dyn Storage) -> Result<[Guard; 3]> {
 
 /// Takes a read-only opener's locks.
 pub(super) fn for_reading(storage: &dyn Storage) -> Result<ReaderLocks> {
-    let opening = match wait(storage, LockPart::Opening, LockMode::Shared) {
+    let clock = storage.clock();
+    let opening = match wait(storage, &*clock, LockPart::Opening, LockMode::Shared) {
         Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
             return Ok(ReaderLocks { opening: None, files: None });
         }
         opening => opening?,
     };
-    let files = wait(storage, LockPart::Files, LockMode::Shared)?;
+    let files = wait(storage, &*clock, LockPart::Files, LockMode::Shared)?;
     Ok(ReaderLocks { opening: Some(opening), files: Some(files) })
 }
 
@@ -93,16 +95,16 @@ pub(super) fn to_recycle(storage: &dyn Storage) -> Result<Option<Guard>> {
 }
 
 /// Waits for a lock that others hold only for a while.
-fn wait(storage: &dyn Storage, part: LockPart, mode: LockMode) -> Result<Guard> {
-    let deadline = Instant::now() + WAIT_MAX;
+fn wait(storage: &dyn Storage, clock: &dyn Clock, part: LockPart, mode: LockMode) -> Result<Guard> {
+    let started = clock.now();
     loop {
         if let Some(guard) = storage.lock(LOCK, part, mode)? {
             return Ok(guard);
         }
-        if Instant::now() > deadline {
+        if clock.now().saturating_sub(started) > WAIT_MAX {
             let error = std::io::Error::new(ErrorKind::TimedOut, "another process has been opening it for 30 seconds");
             return Err(Error::io("wait for the lock of", &storage.path_of(LOCK), error));
         }
-        std::thread::sleep(Duration::from_millis(1));
+        clock.sleep(BETWEEN_TRIES);
     }
 }

@@ -92,7 +92,8 @@ impl Db {
     /// Opens a store on any storage: `open` with another file system below.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
         let budget = Budget::new(&options)?;
-        let (inner, log_contents) = open::open(storage, options, budget, Driver::Threads)?;
+        let clock = storage.clock();
+        let (inner, log_contents) = open::open(storage, options, budget, Driver::Threads, clock)?;
         let mut db = Self { inner: Arc::new(inner), threads: Vec::new() };
         let keeper = Arc::clone(&db.inner);
         db.spawn("alluvium-log", move || keeper.keep_log())?;

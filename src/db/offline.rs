@@ -80,7 +80,7 @@ impl Directory {
 
 /// Keeps writers away; `None` on a read-only file system, where there are none.
 pub(super) fn keep_writers_away(storage: &dyn Storage) -> Result<Option<Guard>> {
-    match locks::for_writing(storage) {
+    match locks::for_writing(storage, &*storage.clock()) {
         Ok(locks) => Ok(Some(locks.writer)),
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem => Ok(None),
         Err(error) => Err(error),

@@ -16,7 +16,7 @@ use crate::cache::{FileTable, PageCache};
 use crate::disk::trunk::{Trunk, TrunkOptions};
 use crate::format::manifest_edit::{Identity, KeyspaceRecord, ManifestEdit};
 use crate::format::value_file::ValueReference;
-use crate::io::{OpenMode, Storage};
+use crate::io::{Clock, OpenMode, Storage};
 use crate::log::{self, Access, Log, LogContents, LogIdentity, LogOptions, Recovered, RecoveryInput};
 use crate::manifest::{Manifest, ManifestState};
 use crate::memory::MemtablePool;
@@ -34,11 +34,12 @@ pub(super) fn open(
     options: Options,
     budget: Budget,
     driver: Driver,
+    clock: Arc<dyn Clock>,
 ) -> Result<(Inner, LogContents)> {
-    match open_once(Arc::clone(&storage), options.clone(), budget, driver) {
+    match open_once(Arc::clone(&storage), options.clone(), budget, driver, Arc::clone(&clock)) {
         // A store that was closed or killed on a full disk opens there, too: the ballast has room for what opening writes.
         Err(error) if error.is_disk_full() && super::ballast::give_up_in(&*storage) => {
-            open_once(storage, options, budget, driver)
+            open_once(storage, options, budget, driver, clock)
         }
         opened => opened,
     }
@@ -49,6 +50,7 @@ fn open_once(
     options: Options,
     budget: Budget,
     driver: Driver,
+    clock: Arc<dyn Clock>,
 ) -> Result<(Inner, LogContents)> {
     let found = files::look(&*storage)?;
     if found == Found::Empty && !options.create_if_missing {
@@ -56,7 +58,7 @@ fn open_once(
         return Err(Error::NoStore { path: storage.path().to_path_buf(), reason });
     }
     storage.create_directory()?;
-    let locks = locks::for_writing(&*storage)?;
+    let locks = locks::for_writing(&*storage, &*clock)?;
     // Another opener may have made the store between the look and the lock.
     let mut manifest = match files::look(&*storage)? {
         Found::Store => Manifest::open(Arc::clone(&storage))?,
@@ -112,6 +114,7 @@ fn open_once(
     // What the log holds is brought in under this generation, once there are threads to make room for more of it.
     let newest = Arc::new(Generation::starting_after(memtables.take(), last, &parts.value_holds));
     let ballast = super::ballast::Ballast::find(&storage);
+    let sync_due = Mutex::new(super::keeper::sync_due(&*clock, &options));
     let inner = Inner {
         read: Arc::new(parts.into_read_side(storage, last, ViewCell::new(vec![newest], tree))),
         threads: Threads::new(),
@@ -121,6 +124,7 @@ fn open_once(
         log_start: recovered.next_number,
         trunk,
         edits,
+        sync_due,
         ballast,
         relief: super::full_disk::Relief::default(),
         health: super::health::Health::new(),
@@ -134,6 +138,7 @@ fn open_once(
         lock: Mutex::new(Some(locks.writer)),
         options,
         budget,
+        clock,
         numbers,
     };
     Ok((inner, recovered.contents))

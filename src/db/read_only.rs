@@ -75,7 +75,7 @@ impl ReadOnlyDb {
         let wanted = loaded.seen;
         let mut readings = 1;
         while beside_writer && loaded.last < wanted && readings < READINGS_MAX {
-            std::thread::sleep(BETWEEN_READINGS);
+            storage.clock().sleep(BETWEEN_READINGS);
             loaded = load(&storage, &options, access)?;
             readings += 1;
         }

@@ -1,7 +1,8 @@
 //! A store without threads, for tests (feature `testing`): all background work is done by the caller, piece by piece.
 //!
 //! One thread. On a simulated disk everything that the store does, each I/O operation in its place, is then a pure function
-//! of the calls and the disk's seed: what failed once fails again.
+//! of the calls and the disk's seed: what failed once fails again. Time is the disk's (`Storage::stepped_clock`): its operations
+//! take some, a writer that is slowed or waits puts the clock forward, and a test does (`SimulatedStorage::advance`).
 
 use super::Db;
 use super::budget::Budget;
@@ -15,8 +16,8 @@ use crate::io::Storage;
 use crate::log::LogWriter;
 use std::ops::Deref;
 
-/// An open store that starts no thread. Calls that would wait for background work do it themselves; `sync_interval` is
-/// without effect, and nobody is slowed.
+/// An open store that starts no thread. Calls that would wait for background work do it themselves; what is due by the clock
+/// (the sync interval, trying again what failed) is done by the first `step` from then on.
 #[derive(Debug)]
 pub struct SteppedDb {
     db: Db,
@@ -37,14 +38,15 @@ impl SteppedDb {
     }
 
     fn with_budget(storage: Arc<dyn Storage>, options: Options, budget: Budget) -> Result<Self> {
-        let (inner, log_contents) = open::open(storage, options, budget, Driver::Stepped)?;
+        let clock = storage.stepped_clock();
+        let (inner, log_contents) = open::open(storage, options, budget, Driver::Stepped, clock)?;
         let db = Db { inner: Arc::new(inner), threads: Vec::new() };
         db.inner.refill(&log_contents)?;
         Ok(Self { db })
     }
 
-    /// Does one piece of background work: the log keeper's, an incorporation, a flush, a merge, a removal. False where there
-    /// is nothing to do, or the store is read-only. What fails shows in the statistics and in later calls.
+    /// Does one piece of background work: a sync that is due, the log keeper's, an incorporation, a flush, a merge, a removal.
+    /// False where there is nothing to do, or not yet, or the store is read-only. What fails shows in the statistics and in later calls.
     pub fn step(&self) -> bool {
         self.db.inner.step()
     }

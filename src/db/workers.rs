@@ -15,7 +15,7 @@ use crate::disk::trunk::{Job, Outcome, Tree};
 use crate::format::manifest_edit::ManifestEdit;
 use crate::merge::Retention;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long to leave dead files that read-only openers may read, or that a full disk does not remove.
 const REMOVAL_RETRY: Duration = Duration::from_secs(1);
@@ -46,9 +46,9 @@ struct WorkState {
     /// How many callers wait for everything to be merged.
     compacting: usize,
     /// Read-only openers kept dead files from removal.
-    no_removal_until: Option<Instant>,
+    no_removal_until: Option<Duration>,
     /// When to look next whether a full disk has room again.
-    relieve_at: Option<Instant>,
+    relieve_at: Option<Duration>,
 }
 
 impl WorkState {
@@ -178,8 +178,8 @@ impl Inner {
             return Some(Task::Ballast);
         }
         let full = self.health.is_full();
-        if full && self.driver == Driver::Threads && state.relieve_at.is_none_or(|due| Instant::now() >= due) {
-            state.relieve_at = Instant::now().checked_add(full_disk::LOOK);
+        if full && state.relieve_at.is_none_or(|due| self.clock.now() >= due) {
+            state.relieve_at = Some(self.clock.now().saturating_add(full_disk::LOOK));
             return Some(Task::Relieve);
         }
         // What a merge replaced is still there when it ends: the room for the next one.
@@ -207,7 +207,7 @@ impl Inner {
     }
 
     fn may_remove(&self, state: &WorkState) -> bool {
-        let postponed = state.no_removal_until.is_some_and(|until| Instant::now() < until);
+        let postponed = state.no_removal_until.is_some_and(|until| self.clock.now() < until);
         !postponed && self.has_dead_files()
     }
 
@@ -322,7 +322,7 @@ impl Inner {
 
     /// Brings a switched generation into the tree (rule D1).
     fn incorporate(&self, generation: &Arc<Generation>, end: SequenceNumber) -> Result<()> {
-        let started = Instant::now();
+        let started = self.clock.now();
         // Rule G3: from here the generation never changes.
         self.sequencer.wait_through(end);
         if !planted::is(Bug::IncorporatedAheadOfLog) {
@@ -337,7 +337,7 @@ impl Inner {
         drop((cursor, tree));
         let segments = self.log.recyclable(end);
         self.commit_outcome(outcome, Some(Incorporated { generation, end, segments: &segments }))?;
-        self.speed.record(bytes, started.elapsed());
+        self.speed.record(bytes, self.clock.now().saturating_sub(started));
         self.incorporated.store(end.0, Ordering::Release);
         // Where a read-only opener is at it, the next incorporation does it.
         if let Some(_alone) = locks::to_recycle(&*self.storage)? {
@@ -450,7 +450,8 @@ impl Inner {
         };
         if !removed {
             // Whoever has nothing else to do asks again later; not at once, for ever.
-            self.work.state.lock().no_removal_until = Some(Instant::now() + REMOVAL_RETRY);
+            let until = self.clock.now().saturating_add(REMOVAL_RETRY);
+            self.work.state.lock().no_removal_until = Some(until);
         }
         Ok(())
     }
@@ -500,10 +501,10 @@ impl Inner {
         self.health.check_put()
     }
 
-    /// Does one piece of background work in the calling thread; false where there is none. The log comes first, since
-    /// writers wait for it.
+    /// Does one piece of background work in the calling thread; false where there is none, or none is due yet. The log comes
+    /// first, since writers wait for it.
     pub(super) fn step(&self) -> bool {
-        if self.step_log() {
+        if self.step_sync() || self.step_log() {
             return true;
         }
         let task = {
@@ -514,7 +515,7 @@ impl Inner {
             }
             task
         };
-        let Some(task) = task else { return self.relieve() };
+        let Some(task) = task else { return false };
         let done = self.perform(&task);
         let kind = task.kind();
         drop(task);

@@ -242,10 +242,10 @@ impl Inner {
     }
 
     fn slow_down(&self, thread: &mut ThreadState, bytes: u64) {
-        if self.driver == Driver::Stepped || planted::is(Bug::GenerationsWithoutBound) {
+        if planted::is(Bug::GenerationsWithoutBound) {
             return;
         }
-        let slept = thread.pressure.delay(bytes, &self.speed, || self.fullness());
+        let slept = thread.pressure.delay(bytes, &self.speed, &*self.clock, || self.fullness());
         if slept > 0 {
             WriteCounters::add(&thread.counters.slowed_writes, 1);
             WriteCounters::add(&thread.counters.slowed_ns, slept);

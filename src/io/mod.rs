@@ -1,4 +1,4 @@
-//! Layer 1: the one door to files, so that tests run the real store on a simulated disk.
+//! Layer 1: the one door to files and to the time, so that tests run the real store on a simulated disk in simulated time.
 //!
 //! A `Storage` is a directory of a store. Names are plain file names (no separators). All methods may be called from
 //! any thread. Errors carry the path and the operation.
@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 pub mod aligned;
+mod clock;
 mod frames;
 pub mod posix;
 pub mod reads;
@@ -18,6 +19,7 @@ pub mod simulated;
 mod tests;
 
 pub use aligned::AlignedBuffer;
+pub use clock::{Clock, SystemClock};
 pub use posix::PosixStorage;
 pub use reads::{PendingReads, ReadDone, ReadRequest};
 
@@ -116,6 +118,15 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// Bytes that may still be written to the file system, `None` where it does not say. A figure of this moment.
     fn available(&self) -> Result<Option<u64>> {
         Ok(None)
+    }
+    /// The clock that a store in this directory goes by.
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::new(SystemClock)
+    }
+    /// The same for a store without threads. A storage that simulates time lets it stand still there, but for what the store does.
+    #[cfg(any(test, feature = "testing"))]
+    fn stepped_clock(&self) -> Arc<dyn Clock> {
+        self.clock()
     }
     /// 64 bits that nobody drew before. A storage that runs from a seed draws them from that.
     fn random(&self) -> u64 {

@@ -12,7 +12,7 @@
 //!
 //! Faults are expressions (grammar in `fault`): `disk.inject("(sync name=MANIFEST nth=2) -> eio")`. They fail operations, kill
 //! the process before one, damage what is read, written or at rest, send it astray, lose it, write dirty data back early, empty
-//! the page cache, or take time on the disk's clock, by which every operation takes some. After a failed sync the kernel takes
+//! the page cache, or take time on the disk's clock (`clock`), by which every operation takes some. After a failed sync the kernel takes
 //! the pages for clean: what it did not write shows in the page cache until that is evicted, and not past it, as on Linux.
 //!
 //! `record_crashes` collects an image of the disk before every operation, so that one run gives every crash that it could have.
@@ -28,6 +28,7 @@
 //!    touches no sector that it does not name.
 
 mod bits;
+mod clock;
 mod directory;
 mod disk;
 mod fault;
@@ -46,9 +47,10 @@ pub use fault::{Effect, Errno, Fault, NamePattern, Part};
 pub use operation::Operation;
 pub use parse::{FaultSyntaxError, parse_faults};
 
-use super::{Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, Storage, StorageFile};
+use super::{Clock, Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, Storage, StorageFile};
 use crate::base::Result;
 use crate::base::sync::{Arc, Mutex};
+use clock::{RunningClock, SteppedClock};
 use disk::{Disk, Request};
 use handles::{Handle, SimulatedFile, SimulatedLock, SimulatedMap};
 use std::collections::BTreeMap;
@@ -165,9 +167,14 @@ impl SimulatedStorage {
         self.disk.lock().failed.clone()
     }
 
-    /// The disk's own time: what all operations so far took, and slow ones longer.
-    pub fn clock(&self) -> Duration {
-        self.disk.lock().clock
+    /// The disk's own time: what all operations so far took, slow ones longer, and what passed by `advance` and by sleeping.
+    pub fn now(&self) -> Duration {
+        self.disk.lock().time()
+    }
+
+    /// Lets time pass.
+    pub fn advance(&self, time: Duration) {
+        self.disk.lock().pass(time);
     }
 
     /// Whether this view's process is dead.
@@ -324,6 +331,14 @@ impl Storage for SimulatedStorage {
 
     fn life(&self) -> Option<Life> {
         self.disk.lock().life()
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::new(RunningClock(Arc::clone(&self.disk)))
+    }
+
+    fn stepped_clock(&self) -> Arc<dyn Clock> {
+        Arc::new(SteppedClock(Arc::clone(&self.disk)))
     }
 
     fn random(&self) -> u64 {

@@ -42,6 +42,17 @@ fn imports_for_tests_and_in_comments_are_free() {
 }
 
 #[test]
+fn the_systems_time_is_caught() {
+    let clocks = |path: &str, text: &str| lines(&rules::clocks(&Source::new(path, text)));
+    assert_eq!(clocks("src/db/keeper.rs", "use std::time::{Duration, Instant};\nlet now = Instant::now();"), [1, 2]);
+    assert_eq!(clocks("src/db/keeper.rs", "std::thread::sleep(LOOK);\nself.clock.sleep(LOOK);"), [1]);
+    assert_eq!(clocks("src/log/mod.rs", "// Instant\n#[cfg(test)]\nmod tests { use std::time::Instant; }"), []);
+    assert_eq!(clocks("src/log/tests.rs", "Instant::now()"), []);
+    assert_eq!(clocks("src/io/clock.rs", "Instant::now()"), []);
+    assert_eq!(clocks("crates/cli/src/lib.rs", "Instant::now()"), []);
+}
+
+#[test]
 fn climbing_over_the_root_is_caught() {
     assert_eq!(layer_lines("src/log/writer.rs", "use super::chunk;"), []);
     assert_eq!(layer_lines("src/log/writer.rs", "use super::super::memory;"), [1]);

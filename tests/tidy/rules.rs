@@ -262,6 +262,25 @@ pub fn length(source: &Source, lines_max: usize) -> Vec<Complaint> {
     }
 }
 
+/// Where the library may ask the system for the time: the clock of the I/O seam, and waits of microseconds.
+const CLOCKS: [&str; 2] = ["src/io/clock.rs", "src/base/sync.rs"];
+
+/// Rule 7: the library knows the time, and sleeps, only through its clock, so that a test can simulate it.
+pub fn clocks(source: &Source) -> Vec<Complaint> {
+    if !source.path.starts_with("src/") || CLOCKS.contains(&source.path.as_str()) {
+        return Vec::new();
+    }
+    let code = source.library_code();
+    let mut complaints = Vec::new();
+    for word in ["Instant", "SystemTime", "thread::sleep", "clock_gettime", "nanosleep"] {
+        for (at, _) in code.match_indices(word) {
+            let what = format!("{word} in the library, which has a clock (src/io/clock.rs)");
+            complaints.push(complaint(&source.path, line_of(&code, at), what));
+        }
+    }
+    complaints
+}
+
 /// Folders of one machine, at the front of a path.
 const MACHINE_FOLDERS: [&str; 4] =
     [concat!("/wo", "rk/"), concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/")];

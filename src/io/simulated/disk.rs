@@ -43,7 +43,7 @@ pub(super) struct Disk {
     pub(super) life_known: bool,
     pub(super) capacity: Option<u64>,
     pub(super) faults: Faults,
-    pub(super) clock: Duration,
+    time: Duration,
     random: Random,
     recorder: Option<Recorder>,
     /// What faults made fail since the process began.
@@ -104,7 +104,7 @@ impl Disk {
             life_known: true,
             capacity: None,
             faults: Faults::default(),
-            clock: Duration::ZERO,
+            time: Duration::ZERO,
             random: Random::new(seed),
             recorder: None,
             failed: Vec::new(),
@@ -113,6 +113,15 @@ impl Disk {
 
     pub(super) fn process(&self) -> u64 {
         self.process
+    }
+
+    /// The disk's own time.
+    pub(super) fn time(&self) -> Duration {
+        self.time
+    }
+
+    pub(super) fn pass(&mut self, time: Duration) {
+        self.time = self.time.saturating_add(time);
     }
 
     pub(super) fn names(&self) -> &Directory {
@@ -135,11 +144,11 @@ impl Disk {
             self.kill();
             return Err(dead());
         }
-        self.clock += operation.time();
+        self.pass(operation.time());
         let mut damage = None;
         for effect in verdict.effects {
             match effect {
-                Effect::Slow(time) => self.clock += time,
+                Effect::Slow(time) => self.pass(time),
                 Effect::WriteBack => self.write_back(),
                 Effect::Evict => self.evict(),
                 Effect::Rot => self.rot(name),

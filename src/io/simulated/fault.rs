@@ -22,7 +22,8 @@
 //!            | "slow=" n ("us" | "ms" | "s")                  the simulated clock advances by so much more
 //! ```
 //!
-//! For instance `(sync name=MANIFEST nth=2) -> eio`, `(any nth=17..) -> enospc`, `(read,write name~.branch p=0.01) -> misdirect`.
+//! For instance `(sync name=MANIFEST nth=2) -> eio`, `(any nth=17..) -> enospc`, `(read,write name~.branch p=0.01) -> misdirect`;
+//! a slow disk is `(sync,map-sync,sync-directory) -> slow=5ms; (read,write) -> slow=200us`.
 //! Where several faults strike one operation, the first error counts and the rest happen all the same.
 
 use super::operation::Operation;

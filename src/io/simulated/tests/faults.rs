@@ -196,13 +196,13 @@ fn the_kernel_writes_back_when_it_likes() {
 #[test]
 fn operations_take_simulated_time_and_slow_ones_more() {
     let (storage, _) = three_files(1);
-    let before = storage.clock();
+    let before = storage.now();
     storage.sync_directory().unwrap();
-    let usual = storage.clock() - before;
+    let usual = storage.now() - before;
     assert!(usual > Duration::ZERO && usual < Duration::from_millis(1));
     storage.inject("(sync-directory nth=1) -> slow=3s");
     storage.sync_directory().unwrap();
-    assert_eq!(storage.clock() - before, 2 * usual + Duration::from_secs(3));
+    assert_eq!(storage.now() - before, 2 * usual + Duration::from_secs(3));
 }
 
 #[test]
