@@ -538,11 +538,11 @@ impl Inner {
                     return Err(Error::Closed);
                 }
                 if state.running == 0 {
-                    let incorporating = state.incorporating;
+                    let (incorporating, relieve_at) = (state.incorporating, state.relieve_at);
                     match self.pick(&mut state) {
                         None => return Ok(()),
                         // Only a look: what was picked goes back (a job's claim by its drop).
-                        Some(_) => state.incorporating = incorporating,
+                        Some(_) => (state.incorporating, state.relieve_at) = (incorporating, relieve_at),
                     }
                     // There is something to do, and nobody gets it done.
                     self.health.obstacle()?;
