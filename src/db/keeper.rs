@@ -18,7 +18,8 @@ const FULL_DISK_RETRY: Duration = Duration::from_millis(50);
 
 /// When the next background sync is due; never, where there are none.
 pub(super) fn sync_due(clock: &dyn Clock, options: &Options) -> Duration {
-    options.sync_interval.map_or(Duration::MAX, |interval| clock.now().saturating_add(interval))
+    let interval = options.sync_interval.filter(|interval| !interval.is_zero());
+    interval.map_or(Duration::MAX, |interval| clock.now().saturating_add(interval))
 }
 
 impl Inner {

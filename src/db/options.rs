@@ -30,7 +30,8 @@ pub struct Options {
     pub memory_budget: Option<u64>,
     /// What a write without options of its own gets.
     pub durability: Durability,
-    /// How often buffered writes are synced in the background: what a power loss can take at most. `None`: only by `sync`.
+    /// How often buffered writes are synced in the background: what a power loss can take at most. `None` or zero: only by
+    /// `sync`.
     pub sync_interval: Option<Duration>,
     /// How new branch files are compressed.
     pub compression: Compression,
