@@ -21,3 +21,4 @@ mod shared;
 mod stepped;
 mod support;
 mod tidy;
+mod time;

@@ -3,6 +3,7 @@
 use alluvium::Options;
 use alluvium::io::simulated::SimulatedStorage;
 use std::fmt;
+use std::time::Duration;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +61,11 @@ impl fmt::Display for Death {
     }
 }
 
+/// So long that it passes only where a run lets it: an operation of the disk takes microseconds.
+pub const SYNC_INTERVAL: Duration = Duration::from_secs(100);
+
 /// How every store of these tests is opened: nothing is synced but by the run.
 pub fn options() -> Options {
-    Options { memory_budget: Some(256 << 10), background_threads: Some(1), sync_interval: None, ..Options::default() }
+    let sync_interval = Some(SYNC_INTERVAL);
+    Options { memory_budget: Some(256 << 10), background_threads: Some(1), sync_interval, ..Options::default() }
 }

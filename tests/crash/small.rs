@@ -7,7 +7,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-const ALPHABET: [Step; 6] = [Step::Put(1), Step::Delete(1), Step::Batch(0), Step::Flush, Step::Compact, Step::Sync];
+const ALPHABET: [Step; 7] =
+    [Step::Put(1), Step::Delete(1), Step::Batch(0), Step::Flush, Step::Compact, Step::Sync, Step::Wait];
 
 /// What a store may hold before: nothing, or something in every place.
 const GROUNDS: [&[Step]; 2] =
@@ -73,7 +74,7 @@ fn every_short_run_survives_every_death() {
             all.extend(runs(length).into_iter().map(|run| [ground, &run].concat()));
         }
     }
-    assert_eq!(runs(3).len(), 216);
+    assert_eq!(runs(3).len(), 343);
     let tally = explore_all(&all, seed, &plan);
     let seconds = started.elapsed().as_secs_f64();
     println!(

@@ -24,6 +24,8 @@ pub enum Step {
     Compact,
     /// One piece of background work.
     Work,
+    /// The sync interval passes, and one piece of background work is done.
+    Wait,
     /// Closes the store and opens it again.
     Reopen,
     /// Takes a snapshot that is checked at the end of the run.
@@ -74,6 +76,7 @@ impl fmt::Display for Step {
             Self::Flush => f.write_str("flush"),
             Self::Compact => f.write_str("compact"),
             Self::Work => f.write_str("work"),
+            Self::Wait => f.write_str("wait"),
             Self::Reopen => f.write_str("reopen"),
             Self::Snapshot => f.write_str("snapshot"),
             Self::Kill => f.write_str("kill"),
@@ -107,6 +110,7 @@ fn read_one(text: &str) -> Step {
         "flush" => Step::Flush,
         "compact" => Step::Compact,
         "work" => Step::Work,
+        "wait" => Step::Wait,
         "reopen" => Step::Reopen,
         "snapshot" => Step::Snapshot,
         "kill" => Step::Kill,
@@ -129,7 +133,8 @@ pub fn draw(random: &mut Random, length: usize) -> Vec<Step> {
             672..722 => Step::Sync,
             722..752 => Step::Flush,
             752..767 => Step::Compact,
-            767..907 => Step::Work,
+            767..877 => Step::Work,
+            877..907 => Step::Wait,
             907..927 => Step::Reopen,
             927..947 => Step::Snapshot,
             947..972 => Step::Kill,

@@ -1,6 +1,6 @@
 //! A store that a run drives, with what it has promised so far.
 
-use super::death::{Death, options};
+use super::death::{Death, SYNC_INTERVAL, options};
 use super::promise::{Contents, Promise};
 use super::step::{Changes, KEYS, Step, name};
 use alluvium::io::simulated::SimulatedStorage;
@@ -66,6 +66,11 @@ impl World {
                 self.db().step();
                 Ok(())
             }
+            Step::Wait => {
+                self.disk.advance(SYNC_INTERVAL);
+                self.db().step();
+                Ok(())
+            }
             Step::Snapshot => {
                 let snapshot = self.db().snapshot();
                 snapshot.map(|snapshot| self.snapshots.push((snapshot, self.promise.contents())))
@@ -83,7 +88,7 @@ impl World {
             _ => unreachable!("the others are writes"),
         };
         done.map_err(|error| format!("{step} failed: {error}"))?;
-        if matches!(step, Step::Sync | Step::Flush | Step::Compact) {
+        if matches!(step, Step::Sync | Step::Flush | Step::Compact | Step::Wait) {
             self.promise.sync();
         }
         Ok(())

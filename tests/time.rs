@@ -1,0 +1,259 @@
+//! What the store does by the clock, on a simulated disk whose time moves only as a test says: the sync interval, trying again,
+//! patience, and slowed writers. No test here waits in real time, but for the last ones, whose stores have threads.
+
+use crate::support::{Random, tiny, tiny_unsynced};
+use alluvium::io::Storage;
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::parts::SteppedDb;
+use alluvium::{Db, Error, Options, ReadOnlyDb, Stats};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const INTERVAL: Duration = Duration::from_millis(100);
+/// How often a full disk is looked at, and how long what could not be removed is left alone.
+const LOOK: Duration = Duration::from_millis(200);
+const REMOVAL_RETRY: Duration = Duration::from_secs(1);
+/// How long a delete waits for room.
+const DELETE_PATIENCE: Duration = Duration::from_secs(5);
+/// More than anything here takes in real time.
+const REAL_PATIENCE: Duration = Duration::from_secs(20);
+
+fn open(disk: &SimulatedStorage, options: Options) -> SteppedDb {
+    SteppedDb::open(Arc::new(disk.clone()), options).unwrap()
+}
+
+fn with_interval(sync_interval: Option<Duration>) -> Options {
+    Options { sync_interval, ..tiny() }
+}
+
+/// How many of some power cuts leave the key.
+fn cuts_that_keep(disk: &SimulatedStorage, key: &str) -> usize {
+    let keeps = |seed: &u64| {
+        let after = disk.clone_disk().power_cut(*seed);
+        open(&after, tiny_unsynced()).get(key).unwrap().is_some()
+    };
+    (0..20).filter(keeps).count()
+}
+
+#[test]
+fn a_write_is_durable_once_the_interval_has_passed_and_not_before() {
+    let disk = SimulatedStorage::new(1);
+    let db = open(&disk, with_interval(Some(INTERVAL)));
+    while db.step() {}
+    db.sync().unwrap();
+    for key in ["first", "second"] {
+        // A sync begins the interval anew.
+        disk.advance(INTERVAL);
+        db.step();
+        db.put(key, "value").unwrap();
+        disk.advance(INTERVAL * 9 / 10);
+        while db.step() {}
+        let stats = db.stats();
+        assert!(stats.synced_number < stats.last_number, "{key} is synced early: {stats}");
+        let kept = cuts_that_keep(&disk, key);
+        assert!(kept < 20, "{key}: none of 20 power cuts takes what nobody synced");
+        disk.advance(INTERVAL / 10);
+        assert!(db.step());
+        let stats = db.stats();
+        assert_eq!(stats.synced_number, stats.last_number, "{key}");
+        assert_eq!(cuts_that_keep(&disk, key), 20, "{key}");
+    }
+}
+
+#[test]
+fn where_nothing_was_written_the_interval_passes_without_an_operation() {
+    let disk = SimulatedStorage::new(2);
+    let db = open(&disk, with_interval(Some(INTERVAL)));
+    db.put("key", "value").unwrap();
+    disk.advance(INTERVAL);
+    while db.step() {}
+    let before = disk.operations();
+    for _ in 0..10 {
+        disk.advance(INTERVAL);
+        assert!(!db.step());
+    }
+    assert_eq!(disk.operations(), before);
+}
+
+#[test]
+fn without_an_interval_nothing_is_synced_by_time() {
+    for interval in [None, Some(Duration::ZERO), Some(Duration::MAX)] {
+        let disk = SimulatedStorage::new(3);
+        let db = open(&disk, with_interval(interval));
+        db.put("key", "value").unwrap();
+        for _ in 0..3 {
+            disk.advance(Duration::from_secs(24 * 60 * 60));
+            while db.step() {}
+        }
+        assert!(db.stats().synced_number < db.stats().last_number, "{interval:?}");
+    }
+}
+
+/// Branch files on the disk that the tree does not use.
+fn dead_files(db: &SteppedDb, disk: &SimulatedStorage) -> u64 {
+    let names = disk.list().unwrap();
+    names.iter().filter(|name| name.ends_with(".branch")).count() as u64 - db.stats().branch_files
+}
+
+#[test]
+fn what_a_reader_kept_from_removal_is_removed_when_that_is_due_again() {
+    let disk = SimulatedStorage::new(4);
+    let db = open(&disk, tiny_unsynced());
+    let put_all = || {
+        (0..100u32).for_each(|key| db.put(key.to_be_bytes(), [7; 50]).unwrap());
+        db.flush().unwrap();
+    };
+    put_all();
+    let reader = ReadOnlyDb::open_with(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
+    put_all();
+    db.compact().unwrap();
+    let dead = dead_files(&db, &disk);
+    assert!(dead > 0, "the compaction replaced nothing");
+    let refused = disk.now();
+    disk.advance(REMOVAL_RETRY);
+    assert!(db.step(), "it is tried again while the reader is there");
+    assert!(!db.step(), "once");
+    drop(reader);
+    disk.advance(REMOVAL_RETRY * 9 / 10);
+    assert!(!db.step());
+    assert_eq!(dead_files(&db, &disk), dead);
+    disk.advance(REMOVAL_RETRY / 10);
+    assert!(db.step());
+    assert_eq!(dead_files(&db, &disk), 0);
+    assert!(disk.now() - refused < 3 * REMOVAL_RETRY);
+}
+
+/// A store on a disk that it has filled, with nothing left to do for the moment.
+fn full(seed: u64, free: u64) -> (SimulatedStorage, SteppedDb) {
+    let disk = SimulatedStorage::new(seed);
+    let db = open(&disk, tiny_unsynced());
+    disk.set_capacity(Some(disk.used() + free));
+    let mut random = Random(seed);
+    let error = (0..100_000).find_map(|key: u32| db.put(key.to_be_bytes(), random.bytes(500)).err());
+    assert!(matches!(error, Some(Error::DiskFull { .. })), "{error:?}");
+    // What background work still finds to free is used up, too.
+    for key in 0.. {
+        while db.step() {}
+        disk.advance(LOOK);
+        while db.step() {}
+        if db.stats().disk_full {
+            break;
+        }
+        assert!(key < 1000, "the disk does not stay full");
+        while db.put(random.bytes(8), random.bytes(500)).is_ok() {}
+    }
+    (disk, db)
+}
+
+#[test]
+fn room_is_found_again_when_a_look_is_due() {
+    let (disk, db) = full(5, 4 << 20);
+    disk.set_capacity(None);
+    disk.advance(LOOK / 2);
+    assert!(!db.step());
+    assert!(matches!(db.put("key", "value"), Err(Error::DiskFull { .. })));
+    disk.advance(LOOK / 2);
+    assert!(db.step());
+    db.put("key", "value").unwrap();
+}
+
+#[test]
+fn a_delete_waits_for_room_as_long_as_its_patience_lasts() {
+    let (started, disk) = (Instant::now(), SimulatedStorage::new(6));
+    let db = open(&disk, tiny_unsynced());
+    // Everything else goes on, so that there is reason to wait.
+    disk.inject("(create,map name~.log) -> enospc");
+    let waited = (0..100_000u32).find_map(|key| {
+        let before = disk.now();
+        let error = db.delete(format!("absent{key}")).err()?;
+        assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+        Some(disk.now() - before)
+    });
+    let waited = waited.expect("deletes need room for their records");
+    println!("{waited:?}");
+    assert!(waited >= DELETE_PATIENCE && waited < 2 * DELETE_PATIENCE, "{waited:?}");
+    assert!(started.elapsed() < REAL_PATIENCE);
+}
+
+/// Fills a store on a slow disk, without any background work but what writers wait for. Returns its figures, and the time that
+/// the disk took.
+fn fill_slowly(seed: u64, slow: &str) -> (Stats, Duration) {
+    let disk = SimulatedStorage::new(seed);
+    let db = open(&disk, tiny_unsynced());
+    disk.inject(slow);
+    let (started, mut random) = (disk.now(), Random(seed));
+    for _ in 0..4000 {
+        let (before, operations) = (disk.now(), disk.operations());
+        db.put(random.next().to_be_bytes(), random.bytes(100)).unwrap();
+        if disk.operations() == operations {
+            let slept = disk.now() - before;
+            assert!(slept <= Duration::from_millis(2), "a single write was slowed by {slept:?}");
+        }
+    }
+    let stats = db.stats();
+    let took = disk.now() - started - Duration::from_nanos(stats.slowed_ns);
+    (stats, took)
+}
+
+/// Writers are slowed to twice what background work takes at the most, in pieces of two milliseconds at the most.
+#[test]
+fn a_slow_disk_slows_writers_by_a_bounded_time_the_same_for_equal_seeds() {
+    let mut last = 0;
+    for slow in [
+        "",
+        "(sync,map-sync,sync-directory) -> slow=1ms; (write) -> slow=10us",
+        "(sync,map-sync,sync-directory) -> slow=5ms; (write) -> slow=200us",
+        "(any p=0.1) -> slow=20ms; (sync,map-sync,sync-directory) -> slow=5ms; (write) -> slow=200us",
+    ] {
+        let (stats, took) = fill_slowly(7, slow);
+        let again = fill_slowly(7, slow);
+        assert_eq!((stats.slowed_writes, stats.slowed_ns, took), (again.0.slowed_writes, again.0.slowed_ns, again.1));
+        let slept = Duration::from_nanos(stats.slowed_ns);
+        println!("{slow:?}: {} writes slowed by {slept:?}, the disk took {took:?}", stats.slowed_writes);
+        assert!(stats.incorporations > 5, "{stats}");
+        assert!(slept <= 2 * took, "slowed by {slept:?}, the disk took {took:?}");
+        assert!(stats.slowed_ns > last, "a slower disk slows writers more: {slept:?}");
+        last = stats.slowed_ns;
+    }
+}
+
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < REAL_PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// With threads the simulated clock goes with the real one, so that nobody waits for ever; and a test may put it forward.
+#[test]
+fn threads_sync_when_the_interval_has_passed() {
+    for (interval, advance) in [(INTERVAL, Duration::ZERO), (REAL_PATIENCE * 100, REAL_PATIENCE * 100)] {
+        let disk = SimulatedStorage::new(8);
+        let db = Db::open_with(Arc::new(disk.clone()), with_interval(Some(interval))).unwrap();
+        db.put("key", "value").unwrap();
+        disk.advance(advance);
+        wait_until("it is not synced", || db.stats().synced_number == db.stats().last_number);
+        db.close().unwrap();
+    }
+}
+
+/// Once, `settle` looked for work by taking the look for room that was due, and threw it away: on a full disk, who called it over
+/// and over kept the store from ever finding room.
+#[test]
+fn waiting_for_quiet_does_not_keep_a_full_disk_from_being_looked_at() {
+    let disk = SimulatedStorage::new(9);
+    let db = Db::open_with(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
+    disk.set_capacity(Some(disk.used() + (2 << 20)));
+    let mut random = Random(9);
+    while db.put(random.bytes(8), random.bytes(500)).is_ok() {}
+    disk.set_capacity(None);
+    let started = Instant::now();
+    while db.stats().disk_full {
+        // An obstacle is no wonder here.
+        let _ = db.settle();
+        assert!(started.elapsed() < Duration::from_secs(3), "no room is found: {}", db.stats());
+    }
+    db.put("key", "value").unwrap();
+    db.close().unwrap();
+}
