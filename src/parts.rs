@@ -116,7 +116,7 @@ impl LogPart {
         let identity = LogIdentity { database: DatabaseId(1), generation: 1, life: None, first: SequenceNumber(1) };
         let options = LogOptions { segment_bytes, chunk_bytes, budget_bytes: 8 * segment_bytes as u64, stepped: false };
         let numbers = Arc::new(FileNumbers::new(FileNumber(1)));
-        let log = Log::create(storage, identity, numbers, options, Box::new(|_| Ok(0)))?;
+        let log = Log::create(storage, identity, numbers, options, Box::new(|_, _| Ok(0)))?;
         let sequencer = Sequencer::new(SequenceNumber::ZERO);
         let part = Self { slot: sequencer.register(), writer: log.writer(), log, sequencer };
         part.keep()?;

@@ -1,8 +1,8 @@
 //! Opening after a death, beyond the stories of `recovery.rs`: a log that memory does not hold, segments that somebody removed.
 
 use crate::support::{Random, setting, tiny_unsynced};
-use alluvium::io::Storage;
 use alluvium::io::simulated::SimulatedStorage;
+use alluvium::io::{OpenMode, Storage};
 use alluvium::parts::SteppedDb;
 use alluvium::{Db, Error, Options};
 use std::collections::BTreeMap;
@@ -123,4 +123,38 @@ fn a_removed_log_segment_is_noticed() {
             }
         }
     }
+}
+
+/// Found by the corruption test: an older copy of the newest log segment has older marks, too, so that nothing in the log said that
+/// there was more, and what a closed store had last been told was gone without a word. Closing now tells the manifest.
+#[test]
+fn an_older_copy_of_a_log_segment_is_noticed_after_a_close() {
+    let disk = SimulatedStorage::new(4);
+    let mut copies = Vec::new();
+    let db = open(&disk);
+    for number in 0..300u64 {
+        db.put(number.to_be_bytes(), [5; 100]).unwrap();
+        if number % 60 == 20 {
+            db.sync().unwrap();
+            copies.push(disk.current_image());
+        }
+    }
+    db.close().unwrap();
+    let closed = disk.current_image();
+    let mut older = 0;
+    for copy in copies {
+        for name in log_segments(&disk).into_iter().filter(|name| copy.get(name).is_some_and(|of| *of != closed[name]))
+        {
+            older += 1;
+            let disk = disk.clone_disk();
+            let file = disk.open(&name, OpenMode::ReadWrite).unwrap();
+            file.write_all_at(&copy[&name], 0).unwrap();
+            file.sync().unwrap();
+            for disk in [disk.clone_disk(), disk.power_cut(1)] {
+                let error = Db::open_with(Arc::new(disk), tiny_unsynced()).map(|_| ()).unwrap_err();
+                assert!(error.to_string().contains(&name), "{error}");
+            }
+        }
+    }
+    assert!(older > 3, "{older} older copies");
 }

@@ -1,8 +1,8 @@
 //! Repair, case by case: what is left of a store becomes a sound one, nothing is destroyed, and a crash in between is as if
 //! repair had not begun or had ended.
 
-use crate::corruption::world::{Image, World, open};
-use crate::corruption::{check_repair, repair, verify};
+use crate::corruption::world::{Image, Size, World, open};
+use crate::corruption::{Untold, check_repair, repair, verify};
 use crate::support::setting;
 use alluvium::io::Storage;
 use alluvium::io::simulated::SimulatedStorage;
@@ -38,7 +38,7 @@ fn a_damaged_branch_keeps_its_good_pages_and_its_place() {
     let world = World::new(1);
     let name = largest(&world, ".branch");
     let disk = world.with(&[(name.clone(), flipped(&world.image[&name], 1))].into(), &[]);
-    let report = check_repair(&world, &disk, "a flipped page", true);
+    let report = check_repair(&world, &disk, "a flipped page", Untold::Nothing);
     assert!(report.log_kept && report.manifest_lost.is_none(), "{report:?}");
     assert_eq!((report.branches_rewritten, report.branches_lost), (1, 0), "{report:?}");
     assert!(report.entries_lost > 0 && report.entries_saved > 0, "{report:?}");
@@ -58,7 +58,7 @@ fn without_its_manifest_a_store_comes_back_whole() {
         matches!(open(&disk), Err(Error::Corruption { .. })),
         "a directory full of files is no place for a new store"
     );
-    let report = check_repair(&world, &disk, "no manifest", true);
+    let report = check_repair(&world, &disk, "no manifest", Untold::Nothing);
     assert!(report.manifest_lost.is_some() && report.is_complete() && report.warnings.len() == 1, "{report:?}");
 }
 
@@ -73,7 +73,7 @@ fn without_manifest_log_and_most_branches_the_rest_is_saved() {
         .cloned()
         .collect();
     let disk = world.with(&Image::new(), &lost);
-    let report = check_repair(&world, &disk, "one branch", false);
+    let report = check_repair(&world, &disk, "one branch", Untold::Anything);
     assert!(report.entries_saved > 0, "{report:?}");
     let db = open(&disk).unwrap();
     assert!(db.iter().unwrap().count() > 10);
@@ -85,7 +85,7 @@ fn a_key_whose_value_file_is_lost_is_named_and_absent() {
     let names = names(&world.disk, ".value");
     for name in &names {
         let disk = world.with(&Image::new(), std::slice::from_ref(name));
-        let report = check_repair(&world, &disk, name, true);
+        let report = check_repair(&world, &disk, name, Untold::Nothing);
         for loss in report.losses.iter().filter(|loss| loss.file == *name) {
             let Some(LostKeys::One(key)) = &loss.keys else { panic!("{loss:?}") };
             let number = *loss.numbers.as_ref().unwrap().start();
@@ -98,7 +98,7 @@ fn a_key_whose_value_file_is_lost_is_named_and_absent() {
     // A damaged one is kept.
     let damaged = flipped(&world.image[&names[0]], 3);
     let disk = world.with(&[(names[0].clone(), damaged.clone())].into(), &[]);
-    let report = check_repair(&world, &disk, "a damaged value", true);
+    let report = check_repair(&world, &disk, "a damaged value", Untold::Nothing);
     assert_eq!(disk.current_image().get(&format!("{}.damaged", names[0])), Some(&damaged), "{report:?}");
 }
 
@@ -110,7 +110,7 @@ fn a_file_that_was_cut_short_tells_what_it_lost() {
     for pages in [0, 1, 2] {
         for also in [&[][..], &["MANIFEST".to_owned()]] {
             let disk = world.with(&[(name.clone(), world.image[&name][..pages * 4096].to_vec())].into(), also);
-            let report = check_repair(&world, &disk, &format!("{name} cut to {pages} pages"), true);
+            let report = check_repair(&world, &disk, &format!("{name} cut to {pages} pages"), Untold::Nothing);
             assert!(report.losses.iter().any(|loss| loss.file == name), "{report:?}");
             assert!(report.set_aside.contains(&format!("{name}.damaged")), "{report:?}");
         }
@@ -124,7 +124,20 @@ fn a_log_segment_that_was_cut_short_tells_what_it_lost() {
     for name in names(&world.disk, ".log") {
         for length in [4096, 7593, 20_000] {
             let disk = world.with(&[(name.clone(), world.image[&name][..length].to_vec())].into(), &[]);
-            check_repair(&world, &disk, &format!("{name} cut to {length}"), true);
+            check_repair(&world, &disk, &format!("{name} cut to {length}"), Untold::Nothing);
+        }
+    }
+}
+
+/// Found by the corruption test: of a store that died, the removed segment had the newest mark, and nothing said which numbers may
+/// be gone with it.
+#[test]
+fn a_log_segment_that_is_missing_tells_what_it_lost() {
+    for size in [Size::Usual, Size::Small] {
+        let world = World::with_end(5, size, false);
+        for name in names(&world.disk, ".log") {
+            let disk = world.with(&Image::new(), std::slice::from_ref(&name));
+            check_repair(&world, &disk, &format!("{name} removed"), Untold::Nothing);
         }
     }
 }
@@ -162,7 +175,7 @@ fn a_damaged_log_gives_what_it_has() {
                 continue;
             }
             damaged += 1;
-            let report = check_repair(&world, &disk, &format!("{name}, page {page}"), true);
+            let report = check_repair(&world, &disk, &format!("{name}, page {page}"), Untold::Nothing);
             assert!(!report.log_kept && report.manifest_lost.is_none(), "{report:?}");
         }
     }

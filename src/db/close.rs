@@ -5,6 +5,7 @@ use super::inner::Inner;
 use super::stats::Stats;
 use crate::base::sync::Ordering;
 use crate::base::{Error, Result};
+use crate::format::manifest_edit::ManifestEdit;
 use crate::io::Storage;
 
 impl Inner {
@@ -36,6 +37,21 @@ impl Inner {
     /// Ends the log's generation. Background work that still needs it gives up.
     pub(super) fn close_log(&self) -> Result<()> {
         if self.health.check().is_ok() { self.log.close(&self.sequencer) } else { Ok(()) }
+    }
+
+    /// Tells the manifest how far the log goes, where anything in it is needed. Without it an older copy of the newest segment
+    /// looks like a process that died earlier.
+    pub(super) fn note_log_end(&self) -> Result<()> {
+        let (synced, mut edits) = (self.log.synced(), self.edits.lock());
+        let state = edits.manifest.state();
+        if self.health.check().is_err() || synced <= state.log_synced.max(state.incorporated) {
+            return Ok(());
+        }
+        match edits.manifest.append(&ManifestEdit { log_synced: Some(synced), ..ManifestEdit::default() }) {
+            // Nothing is lost with this edit, so a full disk closes as well as another.
+            Err(error) if !error.is_disk_full() => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// The rest of closing, once no thread works any more.

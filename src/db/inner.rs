@@ -33,8 +33,9 @@ impl Edits {
     /// What the log calls for every new segment.
     pub(super) fn name_segment(edits: &Arc<Mutex<Self>>) -> NameSegment {
         let edits = Arc::clone(edits);
-        Box::new(move |segment| {
-            let edit = ManifestEdit { log_segments_added: vec![segment], ..ManifestEdit::default() };
+        Box::new(move |segment, synced| {
+            let log_segments_added = vec![segment];
+            let edit = ManifestEdit { log_segments_added, log_synced: Some(synced), ..ManifestEdit::default() };
             edits.lock().manifest.append(&edit)
         })
     }

@@ -330,6 +330,7 @@ impl Db {
             // A panic in a worker was already turned into a poisoned store.
             let _ = thread.join();
         }
+        let result = result.and_then(|()| self.inner.note_log_end());
         self.inner.release();
         result
     }

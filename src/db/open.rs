@@ -271,6 +271,7 @@ pub(super) fn recover(
         generations_from: state.log_generations_from,
         files_from: state.log_files_from,
         segments: &state.log_segments,
+        synced: state.log_synced,
         manifest_edits: state.edits,
         life: storage.life(),
         force_cut: options.force_cut,

@@ -386,6 +386,7 @@ impl Inner {
         incorporated: Option<Incorporated<'_>>,
     ) -> Result<()> {
         edit.next_file = Some(self.numbers.next());
+        edit.log_synced = Some(self.log.synced());
         if let Some(Incorporated { end, segments, .. }) = incorporated {
             if end.next() >= self.log_start {
                 edit.log_generations_from = Some(self.log_generation);

@@ -22,6 +22,7 @@
 //! | 14 | log files from | file |
 //! | 15 | log segment that comes in (repeats) | file |
 //! | 16 | log segment dropped (repeats) | file |
+//! | 17 | log synced through | number |
 //!
 //! Invariants:
 //! 1. Equal edits have equal bytes, and bytes that decode are the only encoding of what they decode to: tags never
@@ -176,6 +177,8 @@ pub struct ManifestEdit {
     pub log_segments_added: Vec<FileNumber>,
     /// Log segments of which nothing is needed any more.
     pub log_segments_dropped: Vec<FileNumber>,
+    /// Every number up to this one is durable in the log or in branch files.
+    pub log_synced: Option<SequenceNumber>,
 }
 
 /// Why bytes are no edit.

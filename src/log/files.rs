@@ -12,7 +12,7 @@
 use super::segment::{ChunkOwners, Reuse, Segment, SegmentParts, header_page, segment_file_bytes};
 use super::{Log, LogIdentity, NameSegment};
 use crate::base::sync::Arc;
-use crate::base::{FileNumber, Result};
+use crate::base::{FileNumber, Result, SequenceNumber};
 use crate::format::log_segment::Mark;
 use crate::io::{OpenMode, Storage};
 
@@ -145,8 +145,13 @@ fn write_fresh(storage: &dyn Storage, name: &str, number: FileNumber, plan: Plan
 
 /// Invariant 3. Where the disk is full for it the file goes again; after another failure nobody knows whether it was named, and it
 /// stays.
-pub fn name_segment(storage: &dyn Storage, segment: &Segment, name: &NameSegment) -> Result<u64> {
-    name(segment.number).inspect_err(|error| {
+pub fn name_segment(
+    storage: &dyn Storage,
+    segment: &Segment,
+    synced: SequenceNumber,
+    name: &NameSegment,
+) -> Result<u64> {
+    name(segment.number, synced).inspect_err(|error| {
         if error.is_disk_full() {
             // What is left behind is found as stray at the next opening.
             let _ = storage.remove(&segment.name);
@@ -169,7 +174,7 @@ impl Log {
             Some(file) => reuse_segment(&*self.storage, file, number, plan)?,
             None => create_segment(&*self.storage, number, plan)?,
         };
-        match name_segment(&*self.storage, &segment, &self.namer.0) {
+        match name_segment(&*self.storage, &segment, self.synced(), &self.namer.0) {
             Ok(edit) => self.note_manifest_edit(edit),
             Err(error) => {
                 if !error.is_disk_full() {

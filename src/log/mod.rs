@@ -74,9 +74,9 @@ pub struct LogIdentity {
     pub first: SequenceNumber,
 }
 
-/// Tells the manifest of a new segment, durably, before any record goes there; returns the edit's number. Called without any of
-/// the log's locks but the keeper's.
-pub type NameSegment = Box<dyn Fn(FileNumber) -> Result<u64> + Send + Sync>;
+/// Tells the manifest of a new segment, and of the number through which the log is synced, durably, before any record goes there;
+/// returns the edit's number. Called without any of the log's locks but the keeper's.
+pub type NameSegment = Box<dyn Fn(FileNumber, SequenceNumber) -> Result<u64> + Send + Sync>;
 
 /// `NameSegment`, which has no text of its own.
 struct Namer(NameSegment);
@@ -157,7 +157,7 @@ impl Log {
         let mark = Some(Mark { counter: 1, synced_through: synced, manifest_edit: 0 });
         let plan = files::Plan { identity: &identity, chunks, chunk_bytes, dedicated: false, mark };
         let current = Arc::new(files::create_segment(&*storage, numbers.take(), plan)?);
-        let edit = files::name_segment(&*storage, &current, &name_segment)?;
+        let edit = files::name_segment(&*storage, &current, synced, &name_segment)?;
         let state = State {
             current,
             next: None,

@@ -346,7 +346,7 @@ fn nonsense_options_are_refused() {
         let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(11));
         let identity = LogIdentity { database: DatabaseId(1), generation: 1, life: None, first: SequenceNumber(1) };
         let options = LogOptions { segment_bytes, chunk_bytes, ..OPTIONS };
-        let log = Log::create(storage, identity, Arc::default(), options, Box::new(|_| Ok(0)));
+        let log = Log::create(storage, identity, Arc::default(), options, Box::new(|_, _| Ok(0)));
         assert!(matches!(log, Err(Error::InvalidArgument(_))));
     }
 }

@@ -30,6 +30,9 @@ pub struct ManifestState {
     pub log_generations_from: u64,
     /// Log segments that records may be in.
     pub log_segments: BTreeSet<FileNumber>,
+    /// Every number up to this one was durable when the last edit that says so was written. The log's marks say it, too, but they
+    /// stand in the log, and an older copy of a segment has older marks.
+    pub log_synced: SequenceNumber,
     /// Keyspaces by id.
     pub keyspaces: Vec<KeyspaceRecord>,
     /// File numbers from this one on were never used by a live file.
@@ -91,6 +94,7 @@ impl ManifestState {
         for segment in &edit.log_segments_dropped {
             self.log_segments.remove(segment);
         }
+        self.log_synced = self.log_synced.max(edit.log_synced.unwrap_or_default());
         self.next_file = self.next_file.max(edit.next_file.unwrap_or_default());
         self.next_node = self.next_node.max(edit.next_node.unwrap_or_default());
         self.next_bundle = self.next_bundle.max(edit.next_bundle.unwrap_or_default());
@@ -123,6 +127,7 @@ impl ManifestState {
             next_bundle: Some(self.next_bundle),
             log_files_from: (self.log_files_from.0 > 0).then_some(self.log_files_from),
             log_segments_added: self.log_segments.iter().copied().collect(),
+            log_synced: (self.log_synced.0 > 0).then_some(self.log_synced),
             ..ManifestEdit::default()
         }
     }

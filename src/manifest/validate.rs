@@ -48,6 +48,9 @@ impl ManifestState {
             require!(incorporated >= self.incorporated, "incorporated goes back to {incorporated}");
             require!(incorporated <= SequenceNumber::MAX, "incorporated {incorporated} is no number");
         }
+        if let Some(synced) = edit.log_synced {
+            require!(synced <= SequenceNumber::MAX, "log synced through {synced}, which is no number");
+        }
         if let Some(from) = edit.log_generations_from {
             require!(from >= self.log_generations_from, "log generations go back to {from}");
         }

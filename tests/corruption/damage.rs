@@ -47,9 +47,10 @@ pub const ALL: [Damage; 16] = [
 /// A damaged store.
 pub struct Case {
     pub what: String,
-    pub damage: Damage,
     /// Names of the files that were changed.
     pub touched: Vec<String>,
+    /// The last number of the moment from which an older copy is.
+    pub copied_at: Option<u64>,
     pub disk: SimulatedStorage,
 }
 
@@ -71,7 +72,7 @@ pub fn damage(world: &World, kind: &str, damage: Damage, random: &mut Random) ->
     if length == 0 && damage != Damage::Remove && damage != Damage::Extend {
         return None;
     }
-    let (mut changed, mut removed, mut detail) = (Image::new(), Vec::new(), String::new());
+    let (mut changed, mut removed, mut detail, mut copied_at) = (Image::new(), Vec::new(), String::new(), None);
     let pages = (length / PAGE).max(1);
     let page_at = |page: u64| {
         let from = (page * PAGE).min(length) as usize;
@@ -145,7 +146,14 @@ pub fn damage(world: &World, kind: &str, damage: Damage, random: &mut Random) ->
             bytes = world.image[other?].clone();
         }
         Damage::OverwriteByAnother => bytes = world.image[other?].clone(),
-        Damage::StaleCopy => bytes = world.stale.get(name)?.clone(),
+        Damage::StaleCopy => {
+            let copies = world.stale.iter().filter_map(|(number, image)| Some((*number, image.get(name)?)));
+            let copies: Vec<_> = copies.filter(|(_, copy)| **copy != bytes).collect();
+            let (number, copy) = *copies.get(random.below(copies.len().max(1) as u64) as usize)?;
+            detail = format!("as it was at number {number}");
+            copied_at = Some(number);
+            bytes = copy.clone();
+        }
     }
     if damage != Damage::Remove {
         if bytes == world.image[name] {
@@ -155,5 +163,5 @@ pub fn damage(world: &World, kind: &str, damage: Damage, random: &mut Random) ->
     }
     let touched: Vec<String> = changed.keys().chain(&removed).cloned().collect();
     let disk = world.with(&changed, &removed);
-    Some(Case { what: format!("{damage:?} of {touched:?} {detail}"), damage, touched, disk })
+    Some(Case { what: format!("{damage:?} of {touched:?} {detail}"), touched, copied_at, disk })
 }

@@ -3,7 +3,7 @@
 use crate::support::{Random, tiny_unsynced};
 use alluvium::io::simulated::SimulatedStorage;
 use alluvium::io::{OpenMode, Storage};
-use alluvium::parts::SteppedDb;
+use alluvium::parts::{LogOnlyWriter, SteppedDb};
 use alluvium::{RepairReport, WriteBatch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,46 +14,111 @@ pub type Version = (u64, Option<Vec<u8>>);
 /// Files by name.
 pub type Image = BTreeMap<String, Vec<u8>>;
 
+/// Whether log segments have their least size, or one so small that a hundred writes fill several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    Usual,
+    Small,
+}
+
+/// How the store's last process ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    Closed,
+    /// With the log segment that it wrote to.
+    Killed {
+        current: String,
+    },
+}
+
 /// The store and what is known of it.
 pub struct World {
     pub disk: SimulatedStorage,
     pub image: Image,
-    /// Its files as they were earlier.
-    pub stale: Image,
+    /// Its files as they were earlier, oldest first, each with the last number of that moment.
+    pub stale: Vec<(u64, Image)>,
     /// All versions of every key, oldest first.
     pub versions: BTreeMap<Vec<u8>, Vec<Version>>,
+    /// Every number up to this one was synced; after a close that is all of them.
+    pub synced: u64,
+    pub end: End,
 }
 
+/// Opens a store that is there.
 pub fn open(disk: &SimulatedStorage) -> alluvium::Result<SteppedDb> {
-    SteppedDb::open(Arc::new(disk.clone()), alluvium::Options { create_if_missing: false, ..tiny_unsynced() })
+    open_as(disk, Size::Usual, alluvium::Options { create_if_missing: false, ..tiny_unsynced() })
+}
+
+fn open_as(disk: &SimulatedStorage, size: Size, options: alluvium::Options) -> alluvium::Result<SteppedDb> {
+    match size {
+        Size::Usual => SteppedDb::open(Arc::new(disk.clone()), options),
+        Size::Small => SteppedDb::open_small(Arc::new(disk.clone()), options),
+    }
 }
 
 impl World {
-    /// Three openings, with branch files on two levels, value files, and records in the log. Everything is durable.
+    /// A store that was closed in good order.
     pub fn new(seed: u64) -> Self {
+        Self::with_end(seed, Size::Usual, true)
+    }
+
+    /// Three openings, with branch files on two levels, value files, and records in the log. In the last one what is written is
+    /// synced once, in the middle; a close syncs all of it.
+    pub fn with_end(seed: u64, size: Size, closes: bool) -> Self {
         let disk = SimulatedStorage::new(seed);
         let mut random = Random(seed);
-        let mut world =
-            Self { disk: disk.clone(), image: Image::new(), stale: Image::new(), versions: BTreeMap::new() };
-        for (opening, writes) in [(0, 700), (1, 500), (2, 150)] {
-            let db = SteppedDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
+        let (image, versions) = (Image::new(), BTreeMap::new());
+        let mut world = Self { disk: disk.clone(), image, stale: Vec::new(), versions, synced: 0, end: End::Closed };
+        for (opening, writes) in [(0, 700), (1, 500), (2, 190)] {
+            let db = open_as(&disk, size, tiny_unsynced()).unwrap();
+            let mut log = (opening == 2 && size == Size::Small).then(|| db.log_writer());
             for at in 0..writes {
-                world.write(&db, &mut random, at % 149 == 100);
+                world.write_to(&db, log.as_mut(), &mut random, at % 149 == 100);
                 if at % 40 == 0 {
                     db.step();
                 }
-            }
-            if opening == 1 {
-                world.stale = disk.current_image();
+                if opening == 2 && at == writes / 2 {
+                    db.sync().unwrap();
+                    world.synced = db.stats().last_number;
+                }
+                if opening > 0 && at % 23 == 22 {
+                    world.stale.push((db.stats().last_number, disk.current_image()));
+                }
             }
             if opening < 2 {
                 db.flush().unwrap();
                 while db.step() {}
+            } else if !closes {
+                let before = disk.current_image();
+                world.write_to(&db, log.as_mut(), &mut random, false);
+                let after = disk.current_image();
+                let written = before.iter().filter(|(name, bytes)| name.ends_with(".log") && after[*name] != **bytes);
+                let current = written.map(|(name, _)| name.clone()).max().unwrap();
+                world.end = End::Killed { current };
+                world.disk = disk.clone_disk();
+                break;
             }
+            world.synced = db.stats().last_number;
+            drop(log);
             db.close().unwrap();
         }
-        world.image = disk.current_image();
+        world.image = world.disk.current_image();
         world
+    }
+
+    fn write_to(&mut self, db: &SteppedDb, log: Option<&mut LogOnlyWriter>, random: &mut Random, large: bool) {
+        match log {
+            Some(log) => self.write_to_log(db, log, random),
+            None => self.write(db, random, large),
+        }
+    }
+
+    /// A write that stays in the log: a small store brings in what it has so soon that its log has one segment only.
+    fn write_to_log(&mut self, db: &SteppedDb, writer: &mut LogOnlyWriter, random: &mut Random) {
+        let (key, length) = (format!("key{:03}", random.below(300)).into_bytes(), 100 + random.below(200) as usize);
+        let value = random.bytes(length);
+        writer.put(&key, &value).unwrap();
+        self.versions.entry(key).or_default().push((db.stats().last_number, Some(value)));
     }
 
     fn write(&mut self, db: &SteppedDb, random: &mut Random, large: bool) {
@@ -80,7 +145,23 @@ impl World {
 
     /// What a key should hold.
     pub fn right(&self, key: &[u8]) -> Option<&[u8]> {
-        self.versions[key].last().and_then(|(_, value)| value.as_deref())
+        self.at(key, u64::MAX)
+    }
+
+    /// What a key held when this number was the last.
+    pub fn at(&self, key: &[u8], number: u64) -> Option<&[u8]> {
+        self.version_at(key, number).and_then(|(_, value)| value.as_deref())
+    }
+
+    fn version_at(&self, key: &[u8], number: u64) -> Option<&Version> {
+        let versions = &self.versions[key];
+        versions[..versions.partition_point(|(of, _)| *of <= number)].last()
+    }
+
+    /// Whether a key may hold this where what was written after a number may be gone.
+    pub fn is_of_number_or_later(&self, key: &[u8], number: u64, found: Option<&[u8]>) -> bool {
+        let later = self.versions[key].iter().filter(|(of, _)| *of > number);
+        found == self.at(key, number) || later.into_iter().any(|(_, value)| value.as_deref() == found)
     }
 
     /// The same disk with other files.
@@ -102,7 +183,12 @@ impl World {
 
     /// Whether repair said that this key may not be what it was.
     pub fn told(&self, report: &RepairReport, key: &[u8]) -> bool {
-        let number = self.versions[key].last().map_or(0, |(number, _)| *number);
+        self.told_of(report, key, u64::MAX)
+    }
+
+    /// Whether repair said so of what the key held when this number was the last.
+    pub fn told_of(&self, report: &RepairReport, key: &[u8], number: u64) -> bool {
+        let number = self.version_at(key, number).map_or(0, |(number, _)| *number);
         report.losses.iter().any(|loss| {
             let by_number = loss.numbers.as_ref().is_some_and(|numbers| numbers.contains(&number));
             let by_key = match &loss.keys {

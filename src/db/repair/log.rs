@@ -23,6 +23,7 @@ use crate::log::salvage::{FoundRecord, FoundSegment};
 use crate::manifest::ManifestState;
 use crate::merge::{EntryRef, Retention, VersionFilter};
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 /// Memory for entries that wait to be written.
 const SPILL_BYTES: usize = 16 << 20;
@@ -92,12 +93,15 @@ pub(super) fn save(
             ..Loss::of_file("the log".to_owned(), "numbers without a record that can be read")
         });
     }
-    if segments.iter().any(|segment| segment.stated.is_none()) {
+    let mut named = state.into_iter().flat_map(|state| state.log_segments.range(state.log_files_from..));
+    let is_whole = |segment: &&FoundSegment| segment.stated.is_some_and(|header| header.number == segment.number);
+    let whole: BTreeSet<_> = segments.iter().copied().filter(is_whole).map(|segment| segment.number).collect();
+    if segments.iter().any(|segment| segment.stated.is_none()) || named.any(|of| !whole.contains(of)) {
         // With a header its marks are gone, and with them what they knew to be durable.
         let last = numbers.max().unwrap_or(0).max(frame.durable).max(frame.incorporated);
         report.lose(Loss {
             numbers: Some(last + 1..=SequenceNumber::MAX.0),
-            ..Loss::of_file("the log".to_owned(), "a segment's header is lost: there may have been later numbers")
+            ..Loss::of_file("the log".to_owned(), "a segment or its header is lost: there may have been later numbers")
         });
     }
     let mut spill = Spill { context: &readers.branches, entries: Vec::new(), bytes: 0, sources: Vec::new() };
@@ -149,6 +153,7 @@ impl<'a> Frame<'a> {
         let same_life = storage.life().is_some() && !poisoned && own.all(|header| header.life == storage.life());
         let first = headers().filter(|header| header.generation == newest).map(|header| header.first.0).max();
         let marks = segments.iter().filter_map(|segment| segment.mark).map(|mark| mark.synced_through.0);
+        let marks = marks.chain(state.map(|state| state.log_synced.0));
         Ok(Self {
             state,
             incorporated: state.map_or(branch_max.0, |state| state.incorporated.0),

@@ -94,6 +94,7 @@ pub(in crate::db) fn dry_recovery(storage: &dyn Storage, readers: &Readers, stat
         generations_from: state.log_generations_from,
         files_from: state.log_files_from,
         segments: &state.log_segments,
+        synced: state.log_synced,
         manifest_edits: state.edits,
         life: storage.life(),
         force_cut: false,

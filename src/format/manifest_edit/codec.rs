@@ -22,6 +22,7 @@ mod tag {
     pub const LOG_FILES_FROM: u8 = 14;
     pub const LOG_SEGMENT_ADDED: u8 = 15;
     pub const LOG_SEGMENT_DROPPED: u8 = 16;
+    pub const LOG_SYNCED: u8 = 17;
 
     /// Whether a field may stand more than once.
     pub fn repeats(tag: u8) -> bool {
@@ -70,6 +71,7 @@ impl ManifestEdit {
         for segment in &self.log_segments_dropped {
             number(tag::LOG_SEGMENT_DROPPED, segment.0, out);
         }
+        optional(tag::LOG_SYNCED, self.log_synced.map(|number| number.0), out);
     }
 
     /// Reads an edit that takes up all of `payload`.
@@ -111,6 +113,7 @@ impl ManifestEdit {
             tag::LOG_FILES_FROM => self.log_files_from = Some(FileNumber(reader.number()?)),
             tag::LOG_SEGMENT_ADDED => self.log_segments_added.push(FileNumber(reader.number()?)),
             tag::LOG_SEGMENT_DROPPED => self.log_segments_dropped.push(FileNumber(reader.number()?)),
+            tag::LOG_SYNCED => self.log_synced = Some(SequenceNumber(reader.number()?)),
             _ => {
                 return Err(Malformed {
                     at,

@@ -66,6 +66,7 @@ pub fn any_edit(random: &mut Random) -> ManifestEdit {
         log_files_from: random.option(|random| FileNumber(random.number())),
         log_segments_added: random.list(2, any_file),
         log_segments_dropped: random.list(2, any_file),
+        log_synced: random.option(any_number),
     }
 }
 

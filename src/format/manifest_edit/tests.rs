@@ -64,7 +64,7 @@ fn random_bytes_never_panic() {
         let mut bytes = random.bytes();
         bytes.extend(random.bytes());
         if let Some(first) = bytes.first_mut() {
-            *first = *first % 17 + 1;
+            *first = *first % 18 + 1;
         }
         let _ = ManifestEdit::decode(&bytes);
     }
@@ -72,8 +72,8 @@ fn random_bytes_never_panic() {
 
 #[test]
 fn unknown_repeated_and_unordered_fields_are_named() {
-    let unknown = ManifestEdit::decode(&[17, 0]).unwrap_err();
-    assert_eq!((unknown.at, unknown.found.as_str()), (0, "tag 17"));
+    let unknown = ManifestEdit::decode(&[18, 0]).unwrap_err();
+    assert_eq!((unknown.at, unknown.found.as_str()), (0, "tag 18"));
     assert!(unknown.expected.contains("this build knows"));
     let zero = ManifestEdit::decode(&[0]).unwrap_err();
     assert_eq!(zero.at, 0);
@@ -137,6 +137,7 @@ fn the_encoding_never_changes() {
         log_files_from: Some(FileNumber(6)),
         log_segments_added: vec![FileNumber(301), FileNumber(302)],
         log_segments_dropped: vec![FileNumber(299)],
+        log_synced: Some(SequenceNumber(11)),
     };
     let expected: &[&[u8]] = &[
         &[1, 16, 0xac, 2, 0x80, 0x40, 1, b'a', 2, b'b', b'c', 5, 9, 4, 1, 3, 1, 2],
@@ -147,6 +148,7 @@ fn the_encoding_never_changes() {
         &[9, 1, 10, 5, 0, 1, b'd', 1, b'b', 11, 0xad, 2, 12, 5, 13, 7],
         &[14, 6],
         &[15, 0xad, 2, 15, 0xae, 2, 16, 0xab, 2],
+        &[17, 11],
     ];
     assert_eq!(encoded(&edit), expected.concat());
 }

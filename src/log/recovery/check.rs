@@ -36,6 +36,11 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// Whether nothing in it could be read as a record.
+    pub fn is_empty(&self) -> bool {
+        self.position == self.extent.start
+    }
+
     /// Whether a writer could have gone on here.
     pub fn has_room(&self) -> bool {
         self.position + HEADER_BYTES as u64 <= self.extent.end

@@ -11,32 +11,55 @@ use crate::io::Storage;
 use std::cmp::Reverse;
 
 /// The error for a number that must be there. Which chunk it was in nobody can know; the best guess is one in which
-/// good records stand behind the place where reading stopped, then the one that was read nearest to the number, then
-/// the one that was handed out first.
+/// good records stand behind the place where reading stopped, then an empty one between chunks that began before and after the
+/// number, since chunks are handed out in order and used at once, then the one that was read nearest to the number.
 #[cold]
 pub fn missing(storage: &dyn Storage, segments: &[SegmentFile], checked: &[Checked], missing: Missing) -> Error {
     let Missing { number, why } = missing;
-    let before = || {
-        let chunks =
-            segments.iter().zip(checked).flat_map(|(segment, of)| of.chunks.iter().map(move |of| (segment, of)));
-        chunks.filter(|(_, chunk)| chunk.last < number)
+    let places: Vec<Place<'_>> =
+        segments.iter().zip(checked).flat_map(|(segment, of)| of.chunks.iter().map(move |of| (segment, of))).collect();
+    let before = || places.iter().enumerate().filter(|(_, (_, chunk))| chunk.last < number);
+    let broken = || {
+        let mut before = before().map(|(at, _)| at);
+        before.find(|at| {
+            let (segment, chunk) = places[*at];
+            let behind = first_behind(segment, chunk);
+            behind.is_some_and(|(at, header)| header.number >= number || at == chunk.position)
+        })
     };
-    let broken = before().find(|(segment, chunk)| {
-        let behind = first_behind(segment, chunk);
-        behind.is_some_and(|(at, header)| header.number >= number || at == chunk.position)
-    });
+    let nearest = || before().min_by_key(|(_, (_, chunk))| Reverse(chunk.last)).map(|(at, _)| at);
     let what = "log record";
     let expected = match why {
         Why::Durable => format!("number {number}, which was durable"),
         Why::TooMany => format!("number {number}, since more are missing than threads can have had in hand"),
     };
-    match broken.or_else(|| before().min_by_key(|(_, chunk)| Reverse(chunk.last))) {
-        Some((segment, chunk)) => {
-            let found = format!("nothing that parses behind number {}", chunk.last);
+    match broken().or_else(|| emptied(&places, number)).or_else(nearest) {
+        Some(at) => {
+            let (segment, chunk) = places[at];
+            let mut found = format!("nothing that parses behind number {}", chunk.last);
+            // The chunk that was handed out next may be the lost one as well, and may be in another file.
+            if let Some((next, empty)) = places.get(at + 1)
+                && empty.is_empty()
+                && !chunk.is_empty()
+            {
+                let (start, name) = (empty.extent.start, &next.name);
+                found.push_str(&format!(", and nothing in the next chunk, at offset {start} of {name}"));
+            }
             Error::corruption(&segment.path, chunk.position, what, expected, found)
         }
         None => Error::corruption(storage.path(), 0, what, expected, "no segment that could hold it"),
     }
+}
+
+/// A chunk, and the segment that it is in.
+type Place<'a> = (&'a SegmentFile, &'a Chunk);
+
+/// The first empty chunk in front of one that begins above `number`, behind one that begins below it.
+fn emptied(places: &[Place<'_>], number: SequenceNumber) -> Option<usize> {
+    let above = |chunk: &Chunk| !chunk.is_empty() && chunk.first_wanted > number && chunk.last > number;
+    let end = places.iter().position(|(_, chunk)| above(chunk))?;
+    let used = places[..end].iter().rposition(|(_, chunk)| !chunk.is_empty()).map_or(0, |at| at + 1);
+    (used < end).then_some(used)
 }
 
 /// The first header that parses where reading a chunk stopped, or behind that. What cannot be read tells nothing.

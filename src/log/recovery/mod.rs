@@ -55,6 +55,8 @@ pub struct RecoveryInput<'a> {
     pub files_from: FileNumber,
     /// The segments that the manifest names: each must be there, but for those of forgotten generations.
     pub segments: &'a BTreeSet<FileNumber>,
+    /// The manifest knows that every number up to this one was durable.
+    pub synced: SequenceNumber,
     /// Edits that the manifest holds. A mark that knows of more means that the manifest was cut short.
     pub manifest_edits: u64,
     /// The present life of machine and mount.
@@ -175,7 +177,9 @@ impl<'a> Recovery<'a> {
         let marks = || found.segments.iter().filter_map(|segment| segment.mark);
         let marked = marks().map(|mark| mark.synced_through.next()).max().unwrap_or_default();
         let first = found.segments.iter().map(|segment| segment.header.first).max().unwrap_or_default();
-        let next = [SequenceNumber(1), input.incorporated.next(), recovered, marked, first].into_iter().max();
+        let next = [SequenceNumber(1), input.incorporated.next(), input.synced.next(), recovered, marked, first]
+            .into_iter()
+            .max();
         Self {
             input,
             next: next.unwrap_or_default(),
@@ -235,7 +239,7 @@ impl<'a> Recovery<'a> {
             return Err(Error::corruption(&odd.path, 40, what, first, odd.header.first));
         }
         let marks = segments.iter().filter_map(|segment| segment.mark);
-        let durable = marks.map(|mark| mark.synced_through).max().unwrap_or_default();
+        let durable = marks.map(|mark| mark.synced_through).max().unwrap_or_default().max(self.input.synced);
         let bounds = Bounds { first, incorporated: self.input.incorporated, durable };
         let checks = Checks { rule, bounds };
         let numbers = Mutex::new(Numbers::default());

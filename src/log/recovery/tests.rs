@@ -421,6 +421,7 @@ fn two_hundred_thousand_records_replay_fast() {
         files_from: crate::base::FileNumber(0),
         life: storage.life(),
         segments: const { &BTreeSet::new() },
+        synced: SequenceNumber::ZERO,
         manifest_edits: u64::MAX,
         access: super::Access::Write,
         force_cut: true,

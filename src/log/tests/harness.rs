@@ -54,6 +54,7 @@ pub fn input<'a>(storage: &'a dyn Storage, manifest: &'a Manifest) -> RecoveryIn
         generations_from: manifest.generations_from,
         files_from: crate::base::FileNumber(0),
         segments: const { &BTreeSet::new() },
+        synced: SequenceNumber::ZERO,
         manifest_edits: u64::MAX,
         life: storage.life(),
         access: crate::log::Access::Write,
@@ -118,7 +119,7 @@ impl Opened {
         let identity = LogIdentity { database: DATABASE, generation: recovered.next_generation, life, first };
         let newest = recovered.segments.iter().map(|segment| segment.number).max().unwrap_or_default();
         let numbers = Arc::new(FileNumbers::new(FileNumber(newest.0 + 1)));
-        let log = Log::create(storage, identity, numbers, options, Box::new(|_| Ok(0)))?;
+        let log = Log::create(storage, identity, numbers, options, Box::new(|_, _| Ok(0)))?;
         log.adopt(recovered.segments);
         Ok(Self { log, sequencer: Arc::new(Sequencer::new(SequenceNumber(first.0 - 1))) })
     }

@@ -149,6 +149,8 @@ fn split(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
 fn log_segments(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
     edit.log_segments_added.push(state.next_file);
     edit.log_segments_dropped = state.log_segments.iter().copied().filter(|_| random.once_in(2)).collect();
+    // Also one that says less than is known already.
+    edit.log_synced = Some(SequenceNumber(state.incorporated.0 + random.below(30)));
 }
 
 fn recover(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
