@@ -1,20 +1,24 @@
 //! The store without threads: what it does is a pure function of the calls and the disk's seed.
 
 use crate::support::{Random, setting, tiny_unsynced};
+use alluvium::Options;
 use alluvium::io::simulated::SimulatedStorage;
 use alluvium::parts::SteppedDb;
 use std::sync::Arc;
+use std::time::Duration;
 
 fn open(disk: &SimulatedStorage) -> SteppedDb {
     SteppedDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap()
 }
 
-/// A run that fills many Memtables, with background work now and then; the state of the disk after it.
+/// A run that fills many Memtables on a slow disk, with background work now and then, and syncs by time; the disk after it.
 fn run(seed: u64) -> SimulatedStorage {
     let disk = SimulatedStorage::new(seed);
     let mut random = Random(seed);
     for _ in 0..3 {
-        let db = open(&disk);
+        disk.inject("(sync,map-sync) -> slow=2ms; (any p=0.01) -> slow=30ms");
+        let options = Options { sync_interval: Some(Duration::from_millis(100)), ..tiny_unsynced() };
+        let db = SteppedDb::open(Arc::new(disk.clone()), options).unwrap();
         for _ in 0..1500 {
             let key = random.below(2000).to_be_bytes();
             match random.below(100) {
@@ -23,7 +27,10 @@ fn run(seed: u64) -> SimulatedStorage {
                     db.put(key, random.bytes(length)).unwrap();
                 }
                 80..95 => db.delete(key).unwrap(),
-                95..98 => _ = db.step(),
+                95..98 => {
+                    disk.advance(Duration::from_micros(random.below(20_000)));
+                    db.step();
+                }
                 98 => db.sync().unwrap(),
                 _ => assert!(db.get(key).is_ok()),
             }
@@ -32,6 +39,7 @@ fn run(seed: u64) -> SimulatedStorage {
         db.settle().unwrap();
         db.verify().unwrap();
         db.close().unwrap();
+        disk.clear_faults();
     }
     disk
 }
@@ -41,6 +49,7 @@ fn equal_seeds_give_equal_disks() {
     for seed in 1..=setting("ALLUVIUM_SEEDS", 2) {
         let (first, second, other) = (run(seed), run(seed), run(seed + 1000));
         assert_eq!(first.operations(), second.operations(), "seed {seed}");
+        assert_eq!(first.now(), second.now(), "seed {seed}");
         assert!(first.current_image() == second.current_image(), "seed {seed}: the files differ");
         assert!(first.current_image() != other.current_image());
     }

@@ -2,8 +2,8 @@
 //! patience, and slowed writers. No test here waits in real time, but for the last ones, whose stores have threads.
 
 use crate::support::{Random, tiny, tiny_unsynced};
-use alluvium::io::Storage;
 use alluvium::io::simulated::SimulatedStorage;
+use alluvium::io::{LockMode, LockPart, Storage};
 use alluvium::parts::SteppedDb;
 use alluvium::{Db, Error, Options, ReadOnlyDb, Stats};
 use std::sync::Arc;
@@ -13,6 +13,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// How often a full disk is looked at, and how long what could not be removed is left alone.
 const LOOK: Duration = Duration::from_millis(200);
 const REMOVAL_RETRY: Duration = Duration::from_secs(1);
+/// How long deletes are gathered before they are written out.
+const GATHER: Duration = Duration::from_secs(1);
 /// How long a delete waits for room.
 const DELETE_PATIENCE: Duration = Duration::from_secs(5);
 /// More than anything here takes in real time.
@@ -175,6 +177,39 @@ fn a_delete_waits_for_room_as_long_as_its_patience_lasts() {
     assert!(started.elapsed() < REAL_PATIENCE);
 }
 
+/// A full disk is no reason to write a Memtable out for every delete.
+#[test]
+fn deletes_on_a_full_disk_are_gathered_for_a_second() {
+    let (disk, db) = full(7, 4 << 20);
+    let after = |time| {
+        disk.advance(time);
+        while db.step() {}
+        assert!(db.stats().disk_full);
+        db.stats().memory_entries
+    };
+    db.delete("absent").unwrap();
+    assert_eq!(after(2 * GATHER), 0);
+    db.delete("absent, too").unwrap();
+    assert_eq!(after(LOOK), 1);
+    assert_eq!(after(LOOK), 1);
+    assert_eq!(after(GATHER), 0);
+}
+
+#[test]
+fn an_opening_waits_half_a_minute_for_another_one() {
+    let (started, disk) = (Instant::now(), SimulatedStorage::new(10));
+    open(&disk, tiny()).close().unwrap();
+    let before = disk.now();
+    let held = disk.lock("LOCK", LockPart::Opening, LockMode::Exclusive).unwrap();
+    let error = SteppedDb::open(Arc::new(disk.clone()), tiny()).map(drop).unwrap_err();
+    assert!(error.to_string().contains("30 seconds"), "{error}");
+    let waited = disk.now() - before;
+    assert!(waited >= Duration::from_secs(30) && waited < Duration::from_secs(31), "{waited:?}");
+    assert!(started.elapsed() < REAL_PATIENCE);
+    drop(held);
+    open(&disk, tiny());
+}
+
 /// Fills a store on a slow disk, without any background work but what writers wait for. Returns its figures, and the time that
 /// the disk took.
 fn fill_slowly(seed: u64, slow: &str) -> (Stats, Duration) {
@@ -182,9 +217,10 @@ fn fill_slowly(seed: u64, slow: &str) -> (Stats, Duration) {
     let db = open(&disk, tiny_unsynced());
     disk.inject(slow);
     let (started, mut random) = (disk.now(), Random(seed));
-    for _ in 0..4000 {
+    for put in 0..4000 {
+        let length = if put % 50 == 49 { 9000 } else { 80 };
         let (before, operations) = (disk.now(), disk.operations());
-        db.put(random.next().to_be_bytes(), random.bytes(100)).unwrap();
+        db.put(random.next().to_be_bytes(), random.bytes(length)).unwrap();
         if disk.operations() == operations {
             let slept = disk.now() - before;
             assert!(slept <= Duration::from_millis(2), "a single write was slowed by {slept:?}");

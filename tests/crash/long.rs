@@ -13,7 +13,8 @@ fn plan(points: u64) -> Plan {
         during_recovery: 40,
         depth: 2,
         go_on: 3,
-        faults: "(any p=0.02) -> write-back",
+        // Now and then the disk hangs for so long that the sync interval is over.
+        faults: "(any p=0.02) -> write-back; (any p=0.002) -> slow=100s",
     }
 }
 

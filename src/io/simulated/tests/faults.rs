@@ -206,6 +206,29 @@ fn operations_take_simulated_time_and_slow_ones_more() {
 }
 
 #[test]
+fn one_clock_stands_still_unless_told_and_the_other_goes() {
+    let (storage, _) = three_files(1);
+    let (stepped, running) = (storage.stepped_clock(), storage.clock());
+    let (before, started) = (storage.now(), running.now());
+    running.sleep(Duration::from_millis(5));
+    assert!(running.now() - started >= Duration::from_millis(5));
+    assert_eq!((stepped.now(), storage.now()), (before, before), "nobody's wait moves the disk's time");
+    // Sleeping on it takes no time at all.
+    stepped.sleep(Duration::from_secs(3600));
+    storage.advance(Duration::from_secs(1));
+    assert_eq!(stepped.now() - before, Duration::from_secs(3601));
+    assert!((3601..3700).contains(&(running.now() - started).as_secs()));
+    // Time goes on over every death, and apart on a copy.
+    let next = storage.clone_disk().power_cut(1);
+    assert_eq!(next.now(), storage.now());
+    next.advance(Duration::from_secs(1));
+    assert_eq!(next.now() - storage.now(), Duration::from_secs(1));
+    storage.advance(Duration::MAX);
+    storage.list().unwrap();
+    assert_eq!(storage.now(), Duration::MAX);
+}
+
+#[test]
 fn a_fraction_of_the_operations_is_struck_and_the_same_ones_again() {
     let run = |seed| -> Vec<bool> {
         let storage = SimulatedStorage::new(seed);
