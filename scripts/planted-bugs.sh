@@ -53,8 +53,8 @@ while IFS='|' read -r bug kind test text; do
     fi
     # Some bugs are races, which need not show at the first try.
     caught=
-    for _ in 1 2 3 4 5 6; do
-        if ! output=$(run "$bug" "$kind" "$test"); then caught=yes && break; fi
+    for try in 1 2 3 4 5 6; do
+        if ! output=$(run "$bug" "$kind" "$test"); then caught=$try && break; fi
     done
     if [ -z "$caught" ]; then
         printf 'NOT CAUGHT: %s by %s\n' "$bug" "$test" >&2
@@ -63,7 +63,7 @@ while IFS='|' read -r bug kind test text; do
         printf 'CAUGHT, BUT NOT TOLD: %s made %s fail, not with "%s":\n%s\n' "$bug" "$test" "$text" "$output" >&2
         failed=1
     else
-        printf '%s is caught by %s:\n    %.300s\n' "$bug" "$test" "$line"
+        printf '%s is caught by %s, try %s:\n    %.300s\n' "$bug" "$test" "$caught" "$line"
     fi
 done < <(sed 's/\\|/\x01/g' <<<"$table" | sed 's/ *| */|/g; s/\x01/\\|/g')
 if [ "$tried" -eq 0 ]; then printf 'no such bug: %s\n' "$*" >&2; exit 1; fi

@@ -1,7 +1,7 @@
 //! Repair, case by case: what is left of a store becomes a sound one, nothing is destroyed, and a crash in between is as if
 //! repair had not begun or had ended.
 
-use crate::corruption::world::{Image, Size, World, open};
+use crate::corruption::world::{End, Image, Size, World, open};
 use crate::corruption::{Untold, check_repair, repair, verify};
 use crate::support::setting;
 use alluvium::io::Storage;
@@ -140,6 +140,18 @@ fn a_log_segment_that_is_missing_tells_what_it_lost() {
             check_repair(&world, &disk, &format!("{name} removed"), Untold::Nothing);
         }
     }
+}
+
+/// Found by the corruption test: with a segment's header its marks are lost, so what is behind a lost page may have been durable; it
+/// was cut off as if it had not been, and only counted.
+#[test]
+fn what_is_cut_off_without_a_mark_is_told() {
+    let world = World::with_end(35, Size::Usual, false);
+    let End::Killed { current } = &world.end else { panic!("{:?}", world.end) };
+    let bytes = flipped(&flipped(&world.image[current], 0), 4);
+    let disk = world.with(&[(current.clone(), bytes)].into(), &[]).remount();
+    let report = check_repair(&world, &disk, "no mark", Untold::Nothing);
+    assert!(report.log_records_cut > 0, "{report:?}");
 }
 
 /// A disk that cannot read some sectors: what it can read is saved.
