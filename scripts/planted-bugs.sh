@@ -3,6 +3,8 @@
 # are built in once; ALLUVIUM_PLANTED chooses. Each test must pass with none of them and fail with its bug, in the words that
 # tell what broke. A test that cannot fail proves nothing.
 #
+# A test that hangs does not say what broke: it counts as failed in other words.
+#
 # Arguments: names of bugs to try; all without.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -32,7 +34,7 @@ newer-manifest-read          | suite | bad_input::a_newer_format_is_refused     
 declare -A target=([suite]='--test suite' [lib]='--lib')
 run() { # BUG TARGET TEST
     # shellcheck disable=SC2086
-    ALLUVIUM_PLANTED=$1 RUST_BACKTRACE=0 cargo test --quiet -p alluvium --features planted-bugs ${target[$2]} -- --exact "$3" --nocapture 2>&1 |
+    ALLUVIUM_PLANTED=$1 RUST_BACKTRACE=0 timeout 300 cargo test --quiet -p alluvium --features planted-bugs ${target[$2]} -- --exact "$3" --nocapture 2>&1 |
         sed -n '/^running 1 test/,$p'
 }
 

@@ -251,19 +251,23 @@ fn one_write_of_each_key_by_each_writer() {
         for writer in 0..4u8 {
             let (db, together) = (&db, &together);
             scope.spawn(move || {
+                let mut written = Ok(());
                 for first in (0..KEYS).step_by(AT_ONCE as usize) {
-                    let keys = (first..first + AT_ONCE).map(u32::to_be_bytes);
+                    let mut keys = (first..first + AT_ONCE).map(u32::to_be_bytes);
+                    // Also where a write has failed: the others would wait for ever.
                     together.wait();
-                    if writer < 2 {
+                    let these = if writer < 2 {
                         let mut batch = WriteBatch::new();
                         keys.for_each(|key| {
                             batch.put(key, [writer]);
                         });
-                        db.write(batch).unwrap();
+                        db.write(batch)
                     } else {
-                        keys.for_each(|key| db.put(key, [writer]).unwrap());
-                    }
+                        keys.try_for_each(|key| db.put(key, [writer]))
+                    };
+                    written = written.and(these);
                 }
+                written.unwrap();
             });
         }
     });
