@@ -10,7 +10,7 @@ use crate::base::hash::{fingerprint, key_hash};
 use crate::base::sequencer::{Sequencer, Slot};
 use crate::base::sync::Arc;
 use crate::base::{DatabaseId, FileNumber, FileNumbers, KeyspaceId, Kind, Result, SequenceNumber, key};
-use crate::branch::{BranchBuilder, BranchContext, Compression, file_name};
+use crate::branch::{BranchBuilder, BranchContext, Compression, ExtentMemory, file_name};
 use crate::cache::{FileTable, PageCache};
 use crate::filter::quotient::{self, FilterBuilder};
 use crate::format::log_record::Operation;
@@ -183,7 +183,15 @@ impl BranchPart {
         let files = Arc::new(FileTable::new(Arc::clone(&storage), 16));
         let numbers = Arc::new(FileNumbers::new(FileNumber(1)));
         let cache = Arc::new(PageCache::new(0));
-        Self(BranchContext::new(storage, DatabaseId(1), cache, files, numbers, Compression::None))
+        Self(BranchContext::new(
+            storage,
+            DatabaseId(1),
+            cache,
+            files,
+            numbers,
+            Compression::None,
+            ExtentMemory::new(16 << 20),
+        ))
     }
 
     /// Writes one file from sorted entries and syncs it; gives its name.

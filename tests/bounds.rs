@@ -81,7 +81,7 @@ fn what_the_store_counts_stays_in_its_budget() {
 }
 
 /// Buffers of background work, which have fixed sizes, the test's own binary and the allocator's rest come on top.
-const BESIDE_THE_BUDGET: u64 = 56 << 20;
+const BESIDE_THE_BUDGET: u64 = 32 << 20;
 /// Branch files that are open at most, and the log's, the manifest's and the test's own.
 const FILES_MAX: usize = 512 + 64;
 const THREADS_MAX: u64 = 32;

@@ -1,7 +1,8 @@
 //! What all branches of a store share. Any thread.
 
+use super::extent_memory::ExtentMemory;
 use super::pool::BufferPool;
-use crate::base::sync::{Arc, AtomicUsize, Mutex, Ordering};
+use crate::base::sync::{Arc, Mutex};
 use crate::base::{DatabaseId, FileNumber, FileNumbers};
 use crate::cache::{FileTable, PageCache};
 use crate::format::page::{Compression, PageOwner};
@@ -9,12 +10,6 @@ use crate::io::Storage;
 
 /// Bytes that a builder writes at once. Direct writes of this size cost 0.08 ns of CPU a byte (`machine.md`).
 pub const WRITE_BYTES: usize = 1 << 20;
-/// Bytes that a compaction or a long scan reads at once.
-pub const EXTENT_BYTES: usize = 256 << 10;
-/// Bytes that a scan reads at once when it begins to run through leaves that are not cached.
-pub const READ_AHEAD_BYTES: usize = 64 << 10;
-/// Extents that all cursors together read ahead; past this many a cursor reads when it must.
-pub const AHEAD_MAX: usize = 32;
 
 const FILE_SUFFIX: &str = ".branch";
 
@@ -34,9 +29,7 @@ pub struct BranchContext {
     /// How new leaves are stored.
     pub compression: Compression,
     pub(super) write_buffers: BufferPool,
-    pub(super) extents: BufferPool,
-    pub(super) read_ahead: BufferPool,
-    ahead: AtomicUsize,
+    pub(super) extents: Arc<ExtentMemory>,
     trash: Mutex<Vec<FileNumber>>,
 }
 
@@ -49,6 +42,7 @@ impl BranchContext {
         files: Arc<FileTable>,
         numbers: Arc<FileNumbers>,
         compression: Compression,
+        extents: Arc<ExtentMemory>,
     ) -> Arc<Self> {
         Arc::new(Self {
             storage,
@@ -58,9 +52,7 @@ impl BranchContext {
             numbers,
             compression,
             write_buffers: BufferPool::new(WRITE_BYTES, 4),
-            extents: BufferPool::new(EXTENT_BYTES, 16),
-            read_ahead: BufferPool::new(READ_AHEAD_BYTES, 32),
-            ahead: AtomicUsize::new(0),
+            extents,
             trash: Mutex::new(Vec::new()),
         })
     }
@@ -76,12 +68,6 @@ impl BranchContext {
         !self.trash.lock().is_empty()
     }
 
-    /// Extents that are read ahead now.
-    #[cfg(test)]
-    pub(super) fn ahead_now(&self) -> usize {
-        self.ahead.load(Ordering::Relaxed)
-    }
-
     pub(super) fn trash(&self, file: FileNumber) {
         self.cache.remove_file(file);
         self.files.forget(file);
@@ -90,26 +76,6 @@ impl BranchContext {
 
     pub(super) fn owner(&self, file: FileNumber) -> PageOwner {
         PageOwner { database: self.database, file }
-    }
-}
-
-/// Leave to read one extent ahead, given back when dropped.
-pub struct AheadPermit(Arc<BranchContext>);
-
-impl AheadPermit {
-    /// One of `AHEAD_MAX`, if one is left.
-    pub fn new(context: &Arc<BranchContext>) -> Option<Self> {
-        // Relaxed: a count and nothing else.
-        let counted = context
-            .ahead
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < AHEAD_MAX).then_some(count + 1));
-        counted.is_ok().then(|| Self(Arc::clone(context)))
-    }
-}
-
-impl Drop for AheadPermit {
-    fn drop(&mut self) {
-        self.0.ahead.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

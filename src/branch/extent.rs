@@ -12,14 +12,13 @@
 //! 3. `current` is `None` after an error.
 
 use super::branch::{Branch, Purpose};
-use super::context::{AheadPermit, EXTENT_BYTES, READ_AHEAD_BYTES};
+use super::extent_memory::{AheadPermit, EXTENT_BYTES, EXTENT_BYTES_MIN, ExtentMemory, Lease, READ_AHEAD_BYTES};
 use super::page_read::Wanted;
-use super::pool::BufferPool;
 use super::window::{Window, position};
 use crate::base::Result;
 use crate::base::sync::Arc;
 use crate::format::branch_footer::BranchFooter;
-use crate::io::{AlignedBuffer, PendingReads, ReadRequest};
+use crate::io::{PendingReads, ReadRequest};
 use std::ops::Range;
 
 /// An extent on its way.
@@ -27,14 +26,21 @@ struct Ahead {
     start: u64,
     length: usize,
     reads: Box<dyn PendingReads>,
+    lease: Lease,
     _permit: AheadPermit,
+}
+
+/// The extent that the cursor is in.
+struct Current {
+    window: Window,
+    _lease: Lease,
 }
 
 /// See the module.
 pub struct ExtentReader {
     branch: Arc<Branch>,
     purpose: Purpose,
-    current: Option<Window>,
+    current: Option<Current>,
     ahead: Option<Ahead>,
     streak: u32,
     backward: bool,
@@ -70,16 +76,16 @@ impl ExtentReader {
 
     /// Bytes of the current extent.
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
-        self.current.as_ref().and_then(|window| window.buffer.get(range)).unwrap_or_default()
+        self.current.as_ref().and_then(|current| current.window.buffer.get(range)).unwrap_or_default()
     }
 
     fn position(&self, wanted: Wanted) -> Option<Range<usize>> {
-        self.current.as_ref()?.position(wanted.offset, wanted.bytes)
+        self.current.as_ref()?.window.position(wanted.offset, wanted.bytes)
     }
 
     /// Whether the page lies beside the current extent, or so near that only pages of the index or of the cache are between.
     fn is_next(&self, wanted: Wanted, backward: bool) -> bool {
-        let Some(window) = &self.current else { return false };
+        let Some(Current { window, .. }) = &self.current else { return false };
         let (near, end) = (window.filled as u64, wanted.offset + wanted.bytes as u64);
         (self.streak <= 1 || self.backward == backward)
             && match backward {
@@ -89,13 +95,17 @@ impl ExtentReader {
     }
 
     /// Bytes of an extent so far into a streak. A scan's extents grow no faster than what it has consumed, so that what it may
-    /// have read in vain when it ends is a part of that.
+    /// have read in vain when it ends is a part of that; and none is larger than what memory allows.
     fn extent_bytes(&self, streak: u32) -> usize {
-        match (self.purpose, streak) {
+        self.memory().allowed(match (self.purpose, streak) {
             (Purpose::Read, 0..=3) => READ_AHEAD_BYTES,
             (Purpose::Read, 4) => 2 * READ_AHEAD_BYTES,
             _ => EXTENT_BYTES,
-        }
+        })
+    }
+
+    fn memory(&self) -> &Arc<ExtentMemory> {
+        &self.branch.context().extents
     }
 
     /// An extent of `bytes` that starts, or going backward ends, with the `front` bytes at `offset`.
@@ -107,42 +117,35 @@ impl ExtentReader {
         (start, (data_end - start).min(bytes as u64) as usize)
     }
 
-    fn pool(&self, bytes: usize) -> &BufferPool {
-        let context = self.branch.context();
-        if bytes <= READ_AHEAD_BYTES { &context.read_ahead } else { &context.extents }
-    }
-
-    fn give(&self, buffer: AlignedBuffer) {
-        self.pool(buffer.len()).give(buffer);
-    }
-
     fn leave_current(&mut self) {
-        if let Some(window) = self.current.take() {
-            self.give(window.buffer);
+        if let Some(current) = self.current.take() {
+            self.memory().give(current.window.buffer);
         }
     }
 
     /// Makes the extent that is on its way the current one if it has the page and came well; else it is of no use any more.
     fn take_over_ahead(&mut self, wanted: Wanted) {
-        let Some(mut ahead) = self.ahead.take() else { return };
-        let is_wanted = position(ahead.start, ahead.length, wanted.offset, wanted.bytes).is_some();
+        let Some(Ahead { start, length, mut reads, lease, .. }) = self.ahead.take() else { return };
+        let is_wanted = position(start, length, wanted.offset, wanted.bytes).is_some();
         // What is still on its way is left to itself rather than waited for.
-        if !is_wanted && !ahead.reads.is_done() {
+        if !is_wanted && !reads.is_done() {
             return;
         }
-        for read in ahead.reads.wait() {
-            if is_wanted && read.result.is_ok() {
-                self.current = Some(Window { buffer: read.buffer, start: ahead.start, filled: ahead.length });
-            } else {
-                self.give(read.buffer);
-            }
+        // One request, one answer.
+        let Some(read) = reads.wait().pop() else { return };
+        if is_wanted && read.result.is_ok() {
+            let window = Window { buffer: read.buffer, start, filled: length };
+            self.current = Some(Current { window, _lease: lease });
+        } else {
+            self.memory().give(read.buffer);
         }
     }
 
     /// Reads an extent with the page now; the page alone where the extent cannot be read.
     fn read(&mut self, wanted: Wanted, footer: &BranchFooter) -> Result<()> {
         let bytes = self.extent_bytes(self.streak).max(wanted.bytes);
-        let mut buffer = if bytes > EXTENT_BYTES { AlignedBuffer::new(bytes) } else { self.pool(bytes).take() };
+        let lease = self.memory().lease(bytes);
+        let mut buffer = self.memory().take(bytes);
         let (mut start, mut filled) = self.extent(wanted.offset, wanted.bytes, bytes, footer);
         let file = self.branch.file()?;
         let mut result = file.read_exact_at(&mut buffer[..filled], start);
@@ -152,19 +155,19 @@ impl ExtentReader {
             self.streak = 0;
         }
         match result {
-            Ok(()) => self.current = Some(Window { buffer, start, filled }),
-            Err(_) => self.give(buffer),
+            Ok(()) => self.current = Some(Current { window: Window { buffer, start, filled }, _lease: lease }),
+            Err(_) => self.memory().give(buffer),
         }
         result
     }
 
     /// Starts reading the extent behind (or, going backward, before) the current one.
     fn read_ahead(&mut self, wanted: Wanted, footer: &BranchFooter) {
-        let Some(window) = &self.current else { return };
+        let Some(Current { window, .. }) = &self.current else { return };
         let streak_min = if self.purpose == Purpose::Compaction { 1 } else { 2 };
         let bytes = self.extent_bytes(self.streak.saturating_add(1));
-        // Leaves so large are large reads already, and might not fit.
-        if self.streak < streak_min || wanted.bytes > bytes / 2 {
+        // Leaves so large are large reads already, and might not fit; and where memory is short, nothing is read ahead.
+        if self.streak < streak_min || wanted.bytes > bytes / 2 || bytes <= EXTENT_BYTES_MIN {
             return;
         }
         let edge = if self.backward { window.first_page() } else { Some(window.next_page(wanted.offset)) };
@@ -173,12 +176,13 @@ impl ExtentReader {
             return;
         };
         let (start, length) = self.extent(edge, 0, bytes, footer);
-        let Some(permit) = AheadPermit::new(self.branch.context()) else { return };
+        let Some(permit) = self.memory().ahead() else { return };
         // A file that cannot be opened now will say so when it is needed.
         let Ok(file) = self.branch.file() else { return };
-        let request = ReadRequest::new(file, start, length, self.pool(bytes).take());
+        let lease = self.memory().lease(bytes);
+        let request = ReadRequest::new(file, start, length, self.memory().take(bytes));
         let reads = self.branch.context().storage.start_reads(vec![request]);
-        self.ahead = Some(Ahead { start, length, reads, _permit: permit });
+        self.ahead = Some(Ahead { start, length, reads, lease, _permit: permit });
     }
 }
 
@@ -188,7 +192,7 @@ impl Drop for ExtentReader {
         if let Some(mut ahead) = self.ahead.take()
             && ahead.reads.is_done()
         {
-            ahead.reads.wait().into_iter().for_each(|read| self.give(read.buffer));
+            ahead.reads.wait().into_iter().for_each(|read| self.branch.context().extents.give(read.buffer));
         }
     }
 }

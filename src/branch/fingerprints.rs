@@ -2,6 +2,7 @@
 //! and maplets of any part of the branch are built from the slice without reading the data. Any thread.
 
 use super::branch::Branch;
+use super::extent_memory::EXTENT_BYTES;
 use super::page_read::Wanted;
 use super::pages::{Pages, Reading};
 use crate::base::{Result, SequenceNumber};
@@ -46,10 +47,12 @@ impl Branch {
             return Ok(());
         }
         let pages = range.start / FINGERPRINTS_PER_PAGE..(end - 1) / FINGERPRINTS_PER_PAGE + 1;
-        let pool = &self.context().extents;
-        let mut buffer = pool.take();
+        let memory = &self.context().extents;
+        let bytes = memory.allowed(EXTENT_BYTES);
+        let _lease = memory.lease(bytes);
+        let mut buffer = memory.take(bytes);
         let result = self.read_fingerprints(pages, range.start..end, &mut buffer, out);
-        pool.give(buffer);
+        memory.give(buffer);
         result
     }
 

@@ -20,6 +20,10 @@ const SEGMENT_BYTES_MAX: u64 = 8 << 20;
 const SEGMENT_BYTES_MIN: u64 = 256 << 10;
 /// Chunks of the log: large enough that a thread comes back for one every thousand writes.
 const CHUNK_BYTES_MAX: u64 = 256 << 10;
+/// Extents of a worker: a merge of sixteen runs reads ahead in large ones.
+const EXTENTS_BYTES_MAX: u64 = 16 << 20;
+/// A budget so small is passed by this rather than reading page by page.
+const EXTENTS_BYTES_MIN: u64 = 256 << 10;
 /// What nobody counts (the allocator's own, tables of nodes and files, reads ahead) in a store of middling size.
 const UNCOUNTED_BYTES: u64 = 24 << 20;
 /// What the kernel gives at most is asked for; more cores than this do not help a store's background work.
@@ -32,6 +36,8 @@ pub(super) struct Budget {
     /// Soft size of one Memtable's arena; its hash index comes on top, about a quarter.
     pub(super) memtable: usize,
     pub(super) cache: usize,
+    /// What cursors read leaves into.
+    pub(super) extents: usize,
     pub(super) segment: usize,
     pub(super) chunk: usize,
     /// Log bytes that force a switch of generations.
@@ -54,18 +60,19 @@ impl Budget {
         }
         let memtable = (total / 20).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX);
         let segment = (memtable / 4).next_power_of_two().clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
-        // Memtables with their indexes, three mapped segments, some megabytes of buffers a worker, and up to an eighth for what
+        // Memtables with their indexes, three mapped segments, some megabytes of extents a worker, and up to an eighth for what
         // nobody counts: the rest is cache.
-        let buffers = workers as u64 * (total / 64).min(8 << 20);
+        let extents = workers as u64 * (total / 64).clamp(EXTENTS_BYTES_MIN, EXTENTS_BYTES_MAX);
         let fixed = GENERATIONS_MAX as u64 * memtable * 5 / 4
             + 3 * segment
-            + buffers
+            + extents
             + (total / 8).min(UNCOUNTED_BYTES + total / 32);
         let cache = total.saturating_sub(fixed).max(total / 8);
         Ok(Self {
             total,
             memtable: memtable as usize,
             cache: cache as usize,
+            extents: extents as usize,
             segment: segment as usize,
             chunk: (segment / 16).clamp(16 << 10, CHUNK_BYTES_MAX) as usize,
             log: (memtable * 6).max(segment * 4),

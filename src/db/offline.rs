@@ -4,7 +4,7 @@ use super::files::StoreFile;
 use super::locks::{self, Guard};
 use crate::base::sync::Arc;
 use crate::base::{DatabaseId, Error, FileNumber, FileNumbers, Result};
-use crate::branch::{self, BranchContext, Compression};
+use crate::branch::{self, BranchContext, Compression, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
 use crate::format::branch_footer;
 use crate::format::page::PAGE_BYTES;
@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 
 /// Index and filter pages in memory at once.
 const CACHE_BYTES: usize = 8 << 20;
+/// One reader after the other.
+const EXTENTS_BYTES: usize = 4 << 20;
 /// Files open at once.
 const FILES_OPEN_MAX: usize = 128;
 
@@ -36,6 +38,7 @@ impl Readers {
             Arc::new(FileTable::new(Arc::clone(storage), FILES_OPEN_MAX)),
             Arc::clone(&numbers),
             Compression::default(),
+            ExtentMemory::new(EXTENTS_BYTES),
         );
         Self { branches, values: ValueFiles::new(Arc::clone(storage), database), numbers }
     }

@@ -11,7 +11,7 @@ use super::value_holds::ValueHolds;
 use super::view::{Generation, ViewCell};
 use crate::base::sync::{Arc, Mutex};
 use crate::base::{DatabaseId, Error, FileNumber, FileNumbers, KeyspaceId, Result, SequenceNumber};
-use crate::branch::BranchContext;
+use crate::branch::{BranchContext, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
 use crate::disk::trunk::{Trunk, TrunkOptions};
 use crate::format::manifest_edit::{Identity, KeyspaceRecord, ManifestEdit};
@@ -169,6 +169,7 @@ impl Parts {
             Arc::new(FileTable::new(Arc::clone(storage), FILES_OPEN_MAX)),
             Arc::clone(numbers),
             options.compression,
+            ExtentMemory::new(budget.extents),
         );
         let value_holds = Arc::new(ValueHolds::default());
         for file in state.branches.values().flat_map(|meta| &meta.value_files) {

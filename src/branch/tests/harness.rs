@@ -4,7 +4,7 @@ use crate::base::hash::encoded_key_hash;
 use crate::base::random::splitmix64;
 use crate::base::sync::Arc;
 use crate::base::{DatabaseId, FileNumber, FileNumbers, Kind, Result, SequenceNumber};
-use crate::branch::{Branch, BranchBuilder, BranchContext, Compression};
+use crate::branch::{Branch, BranchBuilder, BranchContext, Compression, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
 use crate::format::manifest_edit::BranchMeta;
 use crate::io::Storage;
@@ -71,6 +71,7 @@ pub fn context_over(
         Arc::new(FileTable::new(storage, 100)),
         Arc::new(FileNumbers::new(FileNumber(7))),
         compression,
+        ExtentMemory::new(64 << 20),
     )
 }
 

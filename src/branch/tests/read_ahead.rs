@@ -3,10 +3,11 @@
 use super::harness::*;
 use crate::base::sync::Arc;
 use crate::base::{DatabaseId, Result, SequenceNumber};
-use crate::branch::context::{AHEAD_MAX, EXTENT_BYTES};
 use crate::branch::extent::ExtentReader;
+use crate::branch::extent_memory::{AHEAD_MAX, EXTENT_BYTES, EXTENT_BYTES_MIN, ExtentMemory};
 use crate::branch::page_read::Wanted;
-use crate::branch::{Branch, BranchBuilder, BranchCursor, Compression, Purpose};
+use crate::branch::{Branch, BranchBuilder, BranchContext, BranchCursor, Compression, Purpose};
+use crate::cache::PageCache;
 use crate::format::manifest_edit::BranchMeta;
 use crate::format::sorted_page::ChildLocation;
 use crate::io::simulated::Operation;
@@ -218,14 +219,48 @@ fn many_cursors_read_a_bounded_number_of_extents_ahead() {
     for cursor in &mut cursors {
         cursor.seek_first().unwrap();
     }
-    assert_eq!(store.context.ahead_now(), AHEAD_MAX);
+    assert_eq!(store.context.extents.ahead_now(), AHEAD_MAX);
     for (turn, cursor) in cursors.iter_mut().enumerate() {
         let mut at = 0;
         walk(cursor, &entries, &mut at, 600 + turn * 20, true).unwrap();
-        assert!(store.context.ahead_now() <= AHEAD_MAX);
+        assert!(store.context.extents.ahead_now() <= AHEAD_MAX);
     }
     drop(cursors);
-    assert_eq!(store.context.ahead_now(), 0);
+    assert_eq!(store.context.extents.ahead_now(), 0);
+}
+
+/// Merges of a hundred runs once took a hundred times two large extents, three times the whole budget of a small store.
+#[test]
+fn extents_shrink_where_many_cursors_share_little_memory() {
+    const LIMIT: usize = 2 << 20;
+    let entries = entries();
+    let store = Store::new(Compression::None, 0);
+    let meta = store.write(&entries);
+    let context = BranchContext::new(
+        Arc::new(store.disk.clone()),
+        store.context.database,
+        Arc::new(PageCache::new(0)),
+        Arc::clone(&store.context.files),
+        Arc::clone(&store.context.numbers),
+        Compression::None,
+        ExtentMemory::new(LIMIT),
+    );
+    let branch = Branch::new(&context, meta);
+    let mut cursors: Vec<BranchCursor> = (0..200).map(|_| branch.cursor(Purpose::Compaction)).collect();
+    for round in 0..3 {
+        for cursor in &mut cursors {
+            if round == 0 {
+                cursor.seek_first().unwrap();
+            }
+            walk(cursor, &entries, &mut (round * 300), 300, true).unwrap();
+            let held = context.extents.held();
+            assert!(held <= LIMIT + 200 * EXTENT_BYTES_MIN, "{held} bytes are held, {LIMIT} are allowed");
+        }
+        assert!(context.extents.held() > LIMIT / 2, "what there is is used");
+    }
+    drop(cursors);
+    // What was still on its way when its cursor went is given up when it comes; here that is at once.
+    assert_eq!(context.extents.held(), 0);
 }
 
 /// The same on a real disk, with io_uring and with threads.

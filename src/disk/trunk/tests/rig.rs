@@ -5,7 +5,7 @@ use crate::base::key::encoded;
 use crate::base::random::splitmix64;
 use crate::base::sync::{Arc, AtomicBool};
 use crate::base::{DatabaseId, FileNumber, FileNumbers, KeyspaceId, Kind, SequenceNumber};
-use crate::branch::{BranchContext, Compression, Reading, file_name, parse_file_name};
+use crate::branch::{BranchContext, Compression, ExtentMemory, Reading, file_name, parse_file_name};
 use crate::cache::{FileTable, PageCache};
 use crate::disk::trunk::apply::Applied;
 use crate::disk::trunk::{Job, Outcome, Tree, TreeFigures, Trunk, TrunkOptions, branches};
@@ -78,6 +78,7 @@ impl Rig {
             Arc::new(FileTable::new(storage, 100)),
             Arc::new(FileNumbers::new(FileNumber(1))),
             Compression::None,
+            ExtentMemory::new(64 << 20),
         );
         let mut state = ManifestState::default();
         state.apply(&Trunk::create_edit()).unwrap();
