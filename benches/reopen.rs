@@ -3,12 +3,12 @@
 //! A child process writes and is killed with everything acknowledged; copies of what it left are opened by further children, one
 //! after the other, which print their own figures and die without closing.
 //!
-//! `cargo bench --bench reopen -- [--num N] [--value BYTES] [--fill log|put] [--writers W] [--memory-kib KIB] [--cold yes|no] [--runs R] [--dir DIR]`
+//! `cargo bench --bench reopen -- [--num N] [--value BYTES] [--fill log|put|branches] [--writers W] [--memory-kib KIB] [--cold yes|no] [--runs R] [--dir DIR]`
 //!
 //! With `--fill put` the child uses the store as anybody does, and what it has incorporated by the time of its death is not in
 //! the log any more. With `--fill log` every record stays in the log: records are written to it and to nothing else, which no
 //! setting of a store does, since writers wait once three Memtables are full. `--writers` of them take turns, each in its own
-//! chunks. `--memory-kib 0` leaves the budget at its default. `--cold yes` drops the page cache before each opening (as root).
+//! chunks. With `--fill branches` there are `--num` branch files when it dies, of a few pages each. `--memory-kib 0` leaves the budget at its default. `--cold yes` drops the page cache before each opening (as root).
 
 use alluvium::io::PosixStorage;
 use alluvium::parts::SteppedDb;
@@ -109,6 +109,18 @@ fn fill(settings: &Settings, store: &Path) {
     if settings.fill == "put" {
         let db = Db::open(store, settings.options()).expect("an open store");
         (0..settings.num).for_each(|number| db.put(key(number), &value).expect("a put"));
+        wait_for_the_end(db);
+    } else if settings.fill == "branches" {
+        let db = SteppedDb::open_small(Arc::new(PosixStorage::new(store)), settings.options()).expect("an open store");
+        let mut number = 0;
+        while db.stats().branch_files < settings.num {
+            for _ in 0..100 {
+                db.put(key(number), &value).expect("a put");
+                number += 1;
+            }
+            while db.step() {}
+        }
+        println!("{}", db.stats());
         wait_for_the_end(db);
     } else {
         let db = SteppedDb::open(Arc::new(PosixStorage::new(store)), settings.options()).expect("an open store");

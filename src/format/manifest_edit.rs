@@ -10,7 +10,7 @@
 //! | --- | --- | --- |
 //! | 1 | branch that comes in (repeats) | sized: file, bytes, key_min, key_max, number_min, number_max, entries, tombstones, distinct_keys, list of value files |
 //! | 2 | branch dropped (repeats) | file |
-//! | 3 | node (repeats) | sized: id, height, lower, upper (byte 0, or byte 1 and the key), list of pivots (lower, child, first_active), list of bundles (id, byte compacted, list of branches) |
+//! | 3 | node (repeats) | sized: id, height, lower, upper (byte 0, or byte 1 and the key), list of pivots (lower, child, first_active), list of bundles (id, byte compacted, list of branches), list of lists of shares (branch, bytes) |
 //! | 4 | node dropped (repeats) | node |
 //! | 5 | root | node |
 //! | 6 | incorporated | number |
@@ -93,6 +93,16 @@ pub struct PivotImage {
     pub first_active: u32,
 }
 
+/// How much a branch that reaches over the bounds of a range has inside: what is read off its index once, so that opening
+/// a store reads no index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShareImage {
+    /// The branch.
+    pub branch: FileNumber,
+    /// Its bytes inside.
+    pub bytes: u64,
+}
+
 /// A trunk node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeImage {
@@ -108,6 +118,9 @@ pub struct NodeImage {
     pub pivots: Vec<PivotImage>,
     /// Bundles, oldest first.
     pub bundles: Vec<BundleImage>,
+    /// For each child (for a leaf: for its range) the active branches that reach over the bounds; empty where there are
+    /// none at all. A share that is missing is measured anew.
+    pub shares: Vec<Vec<ShareImage>>,
 }
 
 /// The outcome of one recovery (`protocol.md`, Recovery). Segments of generations up to `generation` are read only

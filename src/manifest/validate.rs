@@ -192,6 +192,9 @@ pub(super) fn node_is_sound(node: &NodeImage) -> Verdict {
         let active = pivot.first_active as usize <= node.bundles.len();
         require!(active, "node {id} has a pivot with first active bundle {}", pivot.first_active);
     }
+    let slots = node.pivots.len().max(1);
+    let one_each = node.shares.is_empty() || node.shares.len() == slots;
+    require!(one_each, "node {id} has shares of branches for {} ranges, and {slots} ranges", node.shares.len());
     for bundle in &node.bundles {
         require!(bundle.id.0 < u64::MAX, "node {id} has a bundle that is no bundle number");
     }

@@ -10,7 +10,7 @@ use super::run;
 use super::slot::{Load, Slot};
 use crate::base::key::head;
 use crate::base::sync::Arc;
-use crate::format::manifest_edit::NodeId;
+use crate::format::manifest_edit::{NodeId, ShareImage};
 
 /// See the module.
 pub struct Draft {
@@ -40,6 +40,14 @@ impl Draft {
     ) -> Self {
         let known = vec![None; pivots.len().max(1)];
         Self { id, height, lower: bounds.0, upper: bounds.1, pivots, bundles, known }
+    }
+
+    /// With what the manifest kept of its slots: one list of shares each, or no list.
+    pub fn knowing(mut self, shares: &[Vec<ShareImage>]) -> Self {
+        for (known, shares) in self.known.iter_mut().zip(shares) {
+            *known = Some(Slot::kept(shares));
+        }
+        self
     }
 
     /// A node to be changed.

@@ -125,6 +125,8 @@ impl Node {
             child: pivot.child.id,
             first_active: pivot.first_active as u32,
         };
+        let shares = self.slots.iter().map(|slot| slot.shares.clone());
+        let any = self.slots.iter().any(|slot| !slot.shares.is_empty());
         NodeImage {
             id: self.id,
             height: self.height,
@@ -132,6 +134,7 @@ impl Node {
             upper: self.upper.as_ref().map(|upper| upper.to_vec()),
             pivots: self.pivots.iter().map(pivot).collect(),
             bundles: self.bundles.iter().map(|bundle| bundle.image()).collect(),
+            shares: if any { shares.collect() } else { Vec::new() },
         }
     }
 }

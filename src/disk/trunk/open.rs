@@ -68,7 +68,7 @@ impl<'a> Opener<'a> {
             bundles.push(Bundle::new(bundle.id, branches?));
         }
         let bounds: (Key, Option<Key>) = (image.lower[..].into(), image.upper.as_deref().map(Key::from));
-        Ok(Draft::of_parts(image.id, image.height, bounds, pivots, bundles).finish(self.options))
+        Ok(Draft::of_parts(image.id, image.height, bounds, pivots, bundles).knowing(&image.shares).finish(self.options))
     }
 
     fn check(&self, image: &NodeImage) -> Result<()> {

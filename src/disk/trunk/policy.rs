@@ -9,7 +9,7 @@
 
 use super::node::Node;
 use super::options::{TOMBSTONE_PERCENT, TrunkOptions};
-use super::run;
+use super::run::{self, Begun};
 use super::slot::Load;
 use super::tree::Tree;
 use crate::base::sync::Arc;
@@ -131,13 +131,15 @@ pub fn merge(node: &Node, options: &TrunkOptions) -> Option<Range<usize>> {
     }
     // An internal node's bundles are merged once each, when they have come from above in several runs: they will be
     // rewritten below anyway.
+    let begun = run::begun(node.bundles.iter().map(|bundle| &bundle.branches[..]));
     let mut stretches = node.bundles.chunk_by(|left, right| left.is_compacted() == right.is_compacted());
     let mut from = 0;
     let mut best: Option<(usize, Range<usize>)> = None;
     for stretch in &mut stretches {
         let range = from..from + stretch.len();
         from = range.end;
-        let runs = run::count(stretch.iter().flat_map(|bundle| &bundle.branches));
+        let runs =
+            begun[range.start].alone + begun[range.start + 1..range.end].iter().map(|next| next.behind).sum::<usize>();
         if !stretch[0].is_compacted() && best.as_ref().is_none_or(|(most, _)| runs > *most) {
             best = Some((runs, range));
         }
@@ -147,15 +149,18 @@ pub fn merge(node: &Node, options: &TrunkOptions) -> Option<Range<usize>> {
 
 /// The neighbouring bundles whose merging rewrites the fewest bytes for each run that it takes away; among those that take
 /// away `wanted`, if there are such. So equal runs gather and are merged many at once (size tiering), a large old run is
-/// rewritten only when the newer ones have become as large, and a bundle that came in many runs goes first.
+/// rewritten only when the newer ones have become as large, and a bundle that came in many runs goes first. O(branches +
+/// bundles²): this is worked out for every node that is made.
 fn cheapest(node: &Node, wanted: usize) -> Option<Range<usize>> {
     let bytes: Vec<u64> = (0..node.bundles.len()).map(|at| bundle_bytes(node, at)).collect();
+    let begun = run::begun(node.bundles.iter().map(|bundle| &bundle.branches[..]));
     let mut best: Option<(bool, u128, u128, Range<usize>)> = None;
     for from in 0..node.bundles.len() {
-        let mut cost = 0u128;
+        let (mut cost, mut runs) = (0u128, 0);
         for to in from + 1..=node.bundles.len() {
             cost += u128::from(bytes[to - 1]);
-            let runs = run::count(node.bundles[from..to].iter().flat_map(|bundle| &bundle.branches));
+            let Begun { alone, behind } = begun[to - 1];
+            runs += if to == from + 1 { alone } else { behind };
             let removed = runs.saturating_sub(1);
             if removed == 0 {
                 continue;

@@ -81,17 +81,31 @@ pub fn group<'a>(branches: impl IntoIterator<Item = &'a Arc<Branch>>) -> Vec<Arc
     runs
 }
 
-/// How many runs `group` would make.
-pub fn count<'a>(branches: impl IntoIterator<Item = &'a Arc<Branch>>) -> usize {
-    let mut runs = 0;
-    let mut last: Option<&Arc<Branch>> = None;
-    for branch in branches {
-        if last.is_none_or(|last| !follows(last, branch)) {
-            runs += 1;
-        }
-        last = Some(branch);
-    }
-    runs
+/// How many runs `group` would make of the branches of a bundle.
+pub fn count(branches: &[Arc<Branch>]) -> usize {
+    usize::from(!branches.is_empty()) + branches.windows(2).filter(|pair| !follows(&pair[0], &pair[1])).count()
+}
+
+/// How many runs `group` would begin with the branches of a bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// With nothing older.
+    pub alone: usize,
+    /// Behind the bundle before it, whose last run it may go on with.
+    pub behind: usize,
+}
+
+/// What `group` would begin with each of these bundles, oldest first. So the runs of neighbouring bundles are the sum of their
+/// `behind`, but for the oldest one's, which is its `alone`.
+pub fn begun<'a>(bundles: impl IntoIterator<Item = &'a [Arc<Branch>]>) -> Vec<Begun> {
+    let mut last: Option<&Branch> = None;
+    let runs = |branches: &'a [Arc<Branch>]| {
+        let alone = count(branches);
+        let goes_on = last.zip(branches.first()).is_some_and(|(last, first)| follows(last, first));
+        last = branches.last().map(|branch| &**branch).or(last);
+        Begun { alone, behind: alone - usize::from(goes_on) }
+    };
+    bundles.into_iter().map(runs).collect()
 }
 
 /// Whether a branch has keys in [lower, upper), as far as its smallest and largest key tell.

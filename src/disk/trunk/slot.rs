@@ -7,9 +7,9 @@
 
 use super::bundle::Bundle;
 use super::run::{self, Run};
-use crate::base::FileNumber;
 use crate::base::sync::Arc;
 use crate::branch::Branch;
+use crate::format::manifest_edit::ShareImage;
 
 /// How much of something there is; estimates where branches are shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,13 +47,18 @@ pub struct Slot {
     pub loads: Vec<Load>,
     /// Their sum.
     pub pending: Load,
-    /// The branches that reach over the range's bounds, with their bytes inside.
-    measured: Vec<(FileNumber, u64)>,
+    /// Those of the branches that reach over the range's bounds.
+    pub shares: Vec<ShareImage>,
 }
 
 impl Slot {
+    /// What the manifest kept of a slot.
+    pub fn kept(shares: &[ShareImage]) -> Arc<Self> {
+        Arc::new(Self { shares: shares.to_vec(), ..Self::default() })
+    }
+
     /// The slot of the range [lower, upper) with these active bundles, oldest first. `known` is a slot that the same range
-    /// had before: what it measured is not measured again.
+    /// had before, or what the manifest kept of it: what is measured there is not measured again.
     pub fn new(bundles: &[Arc<Bundle>], lower: &[u8], upper: Option<&[u8]>, known: Option<&Slot>) -> Arc<Self> {
         let mut slot = Self::default();
         let mut inside = Vec::new();
@@ -76,13 +81,13 @@ impl Slot {
         if meta.key_min[..] >= *lower && upper.is_none_or(|upper| meta.key_max[..] < *upper) {
             return Load::of(branch);
         }
-        let before = known.and_then(|slot| slot.measured.iter().find(|(file, _)| *file == meta.file));
+        let before = known.and_then(|slot| slot.shares.iter().find(|share| share.branch == meta.file));
         let bytes = match before {
-            Some((_, bytes)) => *bytes,
+            Some(share) => share.bytes.min(meta.bytes),
             // The figure steers only when work is done. A read error shows itself where the data is read.
             None => branch.approximate_bytes(lower, upper).unwrap_or(meta.bytes / 2).min(meta.bytes),
         };
-        self.measured.push((meta.file, bytes));
+        self.shares.push(ShareImage { branch: meta.file, bytes });
         let share = |count: u64| (u128::from(count) * u128::from(bytes) / u128::from(meta.bytes.max(1))) as u64;
         Load { bytes, entries: share(meta.entries), tombstones: share(meta.tombstones) }
     }

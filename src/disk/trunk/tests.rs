@@ -7,3 +7,4 @@ mod jobs;
 mod model;
 mod reclaim;
 mod rig;
+mod runs;

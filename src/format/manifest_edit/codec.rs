@@ -1,7 +1,7 @@
 //! Bytes of a manifest edit and back; the table stands in the module above.
 
 use super::{BranchMeta, BundleId, BundleImage, KeyspaceRecord, LogRecovered, ManifestEdit, NodeId, NodeImage};
-use super::{FileNumber, KeyspaceId, Malformed, PivotImage, SequenceNumber};
+use super::{FileNumber, KeyspaceId, Malformed, PivotImage, SequenceNumber, ShareImage};
 use crate::base::varint;
 
 /// The tag bytes.
@@ -202,6 +202,12 @@ fn encode_node(node: &NodeImage, out: &mut Vec<u8>) {
         out.push(u8::from(bundle.compacted));
         encode_list(&bundle.branches, out, encode_file);
     });
+    encode_list(&node.shares, out, |slot, out| {
+        encode_list(slot, out, |share, out| {
+            varint::write(share.branch.0, out);
+            varint::write(share.bytes, out);
+        });
+    });
 }
 
 fn decode_node(reader: &mut Reader<'_>) -> Decoded<NodeImage> {
@@ -223,6 +229,9 @@ fn decode_node(reader: &mut Reader<'_>) -> Decoded<NodeImage> {
                 compacted: reader.flag()?,
                 branches: reader.list(|reader| Ok(FileNumber(reader.number()?)))?,
             })
+        })?,
+        shares: reader.list(|reader| {
+            reader.list(|reader| Ok(ShareImage { branch: FileNumber(reader.number()?), bytes: reader.number()? }))
         })?,
     })
 }

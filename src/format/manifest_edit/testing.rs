@@ -109,6 +109,8 @@ fn any_node(random: &mut Random) -> NodeImage {
             compacted: random.once_in(2),
             branches: random.list(3, any_file),
         }),
+        shares: random
+            .list(3, |random| random.list(3, |random| ShareImage { branch: any_file(random), bytes: random.number() })),
     }
 }
 

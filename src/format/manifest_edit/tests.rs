@@ -118,6 +118,7 @@ fn the_encoding_never_changes() {
             upper: Some(b"z".to_vec()),
             pivots: vec![PivotImage { lower: vec![], child: NodeId(2), first_active: 1 }],
             bundles: vec![BundleImage { id: BundleId(6), compacted: true, branches: vec![FileNumber(300)] }],
+            shares: vec![vec![ShareImage { branch: FileNumber(300), bytes: 200 }]],
         }],
         nodes_dropped: vec![NodeId(4)],
         root: Some(NodeId(1)),
@@ -142,7 +143,7 @@ fn the_encoding_never_changes() {
     let expected: &[&[u8]] = &[
         &[1, 16, 0xac, 2, 0x80, 0x40, 1, b'a', 2, b'b', b'c', 5, 9, 4, 1, 3, 1, 2],
         &[2, 7],
-        &[3, 16, 1, 1, 0, 1, 1, b'z', 1, 0, 2, 1, 1, 6, 1, 1, 0xac, 2],
+        &[3, 22, 1, 1, 0, 1, 1, b'z', 1, 0, 2, 1, 1, 6, 1, 1, 0xac, 2, 1, 1, 0xac, 2, 0xc8, 1],
         &[4, 4, 5, 1, 6, 9],
         &[8, 6, 2, 10, 1, 3, 4, 12],
         &[9, 1, 10, 5, 0, 1, b'd', 1, b'b', 11, 0xad, 2, 12, 5, 13, 7],

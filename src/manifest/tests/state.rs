@@ -198,6 +198,7 @@ fn the_check_of_the_tree_sees_planted_damage() {
         (Box::new(|state| at(state, 1).pivots[1].child = NodeId(5)), "child 5 of node 1 does not exist"),
         (Box::new(|state| at(state, 2).upper = Some(b"l".to_vec())), "does not fill its place"),
         (Box::new(|state| at(state, 1).pivots[0].first_active = 2), "first active bundle 2"),
+        (Box::new(|state| at(state, 1).shares.resize_with(3, Vec::new)), "shares of branches for 3 ranges"),
         (Box::new(|state| at(state, 2).id = NodeId(3)), "filed under another number"),
         (Box::new(|state| at(state, 2).height = 1), "of height 1 is under"),
         (Box::new(|state| at(state, 1).bundles.clear()), "branch 000007 is in no node"),
