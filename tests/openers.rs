@@ -410,7 +410,8 @@ fn a_forked_child_is_told_and_harms_nobody() {
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert!(libc::WIFEXITED(status), "the child died of signal {}", libc::WTERMSIG(status));
     assert_eq!(libc::WEXITSTATUS(status), 0, "check number {} failed in the child", libc::WEXITSTATUS(status));
-    // The parent goes on.
+    // The parent goes on, and the child's closing has not let others in.
+    assert!(matches!(Db::open(directory.path(), tiny()), Err(Error::AlreadyOpen { .. })));
     db.put("b", "2").unwrap();
     assert_eq!(snapshot.get("b").unwrap(), None);
     assert_eq!(iter.key(), model.keys().next().unwrap());

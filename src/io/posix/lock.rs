@@ -1,11 +1,14 @@
 //! Locks between processes: one byte of the lock file each, held by an open file of its own (Linux' OFD locks). Any thread.
 //!
 //! Invariants:
-//! 1. A guard's open file is nobody else's, so guards of one process exclude each other as those of several do, and closing
-//!    the file, by the drop or by the process's death, frees the lock.
-//! 2. A lock on a file that its name no longer leads to locks nothing: whoever destroys a store unlinks the file while holding
+//! 1. A guard's open file is nobody else's, so guards of one process exclude each other as those of several do, and the
+//!    process's death frees the lock.
+//! 2. The drop frees the lock at once, although a child that another thread is just starting has the open file as well until it
+//!    runs its program; and a drop in a forked child frees nothing.
+//! 3. A lock on a file that its name no longer leads to locks nothing: whoever destroys a store unlinks the file while holding
 //!    every lock in it.
 
+use crate::base::fork;
 use crate::io::{LockGuard, LockMode, LockPart};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,20 +16,32 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// A lock; closing the file unlocks.
+/// A lock, held until it is dropped.
 #[derive(Debug)]
 pub(super) struct PosixLock {
-    _file: File,
+    file: File,
+    part: LockPart,
+    taken_in: fork::Generation,
 }
 
 impl LockGuard for PosixLock {}
+
+impl Drop for PosixLock {
+    fn drop(&mut self) {
+        if self.taken_in.is_current() {
+            // Cannot fail on a lock that is held; and closing the file, which comes next, unlocks as well.
+            let _ = set_lock(&self.file, self.part, libc::F_UNLCK);
+        }
+    }
+}
 
 /// Takes a lock without waiting; `None` where others forbid it.
 pub(super) fn take(path: &Path, part: LockPart, mode: LockMode) -> io::Result<Option<PosixLock>> {
     let writes = mode == LockMode::Exclusive;
     let file = OpenOptions::new().read(true).write(writes).create(writes).truncate(false).open(path)?;
     // Whoever destroyed the store meanwhile had this lock.
-    Ok((try_lock(&file, part, mode)? && is_still_at(&file, path)).then_some(PosixLock { _file: file }))
+    let taken_in = fork::Generation::current();
+    Ok((try_lock(&file, part, mode)? && is_still_at(&file, path)).then_some(PosixLock { file, part, taken_in }))
 }
 
 fn try_lock(file: &File, part: LockPart, mode: LockMode) -> io::Result<bool> {
@@ -34,6 +49,14 @@ fn try_lock(file: &File, part: LockPart, mode: LockMode) -> io::Result<bool> {
         LockMode::Shared => libc::F_RDLCK,
         LockMode::Exclusive => libc::F_WRLCK,
     };
+    match set_lock(file, part, kind) {
+        Ok(()) => Ok(true),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn set_lock(file: &File, part: LockPart, kind: libc::c_int) -> io::Result<()> {
     let range = libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
@@ -42,13 +65,9 @@ fn try_lock(file: &File, part: LockPart, mode: LockMode) -> io::Result<bool> {
         l_pid: 0,
     };
     // SAFETY: a plain call on a descriptor that `file` keeps open; `range` is a whole `flock` that outlives the call.
-    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } == 0 {
-        return Ok(true);
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES) => Ok(false),
-        _ => Err(error),
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -57,5 +76,26 @@ fn is_still_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::metadata(path)) {
         (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another thread started a program just as a store was closed, so that for a moment the child had the lock's file as well,
+    /// and the next opening was told that the store is open.
+    #[test]
+    fn a_dropped_lock_is_free_though_a_child_has_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("LOCK");
+        let take = || take(&path, LockPart::Writer, LockMode::Exclusive).unwrap();
+        let lock = take().unwrap();
+        assert!(take().is_none());
+        // What a child has between fork and exec: another descriptor of the same open file.
+        let inherited = lock.file.try_clone().unwrap();
+        drop(lock);
+        assert!(take().is_some());
+        drop(inherited);
     }
 }
