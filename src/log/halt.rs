@@ -43,7 +43,7 @@ impl Log {
     pub fn poison(&self, reason: &str) {
         if self.stop(Halt::Poisoned(reason.to_string())) {
             // The disk has failed already; nobody is left to whom another failure would be news.
-            let _ = self.leave_poison(reason);
+            let _ = leave_poison(&*self.storage, self.identity.generation, reason);
         }
     }
 
@@ -79,14 +79,15 @@ impl Log {
         self.work.notify_all();
         true
     }
+}
 
-    fn leave_poison(&self, reason: &str) -> Result<()> {
-        let _ = self.storage.remove(POISON);
-        let file = self.storage.open(POISON, OpenMode::Create)?;
-        file.write_all_at(&encode_poison(self.identity.generation, reason), 0)?;
-        file.sync()?;
-        self.storage.sync_directory()
-    }
+/// Leaves the mark that a sync of this generation's log has failed.
+pub(super) fn leave_poison(storage: &dyn Storage, generation: u64, reason: &str) -> Result<()> {
+    let _ = storage.remove(POISON);
+    let file = storage.open(POISON, OpenMode::Create)?;
+    file.write_all_at(&encode_poison(generation, reason), 0)?;
+    file.sync()?;
+    storage.sync_directory()
 }
 
 /// The generation that is poisoned: `None` where there is no mark, `Some(None)` where the mark is damaged, so that it

@@ -8,6 +8,7 @@ use crate::format::log_record::Salt;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SECTOR_BYTES, SegmentHeader};
 use crate::io::{OpenMode, Storage, StorageFile};
 use crate::log::files::{Role, parse_file_name};
+use crate::log::halt::leave_poison;
 use std::path::PathBuf;
 
 /// A segment with records of a generation that is not forgotten.
@@ -56,7 +57,7 @@ pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Re
         match header {
             Some((header, page)) if counts(storage, &name, number, &header, database, generations_from)? => {
                 if access == Access::Write {
-                    file.sync()?;
+                    file.sync().inspect_err(|error| sync_failed(input, header.generation, error))?;
                 }
                 found.generation_max = found.generation_max.max(header.generation);
                 let file =
@@ -76,6 +77,15 @@ pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Re
     }
     found.segments.sort_by_key(|segment| (segment.header.generation, segment.header.number));
     Ok(found)
+}
+
+/// The next opening would sync with success what this failure has dropped, and believe the page cache. A generation that an
+/// edit covers was synced before that edit, and nothing was written to it since.
+fn sync_failed(input: &RecoveryInput<'_>, generation: u64, error: &Error) {
+    if input.recovered.iter().all(|recovered| recovered.generation < generation) {
+        // As well as the disk still lets it; who opens hears of the sync.
+        let _ = leave_poison(input.storage, generation, &error.to_string());
+    }
 }
 
 fn read_page(
