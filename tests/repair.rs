@@ -219,6 +219,81 @@ fn what_repair_sets_aside_is_destroyed_with_the_store() {
     assert!(matches!(Db::repair(&path, &mut |_| ()), Err(Error::NoStore { .. })));
 }
 
+/// Another store's files under names of their own kind, as a restore into the wrong directory leaves them.
+fn foreign(ending: &str) -> Vec<Vec<u8>> {
+    let other = World::new(12);
+    other.image.iter().filter(|(name, _)| name.ends_with(ending)).map(|(_, bytes)| bytes.clone()).collect()
+}
+
+/// Once the manifest's word was taken for whose files these are: with the manifest of another store in the place of its own, a whole
+/// store was set aside file by file as damaged, and an empty one was left.
+#[test]
+fn a_misplaced_manifest_is_outvoted_by_all_other_files() {
+    let world = World::new(11);
+    let manifest = foreign("MANIFEST").pop().unwrap();
+    let disk = world.with(&[("MANIFEST".to_owned(), manifest.clone())].into(), &[]);
+    let report = check_repair(&world, &disk, "a misplaced manifest", Untold::Nothing);
+    assert!(
+        report.manifest_lost.as_ref().is_some_and(|why| why.contains("belongs to another store (id ")),
+        "{report:?}"
+    );
+    assert_eq!((report.branches_lost, report.values_lost, report.entries_lost), (0, 0, 0), "{report:?}");
+    assert_eq!(disk.current_image()["MANIFEST.damaged"], manifest);
+    assert!(report.losses.iter().all(|loss| !loss.file.ends_with(".branch")), "{report:?}");
+}
+
+/// Files of other stores among those of a sound one: they are told as that and not as damage, and nothing of the store is lost, be
+/// the strays ever so many.
+#[test]
+fn stray_files_of_another_store_are_set_aside_as_such() {
+    let world = World::new(11);
+    for copies in [1, 20] {
+        let mut strays = Image::new();
+        for (kind, ending) in [("branch", ".branch"), ("value", ".value"), ("log", ".log")] {
+            // A value file and a log segment say whose they are under their own number only.
+            let other = World::new(12);
+            for (name, bytes) in other.image.iter().filter(|(name, _)| name.ends_with(ending)).take(copies) {
+                let name = if kind == "branch" { format!("9{name}") } else { name.clone() };
+                if !world.image.contains_key(&name) && kind != "log" {
+                    strays.insert(name, bytes.clone());
+                }
+            }
+        }
+        for (number, bytes) in (800_000..).zip(foreign(".branch").iter().cycle().take(copies)) {
+            strays.insert(format!("{number}.branch"), bytes.clone());
+        }
+        let disk = world.with(&strays, &[]);
+        let report = check_repair(&world, &disk, "strays", Untold::Nothing);
+        assert!(report.is_complete() && report.manifest_lost.is_none() && report.log_kept, "{report:?}");
+        let aside: Vec<String> = strays.keys().map(|name| format!("{name}.damaged")).collect();
+        assert!(aside.iter().all(|name| report.set_aside.contains(name)), "{aside:?}: {report:?}");
+        let told = |warning: &String| warning.contains("belongs to another store (id ");
+        assert!(report.warnings.iter().any(told), "{report:?}");
+        // Without a manifest the few are told file by file.
+        if copies == 1 {
+            let disk = world.with(&strays, &["MANIFEST".into()]);
+            let report = check_repair(&world, &disk, "strays, no manifest", Untold::Nothing);
+            for name in strays.keys() {
+                let told = report.losses.iter().find(|loss| loss.file == *name);
+                assert!(told.is_some_and(|loss| loss.what.contains("belongs to another store")), "{name}: {report:?}");
+            }
+        }
+    }
+}
+
+/// A file of another store in the place of one of its own is told as that, and its own is lost.
+#[test]
+fn a_foreign_file_in_the_place_of_an_own_one_is_told_as_such() {
+    let world = World::new(11);
+    let name = largest(&world, ".branch");
+    let bytes = foreign(".branch").pop().unwrap();
+    let disk = world.with(&[(name.clone(), bytes.clone())].into(), &[]);
+    let report = check_repair(&world, &disk, "a foreign branch", Untold::Nothing);
+    let told = report.losses.iter().find(|loss| loss.file == name);
+    assert!(told.is_some_and(|loss| loss.what.contains("belongs to another store (id ")), "{report:?}");
+    assert_eq!(disk.current_image()[&format!("{name}.damaged")], bytes);
+}
+
 /// What a get returned, or why it failed.
 type Answer = Result<Option<Vec<u8>>, String>;
 

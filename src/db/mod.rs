@@ -20,6 +20,7 @@ mod multi_get;
 mod offline;
 mod open;
 mod options;
+mod owners;
 mod pins;
 mod read;
 mod read_only;

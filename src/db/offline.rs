@@ -4,14 +4,10 @@ use super::files::StoreFile;
 use super::locks::{self, Guard};
 use crate::base::sync::Arc;
 use crate::base::{DatabaseId, Error, FileNumber, FileNumbers, Result};
-use crate::branch::{self, BranchContext, Compression, ExtentMemory};
+use crate::branch::{BranchContext, Compression, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
-use crate::format::branch_footer;
-use crate::format::page::PAGE_BYTES;
-use crate::io::{AlignedBuffer, OpenMode, Storage};
-use crate::log::salvage::FoundSegment;
-use crate::value::{self, ValueFiles};
-use std::collections::BTreeMap;
+use crate::io::Storage;
+use crate::value::ValueFiles;
 
 /// Index and filter pages in memory at once.
 const CACHE_BYTES: usize = 8 << 20;
@@ -86,52 +82,6 @@ pub(super) fn keep_writers_away(storage: &dyn Storage) -> Result<Option<Guard>> 
     match locks::for_writing(storage, &*storage.clock()) {
         Ok(locks) => Ok(Some(locks.writer)),
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Whose files these are, where the manifest does not say: the id that most files with a good header have.
-pub(super) fn majority_database(
-    storage: &dyn Storage,
-    directory: &Directory,
-    segments: &[FoundSegment],
-) -> Result<Option<DatabaseId>> {
-    let mut votes: BTreeMap<DatabaseId, u64> = BTreeMap::new();
-    let mut vote = |database: Option<DatabaseId>| {
-        if let Some(database) = database {
-            *votes.entry(database).or_default() += 1;
-        }
-    };
-    for segment in segments {
-        vote(segment.header.as_ref().ok().map(|header| header.database));
-    }
-    for file in &directory.branches {
-        vote(page_of(storage, &branch::file_name(*file), true)?.and_then(|(page, at)| {
-            let owner = branch_footer::claimed_owner(&page, at, storage.path())?;
-            (owner.file == *file).then_some(owner.database)
-        }));
-    }
-    for file in &directory.values {
-        vote(
-            page_of(storage, &value::value_file_name(*file), false)?
-                .and_then(|(page, _)| value::claimed_owner(&page, *file)),
-        );
-    }
-    Ok(votes.into_iter().max_by_key(|(_, count)| *count).map(|(database, _)| database))
-}
-
-/// The first or the last page of a file and its offset; `None` where it cannot be read.
-fn page_of(storage: &dyn Storage, name: &str, last: bool) -> Result<Option<(AlignedBuffer, u64)>> {
-    let file = storage.open(name, OpenMode::ReadDirect)?;
-    let pages = file.length()? / PAGE_BYTES as u64;
-    if pages == 0 {
-        return Ok(None);
-    }
-    let mut page = AlignedBuffer::new(PAGE_BYTES);
-    let at = if last { (pages - 1) * PAGE_BYTES as u64 } else { 0 };
-    match file.read_exact_at(&mut page, at) {
-        Ok(()) => Ok(Some((page, at))),
-        Err(error) if error.is_damage() => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -56,7 +56,7 @@ struct Frame<'a> {
     same_life: bool,
 }
 
-/// Reads all segments. `branch_max` is the greatest number in a branch file.
+/// Reads all segments, of which none belongs to another store. `branch_max` is the greatest number in a branch file.
 pub(super) fn save(
     storage: &dyn Storage,
     readers: &Readers,
@@ -70,13 +70,6 @@ pub(super) fn save(
     let (mut numbers, mut saved) = (Ranges::default(), SavedLog::default());
     for segment in segments {
         let mut damage: Vec<_> = segment.header.clone().err().into_iter().collect();
-        if let Ok(header) = &segment.header
-            && header.database != database
-        {
-            report.lose(Loss::of_file(segment.name(), format!("a log segment of another store, {}", header.database)));
-            saved.damaged.push(segment.number);
-            continue;
-        }
         damage.extend(segment.records(database, &mut |record| {
             numbers.add(record.number.0, record.last.0);
             Ok(())
@@ -105,7 +98,7 @@ pub(super) fn save(
         });
     }
     let mut spill = Spill { context: &readers.branches, entries: Vec::new(), bytes: 0, sources: Vec::new() };
-    for segment in segments.iter().filter(|segment| !is_foreign(segment, readers)) {
+    for segment in segments {
         segment.records(database, &mut |record| {
             if record.number.0 > cut {
                 report.log_records_cut += 1;
@@ -131,10 +124,6 @@ pub(super) fn save(
         next_number: SequenceNumber(seen + 1),
     };
     Ok(saved)
-}
-
-fn is_foreign(segment: &FoundSegment, readers: &Readers) -> bool {
-    segment.header.as_ref().is_ok_and(|header| header.database != readers.branches.database)
 }
 
 impl<'a> Frame<'a> {

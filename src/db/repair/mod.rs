@@ -14,6 +14,7 @@
 
 mod aside;
 mod chain;
+mod foreign;
 mod log;
 mod merge;
 mod ranges;
@@ -24,7 +25,8 @@ mod values;
 pub use report::{Loss, LostKeys, RepairReport};
 
 use super::locks;
-use super::offline::{Directory, Readers, majority_database};
+use super::offline::{Directory, Readers};
+use super::owners::{self, Owners};
 use super::verify::{CheckProgress, dry_recovery};
 use crate::base::sync::Arc;
 use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
@@ -35,6 +37,7 @@ use crate::log::POISON;
 use crate::log::salvage::{FoundSegment, found_segments};
 use crate::manifest::{self, MANIFEST_NAME, ManifestState};
 use crate::value::value_file_name;
+use foreign::Foreign;
 use merge::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use values::Values;
@@ -47,9 +50,15 @@ pub(super) fn repair(storage: &Arc<dyn Storage>, progress: &mut dyn FnMut(CheckP
     Directory::list(&**storage)?;
     let _locks = locks::for_destroying(&**storage)?;
     let directory = Directory::list(&**storage)?;
-    let segments = found_segments(&**storage)?;
+    let mut segments = found_segments(&**storage)?;
     let mut report = RepairReport::default();
-    let state = match usable_manifest(&**storage, &segments) {
+    let mut owners = Owners::look(&**storage, &directory, &segments)?;
+    owners.add(MANIFEST_NAME.to_owned(), manifest::read_identity(&**storage)?.map(|identity| identity.database));
+    let read = manifest::read_state(&**storage);
+    let database = identity(&**storage, &owners, read.as_ref().ok(), &segments)?;
+    let foreign = Foreign::new(&owners, database);
+    segments.retain(|segment| !foreign.has(&segment.name()));
+    let state = match read.and_then(|state| usable_manifest(&**storage, state, &segments, &owners, database)) {
         Ok(state) => Some(state),
         Err(error) if error.is_damage() || matches!(error, Error::NoStore { .. }) => {
             report.manifest_lost = Some(error.to_string());
@@ -57,7 +66,6 @@ pub(super) fn repair(storage: &Arc<dyn Storage>, progress: &mut dyn FnMut(CheckP
         }
         Err(error) => return Err(error),
     };
-    let database = identity(&**storage, state.as_ref(), &directory, &segments)?;
     let known_next = state.as_ref().map_or(FileNumber(1), |state| state.next_file);
     let readers = Readers::new(storage, database, directory.next_file.max(known_next));
     let repair = Repair {
@@ -65,7 +73,8 @@ pub(super) fn repair(storage: &Arc<dyn Storage>, progress: &mut dyn FnMut(CheckP
         readers: &readers,
         directory,
         segments: &segments,
-        values: Values::new(&readers.values),
+        values: Values::new(&readers.values, foreign.values()),
+        foreign,
         report,
     };
     match state {
@@ -74,10 +83,25 @@ pub(super) fn repair(storage: &Arc<dyn Storage>, progress: &mut dyn FnMut(CheckP
     }
 }
 
-/// The manifest, if it can be relied on.
-fn usable_manifest(storage: &dyn Storage, segments: &[FoundSegment]) -> Result<ManifestState> {
-    let state = manifest::read_state(storage)?;
+/// The manifest, if it can be relied on. `segments` are those of the store `database`.
+fn usable_manifest(
+    storage: &dyn Storage,
+    state: ManifestState,
+    segments: &[FoundSegment],
+    owners: &Owners,
+    database: DatabaseId,
+) -> Result<ManifestState> {
     let path = storage.path_of(MANIFEST_NAME);
+    if let Some(owner) = owners.of(MANIFEST_NAME).filter(|owner| *owner != database) {
+        let expected = format!("that of most files here, {database}");
+        return Err(Error::corruption(
+            &path,
+            16,
+            "database id",
+            expected,
+            format!("{owner}: it {}", owners::told(owner)),
+        ));
+    }
     if let Err(found) = state.check() {
         return Err(Error::corruption(&path, 0, "structure of the tree", "a consistent tree", found));
     }
@@ -91,19 +115,25 @@ fn usable_manifest(storage: &dyn Storage, segments: &[FoundSegment]) -> Result<M
     Ok(state)
 }
 
+/// Which store is to be saved: the one that most files belong to. A manifest that somebody put there in error is one file among
+/// many; but where every file that it names is there and its own, the store is whole and all others are strays, be they ever so many.
 fn identity(
     storage: &dyn Storage,
+    owners: &Owners,
     state: Option<&ManifestState>,
-    directory: &Directory,
     segments: &[FoundSegment],
 ) -> Result<DatabaseId> {
     if let Some(state) = state {
-        return Ok(state.identity.database);
+        let database = state.identity.database;
+        let is_own = |name: &str| owners.of(name) == Some(database);
+        let (mut branches, mut named) = (state.branches.keys(), state.log_segments.range(state.log_files_from..));
+        let has_segment = |number| segments.iter().any(|segment| segment.number == number && is_own(&segment.name()));
+        let names_any = !state.branches.is_empty() || named.clone().next().is_some();
+        if names_any && branches.all(|file| is_own(&file_name(*file))) && named.all(|number| has_segment(*number)) {
+            return Ok(database);
+        }
     }
-    if let Some(identity) = manifest::read_identity(storage)? {
-        return Ok(identity.database);
-    }
-    majority_database(storage, directory, segments)?.ok_or_else(|| Error::NoStore {
+    owners.majority(MANIFEST_NAME).ok_or_else(|| Error::NoStore {
         path: storage.path().to_path_buf(),
         reason: "no file there has a header or a footer that says which store it belongs to".to_owned(),
     })
@@ -116,6 +146,7 @@ struct Repair<'a> {
     directory: Directory,
     segments: &'a [FoundSegment],
     values: Values<'a>,
+    foreign: Foreign,
     report: RepairReport,
 }
 
@@ -137,7 +168,9 @@ impl Repair<'_> {
                 Judgement::Missing => {
                     self.report.branches_lost += 1;
                     self.report.entries_lost += meta.entries;
-                    let error = Error::corruption(&self.storage.path_of(&name), 0, "file", "a branch file", "none");
+                    let path = self.storage.path_of(&name);
+                    let found = self.foreign.told(&name).map_or("none".to_owned(), |told| format!("one that {told}"));
+                    let error = Error::corruption(&path, 0, "file", "a branch file of this store", found);
                     let keys = LostKeys::Between { after: None, before: None };
                     let keys = range_of(meta).unwrap_or(keys);
                     self.report.lose(Loss { keys: Some(keys), ..Loss::of_file(name, error) });
@@ -177,7 +210,7 @@ impl Repair<'_> {
             }
             Err(error) => return Err(error),
         }
-        if replaced.is_empty() && self.report.log_kept {
+        if replaced.is_empty() && self.report.log_kept && self.foreign.is_empty() {
             return Ok(self.report);
         }
         state.edits += 1;
@@ -191,7 +224,8 @@ impl Repair<'_> {
              their deletion were merged away before, and writes that an earlier recovery threw away may be there",
         );
         let (mut sources, mut metas) = (Vec::new(), BTreeMap::new());
-        for file in &self.directory.branches {
+        let files = self.directory.branches.iter().filter(|file| !self.foreign.has(&file_name(**file)));
+        for file in files {
             progress(CheckProgress { file: &file_name(*file), done: 0, total: 0 });
             let meta = merge::own_meta(&self.readers.branches, *file)?;
             metas.extend(meta.iter().map(|meta| (*file, meta.clone())));
@@ -227,6 +261,9 @@ impl Repair<'_> {
 
     /// Whether a branch file can stay as it is.
     fn judge(&mut self, meta: &BranchMeta) -> Result<Judgement> {
+        if self.foreign.has(&file_name(meta.file)) {
+            return Ok(Judgement::Missing);
+        }
         match Branch::new(&self.readers.branches, meta.clone()).verify() {
             Ok(report) => {
                 for reference in &report.value_references {
@@ -304,11 +341,16 @@ impl Repair<'_> {
         }
         if !self.report.is_complete() && !self.report.log_kept {
             // Their keys may be among what was lost.
-            unnamed.extend(&self.directory.values);
+            unnamed.extend(self.directory.values.iter().filter(|file| !self.foreign.has(&value_file_name(**file))));
         }
         for file in unnamed.difference(&named) {
             damaged.push(value_file_name(*file));
             obsolete.push(value_file_name(*file));
+        }
+        self.foreign.tell(&mut self.report);
+        for name in self.foreign.names() {
+            damaged.push(name.to_owned());
+            obsolete.push(name.to_owned());
         }
         damaged.sort_unstable();
         damaged.dedup();

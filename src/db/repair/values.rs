@@ -15,8 +15,9 @@ pub(super) struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    pub(super) fn new(files: &'a ValueFiles) -> Self {
-        Self { files, seen: BTreeMap::new() }
+    /// `foreign` are files of other stores, and what is to be said of each.
+    pub(super) fn new(files: &'a ValueFiles, foreign: impl Iterator<Item = (FileNumber, String)>) -> Self {
+        Self { files, seen: foreign.map(|(file, told)| (file, Some(told))).collect() }
     }
 
     /// Whether the value that these bytes refer to is there and whole.

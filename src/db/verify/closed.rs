@@ -5,7 +5,8 @@ use super::log::check_log;
 use crate::base::sync::Arc;
 use crate::base::{Error, FileNumber, Result};
 use crate::branch::{self, Branch, BranchReport};
-use crate::db::offline::{Directory, Readers, keep_writers_away, majority_database};
+use crate::db::offline::{Directory, Readers, keep_writers_away};
+use crate::db::owners::Owners;
 use crate::format::value_file::ValueReference;
 use crate::io::Storage;
 use crate::log::salvage::found_segments;
@@ -41,7 +42,7 @@ pub(in crate::db) fn verify_closed(
     }
     let database = match &state {
         Some(state) => Some(state.identity.database),
-        None => majority_database(&**storage, &directory, &segments)?,
+        None => Owners::look(&**storage, &directory, &segments)?.majority(MANIFEST_NAME),
     };
     let Some(database) = database else { return Ok(findings.found) };
     let readers = Readers::new(storage, database, directory.next_file);
