@@ -114,7 +114,13 @@ impl LogPart {
     pub fn create(directory: &Path, segment_bytes: usize, chunk_bytes: usize) -> Result<Self> {
         let storage: Arc<dyn Storage> = Arc::new(PosixStorage::new(directory));
         let identity = LogIdentity { database: DatabaseId(1), generation: 1, life: None, first: SequenceNumber(1) };
-        let options = LogOptions { segment_bytes, chunk_bytes, budget_bytes: 8 * segment_bytes as u64, stepped: false };
+        let options = LogOptions {
+            segment_bytes,
+            chunk_bytes,
+            budget_bytes: 8 * segment_bytes as u64,
+            stepped: false,
+            scarce: false,
+        };
         let numbers = Arc::new(FileNumbers::new(FileNumber(1)));
         let log = Log::create(storage, identity, numbers, options, Box::new(|_, _| Ok(0)))?;
         let sequencer = Sequencer::new(SequenceNumber::ZERO);

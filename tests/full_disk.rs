@@ -312,6 +312,40 @@ fn ext4_a_store_opens_on_a_full_disk() {
     });
 }
 
+/// A store that was filled under a small budget, as a service would, is opened again and again with a large one, as the command
+/// line does for each delete. Every opening made two log segments of 8 MiB: the first used the ballast up for them, and from
+/// then on no opening found room, so that nobody could delete any more.
+#[test]
+fn ext4_a_full_store_is_opened_for_every_delete() {
+    with_private_mounts("deletes on a full ext4", || {
+        let Some(disk) = Ext4::in_memory("deletes on a full ext4", 32 << 20) else { return };
+        let storage: Arc<dyn Storage> = Arc::new(PosixStorage::new(disk.path().join("store")));
+        let mut rig = Rig::new(Arc::clone(&storage));
+        rig.fill();
+        let Rig { db, mut model, .. } = rig;
+        db.close().unwrap();
+        let large = Options { memory_budget: Some(512 << 20), ..options() };
+        let keys: Vec<Vec<u8>> = model.keys().step_by(50).take(40).cloned().collect();
+        assert!(keys.len() > 20);
+        for (at, key) in keys.iter().enumerate() {
+            let db = Db::open_with(Arc::clone(&storage), large.clone()).unwrap_or_else(|error| panic!("{at}: {error}"));
+            db.delete(key).unwrap_or_else(|error| panic!("{at}: {error}"));
+            model.remove(key);
+            if at % 10 == 0 {
+                assert_contents(&db, &model);
+            }
+            db.close().unwrap();
+        }
+        // What the large budget wants beside its ballast is more than this disk has; the small one is content.
+        let db = Db::open_with(Arc::clone(&storage), options()).unwrap();
+        let mut rig = Rig { storage, db, model, random: Random(6), next: 0 };
+        rig.check();
+        rig.delete(rig.model.len() / 2);
+        rig.wait_until_puts_resume();
+        rig.check();
+    });
+}
+
 /// A small disk that is full most of the time, stepped: puts, deletes, batches and room from outside in any order, with crashes.
 /// What was acknowledged is there, what was refused is not.
 #[test]

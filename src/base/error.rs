@@ -87,8 +87,8 @@ pub enum Error {
     Forked,
     /// The disk is full. Nothing was written; the store goes on by itself once there is room.
     #[error(
-        "the disk is full ({reason}): the store takes deletes and reads, but no puts; delete data or make room on the file \
-         system, and it goes on by itself"
+        "the disk is full ({reason}): the store takes reads and, as far as their log finds room, deletes, but no puts; delete data \
+         or make room on the file system, and it goes on by itself"
     )]
     DiskFull {
         /// What found no room.

@@ -74,7 +74,8 @@ impl Inner {
     pub(super) fn meet_full_disk(&self, error: &Error, need: Need) -> bool {
         self.enter_full(error);
         let keep = if need == Need::Memory { self.ballast_needs().merge_bytes() } else { 0 };
-        let made = self.ballast.give_up(keep) || self.log.drop_spares() > 0;
+        // First what nobody needs.
+        let made = self.log.drop_spares() > 0 || self.ballast.give_up(keep);
         if made {
             self.trunk.forget_unfit();
         }
@@ -87,6 +88,7 @@ impl Inner {
             // There may be some from before.
             self.note_delete();
         }
+        self.log.set_scarce(true);
         self.health.enter_full(error);
     }
 
@@ -111,6 +113,7 @@ impl Inner {
         }
         if self.ballast.restore(self.ballast_needs()) {
             self.trunk.forget_unfit();
+            self.log.set_scarce(false);
             self.health.leave_full();
             self.room.notify_all();
             return true;

@@ -36,13 +36,31 @@ pub(super) fn open(
     driver: Driver,
     clock: Arc<dyn Clock>,
 ) -> Result<(Inner, LogContents)> {
-    match open_once(Arc::clone(&storage), options.clone(), budget, driver, Arc::clone(&clock)) {
-        // A store that was closed or killed on a full disk opens there, too: the ballast has room for what opening writes.
-        Err(error) if error.is_disk_full() && super::ballast::give_up_in(&*storage) => {
-            open_once(storage, options, budget, driver, clock)
-        }
+    let open = |room| open_once(Arc::clone(&storage), options.clone(), budget, driver, Arc::clone(&clock), room);
+    let full = match open(Room::Enough) {
+        Err(error) if error.is_disk_full() => error,
+        opened => return opened,
+    };
+    // A store that was closed or killed on a full disk opens there, too, as often as one likes: first with less, so that the
+    // ballast stays for what frees room; but it has the room for what opening writes.
+    let opened = match open(Room::Scarce) {
+        Err(error) if error.is_disk_full() && super::ballast::give_up_in(&*storage) => open(Room::Scarce),
         opened => opened,
-    }
+    };
+    let (inner, contents) = opened.map_err(|error| match error {
+        error if error.is_disk_full() => Error::DiskFull { reason: format!("no room to open for writing: {error}") },
+        other => other,
+    })?;
+    inner.enter_full(&full);
+    Ok((inner, contents))
+}
+
+/// What opening reckons with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    Enough,
+    /// The disk is full: the log starts small, and takes over no file that is not needed.
+    Scarce,
 }
 
 fn open_once(
@@ -51,6 +69,7 @@ fn open_once(
     budget: Budget,
     driver: Driver,
     clock: Arc<dyn Clock>,
+    room: Room,
 ) -> Result<(Inner, LogContents)> {
     let found = files::look(&*storage)?;
     if found == Found::Empty && !options.create_if_missing {
@@ -72,7 +91,7 @@ fn open_once(
 
     // Steps 3 and 4.
     let threads = if driver == Driver::Threads { budget.workers } else { 1 };
-    let recovered = recover(&storage, (&options, Access::Write), &state, &parts, threads)?;
+    let mut recovered = recover(&storage, (&options, Access::Write), &state, &parts, threads)?;
     let last = SequenceNumber(recovered.next_number.0 - 1);
 
     // Step 5.
@@ -87,6 +106,9 @@ fn open_once(
     let edit_number = manifest.append_anew(&edit)?;
 
     // Step 7, before there are new files.
+    if room == Room::Scarce {
+        recovered.segments.retain(|segment| !segment.unused);
+    }
     let kept = recovered.segments.iter().map(|segment| segment.number);
     let kept: HashSet<FileNumber> = kept.chain(recovered.contents.value_files().iter().copied()).collect();
     remove_strays(&*storage, &state, &parts.value_holds, |file| kept.contains(&file))?;
@@ -97,6 +119,7 @@ fn open_once(
         chunk_bytes: budget.chunk,
         budget_bytes: budget.log,
         stepped: driver == Driver::Stepped,
+        scarce: room == Room::Scarce,
     };
     let database = state.identity.database;
     let identity = LogIdentity { database, generation, life: storage.life(), first: recovered.next_number };

@@ -16,6 +16,10 @@ use crate::format::value_file::ValueReference;
 use crate::log::LogContents;
 use crate::memory::{BulkFill, FillSpace, MemtablePool};
 use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// How long opening on a full disk waits for older generations to be written out.
+const THIN_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Inner {
     /// Brings all that counts of the log into memory, or through memory into the tree.
@@ -37,7 +41,19 @@ impl Inner {
                 self.insert_recovered(generation?);
             }
         }
+        self.thin_log();
         Ok(())
+    }
+
+    /// On a full disk: has what the log holds written out, so that its segments go. Else a store that is opened for one delete
+    /// after the other would add a segment each time, until there is no room for one more.
+    fn thin_log(&self) {
+        if self.health.is_full() {
+            let until = self.clock.now() + THIN_PATIENCE;
+            // Where that finds no room either, the log stays as it is.
+            let _ =
+                self.wait_for_progress(|inner| inner.view.load().generations.len() == 1 || inner.clock.now() >= until);
+        }
     }
 
     /// How many threads open the store.

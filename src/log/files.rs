@@ -168,6 +168,8 @@ impl Log {
             (free, state.next_mark(self.synced()))
         };
         let chunk_bytes = self.options.chunk_bytes;
+        // A file that served before has the standard length.
+        let chunks = if free.is_some() { self.chunks } else { chunks };
         let plan = Plan { identity: &self.identity, chunks, chunk_bytes, dedicated, mark: Some(mark) };
         let number = self.numbers.take();
         let segment = match free {

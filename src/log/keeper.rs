@@ -41,6 +41,11 @@ impl Log {
         let mut state = self.state.lock();
         loop {
             self.check()?;
+            // One made on a full disk may be smaller than others.
+            if count > state.current.chunks() {
+                drop(state);
+                return self.dedicate(writer, count);
+            }
             // Under the lock, so that what is counted here is what `recycle` will take off again: chunks at the end that
             // are too few for this record, and those that an idle writer still owns, are used up, too.
             let before = state.current.claimed_bytes();
@@ -136,12 +141,12 @@ impl Log {
         if self.state.lock().next.is_some() {
             return Ok(());
         }
-        let mut made = self.make_segment(self.chunks, false);
+        let mut made = self.make_segment(self.chunks_of_next(), false);
         while let Err(error) = &made
             && error.is_disk_full()
             && make_room(error)
         {
-            made = self.make_segment(self.chunks, false);
+            made = self.make_segment(self.chunks_of_next(), false);
         }
         let mut state = self.state.lock();
         let result = match made {
@@ -166,7 +171,7 @@ impl Log {
         };
         let beyond = current.populate(self.chunks_ahead());
         if let Some(next) = next {
-            next.populate_chunks(0, beyond.min(self.chunks));
+            next.populate_chunks(0, beyond.min(next.chunks()));
         }
     }
 
@@ -271,11 +276,11 @@ impl Log {
     }
 
     /// Keeps a file for reuse if it has the standard size and all files together stay within the budget; else removes
-    /// it. The new name tells recovery that nothing in the file counts; nobody minds if it is lost.
+    /// it, as on a full disk. The new name tells recovery that nothing in the file counts; nobody minds if it is lost.
     fn free_file(&self, name: &str, number: FileNumber, bytes: u64, reuse: Option<Reuse>) -> Result<()> {
         let standard = segment_file_bytes(self.chunks, self.options.chunk_bytes) as u64;
         let files_max = (self.options.budget_bytes / standard).max(2) as usize;
-        let keep = bytes == standard && {
+        let keep = bytes == standard && !self.scarce.load(Ordering::Relaxed) && {
             let state = self.state.lock();
             2 + state.retiring.len() + state.sealed.len() + state.free.len() < files_max
         };

@@ -46,6 +46,9 @@ use group_sync::SyncState;
 use halt::Halt;
 use segment::Segment;
 
+/// Bytes of chunks in a segment that is made on a full disk, but for one chunk at least.
+const SCARCE_SEGMENT_BYTES: usize = 256 << 10;
+
 /// Sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct LogOptions {
@@ -59,6 +62,8 @@ pub struct LogOptions {
     /// No keeper thread runs: whoever needs the next segment makes it in its own thread. For runs that must do the same
     /// in the same order every time.
     pub stepped: bool,
+    /// The log starts on a full disk; see `Log::set_scarce`.
+    pub scarce: bool,
 }
 
 /// What all segments of one opening of the store have in common.
@@ -97,6 +102,8 @@ pub struct Log {
     namer: Namer,
     /// Chunks of a standard segment.
     chunks: usize,
+    /// See `set_scarce`.
+    scarce: AtomicBool,
     halted: AtomicBool,
     halt: Mutex<Option<Halt>>,
     synced: CachePadded<AtomicU64>,
@@ -155,7 +162,13 @@ impl Log {
         let synced = SequenceNumber(identity.first.0.saturating_sub(1));
         halt::forget_poison(&*storage)?;
         let mark = Some(Mark { counter: 1, synced_through: synced, manifest_edit: 0 });
-        let plan = files::Plan { identity: &identity, chunks, chunk_bytes, dedicated: false, mark };
+        let plan = files::Plan {
+            identity: &identity,
+            chunks: chunks_where(options.scarce, options),
+            chunk_bytes,
+            dedicated: false,
+            mark,
+        };
         let current = Arc::new(files::create_segment(&*storage, numbers.take(), plan)?);
         let edit = files::name_segment(&*storage, &current, synced, &name_segment)?;
         let state = State {
@@ -178,6 +191,7 @@ impl Log {
             numbers,
             options,
             chunks,
+            scarce: AtomicBool::new(options.scarce),
             halted: AtomicBool::new(false),
             halt: Mutex::new(None),
             synced: CachePadded::new(AtomicU64::new(synced.0)),
@@ -209,6 +223,17 @@ impl Log {
         self.bytes() > self.options.budget_bytes
     }
 
+    /// Whether the disk is full: from then on segments are as small as they may be, and no file is kept for reuse, so that little
+    /// room carries many deletes and many openings.
+    pub fn set_scarce(&self, scarce: bool) {
+        self.scarce.store(scarce, Ordering::Relaxed);
+    }
+
+    /// Chunks of the segment that comes next.
+    fn chunks_of_next(&self) -> usize {
+        chunks_where(self.scarce.load(Ordering::Relaxed), self.options)
+    }
+
     /// Notes that an edit of the manifest was synced, so that its loss would be noticed.
     pub fn note_manifest_edit(&self, edit: u64) {
         let mut state = self.state.lock();
@@ -223,6 +248,12 @@ impl Log {
         let mark = state.next_mark(self.synced());
         state.current.write_mark(mark);
     }
+}
+
+/// Chunks of a segment that is made now.
+fn chunks_where(scarce: bool, options: LogOptions) -> usize {
+    let chunks = options.segment_bytes / options.chunk_bytes;
+    if scarce { (SCARCE_SEGMENT_BYTES / options.chunk_bytes).clamp(1, chunks) } else { chunks }
 }
 
 #[cfg(test)]

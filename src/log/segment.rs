@@ -213,6 +213,11 @@ impl Segment {
         SequenceNumber(self.last.load(Ordering::Acquire))
     }
 
+    /// How many chunks it has.
+    pub fn chunks(&self) -> usize {
+        self.chunks
+    }
+
     /// Chunks handed out so far.
     pub fn claimed(&self) -> usize {
         self.next_chunk.load(Ordering::Relaxed).min(self.chunks)

@@ -405,6 +405,7 @@ fn two_hundred_thousand_records_replay_fast() {
         chunk_bytes: 256 << 10,
         budget_bytes: 1 << 30,
         stepped: false,
+        scarce: false,
     };
     let (opened, manifest) = Opened::fresh(Arc::new(storage.clone()), options);
     let mut clients = [opened.client(), opened.client(), opened.client()];

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub const DATABASE: DatabaseId = DatabaseId(0xa11);
 pub const OPTIONS: LogOptions =
-    LogOptions { segment_bytes: 4 * 4096, chunk_bytes: 4096, budget_bytes: 1 << 20, stepped: false };
+    LogOptions { segment_bytes: 4 * 4096, chunk_bytes: 4096, budget_bytes: 1 << 20, stepped: false, scarce: false };
 
 /// splitmix64.
 pub struct Random(pub u64);
