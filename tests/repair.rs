@@ -59,7 +59,37 @@ fn without_its_manifest_a_store_comes_back_whole() {
         "a directory full of files is no place for a new store"
     );
     let report = check_repair(&world, &disk, "no manifest", Untold::Nothing);
-    assert!(report.manifest_lost.is_some() && report.is_complete() && report.warnings.len() == 1, "{report:?}");
+    assert!(report.manifest_lost.is_some() && report.warnings.len() == 1, "{report:?}");
+    assert_eq!((report.branches_lost, report.entries_lost, report.values_lost), (0, 0, 0), "{report:?}");
+    for (key, right) in world.versions.keys().map(|key| (key, world.right(key))).filter(|(_, right)| right.is_some()) {
+        assert_eq!(open(&disk).unwrap().get(key).unwrap().as_deref(), right, "the data come back whole");
+    }
+    // But nobody can know that they are.
+    let [loss] = &report.losses[..] else { panic!("{report:?}") };
+    assert_eq!((loss.file.as_str(), &loss.keys, &loss.numbers), ("MANIFEST", &None, &None));
+    assert!(loss.what.contains("files that are gone cannot be known"), "{report:?}");
+}
+
+/// Once the same was said of a store whose manifest was gone alone and of one that had lost a branch file or its log as well: that
+/// nothing was lost.
+#[test]
+fn without_its_manifest_a_store_does_not_claim_to_be_whole() {
+    let world = World::new(2);
+    let disk = world.with(&Image::new(), &["MANIFEST".into(), largest(&world, ".branch")]);
+    let report = check_repair(&world, &disk, "no manifest, a branch gone", Untold::Anything);
+    let told = |text: &str| report.losses.iter().any(|loss| loss.what.contains(text));
+    assert!(!report.is_complete() && told("files that are gone cannot be known"), "{report:?}");
+    assert!(!told("the last writes may be gone"), "the log is there: {report:?}");
+    let mut removed = names(&world.disk, ".log");
+    removed.push("MANIFEST".into());
+    let disk = world.with(&Image::new(), &removed);
+    // What the branch files do not have is told by its numbers.
+    let report = check_repair(&world, &disk, "neither manifest nor log", Untold::Nothing);
+    let log = report.losses.iter().find(|loss| loss.file == "the log");
+    assert!(
+        log.is_some_and(|loss| loss.numbers.is_some() && loss.what.contains("last writes may be gone")),
+        "{report:?}"
+    );
 }
 
 #[test]

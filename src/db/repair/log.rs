@@ -89,12 +89,20 @@ pub(super) fn save(
     let mut named = state.into_iter().flat_map(|state| state.log_segments.range(state.log_files_from..));
     let is_whole = |segment: &&FoundSegment| segment.stated.is_some_and(|header| header.number == segment.number);
     let whole: BTreeSet<_> = segments.iter().copied().filter(is_whole).map(|segment| segment.number).collect();
-    if segments.iter().any(|segment| segment.stated.is_none()) || named.any(|of| !whole.contains(of)) {
+    let none_known = state.is_none() && segments.is_empty();
+    if none_known || segments.iter().any(|segment| segment.stated.is_none()) || named.any(|of| !whole.contains(of)) {
         // With a header its marks are gone, and with them what they knew to be durable: what is cut off may have been, too.
         let last = numbers.max().unwrap_or(0).max(frame.durable).max(frame.incorporated).min(cut);
         report.lose(Loss {
             numbers: Some(last + 1..=SequenceNumber::MAX.0),
-            ..Loss::of_file("the log".to_owned(), "a segment or its header is lost: there may have been later numbers")
+            ..Loss::of_file(
+                "the log".to_owned(),
+                if none_known {
+                    "no segment of it is there: the last writes may be gone"
+                } else {
+                    "a segment or its header is lost: there may have been later numbers"
+                },
+            )
         });
     }
     let mut spill = Spill { context: &readers.branches, entries: Vec::new(), bytes: 0, sources: Vec::new() };

@@ -223,6 +223,8 @@ impl Repair<'_> {
             "the manifest was lost, so every branch file counted: deleted keys may be back where the files that knew of \
              their deletion were merged away before, and writes that an earlier recovery threw away may be there",
         );
+        // Only the manifest knows which files there were: of those that are gone, nothing may be left that could tell.
+        self.report.lose(Loss::of_file(MANIFEST_NAME.to_owned(), MANIFEST_LOST));
         let (mut sources, mut metas) = (Vec::new(), BTreeMap::new());
         let files = self.directory.branches.iter().filter(|file| !self.foreign.has(&file_name(**file)));
         for file in files {
@@ -381,6 +383,7 @@ enum Judgement {
     Missing,
 }
 
+const MANIFEST_LOST: &str = "the manifest was lost: files that are gone cannot be known";
 const OLDER: &str = "in the key ranges that were lost, keys may show an older value, and deleted keys may be back";
 
 /// The keys of a whole file: between its smallest and its largest, themselves included.

@@ -69,7 +69,7 @@ pub struct RepairReport {
     pub log_records_cut: u64,
     /// Keys whose newest value was in a value file that is lost; they are absent now.
     pub values_lost: u64,
-    /// What could not be saved; at most the first 1000.
+    /// What could not be saved, or may have been lost; at most the first 1000.
     pub losses: Vec<Loss>,
     /// Losses beyond those listed.
     pub unlisted: u64,
@@ -103,7 +103,7 @@ impl RepairReport {
         }
     }
 
-    /// Whether nothing was lost.
+    /// Whether surely nothing was lost. Never so where the manifest was: nobody knows then which files there were.
     pub fn is_complete(&self) -> bool {
         self.losses.is_empty()
     }
