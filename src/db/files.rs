@@ -10,6 +10,7 @@ const MANIFEST_NEW: &str = crate::manifest::MANIFEST_NEW_NAME;
 const POISON: &str = crate::log::POISON;
 const BALLAST: &str = super::ballast::NAME;
 const VALUE_SUFFIX: &str = ".value";
+const REPAIR_SUFFIX: &str = ".repair";
 /// Behind the name of a file that repair set aside.
 pub(super) const DAMAGED_SUFFIX: &str = ".damaged";
 
@@ -27,6 +28,8 @@ pub(super) enum StoreFile {
     SpareLog(FileNumber),
     Branch(FileNumber),
     Value(FileNumber),
+    /// A repair is under way, or was: branch files with higher numbers are its own.
+    RepairMark(FileNumber),
     /// Set aside by repair, and the number in its name; nothing reads it.
     Damaged(Option<FileNumber>),
 }
@@ -56,6 +59,10 @@ impl StoreFile {
         if let Some(number) = crate::branch::parse_file_name(name) {
             return Some(Self::Branch(number));
         }
+        if let Some(number) = name.strip_suffix(REPAIR_SUFFIX) {
+            let number = FileNumber(number.parse().ok()?);
+            return (repair_mark_name(number) == name).then_some(Self::RepairMark(number));
+        }
         let number = FileNumber(name.strip_suffix(VALUE_SUFFIX)?.parse().ok()?);
         (crate::value::value_file_name(number) == name).then_some(Self::Value(number))
     }
@@ -64,10 +71,16 @@ impl StoreFile {
     pub(super) fn number(self) -> Option<FileNumber> {
         match self {
             Self::Log(number) | Self::SpareLog(number) | Self::Branch(number) | Self::Value(number) => Some(number),
+            Self::RepairMark(number) => Some(number),
             Self::Damaged(number) => number,
             Self::Lock | Self::Manifest | Self::NewManifest | Self::Poison | Self::Ballast => None,
         }
     }
+}
+
+/// The name of a repair's mark.
+pub(super) fn repair_mark_name(number: FileNumber) -> String {
+    format!("{number}{REPAIR_SUFFIX}")
 }
 
 /// What stands at a path.
@@ -113,15 +126,24 @@ mod tests {
         assert_eq!(StoreFile::parse("1234567.log"), Some(StoreFile::Log(FileNumber(1_234_567))));
         assert_eq!(StoreFile::parse("000012.log.new"), Some(StoreFile::SpareLog(FileNumber(12))));
         assert_eq!(StoreFile::parse("000012.value"), Some(StoreFile::Value(FileNumber(12))));
+        assert_eq!(StoreFile::parse("000012.repair"), Some(StoreFile::RepairMark(FileNumber(12))));
         assert_eq!(StoreFile::parse("MANIFEST"), Some(StoreFile::Manifest));
         assert_eq!(StoreFile::parse("BALLAST"), Some(StoreFile::Ballast));
         assert_eq!(StoreFile::parse("000012.value.damaged"), Some(StoreFile::Damaged(Some(FileNumber(12)))));
         for manifest in ["MANIFEST.damaged", "MANIFEST.2.damaged"] {
             assert_eq!(StoreFile::parse(manifest), Some(StoreFile::Damaged(None)), "{manifest}");
         }
-        for foreign in
-            ["12.branch", "00001x.log", "000012.txt", "000012.branch.bak", "", "sub/", "thesis.damaged", ".damaged"]
-        {
+        for foreign in [
+            "12.branch",
+            "12.repair",
+            "00001x.log",
+            "000012.txt",
+            "000012.branch.bak",
+            "",
+            "sub/",
+            "thesis.damaged",
+            ".damaged",
+        ] {
             assert_eq!(StoreFile::parse(foreign), None, "{foreign}");
         }
     }

@@ -317,6 +317,7 @@ fn remove_strays(
     values: &ValueHolds,
     log_needs: impl Fn(FileNumber) -> bool,
 ) -> Result<()> {
+    super::repair::remove_mark(storage)?;
     // Without it read-only openers are there, who may read them still; the next opening finds them again.
     let alone = locks::to_remove(storage)?;
     for name in storage.list()? {
@@ -324,7 +325,7 @@ fn remove_strays(
             Some(StoreFile::Branch(file)) => alone.is_some() && !state.branches.contains_key(&file),
             Some(StoreFile::Value(file)) => alone.is_some() && !values.holds(file) && !log_needs(file),
             Some(StoreFile::Log(file) | StoreFile::SpareLog(file)) => !log_needs(file),
-            Some(StoreFile::NewManifest | StoreFile::Poison) => true,
+            Some(StoreFile::NewManifest | StoreFile::Poison | StoreFile::RepairMark(_)) => true,
             Some(StoreFile::Lock | StoreFile::Manifest | StoreFile::Ballast | StoreFile::Damaged(_)) | None => false,
         };
         if stray {

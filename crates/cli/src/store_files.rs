@@ -22,6 +22,8 @@ pub enum FileKind {
     Lock,
     /// Tells that a sync failed.
     Poison,
+    /// Tells that a repair was cut short.
+    RepairMark,
     /// Set aside by repair.
     Damaged,
     /// Room for a full disk.
@@ -32,7 +34,7 @@ pub enum FileKind {
 
 impl FileKind {
     /// All kinds, in the order of reports.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Manifest,
         Self::Log,
         Self::Spare,
@@ -40,6 +42,7 @@ impl FileKind {
         Self::Value,
         Self::Lock,
         Self::Poison,
+        Self::RepairMark,
         Self::Damaged,
         Self::Ballast,
         Self::Foreign,
@@ -60,6 +63,7 @@ impl FileKind {
                         "free" | "log.new" => Self::Spare,
                         "branch" => Self::Branch,
                         "value" => Self::Value,
+                        "repair" => Self::RepairMark,
                         _ => Self::Foreign,
                     }
                 }
@@ -78,6 +82,7 @@ impl FileKind {
             Self::Value => "value",
             Self::Lock => "lock",
             Self::Poison => "poison",
+            Self::RepairMark => "repair mark",
             Self::Damaged => "damaged",
             Self::Ballast => "ballast",
             Self::Foreign => "foreign",

@@ -20,9 +20,12 @@ mod merge;
 mod ranges;
 mod report;
 mod tree;
+mod unfinished;
 mod values;
 
 pub use report::{Loss, LostKeys, RepairReport};
+
+pub(super) use unfinished::end as remove_mark;
 
 use super::locks;
 use super::offline::{Directory, Readers};
@@ -49,7 +52,7 @@ use values::Values;
 pub(super) fn repair(storage: &Arc<dyn Storage>, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<RepairReport> {
     Directory::list(&**storage)?;
     let _locks = locks::for_destroying(&**storage)?;
-    let directory = Directory::list(&**storage)?;
+    let mut directory = Directory::list(&**storage)?;
     let mut segments = found_segments(&**storage)?;
     let mut report = RepairReport::default();
     let mut owners = Owners::look(&**storage, &directory, &segments)?;
@@ -68,6 +71,7 @@ pub(super) fn repair(storage: &Arc<dyn Storage>, progress: &mut dyn FnMut(CheckP
     };
     let known_next = state.as_ref().map_or(FileNumber(1), |state| state.next_file);
     let readers = Readers::new(storage, database, directory.next_file.max(known_next));
+    let marked = unfinished::discard(&**storage, &mut directory, state.as_ref(), &foreign)?;
     let repair = Repair {
         storage,
         readers: &readers,
@@ -75,6 +79,7 @@ pub(super) fn repair(storage: &Arc<dyn Storage>, progress: &mut dyn FnMut(CheckP
         segments: &segments,
         values: Values::new(&readers.values, foreign.values()),
         foreign,
+        marked,
         report,
     };
     match state {
@@ -147,10 +152,20 @@ struct Repair<'a> {
     segments: &'a [FoundSegment],
     values: Values<'a>,
     foreign: Foreign,
+    /// Whether the mark of a repair under way is there.
+    marked: bool,
     report: RepairReport,
 }
 
 impl Repair<'_> {
+    /// To be called before a file is made.
+    fn begin(&mut self) -> Result<()> {
+        if !std::mem::replace(&mut self.marked, true) {
+            unfinished::begin(&**self.storage, &self.readers.numbers)?;
+        }
+        Ok(())
+    }
+
     /// The manifest is readable: everything sound stays.
     fn keep_tree(
         mut self,
@@ -178,6 +193,7 @@ impl Repair<'_> {
                     replaced.insert(meta.file, None);
                 }
                 judgement => {
+                    self.begin()?;
                     let (new, readings) =
                         merge::rewrite(&self.readers.branches, meta.file, &mut self.values, &mut self.report)?;
                     readings.iter().for_each(|reading| merge::report_reading(reading, Some(meta), &mut self.report));
@@ -211,6 +227,7 @@ impl Repair<'_> {
             Err(error) => return Err(error),
         }
         if replaced.is_empty() && self.report.log_kept && self.foreign.is_empty() {
+            unfinished::end(&**self.storage)?;
             return Ok(self.report);
         }
         state.edits += 1;
@@ -223,6 +240,7 @@ impl Repair<'_> {
             "the manifest was lost, so every branch file counted: deleted keys may be back where the files that knew of \
              their deletion were merged away before, and writes that an earlier recovery threw away may be there",
         );
+        self.begin()?;
         // Only the manifest knows which files there were: of those that are gone, nothing may be left that could tell.
         self.report.lose(Loss::of_file(MANIFEST_NAME.to_owned(), MANIFEST_LOST));
         let (mut sources, mut metas) = (Vec::new(), BTreeMap::new());
@@ -296,6 +314,7 @@ impl Repair<'_> {
             _ => None,
         };
         self.report.lose_place(&file.unwrap_or_default(), error);
+        self.begin()?;
         let saved = log::save(&**self.storage, self.readers, segments, state.as_deref(), branch_max, &mut self.report)?;
         let SavedParts { parts, saved } = self.merge_saved(saved)?;
         if let Some(state) = state {
@@ -360,6 +379,7 @@ impl Repair<'_> {
         self.storage.sync_directory()?;
         aside::keep(&**self.storage, &damaged, &mut self.report)?;
         manifest::replace(&**self.storage, &state)?;
+        unfinished::end(&**self.storage)?;
         obsolete.retain(|name| name != MANIFEST_NAME);
         obsolete.sort_unstable();
         obsolete.dedup();
