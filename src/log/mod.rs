@@ -30,7 +30,7 @@ pub mod salvage;
 mod segment;
 mod writer;
 
-pub use files::{POISON, Role, parse_file_name};
+pub use files::{POISON, Role, file_name, parse_file_name};
 pub use halt::read_poison;
 pub use recovery::{Access, LogContents, OldSegment, Recovered, RecoveryInput, recover};
 pub use writer::LogWriter;

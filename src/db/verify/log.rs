@@ -34,6 +34,7 @@ pub(super) fn check_log(
         }
     }
     let Some(state) = state else { return Ok(()) };
+    check_presence(storage, state, segments, findings);
     let marked = segments.iter().filter_map(|segment| segment.mark).map(|mark| mark.manifest_edit).max().unwrap_or(0);
     if marked > state.edits {
         let expected = format!("at least {marked}, which the log knows to be durable");
@@ -65,6 +66,29 @@ pub(super) fn check_log(
         }
     }
     Ok(())
+}
+
+/// `docs/recovery.md`, D3: each segment that the manifest names, but for those of forgotten generations, is there under its name
+/// and with its own header. In the words of recovery, so that a deep check lists it once.
+fn check_presence(
+    storage: &dyn Storage,
+    state: &ManifestState,
+    segments: &[FoundSegment],
+    findings: &mut Findings<'_>,
+) {
+    for number in state.log_segments.range(state.log_files_from..) {
+        let is_there =
+            segments.iter().filter(|segment| segment.number == *number).any(|segment| match &segment.header {
+                Ok(header) => header.number == *number || header.generation < state.log_generations_from,
+                // Told of already.
+                Err(_) => true,
+            });
+        if !is_there {
+            let path = storage.path_of(&log::file_name(*number, log::Role::Segment));
+            let (expected, found) = ("the file, which the manifest names", "no such file, or one without records");
+            findings.damage(Error::corruption(&path, 0, "log segment", expected, found));
+        }
+    }
 }
 
 /// Reads the values that a record refers to.
