@@ -4,7 +4,7 @@ use crate::support::{Random, setting, tiny_unsynced};
 use alluvium::io::simulated::SimulatedStorage;
 use alluvium::io::{OpenMode, Storage};
 use alluvium::parts::SteppedDb;
-use alluvium::{Db, Depth, Error, Options};
+use alluvium::{Db, Depth, Error, Options, ReadOnlyDb};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -161,4 +161,22 @@ fn an_older_copy_of_a_log_segment_is_noticed_after_a_close() {
         }
     }
     assert!(older > 3, "{older} older copies");
+}
+
+/// What a reader shows of the files is so: it once had no bytes of log, no ballast and nothing synced, of any store.
+#[test]
+fn a_reader_has_real_figures_of_the_files() {
+    let disk = SimulatedStorage::new(7);
+    let db = open(&disk);
+    (0..300u64).for_each(|number| db.put(number.to_be_bytes(), [7; 100]).unwrap());
+    db.flush().unwrap();
+    (0..20u64).for_each(|number| db.put(number.to_be_bytes(), [8; 100]).unwrap());
+    db.close().unwrap();
+    let length = |name: &String| disk.open(name, OpenMode::Read).unwrap().length().unwrap();
+    let sum = |end: &str| -> u64 { disk.list().unwrap().iter().filter(|name| name.ends_with(end)).map(length).sum() };
+    let stats = ReadOnlyDb::open_with(Arc::new(disk.clone()), tiny_unsynced()).unwrap().stats();
+    assert_eq!((stats.last_number, stats.synced_number), (320, 320), "{stats}");
+    assert!(stats.log_bytes > 0 && stats.log_bytes == sum(".log"), "{stats}");
+    assert_eq!(stats.ballast_bytes, sum("BALLAST"), "{stats}");
+    assert!(stats.ballast_bytes > 0, "{stats}");
 }

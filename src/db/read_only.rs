@@ -1,6 +1,7 @@
 //! Reading a store without the right, or the wish, to change it: beside a writer, on a read-only file system, or just to look
 //! (`docs/recovery.md`, Openers).
 
+use super::ballast::Ballast;
 use super::budget::Budget;
 use super::files::{self, Found};
 use super::iter::{Bounds, Iter};
@@ -48,6 +49,8 @@ pub struct ReadOnlyDb {
     read: Arc<ReadSide>,
     memory_budget: u64,
     incorporated: SequenceNumber,
+    synced: SequenceNumber,
+    log_bytes: u64,
     /// Keeps the writer from removing files.
     _files: Option<Guard>,
 }
@@ -118,9 +121,16 @@ impl ReadOnlyDb {
         self.snapshot().iterate(Bounds::of_prefix(prefix.as_ref()))
     }
 
-    /// Figures of what was opened; those that only a writer has are zero.
+    /// Figures of what was opened, `log_bytes` of whole segment files; those of what a writer did are zero.
     pub fn stats(&self) -> Stats {
-        Stats { incorporated_number: self.incorporated.0, memory_budget: self.memory_budget, ..self.read.stats() }
+        Stats {
+            incorporated_number: self.incorporated.0,
+            synced_number: self.synced.0,
+            log_bytes: self.log_bytes,
+            ballast_bytes: Ballast::find(&self.read.storage).bytes(),
+            memory_budget: self.memory_budget,
+            ..self.read.stats()
+        }
     }
 }
 
@@ -145,14 +155,16 @@ struct Loaded {
     /// The greatest number that was seen.
     seen: SequenceNumber,
     incorporated: SequenceNumber,
+    synced: SequenceNumber,
+    log_bytes: u64,
     memory_budget: u64,
 }
 
 impl Loaded {
     fn finish(self, storage: Arc<dyn Storage>, files: Option<Guard>) -> ReadOnlyDb {
-        let Self { parts, view, last, incorporated, memory_budget, .. } = self;
+        let Self { parts, view, last, incorporated, synced, log_bytes, memory_budget, .. } = self;
         let read = Arc::new(parts.into_read_side(storage, last, view));
-        ReadOnlyDb { read, memory_budget, incorporated, _files: files }
+        ReadOnlyDb { read, memory_budget, incorporated, synced, log_bytes, _files: files }
     }
 }
 
@@ -176,5 +188,15 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
     let generations: Result<Vec<_>> = filled.into_iter().chain([Ok(newest)]).rev().collect();
     let (_, tree) = Trunk::open(Arc::clone(&parts.branches), TrunkOptions::new(budget.memtable as u64), &state)?;
     let view = ViewCell::new(generations?, tree);
-    Ok(Loaded { parts, view, last, seen, incorporated: state.incorporated, memory_budget: budget.total })
+    Ok(Loaded {
+        parts,
+        view,
+        last,
+        seen,
+        incorporated: state.incorporated,
+        // What lies behind the cut is not shown.
+        synced: recovered.synced.min(last),
+        log_bytes: recovered.segments.iter().map(|segment| segment.bytes).sum(),
+        memory_budget: budget.total,
+    })
 }

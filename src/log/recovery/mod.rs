@@ -114,6 +114,8 @@ pub struct Recovered {
     pub next_number: SequenceNumber,
     /// A generation that no segment has.
     pub next_generation: u64,
+    /// Every number up to this one is known to be durable.
+    pub synced: SequenceNumber,
     /// The records that count.
     pub contents: LogContents,
 }
@@ -166,6 +168,8 @@ struct Recovery<'a> {
     next: SequenceNumber,
     /// The manifest had this edit, synced, when the newest mark was left.
     manifest_edit: u64,
+    /// Every number up to this one was synced, as manifest and marks say.
+    synced: SequenceNumber,
     edit: Option<LogRecovered>,
     old: Vec<OldSegment>,
     contents: LogContents,
@@ -175,14 +179,14 @@ impl<'a> Recovery<'a> {
     fn new(input: RecoveryInput<'a>, found: &Scan) -> Self {
         let recovered = input.recovered.iter().map(|entry| entry.next_number).max().unwrap_or_default();
         let marks = || found.segments.iter().filter_map(|segment| segment.mark);
-        let marked = marks().map(|mark| mark.synced_through.next()).max().unwrap_or_default();
+        let marked = marks().map(|mark| mark.synced_through).max().unwrap_or_default();
+        let synced = input.incorporated.max(input.synced).max(marked);
         let first = found.segments.iter().map(|segment| segment.header.first).max().unwrap_or_default();
-        let next = [SequenceNumber(1), input.incorporated.next(), input.synced.next(), recovered, marked, first]
-            .into_iter()
-            .max();
+        let next = [SequenceNumber(1), synced.next(), recovered, first].into_iter().max();
         Self {
             input,
             next: next.unwrap_or_default(),
+            synced,
             manifest_edit: marks().map(|mark| mark.manifest_edit).max().unwrap_or(0),
             edit: None,
             old: Vec::new(),
@@ -354,6 +358,7 @@ impl<'a> Recovery<'a> {
             segments: self.old,
             next_number: self.next,
             next_generation: generation.max(self.input.generations_from),
+            synced: self.synced,
             contents: self.contents,
         }
     }
