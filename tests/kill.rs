@@ -160,7 +160,8 @@ fn killed_at_any_instant_nothing_acknowledged_is_lost() {
     let mut models: Vec<Model> = vec![Model::new(); WRITERS];
     let mut done = [0u64; WRITERS];
     let (mut in_flight, mut total) = (0, 0);
-    for round in 0..setting("ALLUVIUM_KILLS", 200) {
+    let kills = setting("ALLUVIUM_KILLS", 200);
+    for round in 0..kills {
         let churn = random.one_in(3);
         kill_once(directory.path(), seed, churn, Duration::from_micros(random.below(60_000)));
         let db = Db::open(directory.path().join("store"), options()).unwrap();
@@ -195,6 +196,6 @@ fn killed_at_any_instant_nothing_acknowledged_is_lost() {
             db.close().unwrap();
         }
     }
-    println!("{total} operations acknowledged, {in_flight} in flight survived");
+    println!("{kills} kills, {total} operations acknowledged, {in_flight} in flight survived");
     assert!(total > 1000);
 }

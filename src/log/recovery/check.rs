@@ -104,8 +104,8 @@ impl Checked {
             }
             let Some(body) = body else {
                 if !may_be_torn(&checks.rule, &checks.bounds, header.number) {
-                    let (what, found) = ("log record body checksum", header.body_checksum);
-                    return Err(Error::corruption(&segment.path, position + 16, what, "the one of the body", found));
+                    let (what, expected) = ("log record body checksum", format!("{:#010x}", header.body_checksum));
+                    return Err(Error::corruption(&segment.path, position + 16, what, expected, "another body"));
                 }
                 break;
             };

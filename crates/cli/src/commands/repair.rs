@@ -2,6 +2,7 @@
 
 use crate::arguments::Common;
 use crate::bytes;
+use crate::commands::verify::told_by_check;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::CheckBar;
@@ -9,6 +10,9 @@ use crate::report::{Report, table};
 use alluvium::{Db, Loss, LostKeys, RepairReport};
 use serde_json::{Value, json};
 use std::time::Instant;
+
+/// The greatest sequence number: a loss up to there has no known end.
+const NUMBER_MAX: u64 = (1 << 56) - 1;
 
 /// Repairs and reports. Exit code 3 where something was lost.
 pub fn run(common: &Common) -> Result<(), Failure> {
@@ -22,7 +26,7 @@ pub fn run(common: &Common) -> Result<(), Failure> {
         print_losses(&repaired, common.hex)?;
     }
     for warning in &repaired.warnings {
-        eprintln!("alluvium: note: {warning}");
+        eprintln!("alluvium: note: {}", told_by_check(warning));
     }
     if !repaired.set_aside.is_empty() {
         let directory = directory.display();
@@ -40,12 +44,12 @@ fn report(repaired: &RepairReport, seconds: f64) -> Report {
         (true, true) => "repaired, nothing was lost",
         (true, false) => "repaired, with losses",
     };
-    let manifest = repaired.manifest_lost.as_deref().unwrap_or("kept");
+    let manifest = repaired.manifest_lost.as_deref().map_or_else(|| "kept".to_string(), told_by_check);
     let log = if repaired.log_kept { "kept" } else { "moved to branch files" };
     let mut report = Report::new();
     report
         .add("changed", "result", repaired.changed.into(), result.to_string())
-        .add("manifest_lost", "manifest", json!(repaired.manifest_lost), manifest.to_string())
+        .add("manifest_lost", "manifest", json!(repaired.manifest_lost), manifest)
         .count("branches_kept", "branch files kept", repaired.branches_kept)
         .count("branches_rewritten", "branch files written anew", repaired.branches_rewritten)
         .count("branches_lost", "branch files lost", repaired.branches_lost)
@@ -69,13 +73,17 @@ fn print_losses(repaired: &RepairReport, hex: bool) -> Result<(), Failure> {
     }
     let mut table = table(&["file", "bytes", "keys", "numbers", "what is wrong"]);
     for loss in &repaired.losses {
-        let range = |from: u64, to: u64| if from == to { from.to_string() } else { format!("{from} to {to}") };
+        let range = |from: u64, to: u64| match to {
+            _ if from == to => from.to_string(),
+            NUMBER_MAX.. => format!("{from} and later"),
+            _ => format!("{from} to {to}"),
+        };
         table.add_row([
             loss.file.clone(),
             loss.bytes.as_ref().map_or_else(String::new, |bytes| range(bytes.start, bytes.end)),
             keys(loss, hex),
             loss.numbers.as_ref().map_or_else(String::new, |numbers| range(*numbers.start(), *numbers.end())),
-            loss.what.clone(),
+            told_by_check(&loss.what),
         ]);
     }
     let mut output = Output::new();

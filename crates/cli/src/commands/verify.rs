@@ -24,7 +24,7 @@ pub fn run(common: &Common, verify: &Verify) -> Result<(), Failure> {
         report.print(true)?;
     }
     for error in &found.damage {
-        eprintln!("alluvium: {error}");
+        eprintln!("alluvium: {}", told_by_check(&error.to_string()));
     }
     Err(Failure::Damaged { places: found.damage.len() as u64 + found.unlisted })
 }
@@ -49,13 +49,18 @@ fn report(found: &Verification, depth: Depth, seconds: f64) -> Report {
     report
 }
 
+/// An error's text without its advice to run a check: this is one.
+pub fn told_by_check(text: &str) -> String {
+    text.replace("; see `alluvium verify`", "")
+}
+
 /// A damage as JSON.
 pub fn damage(error: &Error) -> Value {
     match error {
         Error::Corruption { path, offset, what, expected, found } => json!({
             "path": path.display().to_string(), "offset": offset, "what": what, "expected": expected, "found": found,
         }),
-        other => json!({ "what": other.to_string() }),
+        other => json!({ "what": told_by_check(&other.to_string()) }),
     }
 }
 
@@ -71,6 +76,9 @@ mod tests {
             damage(&error).to_string(),
             r#"{"expected":"1","found":"2","offset":4096,"path":"/s/000001.branch","what":"page checksum"}"#
         );
+        assert!(error.to_string().contains("see `alluvium verify`"));
+        let told = told_by_check(&error.to_string());
+        assert!(told.ends_with("found 2") && told.contains("page checksum"), "{told}");
         assert_eq!(Failure::from(error).code(), 3);
         assert_eq!(damage(&Error::Closed).to_string(), r#"{"what":"the store is closed"}"#);
         assert_eq!(Failure::Damaged { places: 2 }.code(), 3);
