@@ -48,7 +48,6 @@ pub(super) enum Driver {
     Threads,
     /// Whoever calls: a call that would wait for background work does it. No thread is started, and time is what the storage
     /// says, so what the store does is a pure function of the calls (`db/stepped.rs`).
-    #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "only tests step a store"))]
     Stepped,
 }
 
