@@ -4,9 +4,11 @@
 use crate::corruption::world::{End, Image, Size, World, open};
 use crate::corruption::{Untold, check_repair, repair, verify};
 use crate::support::setting;
-use alluvium::io::Storage;
 use alluvium::io::simulated::SimulatedStorage;
+use alluvium::io::{OpenMode, Storage};
+use alluvium::parts::SteppedDb;
 use alluvium::{Db, Depth, Error, LostKeys};
+use std::sync::Arc;
 
 fn names(disk: &SimulatedStorage, ending: &str) -> Vec<String> {
     disk.current_image().into_keys().filter(|name| name.ends_with(ending)).collect()
@@ -309,6 +311,40 @@ fn stray_files_of_another_store_are_set_aside_as_such() {
             }
         }
     }
+}
+
+/// Once the opening of a store removed every file that its manifest did not name, though it was another store's: with a new store's
+/// manifest in the place of its own, a store lost all its files to the next opening, and the check before it said nothing.
+#[test]
+fn files_of_another_store_are_told_and_no_opening_removes_them() {
+    let disk = SimulatedStorage::new(13);
+    let db = SteppedDb::open(Arc::new(disk.clone()), crate::support::tiny_unsynced()).unwrap();
+    db.put("own", "1").unwrap();
+    db.close().unwrap();
+    let world = World::new(12);
+    let mut strays = Image::new();
+    for (name, bytes) in world.image.iter().filter(|(name, _)| name.ends_with(".branch") || name.ends_with(".value")) {
+        if !disk.current_image().contains_key(name) {
+            disk.open(name, OpenMode::Create).unwrap().write_all_at(bytes, 0).unwrap();
+            strays.insert(name.clone(), bytes.clone());
+        }
+    }
+    // And one of its own, as a crash leaves it: without an end.
+    let own = "900000.branch".to_owned();
+    disk.open(&own, OpenMode::Create).unwrap().write_all_at(&[0; 8192], 0).unwrap();
+    assert!(strays.len() > 3);
+    for depth in [Depth::Quick, Depth::Deep] {
+        let found = verify(&disk, depth).unwrap();
+        assert!(found.is_sound(), "{found:?}");
+        assert_eq!(found.foreign, strays.keys().cloned().collect::<Vec<_>>());
+        assert_eq!(found.unnamed, std::slice::from_ref(&own));
+    }
+    let db = open(&disk).unwrap();
+    assert_eq!(db.get("own").unwrap().as_deref(), Some(&b"1"[..]));
+    db.close().unwrap();
+    let image = disk.current_image();
+    assert!(strays.iter().all(|(name, bytes)| image.get(name) == Some(bytes)), "{:?}", image.keys());
+    assert!(!image.contains_key(&own), "its own stray goes");
 }
 
 /// A file of another store in the place of one of its own is told as that, and its own is lost.

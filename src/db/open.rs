@@ -5,6 +5,7 @@ use super::files::{self, Found, StoreFile};
 use super::inner::{Driver, Edits, Inner};
 use super::locks;
 use super::options::Options;
+use super::owners;
 use super::read_side::ReadSide;
 use super::threads::Threads;
 use super::value_holds::ValueHolds;
@@ -310,7 +311,8 @@ pub(super) fn recover(
     Ok(recovered)
 }
 
-/// Removes files that neither manifest nor log names: left by work that was cut short.
+/// Removes files that neither manifest nor log names: left by work that was cut short. Those of other stores stay: they are not
+/// ours, and a manifest that was put here in error must not cost a store its files.
 fn remove_strays(
     storage: &dyn Storage,
     state: &ManifestState,
@@ -321,14 +323,15 @@ fn remove_strays(
     // Without it read-only openers are there, who may read them still; the next opening finds them again.
     let alone = locks::to_remove(storage)?;
     for name in storage.list()? {
-        let stray = match StoreFile::parse(&name) {
-            Some(StoreFile::Branch(file)) => alone.is_some() && !state.branches.contains_key(&file),
-            Some(StoreFile::Value(file)) => alone.is_some() && !values.holds(file) && !log_needs(file),
-            Some(StoreFile::Log(file) | StoreFile::SpareLog(file)) => !log_needs(file),
-            Some(StoreFile::NewManifest | StoreFile::Poison | StoreFile::RepairMark(_)) => true,
-            Some(StoreFile::Lock | StoreFile::Manifest | StoreFile::Ballast | StoreFile::Damaged(_)) | None => false,
+        let Some(file) = StoreFile::parse(&name) else { continue };
+        let stray = match file {
+            StoreFile::Branch(file) => alone.is_some() && !state.branches.contains_key(&file),
+            StoreFile::Value(file) => alone.is_some() && !values.holds(file) && !log_needs(file),
+            StoreFile::Log(file) | StoreFile::SpareLog(file) => !log_needs(file),
+            StoreFile::NewManifest | StoreFile::Poison | StoreFile::RepairMark(_) => true,
+            StoreFile::Lock | StoreFile::Manifest | StoreFile::Ballast | StoreFile::Damaged(_) => false,
         };
-        if stray {
+        if stray && !owners::may_be_foreign(storage, &name, file, state.identity.database) {
             storage.remove(&name)?;
         }
     }

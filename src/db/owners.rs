@@ -74,6 +74,18 @@ pub(super) fn owner_of(storage: &dyn Storage, name: &str, file: StoreFile) -> Re
     })
 }
 
+/// Whether this log segment, branch or value file is another store's, or nobody can tell now because it cannot be opened.
+pub(super) fn may_be_foreign(storage: &dyn Storage, name: &str, file: StoreFile, database: DatabaseId) -> bool {
+    let owner = match file {
+        StoreFile::Log(number) => {
+            FoundSegment::open(storage, number).map(|segment| segment.stated.map(|header| header.database))
+        }
+        StoreFile::Branch(_) | StoreFile::Value(_) => owner_of(storage, name, file),
+        _ => Ok(None),
+    };
+    owner.map_or(true, |owner| owner.is_some_and(|owner| owner != database))
+}
+
 /// The first or the last page of a file and its offset; `None` where it cannot be read.
 fn page_of(storage: &dyn Storage, name: &str, last: bool) -> Result<Option<(AlignedBuffer, u64)>> {
     let file = storage.open(name, OpenMode::ReadDirect)?;

@@ -37,14 +37,21 @@ pub(in crate::db) fn verify_closed(
         read => findings.take(read)?,
     };
     let mut segments = found_segments(&**storage)?;
+    let owners = Owners::look(&**storage, &directory, &segments)?;
     if let Some(state) = &state {
         segments.retain(|segment| segment.number >= state.log_files_from);
     }
     let database = match &state {
         Some(state) => Some(state.identity.database),
-        None => Owners::look(&**storage, &directory, &segments)?.majority(MANIFEST_NAME),
+        None => owners.majority(MANIFEST_NAME),
     };
     let Some(database) = database else { return Ok(findings.found) };
+    findings.found.foreign = owners.foreign(database).map(|(name, _)| name.to_owned()).collect();
+    if let Some(state) = &state {
+        let unnamed = directory.branches.iter().filter(|file| !state.branches.contains_key(*file));
+        let unnamed = unnamed.map(|file| branch::file_name(*file));
+        findings.found.unnamed = unnamed.filter(|name| !findings.found.foreign.contains(name)).collect();
+    }
     let readers = Readers::new(storage, database, directory.next_file);
     findings.await_bytes(segments.iter().map(|segment| segment.bytes).sum());
     match &state {

@@ -28,6 +28,11 @@ pub struct Verification {
     pub damage: Vec<Error>,
     /// Damages beyond those listed.
     pub unlisted: u64,
+    /// Branch files of this store that its manifest does not name: left by work that was cut short, or by a manifest that is not
+    /// the right one. No damage, but the next opening for writing removes them.
+    pub unnamed: Vec<String>,
+    /// Files of other stores. No damage; openings leave them alone.
+    pub foreign: Vec<String>,
 }
 
 impl Verification {

@@ -9,6 +9,9 @@ use alluvium::{Db, Depth, Error, Verification};
 use serde_json::{Value, json};
 use std::time::Instant;
 
+/// Files of a kind that a note names.
+const NAMED_MAX: usize = 10;
+
 /// Checks and reports. Damage is told on standard error; with `--json` on standard output too.
 pub fn run(common: &Common, verify: &Verify) -> Result<(), Failure> {
     let depth = if verify.quick { Depth::Quick } else { Depth::Deep };
@@ -16,6 +19,16 @@ pub fn run(common: &Common, verify: &Verify) -> Result<(), Failure> {
     let found = Db::verify_closed(common.directory()?, depth, &mut |progress| bar.show(progress));
     bar.finish();
     let found = found?;
+    for (files, what) in [
+        (&found.unnamed, "that the manifest does not name: the next opening for writing removes them"),
+        (&found.foreign, "that belong to another store: openings leave them, `alluvium repair` sets them aside"),
+    ] {
+        if !files.is_empty() {
+            let some = files.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let more = if files.len() > NAMED_MAX { ", ..." } else { "" };
+            eprintln!("alluvium: note: {} files ({some}{more}) {what}", files.len());
+        }
+    }
     let report = report(&found, depth, started.elapsed().as_secs_f64());
     if found.is_sound() {
         return report.print(common.json);
@@ -45,7 +58,9 @@ fn report(found: &Verification, depth: Depth, seconds: f64) -> Report {
         .size("bytes", "bytes read", checked.bytes)
         .decimal("seconds", "seconds", seconds)
         .member("damage", found.damage.iter().map(damage).collect())
-        .member("unlisted", found.unlisted.into());
+        .member("unlisted", found.unlisted.into())
+        .member("unnamed", json!(found.unnamed))
+        .member("foreign", json!(found.foreign));
     report
 }
 
