@@ -5,7 +5,8 @@
 //!
 //! Invariants:
 //! 1. `held` is the sum of the leases that live. Extents of more than `EXTENT_BYTES_MIN` are leased only up to the limit; a
-//!    cursor that needs a page always gets one, so past the limit each cursor adds one extent of the least size.
+//!    cursor that needs a page always gets one, so past the limit each cursor adds one extent of the least size, or of the page
+//!    where that is larger.
 //! 2. At most `AHEAD_MAX` extents are on their way.
 
 use super::pool::BufferPool;
