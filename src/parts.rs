@@ -18,7 +18,7 @@ use crate::format::page::SMALL_PAYLOAD_BYTES;
 use crate::format::sorted_page::{SortedPage, SortedPageBuilder, tag};
 use crate::io::{PosixStorage, Storage};
 use crate::log::{Log, LogIdentity, LogOptions, LogWriter};
-use crate::memory::{Memtable, MemtablePool};
+use crate::memory::{MemoryComponent, Memtable, MemtablePool, MemtableWriter};
 use crate::merge::vec_cursor::VecCursor;
 use crate::merge::{Cursor, MergeCursor};
 use std::path::Path;
@@ -38,14 +38,15 @@ pub fn entry(user_key: &[u8], number: u64, value: &[u8]) -> Entry {
 pub struct MemtablePart {
     pool: Arc<MemtablePool>,
     memtable: Arc<Memtable>,
+    writer: MemtableWriter,
     last: SequenceNumber,
 }
 
 impl MemtablePart {
     /// An empty one that calls itself full at `soft_bytes`.
-    pub fn new(soft_bytes: usize) -> Self {
-        let pool = MemtablePool::new(soft_bytes);
-        Self { memtable: pool.take(), pool, last: SequenceNumber::ZERO }
+    pub fn new(component: MemoryComponent, soft_bytes: usize) -> Self {
+        let pool = MemtablePool::new(component, soft_bytes);
+        Self { memtable: pool.take(), pool, writer: MemtableWriter::default(), last: SequenceNumber::ZERO }
     }
 
     /// Empties it; its memory comes out of the pool, as after a switch of generations.
@@ -56,9 +57,10 @@ impl MemtablePart {
     /// Puts a value: hash, `prepare` (the search in the skiplist) and `place` (the link).
     pub fn insert(&mut self, user_key: &[u8], value: &[u8]) {
         let hash = key_hash(KEYSPACE, user_key);
-        let prepared = self.memtable.prepare(KEYSPACE, user_key, hash, Kind::Put, value);
+        self.memtable.attach(&mut self.writer, 1);
+        let mut prepared = self.memtable.prepare(&mut self.writer, (KEYSPACE, user_key, hash), Kind::Put, value);
         self.last = SequenceNumber(self.last.0 + 1);
-        self.memtable.place(&prepared, self.last);
+        self.memtable.place(&mut self.writer, &mut prepared, self.last, SequenceNumber::ZERO);
     }
 
     /// Appends the newest value to `out`: the hash index, then the node's versions.
@@ -69,7 +71,7 @@ impl MemtablePart {
 
     /// A cursor over it, whose `seek` is the search in the skiplist.
     pub fn cursor(&self) -> CursorPart {
-        CursorPart(Box::new(self.memtable.cursor()))
+        CursorPart(Box::new(self.memtable.cursor_at(SequenceNumber::MAX)))
     }
 }
 
@@ -251,7 +253,7 @@ mod tests {
     fn every_part_works() {
         let keys: Vec<[u8; 8]> = (0..5000_u64).map(|mut state| splitmix64(&mut state).to_be_bytes()).collect();
         let absent = splitmix64(&mut 5000).to_be_bytes();
-        let mut memtable = MemtablePart::new(1 << 20);
+        let mut memtable = MemtablePart::new(MemoryComponent::TwoLevel, 1 << 20);
         keys.iter().for_each(|key| memtable.insert(key, b"value"));
         let mut out = Vec::new();
         assert!(memtable.get(&keys[7], &mut out) && out == b"value" && !memtable.get(&absent, &mut out));

@@ -1,6 +1,7 @@
 //! Cases of the memory component.
 
 use super::{BATCH, Case, Keys, VALUE, key};
+use alluvium::MemoryComponent;
 use alluvium::parts::{CursorPart, Entry, MemtablePart, entry};
 use std::hint::black_box;
 
@@ -9,7 +10,7 @@ fn filled(memtable: &mut MemtablePart, entries: u64) {
 }
 
 fn memtable(entries: u64) -> MemtablePart {
-    let mut memtable = MemtablePart::new((entries as usize * 5 / 4) * 192);
+    let mut memtable = MemtablePart::new(MemoryComponent::TwoLevel, (entries as usize * 5 / 4) * 192);
     filled(&mut memtable, entries);
     memtable
 }

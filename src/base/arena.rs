@@ -29,7 +29,7 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 const PAGE_BYTES: usize = 4 << 10;
 
 /// A place in an arena, in units of eight bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Offset(pub u32);
 
 impl Offset {

@@ -269,7 +269,7 @@ fn sit(read: &ReadSide, at: SequenceNumber, bounds: &Bounds) -> Seated {
     let mut sources: Vec<Box<dyn Cursor>> = Vec::with_capacity(view.generations.len() + 1);
     for generation in &view.generations {
         if !generation.memtable.is_empty() {
-            sources.push(Box::new(generation.memtable.cursor()));
+            sources.push(Box::new(generation.memtable.cursor_at(at)));
         }
     }
     sources.push(Box::new(view.tree.cursor()));

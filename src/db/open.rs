@@ -200,7 +200,13 @@ impl Parts {
             value_holds.hold(*file);
         }
         let values = ValueFiles::new(Arc::clone(storage), state.identity.database);
-        Self { memtables: MemtablePool::new(budget.memtable), values, value_holds, cache, branches }
+        Self {
+            memtables: MemtablePool::new(options.memory_component, budget.memtable),
+            values,
+            value_holds,
+            cache,
+            branches,
+        }
     }
 }
 

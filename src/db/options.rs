@@ -1,6 +1,7 @@
 //! What a user may choose. Every field has a default that suits a laptop as well as a server.
 
 use crate::branch::Compression;
+pub use crate::memory::MemoryComponent;
 use std::time::Duration;
 
 /// When a write counts as done.
@@ -39,6 +40,8 @@ pub struct Options {
     pub create_if_missing: bool,
     /// Threads for background work; `None` derives them from the machine's cores.
     pub background_threads: Option<usize>,
+    /// How memory keeps the keys of new writes.
+    pub memory_component: MemoryComponent,
     /// Recover as after a power loss even if the log was written in this life of the machine.
     pub force_cut: bool,
 }
@@ -52,6 +55,7 @@ impl Default for Options {
             compression: Compression::None,
             create_if_missing: true,
             background_threads: None,
+            memory_component: MemoryComponent::TwoLevel,
             force_cut: false,
         }
     }

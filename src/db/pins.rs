@@ -2,15 +2,30 @@
 
 use crate::base::planted::{self, Bug};
 use crate::base::sequencer::Sequencer;
-use crate::base::sync::{Arc, AtomicUsize, Mutex, Ordering};
+use crate::base::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering};
 use crate::base::{SequenceNumber, fork};
 use std::collections::BTreeMap;
 
 /// All pins of a store. Any thread.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
-    numbers: Mutex<BTreeMap<SequenceNumber, usize>>,
+    state: Mutex<State>,
+    /// How many are being taken: `State::taking`, for readers without the lock.
     taking: AtomicUsize,
+    /// What `newest` gives.
+    newest: AtomicU64,
+    /// How many pins went.
+    dropped: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How many hold each number. Nothing needs versions up to `ZERO`, so a snapshot of an empty store is not among them.
+    numbers: BTreeMap<SequenceNumber, usize>,
+    /// Snapshots of an empty store.
+    of_nothing: usize,
+    /// Snapshots whose number is not known yet.
+    taking: usize,
 }
 
 /// Keeps one number pinned until dropped.
@@ -24,18 +39,14 @@ pub(super) struct Pin {
 impl Pins {
     /// Takes a snapshot: rule S1, step by step.
     pub(super) fn take(self: &Arc<Self>, sequencer: &Sequencer) -> Pin {
-        self.taking.fetch_add(1, Ordering::SeqCst);
-        self.add(SequenceNumber::ZERO);
+        self.change(|state| state.taking += 1);
         let number = sequencer.last();
-        {
-            let mut numbers = self.numbers.lock();
-            *numbers.entry(number).or_default() += 1;
-            Self::subtract(&mut numbers, SequenceNumber::ZERO);
-        }
+        // From here on the pin itself keeps its versions; being taken lasts until its reads are what they will always be.
+        self.change(|state| *state.holders(number) += 1);
         if !planted::is(Bug::SnapshotDoesNotWait) {
             sequencer.wait_through(number);
         }
-        self.taking.fetch_sub(1, Ordering::SeqCst);
+        self.change(|state| state.taking -= 1);
         Pin { pins: Arc::clone(self), number, process: fork::Generation::current() }
     }
 
@@ -49,24 +60,57 @@ impl Pins {
         if planted::is(Bug::PinsForgotten) {
             return Vec::new();
         }
-        self.numbers.lock().keys().copied().collect()
+        let state = self.state.lock();
+        let unknown = (state.taking > 0).then_some(SequenceNumber::ZERO);
+        unknown.into_iter().chain(state.numbers.keys().copied()).collect()
     }
 
     /// How many snapshots live.
     pub(super) fn count(&self) -> usize {
-        self.numbers.lock().values().sum()
+        let state = self.state.lock();
+        state.numbers.values().sum::<usize>() + state.of_nothing
     }
 
-    fn add(&self, number: SequenceNumber) {
-        *self.numbers.lock().entry(number).or_default() += 1;
+    /// At least the number of every snapshot that lives: `MAX` while one is being taken, `ZERO` where there is none. A writer asks
+    /// after it took its number (rule S5), so no lock.
+    pub(super) fn newest(&self) -> SequenceNumber {
+        if planted::is(Bug::PinsForgotten) {
+            return SequenceNumber::ZERO;
+        }
+        SequenceNumber(self.newest.load(Ordering::Acquire))
     }
 
-    fn subtract(numbers: &mut BTreeMap<SequenceNumber, usize>, number: SequenceNumber) {
-        if let Some(count) = numbers.get_mut(&number) {
-            *count -= 1;
-            if *count == 0 {
-                numbers.remove(&number);
-            }
+    /// How many pins have gone so far.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Changes the state and tells writers and readers of it. What is stored here comes before the counter's read-modify-write in
+    /// `take`, so whoever takes a greater number sees it (rule N4).
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock();
+        change(&mut state);
+        let newest = match state.numbers.last_key_value() {
+            _ if state.taking > 0 => SequenceNumber::MAX,
+            Some((number, _)) => *number,
+            None => SequenceNumber::ZERO,
+        };
+        self.taking.store(state.taking, Ordering::SeqCst);
+        self.newest.store(newest.0, Ordering::SeqCst);
+    }
+}
+
+impl State {
+    /// How many hold a number.
+    fn holders(&mut self, number: SequenceNumber) -> &mut usize {
+        if number == SequenceNumber::ZERO { &mut self.of_nothing } else { self.numbers.entry(number).or_default() }
+    }
+
+    fn release(&mut self, number: SequenceNumber) {
+        let holders = self.holders(number);
+        *holders -= 1;
+        if *holders == 0 {
+            self.numbers.remove(&number);
         }
     }
 }
@@ -84,7 +128,8 @@ impl Drop for Pin {
             // In a forked child the mutex may be held by a thread that does not exist.
             return;
         }
-        Pins::subtract(&mut self.pins.numbers.lock(), self.number);
+        self.pins.change(|state| state.release(self.number));
+        self.pins.dropped.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -62,7 +62,7 @@ impl ReadSide {
             branch_bytes: tree.file_bytes,
             value_files: self.value_holds.count() as u64,
             memory_entries: view.generations.iter().map(|generation| generation.memtable.entries()).sum(),
-            memory_bytes: view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum(),
+            memory_bytes: view.generations.iter().map(|generation| generation.memtable.live_bytes() as u64).sum(),
             generations: view.generations.len() as u64,
             cache_bytes: self.cache.bytes_used() as u64,
             cache_hits: cache.hits,

@@ -8,6 +8,7 @@
 use crate::base::sequencer::Slot;
 use crate::base::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::log::LogWriter;
+use crate::memory::MemtableWriter;
 use crossbeam_utils::CachePadded;
 use crossbeam_utils::atomic::AtomicCell;
 use std::cell::RefCell;
@@ -34,6 +35,7 @@ impl WriteCounters {
 pub(super) struct ThreadState {
     pub(super) slot: Arc<Slot>,
     pub(super) writer: LogWriter,
+    pub(super) memory: MemtableWriter,
     pub(super) counters: Arc<CachePadded<WriteCounters>>,
     pub(super) pressure: super::backpressure::Pressure,
 }

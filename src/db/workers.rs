@@ -7,6 +7,7 @@
 use super::full_disk::{self, Need};
 use super::inner::{Driver, Edits, Inner};
 use super::locks;
+use super::reclaim::LastReclaim;
 use super::view::Generation;
 use crate::base::planted::{self, Bug};
 use crate::base::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering};
@@ -16,9 +17,6 @@ use crate::format::manifest_edit::ManifestEdit;
 use crate::merge::Retention;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
-
-/// How long to leave dead files that read-only openers may read, or that a full disk does not remove.
-const REMOVAL_RETRY: Duration = Duration::from_secs(1);
 
 /// What the pool shares.
 #[derive(Default)]
@@ -49,6 +47,7 @@ struct WorkState {
     no_removal_until: Option<Duration>,
     /// When to look next whether a full disk has room again.
     relieve_at: Option<Duration>,
+    reclaim: LastReclaim,
 }
 
 impl WorkState {
@@ -63,6 +62,8 @@ enum Task {
     Incorporate(Arc<Generation>, SequenceNumber),
     Job(Job),
     Remove,
+    /// Take versions out of memory that no snapshot needs any more.
+    Reclaim,
     /// Make or grow the ballast.
     Ballast,
     /// Look for room on a full disk.
@@ -82,7 +83,7 @@ impl Task {
         match self {
             Self::Incorporate(..) => TaskKind::Incorporate,
             Self::Job(_) => TaskKind::Job,
-            Self::Remove | Self::Ballast | Self::Relieve => TaskKind::Other,
+            Self::Remove | Self::Reclaim | Self::Ballast | Self::Relieve => TaskKind::Other,
         }
     }
 }
@@ -126,6 +127,11 @@ impl Work {
         if !state.stopped {
             self.progress.wait_for(&mut state, Duration::from_millis(20));
         }
+    }
+
+    /// Leaves the removal of dead files alone until then.
+    pub(super) fn postpone_removal(&self, until: Duration) {
+        self.state.lock().no_removal_until = Some(until);
     }
 
     /// Tells the pool to end.
@@ -199,6 +205,9 @@ impl Inner {
             state.incorporating = true;
             return Some(Task::Incorporate(generation, end));
         }
+        if self.is_reclaim_due(&mut state.reclaim) {
+            return Some(Task::Reclaim);
+        }
         let job = if full { self.pick_reclaim(state) } else { self.pick_job(state) };
         if let Some(job) = job {
             return Some(Task::Job(job));
@@ -250,6 +259,10 @@ impl Inner {
                 if !self.work.state.lock().job_failed {
                     self.room_came_back();
                 }
+                Ok(())
+            }
+            Task::Reclaim => {
+                self.reclaim_versions();
                 Ok(())
             }
             Task::Ballast => self.grow_ballast(),
@@ -332,6 +345,7 @@ impl Inner {
         // Rule S2: the pins are read after everything in the generation was numbered.
         let retention = Retention::new(self.pins.numbers());
         let bytes = generation.memtable.bytes() as u64;
+        generation.memtable.seal();
         let mut cursor = generation.memtable.cursor();
         let outcome = self.trunk.incorporate(&tree, &mut cursor, &retention, end)?;
         drop((cursor, tree));
@@ -429,46 +443,6 @@ impl Inner {
         }
     }
 
-    fn has_dead_files(&self) -> bool {
-        self.branches.has_trash() || self.value_holds.has_dead()
-    }
-
-    /// Removes the files that no tree and no reader can reach any more.
-    pub(super) fn remove_dead_files(&self) -> Result<()> {
-        if !self.has_dead_files() {
-            return Ok(());
-        }
-        let removed = match locks::to_remove(&*self.storage) {
-            // Read-only openers may need them.
-            Ok(None) => false,
-            Ok(Some(_alone)) => match self.remove_unreachable() {
-                // There are file systems that need room to remove.
-                Err(error) if error.is_disk_full() => false,
-                done => done.map(|()| true)?,
-            },
-            Err(error) if error.is_disk_full() => false,
-            Err(error) => return Err(error),
-        };
-        if !removed {
-            // Whoever has nothing else to do asks again later; not at once, for ever.
-            let until = self.clock.now().saturating_add(REMOVAL_RETRY);
-            self.work.state.lock().no_removal_until = Some(until);
-        }
-        Ok(())
-    }
-
-    fn remove_unreachable(&self) -> Result<()> {
-        for file in self.branches.take_trash() {
-            self.storage.remove(&crate::branch::file_name(file))?;
-            let values = self.edits.lock().branch_values.remove(&file);
-            values.into_iter().flatten().for_each(|value| self.value_holds.release(value));
-        }
-        for file in self.value_holds.take_dead() {
-            self.values.remove(file)?;
-        }
-        Ok(())
-    }
-
     /// Waits until `done`, as long as background work can get there; an error where it cannot.
     pub(super) fn wait_for_progress(&self, mut done: impl FnMut(&Self) -> bool) -> Result<()> {
         loop {
@@ -540,10 +514,14 @@ impl Inner {
                 }
                 if state.running == 0 {
                     let (incorporating, relieve_at) = (state.incorporating, state.relieve_at);
+                    let reclaim = state.reclaim;
                     match self.pick(&mut state) {
                         None => return Ok(()),
                         // Only a look: what was picked goes back (a job's claim by its drop).
-                        Some(_) => (state.incorporating, state.relieve_at) = (incorporating, relieve_at),
+                        Some(_) => {
+                            (state.incorporating, state.relieve_at) = (incorporating, relieve_at);
+                            state.reclaim = reclaim;
+                        }
                     }
                     // There is something to do, and nobody gets it done.
                     self.health.obstacle()?;

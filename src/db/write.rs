@@ -13,7 +13,7 @@ use crate::base::planted::{self, Bug};
 use crate::base::sync::{Arc, Ordering};
 use crate::base::{Error, FileNumber, KeyspaceId, Kind, Result, SequenceNumber, hash, limits};
 use crate::format::log_record::{self, BatchEncoder};
-use crate::memory::{BatchState, Prepared};
+use crate::memory::{BatchState, MemtableWriter, Prepared};
 use std::borrow::Cow;
 
 /// A put, a delete or a reference, as the lower layers take it.
@@ -116,6 +116,7 @@ impl Inner {
         let mut borrowed = self.threads.borrow(|counters| ThreadState {
             slot: self.sequencer.register(),
             writer: self.log.writer(),
+            memory: MemtableWriter::default(),
             counters,
             pressure: super::backpressure::Pressure::default(),
         });
@@ -171,7 +172,7 @@ impl Inner {
                 }
                 return Err(error);
             }
-            let prepared = Preparation::new(generation, entries);
+            let mut prepared = Preparation::new(generation, &mut thread.memory, entries);
             // Steps 2 and 3.
             let guard = (!planted::is(Bug::NumberBeforeLatch)).then(|| hold_latches(&self.latches, latches));
             self.sequencer.announce(&thread.slot);
@@ -179,6 +180,7 @@ impl Inner {
                 self.sequencer.leave(&thread.slot);
                 drop(guard);
                 self.log.cancel(&mut thread.writer);
+                prepared.withdraw(generation, &mut thread.memory);
                 continue;
             }
             let unplaced = Unplaced { inner: self, slot: &thread.slot };
@@ -193,15 +195,20 @@ impl Inner {
             // Step 5: the view is read after the number was taken (rule G1).
             let now = self.view.load();
             let owner = now.generation_of(number);
+            // Rule S5: the pins too.
+            let newest_pin = self.pins.newest();
             if Arc::ptr_eq(owner, generation) {
-                prepared.place(owner, number);
+                prepared.place(generation, &mut thread.memory, number, newest_pin);
             } else {
-                place_anew(owner, entries, number);
+                let entries = entries.iter().map(|e| ((e.keyspace, e.key, e.hash), e.kind, &*e.value));
+                owner.memtable.place_loose(entries, number);
+                prepared.withdraw(generation, &mut thread.memory);
             }
             // Step 6.
             drop(guard);
             std::mem::forget(unplaced);
             self.sequencer.leave(&thread.slot);
+            prepared.note_kept(generation);
             // The view in hand keeps the generation, so the hold is handed over in time.
             for file in entries.iter().filter_map(|entry| entry.file) {
                 owner.hold_value_file(file);
@@ -236,9 +243,11 @@ impl Inner {
     }
 
     /// A switch that is forced by the log budget must free some log to be worth it; else a log that waits for a slow
-    /// incorporation would chop memory into ever smaller generations.
+    /// incorporation would chop memory into ever smaller generations. A few keys that are updated in place for ever fill the log
+    /// and no memory: there the newest generation alone has half of the log.
     fn worth_switching(&self, generation: &Generation) -> bool {
-        generation.memtable.bytes() as u64 * 4 > self.budget.memtable as u64
+        let waiting = self.view.load().generations.len() > 1;
+        generation.memtable.bytes() as u64 * 4 > self.budget.memtable as u64 || !waiting
     }
 
     fn slow_down(&self, thread: &mut ThreadState, bytes: u64) {
@@ -332,46 +341,57 @@ enum Preparation {
 }
 
 impl Preparation {
-    fn new(generation: &Generation, entries: &[Entry<'_>]) -> Self {
+    fn new(generation: &Generation, writer: &mut MemtableWriter, entries: &[Entry<'_>]) -> Self {
         let memtable = &generation.memtable;
-        let prepare = |e: &Entry<'_>| memtable.prepare(e.keyspace, e.key, e.hash, e.kind, &e.value);
+        memtable.attach(writer, entries.len());
+        let mut prepare = |e: &Entry<'_>| memtable.prepare(writer, (e.keyspace, e.key, e.hash), e.kind, &e.value);
         match entries {
             [entry] => Self::One(prepare(entry)),
-            _ => Self::Many(entries.iter().map(prepare).collect(), memtable.batch_state()),
-        }
-    }
-
-    fn place(&self, generation: &Generation, number: SequenceNumber) {
-        match self {
-            Self::One(prepared) => generation.memtable.place(prepared, number),
-            Self::Many(prepared, state) => {
-                for prepared in prepared {
-                    if planted::is(Bug::BatchEntryByEntry) {
-                        generation.memtable.place(prepared, number);
-                    } else {
-                        generation.memtable.place_pending(prepared, number, *state);
-                    }
-                }
-                generation.memtable.commit(*state);
+            _ => {
+                let prepared = entries.iter().map(prepare).collect();
+                Self::Many(prepared, memtable.batch_state(writer))
             }
         }
     }
-}
 
-/// Places in another generation than was prepared for: the arena's slack has room for it, and nothing is allocated from the
-/// system (rule W1).
-fn place_anew(generation: &Generation, entries: &[Entry<'_>], number: SequenceNumber) {
-    let memtable = &generation.memtable;
-    let prepare = |e: &Entry<'_>| memtable.prepare(e.keyspace, e.key, e.hash, e.kind, &e.value);
-    if let [entry] = entries {
-        memtable.place(&prepare(entry), number);
-        return;
+    fn place(
+        &mut self,
+        generation: &Generation,
+        writer: &mut MemtableWriter,
+        number: SequenceNumber,
+        newest_pin: SequenceNumber,
+    ) {
+        let memtable = &generation.memtable;
+        match self {
+            Self::One(prepared) => memtable.place(writer, prepared, number, newest_pin),
+            Self::Many(prepared, _) if planted::is(Bug::BatchEntryByEntry) => {
+                prepared.iter_mut().for_each(|prepared| memtable.place(writer, prepared, number, newest_pin));
+            }
+            Self::Many(prepared, state) => {
+                for prepared in prepared.iter_mut() {
+                    memtable.place_pending(writer, prepared, number, *state);
+                }
+                memtable.commit(writer, *state, prepared.iter_mut(), newest_pin);
+            }
+        }
     }
-    let state = memtable.batch_state();
-    for entry in entries {
-        memtable.place_pending(&prepare(entry), number, state);
+
+    /// Tells of the versions that stayed for snapshots.
+    fn note_kept(&self, generation: &Generation) {
+        self.entries().iter().filter_map(Prepared::kept).for_each(|node| generation.memtable.note_kept(node));
     }
-    memtable.commit(state);
+
+    /// Gives back what will not be placed.
+    fn withdraw(&self, generation: &Generation, writer: &mut MemtableWriter) {
+        self.entries().iter().for_each(|prepared| generation.memtable.withdraw(writer, prepared));
+    }
+
+    fn entries(&self) -> &[Prepared] {
+        match self {
+            Self::One(prepared) => std::slice::from_ref(prepared),
+            Self::Many(prepared, _) => prepared,
+        }
+    }
 }
 
 /// The latches of one write: one without an allocation, or several.

@@ -6,19 +6,19 @@
 //!
 //! Invariants:
 //! 1. Until `finish` nothing is linked, and nobody else has the Memtable.
-//! 2. After `finish` the Memtable is what `prepare` and `place` would have made of the same entries, but that a key that came
-//!    several times wastes a node for each.
+//! 2. After `finish` the Memtable is what `prepare` and `place` would have made of the same entries, drained, but that a key that came
+//!    several times wastes a node for each. It takes no more writes.
 
+use super::boundaries::common_prefix;
 use super::memtable::Memtable;
 use super::node::Target;
+use super::order;
 use crate::base::arena::Offset;
 use crate::base::sync::Arc;
 use crate::base::{KeyspaceId, Kind, SequenceNumber, hash, limits};
 
 /// How far ahead lines of the index are fetched; nodes, twice as far.
 const AHEAD: usize = 8;
-/// Bytes of a key that take part in the sort as a number.
-const SORTED_BYTES: usize = 12;
 
 /// Memory that one fill after the other uses: fresh pages cost microseconds.
 #[derive(Debug, Default)]
@@ -63,33 +63,19 @@ impl<'a> BulkFill<'a> {
     }
 }
 
-/// Puts the nodes into the order of their keys, one for each key. What all keys begin with is left out; of the rest the first
-/// bytes are sorted as one number with the node's place below, and only nodes that agree in these are looked at again.
+/// Puts the nodes into the order of their keys, one for each key.
 fn sort(memtable: &Memtable, space: &mut FillSpace) {
     let FillSpace { nodes, keys } = space;
     let key = |node: &Offset| memtable.node(*node).encoded_key();
     let Some(first) = nodes.first().map(key) else { return };
-    let common = nodes
-        .iter()
-        .fold(first.len(), |common, node| first[..common].iter().zip(key(node)).take_while(|(a, b)| a == b).count());
-    keys.clear();
-    keys.extend(nodes.iter().map(|node| sort_key(&key(node)[common..], *node)));
-    keys.sort_unstable();
-    nodes.clear();
-    for same in keys.chunk_by(|a, b| a >> u32::BITS == b >> u32::BITS) {
-        let from = nodes.len();
-        nodes.extend(same.iter().map(|key| Offset(*key as u32)));
-        if same.len() > 1 {
-            let kept = sort_few(memtable, &mut nodes[from..]);
-            nodes.truncate(from + kept);
-        }
-    }
+    let common = nodes.iter().fold(first.len(), |common, node| common_prefix(&first[..common], key(node)));
+    order::sort(memtable, nodes, common, keys, |same| sort_few(memtable, same));
 }
 
 /// Sorts nodes by their whole keys, and leaves one for each key in front, with all versions of the key; returns how many.
 fn sort_few(memtable: &Memtable, nodes: &mut [Offset]) -> usize {
     let key = |node: &Offset| memtable.node(*node).encoded_key();
-    let version = |node: &Offset| memtable.node(*node).newest(&memtable.arena);
+    let version = |node: &Offset| memtable.node(*node).newest(memtable.arena());
     if nodes.iter().any(|node| key(node) != key(&nodes[0])) {
         nodes.sort_by_key(key);
     }
@@ -115,42 +101,37 @@ fn link(memtable: &Memtable, nodes: &[Offset]) {
     let mut last = memtable.list.start();
     for step in 0..nodes.len() + AHEAD {
         if let Some(node) = nodes.get(step + AHEAD) {
-            memtable.arena.prefetch(*node);
+            memtable.arena().prefetch(*node);
         }
         let hash = nodes.get(step).map_or(0, |node| memtable.hash_of(*node));
         let due = std::mem::replace(&mut hashes[step % AHEAD], hash);
         if let Some(node) = step.checked_sub(AHEAD).map(|at| nodes[at]) {
-            memtable.list.append(&memtable.arena, memtable.node(node), &mut last);
+            memtable.list.append(memtable.arena(), memtable.node(node), &mut last);
             memtable.enter(due, node);
         }
     }
 }
 
-fn sort_key(key: &[u8], node: Offset) -> u128 {
-    let mut bytes = [0; size_of::<u128>()];
-    let taken = key.len().min(SORTED_BYTES);
-    bytes[..taken].copy_from_slice(&key[..taken]);
-    u128::from_be_bytes(bytes) | u128::from(node.0)
-}
-
-const _: () = assert!(SORTED_BYTES + size_of::<Offset>() == size_of::<u128>());
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::random::splitmix64;
-    use crate::memory::MemtablePool;
+    use crate::memory::{MemoryComponent, MemtablePool, MemtableWriter};
     use crate::merge::Cursor;
 
     type Entry = (KeyspaceId, Vec<u8>, Kind, Vec<u8>, u64);
 
     fn placed(entries: &[Entry], soft_bytes: usize) -> Arc<Memtable> {
-        let memtable = MemtablePool::new(soft_bytes).take();
+        let memtable = MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes).take();
         let mut ordered: Vec<_> = entries.iter().collect();
         ordered.sort_by_key(|entry| entry.4);
+        let mut writer = MemtableWriter::default();
         for (keyspace, key, kind, value, number) in ordered {
-            let prepared = memtable.prepare(*keyspace, key, hash::key_hash(*keyspace, key), *kind, value);
-            memtable.place(&prepared, SequenceNumber(*number));
+            memtable.attach(&mut writer, 1);
+            let key = (*keyspace, &key[..], hash::key_hash(*keyspace, key));
+            let mut prepared = memtable.prepare(&mut writer, key, *kind, value);
+            // As if a snapshot stood between any two numbers: all versions stay.
+            memtable.place(&mut writer, &mut prepared, SequenceNumber(*number), SequenceNumber::MAX);
         }
         memtable
     }
@@ -158,10 +139,10 @@ mod tests {
     fn filled(entries: &[Entry], soft_bytes: usize) -> Arc<Memtable> {
         let mut space = FillSpace::default();
         // What an earlier fill left in its space does not show.
-        let mut earlier = BulkFill::new(MemtablePool::new(soft_bytes).take(), &mut space);
+        let mut earlier = BulkFill::new(MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes).take(), &mut space);
         earlier.add(KeyspaceId(0), b"earlier", Kind::Put, b"value", SequenceNumber(1));
         drop(earlier);
-        let mut fill = BulkFill::new(MemtablePool::new(soft_bytes).take(), &mut space);
+        let mut fill = BulkFill::new(MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes).take(), &mut space);
         for (keyspace, key, kind, value, number) in entries {
             fill.add(*keyspace, key, *kind, value, SequenceNumber(*number));
         }
@@ -237,19 +218,5 @@ mod tests {
     fn more_keys_than_the_index_takes_are_found_all_the_same() {
         // An index for a 64th of them.
         same(&entries(1, 1 << 40, |key| key.to_le_bytes().to_vec()), 4 << 10);
-    }
-
-    #[test]
-    fn writes_go_on_in_a_memtable_that_was_filled() {
-        let all = entries(3, 300, |key| key.to_be_bytes().to_vec());
-        let memtable = filled(&all, 1 << 20);
-        let mut both = all;
-        for number in 2001..2500u64 {
-            let (keyspace, key) = (KeyspaceId(300), (number % 450).to_be_bytes().to_vec());
-            let prepared = memtable.prepare(keyspace, &key, hash::key_hash(keyspace, &key), Kind::Put, b"later");
-            memtable.place(&prepared, SequenceNumber(number));
-            both.push((keyspace, key, Kind::Put, b"later".to_vec(), number));
-        }
-        assert_eq!(contents(&memtable), contents(&placed(&both, 1 << 20)));
     }
 }

@@ -3,13 +3,18 @@
 //! One thread at a time uses a cursor; it may be handed to another. It holds the Memtable, so its memory stays.
 //!
 //! Invariants:
-//! 1. Nothing that a cursor stands on ever changes or goes away, so it keeps plain places and can always go on from there.
-//! 2. It shows every version that was placed before the step that would meet it, perhaps some that are placed during
-//!    it, in order and none twice. Versions that are pending when a step meets them are skipped; a reader at a snapshot
-//!    never meets one (`protocol.md`, Snapshots).
-//! 3. Backwards there are no links: a step to an older node is a search (about log2(n) hops), and a step to a newer
+//! 1. A cursor `at` a number belongs to a reader whose snapshot has that number, and shows each key's newest version at or below it,
+//!    no other. The snapshot keeps that version in its chain and its block as it is; nodes never change or go away. So a cursor keeps plain
+//!    places and can always go on from there.
+//! 2. A cursor over all versions is for a Memtable that was sealed, or is of the single-level kind: nothing leaves a chain. It shows every
+//!    version that was placed before the step that would meet it, perhaps some that are placed during it, in order and none twice.
+//! 3. Before it believes that one node follows another it has had everything between the two drained (`cleared`). All that its snapshot
+//!    has was pushed before the snapshot was taken (`docs/concurrency.md`, S1), so each range is drained once.
+//! 4. Versions that are pending when a step meets them are skipped; a reader at a snapshot never meets one.
+//! 5. Backwards there are no links: a step to an older node is a search (about log2(n) hops), and a step to a newer
 //!    version walks the chain from its newest end.
 
+use super::membuffer::Cleared;
 use super::memtable::Memtable;
 use super::node::{Node, Target};
 use super::skiplist::Meeting;
@@ -22,11 +27,21 @@ use crate::merge::{Cursor, EntryRef};
 /// A cache line in units of offsets: a node of usual size and the head of its version fill two lines.
 const LINE_UNITS: u32 = 64 / UNIT_BYTES as u32;
 
-/// A cursor over all committed versions of a Memtable.
+/// A cursor over versions of a Memtable.
 #[derive(Debug)]
 pub struct MemtableCursor {
     memtable: Arc<Memtable>,
+    view: Visible,
+    cleared: Option<Cleared>,
     position: Option<Position>,
+}
+
+/// Which versions a cursor shows.
+#[derive(Clone, Copy, Debug)]
+enum Visible {
+    All,
+    /// Of each key the newest one at or below a number.
+    At(SequenceNumber),
 }
 
 /// A version and the node that it belongs to.
@@ -37,42 +52,35 @@ struct Position {
 }
 
 impl Memtable {
-    /// A cursor that stands nowhere.
+    /// A cursor over all versions, which stands nowhere. See the module for where this is allowed.
     pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
-        MemtableCursor { memtable: Arc::clone(self), position: None }
+        MemtableCursor { memtable: Arc::clone(self), view: Visible::All, cleared: None, position: None }
     }
 
-    /// The first committed version of `node` or the nodes behind it.
-    fn first_from<'a>(&'a self, mut node: Option<Node<'a>>) -> Option<Position> {
-        while let Some(at) = node {
-            let next = self.list.after(&self.arena, at);
-            if let Some(next) = next {
-                self.arena.prefetch(next.place());
-                self.arena.prefetch(Offset(next.place().0.wrapping_add(LINE_UNITS)));
+    /// A cursor for a reader whose snapshot has this number; it stands nowhere.
+    pub fn cursor_at(self: &Arc<Self>, number: SequenceNumber) -> MemtableCursor {
+        MemtableCursor { view: Visible::At(number), ..self.cursor() }
+    }
+
+    /// The newest version of a node that a cursor shows, with a number `<= number`.
+    fn newest_shown<'a>(&'a self, node: Node<'a>, view: Visible, number: SequenceNumber) -> Option<Version<'a>> {
+        match view {
+            Visible::All => self.versions(node).find(|version| version.number() <= number),
+            Visible::At(at) => {
+                let place = self.read(node, at, |version, _| Some(version.place()))?;
+                Some(self.version(place)).filter(|version| version.number() <= number)
             }
-            if let Some(version) = self.visible(at, SequenceNumber::MAX) {
-                return Some(Position::new(at, version));
-            }
-            node = next;
         }
-        None
     }
 
-    /// The last committed version of `node` or the nodes before it.
-    fn last_from<'a>(&'a self, mut node: Option<Node<'a>>) -> Option<Position> {
-        while let Some(at) = node {
-            if let Some(version) = self.versions(at).filter(|version| version.is_committed(&self.arena)).last() {
-                return Some(Position::new(at, version));
+    /// The oldest version of a node that a cursor shows, with a number `>= number`.
+    fn oldest_shown<'a>(&'a self, node: Node<'a>, view: Visible, number: SequenceNumber) -> Option<Version<'a>> {
+        match view {
+            Visible::All => self.versions(node).take_while(|version| version.number() >= number).last(),
+            Visible::At(_) => {
+                self.newest_shown(node, view, SequenceNumber::MAX).filter(|version| version.number() >= number)
             }
-            node = self.list.before(&self.arena, &Target::of(at));
         }
-        None
-    }
-
-    /// The oldest committed version of a node that is still newer than `number`, or as new.
-    fn oldest_since<'a>(&'a self, node: Node<'a>, number: SequenceNumber) -> Option<Version<'a>> {
-        let newer = self.versions(node).take_while(|version| version.number() >= number);
-        newer.filter(|version| version.is_committed(&self.arena)).last()
     }
 }
 
@@ -81,6 +89,9 @@ impl Position {
         Self { node: node.place(), version: version.place() }
     }
 }
+
+/// As long as the longest run of 0xff that a key begins with in practice; a key behind it costs a drain more.
+const LAST: [u8; 64] = [0xff; 64];
 
 /// A sought key as nodes hold keys, and whether it is an encoded key. One too short for that lies right before the
 /// least key of the keyspace whose id begins with its bytes.
@@ -99,69 +110,197 @@ impl MemtableCursor {
     /// Node and version that the cursor stands on.
     fn standing(&self) -> (Node<'_>, Version<'_>) {
         let Some(Position { node, version }) = self.position else { unreachable!("the cursor stands nowhere") };
-        // SAFETY: positions are made from versions that this thread, or the one that handed it the cursor, found in
-        // the list, and the arena's life is the Memtable's (invariant 1).
-        let version = unsafe { Version::at(&self.memtable.arena, version) };
-        (self.memtable.list.node(&self.memtable.arena, node), version)
+        (self.memtable.node(node), self.memtable.version(version))
+    }
+
+    /// Has everything around a key drained; for all versions anew at every seek, since no snapshot bounds what they are.
+    fn clear_around(&mut self, key: &[u8]) {
+        if matches!(self.view, Visible::All) || !self.cleared.as_ref().is_some_and(|cleared| cleared.has(key)) {
+            self.cleared = Some(self.memtable.drain_around(key));
+        }
+    }
+
+    /// Has everything drained from where the cursor cleared last up to `node`, which follows on it, or to the end. True if there was
+    /// something to drain: what follows may be another node.
+    fn clear_up_to(&mut self, node: Option<Offset>) -> bool {
+        let memtable = &self.memtable;
+        let Some(cleared) = &mut self.cleared else { unreachable!("a seek cleared") };
+        let behind = |upper: &[u8]| node.is_none_or(|node| memtable.node(node).encoded_key() >= upper);
+        let mut more = false;
+        while cleared.upper().is_some_and(behind) {
+            memtable.drain_behind(cleared);
+            more = true;
+        }
+        more
+    }
+
+    /// The same in the other direction.
+    fn clear_down_to(&mut self, node: Option<Offset>) -> bool {
+        let memtable = &self.memtable;
+        let Some(cleared) = &mut self.cleared else { unreachable!("a seek cleared") };
+        let before = |lower: &[u8]| node.is_none_or(|node| memtable.node(node).encoded_key() < lower);
+        let mut more = false;
+        while cleared.lower().is_some_and(before) {
+            memtable.drain_before(cleared);
+            more = true;
+        }
+        more
+    }
+
+    /// The node that follows on a search for `target`: the first at it or behind, with how it compares.
+    fn first_at(&mut self, target: &Target<'_>) -> (Option<Offset>, bool) {
+        loop {
+            let memtable = &self.memtable;
+            let mut splice = memtable.list.start();
+            let found = memtable.list.search(memtable.arena(), target, Meeting::Stop, &mut splice);
+            let place = found.map(|(node, _)| node.place());
+            let same = found.is_some_and(|(_, order)| order.is_eq());
+            if !self.clear_up_to(place) {
+                return (place, same);
+            }
+        }
+    }
+
+    /// The node behind one.
+    fn after(&mut self, node: Offset) -> Option<Offset> {
+        loop {
+            let next = self.memtable.list.after(self.memtable.arena(), self.memtable.node(node)).map(Node::place);
+            if !self.clear_up_to(next) {
+                return next;
+            }
+        }
+    }
+
+    /// The last node before a target.
+    fn before(&mut self, target: &Target<'_>) -> Option<Offset> {
+        loop {
+            let before = self.memtable.list.before(self.memtable.arena(), target).map(Node::place);
+            if !self.clear_down_to(before) {
+                return before;
+            }
+        }
+    }
+
+    /// Stands on the first version shown of `node` or the nodes behind it.
+    fn stand_from(&mut self, mut node: Option<Offset>) {
+        self.position = None;
+        while let Some(at) = node {
+            let next = self.memtable.list.after(self.memtable.arena(), self.memtable.node(at));
+            if let Some(next) = next {
+                self.memtable.arena().prefetch(next.place());
+                self.memtable.arena().prefetch(Offset(next.place().0.wrapping_add(LINE_UNITS)));
+            }
+            let found = self.memtable.newest_shown(self.memtable.node(at), self.view, SequenceNumber::MAX);
+            if let Some(version) = found {
+                self.position = Some(Position { node: at, version: version.place() });
+                return;
+            }
+            node = self.after(at);
+        }
+    }
+
+    /// Stands on the last version shown of `node` or the nodes before it.
+    fn stand_back_from(&mut self, mut node: Option<Offset>) {
+        self.position = None;
+        while let Some(at) = node {
+            let memtable = Arc::clone(&self.memtable);
+            let node_at = memtable.node(at);
+            if let Some(version) = memtable.oldest_shown(node_at, self.view, SequenceNumber::ZERO) {
+                self.position = Some(Position { node: at, version: version.place() });
+                return;
+            }
+            node = self.before(&Target::of(node_at));
+        }
     }
 }
 
 impl Cursor for MemtableCursor {
     fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
         let (target, whole) = target_for(key);
-        let memtable = &*self.memtable;
-        let mut splice = memtable.list.start();
-        self.position = match memtable.list.search(&memtable.arena, &target, Meeting::Stop, &mut splice) {
-            Some((node, order)) if order.is_eq() && whole => match memtable.visible(node, number) {
-                Some(version) => Some(Position::new(node, version)),
-                None => memtable.first_from(memtable.list.after(&memtable.arena, node)),
-            },
-            found => memtable.first_from(found.map(|(node, _)| node)),
+        self.clear_around(key);
+        let (found, same) = self.first_at(&target);
+        let Some(node) = found.filter(|_| same && whole) else {
+            self.stand_from(found);
+            return Ok(());
         };
+        match self.memtable.newest_shown(self.memtable.node(node), self.view, number) {
+            Some(version) => self.position = Some(Position { node, version: version.place() }),
+            None => {
+                let next = self.after(node);
+                self.stand_from(next);
+            }
+        }
         Ok(())
     }
 
     fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
         let (target, whole) = target_for(key);
-        let memtable = &*self.memtable;
+        self.clear_around(key);
+        let memtable = &self.memtable;
         let same_key = match whole {
-            true => memtable.list.find(&memtable.arena, &target, &mut memtable.list.start()),
+            true => memtable.list.find(memtable.arena(), &target, &mut memtable.list.start()),
             false => None,
         };
-        let newer = same_key.and_then(|node| Some(Position::new(node, memtable.oldest_since(node, number)?)));
-        self.position = newer.or_else(|| memtable.last_from(memtable.list.before(&memtable.arena, &target)));
+        let newer =
+            same_key.and_then(|node| Some(Position::new(node, memtable.oldest_shown(node, self.view, number)?)));
+        self.position = newer;
+        if newer.is_none() {
+            let before = self.before(&target);
+            self.stand_back_from(before);
+        }
         Ok(())
     }
 
     fn seek_first(&mut self) -> Result<()> {
-        self.position = self.memtable.first_from(self.memtable.list.first(&self.memtable.arena));
+        self.clear_around(&[]);
+        let (first, _) = self.first_at(&Target::new(KeyspaceId(0), &[]));
+        self.stand_from(first);
         Ok(())
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.position = self.memtable.last_from(self.memtable.list.last(&self.memtable.arena));
+        // Clears from behind all keys; there is no key for that place, so what is cleared must reach there.
+        self.clear_around(&LAST);
+        let last = loop {
+            let last = self.memtable.list.last(self.memtable.arena()).map(Node::place);
+            let up = self.clear_up_to(None);
+            if !self.clear_down_to(last) && !up {
+                break last;
+            }
+        };
+        self.stand_back_from(last);
         Ok(())
     }
 
     fn next(&mut self) -> Result<()> {
-        let memtable = &*self.memtable;
+        let memtable = &self.memtable;
         let (node, version) = self.standing();
-        let older = std::iter::successors(memtable.older(version), |version| memtable.older(*version))
-            .find(|version| version.is_committed(&memtable.arena));
-        self.position = match older {
-            Some(version) => Some(Position::new(node, version)),
-            None => memtable.first_from(memtable.list.after(&memtable.arena, node)),
+        let older = match self.view {
+            Visible::At(_) => None,
+            Visible::All => std::iter::successors(memtable.older(version), |version| memtable.older(*version))
+                .find(|version| memtable.is_shown(*version)),
         };
+        let (node, older) = (node.place(), older.map(Version::place));
+        if let Some(version) = older {
+            self.position = Some(Position { node, version });
+            return Ok(());
+        }
+        let next = self.after(node);
+        self.stand_from(next);
         Ok(())
     }
 
     fn prev(&mut self) -> Result<()> {
-        let memtable = &*self.memtable;
+        let memtable = Arc::clone(&self.memtable);
         let (node, version) = self.standing();
-        self.position = match memtable.oldest_since(node, version.number().next()) {
-            Some(newer) => Some(Position::new(node, newer)),
-            None => memtable.last_from(memtable.list.before(&memtable.arena, &Target::of(node))),
-        };
+        let node = memtable.node(node.place());
+        match memtable.oldest_shown(node, self.view, version.number().next()) {
+            Some(newer) => self.position = Some(Position::new(node, newer)),
+            None => {
+                let before = self.before(&Target::of(node));
+                self.stand_back_from(before);
+            }
+        }
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! The hash index in front of the skiplist: one cache line tells that a key is absent, or where its node is.
 //!
-//! Any thread may look up and insert; no two threads insert the same key at once (the key's latch), and no key twice.
+//! Any thread may look up and enter; no two threads enter the same key at once (the key's latch).
 //!
 //! Lines of eight slots. A slot holds, from the low end: 32 bits place of a node, 8 bits *era*, 24 bits fingerprint. A
 //! slot of another era than the index's own is empty, so a recycled index needs no zeroing but once in 255 lives.
@@ -41,6 +41,17 @@ pub enum Lookup {
     Unknown,
 }
 
+/// What came of entering a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entered {
+    /// It was not there.
+    New,
+    /// It has this node already.
+    Found(Offset),
+    /// There is no room for it; the skiplist has it, or must get it.
+    Full,
+}
+
 /// The index; its slots lie in the arena that every call is given, always the same one.
 #[derive(Debug)]
 pub struct HashIndex {
@@ -68,11 +79,6 @@ impl HashIndex {
             unsafe { arena.address(first).write_bytes(0, bytes) };
         }
         Self { first, lines: (bytes / LINE_BYTES) as u64, era: (era as u64 + 1) << 32 }
-    }
-
-    /// Whether `entries` keys are more than it should hold: three quarters of its slots.
-    pub fn is_overfull(&self, entries: u64) -> bool {
-        entries > self.lines * SLOTS_PER_LINE as u64 / 4 * 3
     }
 
     /// The key with this hash for which `is_key` says yes; it is asked about few other nodes.
@@ -108,19 +114,29 @@ impl HashIndex {
         arena.prefetch(self.first.plus(self.line_of(hash) as usize * LINE_BYTES));
     }
 
-    /// Adds a key that is not there, or leaves it out where its window is full.
-    pub fn insert(&self, arena: &Arena, hash: u64, node: Offset) {
-        let full = self.tag(hash) | u64::from(node.0);
+    /// Adds a key's node, unless the key is there, by `is_key` as in `find`, or its window is full.
+    pub fn enter(&self, arena: &Arena, hash: u64, node: Offset, mut is_key: impl FnMut(Offset) -> bool) -> Entered {
+        let tag = self.tag(hash);
         for slot in self.window(arena, hash).flatten() {
-            let mut content = slot.load(Ordering::Relaxed);
+            let mut content = slot.load(Ordering::Acquire);
             // The loop ends: a slot that another thread took meanwhile is full.
             while content & ERA_MASK != self.era {
-                match slot.compare_exchange(content, full, Ordering::Release, Ordering::Relaxed) {
-                    Ok(_) => return,
+                match slot.compare_exchange(content, tag | u64::from(node.0), Ordering::Release, Ordering::Acquire) {
+                    Ok(_) => return Entered::New,
                     Err(now) => content = now,
                 }
             }
+            let place = Offset(content as u32);
+            if content & !u64::from(u32::MAX) == tag && is_key(place) {
+                return Entered::Found(place);
+            }
         }
+        Entered::Full
+    }
+
+    /// Adds a key that is not there, or leaves it out where its window is full.
+    pub fn insert(&self, arena: &Arena, hash: u64, node: Offset) {
+        self.enter(arena, hash, node, |_| false);
     }
 
     fn tag(&self, hash: u64) -> u64 {

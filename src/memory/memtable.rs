@@ -5,50 +5,64 @@
 //! rise. `place`s of different keys race freely.
 //!
 //! Invariants:
-//! 1. A key has at most one node. `prepare` only looks whether there is one; `place` decides, under the latch, by the
-//!    compare-and-swap in level 0 of the list, which meets any node that came in meanwhile.
-//! 2. Nothing of a prepared version can be found before `place`. When `place` returns, `get` and cursors find it. In
-//!    between, for a new key: the node, whose newest version is complete, is linked into level 0 (cursors see it, and
-//!    gets whose index window is full), then into the index (all other gets do), then into the higher levels.
-//!    For a key that has a node: the one `Release` store of its newest version does all at once.
-//! 3. So the step at which a get of that key begins to see the version is one instant: the index slot, or for a key
-//!    that the index leaves out the link in level 0, or the store of the newest version. A cursor may see it earlier
-//!    than a get does, which nobody can tell: a cursor's reader works at a snapshot, and every number up to that was
-//!    placed before (`protocol.md`, Snapshots).
-//! 4. A chain's numbers fall from newest to oldest. Nothing is ever unlinked or changed, so a reader may stop anywhere.
-//! 5. A pending version is skipped until its batch's state word is `COMMITTED`, a `Release` store that all readers load
-//!    with `Acquire`: one store shows all entries of the batch (`version.rs`, invariant 3).
+//! 1. A key has at most one node. `prepare` only looks whether there is one; `place` decides, under the latch, in the hash
+//!    index, or, where the key's window of that is full, in level 0 of the list.
+//! 2. Nothing of a prepared version can be found before `place`. When `place` returns, `get` finds it; a cursor does, once what is in
+//!    the Membuffer was drained around it (`membuffer.rs`). The step at which gets begin to see the version is one instant: the
+//!    index slot, or for a key that the index leaves out the link in level 0, or for a key that has a node the one `Release` store of
+//!    its newest version.
+//! 3. A chain's numbers fall from newest to oldest. A version leaves its chain only where no snapshot needs it: none with a number from
+//!    its own up to, without, that of the next newer version. So a reader at a snapshot finds its version however slow it is; and a
+//!    reader of the newest version that was overtaken finds that out (`version.rs`, invariant 2) and begins again.
+//! 4. A pending version is skipped until its batch's state word is `COMMITTED`, a `Release` store that all readers load
+//!    with `Acquire`: one store shows all entries of the batch (`version.rs`, invariant 3). What it is placed on stays until then.
+//! 5. The single-level kind (`MemoryComponent::Skiplist`) links at once, and takes nothing out of a chain.
 
-use super::hash_index::{HashIndex, Lookup};
+use super::class::Class;
+use super::feed::{self, Feed};
+use super::hash_index::{Entered, HashIndex, Lookup};
+use super::membuffer::{Membuffer, feed_capacity};
 use super::node::{Node, Target, body_bytes, tower_bytes};
+use super::reclaim::Reclaim;
 use super::skiplist::{Skiplist, Splice, height_for};
-use super::version::{BATCH_COMMITTED, Version, new_state, state, version_bytes};
+use super::version::{BATCH_COMMITTED, BATCH_PENDING, Look, Version, block_bytes, make_state, state};
+use super::writer::{Counts, MemtableWriter};
 use crate::base::arena::{Arena, Offset};
 use crate::base::hash::encoded_key_hash;
 use crate::base::planted::{self, Bug};
-use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::{Arc, AtomicBool, AtomicU64, Backoff, Mutex, Ordering};
 use crate::base::{KeyspaceId, Kind, SequenceNumber, limits};
 use crossbeam_utils::CachePadded;
 
-/// One generation's sorted memory.
+/// Largest piece of the arena that a writer takes for itself.
+const PIECE_BYTES_MAX: usize = 32 << 10;
+
+/// How the memory component keeps the keys of new writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemoryComponent {
+    /// FloDB's two levels: a hash table takes the writes and updates them in place; order is made when it is needed. The default.
+    #[default]
+    TwoLevel,
+    /// One level, as in cLSM and Kanda's memory runs: every write searches its place in a skiplist, and an update is a new version.
+    Skiplist,
+}
+
+/// One generation's memory.
 #[derive(Debug)]
 pub struct Memtable {
     id: u64,
-    pub(super) arena: Arena,
+    arena: Arena,
     pub(super) list: Skiplist,
     index: HashIndex,
+    pub(super) membuffer: Membuffer,
+    component: MemoryComponent,
     soft_bytes: usize,
     /// Bytes in use before the first entry.
     empty_bytes: usize,
     /// Whether something was placed. It changes once, so that readers who look here share the line.
     has_entries: AtomicBool,
-    counts: CachePadded<Counts>,
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    keys: AtomicU64,
-    versions: AtomicU64,
+    counts: Mutex<Vec<Arc<CachePadded<Counts>>>>,
+    pub(super) reclaim: Reclaim,
 }
 
 /// A version that lies ready in a Memtable's memory and has no number yet. Good for one `place` in that Memtable;
@@ -59,10 +73,30 @@ pub struct Prepared {
     memtable: u64,
     hash: u64,
     version: Offset,
-    /// The key's node, ready to be linked unless `linked`.
+    /// The key's node; before `place`, one of its own that is ready to be shown, unless `has_node`.
     node: Offset,
-    linked: bool,
-    splice: Splice,
+    has_node: bool,
+    /// Placing it left an older version in the chain.
+    kept: bool,
+    splice: Option<Splice>,
+}
+
+impl Prepared {
+    /// The node, if placing it left an older version in the chain: `Memtable::note_kept` wants to know.
+    pub fn kept(&self) -> Option<KeptNode> {
+        self.kept.then_some(KeptNode(self.node))
+    }
+}
+
+/// A key with more than one version.
+#[derive(Clone, Copy, Debug)]
+pub struct KeptNode(Offset);
+
+impl KeptNode {
+    /// Where it lies.
+    pub(super) fn place(self) -> Offset {
+        self.0
+    }
 }
 
 /// The state of one batch in one Memtable.
@@ -72,11 +106,19 @@ pub struct BatchState {
     place: Offset,
 }
 
+/// What a walk along a chain came to.
+enum Walked<T> {
+    Found(T),
+    Absent,
+    /// Somebody changed what it stood on.
+    Disturbed,
+}
+
 /// The source of ids, so that what was prepared in one Memtable is never placed in another.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Memtable {
-    pub(super) fn new(arena: Arena, soft_bytes: usize) -> Self {
+    pub(super) fn new(arena: Arena, soft_bytes: usize, component: MemoryComponent) -> Self {
         let index = HashIndex::new(&arena, soft_bytes);
         let list = Skiplist::new(&arena);
         let empty_bytes = arena.used_bytes();
@@ -86,46 +128,117 @@ impl Memtable {
             arena,
             list,
             index,
+            membuffer: Membuffer::new(component),
+            component,
             soft_bytes,
             empty_bytes,
             has_entries: AtomicBool::new(false),
-            counts: CachePadded::default(),
+            counts: Mutex::default(),
+            reclaim: Reclaim::default(),
         }
     }
 
-    /// Writes a version, and a node where the key has none, into memory that nobody sees yet, and looks for the node's
-    /// position. May fault pages; call it outside any latch. `hash` is `key_hash` of the key. Cannot fail as long as
-    /// callers stop at `is_full` and hold no more than the slack under way.
-    pub fn prepare(&self, keyspace: KeyspaceId, user_key: &[u8], hash: u64, kind: Kind, value: &[u8]) -> Prepared {
-        assert!(user_key.len() <= limits::KEY_BYTES_MAX && value.len() <= limits::VALUE_BYTES_MAX);
+    pub(super) fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// Makes a writer ready for a write of so many entries to this Memtable. Outside any latch.
+    pub fn attach(&self, writer: &mut MemtableWriter, entries: usize) {
+        if writer.memtable != self.id {
+            let counts = writer.move_to(self.id);
+            self.counts.lock().push(counts);
+        }
+        if self.component == MemoryComponent::TwoLevel {
+            let capacity = feed_capacity(self.soft_bytes).max(entries as u32);
+            if writer.feed.as_ref().is_none_or(|feed| feed.room() < entries) {
+                let chunk = self.allocate(writer, feed::chunk_bytes(capacity));
+                // SAFETY: allocated just now with exactly this length.
+                let feed = unsafe { Feed::make(&self.arena, chunk, capacity) };
+                self.membuffer.add(&feed);
+                writer.feed = Some(feed);
+            }
+        }
+        if entries > 1 && writer.state.is_null() {
+            writer.state = self.allocate(writer, size_of::<u32>());
+            // SAFETY: allocated just now.
+            unsafe { make_state(&self.arena, writer.state) };
+        }
+    }
+
+    fn allocate(&self, writer: &mut MemtableWriter, bytes: usize) -> Offset {
+        writer.allocate(&self.arena, bytes, (self.soft_bytes / 256).min(PIECE_BYTES_MAX))
+    }
+
+    /// Writes a version, and a node where the key has none, into memory that nobody sees yet; in the single-level kind also
+    /// looks for the node's position. May fault pages; call it outside any latch. `hash` is `key_hash` of the key. Cannot fail as
+    /// long as callers stop at `is_full` and hold no more than the slack under way. Requires `attach`.
+    pub fn prepare(
+        &self,
+        writer: &mut MemtableWriter,
+        (keyspace, user_key, hash): (KeyspaceId, &[u8], u64),
+        kind: Kind,
+        value: &[u8],
+    ) -> Prepared {
+        assert!(user_key.len() <= limits::KEY_BYTES_MAX && value.len() <= limits::VALUE_FILE_BYTES_MIN);
+        assert_eq!(writer.memtable, self.id, "the writer writes to another memtable");
         let target = Target::new(keyspace, user_key);
-        let mut splice = self.list.start();
+        let mut splice = (self.component == MemoryComponent::Skiplist).then(|| self.list.start());
         let found = match self.index.find(&self.arena, hash, |place| self.has_key(place, &target)) {
             Lookup::Found(node) => Some(node),
-            Lookup::Absent | Lookup::Unknown => self.list.find(&self.arena, &target, &mut splice).map(Node::place),
+            Lookup::Absent if splice.is_none() => None,
+            Lookup::Absent | Lookup::Unknown => {
+                let splice = splice.get_or_insert_with(|| self.list.start());
+                self.list.find(&self.arena, &target, splice).map(Node::place)
+            }
         };
+        let class = Class::of(value.len());
         let (node, version) = match found {
-            Some(node) => (node, self.arena.allocate(version_bytes(value.len()))),
-            None => self.write_node(target, hash, value.len()),
+            Some(node) => (node, self.block(writer, class, kind, value)),
+            None => {
+                self.index.touch(&self.arena, hash);
+                let height = height_for(hash);
+                let tower = tower_bytes(height);
+                let memory = self.allocate(writer, tower + body_bytes(user_key.len()) + block_bytes(class));
+                self.write_node(memory.plus(tower), height, target, class, kind, value)
+            }
         };
-        // SAFETY: allocated just now with room for exactly this value.
-        unsafe { Version::write(&self.arena, version, kind, value) };
-        Prepared { memtable: self.id, hash, version, node, linked: found.is_some(), splice }
+        let has_node = found.is_some();
+        Prepared { memtable: self.id, hash, version, node, has_node, kept: false, splice }
     }
 
-    /// Allocates node and version side by side, so that a read of the one fetches the other, and writes the node.
-    fn write_node(&self, target: Target<'_>, hash: u64, value_bytes: usize) -> (Offset, Offset) {
-        self.index.touch(&self.arena, hash);
-        self.allocate_node(target, hash, value_bytes)
+    /// A block with a version for a key that has a node: a spare one where there is one.
+    fn block(&self, writer: &mut MemtableWriter, class: Class, kind: Kind, value: &[u8]) -> Offset {
+        if let Some(spares) = &mut writer.spares {
+            if self.reclaim.has_spares() {
+                self.take_common_spares(spares, class);
+            }
+            if let Some(block) = spares.take(&self.arena, class) {
+                block.write(kind, value);
+                return block.place();
+            }
+        }
+        let place = self.allocate(writer, block_bytes(class));
+        // SAFETY: allocated just now with exactly this length.
+        unsafe { Version::make(&self.arena, place, class, kind, value) };
+        place
     }
 
-    fn allocate_node(&self, target: Target<'_>, hash: u64, value_bytes: usize) -> (Offset, Offset) {
-        let height = height_for(hash);
-        let (tower, body) = (tower_bytes(height), body_bytes(target.user_key().len()));
-        let node = self.arena.allocate(tower + body + version_bytes(value_bytes)).plus(tower);
-        let version = node.plus(body);
-        // SAFETY: tower and body were allocated around `node` just now.
-        unsafe { Node::write(&self.arena, node, height, target, version) };
+    /// Writes node and version side by side, so that a read of the one fetches the other.
+    fn write_node(
+        &self,
+        node: Offset,
+        height: usize,
+        target: Target<'_>,
+        class: Class,
+        kind: Kind,
+        value: &[u8],
+    ) -> (Offset, Offset) {
+        let version = node.plus(body_bytes(target.user_key().len()));
+        // SAFETY: the callers allocated tower, body and block around `node` just now.
+        unsafe {
+            Node::write(&self.arena, node, height, target, version);
+            Version::make(&self.arena, version, class, kind, value);
+        }
         (node, version)
     }
 
@@ -138,18 +251,24 @@ impl Memtable {
         value: &[u8],
         number: SequenceNumber,
     ) -> Offset {
-        let (node, version) = self.allocate_node(target, hash, value.len());
-        // SAFETY: allocated just now with room for exactly this value.
-        let version = unsafe { Version::write(&self.arena, version, kind, value) };
-        version.number_it(number, Offset::NULL, Offset::NULL);
+        let (height, class) = (height_for(hash), Class::of(value.len()));
+        let tower = tower_bytes(height);
+        let memory = self.arena.allocate(tower + body_bytes(target.user_key().len()) + block_bytes(class));
+        let (node, version) = self.write_node(memory.plus(tower), height, target, class, kind, value);
+        self.version(version).number_it(number, Offset::NULL, Offset::NULL);
         node
     }
 
-    /// The hash of a node's key; asks for its line of the index. For `bulk`.
+    /// The hash of a node's key; asks for its line of the index.
     pub(super) fn hash_of(&self, node: Offset) -> u64 {
         let hash = encoded_key_hash(self.node(node).encoded_key());
         self.index.prefetch(&self.arena, hash);
         hash
+    }
+
+    /// Asks for a node's first line.
+    pub(super) fn prefetch(&self, node: Offset) {
+        self.arena.prefetch(node);
     }
 
     /// Brings a node into the index. For `bulk`.
@@ -157,10 +276,11 @@ impl Memtable {
         self.index.insert(&self.arena, hash, node);
     }
 
-    /// Counts what `bulk` has brought in.
+    /// Counts what `bulk` has brought in, all of it linked; nothing more will come.
     pub(super) fn count_filled(&self, keys: u64, versions: u64) {
-        self.counts.keys.fetch_add(keys, Ordering::Relaxed);
-        self.counts.versions.fetch_add(versions, Ordering::Relaxed);
+        self.membuffer.finish();
+        let counts = Counts { keys: AtomicU64::new(keys), versions: AtomicU64::new(versions) };
+        self.counts.lock().push(Arc::new(CachePadded::new(counts)));
         self.has_entries.store(versions > 0, Ordering::Relaxed);
     }
 
@@ -169,54 +289,97 @@ impl Memtable {
         self.list.node(&self.arena, place)
     }
 
-    /// Gives a prepared version its number and shows it. The caller holds the key's latch and has sealed the record;
-    /// `number` is greater than every number that the key has here. Never blocks, allocates or fails.
-    pub fn place(&self, prepared: &Prepared, number: SequenceNumber) {
-        self.link(prepared, number, Offset::NULL);
+    /// A block of this Memtable.
+    pub(super) fn version(&self, place: Offset) -> Version<'_> {
+        // SAFETY: places of blocks come from `prepare` and `bulk` of this Memtable and from chains of its own.
+        unsafe { Version::at(&self.arena, place) }
     }
 
-    /// The state of a new batch, pending.
-    pub fn batch_state(&self) -> BatchState {
-        BatchState { memtable: self.id, place: new_state(&self.arena) }
+    /// Gives a prepared version its number and shows it. The caller holds the key's latch and has sealed the record;
+    /// `number` is greater than every number that the key has here, and `newest_pin` is at least every snapshot's number that was
+    /// published before `number` was taken. Never blocks, allocates or fails.
+    pub fn place(
+        &self,
+        writer: &mut MemtableWriter,
+        prepared: &mut Prepared,
+        number: SequenceNumber,
+        newest_pin: SequenceNumber,
+    ) {
+        if let Some(older) = self.link(writer, prepared, number, Offset::NULL) {
+            self.leave_or_take(writer, prepared, older, newest_pin);
+        }
+    }
+
+    /// The state of the writer's next batch, pending. Requires `attach` for all its entries.
+    pub fn batch_state(&self, writer: &MemtableWriter) -> BatchState {
+        assert!(writer.memtable == self.id && !writer.state.is_null(), "the writer is not ready for a batch");
+        // SAFETY: `attach` made this word in this Memtable's arena, whose life is the Memtable's. All entries of the batch that
+        // used it before have forgotten it.
+        unsafe { state(&self.arena, writer.state) }.store(BATCH_PENDING, Ordering::Release);
+        BatchState { memtable: self.id, place: writer.state }
     }
 
     /// As `place`, but readers skip the version until its batch is committed.
-    pub fn place_pending(&self, prepared: &Prepared, number: SequenceNumber, batch: BatchState) {
+    pub fn place_pending(
+        &self,
+        writer: &mut MemtableWriter,
+        prepared: &mut Prepared,
+        number: SequenceNumber,
+        batch: BatchState,
+    ) {
         assert_eq!(batch.memtable, self.id, "the batch's state belongs to another memtable");
-        self.link(prepared, number, batch.place);
+        self.link(writer, prepared, number, batch.place);
     }
 
-    /// Shows all versions of a batch at once.
-    pub fn commit(&self, batch: BatchState) {
+    /// Shows all versions of a batch at once. The caller still holds all latches.
+    pub fn commit<'p>(
+        &self,
+        writer: &mut MemtableWriter,
+        batch: BatchState,
+        entries: impl Iterator<Item = &'p mut Prepared>,
+        newest_pin: SequenceNumber,
+    ) {
         assert_eq!(batch.memtable, self.id, "the batch's state belongs to another memtable");
-        // SAFETY: `batch_state` made this word in this Memtable's arena, whose life is the Memtable's.
+        // SAFETY: as in `batch_state`.
         unsafe { state(&self.arena, batch.place) }.store(BATCH_COMMITTED, Ordering::Release);
+        for entry in entries {
+            let version = self.version(entry.version);
+            version.forget_batch();
+            let older = version.previous();
+            if !older.is_null() {
+                self.leave_or_take(writer, entry, self.version(older), newest_pin);
+            }
+        }
     }
 
-    fn link(&self, prepared: &Prepared, number: SequenceNumber, batch: Offset) {
+    /// Puts a numbered version in front of its key's chain; gives the version that was there.
+    fn link(
+        &self,
+        writer: &mut MemtableWriter,
+        prepared: &mut Prepared,
+        number: SequenceNumber,
+        batch: Offset,
+    ) -> Option<Version<'_>> {
         assert_eq!(prepared.memtable, self.id, "prepared in another memtable");
-        // SAFETY: `prepare` of this Memtable wrote the version, in this life of the arena.
-        let version = unsafe { Version::at(&self.arena, prepared.version) };
+        let version = self.version(prepared.version);
         debug_assert_eq!(version.number(), SequenceNumber::ZERO, "a prepared version is placed once");
-        let mut node = self.list.node(&self.arena, prepared.node);
-        self.counts.versions.fetch_add(1, Ordering::Relaxed);
         if !self.has_entries.load(Ordering::Relaxed) {
             // Before the entry can be found. Who must see the entry comes after this thread left its slot or returned from its
             // write, and so sees this too.
             self.has_entries.store(true, Ordering::Relaxed);
         }
-        if !prepared.linked {
+        if !prepared.has_node {
             version.number_it(number, Offset::NULL, batch);
-            match self.list.link(&self.arena, node, &mut { prepared.splice }) {
+            match self.show(writer, prepared) {
                 Ok(()) => {
-                    self.index.insert(&self.arena, prepared.hash, node.place());
-                    self.counts.keys.fetch_add(1, Ordering::Relaxed);
-                    return;
+                    writer.count(1, 1);
+                    return None;
                 }
                 // The key came in since; its own node stays unused.
-                Err(found) => node = found,
+                Err(found) => prepared.node = found.place(),
             }
         }
+        let node = self.node(prepared.node);
         let newest = node.newest(&self.arena);
         debug_assert!(
             newest.number() < number || planted::is(Bug::NumberBeforeLatch),
@@ -224,6 +387,114 @@ impl Memtable {
         );
         version.number_it(number, newest.place(), batch);
         node.set_newest(version);
+        writer.count(0, 1);
+        Some(newest)
+    }
+
+    /// Shows a new node, unless the key has one.
+    fn show(&self, writer: &mut MemtableWriter, prepared: &Prepared) -> Result<(), Node<'_>> {
+        let node = self.node(prepared.node);
+        let target = Target::of(node);
+        if self.component == MemoryComponent::Skiplist {
+            self.list.link(&self.arena, node, &mut prepared.splice.unwrap_or_else(|| self.list.start()))?;
+            self.index.insert(&self.arena, prepared.hash, node.place());
+            return Ok(());
+        }
+        match self.index.enter(&self.arena, prepared.hash, node.place(), |place| self.has_key(place, &target)) {
+            Entered::Found(found) => return Err(self.node(found)),
+            Entered::New => {
+                if let Some(feed) = writer.feed.as_mut().filter(|feed| feed.room() > 0) {
+                    feed.push(&self.arena, node.place());
+                    return Ok(());
+                }
+            }
+            Entered::Full => {}
+        }
+        self.link_alone(node)
+    }
+
+    /// Searches a node's place and links it, unless its key is there.
+    fn link_alone<'a>(&'a self, node: Node<'a>) -> Result<(), Node<'a>> {
+        let (target, mut splice) = (Target::of(node), self.list.start());
+        match self.list.find(&self.arena, &target, &mut splice) {
+            Some(found) => Err(found),
+            None => self.list.link(&self.arena, node, &mut splice),
+        }
+    }
+
+    /// Links sorted nodes that the index has and the list has not: FloDB's Algorithm 1. Each is seen by itself.
+    pub(super) fn multi_insert(&self, nodes: &[Offset]) {
+        let mut splice = self.list.start();
+        for (at, place) in nodes.iter().enumerate() {
+            if let Some(ahead) = nodes.get(at + 8) {
+                self.prefetch(*ahead);
+            }
+            let node = self.node(*place);
+            self.list.advance_all(&self.arena, &Target::of(node), &mut splice);
+            let linked = self.list.link(&self.arena, node, &mut splice);
+            assert!(linked.is_ok(), "a node of the Membuffer was in the list");
+            self.list.pass(node, &mut splice);
+        }
+    }
+
+    /// Linked nodes whose towers reach a height.
+    pub(super) fn linked_as_high_as(&self, height: usize) -> Vec<Offset> {
+        self.list.as_high_as(&self.arena, height)
+    }
+
+    /// Takes the version behind one that was placed out of the chain, where no snapshot needs it (invariant 3).
+    fn leave_or_take(
+        &self,
+        writer: &mut MemtableWriter,
+        prepared: &mut Prepared,
+        older: Version<'_>,
+        newest_pin: SequenceNumber,
+    ) {
+        let look = older.look();
+        if self.component == MemoryComponent::Skiplist {
+            return;
+        }
+        let Some(spares) = writer.spares.as_mut().filter(|_| look.number() > newest_pin) else {
+            prepared.kept = true;
+            return;
+        };
+        self.version(prepared.version).set_previous(look.previous());
+        spares.give(older);
+        // A version further down the chain is a snapshot's; whoever placed the one above it told of it.
+        writer.count(0, -1);
+    }
+
+    /// Gives back what was prepared and will not be placed.
+    pub fn withdraw(&self, writer: &mut MemtableWriter, prepared: &Prepared) {
+        assert_eq!(prepared.memtable, self.id, "prepared in another memtable");
+        if let Some(spares) = writer.spares.as_mut().filter(|_| prepared.has_node) {
+            spares.give(self.version(prepared.version));
+        }
+    }
+
+    /// Places entries that were not prepared: their generation changed between their preparation and their number. All that
+    /// it needs comes out of the arena's slack. As for `place`; a batch shows at once.
+    pub fn place_loose<'e>(
+        &self,
+        entries: impl ExactSizeIterator<Item = ((KeyspaceId, &'e [u8], u64), Kind, &'e [u8])>,
+        number: SequenceNumber,
+    ) {
+        let mut writer = MemtableWriter::loose(self.id);
+        let batch = (entries.len() > 1).then(|| {
+            let place = self.arena.allocate(size_of::<u32>());
+            // SAFETY: allocated just now.
+            unsafe { make_state(&self.arena, place) };
+            place
+        });
+        for (key, kind, value) in entries {
+            let mut prepared = self.prepare(&mut writer, key, kind, value);
+            // What it replaces stays in the chain.
+            self.link(&mut writer, &mut prepared, number, batch.unwrap_or(Offset::NULL));
+        }
+        if let Some(place) = batch {
+            // SAFETY: made above.
+            unsafe { state(&self.arena, place) }.store(BATCH_COMMITTED, Ordering::Release);
+        }
     }
 
     /// Finds the newest committed version with a number `<= at` and appends its value to `out`. About three cache
@@ -239,15 +510,69 @@ impl Memtable {
         if self.is_empty() {
             return None;
         }
-        let version = self.visible(self.find(keyspace, user_key, hash)?, at)?;
-        out.extend_from_slice(version.value());
-        Some((version.number(), version.kind()))
+        let node = self.find(keyspace, user_key, hash)?;
+        self.read(node, at, |version, look| version.copy_value(look, out).then(|| (look.number(), look.kind())))
     }
 
     /// The number of the key's newest committed version.
     #[cfg_attr(not(test), expect(dead_code, reason = "`update` will check with it that nobody wrote since its read"))]
     pub fn newest_number(&self, keyspace: KeyspaceId, user_key: &[u8], hash: u64) -> Option<SequenceNumber> {
-        Some(self.visible(self.find(keyspace, user_key, hash)?, SequenceNumber::MAX)?.number())
+        let node = self.find(keyspace, user_key, hash)?;
+        self.read(node, SequenceNumber::MAX, |_, look| Some(look.number()))
+    }
+
+    /// The newest committed version `<= at` of a node, as `read` has it while it stays what it is; `read` says `None` where
+    /// it was disturbed.
+    pub(super) fn read<T>(
+        &self,
+        node: Node<'_>,
+        at: SequenceNumber,
+        mut read: impl FnMut(Version<'_>, &Look) -> Option<T>,
+    ) -> Option<T> {
+        let mut backoff = Backoff::new();
+        // Ends: a walk is disturbed only by a version of this key that was placed meanwhile, or a chain that was cut.
+        loop {
+            match self.walk(node, at, &mut read) {
+                Walked::Found(found) => return Some(found),
+                Walked::Absent => return None,
+                Walked::Disturbed => backoff.wait(),
+            }
+        }
+    }
+
+    fn walk<T>(
+        &self,
+        node: Node<'_>,
+        at: SequenceNumber,
+        read: &mut impl FnMut(Version<'_>, &Look) -> Option<T>,
+    ) -> Walked<T> {
+        let newest = node.newest_place();
+        let mut version = self.version(newest);
+        let mut look = version.look();
+        // The block may have gone another way between the two loads; if it is still the newest, the look was of it
+        // as this key's, or will not hold.
+        if node.newest_place() != newest || look.number() == SequenceNumber::ZERO {
+            return Walked::Disturbed;
+        }
+        loop {
+            let committed = if look.number() <= at { version.is_committed(&look, &self.arena) } else { Some(false) };
+            match committed {
+                _ if !version.holds(&look) => return Walked::Disturbed,
+                Some(true) => return read(version, &look).map_or(Walked::Disturbed, Walked::Found),
+                Some(false) => {}
+                None => return Walked::Disturbed,
+            }
+            if look.previous().is_null() {
+                return Walked::Absent;
+            }
+            let above = look.number();
+            version = self.version(look.previous());
+            look = version.look();
+            // Used anew, it has a greater number than any that was taken when it was free (`version.rs`, invariant 1).
+            if look.number() >= above || look.number() == SequenceNumber::ZERO {
+                return Walked::Disturbed;
+            }
+        }
     }
 
     /// Bytes that entries take, with what was prepared for them.
@@ -255,9 +580,17 @@ impl Memtable {
         self.arena.used_bytes() - self.empty_bytes
     }
 
-    /// Versions placed.
+    /// Bytes of these that hold something, or that some writer will use first.
+    pub fn live_bytes(&self) -> usize {
+        self.bytes().saturating_sub(self.reclaim.spare_bytes())
+    }
+
+    /// Versions that are there.
     pub fn entries(&self) -> u64 {
-        self.counts.versions.load(Ordering::Relaxed)
+        // A writer counts versions that another one placed as gone, so single counts may wrap; their sum does not.
+        let counts = self.counts.lock();
+        let sum = counts.iter().fold(0, |sum: u64, counts| sum.wrapping_add(counts.versions.load(Ordering::Relaxed)));
+        sum.wrapping_sub(self.reclaim.gone())
     }
 
     /// Whether nothing was placed.
@@ -265,38 +598,39 @@ impl Memtable {
         !self.has_entries.load(Ordering::Relaxed)
     }
 
-    /// Whether it is time for a new generation: the soft size is reached, or the index should take no more.
+    /// Whether it is time for a new generation: the soft size is reached. The index has room for more than fits in that.
     pub fn is_full(&self) -> bool {
-        self.bytes() >= self.soft_bytes || self.index.is_overfull(self.counts.keys.load(Ordering::Relaxed))
+        self.bytes() >= self.soft_bytes
     }
 
     fn has_key(&self, place: Offset, target: &Target<'_>) -> bool {
-        self.list.node(&self.arena, place).order(target).is_eq()
+        self.node(place).order(target).is_eq()
     }
 
     fn find(&self, keyspace: KeyspaceId, user_key: &[u8], hash: u64) -> Option<Node<'_>> {
         let target = Target::new(keyspace, user_key);
         match self.index.find(&self.arena, hash, |place| self.has_key(place, &target)) {
-            Lookup::Found(node) => Some(self.list.node(&self.arena, node)),
+            Lookup::Found(node) => Some(self.node(node)),
             Lookup::Absent => None,
             Lookup::Unknown => self.list.find(&self.arena, &target, &mut self.list.start()),
         }
     }
 
-    /// The newest committed version `<= at` of a node.
-    pub(super) fn visible<'a>(&'a self, node: Node<'a>, at: SequenceNumber) -> Option<Version<'a>> {
-        self.versions(node).find(|version| version.number() <= at && version.is_committed(&self.arena))
-    }
-
-    /// All versions of a node, newest first.
+    /// All committed versions of a node, newest first. Only where no version leaves a chain: nobody writes any more, or this is the
+    /// single-level kind.
     pub(super) fn versions<'a>(&'a self, node: Node<'a>) -> impl Iterator<Item = Version<'a>> {
         std::iter::successors(Some(node.newest(&self.arena)), |version| self.older(*version))
+            .filter(|version| self.is_shown(*version))
     }
 
-    /// The version that a version was placed on.
+    /// Whether a version is committed; as for `versions`.
+    pub(super) fn is_shown(&self, version: Version<'_>) -> bool {
+        version.is_committed(&version.look(), &self.arena).unwrap_or_default()
+    }
+
+    /// The version behind another one, as for `versions`, committed or not.
     pub(super) fn older<'a>(&'a self, version: Version<'a>) -> Option<Version<'a>> {
         let place = version.previous();
-        // SAFETY: `previous` was the key's newest version when this one was linked (`version.rs`, invariant 2).
-        (!place.is_null()).then(|| unsafe { Version::at(&self.arena, place) })
+        (!place.is_null()).then(|| self.version(place))
     }
 }

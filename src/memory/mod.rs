@@ -1,20 +1,30 @@
 //! Layer 4: the memory component. A *Memtable* is a skiplist over the distinct keys, each with a chain of versions,
 //! and a hash index in front of it, all in one arena.
 //!
-//! Files from the bottom up: `version` and `node` give bytes of the arena their meaning, `skiplist` orders nodes,
-//! `hash_index` finds them, `memtable` joins these, `bulk` fills one at once, `cursor` reads one in order, `pool` recycles memory.
+//! Files from the bottom up: `class`, `version` and `node` give bytes of the arena their meaning, `skiplist` orders nodes,
+//! `hash_index` finds them, `feed` and `boundaries` serve the `membuffer`, whose nodes are not ordered yet; `writer` is one thread's part,
+//! `memtable` joins these, `reclaim` takes out what snapshots no longer need, `order` sorts, `bulk` fills a Memtable at once,
+//! `cursor` reads one in order, `pool` recycles memory.
 
+mod boundaries;
 mod bulk;
+mod class;
 mod cursor;
+mod feed;
 mod hash_index;
+mod membuffer;
 mod memtable;
 mod node;
+mod order;
 mod pool;
+mod reclaim;
 mod skiplist;
 #[cfg(test)]
 mod tests;
 mod version;
+mod writer;
 
 pub use bulk::{BulkFill, FillSpace};
-pub use memtable::{BatchState, Memtable, Prepared};
+pub use memtable::{BatchState, MemoryComponent, Memtable, Prepared};
 pub use pool::MemtablePool;
+pub use writer::MemtableWriter;

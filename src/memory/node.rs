@@ -17,7 +17,7 @@
 //! 2. A node's place becomes known to others by a `Release` store of a link or an index slot, after its newest version
 //!    is set; readers load links with `Acquire`, so they see the whole node and at least one version.
 //! 3. The newest version only ever changes to one with a greater number, by the holder of the key's latch, `Release`;
-//!    readers load it with `Acquire` and so see the whole version and, through it, all older ones.
+//!    readers load it with `Acquire` and so see the whole version, or a younger use of its block (`version.rs`).
 
 use super::version::Version;
 use crate::base::arena::{Arena, Offset};
@@ -166,11 +166,15 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The newest version; every node that others can find has one.
+    /// Where the newest version lies; every node that others can find has one.
+    pub fn newest_place(self) -> Offset {
+        Offset(self.header().versions.load(Ordering::Acquire))
+    }
+
+    /// The block of the newest version.
     pub fn newest(self, arena: &'a Arena) -> Version<'a> {
-        let place = Offset(self.header().versions.load(Ordering::Acquire));
         // SAFETY: the link was stored with `Release` after the version was written (invariant 3).
-        unsafe { Version::at(arena, place) }
+        unsafe { Version::at(arena, self.newest_place()) }
     }
 
     /// Puts a version, numbered and with `previous` set to the newest so far, in front of the chain. The caller holds

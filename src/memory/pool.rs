@@ -3,7 +3,7 @@
 //! Any thread may take one. A Memtable's memory comes back by itself when its last `Arc` is dropped.
 
 use super::hash_index::index_bytes;
-use super::memtable::Memtable;
+use super::memtable::{MemoryComponent, Memtable};
 use crate::base::arena::{ARENA_BYTES_MAX, ArenaPool};
 use crate::base::sync::Arc;
 
@@ -16,6 +16,7 @@ const IDLE_ARENAS_MAX: usize = 3;
 /// Memtables of one size.
 #[derive(Debug)]
 pub struct MemtablePool {
+    component: MemoryComponent,
     soft_bytes: usize,
     arenas: Arc<ArenaPool>,
 }
@@ -23,16 +24,16 @@ pub struct MemtablePool {
 impl MemtablePool {
     /// A pool of Memtables that call themselves full at `soft_bytes` of keys, values and what belongs to them. The
     /// index takes another quarter. Sizes out of reach are cut down to what 32-bit offsets allow.
-    pub fn new(soft_bytes: usize) -> Arc<Self> {
+    pub fn new(component: MemoryComponent, soft_bytes: usize) -> Arc<Self> {
         // Five quarters for the index, and a page for rounding.
         let soft_bytes = soft_bytes.min((ARENA_BYTES_MAX - SLACK_BYTES) / 5 * 4 - (4 << 10));
         let arenas = ArenaPool::new(soft_bytes + index_bytes(soft_bytes), SLACK_BYTES, IDLE_ARENAS_MAX);
-        Arc::new(Self { soft_bytes, arenas })
+        Arc::new(Self { component, soft_bytes, arenas })
     }
 
     /// An empty Memtable.
     pub fn take(self: &Arc<Self>) -> Arc<Memtable> {
-        Arc::new(Memtable::new(self.arenas.take(), self.soft_bytes))
+        Arc::new(Memtable::new(self.arenas.take(), self.soft_bytes, self.component))
     }
 
     /// Bytes of memory that all Memtables, those kept for reuse included, occupy now.

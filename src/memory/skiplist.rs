@@ -135,11 +135,6 @@ impl Skiplist {
         (!next.is_null()).then(|| self.node(arena, next))
     }
 
-    /// The first node.
-    pub fn first<'a>(&self, arena: &'a Arena) -> Option<Node<'a>> {
-        self.after(arena, self.node(arena, self.head))
-    }
-
     /// The last node.
     pub fn last<'a>(&self, arena: &'a Arena) -> Option<Node<'a>> {
         let mut at = self.node(arena, self.head);
@@ -179,6 +174,58 @@ impl Skiplist {
             self.height.fetch_max(node.height(), Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Brings a splice from the predecessors of one key to those of a greater one: `FindFromPreds` of FloDB's Algorithm 1 (§4.3). Climbs
+    /// from the lowest level to the first on which the next node lies behind the target, and goes down from there, so that the cost is
+    /// the logarithm of the distance between the two keys, not of the list's length.
+    pub fn advance_all(&self, arena: &Arena, target: &Target<'_>, splice: &mut Splice) {
+        let height = self.height.load(Ordering::Relaxed);
+        let mut top = 0;
+        while let Some(next) = self.next_before(arena, target, splice.0[top], top) {
+            splice.0[top] = next;
+            if top + 1 == height {
+                break;
+            }
+            top += 1;
+        }
+        let mut at = splice.0[top];
+        for level in (0..=top).rev() {
+            at = self.farther(arena, at, splice.0[level]);
+            while let Some(next) = self.next_before(arena, target, at, level) {
+                at = next;
+            }
+            splice.0[level] = at;
+        }
+    }
+
+    /// The next node on a level, if its key is less than the target's.
+    fn next_before(&self, arena: &Arena, target: &Target<'_>, at: Offset, level: usize) -> Option<Offset> {
+        let next = Offset(self.node(arena, at).next(level).load(Ordering::Acquire));
+        (!next.is_null() && self.node(arena, next).order(target).is_lt()).then_some(next)
+    }
+
+    /// Of two predecessors of the same key the one nearer to it.
+    fn farther(&self, arena: &Arena, a: Offset, b: Offset) -> Offset {
+        if a == b || b == self.head {
+            a
+        } else if a == self.head || self.node(arena, a).order(&Target::of(self.node(arena, b))).is_lt() {
+            b
+        } else {
+            a
+        }
+    }
+
+    /// Takes a node that was linked as the last one before the keys that come.
+    pub fn pass(&self, node: Node<'_>, splice: &mut Splice) {
+        splice.0[..node.height()].fill(node.place());
+    }
+
+    /// The places of all nodes whose towers reach a height of at least 1.
+    pub fn as_high_as(&self, arena: &Arena, height: usize) -> Vec<Offset> {
+        let link = |at: &Offset| Offset(self.node(arena, *at).next(height - 1).load(Ordering::Acquire));
+        let behind = |at: &Offset| Some(link(at)).filter(|next| !next.is_null());
+        std::iter::successors(behind(&self.head), behind).collect()
     }
 
     /// Links a node behind all others, `last` being the last node of each level: `start` for an empty list, then what the call

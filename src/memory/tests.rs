@@ -7,6 +7,7 @@ use crate::base::random::splitmix64;
 use crate::base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::base::{KeyspaceId, Kind, SequenceNumber, key};
 use crate::merge::Cursor;
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -64,10 +65,66 @@ fn backward(cursor: &mut MemtableCursor) -> Vec<Row> {
     rows
 }
 
+/// Memtables of the kind that most users have.
+fn pool(soft_bytes: usize) -> Arc<MemtablePool> {
+    MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes)
+}
+
+/// As if a snapshot stood between any two numbers: every version stays.
+const EVERYWHERE: SequenceNumber = SequenceNumber::MAX;
+
+thread_local! {
+    /// Each thread's writer.
+    static WRITER: RefCell<MemtableWriter> = RefCell::default();
+}
+
+fn prepare(memtable: &Memtable, key: (KeyspaceId, &[u8], u64), kind: Kind, value: &[u8]) -> Prepared {
+    WRITER.with_borrow_mut(|writer| {
+        memtable.attach(writer, 1);
+        memtable.prepare(writer, key, kind, value)
+    })
+}
+
+fn place(memtable: &Memtable, mut prepared: Prepared, number: u64, newest_pin: SequenceNumber) {
+    WRITER.with_borrow_mut(|writer| memtable.place(writer, &mut prepared, SequenceNumber(number), newest_pin));
+    prepared.kept().into_iter().for_each(|node| memtable.note_kept(node));
+}
+
 fn put(memtable: &Memtable, encoded: &[u8], number: u64, kind: Kind, value: &[u8]) {
     let (keyspace, user_key) = key::split(encoded).unwrap();
-    let prepared = memtable.prepare(keyspace, user_key, key_hash(keyspace, user_key), kind, value);
-    memtable.place(&prepared, SequenceNumber(number));
+    let prepared = prepare(memtable, (keyspace, user_key, key_hash(keyspace, user_key)), kind, value);
+    place(memtable, prepared, number, EVERYWHERE);
+}
+
+/// Entries of a batch that are placed and not yet committed.
+struct Pending<'a> {
+    memtable: &'a Memtable,
+    batch: BatchState,
+    entries: Vec<Prepared>,
+}
+
+impl<'a> Pending<'a> {
+    fn place(memtable: &'a Memtable, encoded: &[Vec<u8>], number: u64, value: &[u8]) -> Self {
+        WRITER.with_borrow_mut(|writer| {
+            memtable.attach(writer, encoded.len().max(2));
+            let batch = memtable.batch_state(writer);
+            let mut prepare = |encoded: &Vec<u8>| {
+                let (keyspace, user_key) = key::split(encoded).unwrap();
+                memtable.prepare(writer, (keyspace, user_key, key_hash(keyspace, user_key)), Kind::Put, value)
+            };
+            let mut entries: Vec<Prepared> = encoded.iter().map(&mut prepare).collect();
+            for entry in &mut entries {
+                memtable.place_pending(writer, entry, SequenceNumber(number), batch);
+            }
+            Self { memtable, batch, entries }
+        })
+    }
+
+    fn commit(mut self, newest_pin: SequenceNumber) {
+        WRITER.with_borrow_mut(|writer| {
+            self.memtable.commit(writer, self.batch, self.entries.iter_mut(), newest_pin);
+        });
+    }
 }
 
 fn get(memtable: &Memtable, encoded: &[u8], at: u64) -> Option<(u64, Kind, Vec<u8>)> {
@@ -150,7 +207,7 @@ fn compare_with_model(memtable: &Arc<Memtable>, seed: u64, writes: u64) {
 
 #[test]
 fn agrees_with_the_model() {
-    let pool = MemtablePool::new(1 << 20);
+    let pool = pool(1 << 20);
     for seed in 0..20 {
         compare_with_model(&pool.take(), seed, 1 + 150 * seed);
     }
@@ -158,7 +215,7 @@ fn agrees_with_the_model() {
 
 #[test]
 fn an_empty_memtable_has_nothing() {
-    let memtable = MemtablePool::new(1 << 20).take();
+    let memtable = pool(1 << 20).take();
     assert!(memtable.is_empty() && !memtable.is_full());
     assert_eq!((memtable.bytes(), memtable.entries()), (0, 0));
     assert_eq!(get(&memtable, &key::encoded(KEYSPACE, b""), u64::MAX >> 8), None);
@@ -170,17 +227,17 @@ fn an_empty_memtable_has_nothing() {
 
 #[test]
 fn what_is_prepared_is_seen_only_once_placed() {
-    let memtable = MemtablePool::new(1 << 20).take();
+    let memtable = pool(1 << 20).take();
     let encoded = key::encoded(KEYSPACE, b"key");
     let hash = key_hash(KEYSPACE, b"key");
     // Both are prepared before the key has a node; the second finds it at its placing.
-    let first = memtable.prepare(KEYSPACE, b"key", hash, Kind::Put, b"one");
-    let second = memtable.prepare(KEYSPACE, b"key", hash, Kind::Put, b"two");
+    let first = prepare(&memtable, (KEYSPACE, b"key", hash), Kind::Put, b"one");
+    let second = prepare(&memtable, (KEYSPACE, b"key", hash), Kind::Put, b"two");
     assert_eq!(get(&memtable, &encoded, 9), None);
     assert!(forward(&mut memtable.cursor()).is_empty());
     assert!(memtable.is_empty());
-    memtable.place(&first, SequenceNumber(3));
-    memtable.place(&second, SequenceNumber(7));
+    place(&memtable, first, 3, EVERYWHERE);
+    place(&memtable, second, 7, EVERYWHERE);
     assert_eq!(get(&memtable, &encoded, 6), Some((3, Kind::Put, b"one".to_vec())));
     assert_eq!(get(&memtable, &encoded, 7), Some((7, Kind::Put, b"two".to_vec())));
     assert_eq!(get(&memtable, &encoded, 2), None);
@@ -189,20 +246,22 @@ fn what_is_prepared_is_seen_only_once_placed() {
 
 #[test]
 fn a_splice_may_be_old() {
-    let memtable = MemtablePool::new(4 << 20).take();
+    let memtable = MemtablePool::new(MemoryComponent::Skiplist, 4 << 20).take();
     let mut random = Random(77);
     // Positions are searched in an empty list and used when thousands of keys stand before and behind.
     let late: Vec<Vec<u8>> = (0..500).map(|_| random.bytes(6)).collect();
-    let prepared: Vec<_> =
-        late.iter().map(|key| memtable.prepare(KEYSPACE, key, key_hash(KEYSPACE, key), Kind::Put, b"late")).collect();
+    let prepared: Vec<_> = late
+        .iter()
+        .map(|key| prepare(&memtable, (KEYSPACE, key, key_hash(KEYSPACE, key)), Kind::Put, b"late"))
+        .collect();
     let mut keys: std::collections::BTreeSet<Vec<u8>> = late.iter().cloned().collect();
     for number in 1..=5000 {
         let key = random.bytes(7);
         put(&memtable, &key::encoded(KEYSPACE, &key), number, Kind::Put, b"");
         keys.insert(key);
     }
-    for (prepared, number) in prepared.iter().zip(5001..) {
-        memtable.place(prepared, SequenceNumber(number));
+    for (prepared, number) in prepared.into_iter().zip(5001..) {
+        place(&memtable, prepared, number, EVERYWHERE);
     }
     let found: Vec<Vec<u8>> = forward(&mut memtable.cursor()).into_iter().map(|row| row.0[4..].to_vec()).collect();
     assert_eq!(found, keys.into_iter().collect::<Vec<_>>());
@@ -213,7 +272,7 @@ fn a_splice_may_be_old() {
 
 #[test]
 fn long_and_empty_keys_and_values() {
-    let memtable = MemtablePool::new(64 << 20).take();
+    let memtable = pool(64 << 20).take();
     let mut random = Random(5);
     let mut model = Model::new();
     let mut number = 0;
@@ -233,18 +292,13 @@ fn long_and_empty_keys_and_values() {
 
 #[test]
 fn a_batch_shows_at_once() {
-    let memtable = MemtablePool::new(1 << 20).take();
+    let memtable = pool(1 << 20).take();
     let keys: Vec<Vec<u8>> = (0..50u8).map(|i| key::encoded(KeyspaceId(u32::from(i % 3)), &[i])).collect();
     for key in keys.iter().step_by(2) {
         put(&memtable, key, 1 + u64::from(key[4]), Kind::Put, b"old");
     }
     let before = forward(&mut memtable.cursor());
-    let batch = memtable.batch_state();
-    for key in &keys {
-        let (keyspace, user_key) = key::split(key).unwrap();
-        let prepared = memtable.prepare(keyspace, user_key, key_hash(keyspace, user_key), Kind::Put, b"new");
-        memtable.place_pending(&prepared, SequenceNumber(100), batch);
-    }
+    let batch = Pending::place(&memtable, &keys, 100, b"new");
     let mut cursor = memtable.cursor();
     assert_eq!(forward(&mut cursor), before);
     assert_eq!(backward(&mut cursor), before);
@@ -253,7 +307,7 @@ fn a_batch_shows_at_once() {
         check_seeks(&mut cursor, &before, key, 200);
         check_seeks(&mut cursor, &before, key, 0);
     }
-    memtable.commit(batch);
+    batch.commit(EVERYWHERE);
     // Twice: the first read of each version spares the second the state word.
     for _ in 0..2 {
         for key in &keys {
@@ -269,12 +323,10 @@ fn a_batch_shows_at_once() {
 
 #[test]
 fn a_pending_version_is_skipped_within_a_chain_too() {
-    let memtable = MemtablePool::new(1 << 20).take();
+    let memtable = pool(1 << 20).take();
     let key = key::encoded(KEYSPACE, b"k");
     put(&memtable, &key, 1, Kind::Put, b"one");
-    let batch = memtable.batch_state();
-    let prepared = memtable.prepare(KEYSPACE, b"k", key_hash(KEYSPACE, b"k"), Kind::Put, b"two");
-    memtable.place_pending(&prepared, SequenceNumber(2), batch);
+    let batch = Pending::place(&memtable, std::slice::from_ref(&key), 2, b"two");
     put(&memtable, &key, 3, Kind::Put, b"three");
     let mut cursor = memtable.cursor();
     let rows = forward(&mut cursor);
@@ -284,7 +336,7 @@ fn a_pending_version_is_skipped_within_a_chain_too() {
         check_seeks(&mut cursor, &rows, &key, number);
     }
     assert_eq!(get(&memtable, &key, 2).map(|found| found.0), Some(1));
-    memtable.commit(batch);
+    batch.commit(EVERYWHERE);
     assert_eq!(get(&memtable, &key, 2).map(|found| found.0), Some(2));
     assert_eq!(forward(&mut cursor).len(), 3);
 }
@@ -292,14 +344,15 @@ fn a_pending_version_is_skipped_within_a_chain_too() {
 #[test]
 fn an_overfull_index_leaves_keys_to_the_list() {
     // Four hashes for all keys: their windows overflow at once, and most keys are known to the skiplist alone.
-    let memtable = MemtablePool::new(1 << 20).take();
+    let memtable = pool(1 << 20).take();
     let weak_hash = |key: &[u8]| u64::from(key[0] % 4) << 62 | u64::from(key[1] % 2);
     let mut random = Random(9);
     let mut model: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
     for number in 1..=1500 {
         let key = random.bytes(2);
-        let prepared = memtable.prepare(KEYSPACE, &key, weak_hash(&key), Kind::Put, &number.to_string().into_bytes());
-        memtable.place(&prepared, SequenceNumber(number));
+        let value = number.to_string().into_bytes();
+        let prepared = prepare(&memtable, (KEYSPACE, &key, weak_hash(&key)), Kind::Put, &value);
+        place(&memtable, prepared, number, EVERYWHERE);
         model.insert(key, number);
     }
     for first in 0..=255u8 {
@@ -318,7 +371,7 @@ fn an_overfull_index_leaves_keys_to_the_list() {
 
 #[test]
 fn full_by_bytes_and_by_index_and_still_taking_what_is_under_way() {
-    let pool = MemtablePool::new(64 << 10);
+    let pool = pool(64 << 10);
     let memtable = pool.take();
     let mut number = 0u64;
     while !memtable.is_full() {
@@ -343,7 +396,7 @@ fn full_by_bytes_and_by_index_and_still_taking_what_is_under_way() {
 #[test]
 fn recycled_memory_is_as_good_as_new() {
     // More lives than the index has eras, each with other keys; memory is dirty from the second on.
-    let pool = MemtablePool::new(256 << 10);
+    let pool = pool(256 << 10);
     let mut last_life: Vec<Vec<u8>> = Vec::new();
     for life in 0..600u64 {
         let memtable = pool.take();
@@ -363,14 +416,14 @@ fn recycled_memory_is_as_good_as_new() {
         }
         assert_eq!(forward(&mut memtable.cursor()).len(), 20);
     }
-    assert_eq!(pool.take().arena.life(), 600, "one arena served all lives");
+    assert_eq!(pool.take().arena().life(), 600, "one arena served all lives");
 }
 
 #[test]
 fn keys_of_a_life_with_the_same_era_are_gone() {
     // After 255 lives the eras begin again. Were the slots of life 0 still believed, they would lead to its nodes,
     // which nothing has overwritten since.
-    let pool = MemtablePool::new(64 << 10);
+    let pool = pool(64 << 10);
     let keys: Vec<Vec<u8>> = (0..200u64).map(|i| key::encoded(KEYSPACE, &i.to_be_bytes())).collect();
     let first = pool.take();
     for (key, number) in keys.iter().zip(1..) {
@@ -379,7 +432,7 @@ fn keys_of_a_life_with_the_same_era_are_gone() {
     drop(first);
     for life in 1..=256 {
         let memtable = pool.take();
-        assert_eq!(memtable.arena.life(), life);
+        assert_eq!(memtable.arena().life(), life);
         for key in &keys {
             assert_eq!(get(&memtable, key, u64::MAX >> 8), None, "life {life}");
         }
@@ -391,7 +444,7 @@ fn writers_that_meet_at_one_link_lose_nothing() {
     // Rising keys from one counter: every thread links behind the same last node, again and again.
     const THREADS: u64 = 4;
     const KEYS: u64 = 40_000;
-    let memtable = MemtablePool::new(16 << 20).take();
+    let memtable = pool(16 << 20).take();
     let next = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -402,8 +455,8 @@ fn writers_that_meet_at_one_link_lose_nothing() {
                         break;
                     }
                     // Four keys to a line of the index, so that its slots are raced for as well.
-                    let prepared = memtable.prepare(KEYSPACE, &key.to_be_bytes(), key << 46, Kind::Put, b"");
-                    memtable.place(&prepared, SequenceNumber(key + 1));
+                    let prepared = prepare(&memtable, (KEYSPACE, &key.to_be_bytes(), key << 46), Kind::Put, b"");
+                    place(&memtable, prepared, key + 1, EVERYWHERE);
                 }
             });
         }
@@ -420,10 +473,10 @@ fn writers_that_meet_at_one_link_lose_nothing() {
 #[test]
 #[should_panic(expected = "prepared in another memtable")]
 fn a_prepared_version_is_bound_to_its_memtable() {
-    let pool = MemtablePool::new(1 << 20);
+    let pool = pool(1 << 20);
     let (one, other) = (pool.take(), pool.take());
-    let prepared = one.prepare(KEYSPACE, b"k", 1, Kind::Put, b"");
-    other.place(&prepared, SequenceNumber(1));
+    let prepared = prepare(&one, (KEYSPACE, b"k", 1), Kind::Put, b"");
+    place(&other, prepared, 1, EVERYWHERE);
 }
 
 /// What the layer above does: a latch per key, numbers from one counter taken under it.
@@ -432,21 +485,22 @@ struct Writers {
     latches: Vec<Mutex<()>>,
     counter: AtomicU64,
     stop: AtomicBool,
+    newest_pin: SequenceNumber,
 }
 
 impl Writers {
-    fn new(soft_bytes: usize) -> Self {
+    fn new(soft_bytes: usize, newest_pin: SequenceNumber) -> Self {
         let latches = (0..64).map(|_| Mutex::new(())).collect();
-        let memtable = MemtablePool::new(soft_bytes).take();
-        Self { memtable, latches, counter: AtomicU64::new(0), stop: AtomicBool::new(false) }
+        let memtable = pool(soft_bytes).take();
+        Self { memtable, latches, counter: AtomicU64::new(0), stop: AtomicBool::new(false), newest_pin }
     }
 
     fn put(&self, user_key: &[u8], value: &[u8]) -> u64 {
         let hash = key_hash(KEYSPACE, user_key);
-        let prepared = self.memtable.prepare(KEYSPACE, user_key, hash, Kind::Put, value);
+        let prepared = prepare(&self.memtable, (KEYSPACE, user_key, hash), Kind::Put, value);
         let _latch = self.latches[(hash % 64) as usize].lock();
         let number = self.counter.fetch_add(1, Ordering::AcqRel) + 1;
-        self.memtable.place(&prepared, SequenceNumber(number));
+        place(&self.memtable, prepared, number, self.newest_pin);
         number
     }
 }
@@ -465,7 +519,7 @@ fn check_marked(value: &[u8]) {
 fn many_writers_of_few_and_of_many_keys() {
     const THREADS: u64 = 4;
     for (seed, keys, writes) in [(1, 13, 4000), (2, 3000, 6000), (3, usize::MAX, 6000)] {
-        let writers = Writers::new(16 << 20);
+        let writers = Writers::new(16 << 20, EVERYWHERE);
         let placed: Vec<(Vec<u8>, u64, Vec<u8>)> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..THREADS)
                 .map(|thread| {
@@ -518,7 +572,7 @@ fn many_writers_of_few_and_of_many_keys() {
 
 #[test]
 fn a_reader_sees_the_versions_of_a_key_rise() {
-    let writers = Writers::new(16 << 20);
+    let writers = Writers::new(16 << 20, EVERYWHERE);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2u64)
             .map(|thread| {
@@ -557,7 +611,8 @@ fn a_reader_sees_the_versions_of_a_key_rise() {
 #[test]
 fn batches_are_atomic_for_readers_in_commit_order() {
     const KEYS: u8 = 8;
-    let memtable = MemtablePool::new(64 << 20).take();
+    let memtable = pool(64 << 20).take();
+    let keys: Vec<Vec<u8>> = (0..KEYS).map(|key| key::encoded(KEYSPACE, &[key])).collect();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -576,13 +631,7 @@ fn batches_are_atomic_for_readers_in_commit_order() {
             });
         }
         for number in 1..=10_000 {
-            let batch = memtable.batch_state();
-            for key in 0..KEYS {
-                let hash = key_hash(KEYSPACE, &[key]);
-                let prepared = memtable.prepare(KEYSPACE, &[key], hash, Kind::Put, &number.to_string().into_bytes());
-                memtable.place_pending(&prepared, SequenceNumber(number), batch);
-            }
-            memtable.commit(batch);
+            Pending::place(&memtable, &keys, number, &number.to_string().into_bytes()).commit(EVERYWHERE);
         }
         stop.store(true, Ordering::Relaxed);
     });

@@ -1,0 +1,84 @@
+//! The feed of the Membuffer: which nodes wait to be brought into the skiplist, in pieces that one thread each fills.
+//!
+//! A chunk lies in the arena: a count, then as many places of nodes as were put in. One thread fills a chunk; any thread that holds
+//! the Membuffer's state reads it.
+//!
+//! Invariants:
+//! 1. A slot is stored before the count that covers it (`Release`), so a reader of the count (`Acquire`) sees the slot and the
+//!    node that it names. Slots and counts never change back.
+//! 2. A node goes into one slot of one chunk, once.
+
+use crate::base::arena::{Arena, Offset};
+use crate::base::sync::{AtomicU32, Ordering};
+
+const WORD: usize = size_of::<u32>();
+
+/// The chunk that a thread fills.
+#[derive(Debug)]
+pub struct Feed {
+    chunk: Offset,
+    filled: u32,
+    capacity: u32,
+}
+
+/// A chunk and how far it was read.
+#[derive(Debug)]
+pub struct Taking {
+    chunk: Offset,
+    taken: u32,
+    capacity: u32,
+}
+
+/// Bytes of a chunk for so many nodes.
+pub fn chunk_bytes(capacity: u32) -> usize {
+    (1 + capacity as usize) * WORD
+}
+
+impl Feed {
+    /// An empty chunk.
+    ///
+    /// # Safety
+    /// `chunk_bytes(capacity)` bytes at `chunk` were allocated from `arena` and belong to the caller alone.
+    pub unsafe fn make(arena: &Arena, chunk: Offset, capacity: u32) -> Self {
+        // SAFETY: the caller's promise; places are aligned to eight. Writing every word also touches its page, outside any latch.
+        unsafe { arena.address(chunk).write_bytes(0, chunk_bytes(capacity)) };
+        Self { chunk, filled: 0, capacity }
+    }
+
+    /// How many nodes still fit.
+    pub fn room(&self) -> usize {
+        (self.capacity - self.filled) as usize
+    }
+
+    /// Puts a node in. Requires room.
+    pub fn push(&mut self, arena: &Arena, node: Offset) {
+        assert!(self.filled < self.capacity, "the feed's chunk is full");
+        word(arena, self.chunk, 1 + self.filled).store(node.0, Ordering::Relaxed);
+        self.filled += 1;
+        word(arena, self.chunk, 0).store(self.filled, Ordering::Release);
+    }
+
+    /// For whoever reads it.
+    pub fn taking(&self) -> Taking {
+        Taking { chunk: self.chunk, taken: 0, capacity: self.capacity }
+    }
+}
+
+impl Taking {
+    /// Gives the nodes that came since the last time; true while more may come.
+    pub fn take(&mut self, arena: &Arena, mut each: impl FnMut(Offset)) -> bool {
+        let filled = word(arena, self.chunk, 0).load(Ordering::Acquire);
+        for at in self.taken..filled {
+            each(Offset(word(arena, self.chunk, 1 + at).load(Ordering::Relaxed)));
+        }
+        self.taken = filled;
+        filled < self.capacity
+    }
+}
+
+/// A word of a chunk.
+fn word(arena: &Arena, chunk: Offset, at: u32) -> &AtomicU32 {
+    // SAFETY: `make` initialised the words of this chunk in this life of the arena, and `at` is at most its capacity: `push` and
+    // `take` count no further.
+    unsafe { &*arena.address(chunk).cast::<AtomicU32>().add(at as usize) }
+}
