@@ -11,6 +11,8 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+mod in_place;
+
 const KEYSPACE: KeyspaceId = KeyspaceId(0);
 
 /// SplitMix64: every test prints its seed by naming it in its failures.
@@ -124,6 +126,7 @@ impl<'a> Pending<'a> {
         WRITER.with_borrow_mut(|writer| {
             self.memtable.commit(writer, self.batch, self.entries.iter_mut(), newest_pin);
         });
+        self.entries.iter().filter_map(Prepared::kept).for_each(|node| self.memtable.note_kept(node));
     }
 }
 
