@@ -24,7 +24,7 @@ use crate::merge::{Cursor, MergeCursor};
 use std::path::Path;
 
 pub use crate::base::random::splitmix64;
-pub use crate::db::{LogOnlyWriter, SteppedDb};
+pub use crate::db::{LogOnlyWriter, SteppedDb, open_small};
 pub use crate::merge::vec_cursor::VecEntry as Entry;
 
 const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;

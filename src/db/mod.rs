@@ -60,7 +60,7 @@ pub use repair::{Loss, LostKeys, RepairReport};
 pub use snapshot::Snapshot;
 pub use stats::{LevelStats, Stats, VerifyReport};
 #[cfg(any(test, feature = "testing"))]
-pub use stepped::{LogOnlyWriter, SteppedDb};
+pub use stepped::{LogOnlyWriter, SteppedDb, open_small};
 pub use verify::{CheckProgress, Depth, Verification};
 
 /// An open store. Share it between threads by reference or in an `Arc`; every method may be called from any thread.
@@ -95,6 +95,10 @@ impl Db {
     /// Opens a store on any storage: `open` with another file system below.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
         let budget = Budget::new(&options)?;
+        Self::with_budget(storage, options, budget)
+    }
+
+    fn with_budget(storage: Arc<dyn Storage>, options: Options, budget: Budget) -> Result<Self> {
         let clock = storage.clock();
         let (inner, log_contents) = open::open(storage, options, budget, Driver::Threads, clock)?;
         let mut db = Self { inner: Arc::new(inner), threads: Vec::new() };

@@ -64,6 +64,13 @@ impl SteppedDb {
     }
 }
 
+/// A store with threads, as `Db::open_with`, and parts as small as those of `SteppedDb::open_small`: every few writes there is a
+/// switch of generations, with its incorporation beside readers and writers.
+pub fn open_small(storage: Arc<dyn Storage>, options: Options) -> Result<Db> {
+    let budget = Budget::small(&options)?;
+    Db::with_budget(storage, options, budget)
+}
+
 /// See `SteppedDb::log_writer`.
 #[derive(Debug)]
 pub struct LogOnlyWriter {

@@ -1,0 +1,187 @@
+//! Decides whether a history is linearizable: whether each operation can be given an instant between its call and its return such
+//! that in the order of the instants every read sees the newest write before it (Herlihy and Wing; the search is Wing and Gong's with
+//! Lowe's memory of the configurations that led nowhere).
+//!
+//! 1. Necessary conditions first, since they name what is wrong: a read's values were written, not after the read had returned,
+//!    and one read does not see two values of a key.
+//! 2. Keys that no batch, snapshot or other operation of several keys ties together are checked by themselves: a history is
+//!    linearizable if and only if it is for each group of keys (locality).
+//! 3. A configuration is how many operations of each thread have taken place, and the state. Since the operations of a thread
+//!    follow each other, the first is the set of all that have taken place.
+//! 4. An operation can be the next if none that is still open had returned before it was called. A read that can be the next and sees
+//!    the state takes place at once: it changes nothing, so later is no better. Only writes are tried one after the other.
+
+use super::history::{Effect, History, Key, Operation, Seen, Value};
+use std::collections::{HashMap, HashSet};
+
+/// Keys and threads of a history at most, so that a configuration is small and copied.
+pub const KEYS_MAX: usize = 16;
+/// See `KEYS_MAX`.
+pub const THREADS_MAX: usize = 8;
+/// Configurations of one group of keys at most: a million times what a history of a few threads needs.
+const CONFIGURATIONS_MAX: usize = 4_000_000;
+
+/// Why a history is not linearizable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    pub why: String,
+}
+
+/// Says whether a history is linearizable.
+pub fn check(history: &History) -> Result<(), Violation> {
+    assert!(history.initial.len() <= KEYS_MAX && history.threads.len() <= THREADS_MAX);
+    reads_agree(history)?;
+    reads_were_written(history)?;
+    for keys in groups(history) {
+        Search::new(history, &keys).run()?;
+    }
+    Ok(())
+}
+
+fn reads(history: &History) -> impl Iterator<Item = (&Operation, &Vec<Seen>)> {
+    history.operations().filter_map(|operation| match &operation.effect {
+        Effect::Read(seen) => Some((operation, seen)),
+        Effect::Write(_) => None,
+    })
+}
+
+/// One read is of one instant, so it sees one value of a key.
+fn reads_agree(history: &History) -> Result<(), Violation> {
+    for (operation, seen) in reads(history) {
+        let mut known: [Option<Seen>; KEYS_MAX] = [None; KEYS_MAX];
+        for seen in seen {
+            let first = *known[seen.key].get_or_insert(*seen);
+            if first.value != seen.value {
+                return Err(Violation { why: format!("one {} sees two values of a key", operation.name) });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is read was there before, or a write that was called before the read returned wrote it.
+fn reads_were_written(history: &History) -> Result<(), Violation> {
+    let mut written: HashMap<(Key, Value), u64> = HashMap::new();
+    for operation in history.operations() {
+        if let Effect::Write(pairs) = &operation.effect {
+            for pair in pairs {
+                let first = written.entry(*pair).or_insert(operation.call);
+                *first = operation.call.min(*first);
+            }
+        }
+    }
+    for (operation, seen) in reads(history) {
+        for seen in seen {
+            let why = match written.get(&(seen.key, seen.value)) {
+                _ if history.initial[seen.key] == seen.value => continue,
+                Some(call) if *call <= operation.ret => continue,
+                Some(_) => "before it was written",
+                None => "which nobody wrote",
+            };
+            return Err(Violation { why: format!("a {} sees a value {why}", operation.name) });
+        }
+    }
+    Ok(())
+}
+
+/// The keys, in groups that no operation ties together.
+fn groups(history: &History) -> Vec<Vec<Key>> {
+    let mut group: Vec<usize> = (0..history.initial.len()).collect();
+    for operation in history.operations() {
+        let keys = operation.effect.keys();
+        for pair in keys.windows(2) {
+            let (from, to) = (group[pair[0]], group[pair[1]]);
+            if from != to {
+                group.iter_mut().filter(|group| **group == from).for_each(|group| *group = to);
+            }
+        }
+    }
+    let members = |of: usize| -> Vec<Key> { (0..group.len()).filter(|key| group[*key] == of).collect() };
+    (0..group.len()).map(members).filter(|keys| !keys.is_empty()).collect()
+}
+
+/// What has taken place, and what that made of the state.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Configuration {
+    done: [u16; THREADS_MAX],
+    state: [Value; KEYS_MAX],
+}
+
+impl Configuration {
+    fn operations_done(&self) -> usize {
+        self.done.iter().map(|done| usize::from(*done)).sum()
+    }
+}
+
+struct Search<'a> {
+    threads: Vec<Vec<&'a Operation>>,
+    start: Configuration,
+    led_nowhere: HashSet<Configuration>,
+    furthest: Configuration,
+}
+
+impl<'a> Search<'a> {
+    fn new(history: &'a History, keys: &[Key]) -> Self {
+        let touches = |operation: &&Operation| operation.effect.keys().first().is_some_and(|key| keys.contains(key));
+        let threads = history.threads.iter().map(|thread| thread.iter().filter(touches).collect()).collect();
+        let mut start = Configuration { done: [0; THREADS_MAX], state: [Value::ABSENT; KEYS_MAX] };
+        start.state[..history.initial.len()].copy_from_slice(&history.initial);
+        Self { threads, start, led_nowhere: HashSet::new(), furthest: start }
+    }
+
+    fn run(mut self) -> Result<(), Violation> {
+        if self.reaches_the_end(self.start) {
+            return Ok(());
+        }
+        if self.led_nowhere.len() >= CONFIGURATIONS_MAX {
+            return Err(Violation { why: "undecided: too many orders; make the history shorter".into() });
+        }
+        let (done, all) = (self.furthest.operations_done(), self.threads.iter().map(Vec::len).sum::<usize>());
+        Err(Violation { why: format!("in no order do more than {done} of {all} operations make sense") })
+    }
+
+    /// The next operation of each thread.
+    fn open(&self, at: &Configuration) -> impl Iterator<Item = (usize, &'a Operation)> {
+        let next = |thread: usize| self.threads[thread].get(usize::from(at.done[thread])).copied();
+        (0..self.threads.len()).filter_map(move |thread| next(thread).map(|operation| (thread, operation)))
+    }
+
+    /// Those of them that can take place now.
+    fn candidates(&self, at: &Configuration) -> Vec<(usize, &'a Operation)> {
+        let first_return = self.open(at).map(|(_, operation)| operation.ret).min().unwrap_or(0);
+        self.open(at).filter(|(_, operation)| operation.call <= first_return).collect()
+    }
+
+    fn reaches_the_end(&mut self, mut at: Configuration) -> bool {
+        let candidates = loop {
+            let candidates = self.candidates(&at);
+            let sees = |(_, operation): &&(usize, &Operation)| match &operation.effect {
+                Effect::Read(seen) => seen.iter().all(|seen| at.state[seen.key] == seen.value),
+                Effect::Write(_) => false,
+            };
+            let Some((thread, _)) = candidates.iter().find(sees) else { break candidates };
+            at.done[*thread] += 1;
+        };
+        if candidates.is_empty() {
+            return true;
+        }
+        if at.operations_done() > self.furthest.operations_done() {
+            self.furthest = at;
+        }
+        if self.led_nowhere.contains(&at) || self.led_nowhere.len() >= CONFIGURATIONS_MAX {
+            return false;
+        }
+        for (thread, operation) in candidates {
+            if let Effect::Write(pairs) = &operation.effect {
+                let mut after = at;
+                after.done[thread] += 1;
+                pairs.iter().for_each(|(key, value)| after.state[*key] = *value);
+                if self.reaches_the_end(after) {
+                    return true;
+                }
+            }
+        }
+        self.led_nowhere.insert(at);
+        false
+    }
+}

@@ -1,0 +1,260 @@
+//! The checker on histories made by hand, whose answer is known, and on small random ones, whose answer brute force tells.
+
+use super::checker::check;
+use super::history::{Effect, History, Key, Operation, Seen, Value};
+use super::report::report;
+use super::shrink::shrink;
+use crate::support::Random;
+
+const X: Key = 0;
+const Y: Key = 1;
+
+fn write(call: u64, ret: u64, pairs: &[(Key, u32)]) -> Operation {
+    let pairs = pairs.iter().map(|(key, value)| (*key, Value(*value))).collect();
+    Operation { name: "write", effect: Effect::Write(pairs), call, ret }
+}
+
+fn read(call: u64, ret: u64, pairs: &[(Key, u32)]) -> Operation {
+    let seen = pairs.iter().map(|(key, value)| Seen { key: *key, value: Value(*value), by: "read" }).collect();
+    Operation { name: "read", effect: Effect::Read(seen), call, ret }
+}
+
+/// Two keys, absent before.
+fn history(threads: &[&[Operation]]) -> History {
+    History { initial: vec![Value::ABSENT; 2], threads: threads.iter().map(|thread| thread.to_vec()).collect() }
+}
+
+#[track_caller]
+fn linearizable(threads: &[&[Operation]]) {
+    assert_eq!(check(&history(threads)), Ok(()));
+}
+
+#[track_caller]
+fn not_linearizable(threads: &[&[Operation]], because: &str) {
+    let violation = check(&history(threads)).expect_err(because);
+    assert!(violation.why.contains(because), "{}", violation.why);
+}
+
+const NO_ORDER: &str = "in no order";
+
+#[test]
+fn what_can_be_explained_passes() {
+    linearizable(&[]);
+    linearizable(&[&[write(1, 2, &[(X, 10)]), read(3, 4, &[(X, 10)])]]);
+    // A get beside a put sees either.
+    for seen in [0, 10] {
+        linearizable(&[&[write(1, 4, &[(X, 10)])], &[read(2, 3, &[(X, seen)])]]);
+    }
+    // Of two puts at the same time either is the last, and everybody agrees on it.
+    for last in [10, 11] {
+        linearizable(&[
+            &[write(1, 4, &[(X, 10)]), read(5, 6, &[(X, last)])],
+            &[write(2, 3, &[(X, 11)]), read(7, 8, &[(X, last)])],
+        ]);
+    }
+    // A write that returned late may have taken place early, in between what another thread does.
+    linearizable(&[
+        &[write(1, 20, &[(X, 10)])],
+        &[read(2, 3, &[(X, 0)]), read(4, 5, &[(X, 10)]), write(6, 7, &[(X, 11)]), read(8, 9, &[(X, 11)])],
+    ]);
+    // A snapshot that is taken beside a put of x and then holds y of before.
+    linearizable(&[&[write(1, 4, &[(X, 10)]), write(5, 6, &[(Y, 20)])], &[read(2, 3, &[(X, 10), (Y, 0)])]]);
+    // A delete, and the empty value.
+    linearizable(&[&[write(1, 2, &[(X, 1)]), read(3, 4, &[(X, 1)]), write(5, 6, &[(X, 0)]), read(7, 8, &[(X, 0)])]]);
+}
+
+#[test]
+fn a_stale_read_is_rejected() {
+    let writer = [write(1, 2, &[(X, 10)]), write(3, 4, &[(X, 11)])];
+    not_linearizable(&[&writer, &[read(5, 6, &[(X, 10)])]], NO_ORDER);
+    not_linearizable(&[&writer, &[read(5, 6, &[(X, 0)])]], NO_ORDER);
+    // New, then old: beside the put either would do, but not in this order.
+    not_linearizable(&[&[write(1, 9, &[(X, 10)])], &[read(2, 3, &[(X, 10)]), read(4, 5, &[(X, 0)])]], NO_ORDER);
+    // The same by two readers, one after the other.
+    not_linearizable(&[&[write(1, 9, &[(X, 10)])], &[read(2, 3, &[(X, 10)])], &[read(4, 5, &[(X, 0)])]], NO_ORDER);
+    // Ticks that several operations share leave the order of one thread.
+    not_linearizable(&[&[write(1, 9, &[(X, 10)]), read(1, 9, &[(X, 0)])]], NO_ORDER);
+}
+
+#[test]
+fn a_lost_update_is_rejected() {
+    not_linearizable(&[&[write(1, 2, &[(X, 10)]), read(3, 4, &[(X, 0)])]], NO_ORDER);
+    // Of three values the first comes back, though each was overwritten before the next began.
+    let writer = [write(1, 2, &[(X, 10)]), write(3, 4, &[(X, 11)]), write(5, 6, &[(X, 12)])];
+    not_linearizable(&[&writer, &[read(7, 8, &[(X, 11)])]], NO_ORDER);
+    // Two puts at the same time: each thread finds its own one the last.
+    not_linearizable(
+        &[
+            &[write(1, 4, &[(X, 10)]), read(5, 6, &[(X, 10)]), read(9, 10, &[(X, 11)])],
+            &[write(2, 3, &[(X, 11)]), read(7, 8, &[(X, 11)])],
+        ],
+        NO_ORDER,
+    );
+    // A delete that is undone.
+    not_linearizable(&[&[write(1, 2, &[(X, 10)]), write(3, 4, &[(X, 0)])], &[read(5, 6, &[(X, 10)])]], NO_ORDER);
+}
+
+#[test]
+fn a_torn_batch_is_rejected() {
+    let batch = [write(1, 9, &[(X, 10), (Y, 20)])];
+    linearizable(&[&batch, &[read(2, 3, &[(X, 0)]), read(4, 5, &[(Y, 20)])]]);
+    not_linearizable(&[&batch, &[read(2, 3, &[(X, 10)]), read(4, 5, &[(Y, 0)])]], NO_ORDER);
+    not_linearizable(&[&batch, &[read(2, 3, &[(X, 10), (Y, 0)])]], NO_ORDER);
+    // The two gets by two threads.
+    not_linearizable(&[&batch, &[read(2, 3, &[(Y, 20)])], &[read(4, 5, &[(X, 0)])]], NO_ORDER);
+}
+
+#[test]
+fn a_snapshot_with_new_y_and_old_x_is_rejected() {
+    let writer = [write(1, 2, &[(X, 10)]), write(3, 4, &[(Y, 20)])];
+    not_linearizable(&[&writer, &[read(1, 6, &[(Y, 20), (X, 0)])]], NO_ORDER);
+    // Rule S3: gets see y new and then x old, the snapshot says the reverse.
+    let (put_x, put_y) = ([write(1, 20, &[(X, 10)])], [write(2, 21, &[(Y, 20)])]);
+    let gets = [read(5, 6, &[(Y, 20)]), read(7, 8, &[(X, 0)])];
+    linearizable(&[&put_x, &put_y, &gets]);
+    not_linearizable(&[&put_x, &put_y, &gets, &[read(4, 9, &[(X, 10), (Y, 0)])]], NO_ORDER);
+}
+
+#[test]
+fn a_snapshot_that_misses_a_returned_write_is_rejected() {
+    not_linearizable(&[&[write(1, 2, &[(X, 10)])], &[read(3, 4, &[(X, 0)])]], NO_ORDER);
+    let writer = [write(1, 2, &[(X, 10)]), write(3, 9, &[(Y, 20)])];
+    linearizable(&[&writer, &[read(4, 5, &[(X, 10), (Y, 0)])]]);
+    not_linearizable(&[&writer, &[read(4, 5, &[(X, 0), (Y, 20)])]], NO_ORDER);
+}
+
+#[test]
+fn a_snapshot_of_two_instants_is_rejected() {
+    // Its gets say one thing, its scan another.
+    let beside = [write(1, 9, &[(X, 10)])];
+    not_linearizable(&[&beside, &[read(2, 3, &[(X, 0), (X, 10)])]], "two values of a key");
+    // x of before the second round and y of after: each alone would do, and so would either pair.
+    let rounds = [write(1, 2, &[(X, 10)]), write(3, 4, &[(Y, 20)]), write(5, 6, &[(X, 11)]), write(7, 8, &[(Y, 21)])];
+    for (x, y) in [(10, 20), (11, 20), (11, 21)] {
+        linearizable(&[&rounds, &[read(3, 9, &[(X, x), (Y, y)])]]);
+    }
+    not_linearizable(&[&rounds, &[read(3, 9, &[(X, 10), (Y, 21)])]], NO_ORDER);
+}
+
+#[test]
+fn values_from_nowhere_are_rejected() {
+    not_linearizable(&[&[read(1, 2, &[(X, 10)])]], "which nobody wrote");
+    not_linearizable(&[&[write(3, 4, &[(X, 10)])], &[read(1, 2, &[(X, 10)])]], "before it was written");
+    not_linearizable(&[&[write(1, 2, &[(Y, 10)])], &[read(3, 4, &[(X, 10)])]], "which nobody wrote");
+}
+
+/// What is printed is only what it takes to see the fault.
+#[test]
+fn the_smallest_wrong_part_is_found_and_shown() {
+    let mut random = Random(7);
+    let mut wrong = random_history(&mut random, 4, 10, true);
+    let after = wrong.operations().map(|operation| operation.ret).max().unwrap();
+    wrong.threads.push(vec![
+        write(after + 1, after + 2, &[(X, 900), (Y, 901)]),
+        read(after + 3, after + 4, &[(X, 900), (Y, 901)]),
+        write(after + 5, after + 6, &[(X, 902)]),
+        read(after + 7, after + 8, &[(Y, 901), (X, 900)]),
+        write(after + 9, after + 10, &[(X, 900)]),
+    ]);
+    let smallest = shrink(&wrong);
+    let left: Vec<&Operation> = smallest.operations().collect();
+    // The first write is the state before; the last one came too late to matter.
+    let expected = [write(after + 5, after + 6, &[(X, 902)]), read(after + 7, after + 8, &[(X, 900)])];
+    assert_eq!(left, expected.iter().collect::<Vec<_>>());
+    let text = report(&smallest);
+    for line in ["before: k0 = v900", "├─┤   thread 4: write k0 := v902", "  ├─┤ thread 4: read sees k0 = v900"]
+    {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
+}
+
+/// The checker says of small random histories, right ones and wrong ones, what trying every order says; and of large right ones
+/// that they are right.
+#[test]
+fn the_checker_agrees_with_brute_force() {
+    let mut random = Random(1);
+    let (mut right, mut wrong) = (0, 0);
+    for round in 0..6000 {
+        let threads = 1 + random.below(3) as usize;
+        let history = random_history(&mut random, threads, 7, round % 4 == 0);
+        let expected = some_order_fits(&history, &mut vec![0; history.threads.len()], &mut history.initial.clone());
+        assert_eq!(check(&history).is_ok(), expected, "round {round}:\n{}", report(&history));
+        *if expected { &mut right } else { &mut wrong } += 1;
+    }
+    assert!(right > 1000 && wrong > 1000, "{right} right, {wrong} wrong");
+    for _ in 0..300 {
+        let history = random_history(&mut random, 6, 200, true);
+        assert_eq!(check(&history), Ok(()), "{}", report(&history));
+    }
+}
+
+/// Operations of some threads that take place one after the other, each at a random time within its call; with `right` reads see
+/// the state, else now and then any value.
+fn random_history(random: &mut Random, threads: usize, operations: usize, right: bool) -> History {
+    let initial: Vec<Value> = (0..2).map(|key| if random.one_in(2) { Value(2 + key) } else { Value::ABSENT }).collect();
+    let (mut state, mut next) = (initial.clone(), 10);
+    let mut all: Vec<Vec<Operation>> = vec![Vec::new(); threads];
+    let (mut values, mut instants) = (vec![vec![state[0]], vec![state[1]]], vec![0; threads]);
+    for at in 0..1 + random.below(operations as u64) {
+        let chosen = random.below(threads as u64) as usize;
+        let thread = &mut all[chosen];
+        // Ten ticks from one instant to the next. The operation is called after the instant of the thread's last one, which has
+        // returned by then.
+        let instant = at * 10 + 100;
+        let call = (instant - random.below(40)).max(instants[chosen] + 1);
+        if let Some(last) = thread.last_mut() {
+            last.ret = last.ret.min(call - 1);
+        }
+        let ret = instant + random.below(40);
+        instants[chosen] = instant;
+        let keys: &[Key] = [&[X][..], &[Y], &[X, Y]][random.below(3) as usize];
+        if random.one_in(2) {
+            let pairs: Vec<(Key, Value)> = keys
+                .iter()
+                .map(|key| {
+                    next += 1;
+                    (*key, if random.one_in(6) { Value::ABSENT } else { Value(next) })
+                })
+                .collect();
+            for (key, value) in &pairs {
+                state[*key] = *value;
+                values[*key].push(*value);
+            }
+            thread.push(Operation { name: "write", effect: Effect::Write(pairs), call, ret });
+        } else {
+            let lie = !right && !random.one_in(3);
+            let mut see = |key: &Key| {
+                let any = values[*key][random.below(values[*key].len() as u64) as usize];
+                Seen { key: *key, value: if lie { any } else { state[*key] }, by: "read" }
+            };
+            let seen = keys.iter().map(&mut see).collect();
+            thread.push(Operation { name: "read", effect: Effect::Read(seen), call, ret });
+        }
+    }
+    History { initial, threads: all }
+}
+
+/// Tries every order.
+fn some_order_fits(history: &History, done: &mut Vec<usize>, state: &mut Vec<Value>) -> bool {
+    let open: Vec<(usize, &Operation)> = (0..done.len())
+        .filter_map(|thread| history.threads[thread].get(done[thread]).map(|one| (thread, one)))
+        .collect();
+    open.is_empty()
+        || open.iter().any(|(thread, operation)| {
+            let too_late = open.iter().any(|(_, other)| other.ret < operation.call);
+            let before = state.clone();
+            let fits = !too_late
+                && match &operation.effect {
+                    Effect::Read(seen) => seen.iter().all(|seen| state[seen.key] == seen.value),
+                    Effect::Write(pairs) => {
+                        pairs.iter().for_each(|(key, value)| state[*key] = *value);
+                        true
+                    }
+                };
+            done[*thread] += 1;
+            let explained = fits && some_order_fits(history, done, state);
+            done[*thread] -= 1;
+            *state = before;
+            explained
+        })
+}

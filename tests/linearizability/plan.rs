@@ -1,0 +1,224 @@
+//! What the threads of a run are to do, drawn from a seed.
+
+use super::history::{Key, Value};
+use super::values::BYTES_MIN;
+use crate::support::Random;
+use std::fmt;
+
+/// The keys of a world, in order, and prefixes of them to scan.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    pub names: Vec<Vec<u8>>,
+    pub prefixes: Vec<Vec<u8>>,
+}
+
+impl Keys {
+    fn draw(random: &mut Random) -> Self {
+        let count = 3 + random.below(10) as usize;
+        let name = |at: usize| match random.0 % 4 {
+            // Short ones, the empty one among them.
+            0 => vec![b'k'; at],
+            // A common prefix, as of names and of counters.
+            1 => format!("user{:012}", at * at).into_bytes(),
+            2 => (at as u64 * 3).to_be_bytes().to_vec(),
+            _ => [vec![b'/'; 150], vec![b'a' + (at % 3) as u8, b'a' + at as u8]].concat(),
+        };
+        let mut names: Vec<Vec<u8>> = (0..count).map(name).collect();
+        names.sort();
+        let some = names[random.below(count as u64) as usize].clone();
+        let half = some[..some.len() / 2].to_vec();
+        let most = some[..some.len().saturating_sub(1)].to_vec();
+        Self { names, prefixes: vec![Vec::new(), half, most, some] }
+    }
+
+    /// The keys with a prefix.
+    pub fn with_prefix(&self, prefix: usize) -> Vec<Key> {
+        let prefix = &self.prefixes[prefix];
+        (0..self.names.len()).filter(|key| self.names[*key].starts_with(prefix)).collect()
+    }
+}
+
+/// How long values are.
+#[derive(Clone, Copy, Debug)]
+enum Lengths {
+    /// All the same.
+    Equal,
+    /// Up to a cache line or two.
+    Short,
+    /// Everything up to 3000 bytes, also none.
+    Any,
+}
+
+/// What kind of run a world is.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub threads: usize,
+    pub keys: Keys,
+    /// Operations of a history.
+    steps: usize,
+    /// One key that half of everything goes to.
+    hot: Option<Key>,
+    lengths: Lengths,
+    /// How many in a hundred are of which kind, as in `Shape::step`.
+    weights: [u64; 11],
+    /// Whether threads stand still in the middle of operations.
+    pub stalls: bool,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (threads, steps, stalls) = (self.threads, self.steps, if self.stalls { ", stalls" } else { "" });
+        let hot = self.hot.map_or(String::new(), |key| format!(", k{key} is hot"));
+        writeln!(
+            f,
+            "{threads} threads{stalls}, {steps} steps of kinds {:?}, values {:?}{hot}",
+            self.weights, self.lengths
+        )?;
+        let names = self.keys.names.iter().enumerate();
+        let mut names = names.map(|(key, name)| format!("k{key} = \"{}\"", name.escape_ascii()));
+        names.try_for_each(|name| writeln!(f, "  {name}"))
+    }
+}
+
+/// What a thread does.
+#[derive(Clone, Debug)]
+pub enum Step {
+    Put(Key, Value, usize),
+    Delete(Key),
+    /// Puts, and deletes where the value is absent.
+    Batch(Vec<(Key, Value, usize)>),
+    Get(Key),
+    MultiGet(Vec<Key>),
+    Snapshot,
+    SnapshotGet(Key),
+    SnapshotMultiGet(Vec<Key>),
+    /// A scan of the keys with a prefix, forward or back: of a snapshot that is held, or of now.
+    Scan {
+        held: bool,
+        prefix: usize,
+        back: bool,
+    },
+    OpenIterator {
+        prefix: usize,
+        back: bool,
+    },
+    GoOn,
+    DropSnapshot,
+    Flush,
+    /// All threads come here before any goes on.
+    Meet,
+}
+
+impl Shape {
+    /// The shape of a world.
+    pub fn draw(random: &mut Random) -> Self {
+        let keys = Keys::draw(random);
+        let weights = match random.below(5) {
+            // Single keys only: each is checked by itself.
+            0 => [40, 10, 0, 50, 0, 0, 0, 0, 0, 0, 0],
+            // Batches and plain gets.
+            1 => [10, 5, 30, 50, 5, 0, 0, 0, 0, 0, 0],
+            // Snapshots over overwrites.
+            2 => [35, 5, 10, 5, 2, 10, 15, 3, 8, 2, 5],
+            // Scans beside writers.
+            3 => [30, 10, 10, 5, 2, 3, 3, 2, 15, 5, 15],
+            _ => [25, 8, 12, 20, 5, 6, 8, 2, 5, 3, 6],
+        };
+        Self {
+            threads: 2 + random.below(5) as usize,
+            steps: 20 + random.below(41) as usize,
+            hot: random.one_in(3).then(|| random.below(keys.names.len() as u64) as usize),
+            lengths: [Lengths::Equal, Lengths::Short, Lengths::Any][random.below(3) as usize],
+            weights,
+            stalls: !random.one_in(4),
+            keys,
+        }
+    }
+
+    /// The steps of each thread for one history, with values from `next` on.
+    pub fn plan(&self, random: &mut Random, next: &mut u32) -> Vec<Vec<Step>> {
+        let each = self.steps.div_ceil(self.threads);
+        let meet_every = 2 + random.below(each as u64) as usize;
+        let flush = random.one_in(40);
+        let mut threads = Vec::with_capacity(self.threads);
+        for thread in 0..self.threads {
+            let mut steps = Vec::with_capacity(each + each / meet_every + 1);
+            for at in 0..each {
+                if at % meet_every == 0 {
+                    steps.push(Step::Meet);
+                }
+                steps.push(if flush && thread == 0 && at == each / 2 { Step::Flush } else { self.step(random, next) });
+            }
+            threads.push(steps);
+        }
+        threads
+    }
+
+    fn step(&self, random: &mut Random, next: &mut u32) -> Step {
+        let mut left = random.below(self.weights.iter().sum());
+        let kind = self.weights.iter().position(|weight| {
+            let here = left < *weight;
+            left = left.wrapping_sub(*weight);
+            here
+        });
+        let prefix = random.below(self.keys.prefixes.len() as u64) as usize;
+        let back = random.one_in(2);
+        match kind.unwrap_or(0) {
+            0 => {
+                let (value, length) = self.value(random, next);
+                Step::Put(self.key(random), value, length)
+            }
+            1 => Step::Delete(self.key(random)),
+            2 => Step::Batch(self.batch(random, next)),
+            3 => Step::Get(self.key(random)),
+            4 => Step::MultiGet(self.some_keys(random)),
+            5 => Step::Snapshot,
+            6 => Step::SnapshotGet(self.key(random)),
+            7 => Step::SnapshotMultiGet(self.some_keys(random)),
+            8 => Step::Scan { held: random.one_in(2), prefix, back },
+            9 if random.one_in(2) => Step::DropSnapshot,
+            9 => Step::OpenIterator { prefix, back },
+            _ => Step::GoOn,
+        }
+    }
+
+    fn key(&self, random: &mut Random) -> Key {
+        match self.hot {
+            Some(hot) if random.one_in(2) => hot,
+            _ => random.below(self.keys.names.len() as u64) as usize,
+        }
+    }
+
+    /// Two keys or more, each once, in any order.
+    fn some_keys(&self, random: &mut Random) -> Vec<Key> {
+        let mut keys: Vec<Key> = (0..self.keys.names.len()).collect();
+        for at in 0..keys.len() {
+            keys.swap(at, random.below(at as u64 + 1) as usize);
+        }
+        keys.truncate(2 + random.below(keys.len() as u64 - 1) as usize);
+        keys
+    }
+
+    fn batch(&self, random: &mut Random, next: &mut u32) -> Vec<(Key, Value, usize)> {
+        let keys = self.some_keys(random);
+        let mut operation = |key| {
+            let (value, length) = if random.one_in(6) { (Value::ABSENT, 0) } else { self.value(random, next) };
+            (key, value, length)
+        };
+        keys.into_iter().map(&mut operation).collect()
+    }
+
+    fn value(&self, random: &mut Random, next: &mut u32) -> (Value, usize) {
+        let length = match self.lengths {
+            Lengths::Equal => 24,
+            Lengths::Short => BYTES_MIN as u64 + random.below(120),
+            Lengths::Any if random.one_in(8) => return (Value::EMPTY, 0),
+            Lengths::Any => {
+                let up_to = [64, 500, 3000][random.below(3) as usize];
+                BYTES_MIN as u64 + random.below(up_to - BYTES_MIN as u64 + 1)
+            }
+        };
+        *next += 1;
+        (Value(*next), length as usize)
+    }
+}

@@ -1,0 +1,264 @@
+//! One thread of a run: does the steps of its plan and writes down what it saw, and when.
+//!
+//! Ticks come from one counter. Taking one is a fence, which could hide that the store lacks one; so a *sparse* thread takes
+//! them now and then only, and what it does between two ticks lies between them.
+
+use super::history::{Effect, Key, Operation, Seen, Value};
+use super::plan::{Keys, Step};
+use super::values;
+use crate::support::Random;
+use alluvium::{Db, Iter, Snapshot, WriteBatch};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// See the module.
+pub struct Recorder<'a> {
+    db: &'a Db,
+    keys: &'a Keys,
+    ticks: &'a AtomicU64,
+    random: Random,
+    sparse: bool,
+    operations: Vec<Operation>,
+    /// The first operation that has no return yet.
+    unreturned: usize,
+    now: u64,
+    /// With the operation that their reads belong to.
+    snapshots: Vec<(usize, Snapshot)>,
+    iterator: Option<Walk>,
+}
+
+/// An iterator of either direction.
+type Pairs = dyn Iterator<Item = alluvium::Result<(Vec<u8>, Vec<u8>)>>;
+
+/// An iterator under way.
+struct Walk {
+    operation: usize,
+    iter: Box<Pairs>,
+    /// The keys in front of it, in its order.
+    ahead: std::vec::IntoIter<Key>,
+    by: &'static str,
+}
+
+type Broken = Result<(), String>;
+
+impl<'a> Recorder<'a> {
+    pub fn new(db: &'a Db, keys: &'a Keys, ticks: &'a AtomicU64, seed: u64) -> Self {
+        let mut random = Random(seed);
+        let sparse = random.one_in(4);
+        let (operations, snapshots) = (Vec::with_capacity(32), Vec::new());
+        Self { db, keys, ticks, random, sparse, operations, unreturned: 0, now: 0, snapshots, iterator: None }
+    }
+
+    /// What was done and seen. Ends what is still open.
+    pub fn finish(mut self) -> Vec<Operation> {
+        self.tick();
+        self.operations
+    }
+
+    /// Does a step, all but `Step::Meet`. An error is something that no history may have.
+    pub fn step(&mut self, step: &Step) -> Broken {
+        self.pause();
+        if !self.sparse || self.operations.is_empty() || self.random.one_in(4) {
+            self.tick();
+        }
+        self.apply(step)?;
+        if !self.sparse || self.random.one_in(4) {
+            self.tick();
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self) {
+        self.now = self.ticks.fetch_add(1, Ordering::SeqCst);
+        for operation in &mut self.operations[self.unreturned..] {
+            operation.ret = self.now;
+        }
+        self.unreturned = self.operations.len();
+    }
+
+    fn pause(&mut self) {
+        match self.random.below(8) {
+            0 => std::thread::yield_now(),
+            1 => (0..self.random.below(300)).for_each(|_| std::hint::spin_loop()),
+            _ => {}
+        }
+    }
+
+    fn apply(&mut self, step: &Step) -> Broken {
+        match step {
+            Step::Put(key, value, length) => {
+                let done = self.db.put(self.name(*key), values::encode(*value, *length));
+                self.wrote("put", vec![(*key, *value)], done)
+            }
+            Step::Delete(key) => {
+                let done = self.db.delete(self.name(*key));
+                self.wrote("delete", vec![(*key, Value::ABSENT)], done)
+            }
+            Step::Batch(operations) => {
+                let mut batch = WriteBatch::new();
+                for (key, value, length) in operations {
+                    match *value {
+                        Value::ABSENT => batch.delete(self.name(*key)),
+                        value => batch.put(self.name(*key), values::encode(value, *length)),
+                    };
+                }
+                let done = self.db.write(batch);
+                self.wrote("batch", operations.iter().map(|(key, value, _)| (*key, *value)).collect(), done)
+            }
+            Step::Get(key) => {
+                let operation = self.read("get");
+                let found = self.db.get(self.name(*key));
+                self.saw(operation, "get", &[*key], found.map(|found| vec![found]))
+            }
+            Step::MultiGet(keys) => {
+                let operation = self.read("multi_get");
+                let found = self.db.multi_get(&self.names(keys));
+                self.saw(operation, "multi_get", keys, found)
+            }
+            Step::Snapshot => self.take_snapshot().map(|_| ()),
+            Step::SnapshotGet(key) => {
+                let (operation, snapshot) = self.snapshot()?;
+                let found = snapshot.get(self.name(*key));
+                self.saw(operation, "get", &[*key], found.map(|found| vec![found]))
+            }
+            Step::SnapshotMultiGet(keys) => {
+                let (operation, snapshot) = self.snapshot()?;
+                let found = snapshot.multi_get(&self.names(keys));
+                self.saw(operation, "multi_get", keys, found)
+            }
+            Step::Scan { held, prefix, back } => {
+                let mut walk = if *held {
+                    let (operation, snapshot) = self.snapshot()?;
+                    self.walk(operation, snapshot.prefix(&self.keys.prefixes[*prefix]), *prefix, *back)?
+                } else {
+                    let operation = self.read("scan");
+                    self.walk(operation, self.db.prefix(&self.keys.prefixes[*prefix]), *prefix, *back)?
+                };
+                // Ends: each step leaves a key behind.
+                while self.go_on(&mut walk)? {}
+                Ok(())
+            }
+            Step::OpenIterator { prefix, back } => {
+                let operation = self.read("iterator");
+                let iter = self.db.prefix(&self.keys.prefixes[*prefix]);
+                self.iterator = Some(self.walk(operation, iter, *prefix, *back)?);
+                Ok(())
+            }
+            Step::GoOn => match self.iterator.take() {
+                Some(mut walk) => {
+                    if self.go_on(&mut walk)? {
+                        self.iterator = Some(walk);
+                    }
+                    Ok(())
+                }
+                None => {
+                    let back = self.random.one_in(2);
+                    self.apply(&Step::OpenIterator { prefix: 0, back })
+                }
+            },
+            Step::DropSnapshot => {
+                if !self.snapshots.is_empty() {
+                    let gone = self.random.below(self.snapshots.len() as u64) as usize;
+                    self.snapshots.swap_remove(gone);
+                }
+                Ok(())
+            }
+            Step::Flush => self.db.flush().map_err(|error| format!("a flush failed: {error}")),
+            Step::Meet => Ok(()),
+        }
+    }
+
+    fn name(&self, key: Key) -> &'a [u8] {
+        &self.keys.names[key]
+    }
+
+    fn names(&self, keys: &[Key]) -> Vec<&'a [u8]> {
+        keys.iter().map(|key| self.name(*key)).collect()
+    }
+
+    fn wrote(&mut self, name: &'static str, pairs: Vec<(Key, Value)>, done: alluvium::Result<()>) -> Broken {
+        done.map_err(|error| format!("a {name} failed: {error}"))?;
+        self.begin(name, Effect::Write(pairs));
+        Ok(())
+    }
+
+    /// A read that has not seen anything yet.
+    fn read(&mut self, name: &'static str) -> usize {
+        self.begin(name, Effect::Read(Vec::new()))
+    }
+
+    fn begin(&mut self, name: &'static str, effect: Effect) -> usize {
+        self.operations.push(Operation { name, effect, call: self.now, ret: u64::MAX });
+        self.operations.len() - 1
+    }
+
+    fn saw(
+        &mut self,
+        operation: usize,
+        by: &'static str,
+        keys: &[Key],
+        found: alluvium::Result<Vec<Option<Vec<u8>>>>,
+    ) -> Broken {
+        let found = found.map_err(|error| format!("a {by} failed: {error}"))?;
+        if found.len() != keys.len() {
+            return Err(format!("a {by} of {} keys gave {}", keys.len(), found.len()));
+        }
+        keys.iter().zip(found).try_for_each(|(key, found)| self.saw_one(operation, by, *key, found.as_deref()))
+    }
+
+    fn saw_one(&mut self, operation: usize, by: &'static str, key: Key, found: Option<&[u8]>) -> Broken {
+        let told = |wrong| format!("a {by} of key {:?} gave {wrong}", String::from_utf8_lossy(&self.keys.names[key]));
+        let value = values::decode(found).map_err(told)?;
+        if let Effect::Read(seen) = &mut self.operations[operation].effect {
+            seen.push(Seen { key, value, by });
+        }
+        Ok(())
+    }
+
+    fn take_snapshot(&mut self) -> Result<(usize, Snapshot), String> {
+        let operation = self.read("snapshot");
+        let snapshot = self.db.snapshot().map_err(|error| format!("a snapshot failed: {error}"))?;
+        self.snapshots.push((operation, snapshot.clone()));
+        Ok((operation, snapshot))
+    }
+
+    /// One of those held, or a new one.
+    fn snapshot(&mut self) -> Result<(usize, Snapshot), String> {
+        if self.snapshots.is_empty() {
+            return self.take_snapshot();
+        }
+        Ok(self.snapshots[self.random.below(self.snapshots.len() as u64) as usize].clone())
+    }
+
+    fn walk(&self, operation: usize, iter: alluvium::Result<Iter>, prefix: usize, back: bool) -> Result<Walk, String> {
+        let iter = iter.map_err(|error| format!("an iterator failed: {error}"))?;
+        let mut ahead = self.keys.with_prefix(prefix);
+        if back {
+            ahead.reverse();
+        }
+        let ahead = ahead.into_iter();
+        Ok(match back {
+            true => Walk { operation, iter: Box::new(iter.reversed()), ahead, by: "reverse scan" },
+            false => Walk { operation, iter: Box::new(iter), ahead, by: "scan" },
+        })
+    }
+
+    /// Goes on to the iterator's next pair; false at its end. The keys that it passed over are absent.
+    fn go_on(&mut self, walk: &mut Walk) -> Result<bool, String> {
+        let (operation, by) = (walk.operation, walk.by);
+        let Some(pair) = walk.iter.next() else {
+            for key in walk.ahead.by_ref() {
+                self.saw_one(operation, by, key, None)?;
+            }
+            return Ok(false);
+        };
+        let (name, value) = pair.map_err(|error| format!("a {by} failed: {error}"))?;
+        for key in walk.ahead.by_ref() {
+            if self.keys.names[key] == name {
+                self.saw_one(operation, by, key, Some(&value))?;
+                return Ok(true);
+            }
+            self.saw_one(operation, by, key, None)?;
+        }
+        Err(format!("a {by} came to {:?}, which is not ahead of it", String::from_utf8_lossy(&name)))
+    }
+}

@@ -1,0 +1,150 @@
+//! Threads that stand still in the middle of what they do: a timer of the thread's own interrupts it at any instruction, and the
+//! signal's handler gives the processor away or sleeps a little. So a writer stops between its number and its placing, a
+//! reader in the middle of a copy, an incorporation before the view changes, without a hook in the store; and few processors
+//! show what otherwise takes many.
+
+use crate::support::Random;
+use std::cell::Cell;
+use std::sync::Once;
+
+/// Stalls of one run of a thread at most: an end to whatever goes wrong.
+const STALLS_MAX: u32 = 30;
+
+/// What the handler goes by; nothing here is ever dropped, so it may look at it at any moment.
+#[derive(Clone, Copy)]
+struct State {
+    random: u64,
+    timer: libc::timer_t,
+    /// The longest time from one stall to the next.
+    pause_ns: u64,
+    left: u32,
+}
+
+thread_local! {
+    static STATE: Cell<State> =
+        const { Cell::new(State { random: 0, timer: std::ptr::null_mut(), pause_ns: 0, left: 0 }) };
+}
+
+/// From one stall of a background thread to the next; much longer than a stall, so that it gets somewhere.
+const BACKGROUND_NS: u64 = 500_000;
+
+/// The stalls of one thread.
+pub struct Stalls {
+    timer: libc::timer_t,
+}
+
+/// The background threads of every store of this process, by the system's numbers.
+pub fn background_threads() -> Vec<libc::pid_t> {
+    let named = |task: std::fs::DirEntry| {
+        let name = std::fs::read_to_string(task.path().join("comm")).ok()?;
+        name.starts_with("alluvium-").then(|| task.file_name().to_str()?.parse().ok())?
+    };
+    std::fs::read_dir("/proc/self/task").map_or(Vec::new(), |tasks| tasks.flatten().filter_map(named).collect())
+}
+
+/// Stalls of the background threads that are not among the `others`, until dropped. Where another test has just opened a store, its
+/// threads are among them, and do not mind.
+pub fn of_background(others: &[libc::pid_t]) -> Vec<Stalls> {
+    let own = background_threads().into_iter().filter(|thread| !others.contains(thread));
+    let stalls: Vec<Stalls> = own.map(Stalls::of_thread).collect();
+    stalls.iter().for_each(|stalls| set(stalls.timer, 1, BACKGROUND_NS));
+    stalls
+}
+
+fn signal() -> libc::c_int {
+    libc::SIGRTMIN() + 5
+}
+
+impl Stalls {
+    /// None yet, of the thread that calls, where it stays.
+    pub fn new(seed: u64) -> Self {
+        // SAFETY: touches no memory; sleeps take microseconds then, not at least fifty of them.
+        let stalls = unsafe {
+            libc::prctl(libc::PR_SET_TIMERSLACK, 1000);
+            Self::of_thread(libc::gettid())
+        };
+        STATE.set(State { random: seed, timer: stalls.timer, pause_ns: 0, left: 0 });
+        stalls
+    }
+
+    fn of_thread(thread: libc::pid_t) -> Self {
+        static HANDLER: Once = Once::new();
+        HANDLER.call_once(|| {
+            // SAFETY: all zeroes is a `sigaction` with an empty mask; the handler calls only what a handler may call.
+            let installed = unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = stand_still as *const () as usize;
+                // System calls that wait go on waiting.
+                action.sa_flags = libc::SA_RESTART;
+                libc::sigaction(signal(), &action, std::ptr::null_mut())
+            };
+            assert_eq!(installed, 0);
+        });
+        // SAFETY: the event is all zeroes but for what is set, and outlives the call, as does the place for the timer.
+        let timer = unsafe {
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = signal();
+            event.sigev_notify_thread_id = thread;
+            let mut timer: libc::timer_t = std::ptr::null_mut();
+            assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer), 0);
+            timer
+        };
+        Self { timer }
+    }
+
+    /// From now on, with times up to this one between them.
+    pub fn begin(&self, pause_ns: u64) {
+        STATE.set(State { pause_ns, left: STALLS_MAX, ..STATE.get() });
+        set(self.timer, 1 + pause_ns / 2, 0);
+    }
+
+    /// No more.
+    pub fn stop(&self) {
+        STATE.set(State { left: 0, ..STATE.get() });
+        set(self.timer, 0, 0);
+    }
+}
+
+/// The timer goes off after a time, then again and again where there is a period; never where both are zero.
+fn set(timer: libc::timer_t, after_ns: u64, period_ns: u64) {
+    let time = |ns| libc::timespec { tv_sec: 0, tv_nsec: ns as libc::c_long };
+    let times = libc::itimerspec { it_value: time(after_ns), it_interval: time(period_ns) };
+    // SAFETY: the timer is there as long as its thread's `Stalls`; the times outlive the call.
+    unsafe { libc::timer_settime(timer, 0, &times, std::ptr::null_mut()) };
+}
+
+impl Drop for Stalls {
+    fn drop(&mut self) {
+        // SAFETY: made by `timer_create`, and not deleted before.
+        unsafe { libc::timer_delete(self.timer) };
+    }
+}
+
+extern "C" fn stand_still(_: libc::c_int) {
+    let state = STATE.get();
+    let mut random = Random(state.random);
+    let chosen = random.below(256);
+    let pause_ns = 2000 + random.below(state.pause_ns + 1);
+    // A background thread has no timer in its state, and none of the other limits.
+    let is_background = state.timer.is_null();
+    if state.left == 0 && !is_background {
+        return;
+    }
+    STATE.set(State { random: random.0, left: state.left.saturating_sub(1), ..state });
+    // SAFETY: these calls may be made in a handler; the code that was interrupted finds its `errno` as it was.
+    unsafe {
+        let errno = *libc::__errno_location();
+        if chosen < 128 {
+            libc::sched_yield();
+        } else {
+            let time = libc::timespec { tv_sec: 0, tv_nsec: (chosen as libc::c_long - 127) * 1000 };
+            libc::nanosleep(&time, std::ptr::null_mut());
+        }
+        // Only now: a timer that went on meanwhile would leave the thread no time to get anywhere.
+        if !is_background {
+            set(state.timer, pause_ns, 0);
+        }
+        *libc::__errno_location() = errno;
+    }
+}

@@ -1,0 +1,268 @@
+//! A store with tiny parts, some threads, and one run after the other on it. Between runs everything is quiet: the store is read in
+//! every way, as the last operations of the run, and what it holds is the state before the next one. So what an earlier run
+//! left behind wrong, and a later incorporation brings up, is found too.
+
+use super::checker::{THREADS_MAX, check};
+use super::history::{History, Operation, Value};
+use super::plan::{Shape, Step};
+use super::recorder::Recorder;
+use super::report::report;
+use super::shrink::shrink;
+use super::stalls::{self, Stalls};
+use super::values::{self, decode};
+use crate::support::{Random, tiny};
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::parts::open_small;
+use alluvium::{Db, Snapshot};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+
+/// Snapshots that live on over several runs, so that writers find pins.
+const ELDERS_MAX: usize = 3;
+
+/// What a world's runs came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub histories: u64,
+    pub operations: u64,
+    /// Pairs of operations of two threads of which neither had returned before the other was called.
+    pub overlaps: u64,
+    pub incorporations: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Self) {
+        self.histories += other.histories;
+        self.operations += other.operations;
+        self.overlaps += other.overlaps;
+        self.incorporations += other.incorporations;
+    }
+}
+
+/// What a thread did, or what no history may have.
+type Outcome = Result<Vec<Operation>, String>;
+
+/// What main thread and workers share.
+struct Board {
+    ticks: AtomicU64,
+    /// The steps of the next run; empty at the end.
+    plan: Mutex<Arc<Vec<Vec<Step>>>>,
+    seed: AtomicU64,
+    start: Barrier,
+    end: Barrier,
+    /// How often a thread came to a meeting in this run.
+    arrivals: AtomicUsize,
+    done: Mutex<Vec<(usize, Outcome)>>,
+    broken: AtomicBool,
+}
+
+/// Runs some histories; an error is everything that there is to say about the first bad one.
+pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let shape = Shape::draw(&mut random);
+    assert!(shape.threads < THREADS_MAX);
+    let mut options = tiny();
+    options.background_threads = Some(1 + random.below(2) as usize);
+    // A real disk now and then, and parts less tiny, so that more is in memory.
+    let directory = random.one_in(16).then(|| tempfile::tempdir().unwrap());
+    let others = stalls::background_threads();
+    let opened = match &directory {
+        Some(directory) => Db::open(directory.path(), options),
+        None if random.one_in(4) => Db::open_with(Arc::new(SimulatedStorage::new(seed)), options),
+        None => open_small(Arc::new(SimulatedStorage::new(seed)), options),
+    };
+    let db = opened.map_err(|error| format!("it does not open: {error}"))?;
+    let _background = if shape.stalls { stalls::of_background(&others) } else { Vec::new() };
+    let board = Board {
+        ticks: AtomicU64::new(1),
+        plan: Mutex::default(),
+        seed: AtomicU64::new(0),
+        start: Barrier::new(shape.threads + 1),
+        end: Barrier::new(shape.threads + 1),
+        arrivals: AtomicUsize::new(0),
+        done: Mutex::default(),
+        broken: AtomicBool::new(false),
+    };
+    let outcome = std::thread::scope(|scope| {
+        for thread in 0..shape.threads {
+            let (db, shape, board) = (&db, &shape, &board);
+            scope.spawn(move || work(db, shape, board, thread));
+        }
+        let mut main =
+            Main { db: &db, shape: &shape, board: &board, random, elders: Vec::new(), tally: Tally::default() };
+        let outcome = caught(|| main.all(histories));
+        // No plan: the threads end.
+        *board.plan.lock().unwrap() = Arc::default();
+        board.start.wait();
+        outcome.map(|()| main.tally)
+    });
+    let mut tally = outcome.map_err(|error| format!("{error}\nworld {seed}: {shape}"))?;
+    tally.incorporations = db.stats().incorporations;
+    db.close().map_err(|error| format!("it does not close: {error}"))?;
+    Ok(tally)
+}
+
+/// The others must not wait for ever for a thread that the store made panic.
+fn caught(run: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        Err(format!("a thread panicked: {}", said.unwrap_or("in other words")))
+    })
+}
+
+/// A thread's life: one run after the other.
+fn work(db: &Db, shape: &Shape, board: &Board, thread: usize) {
+    let stalls = shape.stalls.then(|| Stalls::new(thread as u64));
+    loop {
+        board.start.wait();
+        let plan = Arc::clone(&board.plan.lock().unwrap());
+        let Some(steps) = plan.get(thread) else { return };
+        let mut random = Random(board.seed.load(Ordering::Relaxed) + thread as u64);
+        if let Some(stalls) = &stalls {
+            stalls.begin(10_000 + random.below(200_000));
+        }
+        let mut recorder = Recorder::new(db, &shape.keys, &board.ticks, random.next());
+        let outcome = caught(|| go_through(&mut recorder, steps, board, shape.threads));
+        if let Some(stalls) = &stalls {
+            stalls.stop();
+        }
+        if outcome.is_err() {
+            board.broken.store(true, Ordering::Relaxed);
+        }
+        let outcome = outcome.map(|()| recorder.finish());
+        board.done.lock().unwrap().push((thread, outcome));
+        board.end.wait();
+    }
+}
+
+fn go_through(recorder: &mut Recorder<'_>, steps: &[Step], board: &Board, threads: usize) -> Result<(), String> {
+    let mut meetings = 0;
+    for step in steps {
+        if !matches!(step, Step::Meet) {
+            recorder.step(step)?;
+            continue;
+        }
+        meetings += 1;
+        board.arrivals.fetch_add(1, Ordering::SeqCst);
+        // Two processors go on at the same moment; more threads than that must give them away.
+        let mut rounds = 0;
+        while board.arrivals.load(Ordering::SeqCst) < meetings * threads && !board.broken.load(Ordering::Relaxed) {
+            rounds += 1;
+            if rounds % 64 == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+    }
+    Ok(())
+}
+
+struct Main<'a> {
+    db: &'a Db,
+    shape: &'a Shape,
+    board: &'a Board,
+    random: Random,
+    elders: Vec<(Snapshot, Vec<Value>)>,
+    tally: Tally,
+}
+
+impl Main<'_> {
+    fn all(&mut self, histories: u64) -> Result<(), String> {
+        let mut initial = vec![Value::ABSENT; self.shape.keys.names.len()];
+        let mut next = Value::FIRST;
+        for at in 0..histories {
+            let last = self.one(initial, &mut next).map_err(|error| format!("in history {at}: {error}"))?;
+            self.age(&last)?;
+            initial = last;
+        }
+        Ok(())
+    }
+
+    /// One run; the state that it left.
+    fn one(&mut self, initial: Vec<Value>, next: &mut u32) -> Result<Vec<Value>, String> {
+        let board = self.board;
+        *board.plan.lock().unwrap() = Arc::new(self.shape.plan(&mut self.random, next));
+        board.seed.store(self.random.next() >> 8, Ordering::Relaxed);
+        board.arrivals.store(0, Ordering::Relaxed);
+        board.start.wait();
+        let elders = self.ask_an_elder();
+        board.end.wait();
+        let mut done = std::mem::take(&mut *board.done.lock().unwrap());
+        done.sort_by_key(|(thread, _)| *thread);
+        let mut threads = done.into_iter().map(|(_, outcome)| outcome).collect::<Result<Vec<_>, _>>()?;
+        elders?;
+        threads.push(self.look_at_all()?);
+        let history = History { initial, threads };
+        self.tally.histories += 1;
+        self.tally.operations += history.len() as u64;
+        self.tally.overlaps += overlaps(&history);
+        check(&history).map_err(|violation| {
+            let smallest = shrink(&history);
+            let why = check(&smallest).err().map_or(violation.why, |violation| violation.why);
+            format!("not linearizable: {why}\n{}", report(&smallest))
+        })?;
+        let state: Result<Vec<Value>, String> = (self.shape.keys.names.iter())
+            .map(|name| decode(self.db.get(name).map_err(|error| error.to_string())?.as_deref()))
+            .collect();
+        state
+    }
+
+    /// Reads everything, in every way, while nobody writes.
+    fn look_at_all(&self) -> Result<Vec<Operation>, String> {
+        let mut recorder = Recorder::new(self.db, &self.shape.keys, &self.board.ticks, 0);
+        (0..self.shape.keys.names.len()).try_for_each(|key| recorder.step(&Step::Get(key)))?;
+        for back in [false, true] {
+            recorder.step(&Step::Scan { held: true, prefix: 0, back })?;
+        }
+        Ok(recorder.finish())
+    }
+
+    /// Reads a snapshot of earlier, which is as it was, while the others write.
+    fn ask_an_elder(&mut self) -> Result<(), String> {
+        if self.elders.is_empty() {
+            return Ok(());
+        }
+        let chosen = self.random.below(self.elders.len() as u64) as usize;
+        let (snapshot, state) = &self.elders[chosen];
+        let told = |error: alluvium::Error| format!("a snapshot of an earlier run does not read: {error}");
+        let mut pairs = Vec::new();
+        for pair in snapshot.iter().map_err(told)? {
+            pairs.push(pair.map_err(told)?);
+        }
+        for (name, value) in self.shape.keys.names.iter().zip(state) {
+            let scanned = pairs.iter().find(|(key, _)| key == name).map(|(_, value)| &value[..]);
+            let got = snapshot.get(name).map_err(told)?;
+            for (by, found) in [("scan", scanned), ("get", got.as_deref())] {
+                let found = values::decode(found)?;
+                if found != *value {
+                    let (name, number) = (String::from_utf8_lossy(name), snapshot.number());
+                    return Err(format!(
+                        "the snapshot at {number} has changed: {name:?} was {value:?}, a {by} finds {found:?}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Snapshots come and go between the runs.
+    fn age(&mut self, state: &[Value]) -> Result<(), String> {
+        if self.random.one_in(3) && !self.elders.is_empty() {
+            let gone = self.random.below(self.elders.len() as u64) as usize;
+            self.elders.swap_remove(gone);
+        }
+        if self.random.one_in(3) && self.elders.len() < ELDERS_MAX {
+            let snapshot = self.db.snapshot().map_err(|error| format!("a snapshot failed: {error}"))?;
+            self.elders.push((snapshot, state.to_vec()));
+        }
+        Ok(())
+    }
+}
+
+fn overlaps(history: &History) -> u64 {
+    let mut count = 0;
+    for (at, thread) in history.threads.iter().enumerate() {
+        for other in history.threads[at + 1..].iter().flatten() {
+            count += thread.iter().filter(|one| one.call < other.ret && other.call < one.ret).count() as u64;
+        }
+    }
+    count
+}
