@@ -8,6 +8,7 @@ mod crash;
 mod disks;
 mod full_disk;
 mod iterators;
+mod kept_versions;
 mod kill;
 mod linearizability;
 mod model;

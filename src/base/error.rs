@@ -74,6 +74,12 @@ pub enum Error {
         /// What was asked for.
         asked: String,
     },
+    /// A snapshot, or an iterator with one of its own, outlived `Options::snapshot_age_limit`, and its versions may be gone.
+    #[error("the snapshot is older than the limit of {} s; take a new one, or drop iterators sooner", limit.as_secs_f64())]
+    SnapshotExpired {
+        /// The store's limit.
+        limit: std::time::Duration,
+    },
     /// An earlier failure of unknown effect made the store read-only; reads go on.
     #[error("the store takes no more writes since an earlier failure: {reason}; reopen it once the cause is mended")]
     ReadOnly {

@@ -1,6 +1,6 @@
 //! The one door through which atomics and locks come, so that a model checker can stand in for them.
 
-pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 pub use std::sync::{Arc, OnceLock};
 

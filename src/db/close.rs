@@ -57,6 +57,7 @@ impl Inner {
     /// The rest of closing, once no thread works any more.
     pub(super) fn release(&self) {
         self.threads.clear();
+        self.relaxed.clear();
         // Idle iterators give their files back; what is obsolete is found as stray at the next opening.
         self.seats.revoke_idle(u64::MAX);
         self.lock.lock().take();

@@ -220,6 +220,7 @@ impl Iter {
 
     fn try_go(&mut self, from_here: bool, movement: impl FnOnce(&mut Sources) -> Result<()>) -> Result<()> {
         self.read.check_open()?;
+        let _inside = self.pin.enter()?;
         let mut guard = self.seat.seated.lock();
         let newest = self.read.view.version();
         let seated = match guard.take() {

@@ -27,6 +27,7 @@ mod read_only;
 mod read_side;
 mod reclaim;
 mod refill;
+mod relaxed;
 mod removal;
 mod repair;
 mod snapshot;
@@ -50,6 +51,7 @@ use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 pub use crate::branch::Compression;
 pub use batch::WriteBatch;
@@ -183,6 +185,22 @@ impl Db {
     /// The store as it is now: every write that returned before is in it, none that starts after. Cheap; writers go on.
     pub fn snapshot(&self) -> Result<Snapshot> {
         Ok(Snapshot::take(&self.inner.read))
+    }
+
+    /// A snapshot that is at most so old: one that was taken for an earlier call where there is one, a new one else. It may miss the
+    /// newest writes, the caller's own included; many scans of it at once ask for order in memory once, and keep fewer versions.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// let minute = std::time::Duration::from_secs(60);
+    /// let (one, other) = (db.relaxed_snapshot(minute)?, db.relaxed_snapshot(minute)?);
+    /// assert_eq!(one.number(), other.number());
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn relaxed_snapshot(&self, age: Duration) -> Result<Snapshot> {
+        self.inner.check_open()?;
+        Ok(Snapshot::share(&self.inner.read, age))
     }
 
     /// All pairs, at a snapshot of their own.

@@ -6,7 +6,9 @@ use super::inner::{Driver, Edits, Inner};
 use super::locks;
 use super::options::Options;
 use super::owners;
+use super::pins::Pins;
 use super::read_side::ReadSide;
+use super::relaxed::Relaxed;
 use super::threads::Threads;
 use super::value_holds::ValueHolds;
 use super::view::{Generation, ViewCell};
@@ -139,8 +141,9 @@ fn open_once(
     let newest = Arc::new(Generation::starting_after(memtables.take(), last, &parts.value_holds));
     let ballast = super::ballast::Ballast::find(&storage);
     let sync_due = Mutex::new(super::keeper::sync_due(&*clock, &options));
+    let pins = Pins::new(Arc::clone(&clock), options.snapshot_age_limit);
     let inner = Inner {
-        read: Arc::new(parts.into_read_side(storage, last, ViewCell::new(vec![newest], tree))),
+        read: Arc::new(parts.into_read_side(storage, pins, last, ViewCell::new(vec![newest], tree))),
         threads: Threads::new(),
         memtables,
         log,
@@ -212,13 +215,20 @@ impl Parts {
 
 impl Parts {
     /// With the number of the last write and what is to be seen.
-    pub(super) fn into_read_side(self, storage: Arc<dyn Storage>, last: SequenceNumber, view: ViewCell) -> ReadSide {
+    pub(super) fn into_read_side(
+        self,
+        storage: Arc<dyn Storage>,
+        pins: Arc<Pins>,
+        last: SequenceNumber,
+        view: ViewCell,
+    ) -> ReadSide {
         ReadSide {
             storage,
             sequencer: crate::base::sequencer::Sequencer::new(last),
             latches: super::latches::Latches::new(),
             view,
-            pins: Arc::default(),
+            pins,
+            relaxed: Relaxed::default(),
             seats: super::iter::Seats::default(),
             values: self.values,
             value_holds: self.value_holds,

@@ -40,6 +40,9 @@ pub struct Options {
     pub create_if_missing: bool,
     /// Threads for background work; `None` derives them from the machine's cores.
     pub background_threads: Option<usize>,
+    /// How old a snapshot may become, those of iterators included, before its reads fail with `Error::SnapshotExpired` and what it
+    /// kept is given up. `None`: as old as its owner likes; `Stats::oldest_snapshot` shows one that was forgotten.
+    pub snapshot_age_limit: Option<Duration>,
     /// How memory keeps the keys of new writes.
     pub memory_component: MemoryComponent,
     /// Recover as after a power loss even if the log was written in this life of the machine.
@@ -55,6 +58,7 @@ impl Default for Options {
             compression: Compression::None,
             create_if_missing: true,
             background_threads: None,
+            snapshot_age_limit: None,
             memory_component: MemoryComponent::TwoLevel,
             force_cut: false,
         }

@@ -1,14 +1,17 @@
-//! The numbers that live snapshots hold (`docs/concurrency.md`, S1 and S2; cLSM §3.2.1).
+//! The numbers that live snapshots hold (`docs/concurrency.md`, S1 and S2; cLSM §3.2.1, with its limit on their age).
 
 use crate::base::planted::{self, Bug};
 use crate::base::sequencer::Sequencer;
-use crate::base::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering};
-use crate::base::{SequenceNumber, fork};
+use crate::base::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, RwLock, RwLockReadGuard};
+use crate::base::{Error, Result, SequenceNumber, fork};
+use crate::io::Clock;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// All pins of a store. Any thread.
-#[derive(Debug, Default)]
 pub(super) struct Pins {
+    clock: Arc<dyn Clock>,
+    age_limit: Option<Duration>,
     state: Mutex<State>,
     /// How many are being taken: `State::taking`, for readers without the lock.
     taking: AtomicUsize,
@@ -26,19 +29,42 @@ struct State {
     of_nothing: usize,
     /// Snapshots whose number is not known yet.
     taking: usize,
+    /// All pins, by when they were taken and in what order.
+    ages: BTreeMap<(Duration, u64), Arc<Gate>>,
+    taken: u64,
+}
+
+/// What stands between a pin and its end by age. Who reads by the pin is inside the gate meanwhile.
+#[derive(Debug)]
+struct Gate {
+    number: SequenceNumber,
+    expired: RwLock<bool>,
 }
 
 /// Keeps one number pinned until dropped.
-#[derive(Debug)]
 pub(super) struct Pin {
     pins: Arc<Pins>,
-    number: SequenceNumber,
+    gate: Arc<Gate>,
+    age: (Duration, u64),
     process: fork::Generation,
 }
 
 impl Pins {
+    /// No pins. Pins older than the limit, where there is one, end with `expire`.
+    pub(super) fn new(clock: Arc<dyn Clock>, age_limit: Option<Duration>) -> Arc<Self> {
+        Arc::new(Self {
+            clock,
+            age_limit,
+            state: Mutex::default(),
+            taking: AtomicUsize::new(0),
+            newest: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        })
+    }
+
     /// Takes a snapshot: rule S1, step by step.
     pub(super) fn take(self: &Arc<Self>, sequencer: &Sequencer) -> Pin {
+        let now = self.clock.now();
         self.change(|state| state.taking += 1);
         let number = sequencer.last();
         // From here on the pin itself keeps its versions; being taken lasts until its reads are what they will always be.
@@ -46,8 +72,50 @@ impl Pins {
         if !planted::is(Bug::SnapshotDoesNotWait) {
             sequencer.wait_through(number);
         }
-        self.change(|state| state.taking -= 1);
-        Pin { pins: Arc::clone(self), number, process: fork::Generation::current() }
+        let gate = Arc::new(Gate { number, expired: RwLock::new(false) });
+        let mut age = (now, 0);
+        self.change(|state| {
+            state.taking -= 1;
+            state.taken += 1;
+            age.1 = state.taken;
+            state.ages.insert(age, Arc::clone(&gate));
+        });
+        Pin { pins: Arc::clone(self), gate, age, process: fork::Generation::current() }
+    }
+
+    /// The store's time.
+    pub(super) fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    /// How long ago the oldest snapshot that lives was taken.
+    pub(super) fn oldest_age(&self) -> Option<Duration> {
+        let oldest = self.state.lock().ages.first_key_value().map(|((taken, _), _)| *taken);
+        oldest.map(|taken| self.clock.now().saturating_sub(taken))
+    }
+
+    /// Ends the pins that are older than the limit, up to one by which somebody reads just now.
+    pub(super) fn expire(&self) {
+        let Some(limit) = self.age_limit else { return };
+        let Some(end) = self.clock.now().checked_sub(limit) else { return };
+        loop {
+            let oldest = self.state.lock().ages.first_key_value().map(|(age, gate)| (*age, Arc::clone(gate)));
+            let Some((age, gate)) = oldest.filter(|((taken, _), _)| *taken < end) else { return };
+            let Some(mut expired) = gate.expired.try_write() else { return };
+            *expired = true;
+            drop(expired);
+            self.release(age);
+        }
+    }
+
+    /// Lets go of a pin, unless that was done.
+    fn release(&self, age: (Duration, u64)) {
+        self.change(|state| {
+            if let Some(gate) = state.ages.remove(&age) {
+                state.release(gate.number);
+            }
+        });
+        self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether a snapshot is being taken right now (rule S3).
@@ -118,34 +186,85 @@ impl State {
 impl Pin {
     /// The snapshot's number: it sees every write up to it and none after.
     pub(super) fn number(&self) -> SequenceNumber {
-        self.number
+        self.gate.number
+    }
+
+    /// Whoever reads by the pin holds this meanwhile; an error where it has expired.
+    pub(super) fn enter(&self) -> Result<Option<RwLockReadGuard<'_, bool>>> {
+        let Some(limit) = self.pins.age_limit else { return Ok(None) };
+        let expired = self.gate.expired.read();
+        if *expired { Err(Error::SnapshotExpired { limit }) } else { Ok(Some(expired)) }
     }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        if !self.process.is_current() {
-            // In a forked child the mutex may be held by a thread that does not exist.
-            return;
+        // In a forked child the mutex may be held by a thread that does not exist.
+        if self.process.is_current() {
+            self.pins.release(self.age);
         }
-        self.pins.change(|state| state.release(self.number));
-        self.pins.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for Pin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pin").field("number", &self.number()).finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::io::Storage;
+    use crate::io::simulated::SimulatedStorage;
+
+    fn pins(disk: &SimulatedStorage, limit: Option<Duration>) -> Arc<Pins> {
+        Pins::new(disk.stepped_clock(), limit)
+    }
 
     #[test]
     fn pins_come_and_go() {
-        let (pins, sequencer) = (Arc::new(Pins::default()), Sequencer::new(SequenceNumber(7)));
+        let (disk, sequencer) = (SimulatedStorage::new(1), Sequencer::new(SequenceNumber(7)));
+        let pins = pins(&disk, None);
+        assert_eq!((pins.newest(), pins.oldest_age()), (SequenceNumber::ZERO, None));
         let first = pins.take(&sequencer);
         let second = pins.take(&sequencer);
         assert_eq!((first.number(), pins.count(), pins.being_taken()), (SequenceNumber(7), 2, false));
         drop(first);
-        assert_eq!(pins.numbers(), vec![SequenceNumber(7)]);
+        assert_eq!((pins.numbers(), pins.newest()), (vec![SequenceNumber(7)], SequenceNumber(7)));
         drop(second);
         assert!(pins.numbers().is_empty());
+        assert_eq!((pins.newest(), pins.dropped()), (SequenceNumber::ZERO, 2));
+    }
+
+    #[test]
+    fn a_snapshot_of_an_empty_store_keeps_nothing() {
+        let (disk, sequencer) = (SimulatedStorage::new(1), Sequencer::new(SequenceNumber::ZERO));
+        let pins = pins(&disk, None);
+        let pin = pins.take(&sequencer);
+        assert_eq!((pin.number(), pins.count(), pins.newest()), (SequenceNumber::ZERO, 1, SequenceNumber::ZERO));
+        assert!(pins.numbers().is_empty());
+        drop(pin);
+        assert_eq!(pins.count(), 0);
+    }
+
+    #[test]
+    fn old_pins_end_where_there_is_a_limit() {
+        let (disk, sequencer) = (SimulatedStorage::new(1), Sequencer::new(SequenceNumber(7)));
+        let limit = Duration::from_secs(60);
+        let pins = pins(&disk, Some(limit));
+        let old = pins.take(&sequencer);
+        disk.advance(Duration::from_secs(59));
+        let young = pins.take(&sequencer);
+        pins.expire();
+        assert!(old.enter().is_ok());
+        disk.advance(Duration::from_secs(2));
+        assert_eq!(pins.oldest_age(), Some(Duration::from_secs(61)));
+        pins.expire();
+        assert!(matches!(old.enter(), Err(Error::SnapshotExpired { limit: found }) if found == limit));
+        assert!(young.enter().is_ok());
+        assert_eq!((pins.count(), pins.oldest_age()), (1, Some(Duration::from_secs(2))));
+        drop(old);
+        assert_eq!(pins.count(), 1);
     }
 }

@@ -8,6 +8,7 @@ use super::iter::{Bounds, Iter};
 use super::locks::{self, Guard};
 use super::open::{Parts, check_branches, check_keyspaces, recover};
 use super::options::Options;
+use super::pins::Pins;
 use super::read_side::ReadSide;
 use super::refill;
 use super::snapshot::Snapshot;
@@ -163,7 +164,9 @@ struct Loaded {
 impl Loaded {
     fn finish(self, storage: Arc<dyn Storage>, files: Option<Guard>) -> ReadOnlyDb {
         let Self { parts, view, last, incorporated, synced, log_bytes, memory_budget, .. } = self;
-        let read = Arc::new(parts.into_read_side(storage, last, view));
+        // Nothing is ever given up here, so no snapshot need end.
+        let pins = Pins::new(storage.clock(), None);
+        let read = Arc::new(parts.into_read_side(storage, pins, last, view));
         ReadOnlyDb { read, memory_budget, incorporated, synced, log_bytes, _files: files }
     }
 }

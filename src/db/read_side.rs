@@ -3,6 +3,7 @@
 use super::iter::Seats;
 use super::latches::Latches;
 use super::pins::Pins;
+use super::relaxed::Relaxed;
 use super::stats::{LevelStats, Stats};
 use super::value_holds::ValueHolds;
 use super::view::ViewCell;
@@ -22,6 +23,7 @@ pub(super) struct ReadSide {
     pub(super) latches: Latches,
     pub(super) view: ViewCell,
     pub(super) pins: Arc<Pins>,
+    pub(super) relaxed: Relaxed,
     pub(super) seats: Seats,
     pub(super) values: ValueFiles,
     pub(super) value_holds: Arc<ValueHolds>,
@@ -68,6 +70,7 @@ impl ReadSide {
             cache_hits: cache.hits,
             cache_misses: cache.misses,
             snapshots: self.pins.count() as u64,
+            oldest_snapshot: self.pins.oldest_age(),
             debt_bytes: view.tree.debt(),
             ..Stats::default()
         }

@@ -21,7 +21,10 @@ pub(super) struct LastReclaim {
 impl Inner {
     /// Whether snapshots have gone that kept versions in memory; notes a look at them, which the caller then takes.
     pub(super) fn is_reclaim_due(&self, last: &mut LastReclaim) -> bool {
-        let (dropped, now) = (self.pins.dropped(), self.clock.now());
+        let now = self.clock.now();
+        self.relaxed.expire(now);
+        self.pins.expire();
+        let dropped = self.pins.dropped();
         let due = dropped != last.dropped && now >= last.next && self.view.load().newest().memtable.has_kept();
         if due {
             *last = LastReclaim { dropped, next: now + RECLAIM_PAUSE };

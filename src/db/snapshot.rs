@@ -6,6 +6,7 @@ use super::read_side::ReadSide;
 use crate::base::Result;
 use crate::base::sync::Arc;
 use std::ops::RangeBounds;
+use std::time::Duration;
 
 /// The store as it was at one moment. Owned: it may move to other threads and outlive the borrow of `Db`. Cloning is
 /// cheap and gives the same moment.
@@ -30,6 +31,13 @@ impl Snapshot {
         Self { read: Arc::clone(read), pin: Arc::new(read.pins.take(&read.sequencer)) }
     }
 
+    /// A snapshot that was taken at most `age` ago (FloDB §4.4, piggybacking scans: one that lives is shared, a past number is
+    /// never pinned again).
+    pub(super) fn share(read: &Arc<ReadSide>, age: Duration) -> Self {
+        let pin = read.relaxed.share(read.pins.now(), age, || read.pins.take(&read.sequencer));
+        Self { read: Arc::clone(read), pin }
+    }
+
     /// The sequence number that the snapshot stands at.
     pub fn number(&self) -> u64 {
         self.pin.number().0
@@ -37,12 +45,14 @@ impl Snapshot {
 
     /// The value of a key at the snapshot.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let _inside = self.pin.enter()?;
         let mut value = Vec::new();
         Ok(self.read.get_at(key.as_ref(), self.pin.number(), &mut value)?.then_some(value))
     }
 
     /// The values of many keys at the snapshot, in their order; see `Db::multi_get`.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let _inside = self.pin.enter()?;
         self.read.multi_get_at(keys, self.pin.number())
     }
 

@@ -73,6 +73,8 @@ pub struct Stats {
     pub memory_budget: u64,
     /// Live snapshots, those of iterators included.
     pub snapshots: u64,
+    /// How long ago the oldest of them was taken. One that is forgotten somewhere shows here; it keeps every version that it sees.
+    pub oldest_snapshot: Option<std::time::Duration>,
     /// Puts, deletes and batch operations.
     pub writes: u64,
     /// Bytes of keys and values that they carried.

@@ -81,6 +81,7 @@ fn figures(stats: &Stats) -> Report {
         .count("cache_hits", "", stats.cache_hits)
         .count("cache_misses", "", stats.cache_misses)
         .count("snapshots", "", stats.snapshots)
+        .member("oldest_snapshot_s", stats.oldest_snapshot.map(|age| age.as_secs_f64()).into())
         .count("writes", "", stats.writes)
         .size("user_bytes", "", stats.user_bytes)
         .size("logged_bytes", "", stats.logged_bytes)
