@@ -5,7 +5,7 @@ use crate::linearizability::history::Value;
 use crate::linearizability::values::{decode, encode};
 use crate::support::{Random, setting, tiny};
 use alluvium::io::simulated::SimulatedStorage;
-use alluvium::{Db, Iter, Options, Snapshot, WriteBatch};
+use alluvium::{Db, Iter, MemoryComponent, Options, Snapshot, WriteBatch};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -170,9 +170,15 @@ impl Drop for StopAtEnd<'_> {
 /// goes on with its own versions; the store keeps those and the newest ones, and nothing else.
 #[test]
 fn a_forgotten_iterator() {
+    for memory_component in [MemoryComponent::TwoLevel, MemoryComponent::Skiplist] {
+        forget_iterators(Options { memory_component, ..tiny() });
+    }
+}
+
+fn forget_iterators(options: Options) {
     const KEYS: usize = 60;
     let seed = setting("ALLUVIUM_SEED", 1);
-    let (db, mut random, mut next) = (open(seed, tiny()), Random(seed), Value::FIRST);
+    let (db, mut random, mut next) = (open(seed, options), Random(seed), Value::FIRST);
     let mut contents = Contents(vec![None; KEYS]);
     for _ in 0..500 {
         contents.overwrite(&db, &mut random, &mut next);
@@ -285,12 +291,18 @@ impl Rounds {
 /// try, and is exact. So is one that goes on a little at a time.
 #[test]
 fn scans_of_everything_under_full_write_load() {
+    for memory_component in [MemoryComponent::TwoLevel, MemoryComponent::Skiplist] {
+        scan_beside_writers(Options { memory_component, ..tiny() });
+    }
+}
+
+fn scan_beside_writers(options: Options) {
     let rounds = Rounds {
         keys: 3001,
         begun: vec![AtomicU32::new(0), AtomicU32::new(0)],
         done: vec![AtomicU32::new(0), AtomicU32::new(0)],
     };
-    let (db, stop, scans) = (open(1, tiny()), AtomicBool::new(false), AtomicU64::new(0));
+    let (db, stop, scans) = (open(1, options), AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let stopping = StopAtEnd(&stop);
         for writer in 0..rounds.done.len() {
@@ -316,7 +328,7 @@ fn scans_of_everything_under_full_write_load() {
                 }
             }
         });
-        let deadline = std::time::Instant::now() + Duration::from_millis(setting("ALLUVIUM_CONCURRENCY_MS", 1500));
+        let deadline = std::time::Instant::now() + Duration::from_millis(setting("ALLUVIUM_CONCURRENCY_MS", 1500) / 2);
         while std::time::Instant::now() < deadline && !slowly.is_finished() {
             let done = Rounds::marks(&rounds.done);
             let iter = db.iter().unwrap();

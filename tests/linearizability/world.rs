@@ -13,7 +13,7 @@ use super::values::{self, decode};
 use crate::support::{Random, tiny};
 use alluvium::io::simulated::SimulatedStorage;
 use alluvium::parts::open_small;
-use alluvium::{Db, Snapshot};
+use alluvium::{Db, MemoryComponent, Options, Snapshot};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -62,15 +62,21 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let shape = Shape::draw(&mut random);
     assert!(shape.threads < THREADS_MAX);
-    let mut options = tiny();
-    options.background_threads = Some(1 + random.below(2) as usize);
-    // A real disk now and then, and parts less tiny, so that more is in memory.
+    let options = Options {
+        background_threads: Some(1 + random.below(2) as usize),
+        memory_component: if random.one_in(4) { MemoryComponent::Skiplist } else { MemoryComponent::TwoLevel },
+        ..tiny()
+    };
+    // A real disk now and then; parts less tiny, so that several runs overwrite what is in one generation.
     let directory = random.one_in(16).then(|| tempfile::tempdir().unwrap());
     let others = stalls::background_threads();
-    let opened = match &directory {
-        Some(directory) => Db::open(directory.path(), options),
-        None if random.one_in(4) => Db::open_with(Arc::new(SimulatedStorage::new(seed)), options),
-        None => open_small(Arc::new(SimulatedStorage::new(seed)), options),
+    let opened = match (&directory, random.below(8)) {
+        (Some(directory), _) => Db::open(directory.path(), options),
+        (None, size @ 0..4) => {
+            let memory_budget = Some([320 << 10, 1 << 20, 4 << 20, 16 << 20][size as usize]);
+            Db::open_with(Arc::new(SimulatedStorage::new(seed)), Options { memory_budget, ..options })
+        }
+        (None, _) => open_small(Arc::new(SimulatedStorage::new(seed)), options),
     };
     let db = opened.map_err(|error| format!("it does not open: {error}"))?;
     let _background = if shape.stalls { stalls::of_background(&others) } else { Vec::new() };
