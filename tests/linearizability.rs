@@ -45,6 +45,9 @@ fn random_histories_are_linearizable() {
             )
         });
         total.add(tally);
+        if (at + 1).is_multiple_of(200) {
+            println!("{} histories in {:?}", total.histories, begun.elapsed());
+        }
     }
     println!("{total:?} in {:?}", begun.elapsed());
     assert!(total.overlaps > total.operations / 2 && total.incorporations > total.histories / 10, "{total:?}");

@@ -17,6 +17,7 @@ use alluvium::{Db, MemoryComponent, Options, Snapshot};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
 
 /// Snapshots that live on over several runs, so that writers find pins.
 const ELDERS_MAX: usize = 3;
@@ -70,13 +71,14 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
     // A real disk now and then; parts less tiny, so that several runs overwrite what is in one generation.
     let directory = random.one_in(16).then(|| tempfile::tempdir().unwrap());
     let others = stalls::background_threads();
+    let disk = SimulatedStorage::new(seed);
     let opened = match (&directory, random.below(8)) {
         (Some(directory), _) => Db::open(directory.path(), options),
         (None, size @ 0..4) => {
             let memory_budget = Some([320 << 10, 1 << 20, 4 << 20, 16 << 20][size as usize]);
-            Db::open_with(Arc::new(SimulatedStorage::new(seed)), Options { memory_budget, ..options })
+            Db::open_with(Arc::new(disk.clone()), Options { memory_budget, ..options })
         }
-        (None, _) => open_small(Arc::new(SimulatedStorage::new(seed)), options),
+        (None, _) => open_small(Arc::new(disk.clone()), options),
     };
     let db = opened.map_err(|error| format!("it does not open: {error}"))?;
     let _background = if shape.stalls { stalls::of_background(&others) } else { Vec::new() };
@@ -95,8 +97,15 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
             let (db, shape, board) = (&db, &shape, &board);
             scope.spawn(move || work(db, shape, board, thread));
         }
-        let mut main =
-            Main { db: &db, shape: &shape, board: &board, random, elders: Vec::new(), tally: Tally::default() };
+        let mut main = Main {
+            db: &db,
+            shape: &shape,
+            board: &board,
+            disk: &disk,
+            random,
+            elders: Vec::new(),
+            tally: Tally::default(),
+        };
         let outcome = caught(|| main.all(histories));
         // No plan: the threads end.
         *board.plan.lock().unwrap() = Arc::default();
@@ -165,6 +174,8 @@ struct Main<'a> {
     db: &'a Db,
     shape: &'a Shape,
     board: &'a Board,
+    /// Its clock is the store's, but on a real disk.
+    disk: &'a SimulatedStorage,
     random: Random,
     elders: Vec<(Snapshot, Vec<Value>)>,
     tally: Tally,
@@ -188,6 +199,8 @@ impl Main<'_> {
         *board.plan.lock().unwrap() = Arc::new(self.shape.plan(&mut self.random, next));
         board.seed.store(self.random.next() >> 8, Ordering::Relaxed);
         board.arrivals.store(0, Ordering::Relaxed);
+        // What is done every so often, as taking out the versions of snapshots that went, is due.
+        self.disk.advance(Duration::from_millis(60));
         board.start.wait();
         let elders = self.ask_an_elder();
         board.end.wait();
