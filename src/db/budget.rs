@@ -15,6 +15,8 @@ const BUDGET_MIN: u64 = 256 << 10;
 /// A Memtable larger than this makes single inserts slower than it saves merging (`docs/performance.md`).
 const MEMTABLE_BYTES_MAX: u64 = 32 << 20;
 const MEMTABLE_BYTES_MIN: u64 = 32 << 10;
+/// A write buffer is at most this part of the budget: three of them with their indexes leave room for the rest.
+const WRITE_BUFFER_PART: u64 = 6;
 /// Larger segments only take longer to make and to recycle, and a small store holds two of them.
 const SEGMENT_BYTES_MAX: u64 = 8 << 20;
 const SEGMENT_BYTES_MIN: u64 = 256 << 10;
@@ -58,7 +60,17 @@ impl Budget {
         if workers == 0 {
             return Err(Error::InvalidArgument("background_threads is 0, at least 1 is needed".into()));
         }
-        let memtable = (total / 20).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX);
+        let memtable = match options.write_buffer {
+            None => (total / 20).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX),
+            Some(bytes) if bytes >= MEMTABLE_BYTES_MIN && bytes <= total / WRITE_BUFFER_PART => bytes,
+            Some(bytes) => {
+                let most = total / WRITE_BUFFER_PART;
+                return Err(Error::InvalidArgument(format!(
+                    "write_buffer is {bytes} bytes; at least {MEMTABLE_BYTES_MIN} are needed, and at most {most}, a sixth of \
+                     memory_budget, fit"
+                )));
+            }
+        };
         let segment = (memtable / 4).next_power_of_two().clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
         // Memtables with their indexes, three mapped segments, some megabytes of extents a worker, and up to an eighth for what
         // nobody counts: the rest is cache.
@@ -144,6 +156,19 @@ mod tests {
                 assert!(budget.segment.is_multiple_of(budget.chunk) && budget.chunk.is_multiple_of(4096), "{budget:?}");
                 assert!(budget.log >= 2 * budget.memtable as u64, "{budget:?}");
             }
+        }
+        let with_buffer = |bytes| {
+            Budget::new(&Options { memory_budget: Some(60 << 20), write_buffer: Some(bytes), ..Options::default() })
+        };
+        let budget = with_buffer(10 << 20).unwrap();
+        assert_eq!(budget.memtable, 10 << 20);
+        assert!(
+            GENERATIONS_MAX * budget.memtable * 5 / 4 + 3 * budget.segment + budget.cache <= 60 << 20,
+            "{budget:?}"
+        );
+        for bad in [0, 1000, (10 << 20) + 1, u64::MAX] {
+            let error = with_buffer(bad).unwrap_err().to_string();
+            assert!(error.contains("write_buffer") && error.contains(&(10u64 << 20).to_string()), "{error}");
         }
         assert!(Budget::new(&Options { memory_budget: Some(1), ..Options::default() }).is_err());
         assert!(Budget::new(&Options { background_threads: Some(0), ..Options::default() }).is_err());

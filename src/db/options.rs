@@ -43,6 +43,10 @@ pub struct Options {
     /// How old a snapshot may become, those of iterators included, before its reads fail with `Error::SnapshotExpired` and what it
     /// kept is given up. `None`: as old as its owner likes; `Stats::oldest_snapshot` shows one that was forgotten.
     pub snapshot_age_limit: Option<Duration>,
+    /// Bytes that one memory generation takes of new writes before it is written out; up to three are in memory. More takes larger
+    /// bursts at full speed and merges less; out of it come fewer and longer runs. At most a sixth of `memory_budget`. `None`
+    /// takes a twentieth, 32 MiB at most.
+    pub write_buffer: Option<u64>,
     /// How memory keeps the keys of new writes.
     pub memory_component: MemoryComponent,
     /// Recover as after a power loss even if the log was written in this life of the machine.
@@ -59,6 +63,7 @@ impl Default for Options {
             create_if_missing: true,
             background_threads: None,
             snapshot_age_limit: None,
+            write_buffer: None,
             memory_component: MemoryComponent::TwoLevel,
             force_cut: false,
         }

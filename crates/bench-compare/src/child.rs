@@ -72,7 +72,7 @@ mod tests {
     use alluvium_bench::{EngineOptions, Settings};
 
     fn job(directory: &std::path::Path, workloads: &[(&str, Option<u64>)]) -> Job {
-        let engine = EngineOptions { memory: Some(128 << 20), sync: false };
+        let engine = EngineOptions { memory: Some(128 << 20), ..EngineOptions::default() };
         Job {
             engine: "alluvium".into(),
             directory: directory.join("store"),

@@ -144,7 +144,7 @@ fn plan(
         value_size: arguments.value_size,
         seed: arguments.seed,
         check: arguments.check,
-        engine: EngineOptions { memory: Some(memory), sync: arguments.sync },
+        engine: EngineOptions { memory: Some(memory), sync: arguments.sync, ..EngineOptions::default() },
         ..Settings::default()
     };
     for threads in &threads {

@@ -1,7 +1,7 @@
 //! Alluvium behind the trait, by its public face alone: what a user's program would call.
 
 use crate::engine::{Direction, Engine, EngineOptions, Factory, Figures, Result};
-use alluvium::{Db, Durability, Options, WriteBatch};
+use alluvium::{Db, Durability, MemoryComponent, Options, WriteBatch};
 use std::path::Path;
 
 /// Opens Alluvium stores.
@@ -14,15 +14,42 @@ impl Factory for Alluvium {
     }
 
     fn open(&self, directory: &Path, options: &EngineOptions) -> Result<Box<dyn Engine>> {
-        let durability = if options.sync { Durability::Sync } else { Durability::Buffered };
-        let options = Options { memory_budget: options.memory, durability, ..Options::default() };
-        Ok(Box::new(Store { db: Db::open(directory, options)? }))
+        open(directory, options, MemoryComponent::TwoLevel)
     }
 
     fn is_log(&self, path: &Path) -> bool {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        [".log", ".free", ".log.new"].iter().any(|end| name.ends_with(end))
+        is_log(path)
     }
+}
+
+/// Opens Alluvium stores whose memory is a skiplist alone, as in most stores: what the two levels are measured against.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SingleLevel;
+
+impl Factory for SingleLevel {
+    fn name(&self) -> &str {
+        "single-level"
+    }
+
+    fn open(&self, directory: &Path, options: &EngineOptions) -> Result<Box<dyn Engine>> {
+        open(directory, options, MemoryComponent::Skiplist)
+    }
+
+    fn is_log(&self, path: &Path) -> bool {
+        is_log(path)
+    }
+}
+
+fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryComponent) -> Result<Box<dyn Engine>> {
+    let durability = if options.sync { Durability::Sync } else { Durability::Buffered };
+    let (memory_budget, write_buffer) = (options.memory, options.write_buffer);
+    let options = Options { memory_budget, write_buffer, durability, memory_component, ..Options::default() };
+    Ok(Box::new(Store { db: Db::open(directory, options)? }))
+}
+
+fn is_log(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    [".log", ".free", ".log.new"].iter().any(|end| name.ends_with(end))
 }
 
 struct Store {
@@ -99,7 +126,7 @@ mod tests {
     use super::*;
 
     fn open(directory: &Path) -> Box<dyn Engine> {
-        Alluvium.open(directory, &EngineOptions { memory: Some(16 << 20), sync: false }).unwrap()
+        Alluvium.open(directory, &EngineOptions { memory: Some(16 << 20), ..EngineOptions::default() }).unwrap()
     }
 
     fn scanned(engine: &dyn Engine, from: Option<&[u8]>, direction: Direction, limit: u64) -> String {

@@ -32,6 +32,8 @@ pub struct Figures {
 pub struct EngineOptions {
     /// Bytes of memory for everything the engine keeps; `None`: its own choice.
     pub memory: Option<u64>,
+    /// Bytes of the memory component that takes writes, in it; `None`: the engine's own choice.
+    pub write_buffer: Option<u64>,
     /// Whether every write waits for the disk.
     pub sync: bool,
 }

@@ -32,7 +32,7 @@ mod watch;
 pub mod workload;
 mod zipfian;
 
-pub use alluvium_engine::Alluvium;
+pub use alluvium_engine::{Alluvium, SingleLevel};
 pub use engine::{Direction, Engine, EngineOptions, Factory, Figures};
 pub use outcome::Outcome;
 pub use session::Session;

@@ -21,6 +21,7 @@ enum Operation {
     Miss,
     Overwrite,
     Insert,
+    Delete,
     Scan,
     Modify,
 }
@@ -76,6 +77,7 @@ impl Draw {
             (mix.miss, Operation::Miss),
             (mix.overwrite, Operation::Overwrite),
             (mix.insert, Operation::Insert),
+            (mix.delete, Operation::Delete),
             (mix.scan, Operation::Scan),
             (mix.modify, Operation::Modify),
         ];
@@ -123,6 +125,7 @@ impl<'f, 'a> Mixer<'f, 'a> {
             Operation::Miss => self.miss()?,
             Operation::Overwrite => return self.overwrite((self.field.settings.batch_size as u64).min(left)),
             Operation::Insert => self.insert()?,
+            Operation::Delete => self.delete()?,
             Operation::Scan => self.scan(mix.scan_pairs)?,
             Operation::Modify => self.modify()?,
         }
@@ -196,6 +199,13 @@ impl<'f, 'a> Mixer<'f, 'a> {
         Ok(())
     }
 
+    fn delete(&mut self) -> Result<()> {
+        self.pick();
+        self.field.engine.delete(&self.key)?;
+        self.tally.bytes_written += self.key.len() as u64;
+        Ok(())
+    }
+
     fn scan(&mut self, (low, high): (u64, u64)) -> Result<()> {
         let number = self.pick();
         let pairs = low + self.random.below(high.saturating_sub(low) + 1);
@@ -243,11 +253,13 @@ mod tests {
 
     #[test]
     fn operations_come_by_weight() {
-        let draw = Draw::new(&Mix { read: 70, insert: 20, modify: 10, ..Mix::default() });
+        let draw = Draw::new(&Mix { read: 65, insert: 20, modify: 10, delete: 5, ..Mix::default() });
         let mut random = Random::new(1, 0);
-        let mut counts = [0u32; 6];
+        let mut counts = [0u32; 7];
         (0..100_000).for_each(|_| counts[draw.operation(&mut random) as usize] += 1);
-        for (at, share) in [(Operation::Read, 70), (Operation::Insert, 20), (Operation::Modify, 10)] {
+        for (at, share) in
+            [(Operation::Read, 65), (Operation::Insert, 20), (Operation::Modify, 10), (Operation::Delete, 5)]
+        {
             assert!(counts[at as usize].abs_diff(share * 1000) < 700, "{at:?}: {counts:?}");
         }
         assert_eq!(counts.iter().sum::<u32>(), 100_000);

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 fn small() -> Settings {
-    let engine = EngineOptions { memory: Some(16 << 20), sync: false };
+    let engine = EngineOptions { memory: Some(16 << 20), ..EngineOptions::default() };
     Settings { num: Some(2000), check: true, engine, ..Settings::default() }
 }
 

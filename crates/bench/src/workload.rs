@@ -51,6 +51,8 @@ pub struct Mix {
     pub overwrite: u32,
     /// Puts of new keys.
     pub insert: u32,
+    /// Deletes of loaded keys, which may be gone.
+    pub delete: u32,
     /// Seeks to a loaded key and pairs from there.
     pub scan: u32,
     /// Read-modify-writes of loaded keys.
@@ -66,7 +68,7 @@ pub struct Mix {
 impl Mix {
     /// The sum of the weights.
     pub fn weights(&self) -> u32 {
-        self.read + self.miss + self.overwrite + self.insert + self.scan + self.modify
+        self.read + self.miss + self.overwrite + self.insert + self.delete + self.scan + self.modify
     }
 }
 

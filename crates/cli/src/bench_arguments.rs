@@ -83,6 +83,12 @@ pub struct Bench {
     /// How the keys of the existing store lie
     #[arg(long, value_name = "ORDER", default_value = "random", requires = "use_existing")]
     pub order: ExistingOrder,
+    /// Bytes of new writes that a memory generation takes [default: from --memory]
+    #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size)]
+    pub write_buffer: Option<u64>,
+    /// Keep new writes in a skiplist alone, without the hash table that takes them first and updates them in place
+    #[arg(long)]
+    pub single_level: bool,
     /// Let the control thread spin instead of sleep: it finds the machine's gaps without fail, and takes a core
     #[arg(long)]
     pub spin_control: bool,

@@ -9,7 +9,7 @@ fn a_plan() -> Plan {
         turns: Vec::new(),
         settings: Settings {
             num: Some(100),
-            engine: EngineOptions { memory: Some(256 << 20), sync: false },
+            engine: EngineOptions { memory: Some(256 << 20), ..EngineOptions::default() },
             ..Settings::default()
         },
         limit: "none".into(),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Opens it.
 pub fn open(setup: &Setup) -> Result<Opened> {
-    let options = EngineOptions { memory: Some(setup.budget_bytes()), sync: setup.sync };
+    let options = EngineOptions { memory: Some(setup.budget_bytes()), sync: setup.sync, ..EngineOptions::default() };
     let engine: Box<dyn engine::Engine> = Alluvium.open(&setup.directory, &options)?;
     let interval = alluvium::Options::default().sync_interval;
     let settings = vec![

@@ -84,7 +84,7 @@ pub const MIXED: Figure = Figure {
 };
 
 fn settings() -> Settings {
-    let engine = EngineOptions { memory: Some(MEMORY), sync: false };
+    let engine = EngineOptions { memory: Some(MEMORY), ..EngineOptions::default() };
     Settings { num: Some(KEYS), key_size: KEY_BYTES, value_size: VALUE_BYTES, engine, ..Settings::default() }
 }
 

@@ -6,6 +6,7 @@
 
 mod clsm;
 mod drawing;
+mod flodb;
 mod plot;
 mod rules;
 mod splinterdb;
@@ -30,7 +31,17 @@ pub struct Figure {
 }
 
 /// All of them.
-pub const ALL: [Figure; 4] = [clsm::WRITES, clsm::READS, clsm::MIXED, splinterdb::YCSB];
+pub const ALL: [Figure; 9] = [
+    clsm::WRITES,
+    clsm::READS,
+    clsm::MIXED,
+    flodb::WRITES,
+    flodb::SCANS,
+    flodb::SCAN_RATIO,
+    flodb::MEMORY_SIZE,
+    flodb::SKEWED,
+    splinterdb::YCSB,
+];
 
 /// The figure of a name; an error that lists all.
 pub fn named(name: &str) -> Result<&'static Figure> {

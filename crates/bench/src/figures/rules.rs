@@ -38,6 +38,35 @@ pub fn ahead_of_all(panel: &Panel, factor: f64) -> Ruling {
     compare(rule, ours.peak(), best, best.peak(), factor)
 }
 
+/// Our best throughput is at least `factor` times the best of one other engine.
+pub fn best_ahead_of(panel: &Panel, other: &str, factor: f64) -> Ruling {
+    let rule = format!("{}: our best at least {factor} times {other}'s", panel.title);
+    match (panel.line(OURS), panel.line(other)) {
+        (Some(ours), Some(theirs)) => compare(rule, ours.peak(), theirs, theirs.peak(), factor),
+        _ => not_judged(rule, other),
+    }
+}
+
+/// From one point to another ours rises by a factor, at least.
+pub fn rises(panel: &Panel, from: &str, to: &str, factor: f64) -> Ruling {
+    let rule = format!("{}: ours at {to} at least {factor} times ours at {from}", panel.title);
+    between(panel, rule, from, to, |before, after| after >= factor * before)
+}
+
+/// From one point to another ours does not rise.
+pub fn falls(panel: &Panel, from: &str, to: &str) -> Ruling {
+    let rule = format!("{}: ours at {to} not above ours at {from}", panel.title);
+    between(panel, rule, from, to, |before, after| after <= before)
+}
+
+fn between(panel: &Panel, rule: String, from: &str, to: &str, holds: impl Fn(f64, f64) -> bool) -> Ruling {
+    let at = |point| panel.line(OURS).and_then(|line| line.at(point));
+    match (at(from), at(to)) {
+        (Some(before), Some(after)) => ruling(rule, holds(before, after), format!("{before:.0} to {after:.0}")),
+        _ => not_judged(rule, "a run of ours at both"),
+    }
+}
+
 /// At one point we have at least `factor` times what another engine has.
 pub fn ahead_at(panel: &Panel, point: &str, other: &str, factor: f64) -> Ruling {
     let rule = format!("{}, {point}: at least {factor} times {other}", panel.title);
@@ -95,6 +124,12 @@ mod tests {
         assert_eq!(judged(ahead_of_all(&both, 2.01)), Judgement::Fails);
         assert_eq!(judged(ahead_at(&both, "1", "rocksdb", 1.1)), Judgement::Holds);
         assert_eq!(judged(ahead_at(&both, "1", "rocksdb", 1.2)), Judgement::Fails);
+        assert_eq!(judged(best_ahead_of(&both, "rocksdb", 2.0)), Judgement::Holds);
+        assert_eq!(judged(best_ahead_of(&both, "rocksdb", 2.01)), Judgement::Fails);
+        assert_eq!(judged(rises(&both, "1", "2", 1.9)), Judgement::Holds);
+        assert_eq!(judged(rises(&both, "1", "2", 1.91)), Judgement::Fails);
+        assert_eq!(judged(falls(&both, "2", "4")), Judgement::Holds);
+        assert_eq!(judged(falls(&both, "1", "2")), Judgement::Fails);
         assert_eq!(judged(stays_flat(&both, "rocksdb", 1.1, 4, 4)), Judgement::Holds);
         assert_eq!(judged(stays_flat(&both, "rocksdb", 1.05, 4, 4)), Judgement::Fails);
     }
@@ -105,6 +140,8 @@ mod tests {
         for (ruling, needs) in [
             (ahead_of_all(&alone, 1.8), "competitor"),
             (ahead_at(&alone, "1", "rocksdb", 1.8), "rocksdb"),
+            (best_ahead_of(&alone, "rocksdb", 1.8), "rocksdb"),
+            (rises(&alone, "1", "64", 1.0), "a run of ours"),
             (ahead_at(&alone, "64", "rocksdb", 1.8), "a run of ours"),
             (stays_flat(&alone, "leveldb", 1.3, 8, 4), "leveldb"),
             (scales(&alone, 2.0, 2, 4), "4 cores; this one has 2"),

@@ -39,7 +39,7 @@ fn draw(figure: &Figure, stage: &Stage<'_>, engines: &[&dyn Factory]) -> Result<
             memory >> 20,
             stage.duration.as_secs_f64()
         ));
-        let engine = EngineOptions { memory: Some(memory), sync: false };
+        let engine = EngineOptions { memory: Some(memory), ..EngineOptions::default() };
         let settings =
             Settings { num: Some(keys), key_size: KEY_BYTES, value_size, threads, engine, ..Settings::default() };
         let mut lines = Vec::new();

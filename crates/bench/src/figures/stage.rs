@@ -41,6 +41,14 @@ impl<'a> Stage<'a> {
         std::iter::successors(Some(1), |threads| Some(threads * 2)).take_while(|threads| *threads <= most).collect()
     }
 
+    /// Bytes of memory that the machine has; a gigabyte where it does not tell.
+    pub fn machine_memory(&self) -> u64 {
+        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kibibytes.map_or(1 << 30, |kibibytes| kibibytes << 10)
+    }
+
     /// A session on a fresh store. The figure says what it would take; the user's word stands above it.
     pub fn session<'f>(&self, factory: &'f dyn Factory, settings: Settings) -> Result<Session<'f>> {
         let engine = EngineOptions { memory: self.memory.or(settings.engine.memory), ..settings.engine };

@@ -7,7 +7,9 @@ use crate::commands::figures;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::report::{align_right, grouped, table};
-use alluvium_bench::{Alluvium, Control, EngineOptions, Outcome, Session, Settings, Watch, Workload, catalogue};
+use alluvium_bench::{
+    Alluvium, Control, EngineOptions, Factory, Outcome, Session, Settings, SingleLevel, Watch, Workload, catalogue,
+};
 use comfy_table::Table;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -22,7 +24,8 @@ pub fn run(common: &Common, bench: &Bench) -> Result<(), Failure> {
     let names = bench.names.as_deref().unwrap_or_default();
     let workloads = catalogue::list(names, &settings).map_err(|error| Failure::Usage(error.to_string()))?;
     let place = Place::new(common, bench)?;
-    let session = Session::new(&Alluvium, place.path.clone(), settings)?;
+    let engine: &dyn Factory = if bench.single_level { &SingleLevel } else { &Alluvium };
+    let session = Session::new(engine, place.path.clone(), settings)?;
     let outcomes = run_all(session, &workloads, common.json);
     let removed = place.leave();
     outcomes.and(removed)
@@ -48,7 +51,7 @@ fn settings(common: &Common, bench: &Bench) -> Settings {
         use_existing: bench.use_existing,
         order: bench.existing_order(),
         control: if bench.spin_control { Control::Spinning } else { Control::Sleeping },
-        engine: EngineOptions { memory: common.memory, sync: common.sync },
+        engine: EngineOptions { memory: common.memory, write_buffer: bench.write_buffer, sync: common.sync },
         ..Settings::default()
     }
 }
