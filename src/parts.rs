@@ -63,6 +63,31 @@ impl MemtablePart {
         self.memtable.place(&mut self.writer, &mut prepared, self.last, SequenceNumber::ZERO);
     }
 
+    /// Whether it calls itself full.
+    pub fn is_full(&self) -> bool {
+        self.memtable.is_full()
+    }
+
+    /// Brings everything into order.
+    pub fn drain(&self) {
+        self.memtable.drain_all();
+    }
+
+    /// Has drains insert entries one by one, not by multi-insert.
+    pub fn drain_one_by_one(&self) {
+        self.memtable.drain_one_by_one();
+    }
+
+    /// Brings new keys, rising, into the skiplist alone, by one multi-insert or as so many single inserts.
+    pub fn insert_into_list(&self, user_keys: &[[u8; 8]], value: &[u8], together: bool) {
+        self.memtable.insert_into_list(user_keys, value, together);
+    }
+
+    /// Gives out what it holds, to be sealed by another thread, and goes on with an empty one.
+    pub fn switch(&mut self) -> FullPart {
+        FullPart(std::mem::replace(&mut self.memtable, self.pool.take()))
+    }
+
     /// Appends the newest value to `out`: the hash index, then the node's versions.
     pub fn get(&self, user_key: &[u8], out: &mut Vec<u8>) -> bool {
         let hash = key_hash(KEYSPACE, user_key);
@@ -72,6 +97,16 @@ impl MemtablePart {
     /// A cursor over it, whose `seek` is the search in the skiplist.
     pub fn cursor(&self) -> CursorPart {
         CursorPart(Box::new(self.memtable.cursor_at(SequenceNumber::MAX)))
+    }
+}
+
+/// A Memtable that nobody writes to any more.
+pub struct FullPart(Arc<Memtable>);
+
+impl FullPart {
+    /// Brings all of it into order, as before it is written out.
+    pub fn seal(&self) {
+        self.0.seal();
     }
 }
 

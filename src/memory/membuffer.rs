@@ -40,6 +40,8 @@ pub struct Membuffer {
     new_feeds: Mutex<Vec<Taking>>,
     /// Nothing is waiting and nothing more will come.
     finished: AtomicBool,
+    /// See `Memtable::drain_one_by_one`.
+    one_by_one: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -240,7 +242,33 @@ impl Memtable {
             same.sort_unstable_by(|a, b| key(a).cmp(key(b)));
             same.len()
         });
-        self.multi_insert(&nodes);
+        if self.membuffer.one_by_one.load(Ordering::Relaxed) {
+            nodes.iter().for_each(|node| self.insert_alone(*node));
+        } else {
+            self.multi_insert(&nodes);
+        }
+    }
+
+    /// Has drains search every node's place from the top: what multi-insert is measured against.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn drain_one_by_one(&self) {
+        self.membuffer.one_by_one.store(true, Ordering::Relaxed);
+    }
+
+    /// Brings new keys, rising, into the skiplist alone, by one multi-insert or as so many single inserts; for measurements.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn insert_into_list(&self, user_keys: &[[u8; 8]], value: &[u8], together: bool) {
+        let node = |user_key: &[u8; 8]| {
+            let keyspace = crate::base::KeyspaceId::DEFAULT;
+            let hash = crate::base::hash::key_hash(keyspace, user_key);
+            let target = super::node::Target::new(keyspace, user_key);
+            self.write_entry(target, hash, crate::base::Kind::Put, value, crate::base::SequenceNumber(1))
+        };
+        let nodes: Vec<Offset> = user_keys.iter().map(node).collect();
+        match together {
+            true => self.multi_insert(&nodes),
+            false => nodes.iter().for_each(|node| self.insert_alone(*node)),
+        }
     }
 }
 

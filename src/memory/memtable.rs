@@ -422,6 +422,11 @@ impl Memtable {
         }
     }
 
+    /// Links a node that the index has and the list has not.
+    pub(super) fn insert_alone(&self, place: Offset) {
+        assert!(self.link_alone(self.node(place)).is_ok(), "a node of the Membuffer was in the list");
+    }
+
     /// Links sorted nodes that the index has and the list has not: FloDB's Algorithm 1. Each is seen by itself.
     pub(super) fn multi_insert(&self, nodes: &[Offset]) {
         let mut splice = self.list.start();
