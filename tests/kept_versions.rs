@@ -62,7 +62,7 @@ fn a_key_overwritten_for_ever_grows_neither_memory_nor_log() {
         let (mut most_log, mut most_memory) = (0, 0);
         for count in 0..60_000u32 {
             let length = 4 + (count as usize * 37) % 1500;
-            db.put("hot", &count.to_le_bytes().repeat(length / 4)).unwrap();
+            db.put("hot", count.to_le_bytes().repeat(length / 4)).unwrap();
             if count % 64 == 0 {
                 while db.step() {}
                 let stats = db.stats();

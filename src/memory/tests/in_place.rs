@@ -4,12 +4,15 @@ use super::*;
 use crate::base::sync::AtomicUsize;
 use std::collections::BTreeSet;
 
+/// The newest version of each key.
+type Contents = BTreeMap<Vec<u8>, (u64, Kind, Vec<u8>)>;
+
 /// A Memtable with a set of snapshots and what each of them must show; one thread.
 struct Snapshots {
     memtable: Arc<Memtable>,
     last: u64,
-    contents: BTreeMap<Vec<u8>, (u64, Kind, Vec<u8>)>,
-    live: BTreeMap<u64, BTreeMap<Vec<u8>, (u64, Kind, Vec<u8>)>>,
+    contents: Contents,
+    live: BTreeMap<u64, Contents>,
 }
 
 impl Snapshots {
@@ -46,7 +49,7 @@ impl Snapshots {
         self.memtable.reclaim_versions(&pins, SequenceNumber(self.last), |_, change| change());
     }
 
-    fn check(&self, number: u64, contents: &BTreeMap<Vec<u8>, (u64, Kind, Vec<u8>)>) {
+    fn check(&self, number: u64, contents: &Contents) {
         let mut cursor = self.memtable.cursor_at(SequenceNumber(number));
         let expected: Vec<Row> =
             contents.iter().map(|(key, (number, kind, value))| (key.clone(), *number, *kind, value.clone())).collect();
