@@ -23,6 +23,7 @@ snapshot-does-not-wait       | suite | linearizability::random_histories_are_lin
 pins-forgotten               | suite | snapshots::thousands_live_over_overwrites                      | at [0-9]
 pins-forgotten               | suite | concurrency::every_snapshot_holds_whole_batches                | at number
 acknowledged-before-sealed   | suite | kill::killed_at_any_instant_nothing_acknowledged_is_lost       | acknowledged:\|which was durable
+log-memory-forgotten         | suite | log_memory::killed_with_writes_in_memory_alone_nothing_is_lost | the reader sees
 sync-without-log             | suite | recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | were promised\|Corruption
 incorporated-ahead-of-log    | suite | recovery::crashes_at_random_operations                         | equals no prefix\|Corruption
 gap-skipped-after-power-loss | suite | recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | equals no prefix\|Corruption

@@ -159,7 +159,7 @@ impl LogPart {
             scarce: false,
         };
         let numbers = Arc::new(FileNumbers::new(FileNumber(1)));
-        let log = Log::create(storage, identity, numbers, options, Box::new(|_, _| Ok(0)))?;
+        let log = Log::create(storage, None, identity, numbers, options, Box::new(|_, _| Ok(0)))?;
         let sequencer = Sequencer::new(SequenceNumber::ZERO);
         let part = Self { slot: sequencer.register(), writer: log.writer(), log, sequencer };
         part.keep()?;

@@ -5,11 +5,13 @@
 //! nothing is in flight). The parent kills it, reopens the store, and demands for every thread the state after exactly its
 //! acknowledged operations, or one more: the one that was in flight. Batches are torn if neither fits.
 //!
+//! Each life of parent and child has the log in its files or in shared memory, as chance will have it.
+//!
 //! `ALLUVIUM_KILLS` sets how often; `ALLUVIUM_SEED` the seed.
 
 use crate::shared::Shared;
 use crate::support::{Random, setting};
-use alluvium::{Db, Options, WriteBatch};
+use alluvium::{Db, LogMemory, Options, WriteBatch};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,6 +22,7 @@ const WRITERS: usize = 4;
 const KEYS: u64 = 300;
 const CHILD: &str = "ALLUVIUM_KILL_CHILD";
 const CHURN: &str = "ALLUVIUM_KILL_CHURN";
+const MEMORY: &str = "ALLUVIUM_KILL_MEMORY";
 /// Words of shared memory for each writer: a cache line.
 const WORDS: usize = 8;
 
@@ -41,8 +44,9 @@ fn operation(seed: u64, writer: usize, count: u64) -> Vec<(Vec<u8>, Option<Vec<u
         .collect()
 }
 
-fn options() -> Options {
+fn options(memory: bool) -> Options {
     Options {
+        log_memory: if memory { LogMemory::SharedMemory } else { LogMemory::File },
         memory_budget: Some(1 << 20),
         background_threads: Some(2),
         sync_interval: Some(Duration::from_millis(30)),
@@ -64,7 +68,7 @@ fn child_of_the_kill_loop() {
     let deadline = Instant::now() + Duration::from_secs(20);
     let session = if std::env::var(CHURN).is_ok() { Duration::from_millis(4) } else { Duration::MAX };
     while Instant::now() < deadline {
-        let db = Db::open(directory.join("store"), options()).unwrap();
+        let db = Db::open(directory.join("store"), options(std::env::var(MEMORY).is_ok())).unwrap();
         let session_end = Instant::now().checked_add(session).unwrap_or(deadline).min(deadline);
         std::thread::scope(|scope| {
             for writer in 0..WRITERS {
@@ -124,12 +128,15 @@ fn difference(found: &Model, expected: &Model) -> Option<String> {
     ))
 }
 
-fn kill_once(directory: &Path, seed: u64, churn: bool, run_for: Duration) {
+fn kill_once(directory: &Path, seed: u64, (churn, memory): (bool, bool), run_for: Duration) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "kill::child_of_the_kill_loop", "--nocapture"]);
     command.env(CHILD, directory).env("ALLUVIUM_SEED", seed.to_string()).stdout(Stdio::null());
     if churn {
         command.env(CHURN, "1");
+    }
+    if memory {
+        command.env(MEMORY, "1");
     }
     let mut child = command.spawn().unwrap();
     // Starting takes a while; the time to live counts from the first acknowledged write.
@@ -162,9 +169,9 @@ fn killed_at_any_instant_nothing_acknowledged_is_lost() {
     let (mut in_flight, mut total) = (0, 0);
     let kills = setting("ALLUVIUM_KILLS", 200);
     for round in 0..kills {
-        let churn = random.one_in(3);
-        kill_once(directory.path(), seed, churn, Duration::from_micros(random.below(60_000)));
-        let db = Db::open(directory.path().join("store"), options()).unwrap();
+        let (churn, memory) = (random.one_in(3), random.one_in(2));
+        kill_once(directory.path(), seed, (churn, memory), Duration::from_micros(random.below(60_000)));
+        let db = Db::open(directory.path().join("store"), options(random.one_in(2))).unwrap();
         for writer in 0..WRITERS {
             let acknowledged = shared.word(writer * WORDS).load(Ordering::Acquire);
             total += acknowledged - done[writer];

@@ -11,6 +11,7 @@ mod iterators;
 mod kept_versions;
 mod kill;
 mod linearizability;
+mod log_memory;
 mod model;
 mod multi_get;
 mod openers;

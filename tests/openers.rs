@@ -7,7 +7,7 @@ use crate::support::{Random, setting, tiny, tiny_unsynced};
 use alluvium::io::simulated::SimulatedStorage;
 use alluvium::io::{PosixStorage, Storage};
 use alluvium::parts::SteppedDb;
-use alluvium::{Db, Error, Options, ReadOnlyDb, WriteBatch};
+use alluvium::{Db, Error, LogMemory, Options, ReadOnlyDb, WriteBatch};
 use hooked::Hooked;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -189,7 +189,9 @@ fn a_writer_may_do_anything_at_any_operation_of_an_opening() {
     loop {
         moment += stride;
         let disk = SimulatedStorage::new(moment);
-        let writer = Arc::new(SteppedDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap());
+        disk.set_memory_outlives(moment.is_multiple_of(2));
+        let options = Options { log_memory: LogMemory::Auto, ..tiny_unsynced() };
+        let writer = Arc::new(SteppedDb::open(Arc::new(disk.clone()), options).unwrap());
         let mut before = Model::new();
         fill_some(&writer, 1, SOME, &mut before);
         fill_segments(&writer, &mut before);

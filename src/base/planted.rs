@@ -23,6 +23,8 @@ pub enum Bug {
     PinsForgotten,
     /// Promise 4: a write returns before its record is sealed; that happens with the thread's next write (W2).
     AcknowledgedBeforeSealed,
+    /// Promise 4: recovery does not look for what the log has in shared memory (M2).
+    LogMemoryForgotten,
     /// Promise 5: a sync does not sync the log's segments (D4).
     SyncWithoutLog,
     /// Promise 5: branch files become durable ahead of the log (D1).
@@ -48,7 +50,7 @@ pub enum Bug {
 }
 
 #[cfg(feature = "planted-bugs")]
-const ALL: [(&str, Bug); 18] = [
+const ALL: [(&str, Bug); 19] = [
     ("number-before-latch", Bug::NumberBeforeLatch),
     ("oldest-generation-first", Bug::OldestGenerationFirst),
     ("batch-entry-by-entry", Bug::BatchEntryByEntry),
@@ -56,6 +58,7 @@ const ALL: [(&str, Bug); 18] = [
     ("snapshot-does-not-wait", Bug::SnapshotDoesNotWait),
     ("pins-forgotten", Bug::PinsForgotten),
     ("acknowledged-before-sealed", Bug::AcknowledgedBeforeSealed),
+    ("log-memory-forgotten", Bug::LogMemoryForgotten),
     ("sync-without-log", Bug::SyncWithoutLog),
     ("incorporated-ahead-of-log", Bug::IncorporatedAheadOfLog),
     ("gap-skipped-after-power-loss", Bug::GapSkippedAfterPowerLoss),

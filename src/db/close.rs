@@ -69,6 +69,8 @@ impl Inner {
             synced_number: self.log.synced().0,
             incorporated_number: self.incorporated.load(Ordering::Relaxed),
             log_bytes: self.log.bytes(),
+            log_memory_bytes: self.log.memory_bytes(),
+            log_memory_refused: self.log.memory_refused(),
             memory_budget: self.budget.total,
             writes: self.threads.sum(|counters| &counters.writes),
             user_bytes: self.threads.sum(|counters| &counters.user_bytes),
@@ -97,6 +99,7 @@ pub(super) fn destroy(storage: &dyn Storage) -> Result<()> {
         return Err(no_store("the directory is empty"));
     }
     let locks = super::locks::for_destroying(storage)?;
+    crate::log::remove_twins(storage);
     let mut names = storage.list()?;
     // The manifest goes last: a store that was destroyed in part can be destroyed again.
     names.sort_by_key(|name| StoreFile::parse(name) == Some(StoreFile::Manifest));

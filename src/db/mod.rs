@@ -56,7 +56,7 @@ use std::time::Duration;
 pub use crate::branch::Compression;
 pub use batch::WriteBatch;
 pub use iter::{Iter, Reversed};
-pub use options::{Durability, MemoryComponent, Options, WriteOptions};
+pub use options::{Durability, LogMemory, MemoryComponent, Options, WriteOptions};
 pub use read_only::ReadOnlyDb;
 pub use repair::{Loss, LostKeys, RepairReport};
 pub use snapshot::Snapshot;

@@ -4,7 +4,7 @@ use super::budget::Budget;
 use super::files::{self, Found, StoreFile};
 use super::inner::{Driver, Edits, Inner};
 use super::locks;
-use super::options::Options;
+use super::options::{LogMemory, Options};
 use super::owners;
 use super::pins::Pins;
 use super::read_side::ReadSide;
@@ -19,7 +19,7 @@ use crate::cache::{FileTable, PageCache};
 use crate::disk::trunk::{Trunk, TrunkOptions};
 use crate::format::manifest_edit::{Identity, KeyspaceRecord, ManifestEdit};
 use crate::format::value_file::ValueReference;
-use crate::io::{Clock, OpenMode, Storage};
+use crate::io::{Clock, OpenMode, SharedMemory, Storage};
 use crate::log::{self, Access, Log, LogContents, LogIdentity, LogOptions, Recovered, RecoveryInput};
 use crate::manifest::{Manifest, ManifestState};
 use crate::memory::MemtablePool;
@@ -116,6 +116,9 @@ fn open_once(
     let kept: HashSet<FileNumber> = kept.chain(recovered.contents.value_files().iter().copied()).collect();
     remove_strays(&*storage, &state, &parts.value_holds, |file| kept.contains(&file))?;
 
+    // All that the log's memory knew is in its files, durably, and the edit has decided about it.
+    log::remove_twins(&*storage);
+
     // Step 6.
     let log_options = LogOptions {
         segment_bytes: budget.segment,
@@ -130,7 +133,8 @@ fn open_once(
     let branch_values: HashMap<_, _> = branch_values.map(|meta| (meta.file, meta.value_files.clone())).collect();
     let edits = Arc::new(Mutex::new(Edits { manifest, branch_values }));
     let name_segment = Edits::name_segment(&edits);
-    let log = Log::create(Arc::clone(&storage), identity, Arc::clone(&numbers), log_options, name_segment)?;
+    let memory = log_memory(&*storage, &options, &identity);
+    let log = Log::create(Arc::clone(&storage), memory, identity, Arc::clone(&numbers), log_options, name_segment)?;
     log.adopt(recovered.segments);
     log.note_manifest_edit(edit_number);
 
@@ -169,6 +173,16 @@ fn open_once(
         numbers,
     };
     Ok((inner, recovered.contents))
+}
+
+/// The memory that the log is written to first. In a life that cannot be told nobody would miss it, so there is none.
+fn log_memory(storage: &dyn Storage, options: &Options, identity: &LogIdentity) -> Option<Arc<dyn SharedMemory>> {
+    identity.life?;
+    match options.log_memory {
+        LogMemory::File => None,
+        LogMemory::SharedMemory => storage.shared_memory(),
+        LogMemory::Auto => storage.shared_memory().filter(|memory| memory.outlives_process()),
+    }
 }
 
 /// What is built before recovery, since recovery needs it.

@@ -17,6 +17,22 @@ pub enum Durability {
     Unlogged,
 }
 
+/// Where a write is in the kernel's hands before it is on the disk. Either way nothing that was acknowledged is lost with the
+/// process, and a power loss takes the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogMemory {
+    /// In the log's files, mapped: each page faults again whenever the kernel has written it back.
+    #[default]
+    File,
+    /// Shared memory where it is certain to outlive the process (on Linux: as root and in no container), else the file.
+    Auto,
+    /// In shared memory (`/dev/shm`), which is written to the log's files at each sync: the fastest. Whoever asks for it vouches
+    /// that it outlives the process, which it does not where a container brings a `/dev/shm` of its own, or where the user's
+    /// is cleared at logout. After a kill the store opens only where that memory is, or with `force_cut`. Where there is none or it
+    /// is full, the log's files are used, as `Stats` tells (`log_memory_bytes`, `log_memory_refused`).
+    SharedMemory,
+}
+
 /// How to open a store.
 ///
 /// ```
@@ -49,8 +65,10 @@ pub struct Options {
     pub write_buffer: Option<u64>,
     /// How memory keeps the keys of new writes.
     pub memory_component: MemoryComponent,
-    /// Recover as after a power loss even if the log was written in this life of the machine.
+    /// Recover as after a power loss even if the log was written in this life of the machine, or its shared memory is gone.
     pub force_cut: bool,
+    /// Where writes go before they are on the disk.
+    pub log_memory: LogMemory,
 }
 
 impl Default for Options {
@@ -66,6 +84,7 @@ impl Default for Options {
             write_buffer: None,
             memory_component: MemoryComponent::TwoLevel,
             force_cut: false,
+            log_memory: LogMemory::File,
         }
     }
 }

@@ -52,6 +52,7 @@ pub struct ReadOnlyDb {
     incorporated: SequenceNumber,
     synced: SequenceNumber,
     log_bytes: u64,
+    log_memory_bytes: u64,
     /// Keeps the writer from removing files.
     _files: Option<Guard>,
 }
@@ -128,6 +129,7 @@ impl ReadOnlyDb {
             incorporated_number: self.incorporated.0,
             synced_number: self.synced.0,
             log_bytes: self.log_bytes,
+            log_memory_bytes: self.log_memory_bytes,
             ballast_bytes: Ballast::find(&self.read.storage).bytes(),
             memory_budget: self.memory_budget,
             ..self.read.stats()
@@ -158,16 +160,17 @@ struct Loaded {
     incorporated: SequenceNumber,
     synced: SequenceNumber,
     log_bytes: u64,
+    log_memory_bytes: u64,
     memory_budget: u64,
 }
 
 impl Loaded {
     fn finish(self, storage: Arc<dyn Storage>, files: Option<Guard>) -> ReadOnlyDb {
-        let Self { parts, view, last, incorporated, synced, log_bytes, memory_budget, .. } = self;
+        let Self { parts, view, last, incorporated, synced, log_bytes, log_memory_bytes, memory_budget, .. } = self;
         // Nothing is ever given up here, so no snapshot need end.
         let pins = Pins::new(storage.clock(), None);
         let read = Arc::new(parts.into_read_side(storage, pins, last, view));
-        ReadOnlyDb { read, memory_budget, incorporated, synced, log_bytes, _files: files }
+        ReadOnlyDb { read, memory_budget, incorporated, synced, log_bytes, log_memory_bytes, _files: files }
     }
 }
 
@@ -200,6 +203,7 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
         // What lies behind the cut is not shown.
         synced: recovered.synced.min(last),
         log_bytes: recovered.segments.iter().map(|segment| segment.bytes).sum(),
+        log_memory_bytes: recovered.memory_bytes,
         memory_budget: budget.total,
     })
 }

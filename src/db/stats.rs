@@ -57,6 +57,10 @@ pub struct Stats {
     pub value_files: u64,
     /// Log segments' bytes on disk.
     pub log_bytes: u64,
+    /// Bytes of shared memory that the log is written to first; 0 where it goes to its files at once (`LogMemory`).
+    pub log_memory_bytes: u64,
+    /// Log segments that were to be written to shared memory and found no room there.
+    pub log_memory_refused: u64,
     /// Entries in memory, not yet in branch files.
     pub memory_entries: u64,
     /// Bytes that Memtables use.
@@ -128,6 +132,11 @@ impl fmt::Display for Stats {
             f,
             "files        {} branches of {} bytes, {} values, log {} bytes, ballast {} bytes",
             self.branch_files, self.branch_bytes, self.value_files, self.log_bytes, self.ballast_bytes
+        )?;
+        writeln!(
+            f,
+            "log memory   {} bytes shared, refused to {} segments",
+            self.log_memory_bytes, self.log_memory_refused
         )?;
         writeln!(
             f,

@@ -18,7 +18,8 @@
 //! | 64 | 8 | life: mount |
 //! | 72 | 8 | length of the file |
 //! | 80 | 8 | length of a chunk |
-//! | 88 | 424 | zeroes |
+//! | 88 | 8 | the piece of shared memory that the segment is written to first; 0 where there is none, or all of it is here |
+//! | 96 | 416 | zeroes |
 //!
 //! Sectors 1 and 2 (offsets 512 and 1024), marks, written in turn so that a torn one leaves the other:
 //!
@@ -40,6 +41,7 @@ use crate::base::checksum::checksum;
 use crate::base::limits::IO_ALIGNMENT;
 use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
 use crate::io::Life;
+use std::num::NonZeroU64;
 use std::path::Path;
 
 /// Bytes of the header page; the first chunk starts here.
@@ -67,6 +69,8 @@ pub struct SegmentHeader {
     pub segment_bytes: u64,
     /// The length of a chunk.
     pub chunk_bytes: u64,
+    /// The piece of shared memory that may know more than the file (`docs/recovery.md`, Log memory).
+    pub memory: Option<NonZeroU64>,
 }
 
 impl SegmentHeader {
@@ -86,6 +90,7 @@ impl SegmentHeader {
             life.mount,
             self.segment_bytes,
             self.chunk_bytes,
+            self.memory.map_or(0, NonZeroU64::get),
         ];
         for (at, word) in (16..).step_by(8).zip(words) {
             sector[at..at + 8].copy_from_slice(&word.to_le_bytes());
@@ -122,6 +127,7 @@ impl SegmentHeader {
             life: (word(4) == 1).then_some(Life { boot: word(5), mount: word(6) }),
             segment_bytes: word(7),
             chunk_bytes: word(8),
+            memory: NonZeroU64::new(word(9)),
         };
         let alignment = IO_ALIGNMENT as u64;
         let whole = header.chunk_bytes >= alignment
@@ -220,6 +226,7 @@ mod tests {
             life,
             segment_bytes: 4096 + 4 * 8192,
             chunk_bytes: 8192,
+            memory: NonZeroU64::new(5),
         }
     }
 
@@ -236,6 +243,14 @@ mod tests {
             }
         }
         assert!(SegmentHeader::decode(&[0; SECTOR_BYTES], path).is_err());
+    }
+
+    /// Before segments had memory their headers had zeroes there.
+    #[test]
+    fn a_header_of_old_has_no_memory() {
+        let sector = SegmentHeader { memory: None, ..header(None) }.encode();
+        assert!(sector[88..].iter().all(|byte| *byte == 0));
+        assert_eq!(SegmentHeader::decode(&sector, Path::new("x")).unwrap().memory, None);
     }
 
     #[test]

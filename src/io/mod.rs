@@ -13,6 +13,7 @@ mod clock;
 mod frames;
 pub mod posix;
 pub mod reads;
+mod shared_memory;
 #[cfg(any(test, feature = "testing"))]
 pub mod simulated;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub use aligned::AlignedBuffer;
 pub use clock::{Clock, SystemClock};
 pub use posix::PosixStorage;
 pub use reads::{PendingReads, ReadDone, ReadRequest};
+pub use shared_memory::SharedMemory;
 
 /// Bytes that are copied at once where a file cannot be linked.
 const COPY_BYTES: usize = 64 << 10;
@@ -36,6 +38,8 @@ pub enum OpenMode {
     Read,
     /// It exists; for reading and writing through the page cache, any offset and length.
     ReadWrite,
+    /// It exists; for reading and writing, direct where possible, aligned as for `ReadDirect`.
+    WriteDirect,
     /// It must not exist; for writing (and reading back), direct where possible, aligned as for `ReadDirect`.
     CreateDirect,
     /// It must not exist; for reading and writing through the page cache, any offset and length.
@@ -115,6 +119,10 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     fn remove_directory(&self) -> Result<()>;
     /// The present life, or `None` where it cannot be told.
     fn life(&self) -> Option<Life>;
+    /// Memory beside the directory that outlives the process; `None` where the system has none.
+    fn shared_memory(&self) -> Option<Arc<dyn SharedMemory>> {
+        None
+    }
     /// Bytes that may still be written to the file system, `None` where it does not say. A figure of this moment.
     fn available(&self) -> Result<Option<u64>> {
         Ok(None)

@@ -15,21 +15,25 @@ mod file;
 mod life;
 mod lock;
 mod map;
+mod outlives;
 mod read_threads;
 mod ring;
 mod ring_pool;
 mod room;
+mod shared_memory;
 #[cfg(test)]
 mod tests;
 
 use super::{
-    Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, PendingReads, ReadRequest, Storage, StorageFile,
+    Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, PendingReads, ReadRequest, SharedMemory, Storage,
+    StorageFile,
 };
 use crate::base::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use crate::base::{Error, Result};
 use file::PosixFile;
 use read_threads::ReadThreads;
 use ring_pool::RingPool;
+use shared_memory::PosixSharedMemory;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -76,9 +80,9 @@ impl PosixStorage {
     }
 
     /// Opens with direct I/O if the file system has it. Says whether it did.
-    fn open_direct(&self, path: &Path, create: bool) -> io::Result<(File, bool)> {
+    fn open_direct(&self, path: &Path, write: bool, create: bool) -> io::Result<(File, bool)> {
         let mut options = OpenOptions::new();
-        options.read(true).write(create).create_new(create);
+        options.read(true).write(write).create_new(create);
         if !self.direct_refused.load(Ordering::Relaxed) {
             match options.clone().custom_flags(libc::O_DIRECT).open(path) {
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
@@ -131,8 +135,9 @@ impl Storage for PosixStorage {
     fn open(&self, name: &str, mode: OpenMode) -> Result<Arc<dyn StorageFile>> {
         let path = self.file_path(name);
         let (operation, opened) = match mode {
-            OpenMode::ReadDirect => ("open", self.open_direct(&path, false)),
-            OpenMode::CreateDirect => ("create", self.open_direct(&path, true)),
+            OpenMode::ReadDirect => ("open", self.open_direct(&path, false, false)),
+            OpenMode::WriteDirect => ("open", self.open_direct(&path, true, false)),
+            OpenMode::CreateDirect => ("create", self.open_direct(&path, true, true)),
             OpenMode::Read => ("open", File::open(&path).map(|file| (file, false))),
             OpenMode::ReadWrite => {
                 ("open", OpenOptions::new().read(true).write(true).open(&path).map(|file| (file, false)))
@@ -143,7 +148,7 @@ impl Storage for PosixStorage {
             ),
         };
         let (file, direct) = opened.map_err(|error| Error::io(operation, &path, error))?;
-        let aligned = matches!(mode, OpenMode::ReadDirect | OpenMode::CreateDirect);
+        let aligned = matches!(mode, OpenMode::ReadDirect | OpenMode::WriteDirect | OpenMode::CreateDirect);
         Ok(Arc::new(PosixFile::new(file, path, aligned, direct)))
     }
 
@@ -156,7 +161,7 @@ impl Storage for PosixStorage {
 
     fn map(&self, name: &str) -> Result<Arc<dyn MappedFile>> {
         let path = self.file_path(name);
-        match map::PosixMap::new(path.clone()) {
+        match map::PosixMap::open(path.clone()) {
             Ok(map) => Ok(Arc::new(map)),
             Err(error) => Err(Error::io("map", &path, error)),
         }
@@ -201,6 +206,10 @@ impl Storage for PosixStorage {
 
     fn life(&self) -> Option<Life> {
         life::life(&self.path)
+    }
+
+    fn shared_memory(&self) -> Option<Arc<dyn SharedMemory>> {
+        Some(Arc::new(PosixSharedMemory::of(&self.path)?))
     }
 
     fn available(&self) -> Result<Option<u64>> {

@@ -40,6 +40,7 @@ mod operation;
 mod pages;
 mod parse;
 mod random;
+mod shared_memory;
 #[cfg(test)]
 mod tests;
 
@@ -47,12 +48,13 @@ pub use fault::{Effect, Errno, Fault, NamePattern, Part};
 pub use operation::Operation;
 pub use parse::{FaultSyntaxError, parse_faults};
 
-use super::{Clock, Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, Storage, StorageFile};
+use super::{Clock, Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, SharedMemory, Storage, StorageFile};
 use crate::base::Result;
 use crate::base::sync::{Arc, Mutex};
 use clock::{RunningClock, SteppedClock};
 use disk::{Disk, Request};
 use handles::{Handle, SimulatedFile, SimulatedLock, SimulatedMap};
+use shared_memory::SimulatedMemory;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -124,6 +126,33 @@ impl SimulatedStorage {
     /// From now on `life()` is told, or is `None`.
     pub fn set_life_known(&self, known: bool) {
         self.disk.lock().life_known = known;
+    }
+
+    /// Whether the machine's shared memory is known to outlive the process, so that a store uses it unasked. It does, and goes
+    /// with the power, but not with the mount.
+    pub fn set_memory_outlives(&self, outlives: bool) {
+        self.disk.lock().pieces.outlives = outlives;
+    }
+
+    /// The pieces of shared memory.
+    pub fn memory_pieces(&self) -> Vec<u64> {
+        self.disk.lock().pieces.files.keys().copied().collect()
+    }
+
+    /// Flips bits of one byte of a piece of shared memory. Requires that it exists and is that long.
+    pub fn corrupt_memory(&self, piece: u64, offset: u64, xor: u8) {
+        let mut disk = self.disk.lock();
+        let id = disk.pieces.files[&piece];
+        disk.corrupt(id, offset as usize, xor);
+    }
+
+    /// Takes all pieces of shared memory away, as somebody may who cleans up behind the store's back.
+    pub fn lose_memory(&self) {
+        let pieces = self.memory_pieces();
+        let mut disk = self.disk.lock();
+        for piece in pieces {
+            disk.remove_piece(piece);
+        }
     }
 
     /// Adds faults, written as expressions. Panics with what is wrong where they are none, since tests write them.
@@ -331,6 +360,10 @@ impl Storage for SimulatedStorage {
 
     fn life(&self) -> Option<Life> {
         self.disk.lock().life()
+    }
+
+    fn shared_memory(&self) -> Option<Arc<dyn SharedMemory>> {
+        Some(Arc::new(SimulatedMemory::new(self.handle(""))))
     }
 
     fn clock(&self) -> Arc<dyn Clock> {

@@ -10,10 +10,12 @@
 //!    manifest names and that is not there is lost, whatever it held.
 
 use super::segment::{ChunkOwners, Reuse, Segment, SegmentParts, header_page, segment_file_bytes};
+use super::twin::Twin;
+use super::write_out::WriteOut;
 use super::{Log, LogIdentity, NameSegment};
 use crate::base::sync::Arc;
 use crate::base::{FileNumber, Result, SequenceNumber};
-use crate::format::log_segment::Mark;
+use crate::format::log_segment::{Mark, PAGE_BYTES, SegmentHeader};
 use crate::io::{OpenMode, Storage};
 
 /// The file that a failed sync leaves behind.
@@ -76,45 +78,87 @@ pub struct Plan<'a> {
     pub dedicated: bool,
     /// The newest mark, carried on so that it outlives the segment that it stands in.
     pub mark: Option<Mark>,
+    /// Memory to write to first, for a segment of the standard size that is not dedicated.
+    pub twin: Option<&'a Twin>,
+}
+
+impl Plan<'_> {
+    fn header(&self, number: FileNumber) -> SegmentHeader {
+        SegmentHeader {
+            database: self.identity.database,
+            number,
+            generation: self.identity.generation,
+            first: self.identity.first,
+            life: self.identity.life,
+            segment_bytes: segment_file_bytes(self.chunks, self.chunk_bytes) as u64,
+            chunk_bytes: self.chunk_bytes as u64,
+            memory: self.twin.map(|twin| twin.piece),
+        }
+    }
 }
 
 /// Makes a segment from nothing.
 pub fn create_segment(storage: &dyn Storage, number: FileNumber, plan: Plan<'_>) -> Result<Segment> {
     let fresh = file_name(number, Role::New);
-    let made = write_fresh(storage, &fresh, number, plan).and_then(|()| {
+    let header = plan.header(number);
+    let page = header_page(&header, plan.mark);
+    if let Some(twin) = plan.twin {
+        twin.begin(&page);
+    }
+    let made = write_fresh(storage, &fresh, &header, &page).and_then(|()| {
         let name = file_name(number, Role::Segment);
         storage.rename(&fresh, &name)?;
         storage.sync_directory()?;
-        storage.map(&name)
+        start(storage, number, plan, None, page)
     });
-    match made {
-        Ok(map) => Segment::new(map, parts(storage, number, plan, None), plan.identity),
-        Err(error) => {
-            // A file that could not be written whole only takes room; recovery would drop it, too.
-            let _ = storage.remove(&fresh);
-            Err(error)
-        }
-    }
+    made.inspect_err(|_| {
+        // A file that could not be written whole only takes room; recovery would drop it, too.
+        let _ = storage.remove(&fresh);
+    })
 }
 
 /// Makes a segment from a file that served before.
 pub fn reuse_segment(storage: &dyn Storage, file: FreeFile, number: FileNumber, plan: Plan<'_>) -> Result<Segment> {
     let name = file_name(number, Role::Segment);
+    // A slow thread may still write to the file's mapping; then it stays mapped.
+    let reuse = file.reuse.filter(|(_, owners)| plan.twin.is_none() || owners.owned() > 0);
+    let plan = if reuse.is_some() { Plan { twin: None, ..plan } } else { plan };
+    let page = header_page(&plan.header(number), plan.mark);
+    if let Some(twin) = plan.twin {
+        twin.begin(&page);
+    }
     storage.rename(&file.name, &name)?;
     storage.sync_directory()?;
     // By one write of one page, not through the mapping: a kill between two stores would leave a header that is neither old
     // nor new, and a store that does not open.
     let header = storage.open(&name, OpenMode::ReadWrite)?;
-    header.write_all_at(&header_page(number, plan.chunks, plan.chunk_bytes, plan.identity, plan.mark), 0)?;
+    header.write_all_at(&page[..], 0)?;
     header.sync()?;
-    let (map, owners) = match file.reuse {
-        Some((map, owners)) => (map, Some(owners)),
-        None => (storage.map(&name)?, None),
+    start(storage, number, plan, reuse, page)
+}
+
+/// A segment over a file that is ready.
+fn start(
+    storage: &dyn Storage,
+    number: FileNumber,
+    plan: Plan<'_>,
+    reuse: Option<Reuse>,
+    page: Box<[u8; PAGE_BYTES]>,
+) -> Result<Segment> {
+    let name = file_name(number, Role::Segment);
+    if let Some(twin) = plan.twin {
+        let file = storage.open(&name, OpenMode::WriteDirect)?;
+        let write_out = WriteOut::new(twin.clone(), file, plan.header(number), page);
+        return Segment::with_twin(write_out, parts(storage, number, plan, Arc::clone(&twin.owners)), plan.identity);
+    }
+    let (map, owners) = match reuse {
+        Some(reuse) => reuse,
+        None => (storage.map(&name)?, Arc::new(ChunkOwners::new(plan.chunks))),
     };
     Segment::new(map, parts(storage, number, plan, owners), plan.identity)
 }
 
-fn parts(storage: &dyn Storage, number: FileNumber, plan: Plan<'_>, owners: Option<Arc<ChunkOwners>>) -> SegmentParts {
+fn parts(storage: &dyn Storage, number: FileNumber, plan: Plan<'_>, owners: Arc<ChunkOwners>) -> SegmentParts {
     let name = file_name(number, Role::Segment);
     SegmentParts {
         number,
@@ -122,17 +166,16 @@ fn parts(storage: &dyn Storage, number: FileNumber, plan: Plan<'_>, owners: Opti
         name,
         chunk_bytes: plan.chunk_bytes,
         chunks: plan.chunks,
-        owners: owners.unwrap_or_else(|| Arc::new(ChunkOwners::new(plan.chunks))),
+        owners,
         dedicated: plan.dedicated,
     }
 }
 
 /// Writes real zeroes: a hole could not be filled on a full disk, and a store to the mapping has no way to say so.
-fn write_fresh(storage: &dyn Storage, name: &str, number: FileNumber, plan: Plan<'_>) -> Result<()> {
+fn write_fresh(storage: &dyn Storage, name: &str, header: &SegmentHeader, page: &[u8; PAGE_BYTES]) -> Result<()> {
     let file = storage.open(name, OpenMode::Create)?;
-    let bytes = segment_file_bytes(plan.chunks, plan.chunk_bytes);
-    let page = header_page(number, plan.chunks, plan.chunk_bytes, plan.identity, plan.mark);
-    file.write_all_at(&page, 0)?;
+    let bytes = header.segment_bytes as usize;
+    file.write_all_at(page, 0)?;
     let zeroes = vec![0; PIECE_BYTES.min(bytes - page.len())];
     let mut at = page.len();
     while at < bytes {
@@ -162,15 +205,42 @@ pub fn name_segment(
 impl Log {
     /// Makes the segment that comes next: from a free file where there is one.
     pub(super) fn make_segment(&self, chunks: usize, dedicated: bool) -> Result<Arc<Segment>> {
+        // Idle writers own most of these; nothing but their mapping is needed any more.
+        let mut used_up = Vec::new();
         let (free, mark) = {
             let mut state = self.state.lock();
-            let free = if dedicated { None } else { state.free.pop() };
+            let mut free = None;
+            while !dedicated && free.is_none() {
+                let Some(file) = state.free.pop() else { break };
+                if file.reuse.as_ref().is_none_or(|(_, owners)| owners.leave_enough()) {
+                    free = Some(file);
+                } else {
+                    used_up.push(file);
+                }
+            }
             (free, state.next_mark(self.synced()))
         };
+        for file in used_up {
+            // What cannot be removed now is found again at the next opening.
+            let _ = self.storage.remove(&file.name);
+        }
         let chunk_bytes = self.options.chunk_bytes;
         // A file that served before has the standard length.
         let chunks = if free.is_some() { self.chunks } else { chunks };
-        let plan = Plan { identity: &self.identity, chunks, chunk_bytes, dedicated, mark: Some(mark) };
+        let twin = if dedicated || chunks != self.chunks { None } else { self.twins.take(&*self.storage) };
+        let plan =
+            Plan { identity: &self.identity, chunks, chunk_bytes, dedicated, mark: Some(mark), twin: twin.as_ref() };
+        let made = self.make_named(free, plan);
+        match (&made, twin) {
+            (Ok(segment), Some(twin)) if !segment.has_twin() => self.twins.give_back(twin),
+            // What was made of a segment is not named, so it may lack its twin. After a failure of unknown effect it may be.
+            (Err(_), Some(twin)) if self.check().is_ok() => self.twins.give_back(twin),
+            _ => {}
+        }
+        made
+    }
+
+    fn make_named(&self, free: Option<FreeFile>, plan: Plan<'_>) -> Result<Arc<Segment>> {
         let number = self.numbers.take();
         let segment = match free {
             Some(file) => reuse_segment(&*self.storage, file, number, plan)?,

@@ -92,6 +92,25 @@ impl Log {
         }
         sequencer.wait_for_announced();
         let current = Arc::clone(&self.state.lock().current);
-        current.sync()
+        current.sync()?;
+        if self.twins.bytes() > 0 { self.give_up_twins() } else { Ok(()) }
+    }
+
+    /// Brings all that twins know to the segments' files, and removes the twins. Requires that nothing is sealed any more.
+    fn give_up_twins(&self) -> Result<()> {
+        let _keeper = self.keeper.lock();
+        let segments: Vec<_> = {
+            let state = self.state.lock();
+            let State { current, next, retiring, .. } = &*state;
+            retiring.iter().chain([current]).chain(next).map(Arc::clone).collect()
+        };
+        for segment in segments.iter().filter(|segment| segment.has_twin()) {
+            segment.sync()?;
+            if let Some(twin) = segment.give_up_twin()? {
+                self.twins.remove(&twin);
+            }
+        }
+        self.twins.remove_idle();
+        Ok(())
     }
 }

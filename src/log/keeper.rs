@@ -41,8 +41,9 @@ impl Log {
         let mut state = self.state.lock();
         loop {
             self.check()?;
-            // One made on a full disk may be smaller than others.
-            if count > state.current.chunks() {
+            // One made on a full disk may be smaller than others, and in one that idle writers still own parts of the next segment
+            // may be no better.
+            if count > state.current.chunks() || state.current.never_fits(count) {
                 drop(state);
                 return self.dedicate(writer, count);
             }
@@ -52,7 +53,7 @@ impl Log {
             let claimed = state.current.claim(count);
             self.bytes.fetch_add(state.current.claimed_bytes() - before, Ordering::Relaxed);
             if let Some(first) = claimed {
-                if state.current.wants_pages(self.chunks_ahead()) {
+                if state.current.wants_pages(self.chunks_ahead()) || state.current.wants_write_out() {
                     self.wake(&mut state);
                 }
                 writer.enter(Arc::clone(&state.current), first, count);
@@ -125,8 +126,13 @@ impl Log {
         let _keeper = self.keeper.lock();
         self.state.lock().has_work = false;
         self.check()?;
+        // The next segment is the more urgent, but without a twin it would be a slow one.
+        if self.twins.are_used_up() {
+            self.seal_retired(sequencer)?;
+        }
         let ready = self.make_next_ready(make_room);
         self.populate();
+        self.write_out()?;
         self.seal_retired(sequencer)?;
         ready
     }
@@ -175,6 +181,15 @@ impl Log {
         }
     }
 
+    /// So that the next sync, or the sealing, has less to do.
+    fn write_out(&self) -> Result<()> {
+        let current = Arc::clone(&self.state.lock().current);
+        if !current.wants_write_out() {
+            return Ok(());
+        }
+        current.write_out().inspect_err(|error| self.poison(&error.to_string()))
+    }
+
     /// Invariants 1 and 2.
     fn seal_retired(&self, sequencer: &Sequencer) -> Result<()> {
         let retiring = {
@@ -193,9 +208,12 @@ impl Log {
         let last = sequencer.last();
         for segment in &retiring {
             segment.set_last(last);
-            if let Err(error) = segment.sync() {
-                self.poison(&error.to_string());
-                return Err(error);
+            match segment.sync().and_then(|()| segment.give_up_twin()) {
+                Ok(twin) => twin.into_iter().for_each(|twin| self.twins.give_back(twin)),
+                Err(error) => {
+                    self.poison(&error.to_string());
+                    return Err(error);
+                }
             }
             // Until it is recycled nobody looks at it; its pages would count against the memory budget.
             segment.rest();
@@ -271,8 +289,7 @@ impl Log {
     }
 
     fn free_segment(&self, segment: &Segment) -> Result<()> {
-        let reuse = Some(segment.reuse());
-        self.free_file(&segment.name, segment.number, segment.file_bytes() as u64, reuse)
+        self.free_file(&segment.name, segment.number, segment.file_bytes() as u64, segment.reuse())
     }
 
     /// Keeps a file for reuse if it has the standard size and all files together stay within the budget; else removes

@@ -1,4 +1,4 @@
-//! The log: per-thread chunks of one mapped segment file (`design.md`, The log, way (a); SplinterDB §4, per-thread
+//! The log: per-thread chunks of one mapped segment file (`design.md`, The log, ways (a) and (b); SplinterDB §4, per-thread
 //! write-ahead logs; cLSM §4, records out of order that recovery puts right).
 //!
 //! Any thread may call anything; a `LogWriter` belongs to one thread at a time. `maintain` is for the log keeper
@@ -7,6 +7,7 @@
 //! - `writer`: the write path, no lock and no system call but at the end of a chunk.
 //! - `segment`: a mapped file and who owns which chunk of it.
 //! - `keeper`: makes the next segment ready, seals retired ones, makes pages writable ahead; recycling.
+//! - `twin`: segments in shared memory; `write_out` brings them to their files, `twin_reader` reads them back.
 //! - `group_sync`: one `fdatasync` for many.
 //! - `files`: names, making and reusing files.
 //! - `halt`: what stops the log.
@@ -28,23 +29,28 @@ mod keeper;
 pub mod recovery;
 pub mod salvage;
 mod segment;
+mod twin;
+mod twin_reader;
+mod write_out;
 mod writer;
 
 pub use files::{POISON, Role, file_name, parse_file_name};
 pub use halt::read_poison;
 pub use recovery::{Access, LogContents, OldSegment, Recovered, RecoveryInput, recover};
+pub use twin::remove_all as remove_twins;
 pub use writer::LogWriter;
 
 use crate::base::limits::IO_ALIGNMENT;
 use crate::base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use crate::base::{DatabaseId, Error, FileNumber, FileNumbers, Result, SequenceNumber};
 use crate::format::log_segment::Mark;
-use crate::io::{Life, Storage};
+use crate::io::{Life, SharedMemory, Storage};
 use crossbeam_utils::CachePadded;
 use files::FreeFile;
 use group_sync::SyncState;
 use halt::Halt;
-use segment::Segment;
+use segment::{Segment, segment_file_bytes};
+use twin::Twins;
 
 /// Bytes of chunks in a segment that is made on a full disk, but for one chunk at least.
 const SCARCE_SEGMENT_BYTES: usize = 256 << 10;
@@ -100,6 +106,7 @@ pub struct Log {
     numbers: Arc<FileNumbers>,
     options: LogOptions,
     namer: Namer,
+    twins: Twins,
     /// Chunks of a standard segment.
     chunks: usize,
     /// See `set_scarce`.
@@ -145,9 +152,11 @@ impl State {
 
 impl Log {
     /// Starts a generation with its first segment. Requires that the `LogRecovered` edit of the generations before is
-    /// durable, and a generation that no segment has.
+    /// durable, and a generation that no segment has. With `memory` segments are written there first; requires that no twin of an
+    /// earlier generation is needed any more.
     pub fn create(
         storage: Arc<dyn Storage>,
+        memory: Option<Arc<dyn SharedMemory>>,
         identity: LogIdentity,
         numbers: Arc<FileNumbers>,
         options: LogOptions,
@@ -162,12 +171,15 @@ impl Log {
         let synced = SequenceNumber(identity.first.0.saturating_sub(1));
         halt::forget_poison(&*storage)?;
         let mark = Some(Mark { counter: 1, synced_through: synced, manifest_edit: 0 });
+        let twins = Twins::new(memory, segment_file_bytes(chunks, chunk_bytes), chunks);
+        let twin = if options.scarce { None } else { twins.take(&*storage) };
         let plan = files::Plan {
             identity: &identity,
             chunks: chunks_where(options.scarce, options),
             chunk_bytes,
             dedicated: false,
             mark,
+            twin: twin.as_ref(),
         };
         let current = Arc::new(files::create_segment(&*storage, numbers.take(), plan)?);
         let edit = files::name_segment(&*storage, &current, synced, &name_segment)?;
@@ -203,6 +215,7 @@ impl Log {
             next_changed: Condvar::new(),
             work: Condvar::new(),
             namer: Namer(name_segment),
+            twins,
         });
         log.note_manifest_edit(edit);
         Ok(log)
@@ -216,6 +229,16 @@ impl Log {
     /// Bytes of log that are not recycled yet: chunks handed out, and adopted segments.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of shared memory that segments are written to first.
+    pub fn memory_bytes(&self) -> u64 {
+        self.twins.bytes()
+    }
+
+    /// How many segments were to be written to shared memory and found none.
+    pub fn memory_refused(&self) -> u64 {
+        self.twins.refused()
     }
 
     /// Whether a switch of the memory generation should make room.

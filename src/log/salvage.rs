@@ -7,6 +7,7 @@
 //! 3. Memory is one window, grown for the largest record, whose length a checksum vouches for.
 
 use super::files::{Role, file_name, parse_file_name};
+use super::twin_reader::{self, TwinReader};
 use crate::base::sync::Arc;
 use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
 use crate::format::log_record::{ALIGNMENT, HEADER_BYTES, Operations, RecordHeader, Salt, record_length};
@@ -68,9 +69,16 @@ impl FoundSegment {
         };
         let decoded = page.as_ref().map_err(Error::clone).and_then(|page| decoded_header(page, number, &path));
         let stated = decoded.as_ref().ok().copied();
-        let mark = stated.zip(page.ok()).and_then(|(header, page)| {
-            page.first_chunk().and_then(|page| Mark::newest(page, Salt::new(header.database, number)))
-        });
+        let (mut mark, mut file) = (None, file);
+        if let (Some(header), Ok(page)) = (stated, page) {
+            let salt = Salt::new(header.database, number);
+            mark = page.first_chunk().and_then(|page| Mark::newest(page, salt));
+            if let Some(twin) = twin_reader::find(storage, &header, &page)? {
+                let reader = TwinReader::new(twin, file, &page);
+                mark = Mark::newest(&*reader.page()?, salt).or(mark);
+                file = Arc::new(reader);
+            }
+        }
         let header = decoded.and_then(|header| match header.segment_bytes {
             wanted if bytes < wanted => Err(Error::corruption(&path, bytes, "length of a log segment", wanted, bytes)),
             _ => Ok(header),

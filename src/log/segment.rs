@@ -1,4 +1,4 @@
-//! A segment of this generation: a mapped file of chunks, and who owns which chunk of it.
+//! A segment of this generation: a mapped file of chunks, or its twin in shared memory, and who owns which chunk of it.
 //!
 //! Any thread. Invariants:
 //! 1. The bytes of a chunk are written only by the `LogWriter` that owns the chunk in the file's `ChunkOwners`. The
@@ -11,6 +11,8 @@
 //! 4. A chunk is handed out once per use of the file: `claim` takes it off `next_chunk`.
 
 use super::LogIdentity;
+use super::twin::Twin;
+use super::write_out::WriteOut;
 use crate::base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
 use crate::base::{Error, FileNumber, Result, SequenceNumber};
 use crate::format::log_record::Salt;
@@ -42,6 +44,34 @@ impl ChunkOwners {
         true
     }
 
+    /// How many chunks somebody may write to.
+    pub fn owned(&self) -> usize {
+        self.0.iter().filter(|owned| owned.load(Ordering::Acquire)).count()
+    }
+
+    /// Whether idle writers have left enough of it for another use.
+    pub fn leave_enough(&self) -> bool {
+        2 * self.owned() <= self.0.len()
+    }
+
+    /// The first of so many adjacent chunks, from `from` on, that nobody owns.
+    fn free_run(&self, from: usize, count: usize) -> Option<usize> {
+        let mut start = from;
+        for (chunk, owned) in self.0.iter().enumerate().skip(from) {
+            if owned.load(Ordering::Acquire) {
+                start = chunk + 1;
+            } else if chunk + 1 - start == count {
+                return Some(start);
+            }
+        }
+        None
+    }
+
+    /// The word that says whether a chunk is owned.
+    pub fn owner(&self, chunk: usize) -> &AtomicBool {
+        &self.0[chunk]
+    }
+
     fn release(&self, first: usize, count: usize) {
         for owned in &self.0[first..first + count] {
             owned.store(false, Ordering::Release);
@@ -61,6 +91,15 @@ unsafe impl Send for Memory {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Memory {}
 
+/// Where what is stored to the memory goes.
+#[derive(Debug)]
+enum Place {
+    /// To the file, by the kernel.
+    File(Arc<dyn MappedFile>),
+    /// To a twin, and from there to the file.
+    Twin(WriteOut),
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Segment {
@@ -73,7 +112,7 @@ pub struct Segment {
     /// Made for one large record: nobody but that record's writer gets a chunk of it.
     pub dedicated: bool,
     memory: Memory,
-    map: Arc<dyn MappedFile>,
+    place: Place,
     path: PathBuf,
     chunk_bytes: usize,
     chunks: usize,
@@ -85,7 +124,7 @@ pub struct Segment {
     last: AtomicU64,
     /// Chunks made writable ahead since the last sync; a hint.
     populated: AtomicUsize,
-    /// `next_chunk` at the last sync; a hint.
+    /// `next_chunk` at the last sync, or when the twin was last written out; a hint.
     claimed_at_sync: AtomicUsize,
     /// The failure of a sync, which the system tells only once: whoever syncs after it must not believe a success.
     failure: Mutex<Option<Error>>,
@@ -105,7 +144,7 @@ pub struct SegmentParts {
     pub chunk_bytes: usize,
     /// How many chunks.
     pub chunks: usize,
-    /// The file's owners.
+    /// The owners of the mapping's chunks.
     pub owners: Arc<ChunkOwners>,
     /// See `Segment`.
     pub dedicated: bool,
@@ -114,6 +153,15 @@ pub struct SegmentParts {
 impl Segment {
     /// A segment over a mapped file. Requires a mapping of a header page and all chunks.
     pub fn new(map: Arc<dyn MappedFile>, parts: SegmentParts, identity: &LogIdentity) -> Result<Self> {
+        Self::over(Arc::clone(&map), Place::File(map), parts, identity)
+    }
+
+    /// A segment with a twin.
+    pub fn with_twin(write_out: WriteOut, parts: SegmentParts, identity: &LogIdentity) -> Result<Self> {
+        Self::over(Arc::clone(&write_out.twin().map), Place::Twin(write_out), parts, identity)
+    }
+
+    fn over(map: Arc<dyn MappedFile>, place: Place, parts: SegmentParts, identity: &LogIdentity) -> Result<Self> {
         let bytes = segment_file_bytes(parts.chunks, parts.chunk_bytes);
         let (Some(pointer), true) = (NonNull::new(map.pointer()), map.length() >= bytes) else {
             return Err(Error::corruption(&parts.path, 0, "length of a log segment", bytes, map.length()));
@@ -124,7 +172,7 @@ impl Segment {
             salt: Salt::new(identity.database, parts.number),
             dedicated: parts.dedicated,
             memory: Memory(pointer),
-            map,
+            place,
             path: parts.path,
             chunk_bytes: parts.chunk_bytes,
             chunks: parts.chunks,
@@ -148,19 +196,40 @@ impl Segment {
             let to = self.memory.0.as_ptr().add(mark.offset());
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
         }
+        if let Place::Twin(write_out) = &self.place {
+            write_out.mark(mark, self.salt);
+        }
+    }
+
+    /// Notes that records are sealed in a chunk, or a run of chunks that begins with it, up to a position. Requires ownership.
+    #[inline]
+    pub fn fill(&self, chunk: usize, position: usize) {
+        if let Place::Twin(write_out) = &self.place {
+            write_out.fill(chunk, position);
+        }
     }
 
     /// Hands out `count` adjacent chunks that nobody owns, or `None` where the segment has none left.
     pub fn claim(&self, count: usize) -> Option<usize> {
         loop {
-            let first = self.next_chunk.fetch_add(count, Ordering::Relaxed);
-            if first + count > self.chunks {
-                return None;
+            let next = self.next_chunk.load(Ordering::Relaxed);
+            let found = self.owners.free_run(next, count);
+            let used = found.map_or(self.chunks, |first| first + count);
+            if self.next_chunk.compare_exchange(next, used, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+                continue;
             }
-            if self.owners.take(first, count) {
-                return Some(first);
+            // Of chunks behind `next_chunk` nobody but who moved it there takes any.
+            match found {
+                Some(first) if self.owners.take(first, count) => return Some(first),
+                Some(_) => {}
+                None => return None,
             }
         }
+    }
+
+    /// Whether none was handed out yet, and idle writers leave no room for `count` adjacent chunks.
+    pub fn never_fits(&self, count: usize) -> bool {
+        self.claimed() == 0 && self.owners.free_run(0, count).is_none()
     }
 
     /// Gives up the ownership of chunks. Requires that the caller owned them, and writes no more there.
@@ -233,13 +302,53 @@ impl Segment {
         segment_file_bytes(self.chunks, self.chunk_bytes)
     }
 
-    /// Takes the segment's pages out of memory.
+    /// Takes the segment's pages out of memory; those of a twin stay for the next segment.
     pub fn rest(&self) {
-        self.map.rest();
+        if let Place::File(map) = &self.place {
+            map.rest();
+        }
     }
 
     /// Makes everything stored in it durable. Once failed it fails for ever.
     pub fn sync(&self) -> Result<()> {
+        self.once_failed_for_ever(|| match &self.place {
+            Place::File(map) => map.sync(),
+            Place::Twin(write_out) => write_out.sync(),
+        })
+    }
+
+    /// Whether so much stands in a twin alone that it should be written out ahead of the next sync: half of the segment.
+    pub fn wants_write_out(&self) -> bool {
+        let before = self.claimed_at_sync.load(Ordering::Relaxed);
+        self.has_twin() && 2 * self.claimed().saturating_sub(before) >= self.chunks
+    }
+
+    /// Writes a twin out; the next sync makes it durable. A failure is one of that sync, too.
+    pub fn write_out(&self) -> Result<()> {
+        match &self.place {
+            Place::File(_) => Ok(()),
+            Place::Twin(write_out) => self.once_failed_for_ever(|| write_out.write()),
+        }
+    }
+
+    /// Whether it has a twin, or had one.
+    pub fn has_twin(&self) -> bool {
+        matches!(self.place, Place::Twin(_))
+    }
+
+    /// Gives the twin up, where there is one. Requires that the segment was synced after its last record was sealed.
+    pub fn give_up_twin(&self) -> Result<Option<Twin>> {
+        let mut twin = None;
+        if let Place::Twin(write_out) = &self.place {
+            self.once_failed_for_ever(|| {
+                twin = write_out.finish()?;
+                Ok(())
+            })?;
+        }
+        Ok(twin)
+    }
+
+    fn once_failed_for_ever(&self, act: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut failure = self.failure.lock();
         if let Some(error) = &*failure {
             return Err(error.clone());
@@ -247,7 +356,7 @@ impl Segment {
         // The kernel write-protects every page that it writes back, those made ready ahead among them.
         self.claimed_at_sync.store(self.claimed(), Ordering::Relaxed);
         self.populated.store(0, Ordering::Relaxed);
-        self.map.sync().map_err(|error| {
+        act().map_err(|error| {
             let error = match error {
                 // The mapping may be older than the file's present name.
                 Error::Io { operation, source, .. } => Error::Io { operation, path: self.path.clone(), source },
@@ -267,6 +376,9 @@ impl Segment {
     /// Whether fewer than half of the chunks that should be writable ahead are.
     pub fn wants_pages(&self, most: usize) -> bool {
         let claimed = self.claimed();
+        if self.has_twin() {
+            return false;
+        }
         let ready = self.populated.load(Ordering::Relaxed).saturating_sub(claimed);
         claimed < self.chunks && 2 * ready < self.ahead(most)
     }
@@ -284,14 +396,20 @@ impl Segment {
     pub fn populate_chunks(&self, from: usize, until: usize) {
         let from = from.max(self.populated.load(Ordering::Relaxed));
         if from < until && until <= self.chunks {
-            self.map.prepare(self.chunk_position(from), (until - from) * self.chunk_bytes);
+            // A twin's pages are there from the start.
+            if let Place::File(map) = &self.place {
+                map.prepare(self.chunk_position(from), (until - from) * self.chunk_bytes);
+            }
             self.populated.store(until, Ordering::Relaxed);
         }
     }
 
-    /// What the file's next use needs.
-    pub fn reuse(&self) -> Reuse {
-        (Arc::clone(&self.map), Arc::clone(&self.owners))
+    /// What the file's next use needs; nothing where it was not mapped.
+    pub fn reuse(&self) -> Option<Reuse> {
+        match &self.place {
+            Place::File(map) => Some((Arc::clone(map), Arc::clone(&self.owners))),
+            Place::Twin(_) => None,
+        }
     }
 }
 
@@ -301,27 +419,12 @@ pub fn segment_file_bytes(chunks: usize, chunk_bytes: usize) -> usize {
 }
 
 /// The header page of a segment.
-pub fn header_page(
-    number: FileNumber,
-    chunks: usize,
-    chunk_bytes: usize,
-    identity: &LogIdentity,
-    mark: Option<Mark>,
-) -> [u8; PAGE_BYTES] {
-    let header = SegmentHeader {
-        database: identity.database,
-        number,
-        generation: identity.generation,
-        first: identity.first,
-        life: identity.life,
-        segment_bytes: segment_file_bytes(chunks, chunk_bytes) as u64,
-        chunk_bytes: chunk_bytes as u64,
-    };
+pub fn header_page(header: &SegmentHeader, mark: Option<Mark>) -> Box<[u8; PAGE_BYTES]> {
     let sector = header.encode();
-    let mut page = [0; PAGE_BYTES];
+    let mut page = Box::new([0; PAGE_BYTES]);
     page[..sector.len()].copy_from_slice(&sector);
     if let Some(mark) = mark {
-        let bytes = mark.encode(Salt::new(identity.database, number));
+        let bytes = mark.encode(Salt::new(header.database, header.number));
         page[mark.offset()..mark.offset() + bytes.len()].copy_from_slice(&bytes);
     }
     page

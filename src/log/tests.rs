@@ -66,6 +66,8 @@ fn what_threads_write_comes_back_on_a_real_disk() {
         all.extend(write_in_threads(&opened, 3, 500));
     }
     assert_eq!(recover_from(&*storage, &manifest).unwrap().values, all);
+    // Of the machine's shared memory, where this test takes some.
+    remove_twins(&*storage);
 }
 
 #[test]
@@ -318,6 +320,49 @@ fn an_idle_writer_keeps_its_chunk_over_recycling_and_nothing_else() {
     assert_eq!(recover_from(&storage.kill(), &manifest).unwrap().values, written);
 }
 
+/// Idle threads own chunks of every file and every twin that comes round again. A record that needs most of a segment found
+/// none in which it fitted, each new one like the one before, and its writer went through segments for ever; so did any record, once
+/// idle threads owned all chunks.
+#[test]
+fn idle_writers_of_many_chunks_stop_nobody() {
+    for memory in [false, true] {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let work = std::thread::spawn(move || {
+            let storage = SimulatedStorage::new(7);
+            storage.set_memory_outlives(memory);
+            let options = LogOptions { budget_bytes: 6 * 5 * 4096, ..OPTIONS };
+            let (opened, mut manifest) = Opened::fresh(Arc::new(storage.clone()), options);
+            let mut idle = Vec::new();
+            let mut busy = opened.client();
+            for round in 0..120u64 {
+                if round < 60 {
+                    let mut client = opened.client();
+                    client.put(b"once").unwrap();
+                    idle.push(client);
+                    // Nobody else makes segments here.
+                    opened.log.maintain(&opened.sequencer).unwrap();
+                }
+                busy.put(&vec![round as u8; if round % 3 == 0 { 13_000 } else { 3000 }]).unwrap();
+                opened.log.maintain(&opened.sequencer).unwrap();
+                if round % 10 == 9 && round < 110 {
+                    opened.sync_all().unwrap();
+                    manifest.incorporated = opened.log.synced();
+                    opened.log.recycle(&opened.log.recyclable(manifest.incorporated)).unwrap();
+                }
+            }
+            assert_eq!(opened.log.memory_bytes() > 0, memory);
+            assert!(opened.log.memory_bytes() <= 3 * 5 * 4096);
+            let last = opened.sequencer.last().0;
+            let outcome = recover_from(&storage.kill(), &manifest).unwrap();
+            assert!(outcome.values.keys().copied().eq(manifest.incorporated.0 + 1..=last));
+            sender.send(()).unwrap();
+        });
+        let done = receiver.recv_timeout(std::time::Duration::from_secs(60));
+        assert!(done.is_ok() || work.is_finished(), "a writer waits for ever, with twins: {memory}");
+        work.join().unwrap();
+    }
+}
+
 #[test]
 fn a_closed_log_takes_nothing_and_its_mark_is_durable() {
     let storage = SimulatedStorage::new(10);
@@ -346,7 +391,7 @@ fn nonsense_options_are_refused() {
         let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(11));
         let identity = LogIdentity { database: DatabaseId(1), generation: 1, life: None, first: SequenceNumber(1) };
         let options = LogOptions { segment_bytes, chunk_bytes, ..OPTIONS };
-        let log = Log::create(storage, identity, Arc::default(), options, Box::new(|_, _| Ok(0)));
+        let log = Log::create(storage, None, identity, Arc::default(), options, Box::new(|_, _| Ok(0)));
         assert!(matches!(log, Err(Error::InvalidArgument(_))));
     }
 }

@@ -124,6 +124,7 @@ impl LogWriter {
             AtomicU64::from_ptr(words).store(first, Ordering::Release);
         }
         place.position += length;
+        place.segment.fill(place.first_chunk, place.position);
         if place.segment.dedicated {
             self.leave();
         }

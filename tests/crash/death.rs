@@ -1,7 +1,7 @@
 //! The ways in which a store can die, and what each must leave.
 
-use alluvium::Options;
 use alluvium::io::simulated::SimulatedStorage;
+use alluvium::{LogMemory, Options};
 use std::fmt;
 use std::time::Duration;
 
@@ -66,6 +66,12 @@ pub const SYNC_INTERVAL: Duration = Duration::from_secs(100);
 
 /// How every store of these tests is opened: nothing is synced but by the run.
 pub fn options() -> Options {
-    let sync_interval = Some(SYNC_INTERVAL);
-    Options { memory_budget: Some(256 << 10), background_threads: Some(1), sync_interval, ..Options::default() }
+    Options {
+        memory_budget: Some(256 << 10),
+        background_threads: Some(1),
+        sync_interval: Some(SYNC_INTERVAL),
+        // As the disk says (`set_memory_outlives`).
+        log_memory: LogMemory::Auto,
+        ..Options::default()
+    }
 }

@@ -30,6 +30,8 @@ pub struct Plan {
     pub go_on: u64,
     /// Faults of the disk under the run, for the kernel's own writing back.
     pub faults: &'static str,
+    /// Whether the log goes to shared memory first.
+    pub memory: bool,
 }
 
 /// What was done.
@@ -92,6 +94,7 @@ type Checked = Result<(), String>;
 impl Explorer<'_> {
     fn run(&mut self, steps: &[Step], seed: u64) -> Checked {
         let disk = SimulatedStorage::new(seed);
+        disk.set_memory_outlives(self.plan.memory);
         disk.record_crashes();
         self.trail.push("opening".into());
         let mut world = World::open(disk, Promise::default(), self.plan.faults)?;

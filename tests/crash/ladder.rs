@@ -23,6 +23,9 @@ const RUN: &str = "put 1; batch 2; sync; large 5; wait; fill 3; work; fill 4; pu
 /// No run of these does so many operations: where they are passed, something goes round in circles.
 const OPERATIONS_MAX: u64 = 20_000;
 
+/// From this seed on the log goes to shared memory first.
+const MEMORY: u64 = 1_000_000;
+
 /// A store under faults.
 struct Climb {
     disk: SimulatedStorage,
@@ -222,6 +225,7 @@ fn try_contents(db: &SteppedDb) -> Result<Option<Contents>, String> {
 /// The run under a fault; returns how many operations there were.
 fn climb(fault: &str, seed: u64) -> Result<u64, String> {
     let disk = SimulatedStorage::new(seed);
+    disk.set_memory_outlives(seed >= MEMORY);
     disk.inject(fault);
     disk.inject(&format!("(any nth={OPERATIONS_MAX}) -> crash"));
     let db = Climb::open(&disk)?;
@@ -241,7 +245,7 @@ fn climb(fault: &str, seed: u64) -> Result<u64, String> {
 #[test]
 fn every_operation_may_fail_once_or_for_ever() {
     let started = Instant::now();
-    let total = climb("", 1).unwrap();
+    let total = climb("", 1).unwrap().max(climb("", MEMORY + 1).unwrap());
     if let Ok(fault) = std::env::var("ALLUVIUM_LADDER_FAULT") {
         climb(&fault, setting("ALLUVIUM_SEED", 1)).unwrap();
         return;
@@ -263,8 +267,13 @@ fn every_operation_may_fail_once_or_for_ever() {
             if !(nth * 7 + at as u64).is_multiple_of(every) {
                 continue;
             }
-            runs += 1;
-            failures.extend(climb_caught(fault, nth * 100 + at as u64));
+            // Both places of the log by turns, or at each of the faults where all are asked for.
+            for place in 0..2 {
+                if every == 1 || (nth / every + place).is_multiple_of(2) {
+                    runs += 1;
+                    failures.extend(climb_caught(fault, nth * 100 + at as u64 + place * MEMORY));
+                }
+            }
         }
     }
     println!("{total} operations, {runs} runs, {:.1} s", started.elapsed().as_secs_f64());
@@ -275,11 +284,13 @@ fn every_operation_may_fail_once_or_for_ever() {
 #[test]
 fn every_sync_may_fail() {
     let (mut runs, mut failures) = (0, Vec::new());
-    for (operation, count) in [("map-sync", 16), ("sync", 40), ("sync-directory", 30)] {
+    let in_memory = [("write name~.log", 40, MEMORY), ("sync name~.log", 30, MEMORY)];
+    let in_files = [("map-sync", 16, 0), ("sync", 40, 0), ("sync-directory", 30, 0)];
+    for (operation, count, place) in in_files.into_iter().chain(in_memory) {
         for nth in 1..=count {
             for seed in 0..setting("ALLUVIUM_LADDER_SEEDS", 6) {
                 runs += 1;
-                failures.extend(climb_caught(&format!("({operation} nth={nth}) -> eio"), seed + nth * 100));
+                failures.extend(climb_caught(&format!("({operation} nth={nth}) -> eio"), seed + nth * 100 + place));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Alluvium behind the trait, by its public face alone: what a user's program would call.
 
 use crate::engine::{Direction, Engine, EngineOptions, Factory, Figures, Result};
-use alluvium::{Db, Durability, MemoryComponent, Options, WriteBatch};
+use alluvium::{Db, Durability, LogMemory, MemoryComponent, Options, WriteBatch};
 use std::path::Path;
 
 /// Opens Alluvium stores.
@@ -43,7 +43,13 @@ impl Factory for SingleLevel {
 fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryComponent) -> Result<Box<dyn Engine>> {
     let durability = if options.sync { Durability::Sync } else { Durability::Buffered };
     let (memory_budget, write_buffer) = (options.memory, options.write_buffer);
-    let options = Options { memory_budget, write_buffer, durability, memory_component, ..Options::default() };
+    let log_memory = match options.shared_log {
+        None => LogMemory::default(),
+        Some(false) => LogMemory::File,
+        Some(true) => LogMemory::SharedMemory,
+    };
+    let options =
+        Options { memory_budget, write_buffer, durability, memory_component, log_memory, ..Options::default() };
     Ok(Box::new(Store { db: Db::open(directory, options)? }))
 }
 

@@ -36,6 +36,9 @@ pub struct EngineOptions {
     pub write_buffer: Option<u64>,
     /// Whether every write waits for the disk.
     pub sync: bool,
+    /// Whether the log goes to shared memory first, where the engine leaves that open; `None`: its own choice.
+    #[serde(default)]
+    pub shared_log: Option<bool>,
 }
 
 /// Opens stores of one kind.

@@ -5,7 +5,7 @@ use crate::bench_arguments::Bench;
 use crate::bytes;
 use crate::input::Format;
 use crate::soak_arguments::Soak;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -49,12 +49,29 @@ pub struct Common {
     /// Wait for the disk after every write, not only at the end of the command
     #[arg(long, global = true, help_heading = "Common options")]
     pub sync: bool,
+    /// Where writes go before they are on the disk [default: file]
+    #[arg(long, value_name = "PLACE", global = true, help_heading = "Common options")]
+    pub log_memory: Option<LogPlace>,
+    /// Open as after a power loss: without what only a lost piece of shared memory had
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub force_cut: bool,
     /// Report in JSON
     #[arg(long, global = true, help_heading = "Common options")]
     pub json: bool,
     /// Take and print keys and values in hexadecimal
     #[arg(long, global = true, help_heading = "Common options")]
     pub hex: bool,
+}
+
+/// Where writes go before they are on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogPlace {
+    /// Shared memory where it is certain to outlive the process, else the log's files
+    Auto,
+    /// The log's files, mapped
+    File,
+    /// Shared memory (/dev/shm); you vouch that it outlives the process
+    Shared,
 }
 
 /// What to do.

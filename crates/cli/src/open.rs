@@ -1,9 +1,9 @@
 //! From the common arguments to an open store.
 
-use crate::arguments::Common;
+use crate::arguments::{Common, LogPlace};
 use crate::bytes;
 use crate::failure::Failure;
-use alluvium::{Db, Durability, Options, ReadOnlyDb};
+use alluvium::{Db, Durability, LogMemory, Options, ReadOnlyDb};
 use std::path::Path;
 
 impl Common {
@@ -31,7 +31,32 @@ impl Common {
 
     fn options(&self, create_if_missing: bool) -> Options {
         let durability = if self.sync { Durability::Sync } else { Durability::Buffered };
-        Options { memory_budget: self.memory, durability, create_if_missing, ..Options::default() }
+        Options {
+            memory_budget: self.memory,
+            durability,
+            create_if_missing,
+            force_cut: self.force_cut,
+            log_memory: self.log_memory(),
+            ..Options::default()
+        }
+    }
+
+    /// Where writes go before they are on the disk.
+    pub fn log_memory(&self) -> LogMemory {
+        match self.log_memory {
+            None => LogMemory::default(),
+            Some(LogPlace::Auto) => LogMemory::Auto,
+            Some(LogPlace::File) => LogMemory::File,
+            Some(LogPlace::Shared) => LogMemory::SharedMemory,
+        }
+    }
+
+    /// The same for a benchmark of any engine: whether the log goes to shared memory, where that was said.
+    pub fn shared_log(&self) -> Option<bool> {
+        match self.log_memory? {
+            LogPlace::Auto => None,
+            place => Some(place == LogPlace::Shared),
+        }
     }
 
     /// The bytes of a key or value that stood on the command line.

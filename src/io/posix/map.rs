@@ -29,8 +29,13 @@ unsafe impl Sync for PosixMap {}
 
 impl PosixMap {
     /// Maps the existing file at `path`, which must not be empty.
-    pub(super) fn new(path: PathBuf) -> io::Result<Self> {
+    pub(super) fn open(path: PathBuf) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(&path)?;
+        Self::new(file, path)
+    }
+
+    /// Maps a file that is open for reading and writing, and not empty.
+    pub(super) fn new(file: File, path: PathBuf) -> io::Result<Self> {
         let length =
             usize::try_from(file.metadata()?.len()).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         if length == 0 {

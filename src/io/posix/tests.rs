@@ -101,11 +101,11 @@ fn a_file_system_that_refuses_direct_io_is_asked_once() {
     let directory = tempfile::tempdir().unwrap();
     let storage = PosixStorage::new(directory.path());
     storage.direct_refused.store(true, Ordering::Relaxed);
-    let (_, direct) = storage.open_direct(&directory.path().join("a"), true).unwrap();
+    let (_, direct) = storage.open_direct(&directory.path().join("a"), true, true).unwrap();
     assert!(!direct);
-    let error = storage.open_direct(&directory.path().join("a"), true).unwrap_err();
+    let error = storage.open_direct(&directory.path().join("a"), true, true).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-    let (_, direct) = storage.open_direct(&directory.path().join("a"), false).unwrap();
+    let (_, direct) = storage.open_direct(&directory.path().join("a"), false, false).unwrap();
     assert!(!direct);
 }
 
@@ -114,7 +114,7 @@ fn a_file_that_refuses_direct_transfers_falls_back() {
     let directory = tempfile::tempdir().unwrap();
     let storage = PosixStorage::new(directory.path());
     let path = directory.path().join("a");
-    let (file, direct) = storage.open_direct(&path, true).unwrap();
+    let (file, direct) = storage.open_direct(&path, true, true).unwrap();
     // `aligned` false lets an odd transfer through to the kernel, which refuses it as it would a coarser alignment.
     let file = PosixFile::new(file, path, false, direct);
     file.write_all_at(b"odd", 1).unwrap();

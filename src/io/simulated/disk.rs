@@ -14,6 +14,7 @@ use super::mapping::MapMemory;
 use super::operation::Operation;
 use super::pages::{PAGE, SECTOR};
 use super::random::Random;
+use super::shared_memory::Pieces;
 use crate::base::sync::Arc;
 use crate::io::{Life, LockMode, LockPart};
 use std::collections::BTreeMap;
@@ -33,6 +34,8 @@ struct HeldLock {
 pub(super) struct Disk {
     names: Arc<Directory>,
     files: BTreeMap<FileId, Arc<File>>,
+    /// The machine's shared memory.
+    pub(super) pieces: Pieces,
     next_file: u64,
     opened: BTreeMap<FileId, Opened>,
     locks: BTreeMap<u64, HeldLock>,
@@ -94,6 +97,7 @@ impl Disk {
         Self {
             names: Arc::new(Directory::new()),
             files: BTreeMap::new(),
+            pieces: Pieces::default(),
             next_file: 1,
             opened: BTreeMap::new(),
             locks: BTreeMap::new(),
@@ -260,6 +264,23 @@ impl Disk {
         Ok(id)
     }
 
+    /// A piece of shared memory. Requires that there is none of this number.
+    pub(super) fn create_piece(&mut self, piece: u64, length: usize) -> FileId {
+        let id = FileId(self.next_file);
+        self.next_file += 1;
+        self.files.insert(id, Arc::default());
+        self.pieces.files.insert(piece, id);
+        self.file_mut(id).set_length(length);
+        id
+    }
+
+    pub(super) fn remove_piece(&mut self, piece: u64) -> Option<FileId> {
+        self.note_change();
+        let removed = self.pieces.files.remove(&piece);
+        self.collect();
+        removed
+    }
+
     /// Keeps the file although no name leads to it, until dropped.
     pub(super) fn hold(&mut self, id: FileId) -> Arc<()> {
         Arc::clone(&self.opened.entry(id).or_default().hold)
@@ -273,7 +294,7 @@ impl Disk {
             return Err(Error::new(ErrorKind::InvalidInput, "an empty file cannot be mapped"));
         }
         // Where a real disk would kill the process at the first store that finds no room, say so now.
-        if self.capacity.is_some() && self.file_mut(id).take_pages(0..length, room) < length {
+        if self.capacity.is_some() && !self.pieces.holds(id) && self.file_mut(id).take_pages(0..length, room) < length {
             return Err(ErrorKind::StorageFull.into());
         }
         match self.map_of(id) {
@@ -478,7 +499,7 @@ impl Disk {
         let named: Vec<FileId> = self.names.current.values().copied().collect();
         self.files
             .iter()
-            .filter(|(id, _)| is_held(&self.opened, **id) || named.contains(id))
+            .filter(|(id, _)| !self.pieces.holds(**id) && (is_held(&self.opened, **id) || named.contains(id)))
             .map(|(_, file)| file.used())
             .sum()
     }
@@ -491,8 +512,8 @@ impl Disk {
     /// Forgets files that nothing leads to.
     pub(super) fn collect(&mut self) {
         let reachable = self.names.reachable();
-        let opened = &self.opened;
-        self.files.retain(|id, _| is_held(opened, *id) || reachable.contains(id));
+        let (opened, pieces) = (&self.opened, &self.pieces);
+        self.files.retain(|id, _| is_held(opened, *id) || reachable.contains(id) || pieces.holds(*id));
         let files = &self.files;
         // A mapping that nobody holds is absorbed by whoever looks at the file next.
         self.opened.retain(|id, opened| {
@@ -517,6 +538,14 @@ impl Disk {
     pub(super) fn power_cut(&mut self, seed: u64, new_boot: bool) -> u64 {
         let mut random = Random::new(seed);
         self.absorb_all();
+        if new_boot {
+            self.pieces.files.clear();
+            self.collect();
+        }
+        // What is in memory does not suffer from what the disk loses.
+        for id in self.pieces.files.values() {
+            Arc::make_mut(self.files.get_mut(id).expect("pieces are kept")).settle();
+        }
         if !self.names.is_settled() {
             self.names_mut().cut(&mut random);
         }
@@ -558,6 +587,7 @@ impl Disk {
         let mut image = Self {
             names: Arc::clone(&self.names),
             files: self.files.clone(),
+            pieces: self.pieces.clone(),
             opened: BTreeMap::new(),
             locks: BTreeMap::new(),
             faults: Faults::default(),

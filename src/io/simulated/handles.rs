@@ -57,7 +57,7 @@ impl SimulatedFile {
 
     fn way(&self) -> Way {
         match self.mode {
-            OpenMode::ReadDirect | OpenMode::CreateDirect => Way::Direct,
+            OpenMode::ReadDirect | OpenMode::WriteDirect | OpenMode::CreateDirect => Way::Direct,
             OpenMode::Read | OpenMode::ReadWrite | OpenMode::Create => Way::Cached,
         }
     }
@@ -65,7 +65,7 @@ impl SimulatedFile {
     fn check_writable(&self) -> io::Result<()> {
         match self.mode {
             OpenMode::Read | OpenMode::ReadDirect => Err(ErrorKind::PermissionDenied.into()),
-            OpenMode::ReadWrite | OpenMode::Create | OpenMode::CreateDirect => Ok(()),
+            OpenMode::ReadWrite | OpenMode::Create | OpenMode::WriteDirect | OpenMode::CreateDirect => Ok(()),
         }
     }
 }

@@ -118,6 +118,8 @@ pub struct Recovered {
     pub synced: SequenceNumber,
     /// The records that count.
     pub contents: LogContents,
+    /// Bytes of the segments that are read from shared memory; a writer brings them to their files.
+    pub memory_bytes: u64,
 }
 
 impl Recovered {
@@ -135,7 +137,7 @@ pub fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     let mut recovery = Recovery::new(input, &found);
     recovery.check_manifest()?;
     recovery.check_segments(&found)?;
-    let Scan { segments, unused, generation_max } = found;
+    let Scan { segments, unused, generation_max, memory_bytes } = found;
     let mut segments = segments.into_iter().peekable();
     let mut covered = input.recovered.iter().filter(|entry| entry.generation >= input.generations_from).peekable();
     loop {
@@ -159,7 +161,7 @@ pub fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
             covered.next();
         }
     }
-    Ok(recovery.finish(unused, generation_max))
+    Ok(Recovered { memory_bytes, ..recovery.finish(unused, generation_max) })
 }
 
 struct Recovery<'a> {
@@ -360,6 +362,7 @@ impl<'a> Recovery<'a> {
             next_generation: generation.max(self.input.generations_from),
             synced: self.synced,
             contents: self.contents,
+            memory_bytes: 0,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! thread, before the store is open.
 
 use super::{Access, OldSegment, RecoveryInput};
+use crate::base::planted::{self, Bug};
 use crate::base::sync::Arc;
 use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
 use crate::format::log_record::Salt;
@@ -9,7 +10,11 @@ use crate::format::log_segment::{Mark, PAGE_BYTES, SECTOR_BYTES, SegmentHeader};
 use crate::io::{OpenMode, Storage, StorageFile};
 use crate::log::files::{Role, parse_file_name};
 use crate::log::halt::leave_poison;
+use crate::log::twin_reader::{self, TwinReader};
 use std::path::PathBuf;
+
+/// How often a segment's header is read while a writer changes it.
+const LOOKS_MAX: u32 = 3;
 
 /// A segment with records of a generation that is not forgotten.
 #[derive(Debug)]
@@ -37,6 +42,8 @@ pub struct Scan {
     pub unused: Vec<OldSegment>,
     /// Largest generation in a header.
     pub generation_max: u64,
+    /// Bytes of the segments that were found in shared memory.
+    pub memory_bytes: u64,
 }
 
 /// Scans the directory. For a writer it syncs every segment that counts, so that what recovery reads cannot be lost after
@@ -56,12 +63,15 @@ pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Re
         let header = if counted { Some(read_page(storage, &name, &*file)?) } else { None };
         match header {
             Some((header, page)) if counts(storage, &name, number, &header, database, generations_from)? => {
+                let trusts_cache = trusts_cache(header.generation);
+                let Opened { header, page, file, is_twin } =
+                    with_twin(input, &name, (header, page, file), trusts_cache)?;
                 if access == Access::Write {
                     file.sync().inspect_err(|error| sync_failed(input, header.generation, error))?;
                 }
                 found.generation_max = found.generation_max.max(header.generation);
-                let file =
-                    if trusts_cache(header.generation) { file } else { storage.open(&name, OpenMode::ReadDirect)? };
+                found.memory_bytes += if is_twin { header.segment_bytes } else { 0 };
+                let file = if trusts_cache || is_twin { file } else { storage.open(&name, OpenMode::ReadDirect)? };
                 let salt = Salt::new(database, header.number);
                 let mark = Mark::newest(&page, salt);
                 found.segments.push(SegmentFile { path: storage.path_of(&name), name, header, salt, mark, file });
@@ -77,6 +87,54 @@ pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Re
     }
     found.segments.sort_by_key(|segment| (segment.header.generation, segment.header.number));
     Ok(found)
+}
+
+/// A segment as it is to be read.
+struct Opened {
+    header: SegmentHeader,
+    page: Box<[u8; PAGE_BYTES]>,
+    file: Arc<dyn StorageFile>,
+    /// From its twin.
+    is_twin: bool,
+}
+
+/// Looks for the twin of a segment. For a writer it brings what only the twin knows to the file. The twin is memory, so it is
+/// believed in every life and after every failed sync; it may be gone only where the rule is that of power loss.
+fn with_twin(
+    input: &RecoveryInput<'_>,
+    name: &str,
+    (mut header, mut page, file): (SegmentHeader, Box<[u8; PAGE_BYTES]>, Arc<dyn StorageFile>),
+    trusted: bool,
+) -> Result<Opened> {
+    let storage = input.storage;
+    // What an edit speaks of was in the file, durably, before the edit was.
+    let covered = input.recovered.iter().any(|entry| entry.generation >= header.generation);
+    for _ in 0..LOOKS_MAX {
+        if covered || header.memory.is_none() || planted::is(Bug::LogMemoryForgotten) {
+            break;
+        }
+        if let Some(twin) = twin_reader::find(storage, &header, &page[..])? {
+            if input.access == Access::Write {
+                twin_reader::restore(&*twin, &*file, header.segment_bytes)?;
+                file.read_exact_at(&mut page[..], 0)?;
+                break;
+            }
+            let reader = TwinReader::new(twin, file, &page[..]);
+            let page = reader.page()?;
+            return Ok(Opened { header, page, file: Arc::new(reader), is_twin: true });
+        }
+        // A writer may just have finished the segment.
+        let before = header;
+        (header, page) = read_page(storage, name, &*file)?;
+        if header == before {
+            let same_life = input.life.is_some() && header.life == input.life && trusted && !input.force_cut;
+            if same_life && input.segments.contains(&header.number) {
+                return Err(twin_reader::missing(storage, &storage.path_of(name), &header));
+            }
+            break;
+        }
+    }
+    Ok(Opened { header, page, file, is_twin: false })
 }
 
 /// The next opening would sync with success what this failure has dropped, and believe the page cache. A generation that an

@@ -119,7 +119,10 @@ impl Opened {
         let identity = LogIdentity { database: DATABASE, generation: recovered.next_generation, life, first };
         let newest = recovered.segments.iter().map(|segment| segment.number).max().unwrap_or_default();
         let numbers = Arc::new(FileNumbers::new(FileNumber(newest.0 + 1)));
-        let log = Log::create(storage, identity, numbers, options, Box::new(|_, _| Ok(0)))?;
+        // As in the store: what was recovered is durable, and twins are not needed any more.
+        remove_twins(&*storage);
+        let memory = storage.shared_memory().filter(|memory| memory.outlives_process());
+        let log = Log::create(storage, memory, identity, numbers, options, Box::new(|_, _| Ok(0)))?;
         log.adopt(recovered.segments);
         Ok(Self { log, sequencer: Arc::new(Sequencer::new(SequenceNumber(first.0 - 1))) })
     }

@@ -81,6 +81,7 @@ fn live(life: &mut Life, model: &mut Model, manifest: &mut Manifest, random: &mu
 fn torture(seed: u64) {
     let mut random = Random(seed);
     let mut storage = SimulatedStorage::new(seed);
+    storage.set_memory_outlives(random.below(2) == 0);
     let mut manifest = Manifest { generations_from: 1, ..Manifest::default() };
     let mut model = Model::default();
     for round in 0..12 {

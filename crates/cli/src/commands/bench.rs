@@ -51,7 +51,12 @@ fn settings(common: &Common, bench: &Bench) -> Settings {
         use_existing: bench.use_existing,
         order: bench.existing_order(),
         control: if bench.spin_control { Control::Spinning } else { Control::Sleeping },
-        engine: EngineOptions { memory: common.memory, write_buffer: bench.write_buffer, sync: common.sync },
+        engine: EngineOptions {
+            memory: common.memory,
+            write_buffer: bench.write_buffer,
+            sync: common.sync,
+            shared_log: common.shared_log(),
+        },
         ..Settings::default()
     }
 }

@@ -67,6 +67,7 @@ fn figures(stats: &Stats) -> Report {
         .size("branch_bytes", "bytes in branch files", stats.branch_bytes)
         .count("value_files", "value files", stats.value_files)
         .size("log_bytes", "bytes of log", stats.log_bytes)
+        .size("log_memory_bytes", "bytes of log in shared memory", stats.log_memory_bytes)
         .size("ballast_bytes", "room kept for a full disk", stats.ballast_bytes)
         .count("last_number", "newest sequence number", stats.last_number)
         .count("synced_number", "synced through", stats.synced_number)
@@ -91,7 +92,8 @@ fn figures(stats: &Stats) -> Report {
         .count("incorporations", "", stats.incorporations)
         .count("jobs", "", stats.jobs)
         .count("slowed_writes", "", stats.slowed_writes)
-        .count("slowed_ns", "", stats.slowed_ns);
+        .count("slowed_ns", "", stats.slowed_ns)
+        .count("log_memory_refused", "", stats.log_memory_refused);
     let label = if stats.failure.is_some() { "failure" } else { "" };
     report.add("failure", label, stats.failure.clone().into(), stats.failure.clone().unwrap_or_default());
     report

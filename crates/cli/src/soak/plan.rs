@@ -1,7 +1,7 @@
 //! How a life goes: its options and its end. A pure function of the soak's seed and the life's number.
 
 use super::work::Work;
-use alluvium::{Compression, Options};
+use alluvium::{Compression, LogMemory, Options};
 use std::time::Duration;
 
 /// The least budget of a life; a store refuses less than a quarter of it.
@@ -57,6 +57,8 @@ impl Plan {
             _ => longest,
         };
         let after = most.min(longest).mul_f64(random.unit());
+        let log_memory = if random.below(2) == 0 { LogMemory::File } else { LogMemory::SharedMemory };
+        let options = Options { log_memory, ..options };
         Self { options, budget, workers, verify, end, after }
     }
 }
@@ -78,6 +80,7 @@ mod tests {
             ("cut", count(|plan| plan.options.force_cut)),
             ("compressed", count(|plan| plan.options.compression == Compression::Lz4)),
             ("never synced by itself", count(|plan| plan.options.sync_interval.is_none())),
+            ("with its log in shared memory", count(|plan| plan.options.log_memory == LogMemory::SharedMemory)),
             ("short", count(|plan| plan.after < Duration::from_millis(60))),
             ("long", count(|plan| plan.after > Duration::from_secs(5))),
         ] {
