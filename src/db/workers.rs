@@ -34,6 +34,7 @@ pub(super) struct Work {
 struct WorkState {
     stopped: bool,
     incorporating: bool,
+    sweeping: bool,
     running: usize,
     /// How many of those that run are jobs.
     jobs: usize,
@@ -62,6 +63,8 @@ enum Task {
     Incorporate(Arc<Generation>, SequenceNumber),
     Job(Job),
     Remove,
+    /// Bring what waits in a Membuffer into order.
+    Sweep(Arc<Generation>),
     /// Take versions out of memory that no snapshot needs any more.
     Reclaim,
     /// Make or grow the ballast.
@@ -83,7 +86,7 @@ impl Task {
         match self {
             Self::Incorporate(..) => TaskKind::Incorporate,
             Self::Job(_) => TaskKind::Job,
-            Self::Remove | Self::Reclaim | Self::Ballast | Self::Relieve => TaskKind::Other,
+            Self::Sweep(_) | Self::Remove | Self::Reclaim | Self::Ballast | Self::Relieve => TaskKind::Other,
         }
     }
 }
@@ -127,6 +130,11 @@ impl Work {
         if !state.stopped {
             self.progress.wait_for(&mut state, Duration::from_millis(20));
         }
+    }
+
+    /// A sweep has ended.
+    fn swept(&self) {
+        self.state.lock().sweeping = false;
     }
 
     /// Leaves the removal of dead files alone until then.
@@ -205,6 +213,10 @@ impl Inner {
             state.incorporating = true;
             return Some(Task::Incorporate(generation, end));
         }
+        if !state.sweeping && view.newest().memtable.is_sweep_due() {
+            state.sweeping = true;
+            return Some(Task::Sweep(Arc::clone(view.newest())));
+        }
         if self.is_reclaim_due(&mut state.reclaim) {
             return Some(Task::Reclaim);
         }
@@ -259,6 +271,11 @@ impl Inner {
                 if !self.work.state.lock().job_failed {
                     self.room_came_back();
                 }
+                Ok(())
+            }
+            Task::Sweep(generation) => {
+                generation.memtable.sweep();
+                self.work.swept();
                 Ok(())
             }
             Task::Reclaim => {
@@ -520,6 +537,7 @@ impl Inner {
                         // Only a look: what was picked goes back (a job's claim by its drop).
                         Some(_) => {
                             (state.incorporating, state.relieve_at) = (incorporating, relieve_at);
+                            state.sweeping = false;
                             state.reclaim = reclaim;
                         }
                     }

@@ -172,6 +172,9 @@ impl Inner {
                 }
                 return Err(error);
             }
+            if generation.memtable.attach(&mut thread.memory, entries.len()) {
+                self.work.wake();
+            }
             let mut prepared = Preparation::new(generation, &mut thread.memory, entries);
             // Steps 2 and 3.
             let guard = (!planted::is(Bug::NumberBeforeLatch)).then(|| hold_latches(&self.latches, latches));
@@ -341,9 +344,9 @@ enum Preparation {
 }
 
 impl Preparation {
+    /// Requires a writer that is attached for these entries.
     fn new(generation: &Generation, writer: &mut MemtableWriter, entries: &[Entry<'_>]) -> Self {
         let memtable = &generation.memtable;
-        memtable.attach(writer, entries.len());
         let mut prepare = |e: &Entry<'_>| memtable.prepare(writer, (e.keyspace, e.key, e.hash), e.kind, &e.value);
         match entries {
             [entry] => Self::One(prepare(entry)),

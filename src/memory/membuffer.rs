@@ -20,13 +20,15 @@ use super::feed::{Feed, Taking};
 use super::memtable::{MemoryComponent, Memtable};
 use super::order;
 use crate::base::arena::Offset;
-use crate::base::sync::{Arc, AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
+use crate::base::sync::{Arc, AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering};
 
 /// Keys that a partition should have: enough that sorting and linking them pays, few enough that they stay in the processor's
 /// cache meanwhile and that a short scan waits for microseconds.
 const PARTITION_KEYS: u64 = 1024;
 /// Nodes whose towers reach this high are the sample that boundaries are learned from: one key in 128, chosen by the hashes.
 const SAMPLED_HEIGHT: usize = 8;
+/// A sweep is due when so large a part of a Memtable has come in since the last one: FloDB's share of the Membuffer (§5.1).
+const SHARE_PART: usize = 4;
 /// The number of keys at which boundaries are learned again, over that of the last time.
 const LEARN_AGAIN: u64 = 4;
 
@@ -40,6 +42,9 @@ pub struct Membuffer {
     new_feeds: Mutex<Vec<Taking>>,
     /// Nothing is waiting and nothing more will come.
     finished: AtomicBool,
+    /// Bytes of the Memtable at the last sweep, and whether it is time for the next one.
+    swept_bytes: AtomicUsize,
+    sweep_due: AtomicBool,
     /// See `Memtable::drain_one_by_one`.
     one_by_one: AtomicBool,
 }
@@ -208,6 +213,26 @@ impl Memtable {
         }
     }
 
+    /// Takes note of a writer's new feed; true if it is time for a sweep, and nobody was told yet.
+    pub(super) fn add_feed(&self, feed: &Feed) -> bool {
+        self.membuffer.add(feed);
+        let swept = self.membuffer.swept_bytes.load(Ordering::Relaxed);
+        self.bytes().saturating_sub(swept) >= self.soft_bytes() / SHARE_PART
+            && !self.membuffer.sweep_due.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether enough waits that a sweep pays.
+    pub fn is_sweep_due(&self) -> bool {
+        self.membuffer.sweep_due.load(Ordering::Relaxed) && !self.membuffer.is_finished()
+    }
+
+    /// Brings what waits into the skiplist, so that later scans and the switch find less to do (FloDB §4.2, draining).
+    pub fn sweep(&self) {
+        self.membuffer.swept_bytes.store(self.bytes(), Ordering::Relaxed);
+        self.membuffer.sweep_due.store(false, Ordering::Relaxed);
+        self.drain_all();
+    }
+
     /// Brings every node that was pushed before the call into the skiplist, in the order of their keys.
     pub fn drain_all(&self) {
         if self.membuffer.is_finished() {
@@ -237,19 +262,19 @@ impl Memtable {
         state.busy_count += 1;
         drop(state);
         let _end = BusyPartition { membuffer: &self.membuffer, partition };
+        if self.membuffer.one_by_one.load(Ordering::Relaxed) {
+            nodes.iter().for_each(|node| self.insert_alone(*node));
+            return;
+        }
         let key = |node: &Offset| self.node(*node).encoded_key();
         order::sort(self, &mut nodes, common, &mut Vec::new(), |same| {
             same.sort_unstable_by(|a, b| key(a).cmp(key(b)));
             same.len()
         });
-        if self.membuffer.one_by_one.load(Ordering::Relaxed) {
-            nodes.iter().for_each(|node| self.insert_alone(*node));
-        } else {
-            self.multi_insert(&nodes);
-        }
+        self.multi_insert(&nodes);
     }
 
-    /// Has drains search every node's place from the top: what multi-insert is measured against.
+    /// Has drains take the nodes as they came and search every one's place from the top: what multi-insert is measured against.
     #[cfg(any(test, feature = "testing"))]
     pub fn drain_one_by_one(&self) {
         self.membuffer.one_by_one.store(true, Ordering::Relaxed);

@@ -142,8 +142,9 @@ impl Memtable {
         &self.arena
     }
 
-    /// Makes a writer ready for a write of so many entries to this Memtable. Outside any latch.
-    pub fn attach(&self, writer: &mut MemtableWriter, entries: usize) {
+    /// Makes a writer ready for a write of so many entries to this Memtable. Outside any latch. True if somebody should `sweep`.
+    pub fn attach(&self, writer: &mut MemtableWriter, entries: usize) -> bool {
+        let mut sweep_due = false;
         if writer.memtable != self.id {
             let counts = writer.move_to(self.id);
             self.counts.lock().push(counts);
@@ -154,7 +155,7 @@ impl Memtable {
                 let chunk = self.allocate(writer, feed::chunk_bytes(capacity));
                 // SAFETY: allocated just now with exactly this length.
                 let feed = unsafe { Feed::make(&self.arena, chunk, capacity) };
-                self.membuffer.add(&feed);
+                sweep_due = self.add_feed(&feed);
                 writer.feed = Some(feed);
             }
         }
@@ -163,6 +164,11 @@ impl Memtable {
             // SAFETY: allocated just now.
             unsafe { make_state(&self.arena, writer.state) };
         }
+        sweep_due
+    }
+
+    pub(super) fn soft_bytes(&self) -> usize {
+        self.soft_bytes
     }
 
     fn allocate(&self, writer: &mut MemtableWriter, bytes: usize) -> Offset {
