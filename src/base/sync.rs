@@ -1,7 +1,18 @@
-//! The one door through which atomics and locks come, so that a model checker can stand in for them.
+//! The one door through which atomics and locks come, so that a model checker can stand in for them (feature `model-checking`).
 
+#[cfg(feature = "model-checking")]
+mod checked;
+
+#[cfg(feature = "model-checking")]
+pub use checked::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, RwLock,
+    RwLockReadGuard,
+};
+#[cfg(not(feature = "model-checking"))]
 pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
-pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(not(feature = "model-checking"))]
+pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+pub use std::sync::atomic::{Ordering, fence};
 pub use std::sync::{Arc, OnceLock};
 
 /// Waits a little: spins first, then gives the processor away. For waits that end within microseconds.
@@ -18,6 +29,10 @@ impl Backoff {
 
     /// One round of waiting; with every round it gets more patient.
     pub fn wait(&mut self) {
+        #[cfg(feature = "model-checking")]
+        if checked::give_way() {
+            return;
+        }
         if self.rounds < 6 {
             for _ in 0..(1 << self.rounds) {
                 std::hint::spin_loop();

@@ -115,19 +115,23 @@ impl Threads {
 
     fn give_back(self: &Arc<Self>, state: Box<ThreadState>) {
         let mut state = Some(state);
-        let _ = LEASES.try_with(|leases| {
+        let known = LEASES.try_with(|leases| {
             let mut leases = leases.borrow_mut();
-            match leases.iter_mut().find(|lease| std::ptr::eq(lease.threads.as_ptr(), Arc::as_ptr(self))) {
-                Some(lease) => state = lease.place.swap(state.take()),
-                None => {
-                    // The moment to forget stores that were closed since.
-                    leases.retain(|lease| lease.threads.strong_count() > 0);
-                    let place = self.new_place();
-                    place.store(state.take());
-                    leases.push(Lease { threads: Arc::downgrade(self), place });
-                }
-            }
+            let lease = leases.iter_mut().find(|lease| std::ptr::eq(lease.threads.as_ptr(), Arc::as_ptr(self)))?;
+            state = lease.place.swap(state.take());
+            Some(())
         });
+        if let Ok(None) = known {
+            // Locks are taken while the leases are not borrowed: in a model, threads share them.
+            let place = self.new_place();
+            place.store(state.take());
+            let _ = LEASES.try_with(|leases| {
+                let mut leases = leases.borrow_mut();
+                // The moment to forget stores that were closed since.
+                leases.retain(|lease| lease.threads.strong_count() > 0);
+                leases.push(Lease { threads: Arc::downgrade(self), place });
+            });
+        }
         // The thread is ending, or an operation within an operation took the place: into the common pool.
         if let Some(state) = state {
             self.idle.lock().push(state);
