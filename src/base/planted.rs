@@ -13,6 +13,14 @@ pub enum Bug {
     NumberBeforeLatch,
     /// Promise 1: gets ask the oldest memory generation first (G4).
     OldestGenerationFirst,
+    /// Promise 1: a block's number is not cleared before the block is filled anew (`memory/version.rs`, 1).
+    BlockNumberKept,
+    /// Promise 1: a reader does not compare the number after it copied a value (`memory/version.rs`, 2).
+    ValueNotCheckedAgain,
+    /// Promise 1: a reader does not ask whether the block that it looked at still is its node's newest (`memory/version.rs`, 2).
+    NewestNotReadAgain,
+    /// Promise 2: the entries of a batch forget it before it is committed (`memory/version.rs`, 3).
+    BatchForgottenFirst,
     /// Promise 2: a batch's entries become visible one after the other (B2).
     BatchEntryByEntry,
     /// Promise 2: a batch has one record for each operation, so a crash tears it.
@@ -21,6 +29,18 @@ pub enum Bug {
     SnapshotDoesNotWait,
     /// Promise 3: incorporation and compaction do not ask for pins (S2).
     PinsForgotten,
+    /// Promise 3: a get does not wait for who holds its key's latch while a snapshot is being taken (S3).
+    GetDoesNotWait,
+    /// Promise 3: a writer reads the pins before it takes its number (S5).
+    PinsBeforeNumber,
+    /// Promise 3: versions are reclaimed by pins that were read before the number up to which they hold (S2).
+    ReclaimPinsFirst,
+    /// Promise 3: a drain does not wait for another one that has nodes of its partition (`memory/membuffer.rs`, 2).
+    DrainDoesNotWait,
+    /// Promise 3: a feed's count is stored before the slot that it covers (`memory/feed.rs`, 1).
+    FeedCountFirst,
+    /// Promise 4: a write goes to the newest memory generation, whatever its number (G1).
+    NewestGenerationTaken,
     /// Promise 4: a write returns before its record is sealed; that happens with the thread's next write (W2).
     AcknowledgedBeforeSealed,
     /// Promise 4: recovery does not look for what the log has in shared memory (M2).
@@ -50,13 +70,23 @@ pub enum Bug {
 }
 
 #[cfg(feature = "planted-bugs")]
-const ALL: [(&str, Bug); 19] = [
+const ALL: [(&str, Bug); 29] = [
     ("number-before-latch", Bug::NumberBeforeLatch),
     ("oldest-generation-first", Bug::OldestGenerationFirst),
+    ("block-number-kept", Bug::BlockNumberKept),
+    ("value-not-checked-again", Bug::ValueNotCheckedAgain),
+    ("newest-not-read-again", Bug::NewestNotReadAgain),
+    ("batch-forgotten-first", Bug::BatchForgottenFirst),
     ("batch-entry-by-entry", Bug::BatchEntryByEntry),
     ("batch-in-parts", Bug::BatchInParts),
     ("snapshot-does-not-wait", Bug::SnapshotDoesNotWait),
+    ("get-does-not-wait", Bug::GetDoesNotWait),
+    ("pins-before-number", Bug::PinsBeforeNumber),
+    ("reclaim-pins-first", Bug::ReclaimPinsFirst),
+    ("drain-does-not-wait", Bug::DrainDoesNotWait),
+    ("feed-count-first", Bug::FeedCountFirst),
     ("pins-forgotten", Bug::PinsForgotten),
+    ("newest-generation-taken", Bug::NewestGenerationTaken),
     ("acknowledged-before-sealed", Bug::AcknowledgedBeforeSealed),
     ("log-memory-forgotten", Bug::LogMemoryForgotten),
     ("sync-without-log", Bug::SyncWithoutLog),

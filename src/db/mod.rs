@@ -16,6 +16,8 @@ mod iter;
 mod keeper;
 mod latches;
 mod locks;
+#[cfg(all(test, feature = "model-checking"))]
+mod model_tests;
 mod multi_get;
 mod offline;
 mod open;

@@ -17,7 +17,7 @@ impl ReadSide {
         out.clear();
         self.check_open()?;
         let hash = hash::key_hash(KeyspaceId::DEFAULT, user_key);
-        if at == SequenceNumber::MAX && self.pins.being_taken() {
+        if at == SequenceNumber::MAX && self.pins.being_taken() && !planted::is(Bug::GetDoesNotWait) {
             // Rule S3.
             self.latches.wait_for_holder(Latches::index_of(hash));
         }

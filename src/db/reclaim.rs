@@ -3,6 +3,7 @@
 use super::inner::Inner;
 use super::latches::Latches;
 use crate::base::SequenceNumber;
+use crate::base::planted::{self, Bug};
 use crate::base::sync::Arc;
 use std::time::Duration;
 
@@ -36,8 +37,9 @@ impl Inner {
     pub(super) fn reclaim_versions(&self) {
         let newest = Arc::clone(self.view.load().newest());
         // Rule S2.
+        let pins_first = planted::is(Bug::ReclaimPinsFirst).then(|| self.pins.numbers());
         let through = self.sequencer.last();
-        let pins = self.pins.numbers();
+        let pins = pins_first.unwrap_or_else(|| self.pins.numbers());
         if pins.first() == Some(&SequenceNumber::ZERO) {
             // One is being taken; when it goes there is another look.
             return;

@@ -187,6 +187,7 @@ impl Inner {
                 continue;
             }
             let unplaced = Unplaced { inner: self, slot: &thread.slot };
+            let early_pin = planted::is(Bug::PinsBeforeNumber).then(|| self.pins.newest());
             let number = self.sequencer.take(&thread.slot);
             let guard = guard.unwrap_or_else(|| hold_latches(&self.latches, latches));
             // Step 4.
@@ -197,9 +198,10 @@ impl Inner {
             }
             // Step 5: the view is read after the number was taken (rule G1).
             let now = self.view.load();
-            let owner = now.generation_of(number);
+            let by_number = !planted::is(Bug::NewestGenerationTaken);
+            let owner = if by_number { now.generation_of(number) } else { now.newest() };
             // Rule S5: the pins too.
-            let newest_pin = self.pins.newest();
+            let newest_pin = early_pin.unwrap_or_else(|| self.pins.newest());
             if Arc::ptr_eq(owner, generation) {
                 prepared.place(generation, &mut thread.memory, number, newest_pin);
             } else {

@@ -9,6 +9,7 @@
 //! 2. A node goes into one slot of one chunk, once.
 
 use crate::base::arena::{Arena, Offset};
+use crate::base::planted::{self, Bug};
 use crate::base::sync::{AtomicU32, Ordering};
 
 const WORD: usize = size_of::<u32>();
@@ -53,6 +54,9 @@ impl Feed {
     /// Puts a node in. Requires room.
     pub fn push(&mut self, arena: &Arena, node: Offset) {
         assert!(self.filled < self.capacity, "the feed's chunk is full");
+        if planted::is(Bug::FeedCountFirst) {
+            word(arena, self.chunk, 0).store(self.filled + 1, Ordering::Release);
+        }
         word(arena, self.chunk, 1 + self.filled).store(node.0, Ordering::Relaxed);
         self.filled += 1;
         word(arena, self.chunk, 0).store(self.filled, Ordering::Release);

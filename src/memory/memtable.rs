@@ -347,7 +347,10 @@ impl Memtable {
     ) {
         assert_eq!(batch.memtable, self.id, "the batch's state belongs to another memtable");
         // SAFETY: as in `batch_state`.
-        unsafe { state(&self.arena, batch.place) }.store(BATCH_COMMITTED, Ordering::Release);
+        let state = unsafe { state(&self.arena, batch.place) };
+        if !planted::is(Bug::BatchForgottenFirst) {
+            state.store(BATCH_COMMITTED, Ordering::Release);
+        }
         for entry in entries {
             let version = self.version(entry.version);
             version.forget_batch();
@@ -355,6 +358,9 @@ impl Memtable {
             if !older.is_null() {
                 self.leave_or_take(writer, entry, self.version(older), newest_pin);
             }
+        }
+        if planted::is(Bug::BatchForgottenFirst) {
+            state.store(BATCH_COMMITTED, Ordering::Release);
         }
     }
 
@@ -368,7 +374,10 @@ impl Memtable {
     ) -> Option<Version<'_>> {
         assert_eq!(prepared.memtable, self.id, "prepared in another memtable");
         let version = self.version(prepared.version);
-        debug_assert_eq!(version.number(), SequenceNumber::ZERO, "a prepared version is placed once");
+        debug_assert!(
+            version.number() == SequenceNumber::ZERO || planted::is(Bug::BlockNumberKept),
+            "a prepared version is placed once"
+        );
         if !self.has_entries.load(Ordering::Relaxed) {
             // Before the entry can be found. Who must see the entry comes after this thread left its slot or returned from its
             // write, and so sees this too.
@@ -562,7 +571,8 @@ impl Memtable {
         let mut look = version.look();
         // The block may have gone another way between the two loads; if it is still the newest, the look was of it
         // as this key's, or will not hold.
-        if node.newest_place() != newest || look.number() == SequenceNumber::ZERO {
+        let moved = node.newest_place() != newest && !planted::is(Bug::NewestNotReadAgain);
+        if moved || look.number() == SequenceNumber::ZERO {
             return Walked::Disturbed;
         }
         loop {

@@ -27,6 +27,7 @@
 
 use super::class::Class;
 use crate::base::arena::{Arena, Offset};
+use crate::base::planted::{self, Bug};
 use crate::base::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::base::{Kind, SequenceNumber};
 use std::marker::PhantomData;
@@ -125,7 +126,8 @@ impl<'a> Version<'a> {
     pub fn write(self, kind: Kind, value: &[u8]) {
         let header = self.header();
         debug_assert!(value.len() <= self.class().value_bytes());
-        header.number_and_kind.store(u64::from(kind as u8), Ordering::Relaxed);
+        let kept = if planted::is(Bug::BlockNumberKept) { self.number().0 << 8 } else { 0 };
+        header.number_and_kind.store(kept | u64::from(kind as u8), Ordering::Relaxed);
         fence(Ordering::Release);
         header.value_bytes.store(value.len() as u32, Ordering::Relaxed);
         let (words, tail) = value.as_chunks::<WORD>();
@@ -144,7 +146,9 @@ impl<'a> Version<'a> {
     /// Takes the version out of its block: whoever still reads it finds out. The caller holds the key's latch and has
     /// taken the block out of its chain.
     pub fn free(self, next_spare: Offset) {
-        self.header().number_and_kind.store(0, Ordering::Relaxed);
+        if !planted::is(Bug::BlockNumberKept) {
+            self.header().number_and_kind.store(0, Ordering::Relaxed);
+        }
         fence(Ordering::Release);
         self.header().previous.store(next_spare.0, Ordering::Relaxed);
     }
@@ -237,7 +241,7 @@ impl<'a> Version<'a> {
         for (bytes, word) in out[start..].as_chunks_mut::<WORD>().0.iter_mut().zip(words) {
             *bytes = word.load(Ordering::Relaxed).to_le_bytes();
         }
-        let whole = self.holds(look);
+        let whole = planted::is(Bug::ValueNotCheckedAgain) || self.holds(look);
         out.truncate(if whole { start + length } else { start });
         whole
     }
