@@ -125,7 +125,7 @@ fn without_disk(component: MemoryComponent, one_by_one: bool, bytes: usize, seco
     std::thread::scope(|scope| {
         scope.spawn(move || {
             for full in receiver {
-                full.seal();
+                full.order();
             }
         });
         let (started, mut seed, mut puts) = (Instant::now(), 1, 0u64);

@@ -105,8 +105,9 @@ pub struct FullPart(Arc<Memtable>);
 
 impl FullPart {
     /// Brings all of it into order, as before it is written out.
-    pub fn seal(&self) {
+    pub fn order(&self) {
         self.0.seal();
+        self.0.drain_all();
     }
 }
 

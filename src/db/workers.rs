@@ -363,7 +363,7 @@ impl Inner {
         let retention = Retention::new(self.pins.numbers());
         let bytes = generation.memtable.bytes() as u64;
         generation.memtable.seal();
-        let mut cursor = generation.memtable.cursor();
+        let mut cursor = generation.memtable.sealed_cursor();
         let outcome = self.trunk.incorporate(&tree, &mut cursor, &retention, end)?;
         drop((cursor, tree));
         let segments = self.log.recyclable(end);

@@ -3,6 +3,8 @@
 //!
 //! Never changes once made. Partition `p` has the keys from pivot `p - 1` on, up to and without pivot `p`.
 
+use crate::base::sync::{Arc, OnceLock};
+
 /// Every how many sampled keys one becomes a pivot: the more samples to a partition, the more even the partitions are.
 const SAMPLES_PER_PIVOT: usize = if cfg!(feature = "model-checking") { 2 } else { 8 };
 
@@ -18,6 +20,12 @@ pub struct Boundaries {
 }
 
 impl Boundaries {
+    /// One partition; shared by all who know nothing better.
+    pub fn none() -> Arc<Self> {
+        static NONE: OnceLock<Arc<Boundaries>> = OnceLock::new();
+        Arc::clone(NONE.get_or_init(Arc::default))
+    }
+
     /// Bounds from a uniform sample of the keys, in any order.
     pub fn learn(mut sample: Vec<&[u8]>) -> Self {
         sample.sort_unstable();

@@ -58,7 +58,7 @@ impl<'a> BulkFill<'a> {
         let versions = space.nodes.len() as u64;
         sort(&memtable, space);
         link(&memtable, &space.nodes);
-        memtable.count_filled(space.nodes.len() as u64, versions);
+        memtable.count_filled(versions);
         memtable
     }
 }

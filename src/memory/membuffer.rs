@@ -39,8 +39,8 @@ pub struct Membuffer {
     state: Mutex<State>,
     /// A partition is no longer busy.
     ended: Condvar,
-    /// Feeds that nobody has read yet; a lock of its own, so that a writer with a new feed does not wait for a drain.
-    new_feeds: Mutex<Vec<Taking>>,
+    /// The first of the feeds that nobody has read yet; a lock of its own, so that a writer with a new feed does not wait for a drain.
+    new_feeds: Mutex<Offset>,
     /// Nothing is waiting and nothing more will come.
     finished: AtomicBool,
     /// Bytes of the Memtable at the last sweep, and whether it is time for the next one.
@@ -50,7 +50,7 @@ pub struct Membuffer {
     one_by_one: AtomicBool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     feeds: Vec<Taking>,
     boundaries: Arc<Boundaries>,
@@ -63,8 +63,22 @@ struct State {
     learn_at: u64,
 }
 
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            feeds: Vec::new(),
+            boundaries: Boundaries::none(),
+            waiting: Vec::new(),
+            busy: Vec::new(),
+            busy_count: 0,
+            came: 0,
+            learn_at: 0,
+        }
+    }
+}
+
 /// A range of keys that is drained: partitions `from..to` of some boundaries.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Cleared {
     boundaries: Arc<Boundaries>,
     from: usize,
@@ -74,7 +88,7 @@ pub struct Cleared {
 impl Cleared {
     /// All keys.
     pub fn everything() -> Self {
-        Self { boundaries: Arc::default(), from: 0, to: 1 }
+        Self { boundaries: Boundaries::none(), from: 0, to: 1 }
     }
 
     /// The least key of it; `None` without a bound.
@@ -104,13 +118,8 @@ impl Membuffer {
     pub fn finish(&self) {
         self.finished.store(true, Ordering::Release);
     }
-    /// Takes note of a new feed, before anything is pushed to it.
-    pub fn add(&self, feed: &Feed) {
-        self.new_feeds.lock().push(feed.taking());
-    }
-
     /// Whether a drain would find nothing, now and later.
-    fn is_finished(&self) -> bool {
+    pub(super) fn is_finished(&self) -> bool {
         self.finished.load(Ordering::Acquire)
     }
 }
@@ -118,7 +127,8 @@ impl Membuffer {
 impl State {
     /// Hands the nodes that writers pushed over to the partitions.
     fn take_feeds(&mut self, memtable: &Memtable) {
-        self.feeds.append(&mut memtable.membuffer.new_feeds.lock());
+        let new = std::mem::replace(&mut *memtable.membuffer.new_feeds.lock(), Offset::NULL);
+        self.feeds.extend(Taking::of_list(memtable.arena(), new));
         let mut came = Vec::new();
         self.feeds.retain_mut(|feed| feed.take(memtable.arena(), |node| came.push(node)));
         self.came += came.len() as u64;
@@ -214,9 +224,9 @@ impl Memtable {
         }
     }
 
-    /// Takes note of a writer's new feed; true if it is time for a sweep, and nobody was told yet.
+    /// Takes note of a writer's new feed, before anything is pushed to it; true if it is time for a sweep, and nobody was told yet.
     pub(super) fn add_feed(&self, feed: &Feed) -> bool {
-        self.membuffer.add(feed);
+        feed.list(self.arena(), &mut self.membuffer.new_feeds.lock());
         let swept = self.membuffer.swept_bytes.load(Ordering::Relaxed);
         self.bytes().saturating_sub(swept) >= self.soft_bytes() / SHARE_PART
             && !self.membuffer.sweep_due.swap(true, Ordering::Relaxed)
@@ -227,11 +237,12 @@ impl Memtable {
         self.membuffer.sweep_due.load(Ordering::Relaxed) && !self.membuffer.is_finished()
     }
 
-    /// Brings what waits into the skiplist, so that later scans and the switch find less to do (FloDB §4.2, draining).
+    /// Hands what waits over to the partitions, so that the next scan has only its own partitions to put into order (FloDB §4.2 drains
+    /// all the while; order that nobody asked for is cheaper made at the end, all at once: `docs/performance.md`).
     pub fn sweep(&self) {
         self.membuffer.swept_bytes.store(self.bytes(), Ordering::Relaxed);
         self.membuffer.sweep_due.store(false, Ordering::Relaxed);
-        self.drain_all();
+        self.membuffer.state.lock().take_feeds(self);
     }
 
     /// Brings every node that was pushed before the call into the skiplist, in the order of their keys.
@@ -245,11 +256,73 @@ impl Memtable {
         }
     }
 
-    /// Ends the Memtable's changes, where nobody writes any more: all is drained, and no version leaves its chain.
+    /// Ends the Memtable's changes, where nobody writes any more: no version leaves its chain from here on.
     pub fn seal(&self) {
         self.reclaim.end();
-        self.drain_all();
-        self.membuffer.finish();
+        if !self.membuffer.is_finished() {
+            self.sweep();
+        }
+    }
+
+    /// All nodes of the partition that a key is in, in order, linked or not, and the least key behind them. What waits stays waiting, for
+    /// scans that want it linked. For a Memtable that was sealed.
+    pub(super) fn ordered_around(&self, key: &[u8]) -> (Vec<Offset>, Cleared) {
+        let mut state = self.membuffer.state.lock();
+        let (boundaries, partition) = loop {
+            let boundaries = Arc::clone(&state.boundaries);
+            let partition = boundaries.partition_of(key);
+            if !state.busy.get(partition).is_some_and(|busy| *busy) {
+                break (boundaries, partition);
+            }
+            self.membuffer.ended.wait(&mut state);
+        };
+        let cleared = Cleared { boundaries, from: partition, to: partition + 1 };
+        let mut waiting = state.waiting.get_mut(partition).map(std::mem::take).unwrap_or_default();
+        if waiting.is_empty() {
+            drop(state);
+            return (self.linked_between(cleared.lower(), cleared.upper()), cleared);
+        }
+        let common = state.boundaries.common_bytes(partition);
+        let end = self.mark_busy(state, partition);
+        self.sort_by_key(&mut waiting, common);
+        let linked = self.linked_between(cleared.lower(), cleared.upper());
+        let ordered = self.merge(&waiting, linked);
+        self.membuffer.state.lock().waiting[partition] = waiting;
+        drop(end);
+        (ordered, cleared)
+    }
+
+    /// Two lists of nodes, each in order, as one.
+    fn merge(&self, waiting: &[Offset], linked: Vec<Offset>) -> Vec<Offset> {
+        if linked.is_empty() {
+            return waiting.to_vec();
+        }
+        let key = |node: &Offset| self.node(*node).encoded_key();
+        let mut ordered = Vec::with_capacity(waiting.len() + linked.len());
+        let mut waiting = waiting.iter().peekable();
+        for node in &linked {
+            while let Some(before) = waiting.next_if(|before| key(before) < key(node)) {
+                ordered.push(*before);
+            }
+            ordered.push(*node);
+        }
+        ordered.extend(waiting);
+        ordered
+    }
+
+    fn sort_by_key(&self, nodes: &mut Vec<Offset>, common: usize) {
+        let key = |node: &Offset| self.node(*node).encoded_key();
+        order::sort(self, nodes, common, &mut Vec::new(), |same| {
+            same.sort_unstable_by(|a, b| key(a).cmp(key(b)));
+            same.len()
+        });
+    }
+
+    /// Takes a partition for this thread, until what it returns is dropped.
+    fn mark_busy<'a>(&'a self, mut state: MutexGuard<'a, State>, partition: usize) -> BusyPartition<'a> {
+        state.busy[partition] = true;
+        state.busy_count += 1;
+        BusyPartition { membuffer: &self.membuffer, partition }
     }
 
     /// Links what waits in a partition that is not busy.
@@ -259,19 +332,12 @@ impl Memtable {
             return;
         }
         let common = state.boundaries.common_bytes(partition);
-        state.busy[partition] = true;
-        state.busy_count += 1;
-        drop(state);
-        let _end = BusyPartition { membuffer: &self.membuffer, partition };
+        let _end = self.mark_busy(state, partition);
         if self.membuffer.one_by_one.load(Ordering::Relaxed) {
             nodes.iter().for_each(|node| self.insert_alone(*node));
             return;
         }
-        let key = |node: &Offset| self.node(*node).encoded_key();
-        order::sort(self, &mut nodes, common, &mut Vec::new(), |same| {
-            same.sort_unstable_by(|a, b| key(a).cmp(key(b)));
-            same.len()
-        });
+        self.sort_by_key(&mut nodes, common);
         self.multi_insert(&nodes);
     }
 

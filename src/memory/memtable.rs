@@ -24,15 +24,14 @@ use super::hash_index::{Entered, HashIndex, Lookup};
 use super::membuffer::{Membuffer, feed_capacity};
 use super::node::{Node, Target, body_bytes, tower_bytes};
 use super::reclaim::Reclaim;
-use super::skiplist::{Skiplist, Splice, height_for};
+use super::skiplist::{Meeting, Skiplist, Splice, height_for};
 use super::version::{BATCH_COMMITTED, BATCH_PENDING, Look, Version, block_bytes, make_state, state};
-use super::writer::{Counts, MemtableWriter};
+use super::writer::{Desk, MemtableWriter};
 use crate::base::arena::{Arena, Offset};
 use crate::base::hash::encoded_key_hash;
 use crate::base::planted::{self, Bug};
-use crate::base::sync::{Arc, AtomicBool, AtomicU64, Backoff, Mutex, Ordering};
-use crate::base::{KeyspaceId, Kind, SequenceNumber, limits};
-use crossbeam_utils::CachePadded;
+use crate::base::sync::{AtomicBool, AtomicU64, Backoff, Mutex, Ordering};
+use crate::base::{KeyspaceId, Kind, SequenceNumber, key, limits};
 
 /// Largest piece of the arena that a writer takes for itself.
 const PIECE_BYTES_MAX: usize = 32 << 10;
@@ -61,7 +60,10 @@ pub struct Memtable {
     empty_bytes: usize,
     /// Whether something was placed. It changes once, so that readers who look here share the line.
     has_entries: AtomicBool,
-    counts: Mutex<Vec<Arc<CachePadded<Counts>>>>,
+    /// The first of the writers' desks.
+    desks: Mutex<Offset>,
+    /// Versions that were placed without a writer.
+    loose: AtomicU64,
     pub(super) reclaim: Reclaim,
 }
 
@@ -133,7 +135,8 @@ impl Memtable {
             soft_bytes,
             empty_bytes,
             has_entries: AtomicBool::new(false),
-            counts: Mutex::default(),
+            desks: Mutex::default(),
+            loose: AtomicU64::new(0),
             reclaim: Reclaim::default(),
         }
     }
@@ -146,8 +149,7 @@ impl Memtable {
     pub fn attach(&self, writer: &mut MemtableWriter, entries: usize) -> bool {
         let mut sweep_due = false;
         if writer.memtable != self.id {
-            let counts = writer.move_to(self.id);
-            self.counts.lock().push(counts);
+            writer.move_to(self.id, Desk::make(&self.arena, &mut self.desks.lock()));
         }
         if self.component == MemoryComponent::TwoLevel {
             let capacity = feed_capacity(self.soft_bytes).max(entries as u32);
@@ -158,11 +160,6 @@ impl Memtable {
                 sweep_due = self.add_feed(&feed);
                 writer.feed = Some(feed);
             }
-        }
-        if entries > 1 && writer.state.is_null() {
-            writer.state = self.allocate(writer, size_of::<u32>());
-            // SAFETY: allocated just now.
-            unsafe { make_state(&self.arena, writer.state) };
         }
         sweep_due
     }
@@ -283,10 +280,9 @@ impl Memtable {
     }
 
     /// Counts what `bulk` has brought in, all of it linked; nothing more will come.
-    pub(super) fn count_filled(&self, keys: u64, versions: u64) {
+    pub(super) fn count_filled(&self, versions: u64) {
         self.membuffer.finish();
-        let counts = Counts { keys: AtomicU64::new(keys), versions: AtomicU64::new(versions) };
-        self.counts.lock().push(Arc::new(CachePadded::new(counts)));
+        self.loose.fetch_add(versions, Ordering::Relaxed);
         self.has_entries.store(versions > 0, Ordering::Relaxed);
     }
 
@@ -318,11 +314,10 @@ impl Memtable {
 
     /// The state of the writer's next batch, pending. Requires `attach` for all its entries.
     pub fn batch_state(&self, writer: &MemtableWriter) -> BatchState {
-        assert!(writer.memtable == self.id && !writer.state.is_null(), "the writer is not ready for a batch");
-        // SAFETY: `attach` made this word in this Memtable's arena, whose life is the Memtable's. All entries of the batch that
-        // used it before have forgotten it.
-        unsafe { state(&self.arena, writer.state) }.store(BATCH_PENDING, Ordering::Release);
-        BatchState { memtable: self.id, place: writer.state }
+        assert_eq!(writer.memtable, self.id, "the writer writes to another memtable");
+        // All entries of the batch that used it before have forgotten it.
+        Desk::at(&self.arena, writer.desk).state.store(BATCH_PENDING, Ordering::Release);
+        BatchState { memtable: self.id, place: writer.desk }
     }
 
     /// As `place`, but readers skip the version until its batch is committed.
@@ -387,7 +382,7 @@ impl Memtable {
             version.number_it(number, Offset::NULL, batch);
             match self.show(writer, prepared) {
                 Ok(()) => {
-                    writer.count(1, 1);
+                    writer.count(&self.arena, 1);
                     return None;
                 }
                 // The key came in since; its own node stays unused.
@@ -402,7 +397,7 @@ impl Memtable {
         );
         version.number_it(number, newest.place(), batch);
         node.set_newest(version);
-        writer.count(0, 1);
+        writer.count(&self.arena, 1);
         Some(newest)
     }
 
@@ -457,6 +452,22 @@ impl Memtable {
         }
     }
 
+    /// Linked nodes with keys from one up to, without, another.
+    pub(super) fn linked_between(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Vec<Offset> {
+        let first = match lower.and_then(key::split) {
+            Some((keyspace, user_key)) => {
+                let target = Target::new(keyspace, user_key);
+                let found = self.list.search(&self.arena, &target, Meeting::Stop, &mut self.list.start());
+                found.map(|(node, _)| node)
+            }
+            None => self.list.first(&self.arena),
+        };
+        std::iter::successors(first, |node| self.list.after(&self.arena, *node))
+            .take_while(|node| upper.is_none_or(|upper| node.encoded_key() < upper))
+            .map(Node::place)
+            .collect()
+    }
+
     /// Linked nodes whose towers reach a height.
     pub(super) fn linked_as_high_as(&self, height: usize) -> Vec<Offset> {
         self.list.as_high_as(&self.arena, height)
@@ -481,7 +492,7 @@ impl Memtable {
         self.version(prepared.version).set_previous(look.previous());
         spares.give(older);
         // A version further down the chain is a snapshot's; whoever placed the one above it told of it.
-        writer.count(0, -1);
+        writer.count(&self.arena, -1);
     }
 
     /// Gives back what was prepared and will not be placed.
@@ -506,6 +517,7 @@ impl Memtable {
             unsafe { make_state(&self.arena, place) };
             place
         });
+        self.loose.fetch_add(entries.len() as u64, Ordering::Relaxed);
         for (key, kind, value) in entries {
             let mut prepared = self.prepare(&mut writer, key, kind, value);
             // What it replaces stays in the chain.
@@ -608,10 +620,8 @@ impl Memtable {
 
     /// Versions that are there.
     pub fn entries(&self) -> u64 {
-        // A writer counts versions that another one placed as gone, so single counts may wrap; their sum does not.
-        let counts = self.counts.lock();
-        let sum = counts.iter().fold(0, |sum: u64, counts| sum.wrapping_add(counts.versions.load(Ordering::Relaxed)));
-        sum.wrapping_sub(self.reclaim.gone())
+        let placed = Desk::sum(&self.arena, *self.desks.lock()).wrapping_add(self.loose.load(Ordering::Relaxed));
+        placed.wrapping_sub(self.reclaim.gone())
     }
 
     /// Whether nothing was placed.

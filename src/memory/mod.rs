@@ -4,7 +4,7 @@
 //! Files from the bottom up: `class`, `version` and `node` give bytes of the arena their meaning, `skiplist` orders nodes,
 //! `hash_index` finds them, `feed` and `boundaries` serve the `membuffer`, whose nodes are not ordered yet; `writer` is one thread's part,
 //! `memtable` joins these, `reclaim` takes out what snapshots no longer need, `order` sorts, `bulk` fills a Memtable at once,
-//! `cursor` reads one in order, `pool` recycles memory.
+//! `cursor` and `sealed_cursor` read one in order, `pool` recycles memory.
 
 mod boundaries;
 mod bulk;
@@ -18,6 +18,7 @@ mod node;
 mod order;
 mod pool;
 mod reclaim;
+mod sealed_cursor;
 mod skiplist;
 #[cfg(test)]
 mod tests;

@@ -21,7 +21,7 @@ pub(super) struct Reclaim {
     /// Nodes that may have more versions than they need.
     kept: Mutex<Vec<Offset>>,
     /// Blocks that went, for whichever writer needs one, and their bytes.
-    spares: Mutex<Spares>,
+    spares: Mutex<Option<Spares>>,
     has_spares: AtomicBool,
     spare_bytes: AtomicUsize,
     /// Versions that went.
@@ -99,7 +99,7 @@ impl Memtable {
                 above.set_previous(version.previous());
                 *gone += 1;
                 self.reclaim.spare_bytes.fetch_add(block_bytes(version.class()), Ordering::Relaxed);
-                self.reclaim.spares.lock().give(version);
+                self.reclaim.spares.lock().get_or_insert_default().give(version);
                 self.reclaim.has_spares.store(true, Ordering::Relaxed);
             }
         }
@@ -111,7 +111,9 @@ impl Memtable {
         if spares.has(class) {
             return;
         }
-        spares.take_all(&mut self.reclaim.spares.lock(), class);
+        if let Some(common) = &mut *self.reclaim.spares.lock() {
+            spares.take_all(common, class);
+        }
         let first = (!spares.first(class).is_null()).then(|| self.version(spares.first(class)));
         let taken = std::iter::successors(first, |block| self.older(*block)).count();
         self.reclaim.spare_bytes.fetch_sub(taken * block_bytes(class), Ordering::Relaxed);

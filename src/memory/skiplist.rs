@@ -135,6 +135,11 @@ impl Skiplist {
         (!next.is_null()).then(|| self.node(arena, next))
     }
 
+    /// The first node.
+    pub fn first<'a>(&self, arena: &'a Arena) -> Option<Node<'a>> {
+        self.after(arena, self.node(arena, self.head))
+    }
+
     /// The last node.
     pub fn last<'a>(&self, arena: &'a Arena) -> Option<Node<'a>> {
         let mut at = self.node(arena, self.head);

@@ -1,5 +1,5 @@
 //! What one thread has of a Memtable that it writes to: memory to give out without meeting other threads, spare blocks, its part
-//! of the Membuffer's feed, the state word of its batches, its counts.
+//! of the Membuffer's feed, and a desk in the arena with the state word of its batches and its count of versions.
 //!
 //! One thread at a time. A writer belongs to one Memtable and goes over to another by `Memtable::attach`; what it had of the old one
 //! stays behind until that is recycled.
@@ -8,8 +8,7 @@ use super::class::{CLASSES, Class};
 use super::feed::Feed;
 use super::version::Version;
 use crate::base::arena::{Arena, Offset};
-use crate::base::sync::{Arc, AtomicU64, Ordering};
-use crossbeam_utils::CachePadded;
+use crate::base::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -19,18 +18,57 @@ pub struct MemtableWriter {
     /// A loose writer has none.
     pub(super) spares: Option<Spares>,
     pub(super) feed: Option<Feed>,
-    /// The state word of this thread's batches, once it wrote one.
-    pub(super) state: Offset,
     /// A loose writer has none.
-    pub(super) counts: Option<Arc<CachePadded<Counts>>>,
+    pub(super) desk: Offset,
     piece: Piece,
 }
 
-/// What one writer counts; others only read.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub(super) keys: AtomicU64,
-    pub(super) versions: AtomicU64,
+/// A writer's words in the arena, which others read.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Desk {
+    /// The state of this thread's batches; first, so that its place is the desk's.
+    pub(super) state: AtomicU32,
+    /// The place of another writer's.
+    next: AtomicU32,
+    /// Versions that this thread placed, less those that it took out.
+    versions: AtomicU64,
+}
+
+/// A line, so that writers do not meet in it.
+const DESK_BYTES: usize = 64;
+const _: () = assert!(size_of::<Desk>() <= DESK_BYTES && std::mem::offset_of!(Desk, state) == 0);
+
+impl Desk {
+    /// A desk in front of a list of others.
+    pub(super) fn make(arena: &Arena, first: &mut Offset) -> Offset {
+        let place = arena.allocate(DESK_BYTES);
+        let desk = Self { next: AtomicU32::new(first.0), state: AtomicU32::new(0), versions: AtomicU64::new(0) };
+        // SAFETY: allocated just now, large enough, aligned to eight.
+        unsafe { arena.address(place).cast::<Self>().write(desk) };
+        *first = place;
+        place
+    }
+
+    /// The desk at a place that `make` gave.
+    pub(super) fn at(arena: &Arena, place: Offset) -> &Self {
+        debug_assert!(!place.is_null());
+        // SAFETY: places of desks come from `make` in this life of the arena (`MemtableWriter::move_to`); all in it is atomic.
+        unsafe { &*arena.address(place).cast::<Self>() }
+    }
+
+    /// Adds to the count of versions. Only the desk's owner calls this: no locked instruction needed.
+    pub(super) fn count(&self, versions: i64) {
+        self.versions.store(self.versions.load(Ordering::Relaxed).wrapping_add_signed(versions), Ordering::Relaxed);
+    }
+
+    /// The versions on all desks of a list; a single count may wrap, the sum does not.
+    pub(super) fn sum(arena: &Arena, first: Offset) -> u64 {
+        let some = |place: Offset| (!place.is_null()).then(|| Self::at(arena, place));
+        let next = |desk: &&Self| some(Offset(desk.next.load(Ordering::Relaxed)));
+        std::iter::successors(some(first), next)
+            .fold(0, |sum, desk| sum.wrapping_add(desk.versions.load(Ordering::Relaxed)))
+    }
 }
 
 /// Memory of the arena that one writer gives out by itself.
@@ -55,25 +93,18 @@ impl MemtableWriter {
         place
     }
 
-    /// Counts keys and versions that came, or versions that went; a count may wrap, the sum of all does not.
-    pub(super) fn count(&self, keys: u64, versions: i64) {
-        // Only this thread writes them: no locked instruction needed.
-        let add = |counter: &AtomicU64, amount| {
-            counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
-        };
-        if let Some(counts) = &self.counts {
-            add(&counts.keys, keys);
-            add(&counts.versions, versions as u64);
+    /// Counts versions that came, or that went.
+    pub(super) fn count(&self, arena: &Arena, versions: i64) {
+        if !self.desk.is_null() {
+            Desk::at(arena, self.desk).count(versions);
         }
     }
 
-    /// Forgets the old Memtable, for a new one.
-    pub(super) fn move_to(&mut self, memtable: u64) -> Arc<CachePadded<Counts>> {
+    /// Forgets the old Memtable, for a new one with a desk in it.
+    pub(super) fn move_to(&mut self, memtable: u64, desk: Offset) {
         let mut spares = self.spares.take().unwrap_or_default();
         spares.forget();
-        let counts: Arc<CachePadded<Counts>> = Arc::default();
-        *self = Self { memtable, spares: Some(spares), counts: Some(Arc::clone(&counts)), ..Self::default() };
-        counts
+        *self = Self { memtable, spares: Some(spares), desk, ..Self::default() };
     }
 
     /// A writer for one write that allocates nothing and leaves nothing behind: it has no spare blocks and no feed, and is not counted.
