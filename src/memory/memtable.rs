@@ -25,12 +25,12 @@ use super::membuffer::{Membuffer, feed_capacity};
 use super::node::{Node, Target, body_bytes, tower_bytes};
 use super::reclaim::Reclaim;
 use super::skiplist::{Meeting, Skiplist, Splice, height_for};
-use super::version::{BATCH_COMMITTED, BATCH_PENDING, Look, Version, block_bytes, make_state, state};
+use super::version::{BATCH_COMMITTED, BATCH_PENDING, Version, block_bytes, make_state, state};
 use super::writer::{Desk, MemtableWriter};
 use crate::base::arena::{Arena, Offset};
 use crate::base::hash::encoded_key_hash;
 use crate::base::planted::{self, Bug};
-use crate::base::sync::{AtomicBool, AtomicU64, Backoff, Mutex, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::base::{KeyspaceId, Kind, SequenceNumber, key, limits};
 
 /// Largest piece of the arena that a writer takes for itself.
@@ -52,7 +52,7 @@ pub struct Memtable {
     id: u64,
     arena: Arena,
     pub(super) list: Skiplist,
-    index: HashIndex,
+    pub(super) index: HashIndex,
     pub(super) membuffer: Membuffer,
     component: MemoryComponent,
     soft_bytes: usize,
@@ -106,14 +106,6 @@ impl KeptNode {
 pub struct BatchState {
     memtable: u64,
     place: Offset,
-}
-
-/// What a walk along a chain came to.
-enum Walked<T> {
-    Found(T),
-    Absent,
-    /// Somebody changed what it stood on.
-    Disturbed,
 }
 
 /// The source of ids, so that what was prepared in one Memtable is never placed in another.
@@ -529,85 +521,6 @@ impl Memtable {
         }
     }
 
-    /// Finds the newest committed version with a number `<= at` and appends its value to `out`. About three cache
-    /// misses; one where the key is absent.
-    pub fn get(
-        &self,
-        keyspace: KeyspaceId,
-        user_key: &[u8],
-        hash: u64,
-        at: SequenceNumber,
-        out: &mut Vec<u8>,
-    ) -> Option<(SequenceNumber, Kind)> {
-        if self.is_empty() {
-            return None;
-        }
-        let node = self.find(keyspace, user_key, hash)?;
-        self.read(node, at, |version, look| version.copy_value(look, out).then(|| (look.number(), look.kind())))
-    }
-
-    /// The number of the key's newest committed version.
-    #[cfg_attr(not(test), expect(dead_code, reason = "`update` will check with it that nobody wrote since its read"))]
-    pub fn newest_number(&self, keyspace: KeyspaceId, user_key: &[u8], hash: u64) -> Option<SequenceNumber> {
-        let node = self.find(keyspace, user_key, hash)?;
-        self.read(node, SequenceNumber::MAX, |_, look| Some(look.number()))
-    }
-
-    /// The newest committed version `<= at` of a node, as `read` has it while it stays what it is; `read` says `None` where
-    /// it was disturbed.
-    pub(super) fn read<T>(
-        &self,
-        node: Node<'_>,
-        at: SequenceNumber,
-        mut read: impl FnMut(Version<'_>, &Look) -> Option<T>,
-    ) -> Option<T> {
-        let mut backoff = Backoff::new();
-        // Ends: a walk is disturbed only by a version of this key that was placed meanwhile, or a chain that was cut.
-        loop {
-            match self.walk(node, at, &mut read) {
-                Walked::Found(found) => return Some(found),
-                Walked::Absent => return None,
-                Walked::Disturbed => backoff.wait(),
-            }
-        }
-    }
-
-    fn walk<T>(
-        &self,
-        node: Node<'_>,
-        at: SequenceNumber,
-        read: &mut impl FnMut(Version<'_>, &Look) -> Option<T>,
-    ) -> Walked<T> {
-        let newest = node.newest_place();
-        let mut version = self.version(newest);
-        let mut look = version.look();
-        // The block may have gone another way between the two loads; if it is still the newest, the look was of it
-        // as this key's, or will not hold.
-        let moved = node.newest_place() != newest && !planted::is(Bug::NewestNotReadAgain);
-        if moved || look.number() == SequenceNumber::ZERO {
-            return Walked::Disturbed;
-        }
-        loop {
-            let committed = if look.number() <= at { version.is_committed(&look, &self.arena) } else { Some(false) };
-            match committed {
-                _ if !version.holds(&look) => return Walked::Disturbed,
-                Some(true) => return read(version, &look).map_or(Walked::Disturbed, Walked::Found),
-                Some(false) => {}
-                None => return Walked::Disturbed,
-            }
-            if look.previous().is_null() {
-                return Walked::Absent;
-            }
-            let above = look.number();
-            version = self.version(look.previous());
-            look = version.look();
-            // Used anew, it has a greater number than any that was taken when it was free (`version.rs`, invariant 1).
-            if look.number() >= above || look.number() == SequenceNumber::ZERO {
-                return Walked::Disturbed;
-            }
-        }
-    }
-
     /// Bytes that entries take, with what was prepared for them.
     pub fn bytes(&self) -> usize {
         self.arena.used_bytes() - self.empty_bytes
@@ -634,34 +547,8 @@ impl Memtable {
         self.bytes() >= self.soft_bytes
     }
 
-    fn has_key(&self, place: Offset, target: &Target<'_>) -> bool {
+    /// Whether a node has a key.
+    pub(super) fn has_key(&self, place: Offset, target: &Target<'_>) -> bool {
         self.node(place).order(target).is_eq()
-    }
-
-    fn find(&self, keyspace: KeyspaceId, user_key: &[u8], hash: u64) -> Option<Node<'_>> {
-        let target = Target::new(keyspace, user_key);
-        match self.index.find(&self.arena, hash, |place| self.has_key(place, &target)) {
-            Lookup::Found(node) => Some(self.node(node)),
-            Lookup::Absent => None,
-            Lookup::Unknown => self.list.find(&self.arena, &target, &mut self.list.start()),
-        }
-    }
-
-    /// All committed versions of a node, newest first. Only where no version leaves a chain: nobody writes any more, or this is the
-    /// single-level kind.
-    pub(super) fn versions<'a>(&'a self, node: Node<'a>) -> impl Iterator<Item = Version<'a>> {
-        std::iter::successors(Some(node.newest(&self.arena)), |version| self.older(*version))
-            .filter(|version| self.is_shown(*version))
-    }
-
-    /// Whether a version is committed; as for `versions`.
-    pub(super) fn is_shown(&self, version: Version<'_>) -> bool {
-        version.is_committed(&version.look(), &self.arena).unwrap_or_default()
-    }
-
-    /// The version behind another one, as for `versions`, committed or not.
-    pub(super) fn older<'a>(&'a self, version: Version<'a>) -> Option<Version<'a>> {
-        let place = version.previous();
-        (!place.is_null()).then(|| self.version(place))
     }
 }

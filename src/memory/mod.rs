@@ -3,7 +3,7 @@
 //!
 //! Files from the bottom up: `class`, `version` and `node` give bytes of the arena their meaning, `skiplist` orders nodes,
 //! `hash_index` finds them, `feed` and `boundaries` serve the `membuffer`, whose nodes are not ordered yet; `writer` is one thread's part,
-//! `memtable` joins these, `reclaim` takes out what snapshots no longer need, `order` sorts, `bulk` fills a Memtable at once,
+//! `memtable` joins these and writes, `lookup` reads a key, `reclaim` takes out what snapshots no longer need, `order` sorts, `bulk` fills a Memtable at once,
 //! `cursor` and `sealed_cursor` read one in order, `pool` recycles memory.
 
 mod boundaries;
@@ -12,6 +12,7 @@ mod class;
 mod cursor;
 mod feed;
 mod hash_index;
+mod lookup;
 mod membuffer;
 mod memtable;
 mod node;

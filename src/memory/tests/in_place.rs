@@ -1,5 +1,6 @@
 //! Updates in place, the versions that snapshots keep, and what comes back when they go.
 
+use super::batches::Pending;
 use super::*;
 use crate::base::sync::AtomicUsize;
 use std::collections::BTreeSet;
