@@ -35,6 +35,7 @@ feed-count-first             | model | db::model_tests::memtables::two_drains_of
 pins-forgotten               | suite | snapshots::thousands_live_over_overwrites                      | at [0-9]
 pins-forgotten               | suite | concurrency::every_snapshot_holds_whole_batches                | at number
 pins-forgotten               | model | db::model_tests::stores::a_snapshot_goes_while_another_reads   | the snapshot changed
+announce-without-fence       | loom  | a_retired_segment_does_not_change                              | a retired segment changed
 newest-generation-taken      | model | db::model_tests::stores::a_generation_goes_beside_a_put        | a write was lost by a death
 acknowledged-before-sealed   | suite | kill::killed_at_any_instant_nothing_acknowledged_is_lost       | acknowledged:\|which was durable
 log-memory-forgotten         | suite | log_memory::killed_with_writes_in_memory_alone_nothing_is_lost | the reader sees
@@ -51,17 +52,21 @@ writer-lock-shared           | suite | bad_input::an_open_store_cannot_be_opened
 newer-manifest-read          | suite | bad_input::a_newer_format_is_refused                           | MANIFEST
 '
 
-declare -A target=([suite]='--test suite' [lib]='--lib' [model]='--lib --features model-checking')
+declare -A target=(
+    [suite]='-p alluvium --test suite' [lib]='-p alluvium --lib' [model]='-p alluvium --lib --features model-checking'
+    [loom]='-p alluvium-loom-models --test models'
+)
 # Some of the bugs show in one order of steps among thousands.
 export ALLUVIUM_SCHEDULES="${ALLUVIUM_SCHEDULES:-8000}"
 run() { # BUG TARGET TEST
     # shellcheck disable=SC2086
-    ALLUVIUM_PLANTED=$1 RUST_BACKTRACE=0 timeout 300 cargo test --quiet -p alluvium --features planted-bugs ${target[$2]} -- --exact "$3" --nocapture 2>&1 |
+    ALLUVIUM_PLANTED=$1 RUST_BACKTRACE=0 timeout 300 cargo test --quiet --features planted-bugs ${target[$2]} -- --exact "$3" --nocapture 2>&1 |
         sed -n '/^running 1 test/,$p'
 }
 
 cargo test -p alluvium --features planted-bugs --lib --test suite --no-run
 cargo test -p alluvium --features planted-bugs,model-checking --lib --no-run
+cargo test -p alluvium-loom-models --features planted-bugs --no-run
 failed=0 tried=0
 declare -A sound=()
 while IFS='|' read -r bug kind test text; do

@@ -39,6 +39,8 @@ pub enum Bug {
     DrainDoesNotWait,
     /// Promise 3: a feed's count is stored before the slot that it covers (`memory/feed.rs`, 1).
     FeedCountFirst,
+    /// Promise 4: an announcement has no fence behind it, so its thread may miss that a log segment was retired (L2).
+    AnnounceWithoutFence,
     /// Promise 4: a write goes to the newest memory generation, whatever its number (G1).
     NewestGenerationTaken,
     /// Promise 4: a write returns before its record is sealed; that happens with the thread's next write (W2).
@@ -70,7 +72,7 @@ pub enum Bug {
 }
 
 #[cfg(feature = "planted-bugs")]
-const ALL: [(&str, Bug); 29] = [
+const ALL: [(&str, Bug); 30] = [
     ("number-before-latch", Bug::NumberBeforeLatch),
     ("oldest-generation-first", Bug::OldestGenerationFirst),
     ("block-number-kept", Bug::BlockNumberKept),
@@ -86,6 +88,7 @@ const ALL: [(&str, Bug); 29] = [
     ("drain-does-not-wait", Bug::DrainDoesNotWait),
     ("feed-count-first", Bug::FeedCountFirst),
     ("pins-forgotten", Bug::PinsForgotten),
+    ("announce-without-fence", Bug::AnnounceWithoutFence),
     ("newest-generation-taken", Bug::NewestGenerationTaken),
     ("acknowledged-before-sealed", Bug::AcknowledgedBeforeSealed),
     ("log-memory-forgotten", Bug::LogMemoryForgotten),

@@ -24,6 +24,7 @@
 //! Every store to a slot is a release, so whoever sees a slot moved on also sees what its thread did before.
 
 use super::SequenceNumber;
+use super::planted::{self, Bug};
 use super::sync::{Arc, AtomicU64, Backoff, Ordering, RwLock, fence};
 use crossbeam_utils::CachePadded;
 
@@ -61,7 +62,9 @@ impl Sequencer {
     pub fn announce(&self, slot: &Slot) {
         debug_assert_eq!(slot.bound.load(Ordering::Relaxed), IDLE);
         slot.bound.store(self.counter.load(Ordering::Relaxed) + 1, Ordering::Release);
-        fence(Ordering::SeqCst);
+        if !planted::is(Bug::AnnounceWithoutFence) {
+            fence(Ordering::SeqCst);
+        }
     }
 
     /// Takes the next number. `slot` must have been announced.
