@@ -60,7 +60,7 @@ declare -A target=(
 export ALLUVIUM_SCHEDULES="${ALLUVIUM_SCHEDULES:-8000}"
 run() { # BUG TARGET TEST
     # shellcheck disable=SC2086
-    ALLUVIUM_PLANTED=$1 RUST_BACKTRACE=0 timeout 300 cargo test --quiet --features planted-bugs ${target[$2]} -- --exact "$3" --nocapture 2>&1 |
+    ALLUVIUM_PLANTED=$1 ALLUVIUM_SEED=${try:-1} RUST_BACKTRACE=0 timeout 300 cargo test --quiet --features planted-bugs ${target[$2]} -- --exact "$3" --nocapture 2>&1 |
         sed -n '/^running 1 test/,$p'
 }
 
