@@ -118,6 +118,7 @@ impl Membuffer {
     pub fn finish(&self) {
         self.finished.store(true, Ordering::Release);
     }
+
     /// Whether a drain would find nothing, now and later.
     pub(super) fn is_finished(&self) -> bool {
         self.finished.load(Ordering::Acquire)
@@ -245,7 +246,8 @@ impl Memtable {
         self.membuffer.state.lock().take_feeds(self);
     }
 
-    /// Brings every node that was pushed before the call into the skiplist, in the order of their keys.
+    /// Brings every node that was pushed before the call into the skiplist, in the order of their keys; for tests and measurements.
+    #[cfg(any(test, feature = "testing"))]
     pub fn drain_all(&self) {
         if self.membuffer.is_finished() {
             return;
