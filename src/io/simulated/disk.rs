@@ -6,6 +6,8 @@
 //! 2. Where a file is mapped, its `current` bytes and the mapping are equal once `absorb` has run, and stay so: whatever
 //!    changes `current` then brings the mapping along (`refresh`). Everything here that looks at a file absorbs first.
 
+mod death;
+
 use super::directory::{Directory, FileId};
 use super::fault::{Effect, Errno, Part};
 use super::faults::Faults;
@@ -527,77 +529,6 @@ impl Disk {
 
     pub(super) fn random(&mut self) -> u64 {
         self.random.next()
-    }
-
-    /// Ends the process; returns the number of the next.
-    pub(super) fn kill(&mut self) -> u64 {
-        self.absorb_all();
-        self.next_process()
-    }
-
-    pub(super) fn power_cut(&mut self, seed: u64, new_boot: bool) -> u64 {
-        let mut random = Random::new(seed);
-        self.absorb_all();
-        if new_boot {
-            self.pieces.files.clear();
-            self.collect();
-        }
-        // What is in memory does not suffer from what the disk loses.
-        for id in self.pieces.files.values() {
-            Arc::make_mut(self.files.get_mut(id).expect("pieces are kept")).settle();
-        }
-        if !self.names.is_settled() {
-            self.names_mut().cut(&mut random);
-        }
-        for id in self.unsettled() {
-            Arc::make_mut(self.files.get_mut(&id).expect("just found")).cut(&mut random);
-        }
-        self.boot += u64::from(new_boot);
-        self.mount += 1;
-        self.next_process()
-    }
-
-    pub(super) fn remount(&mut self) -> u64 {
-        self.absorb_all();
-        for id in self.unsettled() {
-            self.file_mut(id).settle();
-        }
-        self.names_mut().sync();
-        self.mount += 1;
-        self.next_process()
-    }
-
-    fn next_process(&mut self) -> u64 {
-        self.opened.clear();
-        self.locks.clear();
-        self.faults.clear();
-        self.failed.clear();
-        self.collect();
-        self.process += 1;
-        self.process
-    }
-
-    /// A copy as `kill` would leave it.
-    pub(super) fn fork(&mut self) -> Self {
-        self.absorb_all();
-        self.image()
-    }
-
-    fn image(&self) -> Self {
-        let mut image = Self {
-            names: Arc::clone(&self.names),
-            files: self.files.clone(),
-            pieces: self.pieces.clone(),
-            opened: BTreeMap::new(),
-            locks: BTreeMap::new(),
-            faults: Faults::default(),
-            random: self.random.clone(),
-            recorder: None,
-            failed: Vec::new(),
-            ..*self
-        };
-        image.collect();
-        image
     }
 
     pub(super) fn current_image(&mut self) -> BTreeMap<String, Vec<u8>> {

@@ -1,0 +1,80 @@
+//! How a process and its disk come to an end: killed, cut off from power, unmounted; and copies as they would be left.
+
+use super::super::faults::Faults;
+use super::super::random::Random;
+use super::Disk;
+use crate::base::sync::Arc;
+use std::collections::BTreeMap;
+
+impl Disk {
+    /// Ends the process; returns the number of the next.
+    pub(in crate::io::simulated) fn kill(&mut self) -> u64 {
+        self.absorb_all();
+        self.next_process()
+    }
+
+    pub(in crate::io::simulated) fn power_cut(&mut self, seed: u64, new_boot: bool) -> u64 {
+        let mut random = Random::new(seed);
+        self.absorb_all();
+        if new_boot {
+            self.pieces.files.clear();
+            self.collect();
+        }
+        // What is in memory does not suffer from what the disk loses.
+        for id in self.pieces.files.values() {
+            Arc::make_mut(self.files.get_mut(id).expect("pieces are kept")).settle();
+        }
+        if !self.names.is_settled() {
+            self.names_mut().cut(&mut random);
+        }
+        for id in self.unsettled() {
+            Arc::make_mut(self.files.get_mut(&id).expect("just found")).cut(&mut random);
+        }
+        self.boot += u64::from(new_boot);
+        self.mount += 1;
+        self.next_process()
+    }
+
+    pub(in crate::io::simulated) fn remount(&mut self) -> u64 {
+        self.absorb_all();
+        for id in self.unsettled() {
+            self.file_mut(id).settle();
+        }
+        self.names_mut().sync();
+        self.mount += 1;
+        self.next_process()
+    }
+
+    fn next_process(&mut self) -> u64 {
+        self.opened.clear();
+        self.locks.clear();
+        self.faults.clear();
+        self.failed.clear();
+        self.collect();
+        self.process += 1;
+        self.process
+    }
+
+    /// A copy as `kill` would leave it.
+    pub(in crate::io::simulated) fn fork(&mut self) -> Self {
+        self.absorb_all();
+        self.image()
+    }
+
+    pub(super) fn image(&self) -> Self {
+        let mut image = Self {
+            names: Arc::clone(&self.names),
+            files: self.files.clone(),
+            pieces: self.pieces.clone(),
+            opened: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            faults: Faults::default(),
+            random: self.random.clone(),
+            recorder: None,
+            failed: Vec::new(),
+            ..*self
+        };
+        image.collect();
+        image
+    }
+}
