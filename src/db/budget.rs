@@ -12,7 +12,8 @@ pub(super) const DEBT_START: u64 = 16;
 pub(super) const DEBT_LIMIT: u64 = 48;
 /// The least budget a store opens with.
 const BUDGET_MIN: u64 = 256 << 10;
-/// A Memtable larger than this makes single inserts slower than it saves merging (`docs/performance.md`).
+/// A larger Memtable was slower than it saved merging while every put searched a skiplist (`docs/performance.md`); with two levels it
+/// was not measured again, and `Options::write_buffer` may ask for more.
 const MEMTABLE_BYTES_MAX: u64 = 32 << 20;
 const MEMTABLE_BYTES_MIN: u64 = 32 << 10;
 /// A write buffer is at most this part of the budget: three of them with their indexes leave room for the rest.

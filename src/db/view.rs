@@ -13,8 +13,7 @@ use arc_swap::{ArcSwap, Guard};
 
 const UNSET: u64 = u64::MAX;
 
-/// One Memtable and the range of numbers that belongs in it. The seam where the Membuffer comes in: it will stand over
-/// `memtable` in here.
+/// One Memtable, with its Membuffer, and the range of numbers that belongs in it.
 pub(super) struct Generation {
     pub(super) memtable: Arc<Memtable>,
     /// Numbers above this one and up to `ends_with` belong here.

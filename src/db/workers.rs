@@ -63,7 +63,7 @@ enum Task {
     Incorporate(Arc<Generation>, SequenceNumber),
     Job(Job),
     Remove,
-    /// Bring what waits in a Membuffer into order.
+    /// Hand what waits in a Membuffer over to its partitions.
     Sweep(Arc<Generation>),
     /// Take versions out of memory that no snapshot needs any more.
     Reclaim,
