@@ -24,6 +24,7 @@ mod open;
 mod options;
 mod owners;
 mod pins;
+mod publish;
 mod read;
 mod read_only;
 mod read_side;
@@ -54,6 +55,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use workers::Duty;
 
 pub use crate::branch::Compression;
 pub use batch::WriteBatch;
@@ -108,9 +110,10 @@ impl Db {
         let mut db = Self { inner: Arc::new(inner), threads: Vec::new() };
         let keeper = Arc::clone(&db.inner);
         db.spawn("alluvium-log", move || keeper.keep_log())?;
-        for _ in 0..db.inner.budget.workers {
+        let workers = std::iter::repeat_n(("alluvium-work", Duty::All), db.inner.budget.workers);
+        for (name, duty) in workers.chain([("alluvium-flush", Duty::Memory)]) {
             let worker = Arc::clone(&db.inner);
-            db.spawn("alluvium-work", move || worker.work())?;
+            db.spawn(name, move || worker.work(duty))?;
         }
         db.inner.refill(&log_contents)?;
         Ok(db)

@@ -2,18 +2,21 @@
 //!
 //! Priority goes to what a stalled writer waits for: incorporation first, then the trunk's jobs, then removal. On a full disk
 //! (`full_disk`) the jobs are those that free space, and they go first where incorporation found no room. Choosing is the
-//! trunk's pure picker and the view; executing is here (`docs/recovery.md`, D1 and D2, for the order on disk).
+//! trunk's pure picker and the view; executing is here, and `publish` makes what came out part of the store.
+//!
+//! One thread more than there are workers does nothing but what memory waits for. *Else:* while every worker was in a long merge nobody
+//! wrote a full Memtable out, and writers stood for a quarter of a second.
 
 use super::full_disk::{self, Need};
-use super::inner::{Driver, Edits, Inner};
+use super::inner::{Driver, Inner};
 use super::locks;
+use super::publish::Incorporated;
 use super::reclaim::LastReclaim;
 use super::view::Generation;
 use crate::base::planted::{self, Bug};
 use crate::base::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering};
-use crate::base::{Error, FileNumber, Result, SequenceNumber};
-use crate::disk::trunk::{Job, Outcome, Tree};
-use crate::format::manifest_edit::ManifestEdit;
+use crate::base::{Error, Result, SequenceNumber};
+use crate::disk::trunk::{Job, Tree};
 use crate::merge::Retention;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -73,6 +76,14 @@ enum Task {
     Relieve,
 }
 
+/// Which tasks a thread of the pool takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Duty {
+    All,
+    /// Those that make room in memory.
+    Memory,
+}
+
 /// What a task was, once it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TaskKind {
@@ -89,15 +100,6 @@ impl Task {
             Self::Sweep(_) | Self::Remove | Self::Reclaim | Self::Ballast | Self::Relieve => TaskKind::Other,
         }
     }
-}
-
-/// What an incorporation makes of the log.
-#[derive(Clone, Copy)]
-struct Incorporated<'a> {
-    generation: &'a Arc<Generation>,
-    end: SequenceNumber,
-    /// Segments that nothing is needed of once the edit is durable.
-    segments: &'a [FileNumber],
 }
 
 /// While it lives, idle workers merge what could be merged.
@@ -152,10 +154,10 @@ impl Work {
 }
 
 impl Inner {
-    /// A worker's life.
-    pub(super) fn work(self: &Arc<Self>) {
+    /// The life of a thread of the pool.
+    pub(super) fn work(self: &Arc<Self>, duty: Duty) {
         loop {
-            let next = catch_unwind(AssertUnwindSafe(|| self.next_task()));
+            let next = catch_unwind(AssertUnwindSafe(|| self.next_task(duty)));
             let task = match next.map_err(|panic| panicked(&*panic)) {
                 Ok(Some(task)) => task,
                 Ok(None) => return,
@@ -169,14 +171,14 @@ impl Inner {
         }
     }
 
-    fn next_task(&self) -> Option<Task> {
+    fn next_task(&self, duty: Duty) -> Option<Task> {
         let mut state = self.work.state.lock();
         loop {
             if state.stopped {
                 return None;
             }
             if self.health.check().is_ok()
-                && let Some(task) = self.pick(&mut state)
+                && let Some(task) = self.pick(&mut state, duty)
             {
                 state.start(&task);
                 return Some(task);
@@ -187,26 +189,43 @@ impl Inner {
         }
     }
 
-    fn pick(&self, state: &mut WorkState) -> Option<Task> {
-        if self.wants_ballast() {
-            return Some(Task::Ballast);
-        }
+    fn pick(&self, state: &mut WorkState, duty: Duty) -> Option<Task> {
         let full = self.health.is_full();
-        if full && state.relieve_at.is_none_or(|due| self.clock.now() >= due) {
-            state.relieve_at = Some(self.clock.now().saturating_add(full_disk::LOOK));
-            return Some(Task::Relieve);
+        if duty == Duty::All {
+            if self.wants_ballast() {
+                return Some(Task::Ballast);
+            }
+            if full && state.relieve_at.is_none_or(|due| self.clock.now() >= due) {
+                state.relieve_at = Some(self.clock.now().saturating_add(full_disk::LOOK));
+                return Some(Task::Relieve);
+            }
+            // What a merge replaced is still there when it ends: the room for the next one.
+            if full && self.may_remove(state) {
+                return Some(Task::Remove);
+            }
         }
-        // What a merge replaced is still there when it ends: the room for the next one.
-        if full && self.may_remove(state) {
-            return Some(Task::Remove);
-        }
-        let view = self.view.load();
         if full
             && state.needs_room
             && let Some(job) = self.pick_reclaim(state)
         {
+            // Dropped, its claim goes back.
+            return (duty == Duty::All).then_some(Task::Job(job));
+        }
+        if let Some(task) = self.pick_for_memory(state) {
+            return Some(task);
+        }
+        if duty == Duty::Memory {
+            return None;
+        }
+        let job = if full { self.pick_reclaim(state) } else { self.pick_job(state) };
+        if let Some(job) = job {
             return Some(Task::Job(job));
         }
+        self.may_remove(state).then_some(Task::Remove)
+    }
+
+    fn pick_for_memory(&self, state: &mut WorkState) -> Option<Task> {
+        let view = self.view.load();
         if !state.incorporating
             && let Some((generation, end)) = view.oldest_switched()
         {
@@ -217,14 +236,7 @@ impl Inner {
             state.sweeping = true;
             return Some(Task::Sweep(Arc::clone(view.newest())));
         }
-        if self.is_reclaim_due(&mut state.reclaim) {
-            return Some(Task::Reclaim);
-        }
-        let job = if full { self.pick_reclaim(state) } else { self.pick_job(state) };
-        if let Some(job) = job {
-            return Some(Task::Job(job));
-        }
-        self.may_remove(state).then_some(Task::Remove)
+        self.is_reclaim_due(&mut state.reclaim).then_some(Task::Reclaim)
     }
 
     fn may_remove(&self, state: &WorkState) -> bool {
@@ -386,80 +398,6 @@ impl Inner {
         self.remove_dead_files()
     }
 
-    /// Makes an outcome part of the store: files' names durable, edit durable, view published, in this order (rule D1).
-    fn commit_outcome(&self, outcome: Outcome, incorporated: Option<Incorporated<'_>>) -> Result<()> {
-        let mut edits = self.edits.lock();
-        let mut applied = self.trunk.apply(outcome, &self.view.load().tree);
-        if applied.is_empty() {
-            applied.finish();
-            return Ok(());
-        }
-        self.log_edit(&mut edits, &mut applied.edit, incorporated)?;
-        self.view.update(|current| {
-            let mut generations = current.generations.clone();
-            if let Some(Incorporated { generation, .. }) = incorporated {
-                generations.retain(|kept| !Arc::ptr_eq(kept, generation));
-            }
-            (generations, Arc::clone(&applied.tree))
-        });
-        // Only now, with the edit durable, may the last reader's leaving remove a file (rule D2).
-        applied.finish();
-        drop(edits);
-        self.seats.revoke_idle(self.view.version());
-        Ok(())
-    }
-
-    /// Completes an edit and makes it durable, with the names of the files that it adds.
-    fn log_edit(
-        &self,
-        edits: &mut Edits,
-        edit: &mut ManifestEdit,
-        incorporated: Option<Incorporated<'_>>,
-    ) -> Result<()> {
-        edit.next_file = Some(self.numbers.next());
-        edit.log_synced = Some(self.log.synced());
-        if let Some(Incorporated { end, segments, .. }) = incorporated {
-            if end.next() >= self.log_start {
-                edit.log_generations_from = Some(self.log_generation);
-            }
-            // Some may have been dropped before, while a read-only opener kept them from being recycled.
-            let named = &edits.manifest.state().log_segments;
-            edit.log_segments_dropped = segments.iter().copied().filter(|segment| named.contains(segment)).collect();
-        }
-        for meta in edit.branches_added.iter().filter(|meta| !meta.value_files.is_empty()) {
-            meta.value_files.iter().for_each(|file| self.value_holds.hold(*file));
-            edits.branch_values.insert(meta.file, meta.value_files.clone());
-        }
-        if !edit.branches_added.is_empty() {
-            self.storage.sync_directory().inspect_err(|error| self.poison_disk(error))?;
-        }
-        match edits.manifest.append(edit) {
-            Ok(number) => {
-                self.log.note_manifest_edit(number);
-                Ok(())
-            }
-            Err(error) => {
-                if error.is_disk_full() {
-                    // Surely not in the manifest, so the work is undone and done again once there is room.
-                    self.undo(edits, edit);
-                } else {
-                    self.poison_disk(&error);
-                }
-                Err(error)
-            }
-        }
-    }
-
-    /// Removes the new files of an edit that did not come to be.
-    fn undo(&self, edits: &mut Edits, edit: &ManifestEdit) {
-        for meta in &edit.branches_added {
-            edits.branch_values.remove(&meta.file);
-            meta.value_files.iter().for_each(|file| self.value_holds.release(*file));
-            // What cannot be removed now is found as stray at the next opening.
-            let _ = self.storage.remove(&crate::branch::file_name(meta.file));
-        }
-    }
-
     /// Waits until `done`, as long as background work can get there; an error where it cannot.
     pub(super) fn wait_for_progress(&self, mut done: impl FnMut(&Self) -> bool) -> Result<()> {
         loop {
@@ -501,7 +439,8 @@ impl Inner {
         }
         let task = {
             let mut state = self.work.state.lock();
-            let task = if state.stopped || self.health.check().is_err() { None } else { self.pick(&mut state) };
+            let task =
+                if state.stopped || self.health.check().is_err() { None } else { self.pick(&mut state, Duty::All) };
             if let Some(task) = &task {
                 state.start(task);
             }
@@ -532,7 +471,7 @@ impl Inner {
                 if state.running == 0 {
                     let (incorporating, relieve_at) = (state.incorporating, state.relieve_at);
                     let reclaim = state.reclaim;
-                    match self.pick(&mut state) {
+                    match self.pick(&mut state, Duty::All) {
                         None => return Ok(()),
                         // Only a look: what was picked goes back (a job's claim by its drop).
                         Some(_) => {
