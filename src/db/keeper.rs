@@ -1,5 +1,5 @@
-//! The log keeper: one thread that makes segments ready ahead of the writers, finishes retired ones, and syncs at the interval
-//! that bounds what a power loss can take.
+//! The log keepers: one thread makes segments ready ahead of the writers; another finishes retired ones, and syncs at the interval that
+//! bounds what a power loss can take.
 
 use super::Options;
 use super::full_disk::Need;
@@ -8,10 +8,11 @@ use super::workers::panicked;
 use crate::base::Result;
 use crate::base::sync::{Arc, Ordering};
 use crate::io::Clock;
+use crate::log::Chore;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// How often the keeper looks where no sync is due; writers wake it when they need a segment.
+/// How often the keepers look where no sync is due; writers wake it when they need a segment.
 const LOOK: Duration = Duration::from_millis(500);
 /// How long the keeper leaves a full disk alone.
 const FULL_DISK_RETRY: Duration = Duration::from_millis(50);
@@ -28,13 +29,22 @@ impl Inner {
         if !self.log.has_work() || self.health.check().is_err() {
             return false;
         }
-        match self.log.maintain_with(&self.sequencer, &|error| self.meet_full_disk(error, Need::Memory)) {
-            // Writers that need the segment meet the error.
-            Err(error) if error.is_disk_full() => {}
-            Err(error) => self.poison(&error),
-            Ok(()) => {}
+        for chore in [Chore::MakeReady, Chore::Finish] {
+            match self.do_chore(chore) {
+                // Writers that need the segment meet the error.
+                Err(error) if error.is_disk_full() => {}
+                Err(error) => self.poison(&error),
+                Ok(()) => {}
+            }
         }
         true
+    }
+
+    fn do_chore(&self, chore: Chore) -> Result<()> {
+        match chore {
+            Chore::MakeReady => self.log.make_ready(&self.sequencer, &|error| self.meet_full_disk(error, Need::Memory)),
+            Chore::Finish => self.log.finish(&self.sequencer),
+        }
     }
 
     /// Syncs in the calling thread where the interval has passed and there is something to sync.
@@ -57,22 +67,25 @@ impl Inner {
         Ok(behind)
     }
 
-    /// The keeper's life; ends when the store closes. A panic makes the store read-only: without a keeper writers would wait
+    /// A keeper's life; ends when the store closes. A panic makes the store read-only: without a keeper writers would wait
     /// for segments for ever.
-    pub(super) fn keep_log(self: &Arc<Self>) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.keep())) {
+    pub(super) fn keep_log(self: &Arc<Self>, chore: Chore) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.keep(chore))) {
             self.poison(&panicked(&*panic));
         }
     }
 
-    fn keep(&self) {
+    fn keep(&self, chore: Chore) {
         while !self.closed.load(Ordering::Acquire) {
-            let until_sync = self.sync_due.lock().saturating_sub(self.clock.now());
-            self.log.wait_for_work(until_sync.min(LOOK));
+            let patience = match chore {
+                Chore::MakeReady => LOOK,
+                Chore::Finish => self.sync_due.lock().saturating_sub(self.clock.now()).min(LOOK),
+            };
+            self.log.wait_for_work(chore, patience);
             if self.closed.load(Ordering::Acquire) {
                 return;
             }
-            match self.log.maintain_with(&self.sequencer, &|error| self.meet_full_disk(error, Need::Memory)) {
+            match self.do_chore(chore) {
                 Ok(()) => {}
                 Err(error) if error.is_disk_full() => {
                     // Writers that need the segment get this error; the next round tries again.
@@ -82,6 +95,9 @@ impl Inner {
                     self.poison(&error);
                     return;
                 }
+            }
+            if chore == Chore::MakeReady {
+                continue;
             }
             // Memory grows while nothing else would wake a worker.
             if self.wants_ballast() {

@@ -47,6 +47,7 @@ mod write;
 use crate::base::sync::Ordering;
 use crate::base::{Error, Result, SequenceNumber};
 use crate::io::{PosixStorage, Storage};
+use crate::log::Chore;
 use budget::Budget;
 use inner::{Driver, Inner};
 use iter::Bounds;
@@ -108,8 +109,10 @@ impl Db {
         let clock = storage.clock();
         let (inner, log_contents) = open::open(storage, options, budget, Driver::Threads, clock)?;
         let mut db = Self { inner: Arc::new(inner), threads: Vec::new() };
-        let keeper = Arc::clone(&db.inner);
-        db.spawn("alluvium-log", move || keeper.keep_log())?;
+        for (name, chore) in [("alluvium-log", Chore::MakeReady), ("alluvium-sync", Chore::Finish)] {
+            let keeper = Arc::clone(&db.inner);
+            db.spawn(name, move || keeper.keep_log(chore))?;
+        }
         let workers = std::iter::repeat_n(("alluvium-work", Duty::All), db.inner.budget.workers);
         for (name, duty) in workers.chain([("alluvium-flush", Duty::Memory)]) {
             let worker = Arc::clone(&db.inner);

@@ -98,7 +98,7 @@ impl Log {
 
     /// Brings all that twins know to the segments' files, and removes the twins. Requires that nothing is sealed any more.
     fn give_up_twins(&self) -> Result<()> {
-        let _keeper = self.keeper.lock();
+        let (_making, _sealing) = (self.making.lock(), self.sealing.lock());
         let segments: Vec<_> = {
             let state = self.state.lock();
             let State { current, next, retiring, .. } = &*state;

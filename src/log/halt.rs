@@ -6,6 +6,7 @@
 
 use super::Log;
 use super::files::POISON;
+use super::keeper::Due;
 use crate::base::planted::{self, Bug};
 use crate::base::sync::Ordering;
 use crate::base::{Error, Result};
@@ -74,7 +75,7 @@ impl Log {
         }
         drop(self.sync.lock());
         self.sync_ended.notify_all();
-        self.state.lock().has_work = true;
+        self.state.lock().due = Due::ALL;
         self.next_changed.notify_all();
         self.work.notify_all();
         true

@@ -1,8 +1,8 @@
 //! The log: per-thread chunks of one mapped segment file (`design.md`, The log, ways (a) and (b); SplinterDB §4, per-thread
 //! write-ahead logs; cLSM §4, records out of order that recovery puts right).
 //!
-//! Any thread may call anything; a `LogWriter` belongs to one thread at a time. `maintain` is for the log keeper
-//! thread. The parts:
+//! Any thread may call anything; a `LogWriter` belongs to one thread at a time. `make_ready` and `finish` are for
+//! the log keepers' threads. The parts:
 //!
 //! - `writer`: the write path, no lock and no system call but at the end of a chunk.
 //! - `segment`: a mapped file and who owns which chunk of it.
@@ -19,7 +19,7 @@
 //!    record sealed anywhere is in a segment that is current, dedicated or retiring, or in one that was synced after
 //!    its last record was sealed (the state *sealed*). So a sync that waits until all numbers `<= n` are sealed and
 //!    *then* lists and syncs current, dedicated and retiring segments has made all records `<= n` durable.
-//! 2. Order of locks: keeper, sync, state. Nothing waits for the disk under the state lock.
+//! 2. Order of locks: making, sealing, sync, state. Nothing waits for the disk under the state lock.
 //! 3. Numbers known as synced (`synced`, marks) only rise, and are written only after the sync returned.
 
 mod files;
@@ -36,6 +36,7 @@ mod writer;
 
 pub use files::{POISON, Role, file_name, parse_file_name};
 pub use halt::read_poison;
+pub use keeper::Chore;
 pub use recovery::{Access, LogContents, OldSegment, Recovered, RecoveryInput, recover};
 pub use twin::remove_all as remove_twins;
 pub use writer::LogWriter;
@@ -49,6 +50,7 @@ use crossbeam_utils::CachePadded;
 use files::FreeFile;
 use group_sync::SyncState;
 use halt::Halt;
+use keeper::Due;
 use segment::{Segment, segment_file_bytes};
 use twin::Twins;
 
@@ -116,13 +118,15 @@ pub struct Log {
     synced: CachePadded<AtomicU64>,
     /// Bytes of chunks in use and of adopted segments.
     bytes: AtomicU64,
-    keeper: Mutex<()>,
+    /// One makes segments ready at a time, and one seals them.
+    making: Mutex<()>,
+    sealing: Mutex<()>,
     sync: Mutex<SyncState>,
     sync_ended: Condvar,
     state: Mutex<State>,
     /// A next segment is there, or could not be made.
     next_changed: Condvar,
-    /// The keeper has work.
+    /// The keepers have work.
     work: Condvar,
 }
 
@@ -137,7 +141,7 @@ struct State {
     sealed: Vec<Arc<Segment>>,
     old: Vec<OldSegment>,
     free: Vec<FreeFile>,
-    has_work: bool,
+    due: Due,
     mark_counter: u64,
     manifest_edit: u64,
 }
@@ -193,7 +197,7 @@ impl Log {
             sealed: Vec::new(),
             old: Vec::new(),
             free: Vec::new(),
-            has_work: true,
+            due: Due::ALL,
             mark_counter: 1,
             manifest_edit: 0,
         };
@@ -208,7 +212,8 @@ impl Log {
             halt: Mutex::new(None),
             synced: CachePadded::new(AtomicU64::new(synced.0)),
             bytes: AtomicU64::new(0),
-            keeper: Mutex::new(()),
+            making: Mutex::new(()),
+            sealing: Mutex::new(()),
             sync: Mutex::new(SyncState::default()),
             sync_ended: Condvar::new(),
             state: Mutex::new(state),

@@ -147,7 +147,7 @@ impl Opened {
         let (log, sequencer, stopped) = (Arc::clone(&self.log), Arc::clone(&self.sequencer), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
-                log.wait_for_work(Duration::from_millis(5));
+                log.wait_for_work(Chore::MakeReady, Duration::from_millis(5));
                 let _ = log.maintain(&sequencer);
             }
         });
