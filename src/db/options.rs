@@ -22,9 +22,9 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogMemory {
     /// In the log's files, mapped: each page faults again whenever the kernel has written it back.
-    #[default]
     File,
     /// Shared memory where it is certain to outlive the process (on Linux: as root and in no container), else the file.
+    #[default]
     Auto,
     /// In shared memory (`/dev/shm`), which is written to the log's files at each sync: the fastest. Whoever asks for it vouches
     /// that it outlives the process, which it does not where a container brings a `/dev/shm` of its own, or where the user's
@@ -84,7 +84,7 @@ impl Default for Options {
             write_buffer: None,
             memory_component: MemoryComponent::TwoLevel,
             force_cut: false,
-            log_memory: LogMemory::File,
+            log_memory: LogMemory::Auto,
         }
     }
 }
