@@ -5,12 +5,15 @@
 //! case is certain, and everything else is not:
 //!
 //! 1. The process is in the initial pid and user namespaces, by their well-known numbers. So process 1 is the machine's.
-//! 2. Its mount namespace is that of process 1. So its `/dev/shm` is the machine's, not a container's or a sandbox's.
+//! 2. Its `/dev/shm` is the file system that process 1 has there, by device number: not a container's or a sandbox's own. (Comparing mount
+//!    namespaces would say the same of fewer: they may not be looked at where process 1 has a capability that this one lacks.)
 //! 3. It runs as root, whose shared memory `RemoveIPC` leaves alone.
 //!
 //! That `/dev/shm` is a tmpfs is looked at by the caller (`shared_memory`). A new boot is another life of the machine.
 
+use super::shared_memory::DIRECTORY;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 /// `PROC_PID_INIT_INO` and `PROC_USER_INIT_INO` of `linux/proc_ns.h`.
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -20,8 +23,9 @@ const INITIAL_USER_NAMESPACE: &str = "user:[4026531837]";
 struct Place {
     pid: Option<String>,
     user: Option<String>,
-    mount: Option<String>,
-    mount_of_init: Option<String>,
+    /// Device numbers of `/dev/shm`, as `major:minor`.
+    memory: Option<String>,
+    memory_of_init: Option<String>,
     is_root: bool,
 }
 
@@ -31,8 +35,8 @@ pub(super) fn outlives_process() -> bool {
     decide(&Place {
         pid: link("/proc/self/ns/pid"),
         user: link("/proc/self/ns/user"),
-        mount: link("/proc/self/ns/mnt"),
-        mount_of_init: link("/proc/1/ns/mnt"),
+        memory: fs::metadata(DIRECTORY).ok().map(|found| device(found.dev())),
+        memory_of_init: fs::read_to_string("/proc/1/mountinfo").ok().and_then(|mounts| mounted_at(&mounts, DIRECTORY)),
         is_root: super::shared_memory::effective_user() == 0,
     })
 }
@@ -40,7 +44,17 @@ pub(super) fn outlives_process() -> bool {
 fn decide(place: &Place) -> bool {
     let initial =
         place.pid.as_deref() == Some(INITIAL_PID_NAMESPACE) && place.user.as_deref() == Some(INITIAL_USER_NAMESPACE);
-    initial && place.mount.is_some() && place.mount == place.mount_of_init && place.is_root
+    initial && place.memory.is_some() && place.memory == place.memory_of_init && place.is_root
+}
+
+fn device(number: u64) -> String {
+    format!("{}:{}", libc::major(number), libc::minor(number))
+}
+
+/// The device of the last mount at a path, which hides those before it, in the text of a `mountinfo`.
+fn mounted_at(mounts: &str, path: &str) -> Option<String> {
+    let last = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some(path))?;
+    last.split(' ').nth(2).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -53,21 +67,33 @@ mod tests {
         let certain = || Place {
             pid: some(INITIAL_PID_NAMESPACE),
             user: some(INITIAL_USER_NAMESPACE),
-            mount: some("mnt:[7]"),
-            mount_of_init: some("mnt:[7]"),
+            memory: some("0:27"),
+            memory_of_init: some("0:27"),
             is_root: true,
         };
         assert!(decide(&certain()));
         let doubts = [
             ("a container", Place { pid: some("pid:[4026532000]"), ..certain() }),
             ("a user namespace, where anybody is root", Place { user: some("user:[4026532000]"), ..certain() }),
-            ("a sandbox with mounts of its own", Place { mount: some("mnt:[8]"), ..certain() }),
-            ("process 1 may not be looked at", Place { mount_of_init: None, ..certain() }),
-            ("no /proc", Place { mount: None, mount_of_init: None, ..certain() }),
+            ("a sandbox with mounts of its own", Place { memory: some("0:28"), ..certain() }),
+            ("process 1 may not be looked at", Place { memory_of_init: None, ..certain() }),
+            ("no /dev/shm", Place { memory: None, memory_of_init: None, ..certain() }),
             ("a user who may log out", Place { is_root: false, ..certain() }),
         ];
         for (doubt, place) in doubts {
             assert!(!decide(&place), "{doubt}");
         }
+    }
+
+    #[test]
+    fn the_mount_on_top_counts() {
+        let mounts = "25 24 0:23 / /dev/shm rw,relatime - tmpfs tmpfs rw\n\
+                      26 24 8:1 / /dev/shm/deeper rw - ext4 /dev/sda1 rw\n\
+                      30 25 0:27 / /dev/shm rw,relatime shared:1 - tmpfs tmpfs rw\n\
+                      31 24 0:29 / /dev/mqueue rw - mqueue mqueue rw\n";
+        assert_eq!(mounted_at(mounts, "/dev/shm").as_deref(), Some("0:27"));
+        assert_eq!(mounted_at(mounts, "/run"), None);
+        assert_eq!(mounted_at("", "/dev/shm"), None);
+        assert_eq!(device(27), "0:27");
     }
 }

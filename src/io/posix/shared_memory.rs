@@ -19,7 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-const DIRECTORY: &str = "/dev/shm";
+pub(super) const DIRECTORY: &str = "/dev/shm";
 
 /// See the module.
 #[derive(Debug)]
