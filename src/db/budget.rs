@@ -12,9 +12,10 @@ pub(super) const DEBT_START: u64 = 16;
 pub(super) const DEBT_LIMIT: u64 = 48;
 /// The least budget a store opens with.
 const BUDGET_MIN: u64 = 256 << 10;
-/// A larger Memtable was slower than it saved merging while every put searched a skiplist (`docs/performance.md`); with two levels it
-/// was not measured again, and `Options::write_buffer` may ask for more.
-const MEMTABLE_BYTES_MAX: u64 = 32 << 20;
+/// What a Memtable gets of the budget. Larger ones save merging, and take from the cache (`docs/performance.md`).
+const MEMTABLE_PART: u64 = 16;
+/// Larger ones save little more, and their log takes longer to read after a crash; `Options::write_buffer` may ask for more.
+const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 const MEMTABLE_BYTES_MIN: u64 = 32 << 10;
 /// A write buffer is at most this part of the budget: three of them with their indexes leave room for the rest.
 const WRITE_BUFFER_PART: u64 = 6;
@@ -62,7 +63,7 @@ impl Budget {
             return Err(Error::InvalidArgument("background_threads is 0, at least 1 is needed".into()));
         }
         let memtable = match options.write_buffer {
-            None => (total / 20).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX),
+            None => (total / MEMTABLE_PART).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX),
             Some(bytes) if bytes >= MEMTABLE_BYTES_MIN && bytes <= total / WRITE_BUFFER_PART => bytes,
             Some(bytes) => {
                 let most = total / WRITE_BUFFER_PART;
