@@ -4,14 +4,14 @@ use crate::choice::Choice;
 use crate::engine::Direction;
 use crate::keys::Order;
 use crate::settings::Settings;
-use crate::workload::{Arrival, Job, Mix, Workload};
+use crate::workload::{Arrival, Beside, Job, Mix, Workload};
 use std::fmt;
 
 /// FloDB's skew (section 5.3 of its paper): 98% of the operations on 2% of the keys.
 pub const FLODB_SKEW: Choice = Choice::Hot { operations_percent: 98, keys_percent: 2, block: 1 };
 
 /// Every name, and what it does, for people.
-pub const NAMES: [(&str, &str); 19] = [
+pub const NAMES: [(&str, &str); 20] = [
     ("fillseq", "load the keys in key order"),
     ("fillrandom", "load the keys in random order, each once"),
     (
@@ -25,6 +25,7 @@ pub const NAMES: [(&str, &str); 19] = [
     ("readreverse", "the same from the last key to the first"),
     ("seekrandom", "seek a loaded key, then --seek-nexts pairs from there"),
     ("readwhilewriting", "readrandom with one thread more that overwrites"),
+    ("writewhilescanning", "overwrite with one thread more that walks over all pairs, again and again"),
     ("updaterandom", "read, modify and write loaded keys, drawn uniformly"),
     ("load", "YCSB: fillrandom under its other name"),
     ("a", "YCSB: 50% get, 50% put"),
@@ -77,7 +78,8 @@ pub fn named(name: &str, settings: &Settings) -> Result<Workload, UnknownWorkloa
             let pairs = settings.seek_nexts.saturating_add(1);
             uniform(Mix { scan: 1, scan_pairs: (pairs, pairs), ..nothing() })
         }
-        "readwhilewriting" => uniform(Mix { read: 1, writer_beside: true, ..nothing() }),
+        "readwhilewriting" => uniform(Mix { read: 1, beside: Some(Beside::Writer), ..nothing() }),
+        "writewhilescanning" => uniform(Mix { overwrite: 1, beside: Some(Beside::Scanner), ..nothing() }),
         "updaterandom" => uniform(Mix { modify: 1, ..nothing() }),
         "a" => ycsb(Mix { read: 50, overwrite: 50, ..nothing() }, Choice::Zipfian),
         "b" => ycsb(Mix { read: 95, overwrite: 5, ..nothing() }, Choice::Zipfian),

@@ -113,7 +113,7 @@ impl Before {
             background_ops,
             found: tally.found,
             not_found: tally.not_found,
-            wrong: tally.wrong,
+            wrong: tally.wrong + beside.map_or(0, |beside| beside.wrong),
             pairs_scanned: tally.pairs,
             user_bytes_written: bytes_written,
             user_bytes_read: tally.bytes_read,

@@ -29,7 +29,7 @@ pub struct Outcome {
 
     /// Operations done; a pair of a batch, and a pair of a walk, is one.
     pub ops: u64,
-    /// Operations of the writer beside.
+    /// Operations of the thread beside.
     pub background_ops: u64,
     /// Gets and read-modify-writes that found their key.
     pub found: u64,
@@ -50,7 +50,7 @@ pub struct Outcome {
     pub ops_per_s: f64,
     /// Pairs visited a second of that time.
     pub pairs_per_s: f64,
-    /// Operations a second of the writer beside.
+    /// Operations a second of the thread beside.
     pub background_ops_per_s: f64,
     /// Time until background work was done, behind the operations.
     pub settle_s: f64,

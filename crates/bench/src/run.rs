@@ -1,4 +1,4 @@
-//! Runs the threads of one workload: workers, the writer beside, the sampler, the control thread; then waits for background
+//! Runs the threads of one workload: workers, the thread beside them, the sampler, the control thread; then waits for background
 //! work. Everything that is measured around them is measured here.
 
 use crate::control::{self, Found};
@@ -7,7 +7,7 @@ use crate::field::Field;
 use crate::outcome::Sample;
 use crate::tally::Tally;
 use crate::watch::Watch;
-use crate::workload::{Job, Workload};
+use crate::workload::{Beside, Job, Workload};
 use crate::{fill, mix, process, series, walk};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub struct Ran {
     /// Of all workers.
     pub tally: Tally,
-    /// Of the writer beside.
+    /// Of the thread beside.
     pub beside: Option<Tally>,
     /// Throughput over time.
     pub series: Vec<Sample>,
@@ -42,15 +42,24 @@ pub fn run(field: &Field<'_>, workload: &Workload, watch: &dyn Watch) -> Result<
         let sampler = scope.spawn(move || {
             series::record(settings.sample_every, sampler_stop, &|| field.done(), &|done| watch.done(done))
         });
-        let has_writer = matches!(&workload.job, Job::Mix(mix) if mix.writer_beside);
-        let writer = has_writer.then(|| scope.spawn(|| guarded(field, mix::write_beside)));
+        let beside = match &workload.job {
+            Job::Mix(mix) => mix.beside,
+            _ => None,
+        };
+        let beside = beside.map(|what| {
+            let work = match what {
+                Beside::Writer => mix::write_beside,
+                Beside::Scanner => walk::scan_beside,
+            };
+            scope.spawn(move || guarded(field, work))
+        });
         let work = |lane| move || guarded(field, |field| worker(field, lane, workload));
         let workers: Vec<_> = (0..settings.threads).map(|lane| scope.spawn(work(lane))).collect();
         // All are waited for before an error is passed on: none may go on with the store behind this.
         let tallies: Vec<Result<Tally>> = workers.into_iter().map(joined).collect();
         let elapsed = started.elapsed();
         field.stop();
-        let beside = writer.map(joined);
+        let beside = beside.map(joined);
         drop(sampler_end);
         control_stop.store(true, Ordering::Relaxed);
         let Found { gap, cpu } = control.join().unwrap_or_default();

@@ -78,7 +78,7 @@ fn orders_batches_and_sizes_change_nothing_in_what_is_found() {
 fn time_bounds_a_run_and_the_writer_beside_ends_with_it() {
     let duration = Some(Duration::from_millis(250));
     let settings = Settings { duration, sample_every: Duration::from_millis(20), ..small() };
-    let outcomes = run(&Alluvium, "fillrandom,readwhilewriting,readseq,d", &settings).unwrap();
+    let outcomes = run(&Alluvium, "fillrandom,readwhilewriting,readseq,d,writewhilescanning", &settings).unwrap();
     assert_eq!(outcomes[0].num, 2000, "a fill with a number loads it whatever the time");
     for outcome in &outcomes[1..] {
         // The upper bounds are loose: other tests may have the cores.
@@ -87,6 +87,7 @@ fn time_bounds_a_run_and_the_writer_beside_ends_with_it() {
     }
     assert!(outcomes[1].background_ops > 0 && outcomes[1].user_bytes_written > 0);
     assert!(outcomes[3].num > 2000);
+    assert!(outcomes[4].background_ops >= 2000 && outcomes[4].pairs_scanned == 0, "{:?}", outcomes[4]);
     let endless = Settings { num: None, duration, check: true, ..Settings::default() };
     let outcomes = run(&Alluvium, "fillrandom,readrandom", &endless).unwrap();
     assert!(outcomes[0].num > 100 && outcomes[0].num == outcomes[0].ops && outcomes[1].not_found == 0);

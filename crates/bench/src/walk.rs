@@ -24,6 +24,23 @@ pub fn run(field: &Field<'_>, lane: usize, direction: Direction) -> Result<Tally
     }
 }
 
+/// Walks over the store again and again until told to stop; the walk under way is finished.
+pub fn scan_beside(field: &Field<'_>) -> Result<Tally> {
+    let mut tally = Tally::new();
+    while !field.failed() {
+        let mut bytes = 0;
+        let visited = field.engine.scan(None, Direction::Forward, u64::MAX, &mut |key, value| {
+            bytes += (key.len() + value.len()) as u64;
+            black_box((key.last(), value.last()));
+        })?;
+        tally.ops += visited;
+        tally.pairs += visited;
+        tally.bytes_read += bytes;
+        tally.wrong += u64::from(field.settings.check && visited != field.loaded);
+    }
+    Ok(tally)
+}
+
 fn once(field: &Field<'_>, lane: usize, direction: Direction, limit: u64, tally: &mut Tally) -> Result<()> {
     let check = field.settings.check;
     let mut last: Vec<u8> = Vec::new();

@@ -61,8 +61,17 @@ pub struct Mix {
     pub scan_pairs: (u64, u64),
     /// Which keys.
     pub choice: Option<Choice>,
-    /// Whether one thread more overwrites keys, uniformly and as fast as it can, until the others are done.
-    pub writer_beside: bool,
+    /// What one thread more does as fast as it can, until the others are done.
+    pub beside: Option<Beside>,
+}
+
+/// Work of a thread that is counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Beside {
+    /// Overwrites keys, uniformly; an operation is a put.
+    Writer,
+    /// Walks over the whole store, again and again; an operation is a pair. The walk under way is finished.
+    Scanner,
 }
 
 impl Mix {
