@@ -86,6 +86,35 @@ const BESIDE_THE_BUDGET: u64 = 32 << 20;
 const FILES_MAX: usize = 512 + 64;
 const THREADS_MAX: u64 = 32;
 
+/// Once, each of 64 threads held a log chunk of 256 KiB, a segment had 32 of these, and so every few dozen writes took a new segment:
+/// the log's budget was used up by nothing, memory was written out for it again and again, and writers waited for segments.
+#[test]
+fn many_threads_that_write_now_and_then_take_little_log() {
+    const THREADS: u64 = 200;
+    const ROUNDS: u64 = 25;
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { memory_budget: Some(64 << 20), ..Options::default() };
+    let db = Db::open(directory.path(), options).unwrap();
+    let round = std::sync::Barrier::new(THREADS as usize);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (db, round) = (&db, &round);
+            scope.spawn(move || {
+                for number in 0..ROUNDS {
+                    round.wait();
+                    db.put((thread * ROUNDS + number).to_be_bytes(), [7; 100]).unwrap();
+                }
+            });
+        }
+    });
+    let stats = db.stats();
+    assert_eq!(db.iter().unwrap().count() as u64, THREADS * ROUNDS);
+    // What was written comes to 650 KiB; some threads' chunks are not full.
+    assert!(stats.log_bytes < 2 << 20, "{} bytes of log", stats.log_bytes);
+    assert_eq!(stats.branch_files, 0, "memory was written out for the log's sake");
+    db.close().unwrap();
+}
+
 /// What the system counts, in a process of its own that checks itself: data many times the budget, written and read.
 #[test]
 fn resident_memory_files_and_threads_are_bounded() {

@@ -12,8 +12,11 @@ pub(super) const DEBT_START: u64 = 16;
 pub(super) const DEBT_LIMIT: u64 = 48;
 /// The least budget a store opens with.
 const BUDGET_MIN: u64 = 256 << 10;
-/// What a Memtable gets of the budget. Larger ones save merging, and take from the cache (`docs/performance.md`).
-const MEMTABLE_PART: u64 = 16;
+/// What a Memtable gets of a small budget, up to `MEMTABLE_BYTES_MIDDLING`, and of a large one, up to `MEMTABLE_BYTES_MAX`. Larger
+/// ones save some merging, and take from the cache, so that data which just fits no longer does (`docs/performance.md`).
+const MEMTABLE_PART: u64 = 20;
+const MEMTABLE_BYTES_MIDDLING: u64 = 32 << 20;
+const MEMTABLE_PART_LARGE: u64 = 64;
 /// Larger ones save little more, and their log takes longer to read after a crash; `Options::write_buffer` may ask for more.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 const MEMTABLE_BYTES_MIN: u64 = 32 << 10;
@@ -22,8 +25,12 @@ const WRITE_BUFFER_PART: u64 = 6;
 /// Larger segments only take longer to make and to recycle, and a small store holds two of them.
 const SEGMENT_BYTES_MAX: u64 = 8 << 20;
 const SEGMENT_BYTES_MIN: u64 = 256 << 10;
-/// Chunks of the log: large enough that a thread comes back for one every thousand writes.
-const CHUNK_BYTES_MAX: u64 = 256 << 10;
+/// Chunks of a segment, as many as may be: a segment is full when each is some thread's, however little that thread has written. With
+/// chunks of 256 KiB 64 threads that wrote now and then took 120 times the log that they filled, and waited for each other's segments.
+const CHUNKS: u64 = 512;
+/// A thread comes back for a chunk every hundred writes or more, which costs a nanosecond a write.
+const CHUNK_BYTES_MAX: u64 = 16 << 10;
+const CHUNK_BYTES_MIN: u64 = 4 << 10;
 /// Extents of a worker: a merge of sixteen runs reads ahead in large ones.
 const EXTENTS_BYTES_MAX: u64 = 16 << 20;
 /// A budget so small is passed by this rather than reading page by page.
@@ -63,7 +70,10 @@ impl Budget {
             return Err(Error::InvalidArgument("background_threads is 0, at least 1 is needed".into()));
         }
         let memtable = match options.write_buffer {
-            None => (total / MEMTABLE_PART).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX),
+            None => {
+                let small = (total / MEMTABLE_PART).min(MEMTABLE_BYTES_MIDDLING);
+                small.max(total / MEMTABLE_PART_LARGE).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX)
+            }
             Some(bytes) if bytes >= MEMTABLE_BYTES_MIN && bytes <= total / WRITE_BUFFER_PART => bytes,
             Some(bytes) => {
                 let most = total / WRITE_BUFFER_PART;
@@ -88,7 +98,7 @@ impl Budget {
             cache: cache as usize,
             extents: extents as usize,
             segment: segment as usize,
-            chunk: (segment / 16).clamp(16 << 10, CHUNK_BYTES_MAX) as usize,
+            chunk: (segment / CHUNKS).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX) as usize,
             log: (memtable * 6).max(segment * 4),
             workers,
         })

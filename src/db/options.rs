@@ -54,14 +54,15 @@ pub struct Options {
     pub compression: Compression,
     /// Whether to make a store where there is none.
     pub create_if_missing: bool,
-    /// Threads for background work; `None` derives them from the machine's cores.
+    /// Threads that merge in the background; `None` derives them from the machine's cores. Three more write full memory out and keep
+    /// the log.
     pub background_threads: Option<usize>,
     /// How old a snapshot may become, those of iterators included, before its reads fail with `Error::SnapshotExpired` and what it
     /// kept is given up. `None`: as old as its owner likes; `Stats::oldest_snapshot` shows one that was forgotten.
     pub snapshot_age_limit: Option<Duration>,
     /// Bytes that one memory generation takes of new writes before it is written out; up to three are in memory. More takes larger
     /// bursts at full speed and merges less; out of it come fewer and longer runs. At most a sixth of `memory_budget`. `None`
-    /// takes a twentieth, 32 MiB at most.
+    /// takes a twentieth up to 32 MiB, and up to 64 MiB where that is a sixty-fourth.
     pub write_buffer: Option<u64>,
     /// How memory keeps the keys of new writes.
     pub memory_component: MemoryComponent,

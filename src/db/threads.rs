@@ -4,6 +4,9 @@
 //! hands the state back to the store, and the next new thread goes on with it, chunk and all (`protocol.md`, Numbers). So
 //! the number of slots is the number of threads that ever wrote at once. Lease and store share the place where the state
 //! lies between operations, so that a store that closes takes it, with the mapping of the log, from threads that live on.
+//!
+//! At most `LEASES_MAX` threads have a lease; more of them take a state from the common pool for each operation. *Else:* hundreds of
+//! threads that write now and then hold a log chunk and a piece of the Memtable each, most of it empty.
 
 use crate::base::sequencer::Slot;
 use crate::base::sync::{Arc, AtomicU64, Mutex, Ordering};
@@ -13,6 +16,9 @@ use crossbeam_utils::CachePadded;
 use crossbeam_utils::atomic::AtomicCell;
 use std::cell::RefCell;
 use std::sync::Weak;
+
+/// Far more than write at once on a machine that they share.
+const LEASES_MAX: usize = 64;
 
 /// Figures that one thread counts; others only read them.
 #[derive(Debug, Default)]
@@ -105,12 +111,16 @@ impl Threads {
         self.places.lock().drain(..).for_each(|place| drop(place.take()));
     }
 
-    fn new_place(&self) -> Arc<Place> {
-        let place = Arc::new(Place::default());
+    /// A place for one more lease, where there may be one.
+    fn new_place(&self) -> Option<Arc<Place>> {
         let mut places = self.places.lock();
         places.retain(|place| Arc::strong_count(place) > 1);
+        if places.len() >= LEASES_MAX {
+            return None;
+        }
+        let place = Arc::new(Place::default());
         places.push(Arc::clone(&place));
-        place
+        Some(place)
     }
 
     fn give_back(self: &Arc<Self>, state: Box<ThreadState>) {
@@ -121,9 +131,10 @@ impl Threads {
             state = lease.place.swap(state.take());
             Some(())
         });
-        if let Ok(None) = known {
-            // Locks are taken while the leases are not borrowed: in a model, threads share them.
-            let place = self.new_place();
+        // Locks are taken while the leases are not borrowed: in a model, threads share them.
+        if let Ok(None) = known
+            && let Some(place) = self.new_place()
+        {
             place.store(state.take());
             let _ = LEASES.try_with(|leases| {
                 let mut leases = leases.borrow_mut();
@@ -132,7 +143,7 @@ impl Threads {
                 leases.push(Lease { threads: Arc::downgrade(self), place });
             });
         }
-        // The thread is ending, or an operation within an operation took the place: into the common pool.
+        // The thread has no lease or is ending, or an operation within an operation took the place: into the common pool.
         if let Some(state) = state {
             self.idle.lock().push(state);
         }

@@ -6,7 +6,7 @@
 //!
 //! - `writer`: the write path, no lock and no system call but at the end of a chunk.
 //! - `segment`: a mapped file and who owns which chunk of it.
-//! - `keeper`: makes the next segment ready, seals retired ones, makes pages writable ahead; recycling.
+//! - `keeper`: makes the next segment and pages ahead ready; seals retired segments; recycling.
 //! - `twin`: segments in shared memory; `write_out` brings them to their files, `twin_reader` reads them back.
 //! - `group_sync`: one `fdatasync` for many.
 //! - `files`: names, making and reusing files.
@@ -88,7 +88,7 @@ pub struct LogIdentity {
 }
 
 /// Tells the manifest of a new segment, and of the number through which the log is synced, durably, before any record goes there;
-/// returns the edit's number. Called without any of the log's locks but the keeper's.
+/// returns the edit's number. Called without any of the log's locks but `making`.
 pub type NameSegment = Box<dyn Fn(FileNumber, SequenceNumber) -> Result<u64> + Send + Sync>;
 
 /// `NameSegment`, which has no text of its own.

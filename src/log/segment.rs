@@ -3,7 +3,7 @@
 //! Any thread. Invariants:
 //! 1. The bytes of a chunk are written only by the `LogWriter` that owns the chunk in the file's `ChunkOwners`. The
 //!    owners belong to the file, not to one use of it: a writer that sat idle over the file's recycling still owns its
-//!    chunk there, and the next use passes over that chunk. So an idle thread pins 256 KiB and no segment, and a
+//!    chunk there, and the next use passes over that chunk. So an idle thread pins a chunk and no segment, and a
 //!    body that a slow thread is still filling never lands on somebody's sealed record.
 //! 2. The header page is written by the thread that makes the segment, before anyone else sees it, and from then on
 //!    only (marks) under the log's state lock while the segment is current.

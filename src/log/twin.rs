@@ -2,7 +2,7 @@
 //! written there first, since pages of a real file fault again after each write-back and those of memory never do. `write_out` brings
 //! a twin's bytes to its segment.
 //!
-//! Making and giving back: whoever holds the log's keeper lock. The rest: any thread.
+//! Taking: whoever holds the log's `making`; giving back: its `sealing`; removing: both. The rest: any thread.
 //!
 //! Invariants:
 //! 1. A twin belongs to the segment with the same sector 0. The twin gets it first; the segment's header is durable, and the
@@ -61,7 +61,7 @@ impl Twins {
         Self { memory, length, chunks, idle, made: AtomicUsize::new(0), refused: AtomicU64::new(0) }
     }
 
-    /// Whether all of them serve segments. The keeper then finishes one before it makes the next segment.
+    /// Whether all of them serve segments. One is then finished before the next segment is made.
     pub fn are_used_up(&self) -> bool {
         self.memory.is_some() && self.made.load(Ordering::Relaxed) >= TWINS_MAX && self.idle.lock().is_empty()
     }

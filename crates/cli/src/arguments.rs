@@ -49,7 +49,7 @@ pub struct Common {
     /// Wait for the disk after every write, not only at the end of the command
     #[arg(long, global = true, help_heading = "Common options")]
     pub sync: bool,
-    /// Where writes go before they are on the disk [default: file]
+    /// Where writes go before they are on the disk [default: auto]
     #[arg(long, value_name = "PLACE", global = true, help_heading = "Common options")]
     pub log_memory: Option<LogPlace>,
     /// Open as after a power loss: without what only a lost piece of shared memory had
