@@ -20,7 +20,7 @@ enum Walked<T> {
 
 impl Memtable {
     /// Finds the newest committed version with a number `<= at` and appends its value to `out`. About three cache
-    /// misses; one where the key is absent.
+    /// misses; one where the key is absent, none of its own where it lies outside all keys.
     pub fn get(
         &self,
         keyspace: KeyspaceId,
@@ -29,7 +29,7 @@ impl Memtable {
         at: SequenceNumber,
         out: &mut Vec<u8>,
     ) -> Option<(SequenceNumber, Kind)> {
-        if self.is_empty() {
+        if !self.reach.may_have(user_key) {
             return None;
         }
         let node = self.find(keyspace, user_key, hash)?;

@@ -23,6 +23,7 @@ use super::feed::{self, Feed};
 use super::hash_index::{Entered, HashIndex, Lookup};
 use super::membuffer::{Membuffer, feed_capacity};
 use super::node::{Node, Target, body_bytes, tower_bytes};
+use super::reach::Reach;
 use super::reclaim::Reclaim;
 use super::skiplist::{Meeting, Skiplist, Splice, height_for};
 use super::version::{BATCH_COMMITTED, BATCH_PENDING, Version, block_bytes, make_state, state};
@@ -30,7 +31,7 @@ use super::writer::{Desk, MemtableWriter};
 use crate::base::arena::{Arena, Offset};
 use crate::base::hash::encoded_key_hash;
 use crate::base::planted::{self, Bug};
-use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::base::sync::{AtomicU64, Mutex, Ordering};
 use crate::base::{KeyspaceId, Kind, SequenceNumber, key, limits};
 
 /// Largest piece of the arena that a writer takes for itself.
@@ -58,8 +59,8 @@ pub struct Memtable {
     soft_bytes: usize,
     /// Bytes in use before the first entry.
     empty_bytes: usize,
-    /// Whether something was placed. It changes once, so that readers who look here share the line.
-    has_entries: AtomicBool,
+    /// It changes rarely, so that readers who look here share the line.
+    pub(super) reach: Reach,
     /// The first of the writers' desks.
     desks: Mutex<Offset>,
     /// Versions that were placed without a writer.
@@ -126,7 +127,7 @@ impl Memtable {
             component,
             soft_bytes,
             empty_bytes,
-            has_entries: AtomicBool::new(false),
+            reach: Reach::default(),
             desks: Mutex::default(),
             loose: AtomicU64::new(0),
             reclaim: Reclaim::default(),
@@ -246,6 +247,7 @@ impl Memtable {
         value: &[u8],
         number: SequenceNumber,
     ) -> Offset {
+        self.reach.widen(target.user_key());
         let (height, class) = (height_for(hash), Class::of(value.len()));
         let tower = tower_bytes(height);
         let memory = self.arena.allocate(tower + body_bytes(target.user_key().len()) + block_bytes(class));
@@ -275,7 +277,6 @@ impl Memtable {
     pub(super) fn count_filled(&self, versions: u64) {
         self.membuffer.finish();
         self.loose.fetch_add(versions, Ordering::Relaxed);
-        self.has_entries.store(versions > 0, Ordering::Relaxed);
     }
 
     /// A node of this Memtable.
@@ -365,12 +366,8 @@ impl Memtable {
             version.number() == SequenceNumber::ZERO || planted::is(Bug::BlockNumberKept),
             "a prepared version is placed once"
         );
-        if !self.has_entries.load(Ordering::Relaxed) {
-            // Before the entry can be found. Who must see the entry comes after this thread left its slot or returned from its
-            // write, and so sees this too.
-            self.has_entries.store(true, Ordering::Relaxed);
-        }
         if !prepared.has_node {
+            self.reach.widen(Target::of(self.node(prepared.node)).user_key());
             version.number_it(number, Offset::NULL, batch);
             match self.show(writer, prepared) {
                 Ok(()) => {
@@ -539,7 +536,7 @@ impl Memtable {
 
     /// Whether nothing was placed.
     pub fn is_empty(&self) -> bool {
-        !self.has_entries.load(Ordering::Relaxed)
+        self.reach.is_empty()
     }
 
     /// Whether it is time for a new generation: the soft size is reached. The index has room for more than fits in that.
