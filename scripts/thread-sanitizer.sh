@@ -23,4 +23,4 @@ export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/thread-sanitizer"
 run() { timeout "${ALLUVIUM_SANITIZER_SECONDS:-1800}" cargo +nightly test --target "$host" -p alluvium "$@"; }
 
 run --lib -- memory:: base::sequencer base::arena db::latches db::pins
-run --test suite -- concurrency:: snapshots:: linearizability::random
+run --test suite -- concurrency::

@@ -4,7 +4,7 @@ use super::{BATCH, Case, Keys, LARGE, VALUE, key};
 use alluvium::parts::{CursorPart, LogPart, entry};
 
 const SEGMENT_BYTES: usize = 8 << 20;
-const CHUNK_BYTES: usize = 256 << 10;
+const CHUNK_BYTES: usize = 16 << 10;
 
 /// Records of puts into the log of a store of the usual size, turnover of chunks included. The keeper's round between
 /// batches makes segments ready, as its thread does in the store.

@@ -98,7 +98,12 @@ impl Deref for Inner {
 impl Inner {
     /// Makes everything up to a number durable.
     pub(super) fn sync_through(&self, number: SequenceNumber) -> Result<()> {
-        self.log.sync_through(&self.sequencer, number, &|| self.values.sync()).inspect_err(|error| self.poison(error))
+        let synced = self.log.sync_through(&self.sequencer, number, &|| self.values.sync());
+        synced.inspect_err(|error| {
+            if !matches!(error, Error::Closed) {
+                self.poison(error);
+            }
+        })
     }
 
     /// After an internal failure: no more writes, reads go on. What the kernel has is still trusted at the next opening.

@@ -5,14 +5,14 @@ use super::Options;
 use super::full_disk::Need;
 use super::inner::Inner;
 use super::workers::panicked;
-use crate::base::Result;
 use crate::base::sync::{Arc, Ordering};
+use crate::base::{Error, Result};
 use crate::io::Clock;
 use crate::log::Chore;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// How often the keepers look where no sync is due; writers wake it when they need a segment.
+/// How often the keepers look where no sync is due; writers wake them when they need a segment.
 const LOOK: Duration = Duration::from_millis(500);
 /// How long the keeper leaves a full disk alone.
 const FULL_DISK_RETRY: Duration = Duration::from_millis(50);
@@ -87,6 +87,8 @@ impl Inner {
             }
             match self.do_chore(chore) {
                 Ok(()) => {}
+                // The store closed since the look above, which is no failure.
+                Err(Error::Closed) => return,
                 Err(error) if error.is_disk_full() => {
                     // Writers that need the segment get this error; the next round tries again.
                     self.clock.sleep(FULL_DISK_RETRY);
@@ -106,6 +108,27 @@ impl Inner {
             if self.sync_when_due().is_err() {
                 return;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::SteppedDb;
+    use crate::io::simulated::SimulatedStorage;
+
+    /// A keeper looks at `closed`, then the store closes, then the keeper begins its round and finds the log closed. *Else:* that made the
+    /// store read-only, and the end of the log was silently left out of the manifest.
+    #[test]
+    fn a_keeper_that_finds_the_log_closed_poisons_nothing() {
+        for chore in [Chore::MakeReady, Chore::Finish] {
+            let db = SteppedDb::open(Arc::new(SimulatedStorage::new(1)), Options::default()).unwrap();
+            db.put("key", "value").unwrap();
+            db.inner.prepare_to_close().unwrap();
+            db.inner.close_log().unwrap();
+            db.inner.keep_log(chore);
+            assert!(db.inner.health.check().is_ok(), "{chore:?}: {:?}", db.inner.health.check());
         }
     }
 }

@@ -357,7 +357,7 @@ impl Db {
         let result = self.inner.prepare_to_close();
         self.inner.closed.store(true, Ordering::Release);
         self.inner.work.stop();
-        // Wakes the keeper, too.
+        // Wakes the keepers, too.
         let result = result.and(self.inner.close_log());
         for thread in self.threads.drain(..) {
             // A panic in a worker was already turned into a poisoned store.

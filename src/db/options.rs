@@ -23,7 +23,8 @@ pub enum Durability {
 pub enum LogMemory {
     /// In the log's files, mapped: each page faults again whenever the kernel has written it back.
     File,
-    /// Shared memory where it is certain to outlive the process (on Linux: as root and in no container), else the file.
+    /// Shared memory where it is certain to outlive the process (on Linux: as root and in no container), else the file. As with
+    /// `SharedMemory`, a copy of the directory of a store that was killed does not open but with `force_cut`.
     #[default]
     Auto,
     /// In shared memory (`/dev/shm`), which is written to the log's files at each sync: the fastest. Whoever asks for it vouches

@@ -17,8 +17,10 @@ use crossbeam_utils::atomic::AtomicCell;
 use std::cell::RefCell;
 use std::sync::Weak;
 
-/// Far more than write at once on a machine that they share.
+/// More than write at once on most machines.
 const LEASES_MAX: usize = 64;
+/// How many operations without a lease go by between two looks for leases whose threads are gone.
+const LOOK_EVERY: u64 = 1024;
 
 /// Figures that one thread counts; others only read them.
 #[derive(Debug, Default)]
@@ -53,6 +55,8 @@ pub(super) struct Threads {
     counters: Mutex<Vec<Arc<CachePadded<WriteCounters>>>>,
     /// The places of all leases, those of threads that are gone for a while, too.
     places: Mutex<Vec<Arc<Place>>>,
+    /// Operations that found no lease.
+    declined: AtomicU64,
 }
 
 /// Where a thread's state lies between its operations.
@@ -78,7 +82,12 @@ thread_local! {
 
 impl Threads {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { idle: Mutex::default(), counters: Mutex::default(), places: Mutex::default() })
+        Arc::new(Self {
+            idle: Mutex::default(),
+            counters: Mutex::default(),
+            places: Mutex::default(),
+            declined: AtomicU64::new(0),
+        })
     }
 
     /// The calling thread's state for one operation; `make` builds one where no idle one is left.
@@ -114,7 +123,13 @@ impl Threads {
     /// A place for one more lease, where there may be one.
     fn new_place(&self) -> Option<Arc<Place>> {
         let mut places = self.places.lock();
-        places.retain(|place| Arc::strong_count(place) > 1);
+        if places.len() >= LEASES_MAX {
+            // Threads without a lease come here after each operation, and the counts are where others write.
+            if !self.declined.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_EVERY) {
+                return None;
+            }
+            places.retain(|place| Arc::strong_count(place) > 1);
+        }
         if places.len() >= LEASES_MAX {
             return None;
         }

@@ -204,12 +204,15 @@ impl Inner {
                 return Some(Task::Remove);
             }
         }
-        if full
-            && state.needs_room
-            && let Some(job) = self.pick_reclaim(state)
-        {
-            // Dropped, its claim goes back.
-            return (duty == Duty::All).then_some(Task::Job(job));
+        if full && state.needs_room {
+            if let Some(job) = self.pick_reclaim(state) {
+                // Dropped, its claim goes back.
+                return (duty == Duty::All).then_some(Task::Job(job));
+            }
+            // What a merge under way is to free, another try would take from it.
+            if state.jobs > 0 {
+                return None;
+            }
         }
         if let Some(task) = self.pick_for_memory(state) {
             return Some(task);
@@ -526,5 +529,23 @@ mod tests {
         });
         assert!(job.is_some());
         assert_eq!(looks.get(), 2, "the first choice was from a tree that another had replaced");
+    }
+
+    /// On a full disk a merge that frees space runs, and the incorporation found no room. *Else:* the thread for memory tried it again and
+    /// again beside the merge, and took the room that the merge was given.
+    #[test]
+    fn memory_waits_for_the_merge_that_makes_room() {
+        let options = Options { memory_budget: Some(1 << 20), background_threads: Some(1), ..Options::default() };
+        let db = SteppedDb::open(Arc::new(SimulatedStorage::new(1)), options).unwrap();
+        db.put("key", "value").unwrap();
+        let inner = &db.inner;
+        inner.switch(&inner.view.load_full());
+        inner.enter_full(&Error::DiskFull { reason: "a file".into() });
+        let mut state = inner.work.state.lock();
+        (state.needs_room, state.jobs, state.running) = (true, 1, 1);
+        assert!(inner.pick(&mut state, Duty::Memory).is_none(), "it is tried again while the merge runs");
+        (state.jobs, state.running) = (0, 0);
+        let picked = inner.pick(&mut state, Duty::Memory);
+        assert!(matches!(picked, Some(Task::Incorporate(..))), "it is not tried once the merge has ended");
     }
 }

@@ -1,8 +1,8 @@
 //! The log keepers' work: the next segment and pages ahead; the sealing of retired segments; recycling. `make_ready` and `finish` each run
 //! on one thread of the store in a loop with `wait_for_work`; the rest is called from anywhere.
 //!
-//! Two threads, because what writers wait for must not stand behind a sync: while one thread did both, a sync of 80 ms on a busy disk
-//! was a put of 80 ms.
+//! Two threads, because what writers wait for must not stand behind the sync of a whole segment: while one thread did both, a sync of 80 ms
+//! on a busy disk was a put of 80 ms.
 //!
 //! Invariants:
 //! 1. A segment is retired (under the state lock, another becomes current), then a grace period passes, then it is
@@ -84,8 +84,11 @@ impl Log {
             let claimed = state.current.claim(count);
             self.bytes.fetch_add(state.current.claimed_bytes() - before, Ordering::Relaxed);
             if let Some(first) = claimed {
-                if state.current.wants_pages(self.chunks_ahead()) || state.current.wants_write_out() {
-                    self.wake(&mut state);
+                if state.current.wants_pages(self.chunks_ahead()) {
+                    self.wake(&mut state, Chore::MakeReady);
+                }
+                if state.current.wants_write_out() {
+                    self.wake(&mut state, Chore::Finish);
                 }
                 writer.enter(Arc::clone(&state.current), first, count);
                 return Ok(());
@@ -97,7 +100,8 @@ impl Log {
     /// Puts the next segment in the current one's place. Where there is none yet it waits, and the caller looks again.
     fn switch(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
         let next = state.next.take();
-        self.wake(state);
+        self.wake(state, Chore::MakeReady);
+        self.wake(state, Chore::Finish);
         if let Some(next) = next {
             let mark = state.next_mark(self.synced());
             next.write_mark(mark);
@@ -130,9 +134,8 @@ impl Log {
         (AHEAD_BYTES / self.options.chunk_bytes).clamp(1, self.chunks)
     }
 
-    fn wake(&self, state: &mut MutexGuard<'_, State>) {
-        if !(state.due.make_ready && state.due.finish) {
-            state.due = Due::ALL;
+    pub(super) fn wake(&self, state: &mut MutexGuard<'_, State>, chore: Chore) {
+        if !std::mem::replace(state.due.of(chore), true) {
             self.work.notify_all();
         }
     }
@@ -159,8 +162,12 @@ impl Log {
         self.state.lock().due.make_ready = false;
         self.check()?;
         // Without a twin it would be a slow one.
-        if self.twins.are_used_up() {
-            self.seal_retired(sequencer)?;
+        if self.twins.are_used_up() && self.state.lock().next.is_none() {
+            let sealing = self.sealing.lock();
+            // Whoever sealed meanwhile may have given one back.
+            if self.twins.are_used_up() {
+                self.seal_retired(&sealing, sequencer)?;
+            }
         }
         let ready = self.make_next_ready(make_room);
         self.populate();
@@ -172,7 +179,7 @@ impl Log {
         self.state.lock().due.finish = false;
         self.check()?;
         self.write_out()?;
-        self.seal_retired(sequencer)
+        self.seal_retired(&self.sealing.lock(), sequencer)
     }
 
     /// Both, where nobody can make room.
@@ -231,8 +238,7 @@ impl Log {
     }
 
     /// Invariants 1 and 2.
-    fn seal_retired(&self, sequencer: &Sequencer) -> Result<()> {
-        let _sealing = self.sealing.lock();
+    fn seal_retired(&self, _sealing: &MutexGuard<'_, ()>, sequencer: &Sequencer) -> Result<()> {
         let retiring = {
             let mut state = self.state.lock();
             let State { dedicated, retiring, .. } = &mut *state;

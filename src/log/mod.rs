@@ -255,6 +255,12 @@ impl Log {
     /// room carries many deletes and many openings.
     pub fn set_scarce(&self, scarce: bool) {
         self.scarce.store(scarce, Ordering::Relaxed);
+        if !scarce {
+            // What could not be made is tried again before a writer is told that it could not.
+            let mut state = self.state.lock();
+            state.next_error = None;
+            self.wake(&mut state, Chore::MakeReady);
+        }
     }
 
     /// Chunks of the segment that comes next.

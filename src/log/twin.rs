@@ -2,7 +2,7 @@
 //! written there first, since pages of a real file fault again after each write-back and those of memory never do. `write_out` brings
 //! a twin's bytes to its segment.
 //!
-//! Taking: whoever holds the log's `making`; giving back: its `sealing`; removing: both. The rest: any thread.
+//! Taking: whoever makes a segment, one at a time; removing: whoever holds the log's `making` and `sealing`. The rest: any thread.
 //!
 //! Invariants:
 //! 1. A twin belongs to the segment with the same sector 0. The twin gets it first; the segment's header is durable, and the

@@ -2,9 +2,10 @@
 //! and a hash index in front of it, all in one arena.
 //!
 //! Files from the bottom up: `class`, `version` and `node` give bytes of the arena their meaning, `skiplist` orders nodes,
-//! `hash_index` finds them, `reach` knows between which keys they lie, `feed` and `boundaries` serve the `membuffer`, whose nodes are not ordered yet; `writer` is one thread's part,
-//! `memtable` joins these and writes, `lookup` reads a key, `reclaim` takes out what snapshots no longer need, `order` sorts, `bulk` fills a Memtable at once,
-//! `cursor` and `sealed_cursor` read one in order, `pool` recycles memory.
+//! `hash_index` finds them, `reach` knows between which keys they lie, `feed` and `boundaries` serve the `membuffer`, whose nodes are not
+//! ordered yet; `writer` is one thread's part, `memtable` joins these and writes, `lookup` reads a key, `reclaim` takes out what
+//! snapshots no longer need, `order` sorts, `bulk` fills a Memtable at once, `cursor` and `sealed_cursor` read one in order, `pool` recycles
+//! memory.
 
 mod boundaries;
 mod bulk;

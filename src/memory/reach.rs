@@ -1,11 +1,10 @@
-//! Between which keys those of a Memtable lie: the min and max of a memory run (Kanda §2.2.1, where disk blocks have them), so that a get of a key
-//! outside touches nothing else of it.
+//! Between which keys those of a Memtable lie: the min and max of a memory run (Kanda §2.2.1, where disk blocks have them), so that
+//! a get of a key outside touches nothing else of it.
 //!
-//! Any thread. Keys are told apart by their first bytes alone, and bounds move in steps, so that keys that come in order move a bound once
-//! in thousands.
+//! Any thread. Keys are told apart by their first eight bytes alone: where these are the same for all, nothing is outside. Bounds move in
+//! steps, so that counters move one once in thousands of keys.
 //!
-//! Invariant: the reach is widened before an entry can be found. So whoever comes after its write (in the happens-before order), or has seen
-//! another entry of its batch, finds the key within.
+//! Invariant (`docs/concurrency.md`, M10): the reach is widened before an entry can be found.
 
 use crate::base::sync::{AtomicU64, Ordering};
 

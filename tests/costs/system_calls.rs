@@ -92,7 +92,7 @@ fn puts_and_gets_make_no_system_calls() {
     for gets in ["gets in memory", "gets of cached pages", "misses"] {
         assert_eq!(sections[gets], none, "system calls of the calling thread in {gets}");
     }
-    // Turnover of log chunks, one of 256 KiB in some thousand puts: the keeper is woken, or holds the lock for a moment.
+    // Turnover of log chunks, one of 16 KiB in a hundred puts or more: the keeper is woken, or holds the lock for a moment.
     let mut puts = sections["puts"].clone();
     let turnover = puts.remove("futex").unwrap_or(0) + puts.remove("sched_yield").unwrap_or(0);
     assert_eq!(puts, none, "system calls of the calling thread in puts");

@@ -25,7 +25,10 @@ pub const NAMES: [(&str, &str); 20] = [
     ("readreverse", "the same from the last key to the first"),
     ("seekrandom", "seek a loaded key, then --seek-nexts pairs from there"),
     ("readwhilewriting", "readrandom with one thread more that overwrites"),
-    ("writewhilescanning", "overwrite with one thread more that walks over all pairs, again and again"),
+    (
+        "writewhilescanning",
+        "overwrite with one thread more that walks over all pairs; processor time is by puts and pairs",
+    ),
     ("updaterandom", "read, modify and write loaded keys, drawn uniformly"),
     ("load", "YCSB: fillrandom under its other name"),
     ("a", "YCSB: 50% get, 50% put"),

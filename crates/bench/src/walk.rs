@@ -29,11 +29,14 @@ pub fn scan_beside(field: &Field<'_>) -> Result<Tally> {
     let mut tally = Tally::new();
     while !field.failed() {
         let mut bytes = 0;
+        let mut in_time = 0;
         let visited = field.engine.scan(None, Direction::Forward, u64::MAX, &mut |key, value| {
             bytes += (key.len() + value.len()) as u64;
             black_box((key.last(), value.last()));
+            // What comes when the others are done is not work beside them.
+            in_time += u64::from(!field.failed());
         })?;
-        tally.ops += visited;
+        tally.ops += in_time;
         tally.pairs += visited;
         tally.bytes_read += bytes;
         tally.wrong += u64::from(field.settings.check && visited != field.loaded);

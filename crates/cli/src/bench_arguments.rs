@@ -25,7 +25,7 @@ Examples:
 
 /// The help's end: the workloads, then examples.
 fn help() -> String {
-    let names = NAMES.iter().map(|(name, what)| format!("  {name:<17} {what}\n"));
+    let names = NAMES.iter().map(|(name, what)| format!("  {name:<18} {what}\n"));
     format!("Workloads:\n{}\n{HELP}", names.collect::<String>())
 }
 

@@ -144,14 +144,20 @@ impl Opened {
 
     pub fn keeper(&self) -> Keeper {
         let stop = Arc::new(AtomicBool::new(false));
-        let (log, sequencer, stopped) = (Arc::clone(&self.log), Arc::clone(&self.sequencer), Arc::clone(&stop));
-        let thread = std::thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
-                log.wait_for_work(Chore::MakeReady, Duration::from_millis(5));
-                let _ = log.maintain(&sequencer);
-            }
-        });
-        Keeper { stop, thread: Some(thread) }
+        let thread = |chore| {
+            let (log, sequencer, stopped) = (Arc::clone(&self.log), Arc::clone(&self.sequencer), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                while !stopped.load(Ordering::Relaxed) {
+                    log.wait_for_work(chore, Duration::from_millis(5));
+                    let _ = match chore {
+                        Chore::MakeReady => log.make_ready(&sequencer, &|_| false),
+                        Chore::Finish => log.finish(&sequencer),
+                    };
+                }
+            })
+        };
+        let threads = [Chore::MakeReady, Chore::Finish].map(thread).into();
+        Keeper { stop, threads }
     }
 
     pub fn sync(&self, number: u64) -> Result<()> {
@@ -163,16 +169,16 @@ impl Opened {
     }
 }
 
-/// The keeper's thread; dropped, it ends.
+/// The keepers' threads; dropped, they end.
 pub struct Keeper {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
