@@ -14,6 +14,7 @@ mod writer;
 
 use crate::disks::{Ext4, with_private_mounts};
 use crate::support::{Random, setting};
+use alluvium::io::{PosixStorage, Storage};
 use alluvium::{Db, Options};
 use judge::Judge;
 use ledger::{Ledger, stage};
@@ -151,6 +152,7 @@ fn cut_again_and_again(disk: &Ext4, cuts: u64, seed: u64) {
             disk.cut();
         });
         disk.remount();
+        lose_memory(&store);
         assert_ne!(disk.life(), life, "the rule of lives does not see the new mount");
         let db =
             Db::open(&store, Mode::Load.options()).unwrap_or_else(|error| panic!("round {round}, {mode:?}: {error}"));
@@ -173,6 +175,13 @@ fn cut_again_and_again(disk: &Ext4, cuts: u64, seed: u64) {
     );
     // A cut that loses nothing is no cut.
     assert!(cuts < 20 || rounds_with_losses > cuts / 4);
+}
+
+/// The machine goes on, unlike one that has lost its power: what the log had in shared memory must go by hand.
+fn lose_memory(store: &Path) {
+    if let Some(memory) = PosixStorage::new(store).shared_memory() {
+        memory.list().unwrap().into_iter().for_each(|piece| memory.remove(piece).unwrap());
+    }
 }
 
 /// Says in which round a panic happened.
