@@ -27,9 +27,9 @@ const WRITE_BUFFER_PART: u64 = 6;
 const SEGMENT_BYTES_MAX: u64 = 8 << 20;
 const SEGMENT_BYTES_MIN: u64 = 256 << 10;
 /// Chunks of a segment, as many as may be: a segment is full when each is some thread's, however little that thread has written. With
-/// chunks of 256 KiB 64 threads that wrote now and then took 120 times the log that they filled, and waited for each other's segments.
+/// chunks of 256 KiB 64 threads that wrote now and then waited for each other's segments (`docs/performance.md`).
 const CHUNKS: u64 = 512;
-/// A thread comes back for a chunk every hundred writes or more, which costs a nanosecond a write.
+/// A thread comes back for a chunk every hundred small writes.
 const CHUNK_BYTES_MAX: u64 = 16 << 10;
 const CHUNK_BYTES_MIN: u64 = 4 << 10;
 /// Extents of a worker: a merge of sixteen runs reads ahead in large ones.
