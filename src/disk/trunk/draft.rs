@@ -123,9 +123,10 @@ impl Draft {
         for slot in &slots {
             active += slot.pending;
         }
-        let mut totals = Totals { bytes: active.bytes, debt: 0 };
+        let mut totals = Totals { bytes: active.bytes, entries: active.entries, debt: 0 };
         for pivot in &self.pivots {
             totals.bytes += pivot.child.totals.bytes;
+            totals.entries += pivot.child.totals.entries;
             totals.debt += pivot.child.totals.debt;
         }
         let mut node = Node {

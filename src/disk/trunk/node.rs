@@ -33,6 +33,8 @@ pub struct Pivot {
 pub struct Totals {
     /// Live bytes: those active in nodes.
     pub bytes: u64,
+    /// Entries, all versions counted.
+    pub entries: u64,
     /// Bytes that wait to be flushed or merged.
     pub debt: u64,
 }

@@ -28,8 +28,14 @@ pub enum Choice {
     Part(Arc<Node>),
 }
 
-/// On a full disk a leaf is merged if more than one in so many of its entries is a tombstone.
-const RECLAIM_PART: u64 = 64;
+/// On a full disk tombstones are taken where they are more than one in so many entries: fewer would give back less than merging
+/// them costs, since the files that came from above are shared by many leaves, and go only when the last of these was merged.
+const RECLAIM_PART: u64 = 32;
+/// On a full disk the newest bundles of a node that have no more bytes than this are merged with each other: a file of one
+/// tombstone is mostly overhead.
+const SMALL_BUNDLE_BYTES: u64 = 64 << 10;
+/// So many of them.
+const SMALL_BUNDLES: usize = 4;
 
 /// The choices for a tree, the most urgent first, up to the first that `accepts` says yes to.
 pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {
@@ -64,24 +70,41 @@ pub fn choose_quiet(tree: &Tree, runs_max: usize, mut accepts: impl FnMut(&Choic
     choices.find(|choice| accepts(choice))
 }
 
-/// What to do on a full disk: everything goes down to the leaves, which costs nothing, and then each leaf with a fair part of
-/// tombstones is merged whole, so that it holds only what is live. (Others would take room: the files that came from above are
-/// shared by many leaves, and go only when the last of these was merged.) Those with most tombstones an entry go first: they give
+/// What to do on a full disk. Small bundles at a node become one: who opens the store for one delete after the other leaves a file
+/// of its own for each. Then what is for a child with a fair part of tombstones goes down, which costs nothing, and each leaf with
+/// such a part is merged whole, so that it holds only what is live. Those with most tombstones an entry go first: they give
 /// back most for the little room that there is. A large leaf whose merging finds no room is split: `accepts` knows which.
 pub fn choose_reclaim(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {
     let mut nodes = Vec::new();
     tree.visit(&mut |node| nodes.push(node));
-    let flushes = nodes.iter().filter_map(|node| flush_over(node, 0));
+    let small = nodes.iter().filter_map(|node| merge_small(node, tree.options()));
+    let flushes = nodes.iter().filter_map(|node| flush_tombstones(node));
     let is_rich = |leaf: &Node| leaf.active.tombstones > leaf.active.entries / RECLAIM_PART;
     let mut leaves: Vec<_> = nodes.iter().filter(|node| node.is_leaf() && node.runs() > 1 && is_rich(node)).collect();
     let density = |leaf: &Node| (leaf.active.tombstones << 16) / leaf.active.entries.max(1);
     leaves.sort_by_key(|leaf| (std::cmp::Reverse(density(leaf)), leaf.active.bytes));
     let merges = leaves.iter().map(|leaf| Choice::Merge(Arc::clone(leaf), 0..leaf.bundles.len()));
     // The room that is kept for a merge is more than that.
-    let small = tree.options().branch_bytes.max(tree.options().leaf_bytes_min);
-    let parts = leaves.iter().filter(|leaf| leaf.active.bytes > small);
+    let fits = tree.options().branch_bytes.max(tree.options().leaf_bytes_min);
+    let parts = leaves.iter().filter(|leaf| leaf.active.bytes > fits);
     let parts = parts.map(|leaf| Choice::Part(Arc::clone(leaf)));
-    flushes.chain(merges).chain(parts).find(|choice| accepts(choice))
+    small.chain(flushes).chain(merges).chain(parts).find(|choice| accepts(choice))
+}
+
+/// The merge of a node's newest bundles, where several of them are small.
+fn merge_small(node: &Arc<Node>, options: &TrunkOptions) -> Option<Choice> {
+    let count = node.bundles.len();
+    let bytes_max = SMALL_BUNDLE_BYTES.min(2 * options.part_bytes_min);
+    let is_small = |at: &usize| bundle_bytes(node, *at) <= bytes_max;
+    let small = (0..count).rev().take_while(is_small).count();
+    (small >= SMALL_BUNDLES).then(|| Choice::Merge(Arc::clone(node), count - small..count))
+}
+
+/// The flush to a child of an internal node for which a fair part of tombstones waits.
+fn flush_tombstones(node: &Arc<Node>) -> Option<Choice> {
+    let is_rich =
+        |at: &usize| node.slots[*at].pending.tombstones > node.pivots[*at].child.totals.entries / RECLAIM_PART;
+    (0..node.pivots.len()).find(is_rich).map(|at| Choice::Flush(Arc::clone(node), at))
 }
 
 /// The flush of a full node.

@@ -108,3 +108,24 @@ fn where_nothing_fits_it_ends_as_well() {
     rig.trunk.forget_unfit();
     assert!(rig.trunk.pick_reclaim(&rig.tree).is_some());
 }
+
+/// Whoever opens a full store for one delete after the other leaves a branch file of one tombstone each time. They filled the disk to the
+/// last byte, so that nobody could delete any more.
+#[test]
+fn single_deletes_gather_in_few_files() {
+    let mut rig = rig(TrunkOptions { part_bytes_min: 32 << 10, ..small_options(64 << 10) }, 0);
+    while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+        rig.finish(&job);
+    }
+    let files = TreeFigures::of(&rig.tree).files;
+    let live: Vec<Vec<u8>> = rig.expected(u64::MAX).keys().map(|key| key.to_vec()).collect();
+    for key in live.iter().step_by(live.len() / 20) {
+        rig.incorporate(vec![(key.clone(), None)]);
+        while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+            rig.finish(&job);
+        }
+        let more = TreeFigures::of(&rig.tree).files.saturating_sub(files);
+        assert!(more < 4, "{more} files more than before");
+    }
+    rig.check_reads(&mut Random(10), 100);
+}
