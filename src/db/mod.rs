@@ -25,6 +25,7 @@ mod options;
 mod owners;
 mod pins;
 mod publish;
+mod quiet;
 mod read;
 mod read_only;
 mod read_side;
@@ -37,6 +38,7 @@ mod snapshot;
 mod stats;
 #[cfg(any(test, feature = "testing"))]
 mod stepped;
+mod tasks;
 mod threads;
 mod value_holds;
 mod verify;
@@ -56,7 +58,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use workers::Duty;
+use tasks::Duty;
 
 pub use crate::branch::Compression;
 pub use batch::WriteBatch;

@@ -163,7 +163,7 @@ fn open_once(
         incorporated: state.incorporated.0.into(),
         switching: Mutex::new(()),
         room: crate::base::sync::Condvar::new(),
-        work: super::workers::Work::default(),
+        work: super::tasks::Work::default(),
         driver,
         unlogged: false.into(),
         lock: Mutex::new(Some(locks.writer)),
