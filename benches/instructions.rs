@@ -15,8 +15,9 @@ mod counted {
     //! What gungraun generates; its `main` starts the runner, which starts this program again under callgrind.
 
     use crate::cases::{
-        BranchBuild, Case, Existing, FilterBuild, FilterProbe, Fresh, LARGE, LogAppend, MemtableGet, MemtableInsert,
-        Merge, PageSearch, Place, SMALL, SkiplistSearch, Stored, Walk, warmed,
+        BranchBuild, Case, Existing, FilterBuild, FilterProbe, FiltersProbe, Fresh, LARGE, LogAppend, MapletBuild,
+        MapletMerge, MapletProbe, MemtableGet, MemtableInsert, Merge, PageSearch, Place, SMALL, SkiplistSearch, Stored,
+        Walk, warmed,
     };
     use gungraun::{Callgrind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group};
 
@@ -34,6 +35,12 @@ mod counted {
     #[bench::filter_build_60_000(warmed(FilterBuild::new(SMALL)))]
     #[bench::filter_probe_hit_600_000(warmed(FilterProbe::new(LARGE, true)))]
     #[bench::filter_probe_miss_600_000(warmed(FilterProbe::new(LARGE, false)))]
+    #[bench::filter_probes_8_branches(warmed(FiltersProbe::new(8, 1)))]
+    #[bench::filter_probes_24_branches(warmed(FiltersProbe::new(24, 1)))]
+    #[bench::maplet_probe_8_branches(warmed(MapletProbe::new(8, 1)))]
+    #[bench::maplet_probe_24_branches(warmed(MapletProbe::new(24, 1)))]
+    #[bench::maplet_build_480_000(warmed(MapletBuild::new()))]
+    #[bench::maplet_merge_480_000(warmed(MapletMerge::new()))]
     #[bench::branch_build_60_000(warmed(BranchBuild::new(SMALL)))]
     #[bench::page_search_4_kib(warmed(PageSearch::new()))]
     #[bench::merge_step_2_sources(warmed(Merge::new(2)))]

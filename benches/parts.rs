@@ -57,6 +57,17 @@ fn files(criterion: &mut Criterion) {
     measure(criterion, "filter build, a key of 60,000", || warmed(cases::FilterBuild::new(SMALL)));
     measure(criterion, "filter probe, hit, 600,000", || warmed(cases::FilterProbe::new(LARGE, true)));
     measure(criterion, "filter probe, miss, 600,000", || warmed(cases::FilterProbe::new(LARGE, false)));
+    for (nodes, place) in [(1, "in cache"), (16, "out of cache")] {
+        for branches in [8, 24] {
+            let mut probe = |what: &str, make: &dyn Fn() -> Box<dyn Case>| {
+                measure(criterion, &format!("{what} of {branches} branches, {place}"), make);
+            };
+            probe("filter probes", &|| warmed(cases::FiltersProbe::new(branches, nodes)));
+            probe("maplet probe", &|| warmed(cases::MapletProbe::new(branches, nodes)));
+        }
+    }
+    measure(criterion, "maplet build, a key of 8 x 60,000", || warmed(cases::MapletBuild::new()));
+    measure(criterion, "maplet merge, an entry of 8 x 60,000", || warmed(cases::MapletMerge::new()));
     measure(criterion, "branch build, an entry of 60,000", || warmed(cases::BranchBuild::new(SMALL)));
     measure(criterion, "page search, 4 KiB", || warmed(cases::PageSearch::new()));
     measure(criterion, "merge step, 2 sources", || warmed(cases::Merge::new(2)));

@@ -4,15 +4,15 @@
 //! A handle belongs to one thread. Each call does what the store does at that place and nothing more; sizes, keys and
 //! what is measured are the caller's affair.
 
+mod filters;
 pub mod fuzz;
 
-use crate::base::hash::{fingerprint, key_hash};
+use crate::base::hash::key_hash;
 use crate::base::sequencer::{Sequencer, Slot};
 use crate::base::sync::Arc;
 use crate::base::{DatabaseId, FileNumber, FileNumbers, KeyspaceId, Kind, Result, SequenceNumber, key};
 use crate::branch::{BranchBuilder, BranchContext, Compression, ExtentMemory, file_name};
 use crate::cache::{FileTable, PageCache};
-use crate::filter::quotient::{self, FilterBuilder};
 use crate::format::log_record::Operation;
 use crate::format::page::SMALL_PAYLOAD_BYTES;
 use crate::format::sorted_page::{SortedPage, SortedPageBuilder, tag};
@@ -26,6 +26,7 @@ use std::path::Path;
 pub use crate::base::random::splitmix64;
 pub use crate::db::{LogOnlyWriter, SteppedDb, open_small};
 pub use crate::merge::vec_cursor::VecEntry as Entry;
+pub use filters::{FilterPart, MapletPart};
 
 const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
 
@@ -194,29 +195,6 @@ impl LogPart {
     }
 }
 
-/// The pages of a filter.
-pub struct FilterPart(Vec<Vec<u8>>);
-
-impl FilterPart {
-    /// Builds it.
-    pub fn build(fingerprints: &[u32]) -> Self {
-        let mut builder = FilterBuilder::new();
-        fingerprints.iter().for_each(|fingerprint| builder.add(*fingerprint));
-        Self(builder.finish())
-    }
-
-    /// The fingerprint of a user key.
-    pub fn fingerprint(user_key: &[u8]) -> u32 {
-        fingerprint(key_hash(KEYSPACE, user_key))
-    }
-
-    /// Whether the key may be there.
-    pub fn may_contain(&self, fingerprint: u32) -> bool {
-        let pages = self.0.len() as u32;
-        quotient::may_contain(&self.0[quotient::page_of(fingerprint, pages) as usize], fingerprint, pages)
-    }
-}
-
 /// Where branch files are built: a directory, and a cache without room, so that pages are written and forgotten.
 pub struct BranchPart(Arc<BranchContext>);
 
@@ -282,7 +260,7 @@ impl PagePart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::hash::encoded_key_hash;
+    use crate::base::hash::{encoded_key_hash, fingerprint};
 
     /// What is measured must be what the store does: every handle finds what was put into it, and nothing else.
     #[test]
@@ -309,6 +287,15 @@ mod tests {
         let fingerprints: Vec<u32> = keys.iter().map(|key| FilterPart::fingerprint(key)).collect();
         let filter = FilterPart::build(&fingerprints);
         assert!(fingerprints.iter().all(|fingerprint| filter.may_contain(*fingerprint)));
+        let maplet = MapletPart::build(&[fingerprints.clone(), fingerprints[..100].to_vec()]);
+        let stranger = FilterPart::fingerprint(&absent);
+        for maplet in [&maplet, &maplet.merged(2, &[stranger])] {
+            maplet.look_ahead(fingerprints[0]);
+            filter.look_ahead(fingerprints[0]);
+            assert!(fingerprints[..100].iter().all(|fingerprint| maplet.columns(*fingerprint) == 3));
+            assert!(fingerprints[100..].iter().all(|fingerprint| maplet.columns(*fingerprint) == 1));
+        }
+        assert_eq!((maplet.columns(stranger), maplet.merged(2, &[stranger]).columns(stranger)), (0, 4));
         let own = key::encoded(KEYSPACE, &keys[0]);
         assert_eq!(fingerprint(encoded_key_hash(&own)), fingerprints[0], "filters of branches hold the same");
 

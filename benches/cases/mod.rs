@@ -8,12 +8,14 @@
 
 mod database;
 mod files;
+mod maplets;
 mod memory;
 mod streams;
 
 pub use alluvium::parts::splitmix64;
 pub use database::{Existing, Fresh, Place, Stored, Walk, forget_store, make_store};
 pub use files::{BranchBuild, FilterBuild, FilterProbe, PageSearch};
+pub use maplets::{FiltersProbe, MapletBuild, MapletMerge, MapletProbe};
 pub use memory::{MemtableGet, MemtableInsert, SkiplistSearch};
 pub use streams::{LogAppend, Merge};
 

@@ -1,5 +1,7 @@
 //! Tests of the quotient filter: no false negative ever, the bounds on false positives and size, garbage.
 
+mod maplet;
+
 use super::quotient::{FilterBuilder, REMAINDER_BITS, may_contain, page_of};
 use crate::base::random::splitmix64 as random;
 use crate::format::filter_page::{FilterPage, PAGE_PAYLOAD_BYTES};

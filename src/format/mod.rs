@@ -11,6 +11,9 @@ pub mod log_record;
 pub mod log_segment;
 pub mod manifest_edit;
 pub mod manifest_header;
+#[cfg(any(test, feature = "testing"))]
+#[allow(dead_code, reason = "the trunk will build them")]
+pub mod maplet_page;
 pub mod page;
 pub mod sorted_page;
 pub mod value_file;

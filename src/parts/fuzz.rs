@@ -5,9 +5,10 @@
 //! fuzzed is the code behind it. What decodes encodes to the same bytes where the format promises that, and what is allocated
 //! stays in proportion to the input.
 
+use super::filters::MapletPart;
 use crate::base::checksum::checksum;
 use crate::base::{DatabaseId, FileNumber, KeyspaceId, Kind, SequenceNumber};
-use crate::filter::quotient;
+use crate::filter::{maplet, quotient};
 use crate::format::branch_footer::{self, BranchFooter};
 use crate::format::branch_properties;
 use crate::format::log_record::{BatchEncoder, HEADER_BYTES, Operation, Operations, RecordHeader, Salt, batch_length};
@@ -31,7 +32,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     Target { name: "log_record", run: log_record, corpus: log_records },
     Target { name: "log_operations", run: log_operations, corpus: log_bodies },
     Target { name: "log_segment", run: log_segment, corpus: log_segments },
@@ -43,6 +44,7 @@ pub const TARGETS: [Target; 14] = [
     Target { name: "branch_footer", run: branch_footer, corpus: footers },
     Target { name: "branch_properties", run: branch_properties, corpus: properties },
     Target { name: "filter_page", run: filter_page, corpus: filter_pages },
+    Target { name: "maplet_page", run: maplet_page, corpus: maplet_pages },
     Target { name: "value_header", run: value_header, corpus: value_headers },
     Target { name: "value_reference", run: value_reference, corpus: value_references },
     Target { name: "poison", run: poison, corpus: poisons },
@@ -252,6 +254,19 @@ pub fn filter_page(data: &[u8]) {
     }
 }
 
+/// A fingerprint and a maplet's page, which is looked at and merged into another.
+pub fn maplet_page(data: &[u8]) {
+    let Some((fingerprint, payload)) = data.split_first_chunk::<4>() else { return };
+    let fingerprint = u32::from_le_bytes(*fingerprint);
+    for pages in [1, 3, u32::MAX] {
+        let _ = maplet::columns_of(payload, fingerprint, pages);
+    }
+    if let Some(merged) = MapletPart::of_page(payload) {
+        let lost = maplet::columns_of(payload, fingerprint, 1).0 & !merged.columns(fingerprint);
+        assert_eq!(lost, 0, "merging lost columns");
+    }
+}
+
 /// A value file's header page and first block.
 pub fn value_header(data: &[u8]) {
     let mut bytes = filled::<{ value_file::HEADER_BYTES }>(data);
@@ -434,6 +449,12 @@ fn filter_pages() -> Vec<Vec<u8>> {
     let mut filter = quotient::FilterBuilder::new();
     (0..500_u32).for_each(|at| filter.add(at.wrapping_mul(0x9e37_79b9)));
     filter.finish().into_iter().map(|page| [&[1, 2, 3, 4][..], &page].concat()).collect()
+}
+
+fn maplet_pages() -> Vec<Vec<u8>> {
+    let fingerprints: Vec<u32> = (0..500_u32).map(|at| at.wrapping_mul(0x9e37_79b9)).collect();
+    let page = MapletPart::build(&[fingerprints.clone(), fingerprints[..50].to_vec()]).page(0);
+    vec![[&fingerprints[20].to_le_bytes()[..], &page].concat()]
 }
 
 fn value_headers() -> Vec<Vec<u8>> {
