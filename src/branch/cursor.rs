@@ -5,14 +5,16 @@
 //! 2. `key` starts with the prefix of the leaf held, so a step within a leaf rewrites only what is behind it.
 //! 3. Every operation clears `valid` first and sets it last, so an error leaves the cursor standing nowhere.
 
-use super::branch::{Branch, Purpose, child_of};
+use super::branch::{Branch, INDEX_LINES, LEAF_LINES, Purpose, child_of, page_number};
 use super::leaf_hold::{Approach, LeafHold};
 use super::page_read::Wanted;
+use super::search::{Progress, Target};
 use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
 use crate::cache::Page;
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
 use crate::merge::{Cursor, EntryRef};
+use crossbeam_epoch::Guard;
 use std::ops::Range;
 
 /// An index page on the way to the leaf, and the child that was taken. A seek does not hold the page: in a cached branch it
@@ -46,11 +48,27 @@ enum Pick<'a> {
     Towards(&'a [u8], SequenceNumber),
 }
 
+/// What a search that goes on side by side with others does in its next round.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// Nothing: none is under way.
+    Nothing,
+    /// Looks at this page; `lacking` once it was not in memory.
+    Page { location: ChildLocation, level: u8, lacking: bool },
+    /// Asks the processor for this leaf, the cache's words of which it asked for.
+    LookAhead { location: ChildLocation },
+    /// Finds its place in the leaf held.
+    Rank,
+    /// Stands on the entry at, or behind, this place.
+    Stand { at: usize },
+}
+
 /// See the module.
 pub struct BranchCursor {
     branch: Arc<Branch>,
     purpose: Purpose,
     path: Vec<Step>,
+    next: Next,
     leaf: LeafHold,
     count: usize,
     at: usize,
@@ -71,6 +89,7 @@ impl BranchCursor {
             branch,
             purpose,
             path: Vec::new(),
+            next: Next::Nothing,
             count: 0,
             at: 0,
             key: Vec::new(),
@@ -117,6 +136,11 @@ impl BranchCursor {
         }
         drop(guard);
         self.leaf.load(location, approach)?;
+        self.enter_leaf(location)
+    }
+
+    /// The leaf held stands at `location`.
+    fn enter_leaf(&mut self, location: ChildLocation) -> Result<()> {
         let Some(page) = SortedPage::new(self.leaf.payload()) else {
             return Err(self.branch.corruption(location.offset(), "leaf", "a sound page", "lengths past the page"));
         };
@@ -150,6 +174,7 @@ impl BranchCursor {
         let Some(page) = SortedPage::new(self.leaf.payload()) else { return };
         let parts = page.parts(at);
         page.complete_key(at, &parts, &mut self.key);
+        page.look_ahead(at + 1);
         self.tag = parts.tag;
         self.value = parts.value;
         self.at = at;
@@ -178,6 +203,111 @@ impl BranchCursor {
 
     fn rank(&self, key: &[u8], number: SequenceNumber, inclusive: bool) -> usize {
         SortedPage::new(self.leaf.payload()).map_or(0, |page| page.rank(key, number, inclusive))
+    }
+
+    pub(super) fn branch(&self) -> &Arc<Branch> {
+        &self.branch
+    }
+
+    /// Begins a search that `search_together` takes to its end.
+    pub fn begin(&mut self) -> Result<()> {
+        self.valid = false;
+        self.path.clear();
+        let footer = self.branch.footer()?;
+        let (location, level) = (footer.root, footer.height as u8);
+        self.next = Next::Page { location, level, lacking: false };
+        Ok(())
+    }
+
+    /// Whether the search waits for a page that was not in memory.
+    pub(super) fn lacks_page(&self) -> bool {
+        matches!(self.next, Next::Page { lacking: true, .. })
+    }
+
+    /// One round of the search.
+    pub(super) fn go_on(&mut self, target: Target<'_>, guard: &Guard) -> Result<Progress> {
+        match self.next {
+            Next::Nothing => return Ok(Progress::Arrived),
+            Next::Page { location, level, .. } => {
+                let wanted = Wanted::child(location, level);
+                if level == 0 {
+                    if self.leaf.load_cached(wanted)? {
+                        return self.take_leaf(location);
+                    }
+                } else if let Some(page) = self.branch.cached(wanted, guard)? {
+                    let step = self.choose(page.payload(), (location, level), target)?;
+                    return Ok(self.take(step, guard));
+                }
+                self.next = Next::Page { location, level, lacking: true };
+                return Ok(Progress::Missing(wanted));
+            }
+            Next::LookAhead { location } => {
+                self.branch.look_ahead_at(Wanted::child(location, 0), LEAF_LINES, guard);
+                self.next = Next::Page { location, level: 0, lacking: false };
+            }
+            Next::Rank => {
+                let at = self.rank(target.key, target.number, target.backward);
+                self.leaf.look_ahead(at.saturating_sub(usize::from(target.backward)));
+                self.next = Next::Stand { at };
+            }
+            Next::Stand { at } => {
+                self.next = Next::Nothing;
+                if target.backward {
+                    self.stand_before(at)?
+                } else {
+                    self.stand_at_or_behind(at)?
+                };
+                return Ok(Progress::Arrived);
+            }
+        }
+        Ok(Progress::Under)
+    }
+
+    /// One round, with the page that the last one lacked.
+    pub(super) fn go_on_with(&mut self, page: Page, target: Target<'_>, guard: &Guard) -> Result<Progress> {
+        match self.next {
+            Next::Page { location, level: 0, .. } => {
+                self.leaf.hold_read(page);
+                self.take_leaf(location)
+            }
+            Next::Page { location, level, .. } => {
+                let step = self.choose(page.payload(), (location, level), target)?;
+                Ok(self.take(step, guard))
+            }
+            Next::Nothing | Next::LookAhead { .. } | Next::Rank | Next::Stand { .. } => self.go_on(target, guard),
+        }
+    }
+
+    /// The child of an index page that leads to the target, and the step to it.
+    fn choose(
+        &self,
+        payload: &[u8],
+        (location, level): (ChildLocation, u8),
+        target: Target<'_>,
+    ) -> Result<(Step, ChildLocation)> {
+        let at = child_of(payload, target.key, target.number);
+        let child = self.branch.child(payload, location, at)?;
+        Ok((Step { location, level, count: index_count(payload), at, page: None }, child))
+    }
+
+    fn take(&mut self, (step, child): (Step, ChildLocation), guard: &Guard) -> Progress {
+        let level = step.level - 1;
+        self.path.push(step);
+        // A leaf's words are in no cache of the processor's either, so that to look for it at once would be to wait.
+        self.next = if level == 0 {
+            self.branch.table().look_ahead(page_number(child.offset()), guard);
+            Next::LookAhead { location: child }
+        } else {
+            self.branch.look_ahead_at(Wanted::child(child, level), INDEX_LINES, guard);
+            Next::Page { location: child, level, lacking: false }
+        };
+        Progress::Under
+    }
+
+    fn take_leaf(&mut self, location: ChildLocation) -> Result<Progress> {
+        self.enter_leaf(location)?;
+        self.next = Next::Rank;
+        Ok(Progress::Under)
     }
 }
 

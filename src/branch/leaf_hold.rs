@@ -10,7 +10,7 @@ use crate::base::Result;
 use crate::base::sync::Arc;
 use crate::cache::{Page, PageBuffer};
 use crate::format::page::{self, Compression, PAGE_HEADER_BYTES};
-use crate::format::sorted_page::ChildLocation;
+use crate::format::sorted_page::{ChildLocation, SortedPage};
 use std::ops::Range;
 
 /// After this many leaves in a row that were not cached a scan reads ahead.
@@ -92,9 +92,36 @@ impl LeafHold {
                 self.branch.read_and_keep(wanted, true)?
             }
         };
+        self.hold(page);
+        Ok(())
+    }
+
+    /// Takes hold of a leaf that a search came to, if it is in the cache.
+    pub fn load_cached(&mut self, wanted: Wanted) -> Result<bool> {
+        self.held = Held::Nothing;
+        self.misses = 0;
+        let Some(page) = self.branch.cached_page(wanted)? else { return Ok(false) };
+        self.hold(page);
+        Ok(true)
+    }
+
+    /// Takes hold of a leaf that was read for a search.
+    pub fn hold_read(&mut self, page: Page) {
+        self.misses = 1;
+        self.hold(page);
+    }
+
+    fn hold(&mut self, page: Page) {
         self.payload = PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + page::payload(&page).len();
         self.held = Held::Cached(page);
-        Ok(())
+    }
+
+    /// Asks the processor for entry `at`.
+    #[inline]
+    pub fn look_ahead(&self, at: usize) {
+        if let Some(page) = SortedPage::new(self.payload()) {
+            page.look_ahead(at);
+        }
     }
 
     fn load_from_extent(&mut self, wanted: Wanted, approach: Approach, keep: bool) -> Result<()> {

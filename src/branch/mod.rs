@@ -28,6 +28,7 @@ mod pages;
 mod pool;
 mod salvage;
 mod scan;
+mod search;
 mod verify;
 mod window;
 
@@ -42,4 +43,5 @@ pub use cursor::BranchCursor;
 pub use extent_memory::ExtentMemory;
 pub use pages::{Gathering, Pages, Reading, Stopped};
 pub use salvage::{LostStretch, SalvageCursor};
+pub use search::{Target, search_together};
 pub use verify::BranchReport;

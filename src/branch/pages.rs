@@ -7,10 +7,10 @@
 
 use super::branch::{Branch, page_number};
 use super::page_read::{Found, Wanted};
+use super::search::read_together;
 use crate::base::sync::Arc;
 use crate::base::{Error, FileNumber, Result};
 use crate::cache::Page;
-use crate::io::{AlignedBuffer, ReadRequest};
 use crossbeam_epoch::Guard;
 use std::collections::HashMap;
 
@@ -93,20 +93,8 @@ impl Gathering<'_> {
         let mut wanted: Vec<(&Branch, Wanted)> = self.missing.drain().map(|(_, missing)| missing).collect();
         // In the order of places, so that a run repeats itself, and neighbours meet on the way to the disk.
         wanted.sort_unstable_by_key(|(branch, wanted)| (branch.meta().file, wanted.offset));
-        let Some((first, _)) = wanted.first() else { return Ok(()) };
-        let storage = Arc::clone(&first.context().storage);
-        let mut requests = Vec::with_capacity(wanted.len());
-        for (branch, wanted) in &wanted {
-            branch.check_bounds(*wanted, branch.footer()?)?;
-            let buffer = AlignedBuffer::new(wanted.bytes);
-            requests.push(ReadRequest::new(branch.file()?, wanted.offset, wanted.bytes, buffer));
-        }
-        // Pages retired while this waits can be freed.
-        let done = self.guard.repin_after(|| storage.start_reads(requests).wait());
-        for ((branch, wanted), done) in wanted.iter().zip(done) {
-            done.result?;
-            let page = branch.admit(done.buffer, *wanted)?;
-            branch.keep(*wanted, &page);
+        let pages = read_together(&wanted, &mut self.guard)?;
+        for ((branch, wanted), page) in wanted.iter().zip(pages) {
             self.held.insert((branch.meta().file, page_number(wanted.offset)), page);
         }
         Ok(())

@@ -152,6 +152,26 @@ impl PageTable {
         Some(PageRef { bytes, guard: PhantomData })
     }
 
+    /// Asks the processor for the words of the page.
+    #[inline]
+    pub fn look_ahead(&self, page: u32, _guard: &Guard) {
+        let (chunk, at) = chunk_of(page);
+        if let Some(chunk) = self.chunk(chunk) {
+            prefetch::line(&raw const chunk.addresses[at]);
+            prefetch::line(&raw const chunk.pages[at]);
+        }
+    }
+
+    /// Asks the processor for what `hold` will touch behind the page's words.
+    #[inline]
+    pub fn look_ahead_hold(&self, page: u32, _guard: &Guard) {
+        let (chunk, at) = chunk_of(page);
+        if let Some(chunk) = self.chunk(chunk) {
+            // The counts of the `Arc` lie in front of what it holds.
+            prefetch::line(chunk.pages[at].load(Ordering::Acquire).cast::<u8>().wrapping_sub(16));
+        }
+    }
+
     /// A reference of one's own to the page, if it is here: outlives guard and eviction.
     pub fn hold(&self, page: u32, _guard: &Guard) -> Option<Page> {
         let (chunk, at) = chunk_of(page);

@@ -30,7 +30,7 @@
 //!    whatever its bytes are.
 
 use crate::base::limits::KEY_BYTES_MAX;
-use crate::base::{KeyspaceId, Kind, SequenceNumber, key, varint};
+use crate::base::{KeyspaceId, Kind, SequenceNumber, key, prefetch, varint};
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -175,6 +175,16 @@ impl<'a> SortedPage<'a> {
         let rest = end - behind.len();
         let value = rest + suffix_len.saturating_sub(HEAD_BYTES);
         EntryParts { tag: u64::from_le_bytes(*tag), suffix_len, rest: rest..value, value: value..end }
+    }
+
+    /// Asks the processor for the first lines of entry `at`, if there is one.
+    #[inline]
+    pub fn look_ahead(&self, at: usize) {
+        if let Some(start) = self.offsets.get(at).map(|offset| u32::from_le_bytes(*offset) as usize) {
+            let entry = self.payload.as_ptr().wrapping_add(start);
+            prefetch::line(entry);
+            prefetch::line(entry.wrapping_add(64));
+        }
     }
 
     /// Bytes of a packed value; 0 where values stand in entries.

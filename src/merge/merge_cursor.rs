@@ -71,6 +71,14 @@ impl<C: Cursor> MergeCursor<C> {
         self.settle_all()
     }
 
+    /// As `seek`, or as `seek_for_prev` where `backward`, by a search that places all sources at once.
+    pub fn search(&mut self, backward: bool, place: impl FnOnce(&mut [C]) -> Result<()>) -> Result<()> {
+        self.winner = NOWHERE;
+        self.direction = if backward { Direction::Backward } else { Direction::Forward };
+        place(&mut self.sources)?;
+        self.settle_all()
+    }
+
     /// Plays all matches, for sources that have all moved.
     fn settle_all(&mut self) -> Result<()> {
         for source in 0..self.sources.len() {

@@ -5,11 +5,11 @@
 //! outside of it belongs to other children, or is no longer active there.
 
 use super::node::{Key, Node};
-use super::run_cursor::RunCursor;
+use super::run_cursor::{RunCursor, seek_together};
 use super::tree::Tree;
 use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
-use crate::branch::Purpose;
+use crate::branch::{Purpose, Target};
 use crate::merge::{Cursor, EntryRef, MergeCursor};
 
 /// See the module.
@@ -52,6 +52,11 @@ impl Path {
         Self { lower, upper, spills_before, spills_past, cursor }
     }
 
+    fn search(&mut self, key: &[u8], number: SequenceNumber, backward: bool) -> Result<()> {
+        let target = Target { key, number, backward };
+        self.cursor.search(backward, |runs| seek_together(runs, target))
+    }
+
     fn holds(&self, key: &[u8]) -> bool {
         *key >= *self.lower && self.upper.as_ref().is_none_or(|upper| *key < **upper)
     }
@@ -88,7 +93,7 @@ impl TreeCursor {
                 return Ok(());
             }
             let Some(upper) = path.upper.clone() else { break };
-            self.path_to(&upper).cursor.seek(&upper, SequenceNumber::MAX)?;
+            self.path_to(&upper).search(&upper, SequenceNumber::MAX, false)?;
         }
         Ok(())
     }
@@ -106,7 +111,7 @@ impl TreeCursor {
             // The leaf in front ends where this one begins. No entry has the number MAX, so what is sought lies before.
             let lower = Arc::clone(&path.lower);
             let before = Path::to(&self.tree, |node| slot_before(node, &lower));
-            self.path.insert(before).cursor.seek_for_prev(&lower, SequenceNumber::MAX)?;
+            self.path.insert(before).search(&lower, SequenceNumber::MAX, true)?;
         }
         Ok(())
     }
@@ -120,13 +125,13 @@ fn slot_before(node: &Node, key: &[u8]) -> usize {
 impl Cursor for TreeCursor {
     fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
         self.valid = false;
-        self.path_to(key).cursor.seek(key, number)?;
+        self.path_to(key).search(key, number, false)?;
         self.settle_forward()
     }
 
     fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
         self.valid = false;
-        self.path_to(key).cursor.seek_for_prev(key, number)?;
+        self.path_to(key).search(key, number, true)?;
         self.settle_back()
     }
 

@@ -3,7 +3,7 @@
 use super::run::Run;
 use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
-use crate::branch::{BranchCursor, Purpose};
+use crate::branch::{BranchCursor, Purpose, Target, search_together};
 use crate::merge::{Cursor, EntryRef};
 
 /// See the module.
@@ -28,6 +28,26 @@ impl RunCursor {
             self.at = at;
         }
         self.cursor.get_or_insert_with(|| part.cursor(self.purpose))
+    }
+
+    /// Begins a search, which `search_together` takes further and `settle` ends.
+    fn begin(&mut self, target: Target<'_>) -> Result<()> {
+        let parts = self.run.parts().len();
+        let at = self.run.position(target.key);
+        if at == parts && !target.backward {
+            self.close();
+            return Ok(());
+        }
+        self.open(at.min(parts - 1)).begin()
+    }
+
+    /// Off the end of a part it goes on in the next one.
+    fn settle(&mut self, backward: bool) -> Result<()> {
+        match (&self.cursor, backward) {
+            (None, _) => Ok(()),
+            (Some(_), false) => self.skip_forward(),
+            (Some(_), true) => self.skip_back(),
+        }
     }
 
     fn close(&mut self) {
@@ -59,6 +79,15 @@ impl RunCursor {
         }
         Ok(())
     }
+}
+
+/// Takes all cursors to the target, side by side.
+pub fn seek_together(cursors: &mut [RunCursor], target: Target<'_>) -> Result<()> {
+    for cursor in cursors.iter_mut() {
+        cursor.begin(target)?;
+    }
+    search_together(cursors.iter_mut().filter_map(|cursor| cursor.cursor.as_mut()), target)?;
+    cursors.iter_mut().try_for_each(|cursor| cursor.settle(target.backward))
 }
 
 impl Cursor for RunCursor {
