@@ -182,6 +182,7 @@ impl BranchCursor {
     }
 
     /// Stands on entry `at` of the leaf held, or on the first of the next leaf where `at` is behind the last.
+    #[inline]
     fn stand_at_or_behind(&mut self, at: usize) -> Result<()> {
         if at < self.count {
             self.stand_on(at);
@@ -342,6 +343,7 @@ impl Cursor for BranchCursor {
         self.stand_before(self.count)
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
         debug_assert!(self.valid);
         self.valid = false;
@@ -354,10 +356,12 @@ impl Cursor for BranchCursor {
         self.stand_before(self.at)
     }
 
+    #[inline]
     fn valid(&self) -> bool {
         self.valid
     }
 
+    #[inline]
     fn entry(&self) -> EntryRef<'_> {
         debug_assert!(self.valid);
         EntryRef {

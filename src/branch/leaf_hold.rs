@@ -61,6 +61,7 @@ impl LeafHold {
     }
 
     /// The payload of the leaf; empty where none is held.
+    #[inline]
     pub fn payload(&self) -> &[u8] {
         let bytes = match &self.held {
             Held::Nothing => return &[],

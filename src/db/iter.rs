@@ -62,7 +62,7 @@ impl Bounds {
     }
 }
 
-type Sources = VisibleCursor<MergeCursor<Box<dyn Cursor>>>;
+type Sources = VisibleCursor<Box<dyn Cursor>>;
 
 /// Cursors over one view.
 struct Seated {
@@ -223,18 +223,16 @@ impl Iter {
         let _inside = self.pin.enter()?;
         let mut guard = self.seat.seated.lock();
         let newest = self.read.view.version();
-        let seated = match guard.take() {
-            Some(seated) if seated.view.version >= newest => guard.insert(seated),
-            outdated => {
-                drop(outdated);
-                let seated = guard.insert(sit(&self.read, self.pin.number(), &self.bounds));
-                if from_here {
-                    seated.cursor.seek(&self.key)?;
-                    debug_assert!(seated.cursor.valid() && seated.cursor.entry().key == self.key);
-                }
-                seated
-            }
-        };
+        let is_outdated = guard.as_ref().is_none_or(|seated| seated.view.version < newest);
+        if is_outdated {
+            // The old cursors go before there are new ones.
+            *guard = None;
+        }
+        let seated = guard.get_or_insert_with(|| sit(&self.read, self.pin.number(), &self.bounds));
+        if is_outdated && from_here {
+            seated.cursor.seek(&self.key)?;
+            debug_assert!(seated.cursor.valid() && seated.cursor.entry().key == self.key);
+        }
         movement(&mut seated.cursor)?;
         if !seated.cursor.valid() {
             self.state = State::Nowhere;
@@ -249,7 +247,7 @@ impl Iter {
         debug_assert!(live, "the visible cursor passes over tombstones");
         if seated.view.version < self.read.view.version() {
             // The sweep came by while this seat was in use, and will not come again before the next change.
-            guard.take();
+            *guard = None;
         }
         self.state = State::On;
         Ok(())
@@ -273,9 +271,14 @@ fn sit(read: &ReadSide, at: SequenceNumber, bounds: &Bounds) -> Seated {
             sources.push(Box::new(generation.memtable.cursor_at(at)));
         }
     }
-    sources.push(Box::new(view.tree.cursor()));
-    let merged = MergeCursor::new(sources);
-    Seated { cursor: VisibleCursor::new(merged, at, bounds.lower.clone(), bounds.upper.clone()), view }
+    let tree = Box::new(view.tree.cursor());
+    let all: Box<dyn Cursor> = if sources.is_empty() {
+        tree
+    } else {
+        sources.push(tree);
+        Box::new(MergeCursor::new(sources))
+    };
+    Seated { cursor: VisibleCursor::new(all, at, bounds.lower.clone(), bounds.upper.clone()), view }
 }
 
 impl Iterator for Iter {

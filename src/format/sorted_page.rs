@@ -92,6 +92,7 @@ pub struct EntryParts {
 
 impl<'a> SortedPage<'a> {
     /// The view, with only the outer bounds checked; `None` where even those do not hold.
+    #[inline]
     pub fn new(payload: &'a [u8]) -> Option<Self> {
         let (count, rest) = payload.split_first_chunk::<4>()?;
         let (&[p0, p1, p2, width], rest) = rest.split_first_chunk::<4>()?;
@@ -138,29 +139,35 @@ impl<'a> SortedPage<'a> {
     }
 
     /// Entries.
+    #[inline]
     pub fn count(&self) -> usize {
         self.heads.len()
     }
 
     /// What all keys start with.
+    #[inline]
     pub fn prefix(&self) -> &'a [u8] {
         self.prefix
     }
 
     /// The head of entry `at` as a number.
+    #[inline]
     pub fn head(&self, at: usize) -> u64 {
         u64::from_le_bytes(self.heads[at])
     }
 
+    #[inline]
     fn offset(&self, at: usize) -> usize {
         u32::from_le_bytes(self.offsets[at]) as usize
     }
 
+    #[inline]
     fn end(&self, at: usize) -> usize {
         self.offsets.get(at + 1).map_or(self.payload.len(), |end| u32::from_le_bytes(*end) as usize)
     }
 
     /// Takes entry `at` apart. Requires `at < count()`.
+    #[inline]
     pub fn parts(&self, at: usize) -> EntryParts {
         let (start, end) = (self.offset(at), self.end(at));
         let entry = &self.payload[start..end];
@@ -204,6 +211,7 @@ impl<'a> SortedPage<'a> {
     }
 
     /// Replaces what `key` holds behind the page's prefix, which it must start with, by the key of entry `at`.
+    #[inline]
     pub fn complete_key(&self, at: usize, parts: &EntryParts, key: &mut Vec<u8>) {
         key.truncate(self.prefix.len());
         let head = self.head(at).to_be_bytes();

@@ -89,6 +89,7 @@ impl<C: Cursor> MergeCursor<C> {
     }
 
     /// Moves `source` one entry in the present direction and plays its matches again.
+    #[inline]
     fn step(&mut self, source: usize) -> Result<()> {
         self.winner = NOWHERE;
         self.move_one(source)?;
@@ -101,6 +102,7 @@ impl<C: Cursor> MergeCursor<C> {
         self.settle(winner)
     }
 
+    #[inline]
     fn move_one(&mut self, source: usize) -> Result<()> {
         match self.direction {
             Direction::Forward => self.sources[source].next(),
@@ -108,6 +110,7 @@ impl<C: Cursor> MergeCursor<C> {
         }
     }
 
+    #[inline]
     fn refresh_head(&mut self, source: usize) {
         let cursor = &self.sources[source];
         self.heads[source] = match (cursor.valid(), self.direction) {
@@ -119,6 +122,7 @@ impl<C: Cursor> MergeCursor<C> {
 
     /// Passes over entries that tied until there are none (invariant 1), then lets `winner` win. Ties are as rare as
     /// recoveries, so it may play all matches again for each.
+    #[inline]
     fn settle(&mut self, mut winner: usize) -> Result<()> {
         while let Some(older) = self.tied.take() {
             self.move_one(older)?;
@@ -161,6 +165,7 @@ impl<C: Cursor> MergeCursor<C> {
     }
 
     /// Plays the matches between `source`'s leaf and the root.
+    #[inline]
     fn replay(&mut self, source: usize) -> usize {
         let mut player = source;
         let mut node = (self.sources.len() + source) / 2;
@@ -228,6 +233,7 @@ impl<C: Cursor> MergeCursor<C> {
         self.settle_all()
     }
 
+    #[inline]
     fn go(&mut self, direction: Direction) -> Result<()> {
         debug_assert!(self.valid());
         if self.direction == direction { self.step(self.winner) } else { self.turn(direction) }
@@ -251,6 +257,7 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
         self.place_all(Direction::Backward, C::seek_last)
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
         self.go(Direction::Forward)
     }
@@ -259,10 +266,12 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
         self.go(Direction::Backward)
     }
 
+    #[inline]
     fn valid(&self) -> bool {
         self.winner != NOWHERE
     }
 
+    #[inline]
     fn entry(&self) -> EntryRef<'_> {
         self.sources[self.winner].entry()
     }

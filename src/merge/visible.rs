@@ -87,6 +87,7 @@ impl<C: Cursor> VisibleCursor<C> {
     }
 
     /// Moves to the next live key. Requires `valid()`.
+    #[inline]
     pub fn next(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Nowhere) {
             State::Forward => self.inner.next()?,
@@ -113,11 +114,13 @@ impl<C: Cursor> VisibleCursor<C> {
     }
 
     /// Whether the cursor stands on a key.
+    #[inline]
     pub fn valid(&self) -> bool {
         self.state != State::Nowhere
     }
 
     /// The version that is seen: `Kind::Put` or `Kind::ValueReference`. Requires `valid()`.
+    #[inline]
     pub fn entry(&self) -> EntryRef<'_> {
         debug_assert!(self.valid());
         match self.state {
@@ -127,6 +130,7 @@ impl<C: Cursor> VisibleCursor<C> {
     }
 
     /// From where the inner cursor stands, finds the first live key; `passed` if versions of `key` are to be passed over.
+    #[inline]
     fn find_forward(&mut self, mut passed: bool) -> Result<()> {
         let mut steps = 0;
         while self.inner.valid() {

@@ -61,6 +61,7 @@ impl Path {
         *key >= *self.lower && self.upper.as_ref().is_none_or(|upper| *key < **upper)
     }
 
+    #[inline]
     fn is_past_end(&self) -> bool {
         !self.cursor.valid()
             || (self.spills_past && self.upper.as_ref().is_some_and(|upper| *self.cursor.entry().key >= **upper))
@@ -86,6 +87,7 @@ impl TreeCursor {
     }
 
     /// From a position in the path's cursor, or past its range, to the next entry of the tree.
+    #[inline]
     fn settle_forward(&mut self) -> Result<()> {
         while let Some(path) = &self.path {
             if !path.is_past_end() {
@@ -146,6 +148,7 @@ impl Cursor for TreeCursor {
         self.settle_back()
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
         debug_assert!(self.valid);
         self.valid = false;
@@ -164,10 +167,12 @@ impl Cursor for TreeCursor {
         self.settle_back()
     }
 
+    #[inline]
     fn valid(&self) -> bool {
         self.valid
     }
 
+    #[inline]
     fn entry(&self) -> EntryRef<'_> {
         match &self.path {
             Some(path) => path.cursor.entry(),

@@ -21,6 +21,7 @@ impl RunCursor {
         Self { run, purpose, at: 0, cursor: None }
     }
 
+    #[inline]
     fn open(&mut self, at: usize) -> &mut BranchCursor {
         let part = &self.run.parts()[at];
         if self.at != at {
@@ -55,6 +56,7 @@ impl RunCursor {
     }
 
     /// Having stepped off the end of a part, goes to the first entry of the next.
+    #[inline]
     fn skip_forward(&mut self) -> Result<()> {
         while !self.valid() {
             let next = self.at + 1;
@@ -117,6 +119,7 @@ impl Cursor for RunCursor {
         self.skip_back()
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
         let at = self.at;
         self.open(at).next()?;
@@ -129,10 +132,12 @@ impl Cursor for RunCursor {
         self.skip_back()
     }
 
+    #[inline]
     fn valid(&self) -> bool {
         self.cursor.as_ref().is_some_and(Cursor::valid)
     }
 
+    #[inline]
     fn entry(&self) -> EntryRef<'_> {
         match &self.cursor {
             Some(cursor) => cursor.entry(),
