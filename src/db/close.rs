@@ -77,6 +77,7 @@ impl Inner {
             logged_bytes: self.threads.sum(|counters| &counters.logged_bytes),
             incorporated_bytes: written.incorporated_bytes,
             compacted_bytes: written.compacted_bytes,
+            scan_compacted_bytes: written.scan_compacted_bytes,
             incorporations: written.incorporations,
             jobs: written.jobs,
             slowed_writes: self.threads.sum(|counters| &counters.slowed_writes),

@@ -89,6 +89,8 @@ pub struct Stats {
     pub incorporated_bytes: u64,
     /// Bytes written to branch files by compaction.
     pub compacted_bytes: u64,
+    /// How many of these because scans had paid as much for the runs that they met as merging them costs.
+    pub scan_compacted_bytes: u64,
     /// Generations incorporated.
     pub incorporations: u64,
     /// Trunk jobs done: flushes, compactions, splits.

@@ -195,7 +195,8 @@ impl Inner {
     fn pick_job(&self, state: &WorkState) -> Option<Job> {
         let job = self.pick_from_newest(|tree| self.trunk.pick(tree));
         let quiet = |tree: &Tree| self.trunk.pick_quiet(tree, 1);
-        job.or_else(|| if state.compacting > 0 { self.pick_from_newest(quiet) } else { None })
+        let job = job.or_else(|| if state.compacting > 0 { self.pick_from_newest(quiet) } else { None });
+        job.or_else(|| self.pick_from_newest(|tree| self.trunk.pick_for_scans(tree)))
     }
 
     /// A job whose claim was made while the tree that it was picked from was the newest. *Else:* between the look at the tree

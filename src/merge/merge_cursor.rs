@@ -71,12 +71,13 @@ impl<C: Cursor> MergeCursor<C> {
         self.settle_all()
     }
 
-    /// As `seek`, or as `seek_for_prev` where `backward`, by a search that places all sources at once.
-    pub fn search(&mut self, backward: bool, place: impl FnOnce(&mut [C]) -> Result<()>) -> Result<()> {
+    /// As `seek`, or as `seek_for_prev` where `backward`, by a search that places all sources at once; passes on what it returns.
+    pub fn search<T>(&mut self, backward: bool, place: impl FnOnce(&mut [C]) -> Result<T>) -> Result<T> {
         self.winner = NOWHERE;
         self.direction = if backward { Direction::Backward } else { Direction::Forward };
-        place(&mut self.sources)?;
-        self.settle_all()
+        let placed = place(&mut self.sources)?;
+        self.settle_all()?;
+        Ok(placed)
     }
 
     /// Plays all matches, for sources that have all moved.

@@ -23,6 +23,8 @@ pub struct TreeCursor {
 struct Path {
     lower: Key,
     upper: Option<Key>,
+    leaf: Arc<Node>,
+    runs: usize,
     /// Whether some run has keys before or past the range, so that bounds must be looked at.
     spills_before: bool,
     spills_past: bool,
@@ -48,13 +50,16 @@ impl Path {
         let is_past = |run: &Arc<super::run::Run>| upper.as_ref().is_some_and(|upper| run.reaches(upper));
         let spills_before = runs.iter().any(is_before);
         let spills_past = runs.iter().any(is_past);
+        let (leaf, count) = (Arc::clone(node), runs.len());
         let cursor = MergeCursor::new(runs.into_iter().map(|run| RunCursor::new(run, Purpose::Read)).collect());
-        Self { lower, upper, spills_before, spills_past, cursor }
+        Self { lower, upper, leaf, runs: count, spills_before, spills_past, cursor }
     }
 
     fn search(&mut self, key: &[u8], number: SequenceNumber, backward: bool) -> Result<()> {
         let target = Target { key, number, backward };
-        self.cursor.search(backward, |runs| seek_together(runs, target))
+        let reads = self.cursor.search(backward, |runs| seek_together(runs, target))?;
+        self.leaf.scans.charge(self.runs, reads);
+        Ok(())
     }
 
     fn holds(&self, key: &[u8]) -> bool {

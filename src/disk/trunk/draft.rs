@@ -7,6 +7,7 @@ use super::node::{Key, Node, Pivot, Totals};
 use super::options::TrunkOptions;
 use super::policy;
 use super::run;
+use super::scans::ScanCost;
 use super::slot::{Load, Slot};
 use crate::base::key::head;
 use crate::base::sync::Arc;
@@ -22,12 +23,14 @@ pub struct Draft {
     pub bundles: Vec<Arc<Bundle>>,
     /// For each pivot, or for the leaf, the slot that the same range had before; empty where nothing is known.
     known: Vec<Option<Arc<Slot>>>,
+    /// See `Node::scans`.
+    scans: u64,
 }
 
 impl Draft {
     /// A leaf without bundles.
     pub fn leaf(id: NodeId, lower: Key, upper: Option<Key>) -> Self {
-        Self { id, height: 0, lower, upper, pivots: Vec::new(), bundles: Vec::new(), known: vec![None] }
+        Self { id, height: 0, lower, upper, pivots: Vec::new(), bundles: Vec::new(), known: vec![None], scans: 0 }
     }
 
     /// A node about which nothing has been worked out yet.
@@ -39,7 +42,7 @@ impl Draft {
         bundles: Vec<Arc<Bundle>>,
     ) -> Self {
         let known = vec![None; pivots.len().max(1)];
-        Self { id, height, lower: bounds.0, upper: bounds.1, pivots, bundles, known }
+        Self { id, height, lower: bounds.0, upper: bounds.1, pivots, bundles, known, scans: 0 }
     }
 
     /// With what the manifest kept of its slots: one list of shares each, or no list.
@@ -60,6 +63,7 @@ impl Draft {
             pivots: node.pivots.clone(),
             bundles: node.bundles.clone(),
             known: node.slots.iter().map(|slot| Some(Arc::clone(slot))).collect(),
+            scans: node.scans.units(),
         }
     }
 
@@ -78,6 +82,7 @@ impl Draft {
     /// for it, so the new one is active exactly for the pivots that had one of them active.
     pub fn replace_bundles(&mut self, from: usize, to: usize, bundle: Arc<Bundle>) {
         self.bundles.splice(from..to, [bundle]);
+        self.scans = 0;
         for pivot in &mut self.pivots {
             if pivot.first_active >= to {
                 pivot.first_active -= to - from - 1;
@@ -110,6 +115,7 @@ impl Draft {
                 pivots,
                 bundles: self.bundles.clone(),
                 known,
+                scans: 0,
             });
         }
         parts
@@ -141,6 +147,7 @@ impl Draft {
             active,
             totals,
             merge: None,
+            scans: ScanCost::of(self.scans),
         };
         node.merge = policy::merge(&node, options);
         node.totals.debt += policy::debt(&node, options);

@@ -20,6 +20,8 @@ use std::fmt;
 pub struct Job {
     pub(super) choice: Choice,
     pub(super) ticket: Arc<Ticket>,
+    /// For the sake of scans alone.
+    pub(super) for_scans: bool,
 }
 
 impl fmt::Display for Job {

@@ -25,6 +25,7 @@ mod parts;
 mod policy;
 mod run;
 mod run_cursor;
+mod scans;
 mod slot;
 mod split_keys;
 mod statistics;

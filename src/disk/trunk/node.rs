@@ -8,6 +8,7 @@
 //! 4. `slots` has one element per pivot, or one for a leaf's whole range.
 
 use super::bundle::Bundle;
+use super::scans::ScanCost;
 use super::slot::{Load, Slot};
 use crate::base::key::head;
 use crate::base::sync::Arc;
@@ -64,6 +65,8 @@ pub struct Node {
     pub totals: Totals,
     /// The bundles that should be merged, as a range of indices.
     pub merge: Option<std::ops::Range<usize>>,
+    /// For a leaf: what scans have paid for runs on the way to it.
+    pub scans: ScanCost,
 }
 
 impl Node {

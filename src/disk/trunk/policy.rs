@@ -70,6 +70,33 @@ pub fn choose_quiet(tree: &Tree, runs_max: usize, mut accepts: impl FnMut(&Choic
     choices.find(|choice| accepts(choice))
 }
 
+/// Where scans have paid as much for runs as merging these costs (`scans.rs`): first everything on the way goes down to that leaf, then the
+/// leaf is merged to one run. The leaf that was paid most for goes first.
+pub fn choose_for_scans(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {
+    let mut worth = Vec::new();
+    for_scans(tree.root(), (0, None), &mut worth);
+    worth.sort_by_key(|(units, _)| std::cmp::Reverse(*units));
+    worth.into_iter().map(|(_, choice)| choice).find(|choice| accepts(choice))
+}
+
+/// Gathers what is worth doing below a node. `above`: bytes that wait in its ancestors for its range, and the topmost flush of them.
+fn for_scans(node: &Arc<Node>, above: (u64, Option<Choice>), worth: &mut Vec<(u64, Choice)>) {
+    let (bytes, flush) = above;
+    if node.is_leaf() {
+        let is_split = flush.is_some() || node.runs() > 1;
+        if is_split && node.scans.exceeds(node.active.bytes + bytes) {
+            let merge = || Choice::Merge(Arc::clone(node), 0..node.bundles.len());
+            worth.push((node.scans.units(), flush.unwrap_or_else(merge)));
+        }
+        return;
+    }
+    for (at, pivot) in node.pivots.iter().enumerate() {
+        let slot = &node.slots[at];
+        let own = || (!slot.runs.is_empty()).then(|| Choice::Flush(Arc::clone(node), at));
+        for_scans(&pivot.child, (bytes + slot.pending.bytes, flush.clone().or_else(own)), worth);
+    }
+}
+
 /// What to do on a full disk. Small bundles at a node become one: who opens the store for one delete after the other leaves a file
 /// of its own for each. Then what is for a child with a fair part of tombstones goes down, which costs nothing, and each leaf with
 /// such a part is merged whole, so that it holds only what is live. Those with most tombstones an entry go first: they give

@@ -83,13 +83,14 @@ impl RunCursor {
     }
 }
 
-/// Takes all cursors to the target, side by side.
-pub fn seek_together(cursors: &mut [RunCursor], target: Target<'_>) -> Result<()> {
+/// Takes all cursors to the target, side by side; returns how many pages came from the disk for that.
+pub fn seek_together(cursors: &mut [RunCursor], target: Target<'_>) -> Result<usize> {
     for cursor in cursors.iter_mut() {
         cursor.begin(target)?;
     }
-    search_together(cursors.iter_mut().filter_map(|cursor| cursor.cursor.as_mut()), target)?;
-    cursors.iter_mut().try_for_each(|cursor| cursor.settle(target.backward))
+    let reads = search_together(cursors.iter_mut().filter_map(|cursor| cursor.cursor.as_mut()), target)?;
+    cursors.iter_mut().try_for_each(|cursor| cursor.settle(target.backward))?;
+    Ok(reads)
 }
 
 impl Cursor for RunCursor {

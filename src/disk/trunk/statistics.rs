@@ -68,6 +68,8 @@ pub struct Written {
     pub incorporated_bytes: u64,
     /// Bytes of branch files by merges.
     pub compacted_bytes: u64,
+    /// How many of them for the sake of scans alone.
+    pub scan_compacted_bytes: u64,
     /// Entries that incorporation wrote.
     pub incorporated_entries: u64,
     /// Entries that merges wrote.
@@ -83,6 +85,7 @@ pub struct Written {
 pub struct Counters {
     incorporated_bytes: AtomicU64,
     compacted_bytes: AtomicU64,
+    scan_compacted_bytes: AtomicU64,
     incorporated_entries: AtomicU64,
     compacted_entries: AtomicU64,
     incorporations: AtomicU64,
@@ -103,6 +106,11 @@ impl Counters {
         self.compacted_entries.fetch_add(load.entries, Ordering::Relaxed);
     }
 
+    /// What `compacted` was told of was for scans.
+    pub fn compacted_for_scans(&self, load: Load) {
+        self.scan_compacted_bytes.fetch_add(load.bytes, Ordering::Relaxed);
+    }
+
     /// A job was run.
     pub fn job_done(&self) {
         self.jobs.fetch_add(1, Ordering::Relaxed);
@@ -113,6 +121,7 @@ impl Counters {
         Written {
             incorporated_bytes: self.incorporated_bytes.load(Ordering::Relaxed),
             compacted_bytes: self.compacted_bytes.load(Ordering::Relaxed),
+            scan_compacted_bytes: self.scan_compacted_bytes.load(Ordering::Relaxed),
             incorporated_entries: self.incorporated_entries.load(Ordering::Relaxed),
             compacted_entries: self.compacted_entries.load(Ordering::Relaxed),
             incorporations: self.incorporations.load(Ordering::Relaxed),

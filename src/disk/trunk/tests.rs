@@ -8,3 +8,4 @@ mod model;
 mod reclaim;
 mod rig;
 mod runs;
+mod scans;

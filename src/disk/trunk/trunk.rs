@@ -108,7 +108,7 @@ impl Trunk {
     pub fn pick(&self, tree: &Tree) -> Option<Job> {
         let mut ticket = None;
         let choice = policy::choose(tree, |choice| self.claim(choice, &mut ticket))?;
-        ticket.map(|ticket| Job { choice, ticket })
+        ticket.map(|ticket| Job { choice, ticket, for_scans: false })
     }
 
     /// For when `pick` finds nothing and nobody writes: work after which a read meets at most `runs_max` runs. It may
@@ -116,7 +116,14 @@ impl Trunk {
     pub fn pick_quiet(&self, tree: &Tree, runs_max: usize) -> Option<Job> {
         let mut ticket = None;
         let choice = policy::choose_quiet(tree, runs_max, |choice| self.claim(choice, &mut ticket))?;
-        ticket.map(|ticket| Job { choice, ticket })
+        ticket.map(|ticket| Job { choice, ticket, for_scans: false })
+    }
+
+    /// For when `pick` finds nothing: work after which scans no longer pay for runs, where they have paid as much as it costs.
+    pub fn pick_for_scans(&self, tree: &Tree) -> Option<Job> {
+        let mut ticket = None;
+        let choice = policy::choose_for_scans(tree, |choice| self.claim(choice, &mut ticket))?;
+        ticket.map(|ticket| Job { choice, ticket, for_scans: true })
     }
 
     /// For a full disk: work that frees space, densest in tombstones first. Each node is rewritten once; what `note_unfit` was
@@ -124,7 +131,7 @@ impl Trunk {
     pub fn pick_reclaim(&self, tree: &Tree) -> Option<Job> {
         let mut ticket = None;
         let choice = policy::choose_reclaim(tree, |choice| !self.is_unfit(choice) && self.claim(choice, &mut ticket))?;
-        ticket.map(|ticket| Job { choice, ticket })
+        ticket.map(|ticket| Job { choice, ticket, for_scans: false })
     }
 
     /// The job found no room for its result, or the manifest none for its edit.
@@ -197,6 +204,11 @@ impl Trunk {
                 }
             },
         };
+        if job.for_scans
+            && let Change::Merge { parts, .. } = &change
+        {
+            self.counters.compacted_for_scans(parts.load());
+        }
         self.counters.job_done();
         Ok(Outcome { change, ticket: Some(Arc::clone(&job.ticket)) })
     }

@@ -88,6 +88,7 @@ fn figures(stats: &Stats) -> Report {
         .size("logged_bytes", "", stats.logged_bytes)
         .size("incorporated_bytes", "", stats.incorporated_bytes)
         .size("compacted_bytes", "", stats.compacted_bytes)
+        .size("scan_compacted_bytes", "", stats.scan_compacted_bytes)
         .decimal("write_amplification", "", stats.write_amplification())
         .count("incorporations", "", stats.incorporations)
         .count("jobs", "", stats.jobs)

@@ -101,7 +101,7 @@ fn merge_of_root_leaf(rig: &Rig) -> Option<Job> {
     let root = rig.tree.root();
     let choice = Choice::Merge(root.clone(), root.merge.clone().filter(|_| root.is_leaf())?);
     let ticket = Arc::new(Claims::default()).take(claim(&choice))?;
-    Some(Job { choice, ticket })
+    Some(Job { choice, ticket, for_scans: false })
 }
 
 fn split(leaf: &Node, at: &[u8]) -> Outcome {
