@@ -47,6 +47,13 @@ pub trait Cursor: Send {
     fn valid(&self) -> bool;
     /// The entry it stands on. Requires `valid()`.
     fn entry(&self) -> EntryRef<'_>;
+    /// The newest number `<= at` of a range tombstone of this source over `key`; `ZERO` where there is none. Asked for the key
+    /// that this cursor stands on, or that a newer source stands on; in the latter case a source may say `ZERO`, as nothing of
+    /// its own can cover what is newer.
+    fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
+        let _ = (key, at);
+        SequenceNumber::ZERO
+    }
 }
 
 impl<C: Cursor + ?Sized> Cursor for Box<C> {
@@ -73,5 +80,8 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     }
     fn entry(&self) -> EntryRef<'_> {
         (**self).entry()
+    }
+    fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
+        (**self).covering(key, at)
     }
 }

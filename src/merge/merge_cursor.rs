@@ -276,4 +276,8 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
     fn entry(&self) -> EntryRef<'_> {
         self.sources[self.winner].entry()
     }
+
+    fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
+        self.sources.iter().map(|source| source.covering(key, at)).max().unwrap_or(SequenceNumber::ZERO)
+    }
 }

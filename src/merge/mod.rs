@@ -1,16 +1,22 @@
 //! Layer 3: reading many sorted sources as one, the one rule of which version is seen, and the one rule of which
-//! versions are kept.
+//! versions are kept; range tombstones, and what merge operands mean.
 
 pub mod cursor;
 pub mod merge_cursor;
+pub mod operator;
+pub mod range_tombstones;
 pub mod retention;
 #[cfg(any(test, feature = "testing"))]
 pub mod vec_cursor;
+pub mod version_filter;
 pub mod visible;
 
 pub use cursor::{Cursor, EntryRef};
 pub use merge_cursor::MergeCursor;
-pub use retention::{Retention, VersionFilter};
+pub use operator::MergeOperator;
+pub use range_tombstones::{Fragment, NO_RANGE_TOMBSTONES, RangeTombstone, RangeTombstones};
+pub use retention::Retention;
+pub use version_filter::VersionFilter;
 pub use visible::VisibleCursor;
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A cursor over entries in a vector, for tests of whatever reads cursors, and for benchmarks. It can fail on command.
 
 use super::cursor::{Cursor, EntryRef};
+use super::range_tombstones::RangeTombstones;
 use crate::base::{Error, Kind, Result, SequenceNumber};
 use std::path::Path;
 
@@ -43,13 +44,20 @@ pub struct VecCursor {
     at: Option<usize>,
     /// Movements left before one fails.
     movements_left: Option<u32>,
+    tombstones: RangeTombstones,
 }
 
 impl VecCursor {
     /// A cursor over `entries`, sorted here.
     pub fn new(mut entries: Vec<VecEntry>) -> Self {
         entries.sort_by(|one, other| one.as_ref().order(&other.key, other.number));
-        Self { entries, at: None, movements_left: None }
+        Self { entries, at: None, movements_left: None, tombstones: RangeTombstones::default() }
+    }
+
+    /// The same, with range tombstones beside the entries.
+    pub fn with_tombstones(mut self, tombstones: RangeTombstones) -> Self {
+        self.tombstones = tombstones;
+        self
     }
 
     /// The same, whose movement after `movements` others fails; those after that succeed.
@@ -112,5 +120,9 @@ impl Cursor for VecCursor {
     #[expect(clippy::expect_used, reason = "a caller that breaks the precondition is the bug that a test looks for")]
     fn entry(&self) -> EntryRef<'_> {
         self.entries[self.at.expect("the cursor stands on an entry")].as_ref()
+    }
+
+    fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
+        self.tombstones.covering(key, at)
     }
 }

@@ -1,14 +1,16 @@
 //! The one rule of what a reader sees: at a snapshot, of every key the newest version with a number at or below the
-//! snapshot's, and nothing where that version is a tombstone.
+//! snapshot's, and nothing where that version is a tombstone, or a range tombstone that the snapshot has is newer. Where the
+//! version is a merge operand, the older ones down to the first that is none, or is hidden so, are gathered with it.
 //!
 //! A cursor belongs to one thread at a time.
 //!
 //! Invariants, while the cursor is valid:
 //! 1. `key` is the key it stands on, within [lower, upper).
-//! 2. Going forward the inner cursor stands on the version that is seen, and `entry` borrows it from there.
-//! 3. Going backward the version that is seen is copied to `value`, `number` and `kind`, since finding it took the inner
-//!    cursor past it: to some entry of a smaller key, or nowhere.
-//! 4. A key with many versions costs a bounded number of steps, then a seek.
+//! 2. Going forward the inner cursor stands on the version that is seen, and `entry` borrows it from there; but where that is
+//!    an operand, gathering took it to some older version of `key`, to an entry of a greater key, or nowhere.
+//! 3. Going backward, and where operands were gathered, what is seen is copied to `value`, `number`, `kind` and `operands`.
+//!    Going backward, finding it took the inner cursor past it: to some entry of a smaller key, or nowhere.
+//! 4. A key with many versions costs a bounded number of steps, then a seek; with operands, one step for each.
 
 use super::cursor::{Cursor, EntryRef};
 use crate::base::{Error, Kind, Result, SequenceNumber};
@@ -20,7 +22,10 @@ const STEPS_MAX: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Nowhere,
+    /// On the version that is seen.
     Forward,
+    /// As `Forward`, but operands were gathered.
+    Gathered,
     Backward,
 }
 
@@ -36,14 +41,25 @@ pub struct VisibleCursor<C> {
     value: Vec<u8>,
     number: SequenceNumber,
     kind: Kind,
+    /// The operands to fold into `value`, oldest first. Empty but where the version that is seen is one.
+    operands: Vec<Vec<u8>>,
+    /// Whether any source has range tombstones.
+    masked: bool,
 }
 
 impl<C: Cursor> VisibleCursor<C> {
     /// A cursor over what `inner` shows at snapshot `at` of the encoded keys from `lower` on, below `upper` if there is
     /// one. It stands nowhere.
     pub fn new(inner: C, at: SequenceNumber, lower: Vec<u8>, upper: Option<Vec<u8>>) -> Self {
-        let (key, value) = (Vec::new(), Vec::new());
-        Self { inner, at, lower, upper, state: State::Nowhere, key, value, number: at, kind: Kind::Void }
+        let (key, value, operands) = (Vec::new(), Vec::new(), Vec::new());
+        let (state, number, kind) = (State::Nowhere, at, Kind::Void);
+        Self { inner, at, lower, upper, state, key, value, number, kind, operands, masked: false }
+    }
+
+    /// The same, which asks `inner` for range tombstones if `masked`: where no source has any, no key pays for asking.
+    pub fn masked(mut self, masked: bool) -> Self {
+        self.masked = masked;
+        self
     }
 
     /// Moves to the first live key at or behind `key`.
@@ -91,6 +107,8 @@ impl<C: Cursor> VisibleCursor<C> {
     pub fn next(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Nowhere) {
             State::Forward => self.inner.next()?,
+            // The inner cursor stands where `find_forward` goes on from.
+            State::Gathered => {}
             State::Backward => self.inner.seek(&self.key, SequenceNumber::ZERO)?,
             State::Nowhere => debug_assert!(false, "stepped from nowhere"),
         }
@@ -101,6 +119,10 @@ impl<C: Cursor> VisibleCursor<C> {
     pub fn prev(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Nowhere) {
             State::Forward => self.leave_key_backward()?,
+            State::Gathered => {
+                self.inner.seek_for_prev(&self.key, SequenceNumber::MAX)?;
+                self.leave_key_backward()?;
+            }
             State::Backward => {}
             State::Nowhere => debug_assert!(false, "stepped from nowhere"),
         }
@@ -119,7 +141,8 @@ impl<C: Cursor> VisibleCursor<C> {
         self.state != State::Nowhere
     }
 
-    /// The version that is seen: `Kind::Put` or `Kind::ValueReference`. Requires `valid()`.
+    /// What of the key is seen: `Kind::Put` or `Kind::ValueReference`; where there are `operands`, what they are to be folded
+    /// into, which may also be nothing: `Kind::Delete`. Requires `valid()`.
     #[inline]
     pub fn entry(&self) -> EntryRef<'_> {
         debug_assert!(self.valid());
@@ -129,10 +152,21 @@ impl<C: Cursor> VisibleCursor<C> {
         }
     }
 
+    /// The operands that make the key's value of `entry`, oldest first; mostly none. Requires `valid()`.
+    pub fn operands(&self) -> &[Vec<u8>] {
+        &self.operands
+    }
+
+    /// The newest number of a range tombstone over `key` that the snapshot has: versions with lower numbers are gone.
+    fn floor(&self) -> SequenceNumber {
+        if self.masked { self.inner.covering(&self.key, self.at) } else { SequenceNumber::ZERO }
+    }
+
     /// From where the inner cursor stands, finds the first live key; `passed` if versions of `key` are to be passed over.
     #[inline]
     fn find_forward(&mut self, mut passed: bool) -> Result<()> {
         let mut steps = 0;
+        self.operands.clear();
         while self.inner.valid() {
             let entry = self.inner.entry();
             if passed && entry.key == &self.key[..] {
@@ -165,14 +199,51 @@ impl<C: Cursor> VisibleCursor<C> {
             steps = 0;
             self.key.clear();
             self.key.extend_from_slice(entry.key);
-            if is_live(entry.kind)? {
-                self.state = State::Forward;
-                return Ok(());
+            let (number, kind) = (entry.number, entry.kind);
+            if !self.masked || number >= self.floor() {
+                if kind == Kind::Merge {
+                    self.gather()?;
+                    self.state = State::Gathered;
+                    return Ok(());
+                }
+                if is_live(kind)? {
+                    self.state = State::Forward;
+                    return Ok(());
+                }
             }
             passed = true;
             self.inner.next()?;
         }
         Ok(())
+    }
+
+    /// From the operand that is seen, gathers it and what it is folded into.
+    fn gather(&mut self) -> Result<()> {
+        let floor = self.floor();
+        self.number = self.inner.entry().number;
+        self.begin_key();
+        while self.inner.valid() {
+            let entry = self.inner.entry();
+            if entry.key != &self.key[..] || entry.number < floor {
+                break;
+            }
+            if entry.kind != Kind::Merge {
+                (self.kind, _) = (entry.kind, is_live(entry.kind)?);
+                self.value.extend_from_slice(entry.value);
+                break;
+            }
+            self.operands.push(entry.value.to_vec());
+            self.inner.next()?;
+        }
+        self.operands.reverse();
+        Ok(())
+    }
+
+    /// Nothing is known of the key yet: it has no value.
+    fn begin_key(&mut self) {
+        self.kind = Kind::Delete;
+        self.value.clear();
+        self.operands.clear();
     }
 
     /// After a seek to the very last place of `key`: steps off it.
@@ -202,8 +273,9 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// Walks back over the versions of `key`, oldest first, and keeps the newest that is seen; true if it is live.
     fn take_key_backward(&mut self) -> Result<bool> {
-        let mut seen = false;
+        let floor = self.floor();
         let mut steps = 0;
+        self.begin_key();
         while self.inner.valid() {
             let entry = self.inner.entry();
             if entry.key != &self.key[..] {
@@ -216,31 +288,45 @@ impl<C: Cursor> VisibleCursor<C> {
             steps += 1;
             if steps == STEPS_MAX {
                 self.inner.seek(&self.key, self.at)?;
-                seen |= self.copy_seen();
+                if self.inner.valid() && self.inner.entry().kind == Kind::Merge && self.shows(floor) {
+                    self.gather()?;
+                } else {
+                    self.copy_seen(floor);
+                }
                 self.inner.seek_for_prev(&self.key, SequenceNumber::MAX)?;
                 self.leave_key_backward()?;
                 break;
             }
-            seen |= self.copy_seen();
+            self.copy_seen(floor);
             self.inner.prev()?;
         }
-        Ok(seen && is_live(self.kind)?)
+        Ok(is_live(self.kind)? || !self.operands.is_empty())
     }
 
-    /// Copies the version that the inner cursor stands on, if it is one of `key`.
-    fn copy_seen(&mut self) -> bool {
-        if !self.inner.valid() {
-            return false;
+    /// Whether the inner cursor stands on a version of `key` that the snapshot has and no range tombstone hides from it.
+    fn shows(&self, floor: SequenceNumber) -> bool {
+        self.inner.valid() && {
+            let entry = self.inner.entry();
+            entry.key == &self.key[..] && entry.number <= self.at && entry.number >= floor
+        }
+    }
+
+    /// Copies the version that the inner cursor stands on, if it shows: an operand goes on top of what older versions came to,
+    /// anything else takes its place.
+    fn copy_seen(&mut self, floor: SequenceNumber) {
+        if !self.shows(floor) {
+            return;
         }
         let entry = self.inner.entry();
-        if entry.key != &self.key[..] || entry.number > self.at {
-            return false;
-        }
         self.number = entry.number;
+        if entry.kind == Kind::Merge {
+            self.operands.push(entry.value.to_vec());
+            return;
+        }
         self.kind = entry.kind;
+        self.operands.clear();
         self.value.clear();
         self.value.extend_from_slice(entry.value);
-        true
     }
 
     /// Moves the inner cursor, which stands on a version of `key` or nowhere, to the last entry of a smaller key.
@@ -258,8 +344,8 @@ impl<C: Cursor> VisibleCursor<C> {
     }
 }
 
-/// Whether a version of this kind gives its key a value. Kinds that no writer of this format version makes are refused,
-/// never passed over: a range tombstone or an operand that is ignored is a wrong answer.
+/// Whether a version of this kind, no operand, gives its key a value. Kinds that do not stand among entries are refused, never
+/// passed over: what is ignored is a wrong answer.
 fn is_live(kind: Kind) -> Result<bool> {
     match kind {
         Kind::Put | Kind::ValueReference => Ok(true),
@@ -268,7 +354,7 @@ fn is_live(kind: Kind) -> Result<bool> {
             Path::new("(merged entries)"),
             0,
             "kind of an entry",
-            "a put, delete or value reference",
+            "a put, delete, merge operand or value reference",
             format!("{kind:?}"),
         )),
     }

@@ -228,16 +228,17 @@ impl Spill<'_> {
         let retention = Retention::default();
         let mut filter = VersionFilter::new(&retention, false);
         let mut builder = None;
+        let mut keep = |entry: EntryRef<'_>| {
+            let builder: &mut BranchBuilder = match &mut builder {
+                Some(builder) => builder,
+                empty => empty.insert(BranchBuilder::create(self.context)?),
+            };
+            builder.add(entry)
+        };
         for Waiting { key, number, kind, value } in self.entries.drain(..) {
-            let entry = EntryRef { key: &key, number, kind, value: &value };
-            if filter.keep(entry) {
-                let builder: &mut BranchBuilder = match &mut builder {
-                    Some(builder) => builder,
-                    empty => empty.insert(BranchBuilder::create(self.context)?),
-                };
-                builder.add(entry)?;
-            }
+            filter.push(EntryRef { key: &key, number, kind, value: &value }, &mut keep)?;
         }
+        filter.finish(&mut keep)?;
         if let Some(meta) = builder.map(BranchBuilder::finish).transpose()? {
             self.sources.push(Source { file: meta.file, meta: Some(meta) });
         }

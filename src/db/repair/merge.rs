@@ -12,7 +12,7 @@ use crate::base::{FileNumber, Result};
 use crate::branch::{Branch, BranchBuilder, BranchContext, file_name};
 use crate::disk::trunk::PartWriter;
 use crate::format::manifest_edit::BranchMeta;
-use crate::merge::{Cursor, MergeCursor, Retention, VersionFilter};
+use crate::merge::{Cursor, EntryRef, MergeCursor, Retention, VersionFilter};
 
 /// Chains that are merged at once.
 const FAN_IN: usize = 32;
@@ -85,18 +85,19 @@ fn copy(
     let retention = Retention::default();
     let mut filter = VersionFilter::new(&retention, bottom);
     let mut writer = PartWriter::new(context, &[], 0, PART_BYTES);
+    let mut keep = |entry: EntryRef<'_>| {
+        let entry = match &mut values {
+            Some(values) => values.kept(entry, report)?,
+            None => entry,
+        };
+        writer.add(entry)
+    };
     cursor.seek_first()?;
     while cursor.valid() {
-        let entry = cursor.entry();
-        if filter.keep(entry) {
-            let entry = match &mut values {
-                Some(values) => values.kept(entry, report)?,
-                None => entry,
-            };
-            writer.add(entry)?;
-        }
+        filter.push(cursor.entry(), &mut keep)?;
         cursor.next()?;
     }
+    filter.finish(&mut keep)?;
     let parts = writer.finish()?.take();
     Ok(parts.iter().map(|part| part.meta().clone()).collect())
 }

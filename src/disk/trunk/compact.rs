@@ -80,9 +80,7 @@ impl Pass<'_> {
             if upper.is_some_and(|upper| *entry.key >= **upper) {
                 break;
             }
-            if filter.keep(entry) {
-                writer.add(entry)?;
-            }
+            filter.push(entry, &mut |entry| writer.add(entry))?;
             unchecked += 1;
             if unchecked == ENTRIES_PER_CANCEL_CHECK {
                 unchecked = 0;
@@ -93,6 +91,7 @@ impl Pass<'_> {
             }
             cursor.next()?;
         }
+        filter.finish(&mut |entry| writer.add(entry))?;
         Ok(true)
     }
 }

@@ -13,7 +13,7 @@ use super::split_keys;
 use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
 use crate::branch::Purpose;
-use crate::merge::{Cursor, VersionFilter};
+use crate::merge::{Cursor, EntryRef, VersionFilter};
 
 /// Windows of a leaf that are looked at.
 const WINDOWS: usize = 8;
@@ -88,15 +88,23 @@ fn sample(pass: &Pass<'_>, leaf: &Node) -> Result<Survival> {
                 break;
             }
             let entry = cursor.entry();
-            let bytes = (entry.key.len() + entry.value.len()) as u64 + 1;
-            survival.seen += bytes;
-            if filter.keep(entry) {
-                survival.kept += bytes;
-            }
+            survival.seen += bytes(entry);
+            filter.push(entry, &mut |entry| {
+                survival.kept += bytes(entry);
+                Ok(())
+            })?;
             cursor.next()?;
         }
+        filter.finish(&mut |entry| {
+            survival.kept += bytes(entry);
+            Ok(())
+        })?;
     }
     Ok(survival)
+}
+
+fn bytes(entry: EntryRef<'_>) -> u64 {
+    (entry.key.len() + entry.value.len()) as u64 + 1
 }
 
 /// Keys where windows begin: part files begin there, so they are spread as the data is.

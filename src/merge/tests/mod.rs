@@ -1,6 +1,8 @@
 //! Tests of merge, visibility and retention against models, from printed seeds.
 
+mod folding;
 mod merge;
+mod range_tombstones;
 mod retention;
 mod visible;
 

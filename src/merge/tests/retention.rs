@@ -1,14 +1,21 @@
 //! Retention against its purpose: every reader sees the same before and after, in one pass and in many.
 
 use super::super::vec_cursor::{VecCursor, VecEntry};
-use super::super::{Retention, VersionFilter, VisibleCursor};
+use super::super::{EntryRef, Retention, VersionFilter, VisibleCursor};
 use super::{Random, sorted};
 use crate::base::{Kind, SequenceNumber};
 
 fn filtered(entries: &[VecEntry], pins: &[u64], bottom: bool) -> Vec<VecEntry> {
     let retention = Retention::new(pins.iter().copied().map(SequenceNumber).collect());
     let mut filter = VersionFilter::new(&retention, bottom);
-    entries.iter().filter(|entry| filter.keep(entry.as_ref())).cloned().collect()
+    let mut kept = Vec::new();
+    let mut keep = |entry: EntryRef<'_>| {
+        kept.push(VecEntry::from(entry));
+        Ok(())
+    };
+    entries.iter().for_each(|entry| filter.push(entry.as_ref(), &mut keep).unwrap());
+    filter.finish(&mut keep).unwrap();
+    kept
 }
 
 /// What a reader at `at` sees: number and value of each live key.
@@ -165,10 +172,10 @@ fn a_long_life_of_bundles_changes_no_answer() {
 }
 
 #[test]
-fn reserved_kinds_keep_themselves_and_what_is_older() {
+fn kinds_that_no_writer_makes_keep_themselves_and_what_is_older() {
     let chain = [
         VecEntry::new("a", 5, Kind::Put, "5"),
-        VecEntry::new("a", 4, Kind::Merge, "4"),
+        VecEntry::new("a", 4, Kind::Batch, "4"),
         VecEntry::new("a", 3, Kind::Delete, ""),
         VecEntry::new("a", 2, Kind::Put, "2"),
         VecEntry::new("b", 2, Kind::Delete, ""),

@@ -107,8 +107,8 @@ fn after_an_error_the_cursor_stands_nowhere_and_a_seek_mends_it() {
 }
 
 #[test]
-fn reserved_kinds_are_refused_both_ways() {
-    for kind in [Kind::RangeDelete, Kind::Merge, Kind::Void, Kind::Batch] {
+fn kinds_that_are_no_versions_are_refused_both_ways() {
+    for kind in [Kind::RangeDelete, Kind::Void, Kind::Batch] {
         let entries = vec![
             VecEntry::new("a", 1, Kind::Put, "1"),
             VecEntry::new("b", 3, kind, "?"),
