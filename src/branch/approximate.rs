@@ -9,10 +9,14 @@ impl Branch {
     /// their share of fingerprints and filter. 0 only where the range and the branch's keys do not meet.
     pub fn approximate_bytes(&self, lower: &[u8], upper: Option<&[u8]>) -> Result<u64> {
         let meta = self.meta();
-        if lower > &meta.key_max[..] || upper.is_some_and(|upper| upper <= &meta.key_min[..] || upper <= lower) {
+        if meta.ends_before(lower) || upper.is_some_and(|upper| upper <= &meta.key_min[..] || upper <= lower) {
             return Ok(0);
         }
-        let data = self.footer()?.fingerprints_at;
+        let footer = self.footer()?;
+        if footer.entries == 0 {
+            return Ok(meta.bytes);
+        }
+        let data = footer.fingerprints_at;
         let mut pages = Reading::new();
         let (start, leaf) = if lower <= &meta.key_min[..] {
             (0, 0)

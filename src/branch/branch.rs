@@ -21,6 +21,7 @@ use crate::format::manifest_edit::BranchMeta;
 use crate::format::page::{self, PAGE_BYTES, PAGE_HEADER_BYTES, PAYLOAD_BYTES_MAX, PageKind, PageOwner, stored_bytes};
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
 use crate::io::{AlignedBuffer, StorageFile};
+use crate::merge::RangeTombstones;
 use crossbeam_epoch::Guard;
 use std::path::{Path, PathBuf};
 
@@ -48,6 +49,8 @@ pub struct Branch {
     /// Heads of the smallest and the largest key: most gets need no more to pass a branch by.
     heads: (u128, u128),
     footer: OnceLock<BranchFooter>,
+    /// Read at first use and kept.
+    range_tombstones: OnceLock<RangeTombstones>,
     obsolete: AtomicBool,
 }
 
@@ -57,8 +60,8 @@ impl Branch {
         let path = context.storage.path_of(&file_name(meta.file));
         let table = context.cache.table(meta.file);
         let heads = (wide_head(&meta.key_min), wide_head(&meta.key_max));
-        let (footer, obsolete) = (OnceLock::new(), AtomicBool::new(false));
-        Arc::new(Self { context: Arc::clone(context), meta, path, table, heads, footer, obsolete })
+        let (footer, range_tombstones, obsolete) = (OnceLock::new(), OnceLock::new(), AtomicBool::new(false));
+        Arc::new(Self { context: Arc::clone(context), meta, path, table, heads, footer, range_tombstones, obsolete })
     }
 
     /// What the manifest knows of it.
@@ -66,17 +69,41 @@ impl Branch {
         &self.meta
     }
 
-    /// Whether `key`, whose head is `head`, lies between the smallest and the largest key.
+    /// Whether `key`, whose head is `head`, lies between the smallest and the largest key, range tombstones included.
     #[inline]
     pub fn spans(&self, key: &[u8], head: u128) -> bool {
         let (min, max) = self.heads;
         (head > min || (head == min && *key >= self.meta.key_min[..]))
-            && (head < max || (head == max && *key <= self.meta.key_max[..]))
+            && (head < max || (head == max && !self.meta.ends_before(key)))
     }
 
     /// The newest version `<= at` of `key`, whose hash is `hash` (`base::hash`): its number and kind. Its value, or the
-    /// reference to it, is appended to `out`. Requires `spans(key)`, or at least that nobody minds the cost.
+    /// reference to it, is appended to `out`. Where a range tombstone `<= at` over the key is newer, the answer is that:
+    /// `Kind::RangeDelete` and its number. Requires `spans(key)`, or at least that nobody minds the cost.
     pub fn get<'t, P: Pages<'t>>(
+        &'t self,
+        key: &[u8],
+        hash: u64,
+        at: SequenceNumber,
+        pages: &mut P,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
+        if self.meta.range_tombstones == 0 {
+            return self.find(key, hash, at, pages, out);
+        }
+        let covering = self.range_tombstones()?.covering(key, at);
+        let length = out.len();
+        let found = self.find(key, hash, at, pages, out)?;
+        if covering == SequenceNumber::ZERO || found.is_some_and(|(number, _)| number >= covering) {
+            return Ok(found);
+        }
+        out.truncate(length);
+        Ok(Some((covering, Kind::RangeDelete)))
+    }
+
+    /// As `get`, range tombstones left aside.
+    #[inline]
+    fn find<'t, P: Pages<'t>>(
         &'t self,
         key: &[u8],
         hash: u64,
@@ -88,7 +115,7 @@ impl Branch {
             return Ok(None);
         }
         let footer = self.footer()?;
-        if !self.may_contain(footer, fingerprint(hash), pages)? {
+        if footer.entries == 0 || !self.may_contain(footer, fingerprint(hash), pages)? {
             return Ok(None);
         }
         let leaf = self.leaf_of(key, at, pages)?;
@@ -128,7 +155,7 @@ impl Branch {
         Ok(quotient::may_contain(page.payload(), fingerprint, footer.filter_pages))
     }
 
-    /// The leaf that (`key`, `number`) belongs to.
+    /// The leaf that (`key`, `number`) belongs to. Requires that there are entries.
     pub(super) fn leaf_of<'t, P: Pages<'t>>(
         &'t self,
         key: &[u8],
@@ -172,6 +199,10 @@ impl Branch {
         }
         let footer = read_footer(&*self.file()?, self.owner(), self.meta.bytes)?;
         Ok(self.footer.get_or_init(|| footer))
+    }
+
+    pub(super) fn kept_range_tombstones(&self) -> &OnceLock<RangeTombstones> {
+        &self.range_tombstones
     }
 
     pub(super) fn table(&self) -> &Arc<PageTable> {

@@ -12,6 +12,7 @@ use super::context::{BranchContext, file_name};
 use super::index_build::{IndexBuilder, Separator};
 use super::leaf_size::LeafSize;
 use super::page_write::{NewPage, PageWriter};
+use super::range_tombstones;
 use crate::base::hash::{encoded_key_hash, fingerprint};
 use crate::base::limits::KEY_BYTES_MAX;
 use crate::base::sync::Arc;
@@ -24,7 +25,7 @@ use crate::format::manifest_edit::BranchMeta;
 use crate::format::page::{Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PAYLOAD_BYTES_MAX, PageKind, stored_bytes};
 use crate::format::sorted_page::{ChildLocation, SortedPageBuilder, tag};
 use crate::format::value_file::ValueReference;
-use crate::merge::EntryRef;
+use crate::merge::{EntryRef, RangeTombstones};
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
 /// A branch file being written.
@@ -40,6 +41,7 @@ pub struct BranchBuilder {
     leaf_first_key: u32,
     leaves: u64,
     fingerprints: Vec<u32>,
+    range_tombstones: RangeTombstones,
     /// Key and number of the newest entry.
     last_key: Vec<u8>,
     last_number: SequenceNumber,
@@ -63,6 +65,7 @@ impl BranchBuilder {
             leaf_first_key: 0,
             leaves: 0,
             fingerprints: Vec::new(),
+            range_tombstones: RangeTombstones::default(),
             last_key: Vec::new(),
             last_number: SequenceNumber::ZERO,
             raw: Vec::new(),
@@ -120,6 +123,11 @@ impl BranchBuilder {
             self.note_key(entry.key)?;
         }
         self.note_entry(&entry)
+    }
+
+    /// Gives the branch its range tombstones, instead of those it was given before. Any time before `finish`.
+    pub fn set_range_tombstones(&mut self, range_tombstones: RangeTombstones) {
+        self.range_tombstones = range_tombstones;
     }
 
     fn note_key(&mut self, key: &[u8]) -> Result<()> {
@@ -201,17 +209,22 @@ impl BranchBuilder {
     }
 
     /// Writes fingerprints, filter, properties and footer, and makes the file durable; its directory is the caller's to
-    /// sync. At least one entry was added.
+    /// sync. At least one entry was added, or there are range tombstones.
     pub fn finish(mut self) -> Result<BranchMeta> {
-        if self.leaf.is_empty() {
+        let (root, height, index_pages) = if !self.leaf.is_empty() {
+            self.close_leaf()?;
+            self.index.finish(&mut self.writer)?
+        } else if !self.range_tombstones.is_empty() {
+            (ChildLocation::default(), 0, 0)
+        } else {
             return Err(Error::InvalidArgument("a branch file without entries".into()));
-        }
-        self.close_leaf()?;
-        let (root, height, index_pages) = self.index.finish(&mut self.writer)?;
+        };
         let fingerprints_at = self.writer.offset();
         self.write_fingerprints()?;
         let filter_at = self.writer.offset();
         let filter_pages = self.write_filter()?;
+        let range_tombstones_at = self.writer.offset();
+        range_tombstones::write(&mut self.writer, &self.range_tombstones)?;
         let properties_at = self.writer.offset();
         let properties_bytes = self.write_properties()?;
         self.meta.bytes = self.writer.offset() + PAGE_BYTES as u64;
@@ -226,6 +239,7 @@ impl BranchBuilder {
             fingerprints_at,
             filter_at,
             filter_pages,
+            range_tombstones_at,
             properties_at,
             properties_bytes,
         };
@@ -263,8 +277,27 @@ impl BranchBuilder {
         Ok(pages.len() as u32)
     }
 
+    /// Takes the range tombstones into what is known of the branch.
+    fn note_range_tombstones(&mut self) {
+        let (meta, tombstones) = (&mut self.meta, &self.range_tombstones);
+        let (Some(first), Some(last)) = (tombstones.fragments().first(), tombstones.fragments().last()) else { return };
+        if meta.entries == 0 || first.start < meta.key_min {
+            meta.key_min.clone_from(&first.start);
+        }
+        if last.end > meta.key_max {
+            meta.key_max.clone_from(&last.end);
+            meta.open_ended = true;
+        }
+        for number in tombstones.numbers() {
+            meta.number_min = meta.number_min.min(number);
+            meta.number_max = meta.number_max.max(number);
+        }
+        meta.range_tombstones = tombstones.count();
+    }
+
     fn write_properties(&mut self) -> Result<u64> {
         self.meta.key_max.clone_from(&self.last_key);
+        self.note_range_tombstones();
         self.meta.distinct_keys = self.fingerprints.len() as u64;
         self.meta.value_files.sort_unstable();
         self.meta.value_files.dedup();

@@ -113,7 +113,12 @@ impl BranchCursor {
     /// Goes down from the root to a leaf.
     fn descend_from_root(&mut self, pick: Pick<'_>) -> Result<()> {
         self.path.clear();
-        let root = self.branch.footer()?.root;
+        let footer = self.branch.footer()?;
+        if footer.entries == 0 {
+            self.count = 0;
+            return Ok(());
+        }
+        let root = footer.root;
         self.descend(root, pick, Approach::Seek)
     }
 

@@ -14,7 +14,7 @@ use std::ops::Range;
 impl Branch {
     /// How many distinct keys of the branch are below `key`. Reads an index page a level and one leaf.
     pub fn key_rank(&self, key: &[u8]) -> Result<u64> {
-        if key <= &self.meta().key_min[..] {
+        if key <= &self.meta().key_min[..] || self.meta().entries == 0 {
             return Ok(0);
         }
         if key > &self.meta().key_max[..] {

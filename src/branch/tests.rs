@@ -5,4 +5,5 @@ mod faults;
 mod harness;
 mod large;
 mod model;
+mod range_tombstones;
 mod read_ahead;

@@ -15,7 +15,7 @@ use crate::format::page::{self, PAGE_BYTES, PageKind};
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_number};
 use crate::format::value_file::ValueReference;
 use crate::io::AlignedBuffer;
-use crate::merge::Cursor;
+use crate::merge::{Cursor, RangeTombstone};
 
 /// What `verify` went through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +46,7 @@ impl Branch {
         let mut counted = self.walk_entries(&footer, &mut fingerprints, &mut report.value_references)?;
         counted.value_files.sort_unstable();
         counted.value_files.dedup();
+        self.count_range_tombstones(&mut counted)?;
         self.equal(footer.properties_at, "properties against entries", &counted, &stored)?;
         let mut listed = Vec::new();
         self.fingerprints(0..footer.fingerprints, &mut listed)?;
@@ -111,7 +112,10 @@ impl Branch {
         let mut report = BranchReport::default();
         let mut bytes = 0;
         let mut last = None;
-        let mut pending = vec![(footer.root, footer.height as u8)];
+        let mut pending = Vec::new();
+        if footer.entries > 0 {
+            pending.push((footer.root, footer.height as u8));
+        }
         while let Some((location, level)) = pending.pop() {
             bytes += location.bytes() as u64;
             report.pages += 1;
@@ -207,6 +211,23 @@ impl Branch {
         counted.distinct_keys = fingerprints.len() as u64;
         self.equal(footer.file_bytes, "entries", &counted.entries, &footer.entries)?;
         Ok(counted)
+    }
+
+    /// Reads the range tombstones, which checks them, and takes them into what the properties should say.
+    fn count_range_tombstones(&self, counted: &mut BranchMeta) -> Result<()> {
+        let tombstones = self.range_tombstones()?;
+        for RangeTombstone { start, end, number } in tombstones.deletions() {
+            if counted.entries + counted.range_tombstones == 0 || start < counted.key_min {
+                counted.key_min = start;
+            }
+            if end > counted.key_max {
+                (counted.key_max, counted.open_ended) = (end, true);
+            }
+            counted.number_min = counted.number_min.min(number);
+            counted.number_max = counted.number_max.max(number);
+            counted.range_tombstones += 1;
+        }
+        Ok(())
     }
 
     fn verify_filter(&self, footer: &BranchFooter, fingerprints: &[u32]) -> Result<()> {

@@ -8,11 +8,11 @@
 //! | --- | --- | --- |
 //! | 0 | 8 | magic, `ALVBRNCH` |
 //! | 8 | 4 | format version |
-//! | 12 | 4 | height: levels of index pages, at least 1 |
+//! | 12 | 4 | height: levels of index pages, at least 1; 0 where there are no entries |
 //! | 16 | 8 | database id |
 //! | 24 | 8 | file number |
 //! | 32 | 8 | length of the file, footer included |
-//! | 40 | 10 | the root index page (`ChildLocation`) |
+//! | 40 | 10 | the root index page (`ChildLocation`); zeroes where there are no entries |
 //! | 50 | 2 | zero |
 //! | 52 | 4 | pages of the filter; 0: no filter |
 //! | 56 | 8 | leaf pages |
@@ -21,11 +21,13 @@
 //! | 80 | 8 | fingerprints, one for each distinct key |
 //! | 88 | 8 | offset of the fingerprints: where leaf and index pages, which start at 0, end |
 //! | 96 | 8 | offset of the filter: where the fingerprints end |
-//! | 104 | 8 | offset of the properties: where the filter ends |
-//! | 112 | 8 | length of the properties, bytes of payload |
+//! | 104 | 8 | offset of the range tombstones: where the filter ends |
+//! | 112 | 8 | offset of the properties: where the range tombstones end |
+//! | 120 | 8 | length of the properties, bytes of payload |
 //!
 //! Invariants:
-//! 1. Parts follow one another without gaps: leaves and index pages, fingerprints, filter, properties, footer.
+//! 1. Parts follow one another without gaps: leaves and index pages, fingerprints, filter, range tombstones, properties,
+//!    footer.
 //! 2. In every later version header, magic and format version keep their places and the checksum its rule, so that a
 //!    newer file is told from a damaged one.
 
@@ -40,7 +42,7 @@ use std::path::Path;
 /// First bytes of the payload.
 pub const MAGIC: [u8; 8] = *b"ALVBRNCH";
 /// Length of the payload.
-pub const FOOTER_BYTES: usize = 120;
+pub const FOOTER_BYTES: usize = 128;
 /// Fingerprints in a page of them, four bytes each.
 pub const FINGERPRINTS_PER_PAGE: u64 = SMALL_PAYLOAD_BYTES as u64 / 4;
 /// Most levels of index pages: every level at least halves the pages, and a file has fewer than 2^32.
@@ -69,7 +71,9 @@ pub struct BranchFooter {
     pub filter_at: u64,
     /// Pages of the filter.
     pub filter_pages: u32,
-    /// Where the filter ends and the properties start.
+    /// Where the filter ends and the range tombstones start.
+    pub range_tombstones_at: u64,
+    /// Where the range tombstones end and the properties start.
     pub properties_at: u64,
     /// Length of the properties.
     pub properties_bytes: u64,
@@ -100,6 +104,7 @@ impl BranchFooter {
             self.fingerprints,
             self.fingerprints_at,
             self.filter_at,
+            self.range_tombstones_at,
             self.properties_at,
             self.properties_bytes,
         ] {
@@ -158,7 +163,10 @@ impl BranchFooter {
         let footer = Self {
             height: word32(payload, 12)?,
             file_bytes: word64(payload, 32)?,
-            root: ChildLocation::decode(payload.get(40..50)?)?,
+            root: match payload.get(40..50)? {
+                [0, 0, 0, 0, 0, 0, 0, 0, 0, 0] => ChildLocation::default(),
+                root => ChildLocation::decode(root)?,
+            },
             filter_pages: word32(payload, 52)?,
             leaves: word64(payload, 56)?,
             index_pages: word64(payload, 64)?,
@@ -166,8 +174,9 @@ impl BranchFooter {
             fingerprints: word64(payload, 80)?,
             fingerprints_at: word64(payload, 88)?,
             filter_at: word64(payload, 96)?,
-            properties_at: word64(payload, 104)?,
-            properties_bytes: word64(payload, 112)?,
+            range_tombstones_at: word64(payload, 104)?,
+            properties_at: word64(payload, 112)?,
+            properties_bytes: word64(payload, 120)?,
         };
         Some((footer, (word64(payload, 16)?, word64(payload, 24)?)))
     }
@@ -176,7 +185,8 @@ impl BranchFooter {
     /// has bytes.
     fn check_parts(&self, file_bytes: u64) -> std::result::Result<(), &'static str> {
         let page = PAGE_BYTES as u64;
-        let bounds = [0, self.fingerprints_at, self.filter_at, self.properties_at, file_bytes - page];
+        let bounds =
+            [0, self.fingerprints_at, self.filter_at, self.range_tombstones_at, self.properties_at, file_bytes - page];
         if self.file_bytes != file_bytes {
             return Err("another file length");
         }
@@ -186,13 +196,15 @@ impl BranchFooter {
         if (self.filter_at - self.fingerprints_at) / page != self.fingerprints.div_ceil(FINGERPRINTS_PER_PAGE) {
             return Err("a wrong number of fingerprints");
         }
-        if (self.properties_at - self.filter_at) / page != u64::from(self.filter_pages) {
+        if (self.range_tombstones_at - self.filter_at) / page != u64::from(self.filter_pages) {
             return Err("a wrong number of filter pages");
         }
         if self.properties_bytes > file_bytes - page - self.properties_at {
             return Err("properties too long");
         }
-        if self.root.end() > self.fingerprints_at || !(1..=HEIGHT_MAX).contains(&self.height) {
+        let has_root = self.root.pages > 0 && (1..=HEIGHT_MAX).contains(&self.height);
+        let has_none = self.root == ChildLocation::default() && self.height == 0;
+        if self.root.end() > self.fingerprints_at || !(if self.entries > 0 { has_root } else { has_none }) {
             return Err("a root out of place");
         }
         Ok(())

@@ -9,7 +9,8 @@
 //! | smallest encoded key | length, bytes |
 //! | largest encoded key | length, bytes |
 //! | smallest and largest sequence number | two integers |
-//! | entries, tombstones, distinct keys | three integers |
+//! | entries, tombstones, distinct keys, range tombstones | four integers |
+//! | whether the largest key is open | 0 or 1 |
 //! | comparator's name | length, UTF-8 |
 //! | value files referred to | count, then the first number and the differences, which are at least 1 |
 
@@ -27,6 +28,8 @@ pub fn encode(meta: &BranchMeta, comparator: &str, out: &mut Vec<u8>) {
     for word in [meta.number_min.0, meta.number_max.0, meta.entries, meta.tombstones, meta.distinct_keys] {
         varint::write(word, out);
     }
+    varint::write(meta.range_tombstones, out);
+    varint::write(meta.open_ended.into(), out);
     varint::write_bytes(comparator.as_bytes(), out);
     varint::write(meta.value_files.len() as u64, out);
     let mut last = 0;
@@ -45,6 +48,12 @@ pub fn decode(mut bytes: &[u8], file: FileNumber, file_bytes: u64) -> Option<(Br
     let number_min = SequenceNumber(varint::read(bytes)?);
     let number_max = SequenceNumber(varint::read(bytes)?);
     let (entries, tombstones, distinct_keys) = (varint::read(bytes)?, varint::read(bytes)?, varint::read(bytes)?);
+    let range_tombstones = varint::read(bytes)?;
+    let open_ended = match varint::read(bytes)? {
+        0 => false,
+        1 => true,
+        _ => return None,
+    };
     let comparator = std::str::from_utf8(varint::read_bytes(bytes)?).ok()?.to_owned();
     let count = varint::read(bytes)?;
     let mut value_files = Vec::new();
@@ -68,6 +77,8 @@ pub fn decode(mut bytes: &[u8], file: FileNumber, file_bytes: u64) -> Option<(Br
         entries,
         tombstones,
         distinct_keys,
+        range_tombstones,
+        open_ended,
         value_files,
     };
     bytes.is_empty().then_some((meta, comparator))
@@ -88,6 +99,8 @@ mod tests {
             entries: 1 << 40,
             tombstones: 3,
             distinct_keys: 200,
+            range_tombstones: 300,
+            open_ended: true,
             value_files: [0, 1, 700, u64::MAX].map(FileNumber).to_vec(),
         }
     }

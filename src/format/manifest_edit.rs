@@ -8,7 +8,7 @@
 //!
 //! | tag | field, in this order | form |
 //! | --- | --- | --- |
-//! | 1 | branch that comes in (repeats) | sized: file, bytes, key_min, key_max, number_min, number_max, entries, tombstones, distinct_keys, list of value files |
+//! | 1 | branch that comes in (repeats) | sized: file, bytes, key_min, key_max, number_min, number_max, entries, tombstones, distinct_keys, range_tombstones, byte open_ended (0 or 1), list of value files |
 //! | 2 | branch dropped (repeats) | file |
 //! | 3 | node (repeats) | sized: id, height, lower, upper (byte 0, or byte 1 and the key), list of pivots (lower, child, first_active), list of bundles (id, byte compacted, list of branches), list of lists of shares (branch, bytes) |
 //! | 4 | node dropped (repeats) | node |
@@ -52,9 +52,9 @@ pub struct BranchMeta {
     pub file: FileNumber,
     /// Its length, bytes.
     pub bytes: u64,
-    /// Smallest encoded key in it.
+    /// Smallest encoded key in it, or of its range tombstones.
     pub key_min: Vec<u8>,
-    /// Largest encoded key in it.
+    /// Largest encoded key in it; where it is open-ended, the first key behind its range tombstones, which is no key of it.
     pub key_max: Vec<u8>,
     /// Smallest number in it.
     pub number_min: SequenceNumber,
@@ -66,8 +66,20 @@ pub struct BranchMeta {
     pub tombstones: u64,
     /// Distinct keys, which is also the number of fingerprints.
     pub distinct_keys: u64,
+    /// Range tombstones, each number of each fragment counted.
+    pub range_tombstones: u64,
+    /// Whether its range ends with that of a range tombstone, just before `key_max`.
+    pub open_ended: bool,
     /// The value files that its entries refer to, ascending.
     pub value_files: Vec<FileNumber>,
+}
+
+impl BranchMeta {
+    /// Whether all its keys, and all that its range tombstones cover, lie before `key`.
+    #[inline]
+    pub fn ends_before(&self, key: &[u8]) -> bool {
+        if self.open_ended { self.key_max[..] <= *key } else { self.key_max[..] < *key }
+    }
 }
 
 /// Branches that came to a node together, oldest first.

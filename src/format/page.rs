@@ -55,6 +55,8 @@ pub enum PageKind {
     Properties = 5,
     /// The last page of the file (`branch_footer`).
     Footer = 6,
+    /// Range tombstones in order (`sorted_page`).
+    RangeTombstones = 7,
 }
 
 impl PageKind {
@@ -66,6 +68,7 @@ impl PageKind {
             4 => Self::Fingerprints,
             5 => Self::Properties,
             6 => Self::Footer,
+            7 => Self::RangeTombstones,
             _ => return None,
         })
     }

@@ -166,6 +166,8 @@ pub(super) fn branch_is_sound(branch: &BranchMeta) -> Verdict {
     let file = branch.file;
     require!(file.0 < u64::MAX, "branch {file} is no file number");
     require!(branch.key_min <= branch.key_max, "branch {file} has its keys in wrong order");
+    let open = !branch.open_ended || branch.range_tombstones > 0 && branch.key_min < branch.key_max;
+    require!(open, "branch {file} is open-ended and has no range tombstone");
     require!(branch.number_min <= branch.number_max, "branch {file} has its numbers in wrong order");
     require!(branch.tombstones <= branch.entries, "branch {file} has more tombstones than entries");
     require!(branch.distinct_keys <= branch.entries, "branch {file} has more keys than entries");

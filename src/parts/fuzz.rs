@@ -387,6 +387,8 @@ fn meta() -> BranchMeta {
         entries: 9,
         tombstones: 2,
         distinct_keys: 8,
+        range_tombstones: 1,
+        open_ended: true,
         value_files: vec![FileNumber(3), FileNumber(7)],
     }
 }
@@ -431,6 +433,7 @@ fn footers() -> Vec<Vec<u8>> {
         fingerprints_at: 2 * 4096,
         filter_at: 3 * 4096,
         filter_pages: 0,
+        range_tombstones_at: 3 * 4096,
         properties_at: 3 * 4096,
         properties_bytes: 60,
     };

@@ -19,8 +19,9 @@ fn sample() -> (BranchFooter, Vec<u8>) {
         fingerprints_at: 10 * PAGE,
         filter_at: 12 * PAGE,
         filter_pages: 4,
-        properties_at: 16 * PAGE,
-        properties_bytes: 9_000,
+        range_tombstones_at: 16 * PAGE,
+        properties_at: 17 * PAGE,
+        properties_bytes: 7_000,
     };
     let mut page = vec![0xcc; PAGE_BYTES];
     footer.encode(OWNER, &mut page);
@@ -40,6 +41,19 @@ fn decode(page: &[u8]) -> Result<BranchFooter> {
 fn round_trips() {
     let (footer, page) = sample();
     assert_eq!(decode(&page).unwrap(), footer);
+}
+
+/// A file of range tombstones alone has no leaves and no root; with entries it has one.
+#[test]
+fn only_a_file_without_entries_has_no_root() {
+    let (footer, _) = sample();
+    let none = BranchFooter { root: ChildLocation::default(), height: 0, ..footer };
+    let empty = BranchFooter { entries: 0, leaves: 0, index_pages: 0, ..none };
+    for (footer, good) in [(empty, true), (none, false), (BranchFooter { entries: 0, ..footer }, false)] {
+        let mut page = vec![0; PAGE_BYTES];
+        footer.encode(OWNER, &mut page);
+        assert_eq!(decode(&page).is_ok(), good, "{footer:?}");
+    }
 }
 
 #[test]
@@ -65,7 +79,8 @@ fn fields_that_lie_under_a_right_checksum_are_refused_or_harmless() {
             resum(&mut bad);
             if let Ok(read) = decode(&bad) {
                 assert!(read.root.end() <= read.fingerprints_at && read.fingerprints_at <= read.filter_at);
-                assert!(read.filter_at <= read.properties_at && read.properties_at < footer.file_bytes);
+                assert!(read.filter_at <= read.range_tombstones_at && read.range_tombstones_at <= read.properties_at);
+                assert!(read.properties_at < footer.file_bytes);
             }
         }
     }

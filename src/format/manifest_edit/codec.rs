@@ -166,6 +166,8 @@ fn encode_branch(branch: &BranchMeta, out: &mut Vec<u8>) {
     varint::write(branch.entries, out);
     varint::write(branch.tombstones, out);
     varint::write(branch.distinct_keys, out);
+    varint::write(branch.range_tombstones, out);
+    out.push(u8::from(branch.open_ended));
     encode_list(&branch.value_files, out, encode_file);
 }
 
@@ -180,6 +182,8 @@ fn decode_branch(reader: &mut Reader<'_>) -> Decoded<BranchMeta> {
         entries: reader.number()?,
         tombstones: reader.number()?,
         distinct_keys: reader.number()?,
+        range_tombstones: reader.number()?,
+        open_ended: reader.flag()?,
         value_files: reader.list(|reader| Ok(FileNumber(reader.number()?)))?,
     })
 }

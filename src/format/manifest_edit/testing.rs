@@ -89,6 +89,8 @@ fn any_branch(random: &mut Random) -> BranchMeta {
         entries: random.number(),
         tombstones: random.number(),
         distinct_keys: random.number(),
+        range_tombstones: random.number(),
+        open_ended: random.number().is_multiple_of(2),
         value_files: random.list(3, any_file),
     }
 }

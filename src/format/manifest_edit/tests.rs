@@ -108,6 +108,8 @@ fn the_encoding_never_changes() {
             entries: 4,
             tombstones: 1,
             distinct_keys: 3,
+            range_tombstones: 6,
+            open_ended: true,
             value_files: vec![FileNumber(2)],
         }],
         branches_dropped: vec![FileNumber(7)],
@@ -141,7 +143,7 @@ fn the_encoding_never_changes() {
         log_synced: Some(SequenceNumber(11)),
     };
     let expected: &[&[u8]] = &[
-        &[1, 16, 0xac, 2, 0x80, 0x40, 1, b'a', 2, b'b', b'c', 5, 9, 4, 1, 3, 1, 2],
+        &[1, 18, 0xac, 2, 0x80, 0x40, 1, b'a', 2, b'b', b'c', 5, 9, 4, 1, 3, 6, 1, 1, 2],
         &[2, 7],
         &[3, 22, 1, 1, 0, 1, 1, b'z', 1, 0, 2, 1, 1, 6, 1, 1, 0xac, 2, 1, 1, 0xac, 2, 0xc8, 1],
         &[4, 4, 5, 1, 6, 9],

@@ -61,6 +61,8 @@ fn branch(state: &ManifestState, random: &mut Random, edit: &ManifestEdit) -> Br
         entries,
         tombstones,
         distinct_keys,
+        range_tombstones: random.below(3),
+        open_ended: false,
         value_files,
     }
 }

@@ -109,6 +109,7 @@ fn inconsistent_edits_are_refused_and_change_nothing() {
         (added(&|branch| branch.file = FileNumber(7)), "already there"),
         (added(&|branch| branch.file = FileNumber(u64::MAX)), "no file number"),
         (added(&|branch| branch.key_min = b"z".to_vec()), "keys in wrong order"),
+        (added(&|branch| branch.open_ended = true), "no range tombstone"),
         (added(&|branch| branch.number_min = SequenceNumber(9)), "numbers in wrong order"),
         (added(&|branch| branch.tombstones = 3), "more tombstones"),
         (added(&|branch| branch.distinct_keys = 3), "more keys"),
