@@ -86,6 +86,14 @@ pub enum Error {
         /// The failure.
         reason: String,
     },
+    /// A key has merge operands that could not be folded into a value.
+    #[error("the key \"{}\" has merge operands, but {reason}", key.escape_ascii())]
+    MergeOperands {
+        /// The user's key.
+        key: Vec<u8>,
+        /// What is missing, or what the merge operator said.
+        reason: String,
+    },
     /// The store was opened by the process that this one was forked from.
     #[error(
         "the store was opened before this process was forked off; open it anew in the child, once the parent has closed it"

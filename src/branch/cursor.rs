@@ -221,7 +221,9 @@ impl BranchCursor {
         self.path.clear();
         let footer = self.branch.footer()?;
         let (location, level) = (footer.root, footer.height as u8);
-        self.next = Next::Page { location, level, lacking: false };
+        // A file of range tombstones alone has no root.
+        let has_entries = footer.entries > 0;
+        self.next = if has_entries { Next::Page { location, level, lacking: false } } else { Next::Nothing };
         Ok(())
     }
 

@@ -244,7 +244,12 @@ impl Iter {
         self.value.clear();
         self.value.extend_from_slice(entry.value);
         let live = self.read.resolve(entry.kind, &mut self.value)?;
-        debug_assert!(live, "the visible cursor passes over tombstones");
+        let operands = seated.cursor.operands();
+        if operands.is_empty() {
+            debug_assert!(live, "the visible cursor passes over tombstones");
+        } else {
+            self.read.fold(&self.key[KeyspaceId::BYTES..], live, operands, &mut self.value)?;
+        }
         if seated.view.version < self.read.view.version() {
             // The sweep came by while this seat was in use, and will not come again before the next change.
             *guard = None;
@@ -278,7 +283,11 @@ fn sit(read: &ReadSide, at: SequenceNumber, bounds: &Bounds) -> Seated {
         sources.push(tree);
         Box::new(MergeCursor::new(sources))
     };
-    Seated { cursor: VisibleCursor::new(all, at, bounds.lower.clone(), bounds.upper.clone()), view }
+    // A Memtable that gets its first one later gets it with a number that the snapshot does not have.
+    let masked = view.tree.has_range_tombstones()
+        || view.generations.iter().any(|generation| generation.memtable.has_range_tombstones());
+    let cursor = VisibleCursor::new(all, at, bounds.lower.clone(), bounds.upper.clone()).masked(masked);
+    Seated { cursor, view }
 }
 
 impl Iterator for Iter {

@@ -249,6 +249,7 @@ impl Parts {
             cache: self.cache,
             branches: self.branches,
             closed: false.into(),
+            merge_operator: None,
             process: crate::base::fork::Generation::current(),
         }
     }

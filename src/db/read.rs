@@ -1,4 +1,5 @@
-//! The path of a get: memory generations, newest first, then the tree.
+//! The path of a get: memory generations, newest first, then the tree. Where the newest version is a merge operand, the same again
+//! for what is older, down to the first version that is none.
 
 use super::latches::Latches;
 use super::read_side::ReadSide;
@@ -34,26 +35,91 @@ impl ReadSide {
         pages: &mut P,
         out: &mut Vec<u8>,
     ) -> Result<bool, P::Stop> {
+        match self.newest(view, (user_key, hash), at, pages, out)? {
+            None => Ok(false),
+            Some((number, Kind::Merge)) => self.find_merged(view, (user_key, hash), number, pages, out),
+            Some((_, kind)) => Ok(self.resolve(kind, out)?),
+        }
+    }
+
+    /// The newest version at or below `at`, or the range tombstone that hides it: number and kind; what it holds is appended to
+    /// `out`.
+    fn newest<'v, P: Pages<'v>>(
+        &self,
+        view: &'v View,
+        (user_key, hash): (&[u8], u64),
+        at: SequenceNumber,
+        pages: &mut P,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
         let keyspace = KeyspaceId::DEFAULT;
         let generations = &view.generations;
         for (age, generation) in generations.iter().enumerate() {
             let oldest_first = planted::is(Bug::OldestGenerationFirst);
             let generation = if oldest_first { &generations[generations.len() - 1 - age] } else { generation };
-            if let Some((_, kind)) = generation.memtable.get(keyspace, user_key, hash, at, out) {
-                return Ok(self.resolve(kind, out)?);
+            let memtable = &generation.memtable;
+            let mut hit = memtable.get(keyspace, user_key, hash, at, out);
+            if memtable.has_range_tombstones() {
+                let covering = with_encoded(keyspace, user_key, |encoded| memtable.covering(encoded, at));
+                if hit.map_or(SequenceNumber::ZERO, |(number, _)| number) < covering {
+                    hit = Some((covering, Kind::RangeDelete));
+                }
+            }
+            if hit.is_some() {
+                return Ok(hit);
             }
         }
-        match with_encoded(keyspace, user_key, |encoded| view.tree.get(encoded, hash, at, pages, out))? {
-            Some((_, kind)) => Ok(self.resolve(kind, out)?),
-            None => Ok(false),
-        }
+        with_encoded(keyspace, user_key, |encoded| view.tree.get(encoded, hash, at, pages, out))
+    }
+
+    /// Goes on from an operand with this number, which `out` holds, to what it is folded into. One search for each operand.
+    #[cold]
+    fn find_merged<'v, P: Pages<'v>>(
+        &self,
+        view: &'v View,
+        key: (&[u8], u64),
+        mut number: SequenceNumber,
+        pages: &mut P,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, P::Stop> {
+        let mut operands = vec![std::mem::take(out)];
+        let has_base = loop {
+            out.clear();
+            // An entry's number is at least 1.
+            match self.newest(view, key, SequenceNumber(number.0 - 1), pages, out)? {
+                Some((older, Kind::Merge)) => {
+                    operands.push(std::mem::take(out));
+                    number = older;
+                }
+                Some((_, kind)) => break self.resolve(kind, out)?,
+                None => break false,
+            }
+        };
+        operands.reverse();
+        self.fold(key.0, has_base, &operands, out)?;
+        Ok(true)
+    }
+
+    /// Makes the user's value of operands, oldest first, and of the value below them, which `value` holds where `has_base`.
+    pub(super) fn fold(&self, key: &[u8], has_base: bool, operands: &[Vec<u8>], value: &mut Vec<u8>) -> Result<()> {
+        let failed = |reason| Error::MergeOperands { key: key.to_vec(), reason };
+        let Some(operator) = &self.merge_operator else {
+            let missing =
+                "the store was opened without a merge operator; open it with the one that they were written for";
+            return Err(failed(missing.to_owned()));
+        };
+        let operands: Vec<&[u8]> = operands.iter().map(|operand| &operand[..]).collect();
+        let base = std::mem::take(value);
+        operator
+            .full_merge(key, has_base.then_some(&base[..]), &operands, value)
+            .map_err(|said| failed(format!("the merge operator {:?} refused them: {said}", operator.name())))
     }
 
     /// Turns what an entry holds into the user's value. The caller's view keeps value files from being removed.
     pub(super) fn resolve(&self, kind: Kind, out: &mut Vec<u8>) -> Result<bool> {
         match kind {
             Kind::Put => Ok(true),
-            Kind::Delete => Ok(false),
+            Kind::Delete | Kind::RangeDelete => Ok(false),
             Kind::ValueReference => {
                 let Some(reference) = ValueReference::decode(out) else {
                     return Err(self.bad_reference(out));
@@ -62,11 +128,11 @@ impl ReadSide {
                 self.values.read(&reference, out)?;
                 Ok(true)
             }
-            Kind::RangeDelete | Kind::Merge | Kind::Void | Kind::Batch => Err(Error::corruption(
+            Kind::Merge | Kind::Void | Kind::Batch => Err(Error::corruption(
                 self.storage.path(),
                 0,
                 "kind of an entry",
-                "put, delete or value reference",
+                "put, delete, range delete or value reference",
                 format!("{kind:?}"),
             )),
         }
@@ -90,3 +156,6 @@ fn with_encoded<T>(keyspace: KeyspaceId, user_key: &[u8], f: impl FnOnce(&[u8]) 
         f(&key::encoded(keyspace, user_key))
     }
 }
+
+#[cfg(test)]
+mod tests;

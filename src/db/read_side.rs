@@ -14,6 +14,7 @@ use crate::branch::BranchContext;
 use crate::cache::PageCache;
 use crate::disk::trunk::{self, TreeFigures};
 use crate::io::Storage;
+use crate::merge::MergeOperator;
 use crate::value::ValueFiles;
 
 /// See the module.
@@ -30,6 +31,8 @@ pub(super) struct ReadSide {
     pub(super) cache: Arc<PageCache>,
     pub(super) branches: Arc<BranchContext>,
     pub(super) closed: AtomicBool,
+    /// What folds merge operands; `None`: a read that meets some is an error.
+    pub(super) merge_operator: Option<Arc<dyn MergeOperator>>,
     /// The process that opened it.
     pub(super) process: fork::Generation,
 }

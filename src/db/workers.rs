@@ -162,7 +162,8 @@ impl Inner {
         let bytes = generation.memtable.bytes() as u64;
         generation.memtable.seal();
         let mut cursor = generation.memtable.sealed_cursor();
-        let outcome = self.trunk.incorporate(&tree, &mut cursor, &retention, end)?;
+        let tombstones = generation.memtable.range_tombstones();
+        let outcome = self.trunk.incorporate(&tree, &mut cursor, &tombstones, &retention, end)?;
         drop((cursor, tree));
         let segments = self.log.recyclable(end);
         self.commit_outcome(outcome, Some(Incorporated { generation, end, segments: &segments }))?;

@@ -43,6 +43,15 @@ impl Inner {
         self.write_entries(std::slice::from_ref(&entry), &[latch], durability)
     }
 
+    /// Writes a merge operand, for tests of reading: unlogged, since the log does not know operands yet.
+    #[cfg(test)]
+    pub(super) fn write_operand(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        let entry = self.entry(KeyspaceId::DEFAULT, key, Some(operand))?;
+        let entry = Entry { kind: Kind::Merge, ..entry };
+        let latch = Latches::index_of(entry.hash);
+        self.write_entries(std::slice::from_ref(&entry), &[latch], Durability::Unlogged)
+    }
+
     /// Applies a batch.
     pub(super) fn write_batch(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
         let operations = batch.resolve();

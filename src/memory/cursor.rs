@@ -312,4 +312,8 @@ impl Cursor for MemtableCursor {
         let (node, version) = self.standing();
         EntryRef { key: node.encoded_key(), number: version.number(), kind: version.kind(), value: version.value() }
     }
+
+    fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
+        self.memtable.covering(key, at)
+    }
 }

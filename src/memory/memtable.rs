@@ -23,6 +23,7 @@ use super::feed::{self, Feed};
 use super::hash_index::{Entered, HashIndex, Lookup};
 use super::membuffer::{Membuffer, feed_capacity};
 use super::node::{Node, Target, body_bytes, tower_bytes};
+use super::range_tombstones::Beside;
 use super::reach::Reach;
 use super::reclaim::Reclaim;
 use super::skiplist::{Meeting, Skiplist, Splice, height_for};
@@ -66,6 +67,7 @@ pub struct Memtable {
     /// Versions that were placed without a writer.
     loose: AtomicU64,
     pub(super) reclaim: Reclaim,
+    pub(super) beside: Beside,
 }
 
 /// A version that lies ready in a Memtable's memory and has no number yet. Good for one `place` in that Memtable;
@@ -131,6 +133,7 @@ impl Memtable {
             desks: Mutex::default(),
             loose: AtomicU64::new(0),
             reclaim: Reclaim::default(),
+            beside: Beside::default(),
         }
     }
 
@@ -536,7 +539,7 @@ impl Memtable {
 
     /// Whether nothing was placed.
     pub fn is_empty(&self) -> bool {
-        self.reach.is_empty()
+        self.reach.is_empty() && !self.has_range_tombstones()
     }
 
     /// Whether it is time for a new generation: the soft size is reached. The index has room for more than fits in that.

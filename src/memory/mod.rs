@@ -3,7 +3,8 @@
 //!
 //! Files from the bottom up: `class`, `version` and `node` give bytes of the arena their meaning, `skiplist` orders nodes,
 //! `hash_index` finds them, `reach` knows between which keys they lie, `feed` and `boundaries` serve the `membuffer`, whose nodes are not
-//! ordered yet; `writer` is one thread's part, `memtable` joins these and writes, `lookup` reads a key, `reclaim` takes out what
+//! ordered yet; `writer` is one thread's part, `memtable` joins these and writes, `lookup` reads a key, `range_tombstones` are kept
+//! beside the entries, `reclaim` takes out what
 //! snapshots no longer need, `order` sorts, `bulk` fills a Memtable at once, `cursor` and `sealed_cursor` read one in order, `pool` recycles
 //! memory.
 
@@ -19,6 +20,7 @@ mod memtable;
 mod node;
 mod order;
 mod pool;
+mod range_tombstones;
 mod reach;
 mod reclaim;
 mod sealed_cursor;

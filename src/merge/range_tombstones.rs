@@ -162,8 +162,13 @@ impl RangeTombstones {
 
     /// Takes away what lies before `bound` and gives it back.
     pub fn split_off_front(&mut self, bound: &[u8]) -> Self {
-        let front = self.clip(&[], Some(bound));
-        *self = self.clip(bound, None);
+        let at = self.fragments.partition_point(|fragment| fragment.end[..] <= *bound);
+        let behind = self.fragments.split_off(at);
+        let mut front = std::mem::replace(self, Self { fragments: behind });
+        if let Some(first) = self.fragments.first_mut().filter(|first| first.start[..] < *bound) {
+            let start = std::mem::replace(&mut first.start, bound.to_vec());
+            front.fragments.push(Fragment { start, end: bound.to_vec(), numbers: first.numbers.clone() });
+        }
         front
     }
 
@@ -181,6 +186,13 @@ impl RangeTombstones {
             kept.push(fragment.start.clone(), &fragment.end, numbers);
         }
         kept
+    }
+
+    /// Puts `behind`, which lies wholly behind these, behind them.
+    pub fn append(&mut self, behind: Self) {
+        for Fragment { start, end, numbers } in behind.fragments {
+            self.push(start, &end, numbers);
+        }
     }
 
     /// How many numbers there are in all fragments.

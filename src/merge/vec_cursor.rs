@@ -55,6 +55,7 @@ impl VecCursor {
     }
 
     /// The same, with range tombstones beside the entries.
+    #[cfg(test)]
     pub fn with_tombstones(mut self, tombstones: RangeTombstones) -> Self {
         self.tombstones = tombstones;
         self

@@ -176,11 +176,7 @@ impl<'a> VersionFilter<'a> {
 
     /// Hands on what is held as a put over this value (`None`: over nothing); as it is, and says false, where that fails. True
     /// where nothing is held.
-    fn fold_onto(
-        &mut self,
-        base: Option<&[u8]>,
-        kept: &mut impl FnMut(EntryRef<'_>) -> Result<()>,
-    ) -> Result<bool> {
+    fn fold_onto(&mut self, base: Option<&[u8]>, kept: &mut impl FnMut(EntryRef<'_>) -> Result<()>) -> Result<bool> {
         let (Some(operator), Some(newest)) = (self.operator, self.held.first()) else { return Ok(true) };
         let operands: Vec<&[u8]> = self.held.iter().rev().map(|held| &held.operand[..]).collect();
         let mut value = Vec::new();

@@ -9,10 +9,10 @@ use super::report::{Loss, LostKeys, RepairReport, user_key};
 use super::values::Values;
 use crate::base::sync::Arc;
 use crate::base::{FileNumber, Result};
-use crate::branch::{Branch, BranchBuilder, BranchContext, file_name};
+use crate::branch::{Branch, BranchBuilder, BranchContext, file_name, salvage_range_tombstones};
 use crate::disk::trunk::PartWriter;
 use crate::format::manifest_edit::BranchMeta;
-use crate::merge::{Cursor, EntryRef, MergeCursor, Retention, VersionFilter};
+use crate::merge::{Cursor, EntryRef, MergeCursor, NO_RANGE_TOMBSTONES, RangeTombstones, Retention, VersionFilter};
 
 /// Chains that are merged at once.
 const FAN_IN: usize = 32;
@@ -35,13 +35,16 @@ pub(super) fn merge(
     report: &mut RepairReport,
 ) -> Result<(Vec<BranchMeta>, Vec<Reading>)> {
     let readings = Readings::default();
+    let files: Vec<_> = sources.iter().map(|source| (source.file, source.meta.clone())).collect();
+    let pieces = files.iter().map(|(file, meta)| range_tombstones(context, *file, meta.as_ref(), report));
+    let tombstones = RangeTombstones::union(&pieces.collect::<Result<Vec<_>>>()?);
     let mut chains = chains(sources);
     while chains.len() > FAN_IN {
         let some = chains.split_off(chains.len() - FAN_IN);
-        let merged = copy(context, some, false, None, report, &readings)?;
+        let merged = copy(context, some, &NO_RANGE_TOMBSTONES, false, None, report, &readings)?;
         chains.insert(0, merged.into_iter().map(|meta| meta.file).collect());
     }
-    let parts = copy(context, chains, bottom, Some(values), report, &readings)?;
+    let parts = copy(context, chains, &tombstones, bottom, Some(values), report, &readings)?;
     let readings = std::mem::take(&mut *readings.lock());
     Ok((parts, readings))
 }
@@ -75,6 +78,7 @@ fn chains(sources: Vec<Source>) -> Vec<Vec<FileNumber>> {
 fn copy(
     context: &Arc<BranchContext>,
     chains: Vec<Vec<FileNumber>>,
+    tombstones: &RangeTombstones,
     bottom: bool,
     mut values: Option<&mut Values<'_>>,
     report: &mut RepairReport,
@@ -83,8 +87,9 @@ fn copy(
     let chains = chains.into_iter().map(|files| Chain::new(context, files, readings)).collect();
     let mut cursor = MergeCursor::new(chains);
     let retention = Retention::default();
-    let mut filter = VersionFilter::new(&retention, bottom);
+    let mut filter = VersionFilter::new(&retention, bottom).with_tombstones(tombstones);
     let mut writer = PartWriter::new(context, &[], 0, PART_BYTES);
+    writer.add_range_tombstones(tombstones.retained(&retention, bottom));
     let mut keep = |entry: EntryRef<'_>| {
         let entry = match &mut values {
             Some(values) => values.kept(entry, report)?,
@@ -102,16 +107,36 @@ fn copy(
     Ok(parts.iter().map(|part| part.meta().clone()).collect())
 }
 
+/// The range tombstones that can be read of a file; says how many that it should have had are lost.
+fn range_tombstones(
+    context: &Arc<BranchContext>,
+    file: FileNumber,
+    meta: Option<&BranchMeta>,
+    report: &mut RepairReport,
+) -> Result<RangeTombstones> {
+    let tombstones = salvage_range_tombstones(context, file)?;
+    let expected = meta.map_or(0, |meta| meta.range_tombstones);
+    if tombstones.count() < expected {
+        let wrong = format!("of {expected} range tombstones {} are left", tombstones.count());
+        report.lose(Loss {
+            keys: Some(LostKeys::Between { after: None, before: None }),
+            ..Loss::of_file(file_name(file), wrong)
+        });
+        report.warn(super::OLDER);
+    }
+    Ok(tombstones)
+}
+
 /// Writes what can be read of one file to a new one, every version of it; `None` where nothing can be read.
 pub(super) fn rewrite(
     context: &Arc<BranchContext>,
-    file: FileNumber,
+    meta: &BranchMeta,
     values: &mut Values<'_>,
     report: &mut RepairReport,
 ) -> Result<(Option<BranchMeta>, Vec<Reading>)> {
     let readings = Readings::default();
-    let mut cursor = Chain::new(context, vec![file], &readings);
-    let mut builder = None;
+    let mut cursor = Chain::new(context, vec![meta.file], &readings);
+    let mut builder: Option<BranchBuilder> = None;
     cursor.seek_first()?;
     while cursor.valid() {
         let builder: &mut BranchBuilder = match &mut builder {
@@ -120,6 +145,14 @@ pub(super) fn rewrite(
         };
         builder.add(values.kept(cursor.entry(), report)?)?;
         cursor.next()?;
+    }
+    let tombstones = range_tombstones(context, meta.file, Some(meta), report)?;
+    if !tombstones.is_empty() {
+        match &mut builder {
+            Some(builder) => builder,
+            empty => empty.insert(BranchBuilder::create(context)?),
+        }
+        .set_range_tombstones(tombstones);
     }
     let meta = builder.map(BranchBuilder::finish).transpose()?;
     let readings = std::mem::take(&mut *readings.lock());

@@ -195,7 +195,7 @@ impl Repair<'_> {
                 judgement => {
                     self.begin()?;
                     let (new, readings) =
-                        merge::rewrite(&self.readers.branches, meta.file, &mut self.values, &mut self.report)?;
+                        merge::rewrite(&self.readers.branches, meta, &mut self.values, &mut self.report)?;
                     readings.iter().for_each(|reading| merge::report_reading(reading, Some(meta), &mut self.report));
                     match &new {
                         Some(new) => {
@@ -409,5 +409,6 @@ const OLDER: &str = "in the key ranges that were lost, keys may show an older va
 /// The keys of a whole file: between its smallest and its largest, themselves included.
 fn range_of(meta: &BranchMeta) -> Option<LostKeys> {
     let bound = |key: &[u8]| Some(report::user_key(key));
-    (meta.entries > 0).then(|| LostKeys::Between { after: bound(&meta.key_min), before: bound(&meta.key_max) })
+    (meta.entries > 0 || meta.range_tombstones > 0)
+        .then(|| LostKeys::Between { after: bound(&meta.key_min), before: bound(&meta.key_max) })
 }

@@ -3,7 +3,9 @@
 //! Rules:
 //! 1. Only the ranges of pivots for which a bundle is still active are read, and for each pivot only its active bundles.
 //! 2. Sources are read in age order, so nothing is reordered.
-//! 3. Tombstones go only when nothing older lies below: at a leaf, when its oldest bundle takes part.
+//! 3. Tombstones go, and operands become values for want of anything older, only when nothing older lies below: at a leaf,
+//!    when its oldest bundle takes part.
+//! 4. Range tombstones are clipped to the ranges that are read: what a file has of them elsewhere is not active here.
 
 use super::node::{Key, Node};
 use super::options::TrunkOptions;
@@ -13,7 +15,7 @@ use super::run_cursor::RunCursor;
 use crate::base::sync::{Arc, AtomicBool, Ordering};
 use crate::base::{Result, SequenceNumber};
 use crate::branch::{BranchContext, Purpose};
-use crate::merge::{Cursor, MergeCursor, Retention, VersionFilter};
+use crate::merge::{Cursor, MergeCursor, RangeTombstones, Retention, VersionFilter};
 use std::ops::Range;
 
 /// How many entries go by between two looks at the cancel flag.
@@ -43,37 +45,53 @@ impl Pass<'_> {
                 .iter()
                 .flat_map(|bundle| &bundle.branches)
                 .filter(|branch| run::overlaps(branch, lower, upper.map(|upper| &**upper)));
-            let mut cursor = merged(run::group(inside), Purpose::Compaction);
+            let runs = run::group(inside);
+            let tombstones = run::range_tombstones(&runs, lower, upper.map(|upper| &**upper))?;
+            let mut cursor = merged(runs, Purpose::Compaction);
             cursor.seek(lower, SequenceNumber::MAX)?;
-            if !self.copy(&mut cursor, upper, bottom, &mut writer)? {
+            if !self.copy(&mut cursor, &tombstones, upper, bottom, &mut writer)? {
                 return Ok(None);
             }
         }
         writer.finish().map(Some)
     }
 
-    /// Writes the entries of `source`, which come from memory, as parts for the tree's root; `None` where it was cancelled.
-    pub fn incorporate(&self, root: &Node, source: &mut dyn Cursor) -> Result<Option<NewParts>> {
+    /// Writes the entries of `source`, which come from memory, and the range tombstones beside them, as parts for the tree's
+    /// root; `None` where it was cancelled.
+    pub fn incorporate(
+        &self,
+        root: &Node,
+        source: &mut dyn Cursor,
+        tombstones: &RangeTombstones,
+    ) -> Result<Option<NewParts>> {
         let cuts: Vec<Key> = root.pivots.iter().map(|pivot| Arc::clone(&pivot.lower)).collect();
         let bytes_max = if root.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };
         let mut writer = PartWriter::new(self.context, &cuts, self.options.part_bytes_min, bytes_max);
         let bottom = root.is_leaf() && root.bundles.is_empty();
         source.seek_first()?;
-        if !self.copy(source, None, bottom, &mut writer)? {
+        if !self.copy(source, tombstones, None, bottom, &mut writer)? {
             return Ok(None);
         }
         writer.finish().map(Some)
+    }
+
+    /// What decides which versions of an input with these range tombstones are kept.
+    pub fn filter<'b>(&'b self, tombstones: &'b RangeTombstones, bottom: bool) -> VersionFilter<'b> {
+        let operator = self.options.merge_operator.as_deref();
+        VersionFilter::new(self.retention, bottom).with_tombstones(tombstones).with_operator(operator)
     }
 
     /// Copies what is kept from the cursor's position to below `upper`; `false` where it was cancelled.
     fn copy<C: Cursor + ?Sized>(
         &self,
         cursor: &mut C,
+        tombstones: &RangeTombstones,
         upper: Option<&Key>,
         bottom: bool,
         writer: &mut PartWriter<'_>,
     ) -> Result<bool> {
-        let mut filter = VersionFilter::new(self.retention, bottom);
+        writer.add_range_tombstones(tombstones.retained(self.retention, bottom));
+        let mut filter = self.filter(tombstones, bottom);
         let mut unchecked = 0;
         while cursor.valid() {
             let entry = cursor.entry();

@@ -129,11 +129,13 @@ impl Draft {
         for slot in &slots {
             active += slot.pending;
         }
-        let mut totals = Totals { bytes: active.bytes, entries: active.entries, debt: 0 };
+        let mut totals =
+            Totals { bytes: active.bytes, entries: active.entries, debt: 0, range_tombstones: active.range_tombstones };
         for pivot in &self.pivots {
             totals.bytes += pivot.child.totals.bytes;
             totals.entries += pivot.child.totals.entries;
             totals.debt += pivot.child.totals.debt;
+            totals.range_tombstones += pivot.child.totals.range_tombstones;
         }
         let mut node = Node {
             id: self.id,

@@ -13,7 +13,7 @@ use super::split_keys;
 use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
 use crate::branch::Purpose;
-use crate::merge::{Cursor, EntryRef, VersionFilter};
+use crate::merge::{Cursor, EntryRef};
 
 /// Windows of a leaf that are looked at.
 const WINDOWS: usize = 8;
@@ -40,7 +40,8 @@ pub enum Verdict {
 pub fn judge(pass: &Pass<'_>, leaf: &Node, target: u64) -> Result<Verdict> {
     let bytes = leaf.active.bytes;
     let live = sample(pass, leaf)?.apply(bytes);
-    let garbage = bytes - live;
+    // Folding may make more of what it keeps than there was.
+    let garbage = bytes.saturating_sub(live);
     let is_wasteful = garbage.saturating_mul(100) >= live.saturating_mul(pass.options.garbage_percent) && garbage > 0;
     if bytes > target {
         if live.saturating_mul(100) < target.saturating_mul(SPLIT_LIVE_PERCENT) {
@@ -78,10 +79,12 @@ impl Survival {
 fn sample(pass: &Pass<'_>, leaf: &Node) -> Result<Survival> {
     let mut survival = Survival::default();
     let upper = leaf.upper.as_deref();
+    let runs = run::group(leaf.branches());
+    let tombstones = run::range_tombstones(&runs, &leaf.lower, upper)?;
     for start in windows(leaf) {
         // The cache is welcome to these pages: reads of the leaf will want them.
-        let mut cursor = merged(run::group(leaf.branches()), Purpose::Read);
-        let mut filter = VersionFilter::new(pass.retention, true);
+        let mut cursor = merged(runs.clone(), Purpose::Read);
+        let mut filter = pass.filter(&tombstones, true);
         cursor.seek(&start, SequenceNumber::MAX)?;
         for _ in 0..ENTRIES_PER_WINDOW {
             if !cursor.valid() || upper.is_some_and(|upper| cursor.entry().key >= upper) {

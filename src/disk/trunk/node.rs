@@ -38,6 +38,8 @@ pub struct Totals {
     pub entries: u64,
     /// Bytes that wait to be flushed or merged.
     pub debt: u64,
+    /// Range tombstones, those of a branch that several nodes share counted for each.
+    pub range_tombstones: u64,
 }
 
 /// See the module.

@@ -1,6 +1,9 @@
 //! The trunk's tuning. Plain data, fixed while a store is open. Changing a figure never makes a store unreadable: the
 //! tree's shape follows the new figures as work is done.
 
+use crate::base::sync::Arc;
+use crate::merge::MergeOperator;
+
 /// Children that a trunk node has at most, and bundles that it gathers: the paper's F (SplinterDB §2.1: 8 to 16).
 pub const FANOUT: usize = 8;
 
@@ -39,7 +42,7 @@ pub const PART_BYTES_MIN: u64 = 32 << 10;
 pub const LEAF_BYTES_MIN: u64 = 512 << 10;
 
 /// See the module.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct TrunkOptions {
     /// The paper's m: about the size of a Memtable, and of the largest part file.
     pub branch_bytes: u64,
@@ -61,6 +64,8 @@ pub struct TrunkOptions {
     pub leaf_percent_of_all: u64,
     /// See `GARBAGE_PERCENT`.
     pub garbage_percent: u64,
+    /// What folds merge operands; without it they are kept as they are.
+    pub merge_operator: Option<Arc<dyn MergeOperator>>,
 }
 
 impl TrunkOptions {
@@ -78,6 +83,7 @@ impl TrunkOptions {
             node_percent_of_below: NODE_PERCENT_OF_BELOW,
             leaf_percent_of_all: LEAF_PERCENT_OF_ALL,
             garbage_percent: GARBAGE_PERCENT,
+            merge_operator: None,
         }
     }
 

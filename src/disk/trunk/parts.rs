@@ -1,14 +1,20 @@
 //! Writes a sorted sequence of entries as part files. One thread.
 //!
 //! Parts are cut at the pivots of the node that they are for, so that a part which no live range uses can be deleted whole
-//! (`design.md`, Branch files), and at a size. Invariant: all versions of a key are in one part.
+//! (`design.md`, Branch files), and at a size.
+//!
+//! Invariants:
+//! 1. All versions of a key are in one part.
+//! 2. Range tombstones are cut where parts are: what of them lies in front of the bound between two parts is in the part in
+//!    front of it, the rest behind. So a part's range, its range tombstones' included, ends where the next one's begins, or
+//!    before, and whoever is led to a part by a key finds in it all that the run has of the key.
 
 use super::node::Key;
 use super::slot::Load;
 use crate::base::Result;
 use crate::base::sync::Arc;
 use crate::branch::{Branch, BranchBuilder, BranchContext};
-use crate::merge::EntryRef;
+use crate::merge::{EntryRef, RangeTombstones};
 
 /// Branch files that no tree refers to yet; made obsolete when dropped.
 #[derive(Debug, Default)]
@@ -53,19 +59,27 @@ pub struct PartWriter<'a> {
     builder: Option<BranchBuilder>,
     /// Once the part is large enough: its last key so far, behind which it may end.
     last_key: Option<Vec<u8>>,
+    /// Range tombstones that no part has yet.
+    tombstones: RangeTombstones,
     parts: NewParts,
 }
 
 impl<'a> PartWriter<'a> {
     /// Cuts at `cuts` once a part has `bytes_min`, and anywhere once it has `bytes_max`.
     pub fn new(context: &'a Arc<BranchContext>, cuts: &'a [Key], bytes_min: u64, bytes_max: u64) -> Self {
-        Self { context, cuts, bytes_min, bytes_max, builder: None, last_key: None, parts: NewParts::default() }
+        let (tombstones, parts) = (RangeTombstones::default(), NewParts::default());
+        Self { context, cuts, bytes_min, bytes_max, builder: None, last_key: None, tombstones, parts }
+    }
+
+    /// Adds range tombstones, which lie behind all that were added before, ahead of the entries among which they stand.
+    pub fn add_range_tombstones(&mut self, tombstones: RangeTombstones) {
+        self.tombstones.append(tombstones);
     }
 
     /// Adds the next entry in entry order.
     pub fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
-        if self.ends_before(entry.key) {
-            self.end_part()?;
+        if let Some(bound) = self.ends_before(entry.key) {
+            self.end_part(Some(&bound))?;
         }
         let builder = match &mut self.builder {
             Some(builder) => builder,
@@ -80,21 +94,30 @@ impl<'a> PartWriter<'a> {
         Ok(())
     }
 
-    fn ends_before(&mut self, key: &[u8]) -> bool {
-        let mut crosses = false;
+    /// Where the part ends, if it does before `key`.
+    fn ends_before(&mut self, key: &[u8]) -> Option<Key> {
+        let mut crossed = None;
         while let Some((cut, rest)) = self.cuts.split_first()
             && *key >= **cut
         {
-            crosses = true;
+            crossed = crossed.or(Some(cut));
             self.cuts = rest;
         }
-        let Some(builder) = &self.builder else { return false };
-        (crosses && builder.bytes() >= self.bytes_min) || self.last_key.as_ref().is_some_and(|last| **last != *key)
+        let builder = self.builder.as_ref()?;
+        if crossed.is_some() && builder.bytes() >= self.bytes_min {
+            return crossed.cloned();
+        }
+        self.last_key.as_ref().filter(|last| ***last != *key).map(|_| key.into())
     }
 
-    fn end_part(&mut self) -> Result<()> {
+    /// Ends the part at `bound`, or with everything.
+    fn end_part(&mut self, bound: Option<&[u8]>) -> Result<()> {
         self.last_key = None;
-        if let Some(builder) = self.builder.take() {
+        if let Some(mut builder) = self.builder.take() {
+            builder.set_range_tombstones(match bound {
+                Some(bound) => self.tombstones.split_off_front(bound),
+                None => std::mem::take(&mut self.tombstones),
+            });
             let meta = builder.finish()?;
             self.parts.0.push(Branch::new(self.context, meta));
         }
@@ -103,7 +126,10 @@ impl<'a> PartWriter<'a> {
 
     /// Ends the last part and makes the files' names durable.
     pub fn finish(mut self) -> Result<NewParts> {
-        self.end_part()?;
+        if self.builder.is_none() && !self.tombstones.is_empty() {
+            self.builder = Some(BranchBuilder::create(self.context)?);
+        }
+        self.end_part(None)?;
         if !self.parts.is_empty() {
             self.context.storage.sync_directory()?;
         }

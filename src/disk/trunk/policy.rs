@@ -106,7 +106,8 @@ pub fn choose_reclaim(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> 
     tree.visit(&mut |node| nodes.push(node));
     let small = nodes.iter().filter_map(|node| merge_small(node, tree.options()));
     let flushes = nodes.iter().filter_map(|node| flush_tombstones(node));
-    let is_rich = |leaf: &Node| leaf.active.tombstones > leaf.active.entries / RECLAIM_PART;
+    let is_rich =
+        |leaf: &Node| leaf.active.tombstones > leaf.active.entries / RECLAIM_PART || leaf.active.range_tombstones > 0;
     let mut leaves: Vec<_> = nodes.iter().filter(|node| node.is_leaf() && node.runs() > 1 && is_rich(node)).collect();
     let density = |leaf: &Node| (leaf.active.tombstones << 16) / leaf.active.entries.max(1);
     leaves.sort_by_key(|leaf| (std::cmp::Reverse(density(leaf)), leaf.active.bytes));
@@ -129,8 +130,10 @@ fn merge_small(node: &Arc<Node>, options: &TrunkOptions) -> Option<Choice> {
 
 /// The flush to a child of an internal node for which a fair part of tombstones waits.
 fn flush_tombstones(node: &Arc<Node>) -> Option<Choice> {
-    let is_rich =
-        |at: &usize| node.slots[*at].pending.tombstones > node.pivots[*at].child.totals.entries / RECLAIM_PART;
+    let is_rich = |at: &usize| {
+        let pending = node.slots[*at].pending;
+        pending.tombstones > node.pivots[*at].child.totals.entries / RECLAIM_PART || pending.range_tombstones > 0
+    };
     (0..node.pivots.len()).find(is_rich).map(|at| Choice::Flush(Arc::clone(node), at))
 }
 
@@ -162,12 +165,14 @@ fn is_doubtful(node: &Node, target: u64, options: &TrunkOptions) -> bool {
         bytes: node.active.bytes - oldest.bytes,
         entries: node.active.entries - oldest.entries,
         tombstones: node.active.tombstones - oldest.tombstones,
+        range_tombstones: node.active.range_tombstones - oldest.range_tombstones,
     };
     let many =
         newer.bytes > 0 && newer.bytes.saturating_mul(100) >= oldest.bytes.saturating_mul(options.garbage_percent);
     let tombstones = newer.tombstones > 0
         && newer.tombstones.saturating_mul(100) >= oldest.entries.saturating_mul(TOMBSTONE_PERCENT);
-    many || tombstones
+    // What a range tombstone hides, no count tells.
+    many || tombstones || newer.range_tombstones > 0
 }
 
 /// The bundles of a node that should be merged, if reads have to look at too many runs there.

@@ -4,9 +4,11 @@
 //! 1. `parts` is in key order and no key lies in the range of two parts.
 //! 2. So the age of a run's parts among each other means nothing; between runs, age decides.
 
+use crate::base::Result;
 use crate::base::key::wide_head;
 use crate::base::sync::Arc;
 use crate::branch::Branch;
+use crate::merge::RangeTombstones;
 
 /// See the module.
 #[derive(Debug)]
@@ -15,12 +17,14 @@ pub struct Run {
     /// but for ties.
     heads: Box<[u128]>,
     parts: Box<[Arc<Branch>]>,
+    has_range_tombstones: bool,
 }
 
 impl Run {
     fn new(parts: Vec<Arc<Branch>>) -> Arc<Self> {
         debug_assert!(parts.windows(2).all(|pair| follows(&pair[0], &pair[1])));
         Arc::new(Self {
+            has_range_tombstones: parts.iter().any(|part| part.meta().range_tombstones > 0),
             heads: parts.iter().map(|part| wide_head(&part.meta().key_max)).collect(),
             parts: parts.into(),
         })
@@ -39,7 +43,7 @@ impl Run {
     fn position_by(&self, key: &[u8], head: u128) -> usize {
         let from = self.heads.partition_point(|part| *part < head);
         let ties = self.heads[from..].partition_point(|part| *part == head);
-        from + self.parts[from..from + ties].partition_point(|part| part.meta().key_max[..] < *key)
+        from + self.parts[from..from + ties].partition_point(|part| part.meta().ends_before(key))
     }
 
     /// The one part that may hold `key`, whose head is `head`. (Whether `key` lies before its smallest key is left to the
@@ -54,13 +58,25 @@ impl Run {
 
     /// Whether a part reaches past `upper`.
     pub fn reaches(&self, upper: &[u8]) -> bool {
-        self.parts.last().is_some_and(|part| part.meta().key_max[..] >= *upper)
+        self.parts.last().is_some_and(|part| !part.meta().ends_before(upper))
     }
 }
 
 /// Whether all keys of `next` lie behind all keys of `part`.
 fn follows(part: &Branch, next: &Branch) -> bool {
-    part.meta().key_max < next.meta().key_min
+    part.meta().ends_before(&next.meta().key_min)
+}
+
+/// The range tombstones of the runs, clipped to [lower, upper).
+pub fn range_tombstones<'a>(
+    runs: impl IntoIterator<Item = &'a Arc<Run>>,
+    lower: &[u8],
+    upper: Option<&[u8]>,
+) -> Result<RangeTombstones> {
+    let parts = runs.into_iter().filter(|run| run.has_range_tombstones).flat_map(|run| run.parts());
+    let clipped = |part: &Arc<Branch>| part.range_tombstones().map(|all| all.clip(lower, upper));
+    let pieces = parts.filter(|part| overlaps(part, lower, upper)).map(clipped).collect::<Result<Vec<_>>>()?;
+    Ok(RangeTombstones::union(&pieces))
 }
 
 /// Groups branches, oldest first, into runs, oldest first: each branch joins the newest run where it lies wholly behind
@@ -108,8 +124,8 @@ pub fn begun<'a>(bundles: impl IntoIterator<Item = &'a [Arc<Branch>]>) -> Vec<Be
     bundles.into_iter().map(runs).collect()
 }
 
-/// Whether a branch has keys in [lower, upper), as far as its smallest and largest key tell.
+/// Whether a branch has keys in [lower, upper), or range tombstones over some, as far as its smallest and largest key tell.
 pub fn overlaps(branch: &Branch, lower: &[u8], upper: Option<&[u8]>) -> bool {
     let meta = branch.meta();
-    meta.key_max[..] >= *lower && upper.is_none_or(|upper| meta.key_min[..] < *upper)
+    !meta.ends_before(lower) && upper.is_none_or(|upper| meta.key_min[..] < *upper)
 }

@@ -20,13 +20,20 @@ pub struct Load {
     pub entries: u64,
     /// Entries that are tombstones.
     pub tombstones: u64,
+    /// Range tombstones: all of each branch, for a few may hide anything.
+    pub range_tombstones: u64,
 }
 
 impl Load {
     /// All of a branch.
     pub fn of(branch: &Branch) -> Self {
         let meta = branch.meta();
-        Self { bytes: meta.bytes, entries: meta.entries, tombstones: meta.tombstones }
+        Self {
+            bytes: meta.bytes,
+            entries: meta.entries,
+            tombstones: meta.tombstones,
+            range_tombstones: meta.range_tombstones,
+        }
     }
 }
 
@@ -35,6 +42,7 @@ impl std::ops::AddAssign for Load {
         self.bytes += other.bytes;
         self.entries += other.entries;
         self.tombstones += other.tombstones;
+        self.range_tombstones += other.range_tombstones;
     }
 }
 
@@ -78,7 +86,7 @@ impl Slot {
 
     fn measure(&mut self, branch: &Branch, lower: &[u8], upper: Option<&[u8]>, known: Option<&Slot>) -> Load {
         let meta = branch.meta();
-        if meta.key_min[..] >= *lower && upper.is_none_or(|upper| meta.key_max[..] < *upper) {
+        if meta.key_min[..] >= *lower && upper.is_none_or(|upper| meta.ends_before(upper)) {
             return Load::of(branch);
         }
         let before = known.and_then(|slot| slot.shares.iter().find(|share| share.branch == meta.file));
@@ -89,6 +97,7 @@ impl Slot {
         };
         self.shares.push(ShareImage { branch: meta.file, bytes });
         let share = |count: u64| (u128::from(count) * u128::from(bytes) / u128::from(meta.bytes.max(1))) as u64;
-        Load { bytes, entries: share(meta.entries), tombstones: share(meta.tombstones) }
+        let (entries, tombstones) = (share(meta.entries), share(meta.tombstones));
+        Load { bytes, entries, tombstones, range_tombstones: meta.range_tombstones }
     }
 }

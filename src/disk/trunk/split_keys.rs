@@ -123,7 +123,7 @@ fn bytes_between(leaf: &Node, lower: &[u8], upper: Option<&[u8]>) -> Result<u64>
     let mut bytes = 0;
     for branch in leaf.branches().filter(|branch| run::overlaps(branch, lower, upper)) {
         let meta = branch.meta();
-        let is_inside = meta.key_min[..] >= *lower && upper.is_none_or(|upper| meta.key_max[..] < *upper);
+        let is_inside = meta.key_min[..] >= *lower && upper.is_none_or(|upper| meta.ends_before(upper));
         bytes += if is_inside { meta.bytes } else { branch.approximate_bytes(lower, upper)? };
     }
     Ok(bytes)

@@ -2,6 +2,7 @@
 
 mod amplification;
 mod describe;
+mod folding;
 mod goldens;
 mod jobs;
 mod model;

@@ -33,7 +33,9 @@ impl Tree {
         &self.options
     }
 
-    /// The newest version `<= at` of `key`, whose hash is `hash`: its number and kind; its value is appended to `out`.
+    /// The newest version `<= at` of `key`, whose hash is `hash`: its number and kind; its value is appended to `out`. Where a
+    /// range tombstone is newer, the answer is that, as of a branch: what is older in the branch where it was found is hidden by
+    /// it, what is newer was found first, and all that lies behind is older.
     pub fn get<'t, P: Pages<'t>>(
         &'t self,
         key: &[u8],
@@ -71,6 +73,11 @@ impl Tree {
     /// A cursor over all entries.
     pub fn cursor(self: &Arc<Self>) -> TreeCursor {
         TreeCursor::new(Arc::clone(self))
+    }
+
+    /// Whether any branch has range tombstones.
+    pub fn has_range_tombstones(&self) -> bool {
+        self.root.totals.range_tombstones > 0
     }
 
     /// Live bytes, estimated where nodes share branches.

@@ -20,7 +20,7 @@ use crate::base::{FileNumber, Result, SequenceNumber};
 use crate::branch::BranchContext;
 use crate::format::manifest_edit::{BundleId, ManifestEdit, NodeId};
 use crate::manifest::ManifestState;
-use crate::merge::{Cursor, Retention};
+use crate::merge::{Cursor, RangeTombstones, Retention};
 use std::collections::HashMap;
 
 /// The id of a store's first node.
@@ -88,17 +88,18 @@ impl Trunk {
         Ok((trunk, Tree::new(root, options)))
     }
 
-    /// Writes the entries of `source`, which is newer than all the tree and holds every number up to `through` that the
-    /// tree lacks, as part files cut at the root's pivots. Heavy I/O, no lock. Applied in the order of `through`.
+    /// Writes the entries of `source`, and the range tombstones beside them, which are newer than all the tree and hold every
+    /// number up to `through` that the tree lacks, as part files cut at the root's pivots. Heavy I/O, no lock. Applied in the order of `through`.
     pub fn incorporate(
         &self,
         tree: &Tree,
         source: &mut dyn Cursor,
+        tombstones: &RangeTombstones,
         retention: &Retention,
         through: SequenceNumber,
     ) -> Result<Outcome> {
         let never = AtomicBool::new(false);
-        let parts = self.pass(retention, &never).incorporate(tree.root(), source)?.unwrap_or_default();
+        let parts = self.pass(retention, &never).incorporate(tree.root(), source, tombstones)?.unwrap_or_default();
         self.counters.incorporated(parts.load());
         Ok(Outcome { change: Change::Incorporate { parts, through }, ticket: None })
     }

@@ -3,9 +3,7 @@
 
 use super::super::operator::MergeOperator;
 use super::super::vec_cursor::{VecCursor, VecEntry};
-use super::super::{
-    EntryRef, MergeCursor, RangeTombstone, RangeTombstones, Retention, VersionFilter, VisibleCursor,
-};
+use super::super::{EntryRef, MergeCursor, RangeTombstone, RangeTombstones, Retention, VersionFilter, VisibleCursor};
 use super::{Random, sorted};
 use crate::base::{Kind, SequenceNumber};
 use std::collections::BTreeMap;

@@ -13,7 +13,8 @@ use crate::io::Storage;
 use crate::io::simulated::{Operation, SimulatedStorage};
 use crate::manifest::ManifestState;
 use crate::merge::vec_cursor::{VecCursor, VecEntry};
-use crate::merge::{Cursor, Retention};
+use crate::merge::{Cursor, MergeOperator, RangeTombstone, RangeTombstones, Retention, VisibleCursor};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// SplitMix64.
@@ -41,8 +42,48 @@ pub fn number_key(number: u64) -> Vec<u8> {
 /// A write: `None` deletes.
 pub type Write = (Vec<u8>, Option<Vec<u8>>);
 
-/// A version: its number, and what the write said.
-type Version = (u64, Option<Vec<u8>>);
+/// Any write.
+#[derive(Clone, Debug)]
+pub enum Said {
+    Put(Vec<u8>, Vec<u8>),
+    Delete(Vec<u8>),
+    Merge(Vec<u8>, Vec<u8>),
+    /// From a key to below another one.
+    RangeDelete(Vec<u8>, Vec<u8>),
+}
+
+impl From<Write> for Said {
+    fn from((key, value): Write) -> Self {
+        match value {
+            Some(value) => Self::Put(key, value),
+            None => Self::Delete(key),
+        }
+    }
+}
+
+/// Puts operands behind the value, or behind a sign that there was none.
+pub struct Append;
+
+const NO_BASE: &[u8] = b"^";
+
+impl MergeOperator for Append {
+    fn name(&self) -> &str {
+        "append"
+    }
+
+    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]], out: &mut Vec<u8>) -> Result<(), String> {
+        out.extend_from_slice(base.unwrap_or(NO_BASE));
+        operands.iter().for_each(|operand| out.extend_from_slice(operand));
+        Ok(())
+    }
+
+    fn partial_merge(&self, _: &[u8], older: &[u8], newer: &[u8], out: &mut Vec<u8>) -> bool {
+        out.extend_from_slice(older);
+        out.extend_from_slice(newer);
+        // Not always, so that chains of operands stay as well.
+        !older.len().is_multiple_of(3)
+    }
+}
 
 pub struct Rig {
     pub disk: SimulatedStorage,
@@ -51,8 +92,11 @@ pub struct Rig {
     pub tree: Arc<Tree>,
     pub state: ManifestState,
     options: TrunkOptions,
-    /// Every version ever written, newest last.
-    versions: BTreeMap<Vec<u8>, Vec<Version>>,
+    /// Every write ever, oldest first: that of number n at n - 1.
+    said: Vec<Said>,
+    /// Every key ever written, and which writes were of it.
+    keys: BTreeMap<Vec<u8>, Vec<u64>>,
+    range_deletes: Vec<u64>,
     pub last: u64,
     pub pins: BTreeSet<u64>,
     pub user_entries: u64,
@@ -90,7 +134,9 @@ impl Rig {
             tree,
             state,
             options,
-            versions: BTreeMap::new(),
+            said: Vec::new(),
+            keys: BTreeMap::new(),
+            range_deletes: Vec::new(),
             last: 0,
             pins: BTreeSet::new(),
             user_entries: 0,
@@ -111,18 +157,36 @@ impl Rig {
 
     /// The same, not yet applied.
     pub fn incorporation(&mut self, writes: Vec<Write>) -> Outcome {
-        let mut entries = Vec::new();
-        for (key, value) in writes {
+        self.incorporation_of(writes.into_iter().map(Said::from).collect())
+    }
+
+    /// The same of any writes.
+    pub fn incorporation_of(&mut self, writes: Vec<Said>) -> Outcome {
+        let (mut entries, mut deletions) = (Vec::new(), Vec::new());
+        for said in writes {
             self.last += 1;
             self.user_entries += 1;
-            self.user_bytes += (key.len() + value.as_ref().map_or(0, Vec::len)) as u64;
-            let kind = if value.is_some() { Kind::Put } else { Kind::Delete };
-            entries.push(VecEntry::new(key.clone(), self.last, kind, value.clone().unwrap_or_default()));
-            self.versions.entry(key).or_default().push((self.last, value));
+            let (key, kind, value) = match &said {
+                Said::Put(key, value) => (key, Kind::Put, value.clone()),
+                Said::Delete(key) => (key, Kind::Delete, Vec::new()),
+                Said::Merge(key, operand) => (key, Kind::Merge, operand.clone()),
+                Said::RangeDelete(start, end) => (start, Kind::RangeDelete, end.clone()),
+            };
+            self.user_bytes += (key.len() + value.len()) as u64;
+            if kind == Kind::RangeDelete {
+                let number = SequenceNumber(self.last);
+                deletions.push(RangeTombstone { start: key.clone(), end: value, number });
+                self.range_deletes.push(self.last);
+            } else {
+                self.keys.entry(key.clone()).or_default().push(self.last);
+                entries.push(VecEntry::new(key.clone(), self.last, kind, value));
+            }
+            self.said.push(said);
         }
         let through = SequenceNumber(self.last);
         let retention = self.retention();
-        self.trunk.incorporate(&self.tree, &mut VecCursor::new(entries), &retention, through).unwrap()
+        let tombstones = RangeTombstones::new(deletions);
+        self.trunk.incorporate(&self.tree, &mut VecCursor::new(entries), &tombstones, &retention, through).unwrap()
     }
 
     pub fn apply(&mut self, outcome: Outcome) {
@@ -198,15 +262,26 @@ impl Rig {
     }
 
     /// What a reader at `pin` must see.
-    pub fn expected(&self, pin: u64) -> BTreeMap<&[u8], &[u8]> {
-        let mut view = BTreeMap::new();
-        for (key, versions) in &self.versions {
-            let seen = versions.iter().rev().find(|(number, _)| *number <= pin);
-            if let Some((_, Some(value))) = seen {
-                view.insert(&key[..], &value[..]);
+    pub fn expected(&self, pin: u64) -> BTreeMap<&[u8], Cow<'_, [u8]>> {
+        let shown = |key: &'_ Vec<u8>, numbers: &Vec<u64>| {
+            let covers = |number: &&u64| match &self.said[**number as usize - 1] {
+                Said::RangeDelete(start, end) => **number <= pin && start <= key && key < end,
+                _ => false,
+            };
+            let floor = self.range_deletes.iter().filter(covers).max().copied().unwrap_or(0);
+            let mut value: Option<Cow<'_, [u8]>> = None;
+            for number in numbers.iter().filter(|number| (floor..=pin).contains(*number)) {
+                value = match &self.said[*number as usize - 1] {
+                    Said::Put(_, value) => Some(Cow::Borrowed(value)),
+                    Said::Merge(_, operand) => {
+                        Some(Cow::Owned([&value.unwrap_or(Cow::Borrowed(NO_BASE)), &operand[..]].concat()))
+                    }
+                    _ => None,
+                };
             }
-        }
-        view
+            value
+        };
+        self.keys.iter().filter_map(|(key, numbers)| Some((&key[..], shown(key, numbers)?))).collect()
     }
 
     /// Scans both ways and gets, at every pin and at the newest number.
@@ -231,38 +306,82 @@ impl Rig {
         pins.push(SequenceNumber::MAX.0);
         for pin in pins {
             let expected = self.expected(pin);
-            let mut seen = BTreeMap::new();
-            for of_key in forward.chunk_by(|one, other| one.key == other.key) {
-                let newest = of_key.iter().find(|entry| entry.number.0 <= pin);
-                if let Some(entry) = newest.filter(|entry| entry.kind == Kind::Put) {
-                    seen.insert(&entry.key[..], &entry.value[..]);
-                }
+            for backward in [false, true] {
+                let seen = self.scan(pin, backward);
+                let same = seen.iter().map(|(key, value)| (&key[..], &value[..]));
+                assert!(
+                    same.eq(expected.iter().map(|(key, value)| (*key, &value[..]))),
+                    "scan at {pin}: {} keys, not {}",
+                    seen.len(),
+                    expected.len()
+                );
             }
-            assert!(seen == expected, "scan at {pin}: {} keys, not {}", seen.len(), expected.len());
             self.check_gets(random, gets, pin, &expected);
         }
         self.check_seeks(random, gets, &forward);
     }
 
-    fn check_gets(&self, random: &mut Random, gets: usize, pin: u64, expected: &BTreeMap<&[u8], &[u8]>) {
-        let keys: Vec<&Vec<u8>> = self.versions.keys().collect();
-        let mut out = Vec::new();
+    /// What walking shows at `pin`.
+    fn scan(&self, pin: u64, backward: bool) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let cursor = VisibleCursor::new(self.tree.cursor(), SequenceNumber(pin), Vec::new(), None);
+        let mut cursor = cursor.masked(self.tree.has_range_tombstones());
+        let mut seen = BTreeMap::new();
+        if backward {
+            cursor.seek_last().unwrap()
+        } else {
+            cursor.seek_first().unwrap()
+        }
+        while cursor.valid() {
+            let entry = cursor.entry();
+            let operands: Vec<&[u8]> = cursor.operands().iter().map(|operand| &operand[..]).collect();
+            let value = folded(entry.kind, entry.value, &operands).unwrap();
+            assert!(seen.insert(entry.key.to_vec(), value).is_none());
+            if backward { cursor.prev().unwrap() } else { cursor.next().unwrap() }
+        }
+        seen
+    }
+
+    /// What a get finds at `pin`, operands gathered one by one.
+    pub fn get(&self, key: &[u8], pin: u64) -> Option<Vec<u8>> {
+        let hash = crate::base::hash::encoded_key_hash(key);
+        let (mut at, mut operands) = (SequenceNumber(pin), Vec::new());
+        loop {
+            let mut out = Vec::new();
+            let hit = self.tree.get(key, hash, at, &mut Reading::new(), &mut out).unwrap();
+            let kind = match hit {
+                Some((number, Kind::Merge)) => {
+                    operands.insert(0, out);
+                    at = SequenceNumber(number.0 - 1);
+                    continue;
+                }
+                Some((_, kind)) => kind,
+                None => Kind::Delete,
+            };
+            let operands: Vec<&[u8]> = operands.iter().map(|operand: &Vec<u8>| &operand[..]).collect();
+            return folded(kind, &out, &operands);
+        }
+    }
+
+    fn check_gets(&self, random: &mut Random, gets: usize, pin: u64, expected: &BTreeMap<&[u8], Cow<'_, [u8]>>) {
+        let keys: Vec<&Vec<u8>> = self.keys.keys().collect();
         for _ in 0..gets {
             let mut key = keys[random.below(keys.len())].clone();
             if random.below(8) == 0 {
                 key.push(b'x');
             }
-            out.clear();
-            let hash = crate::base::hash::encoded_key_hash(&key);
-            let hit = self.tree.get(&key, hash, SequenceNumber(pin), &mut Reading::new(), &mut out).unwrap();
-            let found = hit.filter(|(_, kind)| *kind == Kind::Put).map(|_| &out[..]);
-            assert_eq!(found, expected.get(&key[..]).copied(), "{} at {pin}", key.escape_ascii());
+            let found = self.get(&key, pin);
+            assert_eq!(
+                found.as_deref(),
+                expected.get(&key[..]).map(|value| &value[..]),
+                "{} at {pin}",
+                key.escape_ascii()
+            );
         }
     }
 
     fn check_seeks(&self, random: &mut Random, seeks: usize, entries: &[VecEntry]) {
         let mut cursor = self.tree.cursor();
-        let keys: Vec<&Vec<u8>> = self.versions.keys().collect();
+        let keys: Vec<&Vec<u8>> = self.keys.keys().collect();
         for _ in 0..seeks {
             let mut key = keys[random.below(keys.len())].clone();
             if random.below(4) == 0 {
@@ -326,4 +445,19 @@ impl Rig {
         let written = self.trunk.written();
         (written.incorporated_bytes + written.compacted_bytes) as f64 / self.user_bytes as f64
     }
+}
+
+/// The value that operands, oldest first, make of an entry of this kind.
+fn folded(kind: Kind, value: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+    let base = match kind {
+        Kind::Put => Some(value),
+        Kind::Delete | Kind::RangeDelete => None,
+        other => panic!("an entry of kind {other:?}"),
+    };
+    if operands.is_empty() {
+        return base.map(<[u8]>::to_vec);
+    }
+    let mut out = Vec::new();
+    Append.full_merge(b"", base, operands, &mut out).unwrap();
+    Some(out)
 }
