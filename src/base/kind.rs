@@ -8,9 +8,9 @@ pub enum Kind {
     Put = 1,
     /// The key is gone (a tombstone).
     Delete = 2,
-    /// Reserved: every key of a range is gone.
+    /// Every key of a range is gone. Never an entry among others: range tombstones stand beside the entries.
     RangeDelete = 3,
-    /// Reserved: an operand to be folded into the value below.
+    /// An operand to be folded into the value below.
     Merge = 4,
     /// The key's value lies in a value file; the entry holds a reference to it.
     ValueReference = 5,
