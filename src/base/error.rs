@@ -108,6 +108,9 @@ pub enum Error {
         /// What found no room.
         reason: String,
     },
+    /// Whoever asked for it called it off.
+    #[error("cancelled by the caller; what was done until then stays")]
+    Cancelled,
     /// The store was closed.
     #[error("the store is closed")]
     Closed,

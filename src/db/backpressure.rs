@@ -1,8 +1,9 @@
 //! Slowing writers smoothly, so that background work keeps up and nobody ever meets a wall (`design.md`, Background work).
 //!
-//! The delay of a write is its bytes times a rate. The rate is what background work needs per byte (measured) times how
-//! far memory or tree debt is between where it starts to matter and where it must not go. At the far end writers are twice
-//! as slow as background work, so the far end is not reached.
+//! The delay of a write is its bytes times a rate: twice what background work needs per byte (measured) times how far memory or tree
+//! debt is between where it starts to matter and where it must not go. At the far end writers are twice as slow as background
+//! work, so the far end is not reached. What is needed for memory is its writing out; what is needed for debt is that and the
+//! merging that follows; both by what users wrote, which is less than what it takes in memory or in files. A limit on background writes (`rate_limit`) shows in what is measured, and from the first write on.
 
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::io::Clock;
@@ -10,39 +11,123 @@ use std::time::Duration;
 
 /// Sleeping less than this costs more than it delays.
 const SLEEP_NS_MIN: u64 = 100_000;
-/// One sleep is never longer: a slowdown stays invisible in single calls.
+/// One sleep is not longer, unless more than `OWED_PART` times as much is owed: a slowdown stays invisible in single calls.
 const SLEEP_NS_MAX: u64 = 2_000_000;
+/// Of more than that a part so large is slept at a time. *Else:* writes of large values owed more than they slept, for ever, until memory
+/// was full and they stood.
+const OWED_PART: u64 = 8;
+/// One sleep is never longer than this.
+const SLEEP_NS_LIMIT: u64 = 250_000_000;
 /// How many bytes a thread may write before it looks at the rate again.
 const LOOK_BYTES: u64 = 16 << 10;
+/// Less work than this says nothing of its speed.
+const TELLING_BYTES: u64 = 4096;
+/// How many bytes background work writes for one of a user at most, as far as it is believed.
+const WRITTEN_MAX: u64 = 64;
 
-/// Measured speed of background work. Any thread.
+/// Measured speed of background work. Any thread. All accesses relaxed: figures order nothing.
 #[derive(Debug)]
 pub(super) struct BackgroundSpeed {
-    /// Nanoseconds a byte of user data, times 1024; a moving average.
-    ns_per_kib: AtomicU64,
+    /// Nanoseconds a KiB of user data that incorporation takes; a moving average.
+    incorporation: AtomicU64,
+    /// The same of the incorporation that runs; 0 where none has run for long.
+    running: AtomicU64,
+    /// Nanoseconds a KiB that a merge takes, by what it writes; a moving average.
+    merge: AtomicU64,
 }
+
+/// 100 MB/s until something was measured.
+const UNMEASURED: u64 = 10_240;
 
 impl Default for BackgroundSpeed {
     fn default() -> Self {
-        // 100 MB/s until something was measured.
-        Self { ns_per_kib: AtomicU64::new(10_240) }
+        Self { incorporation: UNMEASURED.into(), running: 0.into(), merge: UNMEASURED.into() }
+    }
+}
+
+/// What background work has come to so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Done {
+    /// Bytes that users wrote of what was written out.
+    pub(super) user: u64,
+    /// Bytes of branch files that incorporation and merges wrote.
+    pub(super) incorporated: u64,
+    pub(super) compacted: u64,
+    /// Threads that merge.
+    pub(super) workers: u64,
+}
+
+impl Done {
+    /// `ns` a KiB of files, as nanoseconds a KiB of user data; of each byte there was one as long as nothing tells otherwise.
+    fn of_user(&self, ns: u64, written: u64) -> u64 {
+        if self.user < TELLING_BYTES {
+            return ns;
+        }
+        let written = written.min(self.user.saturating_mul(WRITTEN_MAX));
+        (u128::from(ns) * u128::from(written) / u128::from(self.user)) as u64
+    }
+}
+
+fn ns_per_kib(bytes: u64, took: Duration) -> u64 {
+    ((took.as_nanos() as u64).saturating_mul(1024) / bytes.max(1)).clamp(64, 1 << 30)
+}
+
+fn average(average: &AtomicU64, bytes: u64, took: Duration) {
+    if bytes >= TELLING_BYTES {
+        let old = average.load(Ordering::Relaxed);
+        average.store((old * 3 + ns_per_kib(bytes, took)) / 4, Ordering::Relaxed);
     }
 }
 
 impl BackgroundSpeed {
-    /// Tells of finished work.
+    /// Tells of a Memtable that was written out.
     pub(super) fn record(&self, bytes: u64, took: Duration) {
-        if bytes < 4096 {
-            return;
-        }
-        let measured = (took.as_nanos() as u64).saturating_mul(1024) / bytes;
-        let old = self.ns_per_kib.load(Ordering::Relaxed);
-        self.ns_per_kib.store((old * 3 + measured.clamp(64, 1 << 20)) / 4, Ordering::Relaxed);
+        average(&self.incorporation, bytes, took);
     }
 
-    fn ns_per_kib(&self) -> u64 {
-        self.ns_per_kib.load(Ordering::Relaxed)
+    /// Tells of one that is being written out; of no bytes once none is.
+    pub(super) fn note_running(&self, bytes: u64, took: Duration) {
+        let measured = if took.is_zero() { 0 } else { ns_per_kib(bytes.max(1), took) };
+        self.running.store(measured, Ordering::Relaxed);
     }
+
+    /// Tells of a merge that has written so much.
+    pub(super) fn record_merge(&self, written: u64, took: Duration) {
+        average(&self.merge, written, took);
+    }
+
+    /// Nanoseconds that a KiB of user data takes to be written out. `limit`: bytes a second that may be written.
+    fn of_memory(&self, limit: Option<u64>, done: &Done) -> u64 {
+        let measured = self.incorporation.load(Ordering::Relaxed).max(self.running.load(Ordering::Relaxed));
+        measured.max(done.of_user(least(limit), done.incorporated))
+    }
+
+    /// The same, with the merging that comes of it.
+    fn of_tree(&self, limit: Option<u64>, done: &Done) -> u64 {
+        let merge = (self.merge.load(Ordering::Relaxed) / done.workers.max(1)).max(least(limit));
+        self.of_memory(limit, done) + done.of_user(merge, done.compacted)
+    }
+
+    /// Nanoseconds by which a KiB of writes is delayed.
+    pub(super) fn delay_per_kib(&self, full: Fullness, limit: Option<u64>, done: impl FnOnce() -> Done) -> u64 {
+        if full.memory == 0 && full.tree == 0 {
+            return 0;
+        }
+        let done = done();
+        2 * (full.memory * self.of_memory(limit, &done)).max(full.tree * self.of_tree(limit, &done)) / 1024
+    }
+}
+
+/// Nanoseconds that writing a KiB takes at the least.
+fn least(limit: Option<u64>) -> u64 {
+    limit.map_or(0, |limit| 1024 * 1_000_000_000 / limit.max(1))
+}
+
+/// How far memory and the tree's debt are on their way to where writers would have to wait, in 1/1024.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Fullness {
+    pub(super) memory: u64,
+    pub(super) tree: u64,
 }
 
 /// How full something is between two marks, in 1/1024: 0 at `start`, 1024 at `limit` and beyond.
@@ -59,33 +144,64 @@ pub(super) struct Pressure {
 }
 
 impl Pressure {
-    /// Accounts for a write of `bytes` and sleeps when enough has come together; returns the nanoseconds slept. `fullness`
-    /// is asked now and then only, the clock only around a sleep.
-    pub(super) fn delay(
-        &mut self,
-        bytes: u64,
-        speed: &BackgroundSpeed,
-        clock: &dyn Clock,
-        fullness: impl FnOnce() -> u64,
-    ) -> u64 {
+    /// Accounts for a write of `bytes` and sleeps when enough has come together; returns the nanoseconds slept. The rate, in
+    /// nanoseconds a KiB, is asked for now and then only, the clock only around a sleep.
+    pub(super) fn delay(&mut self, bytes: u64, clock: &dyn Clock, rate: impl FnOnce() -> u64) -> u64 {
         if self.bytes_until_look <= bytes {
-            self.ns_per_kib = 2 * speed.ns_per_kib() * fullness() / 1024;
+            self.ns_per_kib = rate();
             self.bytes_until_look = LOOK_BYTES;
         } else {
             self.bytes_until_look -= bytes;
         }
         if self.ns_per_kib == 0 {
+            // Nothing is behind any more.
+            self.owed_ns = 0;
             return 0;
         }
-        self.owed_ns += bytes * self.ns_per_kib / 1024;
+        self.owed_ns = self.owed_ns.saturating_add(bytes.saturating_mul(self.ns_per_kib) / 1024);
         if self.owed_ns < SLEEP_NS_MIN {
             return 0;
         }
+        let part = (self.owed_ns / OWED_PART).clamp(SLEEP_NS_MAX, SLEEP_NS_LIMIT);
         let started = clock.now();
-        clock.sleep(Duration::from_nanos(self.owed_ns.min(SLEEP_NS_MAX)));
+        clock.sleep(Duration::from_nanos(self.owed_ns.min(part)));
         let slept = clock.now().saturating_sub(started).as_nanos() as u64;
         self.owed_ns = self.owed_ns.saturating_sub(slept);
         slept
+    }
+}
+
+/// What waiting writers have met. Any thread.
+#[derive(Debug, Default)]
+pub(super) struct Delays {
+    stalled_writes: AtomicU64,
+    stalled_ns: AtomicU64,
+    longest_ns: AtomicU64,
+}
+
+impl Delays {
+    /// A write was slowed for so long.
+    pub(super) fn note_slowed(&self, ns: u64) {
+        self.longest_ns.fetch_max(ns, Ordering::Relaxed);
+    }
+
+    /// A write has waited for memory.
+    pub(super) fn note_stalled(&self, ns: u64) {
+        self.stalled_writes.fetch_add(1, Ordering::Relaxed);
+        self.stalled_ns.fetch_add(ns, Ordering::Relaxed);
+        self.note_slowed(ns);
+    }
+
+    pub(super) fn stalled_writes(&self) -> u64 {
+        self.stalled_writes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn stalled_ns(&self) -> u64 {
+        self.stalled_ns.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn longest_ns(&self) -> u64 {
+        self.longest_ns.load(Ordering::Relaxed)
     }
 }
 
@@ -94,6 +210,12 @@ mod tests {
     use super::*;
     use crate::io::Storage;
     use crate::io::simulated::SimulatedStorage;
+
+    const DONE: Done = Done { user: 100 << 10, incorporated: 200 << 10, compacted: 300 << 10, workers: 2 };
+
+    fn rate(full: Fullness, limit: Option<u64>) -> u64 {
+        BackgroundSpeed::default().delay_per_kib(full, limit, || DONE)
+    }
 
     #[test]
     fn fullness_rises_smoothly_between_its_marks() {
@@ -106,27 +228,66 @@ mod tests {
     #[test]
     fn no_pressure_no_delay_and_full_pressure_slows_to_half_the_background_speed() {
         let disk = SimulatedStorage::new(1);
-        let (clock, speed) = (disk.stepped_clock(), BackgroundSpeed::default());
+        let clock = disk.stepped_clock();
         let mut pressure = Pressure::default();
-        assert_eq!((0..1000).map(|_| pressure.delay(1000, &speed, &*clock, || 0)).sum::<u64>(), 0);
+        assert_eq!(rate(Fullness::default(), None), 0);
+        assert_eq!((0..1000).map(|_| pressure.delay(1000, &*clock, || 0)).sum::<u64>(), 0);
         assert_eq!(disk.now(), Duration::ZERO);
+        let full = rate(Fullness { memory: 1024, tree: 0 }, None);
         let mut pressure = Pressure::default();
-        let slept: u64 = (0..1000).map(|_| pressure.delay(1000, &speed, &*clock, || 1024)).sum();
+        let slept: u64 = (0..1000).map(|_| pressure.delay(1000, &*clock, || full)).sum();
         // A million bytes at 20 ns each; what is still owed at the end may be missing.
         assert!(slept > 20_000_000 - SLEEP_NS_MIN && slept <= 20_000_000, "{slept}");
         assert_eq!(disk.now(), Duration::from_nanos(slept));
     }
 
+    /// Once, the delay for debt followed from the speed of incorporation alone: where merging took most of the time, a limit on
+    /// background writes above all, writers at the full delay were faster than background work, and debt grew without end.
+    #[test]
+    fn debt_slows_by_what_merging_takes_as_well() {
+        let memory = rate(Fullness { memory: 1024, tree: 0 }, None);
+        // Three bytes merged for each of a user's, by two threads.
+        assert_eq!(rate(Fullness { memory: 0, tree: 1024 }, None), memory + memory * 3 / 2);
+        assert_eq!(rate(Fullness { memory: 0, tree: 512 }, None), (memory + memory * 3 / 2) / 2);
+        // A MiB a second for all: two bytes of each written out, three merged; writers are half as fast.
+        let limit = Some(1 << 20);
+        let ns_per_kib = 1_000_000_000 / 1024;
+        assert_eq!(rate(Fullness { memory: 1024, tree: 0 }, limit), 4 * ns_per_kib);
+        assert_eq!(rate(Fullness { memory: 0, tree: 1024 }, limit), 10 * ns_per_kib);
+    }
+
+    /// Once, what was known of a disk's speed came from Memtables that were written out: two more were full by the time that the first
+    /// one was, and writers stood for as long as it took.
+    #[test]
+    fn an_incorporation_that_runs_tells_its_speed() {
+        let speed = BackgroundSpeed::default();
+        speed.note_running(1024, Duration::from_millis(1));
+        assert_eq!(speed.of_memory(None, &DONE), 1_000_000);
+        speed.note_running(0, Duration::ZERO);
+        assert_eq!(speed.of_memory(None, &DONE), UNMEASURED);
+    }
+
     #[test]
     fn what_one_large_write_owes_is_slept_in_small_pieces() {
         let disk = SimulatedStorage::new(1);
-        let (clock, speed, mut pressure) = (disk.stepped_clock(), BackgroundSpeed::default(), Pressure::default());
-        let slept: Vec<u64> = [1_000_000]
-            .into_iter()
-            .chain([1; 12])
-            .map(|bytes| pressure.delay(bytes, &speed, &*clock, || 1024))
-            .collect();
-        assert!(slept.iter().all(|slept| *slept <= SLEEP_NS_MAX), "{slept:?}");
-        assert_eq!(slept.iter().sum::<u64>(), 20_000_000, "{slept:?}");
+        let (clock, mut pressure) = (disk.stepped_clock(), Pressure::default());
+        let slept: Vec<u64> =
+            [1_000_000].into_iter().chain([1; 12]).map(|bytes| pressure.delay(bytes, &*clock, || 20_480)).collect();
+        assert!(slept.iter().all(|slept| *slept <= 20_000_000 / OWED_PART), "{slept:?}");
+        // The small ones owe a little themselves.
+        let sum = slept.iter().sum::<u64>();
+        assert!((20_000_000..20_000_300).contains(&sum), "{slept:?}");
+    }
+
+    /// Once, no sleep was longer than two milliseconds, whatever was owed: writes of large values on a slow disk were hardly slowed,
+    /// until memory was full and they stood.
+    #[test]
+    fn large_writes_are_slowed_by_all_that_they_owe() {
+        let disk = SimulatedStorage::new(1);
+        let (clock, mut pressure) = (disk.stepped_clock(), Pressure::default());
+        // 10 ms each.
+        let slept: Vec<u64> = (0..1000).map(|_| pressure.delay(10 << 10, &*clock, || 1_000_000)).collect();
+        let (sum, longest) = (slept.iter().sum::<u64>(), slept.iter().max().unwrap());
+        assert!(sum > 9_800_000_000 && *longest < 11_000_000, "{sum} in all, {longest} at most");
     }
 }

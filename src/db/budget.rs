@@ -65,6 +65,7 @@ impl Budget {
                 "memory_budget is {total} bytes, at least {BUDGET_MIN} are needed"
             )));
         }
+        super::rate_limit::check(options.background_write_limit)?;
         let cores = || std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         let workers = options.background_threads.unwrap_or_else(|| cores().clamp(2, WORKERS_MAX));
         if workers == 0 {

@@ -11,6 +11,11 @@ use crate::io::Storage;
 impl Inner {
     /// Switches generations where the newest holds anything, and waits until all older ones are incorporated.
     pub(super) fn flush(&self) -> Result<()> {
+        self.flush_unless(&|| false)
+    }
+
+    /// The same; waits no longer once `is_cancelled`.
+    pub(super) fn flush_unless(&self, is_cancelled: &dyn Fn() -> bool) -> Result<()> {
         self.health.check()?;
         let end = {
             let _switching = self.switching.lock();
@@ -23,7 +28,7 @@ impl Inner {
                 return Ok(());
             }
         };
-        self.wait_for_progress(|inner| inner.incorporated.load(Ordering::Acquire) >= end.0)
+        self.wait_for_progress(|inner| inner.incorporated.load(Ordering::Acquire) >= end.0 || is_cancelled())
     }
 
     /// What can fail of closing: nothing acknowledged is left to a power loss.
@@ -82,6 +87,12 @@ impl Inner {
             jobs: written.jobs,
             slowed_writes: self.threads.sum(|counters| &counters.slowed_writes),
             slowed_ns: self.threads.sum(|counters| &counters.slowed_ns),
+            stalled_writes: self.delays.stalled_writes(),
+            stalled_ns: self.delays.stalled_ns(),
+            longest_delay_ns: self.delays.longest_ns(),
+            running: self.work.running.describe(self.clock.now()),
+            background_write_limit: self.write_limit.get(),
+            background_paused: self.work.is_paused(),
             ballast_bytes: self.ballast.bytes(),
             disk_full: self.health.is_full(),
             failure: self.health.describe(),

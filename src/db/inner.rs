@@ -1,12 +1,13 @@
 //! The parts of an open store, shared by its handle, its snapshots and iterators, and its background threads.
 
-use super::backpressure::BackgroundSpeed;
+use super::backpressure::{BackgroundSpeed, Delays};
 use super::ballast::Ballast;
 use super::budget::Budget;
 use super::full_disk::Relief;
 use super::health::Health;
 use super::locks::Guard;
 use super::options::Options;
+use super::rate_limit::RateLimit;
 use super::read_side::ReadSide;
 use super::tasks::Work;
 use super::threads::Threads;
@@ -74,6 +75,8 @@ pub(super) struct Inner {
     pub(super) relief: Relief,
     pub(super) health: Health,
     pub(super) speed: BackgroundSpeed,
+    pub(super) delays: Delays,
+    pub(super) write_limit: RateLimit,
     /// Every number up to this one is in branch files.
     pub(super) incorporated: AtomicU64,
     /// One switch of generations at a time; `room` tells waiting writers that a generation was incorporated.

@@ -39,6 +39,11 @@ impl Bounds {
         Self { lower, upper: (!upper.is_empty()).then_some(upper) }
     }
 
+    /// The first key, and the first behind; `None` at the end of the last keyspace.
+    pub(super) fn into_keys(self) -> (Vec<u8>, Option<Vec<u8>>) {
+        (self.lower, self.upper)
+    }
+
     pub(super) fn of_range<K: AsRef<[u8]>>(range: impl RangeBounds<K>) -> Self {
         let encoded = |user_key: &K| key::encoded(KeyspaceId::DEFAULT, user_key.as_ref());
         // The first key behind `k` is `k` with a zero byte.

@@ -8,6 +8,7 @@ mod ballast;
 mod batch;
 mod budget;
 mod close;
+mod compact;
 mod files;
 mod full_disk;
 mod health;
@@ -23,9 +24,11 @@ mod offline;
 mod open;
 mod options;
 mod owners;
+mod pause;
 mod pins;
 mod publish;
 mod quiet;
+mod rate_limit;
 mod read;
 mod read_only;
 mod read_side;
@@ -34,6 +37,7 @@ mod refill;
 mod relaxed;
 mod removal;
 mod repair;
+mod running;
 mod snapshot;
 mod stats;
 #[cfg(any(test, feature = "testing"))]
@@ -62,12 +66,14 @@ use tasks::Duty;
 
 pub use crate::branch::Compression;
 pub use batch::WriteBatch;
+pub use compact::{Cancellation, CompactOptions, CompactProgress, CompactReport, Goal};
 pub use iter::{Iter, Reversed};
 pub use options::{Durability, LogMemory, MemoryComponent, Options, WriteOptions};
+pub use pause::BackgroundPause;
 pub use read_only::ReadOnlyDb;
 pub use repair::{Loss, LostKeys, RepairReport};
 pub use snapshot::Snapshot;
-pub use stats::{LevelStats, Stats, VerifyReport};
+pub use stats::{BackgroundKind, BackgroundTask, LevelStats, Stats, VerifyReport};
 #[cfg(any(test, feature = "testing"))]
 pub use stepped::{LogOnlyWriter, SteppedDb, open_small};
 pub use verify::{CheckProgress, Depth, Verification};
@@ -239,10 +245,117 @@ impl Db {
         self.inner.sync_through(self.inner.sequencer.last())
     }
 
-    /// Flushes, and merges until a read meets one run of entries at most. Rewrites up to the whole store; for before a long
-    /// time of reading only. While others write it may take as long as they do.
+    /// `compact_range` of all keys.
     pub fn compact(&self) -> Result<()> {
-        self.inner.compact()
+        self.compact_range::<&[u8]>(..)
+    }
+
+    /// Brings a key range into its smallest form: when it returns, everything in it that was written before the call lies in one run,
+    /// without versions and deletes that no snapshot needs. What is in that form already is not rewritten, so a second call costs
+    /// nothing. A call rewrites up to all that the range holds, and a leaf of the tree (up to eight times `Options::write_buffer`)
+    /// at either end; it needs room on the disk for the leaves that are being rewritten. Others may read and write meanwhile.
+    ///
+    /// For after many deletes or overwrites, when the space is wanted now. To read faster for less work: `optimize`. To see how
+    /// far it is, or call it off: `compact_with`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("2025-12-31", "old")?;
+    /// db.put("2026-01-01", "new")?;
+    /// db.delete("2025-12-31")?;
+    /// db.compact_range(.."2026")?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `DiskFull` where there is no room for what is rewritten; `ReadOnly` after a failure.
+    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        self.compact_with(range, &CompactOptions::default(), &mut |_| ()).map(drop)
+    }
+
+    /// Brings a key range into the form that reads fastest, for the least rewriting: everything in it goes down to the leaves of the tree,
+    /// which moves references only, and leaves where a read meets more than one run are merged as far as that takes. Unlike
+    /// `compact_range` it leaves a leaf of one run alone even where old versions and deletes in it could go.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("elbe", "North Sea")?;
+    /// db.optimize("a".."m")?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As `compact_range`.
+    pub fn optimize<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        let options = CompactOptions { goal: Goal::Reads, ..CompactOptions::default() };
+        self.compact_with(range, &options, &mut |_| ()).map(drop)
+    }
+
+    /// `compact_range` or `optimize`, as the options say. `progress` is told some twenty times a second how far it is, and another
+    /// thread may call it off. While background work is paused it waits.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::CompactOptions;
+    /// db.put("elbe", "North Sea")?;
+    /// let report = db.compact_with::<&[u8]>(.., &CompactOptions::default(), &mut |progress| {
+    ///     println!("{} of about {} bytes", progress.bytes_done, progress.bytes_total);
+    /// })?;
+    /// println!("{} bytes written", report.bytes_written);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Cancelled` where it was called off; else as `compact_range`.
+    pub fn compact_with<K: AsRef<[u8]>>(
+        &self,
+        range: impl RangeBounds<K>,
+        options: &CompactOptions,
+        progress: &mut dyn FnMut(CompactProgress),
+    ) -> Result<CompactReport> {
+        self.inner.compact(Bounds::of_range(range).into_keys(), options, progress)
+    }
+
+    /// Holds merges, and the removal of files, until what it returns is dropped; when it returns, no merge reads or writes. Pauses may
+    /// overlap: the last one's end counts. For a time when the disk is wanted for something else, and for tests.
+    ///
+    /// What makes room in memory goes on, so writes do: full memory is written out, and the debt of merges that this leaves
+    /// (`Stats::debt_bytes`) slows writers more and more, but never stops them; reads meet more and more runs. A limit that lets
+    /// merges go on slowly (`set_background_write_limit`) is often the better choice. `close` does not wait for the end of a pause;
+    /// `compact` and its like do.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// let pause = db.pause_background();
+    /// assert!(db.stats().background_paused);
+    /// drop(pause);
+    /// assert!(!db.stats().background_paused);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn pause_background(&self) -> BackgroundPause {
+        BackgroundPause::begin(&self.inner)
+    }
+
+    /// Sets `Options::background_write_limit` anew, at once also for what runs.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.set_background_write_limit(Some(20 << 20))?;
+    /// assert_eq!(db.stats().background_write_limit, Some(20 << 20));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a limit of 0: to hold background work there is `pause_background`.
+    pub fn set_background_write_limit(&self, limit: Option<u64>) -> Result<()> {
+        rate_limit::check(limit)?;
+        self.inner.write_limit.set(limit);
+        Ok(())
     }
 
     /// Waits until background work has nothing left to do. For measurements, and before copying files.
@@ -328,7 +441,9 @@ impl Db {
         self.inner.stats()
     }
 
-    /// Syncs and closes. Snapshots and iterators that are still alive give `Closed` from then on.
+    /// Syncs and closes, whatever runs in the background: merges, the writing out of memory and compactions are broken off, and what
+    /// the log has is read again at the next opening. (Only what was written with `Durability::Unlogged` is written out first.)
+    /// Snapshots and iterators that are still alive give `Closed` from then on.
     pub fn close(mut self) -> Result<()> {
         self.shut()
     }
@@ -356,6 +471,8 @@ impl Db {
         if self.inner.closed.load(Ordering::Acquire) {
             return Ok(());
         }
+        // What must still be written out must not take longer than it can.
+        self.inner.write_limit.set(None);
         let result = self.inner.prepare_to_close();
         self.inner.closed.store(true, Ordering::Release);
         self.inner.work.stop();

@@ -160,6 +160,8 @@ fn open_once(
         relief: super::full_disk::Relief::default(),
         health: super::health::Health::new(),
         speed: super::backpressure::BackgroundSpeed::default(),
+        delays: super::backpressure::Delays::default(),
+        write_limit: super::rate_limit::RateLimit::new(options.background_write_limit),
         incorporated: state.incorporated.0.into(),
         switching: Mutex::new(()),
         room: crate::base::sync::Condvar::new(),

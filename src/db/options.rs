@@ -61,6 +61,11 @@ pub struct Options {
     /// How old a snapshot may become, those of iterators included, before its reads fail with `Error::SnapshotExpired` and what it
     /// kept is given up. `None`: as old as its owner likes; `Stats::oldest_snapshot` shows one that was forgotten.
     pub snapshot_age_limit: Option<Duration>,
+    /// Bytes a second that merges and the writing out of full memory may write together, so that they leave the rest of the disk to
+    /// others; what writers wait for goes first. Writers are slowed to what it carries, smoothly: what each byte of theirs costs
+    /// there is `Stats::write_amplification`, and a store with a limit below what is written to it, times that, is as slow. `None`: no
+    /// limit. The log does not count. `Db::set_background_write_limit` changes it.
+    pub background_write_limit: Option<u64>,
     /// Bytes that one memory generation takes of new writes before it is written out; up to three are in memory. More takes larger
     /// bursts at full speed and merges less; out of it come fewer and longer runs. At most a sixth of `memory_budget`. `None`
     /// takes a twentieth up to 32 MiB, and up to 64 MiB where that is a sixty-fourth.
@@ -83,6 +88,7 @@ impl Default for Options {
             create_if_missing: true,
             background_threads: None,
             snapshot_age_limit: None,
+            background_write_limit: None,
             write_buffer: None,
             memory_component: MemoryComponent::TwoLevel,
             force_cut: false,

@@ -2,25 +2,9 @@
 //! does the work meanwhile.
 
 use super::inner::{Driver, Inner};
-use super::tasks::{Duty, Work};
+use super::tasks::Duty;
 use crate::base::{Error, Result};
 use std::time::Duration;
-
-/// While it lives, idle workers merge what could be merged.
-struct CompactWish<'a>(&'a Work);
-
-impl<'a> CompactWish<'a> {
-    fn new(work: &'a Work) -> Self {
-        work.state.lock().compacting += 1;
-        Self(work)
-    }
-}
-
-impl Drop for CompactWish<'_> {
-    fn drop(&mut self) {
-        self.0.state.lock().compacting -= 1;
-    }
-}
 
 impl Inner {
     /// Waits until `done`, as long as background work can get there; an error where it cannot.
@@ -47,15 +31,6 @@ impl Inner {
         }
     }
 
-    /// Flushes and merges everything; see `Db::compact`.
-    pub(super) fn compact(&self) -> Result<()> {
-        self.flush()?;
-        let _wish = CompactWish::new(&self.work);
-        self.wait_until_quiet()?;
-        // On a full disk only what frees space was merged.
-        self.health.check_put()
-    }
-
     /// Waits until nothing runs and nothing is left to do.
     pub(super) fn wait_until_quiet(&self) -> Result<()> {
         loop {
@@ -70,7 +45,8 @@ impl Inner {
                 if state.stopped {
                     return Err(Error::Closed);
                 }
-                if state.running == 0 {
+                // What stands still because of a pause does nothing.
+                if state.running == state.parked {
                     let (incorporating, relieve_at) = (state.incorporating, state.relieve_at);
                     let reclaim = state.reclaim;
                     match self.pick(&mut state, Duty::All) {

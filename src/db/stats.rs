@@ -19,6 +19,88 @@ pub struct LevelStats {
     pub entries: u64,
 }
 
+/// What a background task does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BackgroundKind {
+    /// Writes full memory out as branch files.
+    Incorporate,
+    /// Moves references to branch files from a trunk node to a child.
+    Flush,
+    /// Merges branch files of a trunk node into one run.
+    Merge,
+    /// Looks whether a leaf is to be split or rewritten, and does it.
+    Judge,
+    /// Splits a leaf.
+    Split,
+    /// Removes files that nobody reads any more.
+    Remove,
+    /// Sorts what waits in a Membuffer.
+    Sweep,
+    /// Takes versions out of memory that no snapshot needs.
+    Reclaim,
+    /// Keeps or looks for room on the disk.
+    Room,
+}
+
+impl fmt::Display for BackgroundKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Incorporate => "incorporate",
+            Self::Flush => "flush",
+            Self::Merge => "merge",
+            Self::Judge => "judge",
+            Self::Split => "split",
+            Self::Remove => "remove files",
+            Self::Sweep => "sweep",
+            Self::Reclaim => "reclaim",
+            Self::Room => "keep room",
+        })
+    }
+}
+
+/// A background task that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackgroundTask {
+    /// What it does.
+    pub kind: BackgroundKind,
+    /// The trunk node that it works on, where it is about one.
+    pub node: Option<u64>,
+    /// That node's distance from the leaves.
+    pub height: Option<u32>,
+    /// First key of the node's range.
+    pub from: Vec<u8>,
+    /// First key behind it; `None` at the end.
+    pub to: Option<Vec<u8>>,
+    /// Bytes of what it reads that it has behind it.
+    pub bytes_done: u64,
+    /// What it reads in all; 0 where it reads next to nothing or that is not known.
+    pub bytes_total: u64,
+    /// Bytes of branch files that it has written.
+    pub bytes_written: u64,
+    /// How long it has run.
+    pub runs_for: std::time::Duration,
+    /// Whether it stands still because of `Db::pause_background`.
+    pub paused: bool,
+}
+
+impl fmt::Display for BackgroundTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        if let (Some(node), Some(height)) = (self.node, self.height) {
+            write!(f, " at node {node} of height {height}, from \"{}\"", self.from.escape_ascii())?;
+            if let Some(to) = &self.to {
+                write!(f, " to \"{}\"", to.escape_ascii())?;
+            }
+        }
+        if self.bytes_total > 0 {
+            write!(f, ", {} of {} bytes", self.bytes_done, self.bytes_total)?;
+        }
+        let paused = if self.paused { ", paused" } else { "" };
+        write!(f, ", {} ms{paused}", self.runs_for.as_millis())
+    }
+}
+
 /// What a check went through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
@@ -101,6 +183,18 @@ pub struct Stats {
     pub slowed_writes: u64,
     /// Time that writes spent slowed, nanoseconds.
     pub slowed_ns: u64,
+    /// Writes that waited because all memory was full.
+    pub stalled_writes: u64,
+    /// Time that they waited, nanoseconds.
+    pub stalled_ns: u64,
+    /// The longest that a single write was slowed or waited for memory, nanoseconds.
+    pub longest_delay_ns: u64,
+    /// What background work does at the moment.
+    pub running: Vec<BackgroundTask>,
+    /// Bytes a second that it may write; `None` where it may as it can.
+    pub background_write_limit: Option<u64>,
+    /// Whether merges are held by `Db::pause_background`.
+    pub background_paused: bool,
     /// Bytes of the file that holds room for a full disk; 0 while it is given up.
     pub ballast_bytes: u64,
     /// Whether the disk is full, so that no puts are taken.
@@ -164,6 +258,24 @@ impl fmt::Display for Stats {
             self.slowed_writes,
             self.slowed_ns / 1000
         )?;
+        if self.stalled_writes > 0 || self.longest_delay_ns > 0 {
+            write!(
+                f,
+                "\nwriters      {} waited for memory for {} us; the longest delay {} us",
+                self.stalled_writes,
+                self.stalled_ns / 1000,
+                self.longest_delay_ns / 1000
+            )?;
+        }
+        if let Some(limit) = self.background_write_limit {
+            write!(f, "\nlimit        {limit} bytes of background writes a second")?;
+        }
+        if self.background_paused {
+            write!(f, "\npaused       merges wait")?;
+        }
+        for task in &self.running {
+            write!(f, "\nrunning      {task}")?;
+        }
         if let Some(failure) = &self.failure {
             write!(f, "\nfailure      {failure}")?;
         }

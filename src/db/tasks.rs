@@ -4,13 +4,16 @@
 //! (`full_disk`) the jobs are those that free space, and they go first where incorporation found no room. Choosing a job is the
 //! trunk's pure picker; here it meets the view, the memory and the state of the disk.
 
+use super::compact::Wish;
 use super::full_disk;
 use super::inner::Inner;
 use super::reclaim::LastReclaim;
+use super::running::RunningTasks;
 use super::view::Generation;
-use crate::base::SequenceNumber;
-use crate::base::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering};
+use crate::base::sync::{Arc, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
+use crate::base::{Error, Result, SequenceNumber};
 use crate::disk::trunk::{Job, Tree};
+use crate::merge::Retention;
 use std::time::Duration;
 
 /// What the pool shares.
@@ -21,8 +24,11 @@ pub(super) struct Work {
     pub(super) wake: Condvar,
     /// Something was done.
     pub(super) progress: Condvar,
-    /// Asks running jobs to give up.
-    pub(super) cancel: AtomicBool,
+    /// Asks running work to give up.
+    cancel: AtomicBool,
+    /// How many want that no merge runs. Changes under the lock of `state`.
+    paused: AtomicUsize,
+    pub(super) running: RunningTasks,
 }
 
 #[derive(Default)]
@@ -37,8 +43,10 @@ pub(super) struct WorkState {
     pub(super) job_failed: bool,
     /// The newest incorporation found no room: what frees some goes first.
     pub(super) needs_room: bool,
-    /// How many callers wait for everything to be merged.
-    pub(super) compacting: usize,
+    /// How many of those that run stand still because of a pause.
+    pub(super) parked: usize,
+    /// What callers of `compact` wait for.
+    pub(super) wishes: Vec<Arc<Wish>>,
     /// Read-only openers kept dead files from removal.
     pub(super) no_removal_until: Option<Duration>,
     /// When to look next whether a full disk has room again.
@@ -56,7 +64,7 @@ impl WorkState {
 /// One thing to do.
 pub(super) enum Task {
     Incorporate(Arc<Generation>, SequenceNumber),
-    Job(Job),
+    Job(Job, Option<Arc<Wish>>),
     Remove,
     /// Hand what waits in a Membuffer over to its partitions.
     Sweep(Arc<Generation>),
@@ -88,7 +96,7 @@ impl Task {
     pub(super) fn kind(&self) -> TaskKind {
         match self {
             Self::Incorporate(..) => TaskKind::Incorporate,
-            Self::Job(_) => TaskKind::Job,
+            Self::Job(..) => TaskKind::Job,
             Self::Sweep(_) | Self::Remove | Self::Reclaim | Self::Ballast | Self::Relieve => TaskKind::Other,
         }
     }
@@ -112,6 +120,53 @@ impl Work {
     /// A sweep has ended.
     pub(super) fn swept(&self) {
         self.state.lock().sweeping = false;
+    }
+
+    /// Waits until something was done, but not for longer than `patience`; an error where the store closes.
+    pub(super) fn wait_for_progress(&self, patience: Duration) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.stopped {
+            return Err(Error::Closed);
+        }
+        self.progress.wait_for(&mut state, patience);
+        Ok(())
+    }
+
+    /// Whether running work is to give up.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// Whether merges are to stand still.
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed) > 0
+    }
+
+    /// One more wants that no merge runs; where there are threads, returns once none does.
+    pub(super) fn begin_pause(&self, has_threads: bool) {
+        let mut state = self.state.lock();
+        self.paused.fetch_add(1, Ordering::Relaxed);
+        while has_threads && state.jobs > state.parked && !state.stopped {
+            self.progress.wait_for(&mut state, Duration::from_millis(20));
+        }
+    }
+
+    /// One less does.
+    pub(super) fn end_pause(&self) {
+        let _state = self.state.lock();
+        self.paused.fetch_sub(1, Ordering::Relaxed);
+        self.wake.notify_all();
+    }
+
+    /// Stands still while there is a pause. For a job's thread.
+    pub(super) fn park(&self, is_cancelled: impl Fn() -> bool) {
+        let mut state = self.state.lock();
+        state.parked += 1;
+        self.progress.notify_all();
+        while self.is_paused() && !is_cancelled() {
+            self.wake.wait_for(&mut state, Duration::from_millis(20));
+        }
+        state.parked -= 1;
     }
 
     /// Leaves the removal of dead files alone until then.
@@ -145,12 +200,12 @@ impl Inner {
             }
         }
         if full && state.needs_room {
-            if let Some(job) = self.pick_reclaim(state) {
+            if let Some(job) = self.pick_reclaim(state).filter(|_| !self.work.is_paused()) {
                 // Dropped, its claim goes back.
-                return (duty == Duty::All).then_some(Task::Job(job));
+                return (duty == Duty::All).then_some(Task::Job(job, None));
             }
             // What a merge under way is to free, another try would take from it.
-            if state.jobs > 0 {
+            if state.jobs > state.parked {
                 return None;
             }
         }
@@ -160,9 +215,12 @@ impl Inner {
         if duty == Duty::Memory {
             return None;
         }
-        let job = if full { self.pick_reclaim(state) } else { self.pick_job(state) };
-        if let Some(job) = job {
-            return Some(Task::Job(job));
+        if self.work.is_paused() {
+            return None;
+        }
+        let task = if full { self.pick_reclaim(state).map(|job| Task::Job(job, None)) } else { self.pick_job(state) };
+        if task.is_some() {
+            return task;
         }
         self.may_remove(state).then_some(Task::Remove)
     }
@@ -192,11 +250,17 @@ impl Inner {
         if state.jobs > 0 { None } else { self.pick_from_newest(|tree| self.trunk.pick_reclaim(tree)) }
     }
 
-    fn pick_job(&self, state: &WorkState) -> Option<Job> {
-        let job = self.pick_from_newest(|tree| self.trunk.pick(tree));
-        let quiet = |tree: &Tree| self.trunk.pick_quiet(tree, 1);
-        let job = job.or_else(|| if state.compacting > 0 { self.pick_from_newest(quiet) } else { None });
-        job.or_else(|| self.pick_from_newest(|tree| self.trunk.pick_for_scans(tree)))
+    fn pick_job(&self, state: &WorkState) -> Option<Task> {
+        if let Some(job) = self.pick_from_newest(|tree| self.trunk.pick(tree)) {
+            return Some(Task::Job(job, None));
+        }
+        let wished = state.wishes.iter().filter(|wish| !wish.is_cancelled()).find_map(|wish| {
+            let retention = Retention::new(self.pins.numbers());
+            let job = self.pick_from_newest(|tree| self.trunk.pick_wanted(tree, &wish.wanted, &retention))?;
+            Some(Task::Job(job, Some(Arc::clone(wish))))
+        });
+        let for_scans = |tree: &Tree| self.trunk.pick_for_scans(tree);
+        wished.or_else(|| Some(Task::Job(self.pick_from_newest(for_scans)?, None)))
     }
 
     /// A job whose claim was made while the tree that it was picked from was the newest. *Else:* between the look at the tree
@@ -217,9 +281,9 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Error;
     use crate::db::SteppedDb;
     use crate::db::options::Options;
+    use crate::disk::trunk::Wanted;
     use crate::io::simulated::SimulatedStorage;
     use std::cell::Cell;
 
@@ -240,7 +304,7 @@ mod tests {
             if looks.get() == 1 {
                 inner.view.update(|current| (current.generations.clone(), Arc::clone(&current.tree)));
             }
-            inner.trunk.pick_quiet(tree, 1)
+            inner.trunk.pick_wanted(tree, &Wanted::ALL, &Retention::default())
         });
         assert!(job.is_some());
         assert_eq!(looks.get(), 2, "the first choice was from a tree that another had replaced");

@@ -9,12 +9,15 @@ use super::full_disk::{self, Need};
 use super::inner::{Driver, Inner};
 use super::locks;
 use super::publish::Incorporated;
+use super::rate_limit::Class;
+use super::running::{Companion, Running};
+use super::stats::BackgroundKind;
 use super::tasks::{Duty, Task, TaskKind};
 use super::view::Generation;
 use crate::base::planted::{self, Bug};
 use crate::base::sync::{Arc, Ordering};
 use crate::base::{Error, Result, SequenceNumber};
-use crate::disk::trunk::Job;
+use crate::disk::trunk::{Job, Load};
 use crate::merge::Retention;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -56,9 +59,34 @@ impl Inner {
     }
 
     fn perform(&self, task: &Task) -> Result<()> {
+        let now = self.clock.now();
+        let of_kind = |kind| Running::new(kind, Load::default(), now);
+        let running = self.work.running.begin(match task {
+            Task::Incorporate(generation, end) => {
+                let before = SequenceNumber(self.incorporated.load(Ordering::Acquire));
+                let bytes = match self.user_bytes_between(before, *end) {
+                    // From before the opening.
+                    0 => generation.memtable.bytes() as u64,
+                    bytes => bytes,
+                };
+                let entries = generation.memtable.entries();
+                Running::new(BackgroundKind::Incorporate, Load { bytes, entries, ..Load::default() }, now)
+            }
+            Task::Job(job, wish) => Running::of_job(job.scope(), wish.clone(), now),
+            Task::Remove => of_kind(BackgroundKind::Remove),
+            Task::Sweep(_) => of_kind(BackgroundKind::Sweep),
+            Task::Reclaim => of_kind(BackgroundKind::Reclaim),
+            Task::Ballast | Task::Relieve => of_kind(BackgroundKind::Room),
+        });
+        // By a drop: a panic must not leave it in the list.
+        let _listed = Listed(self, &running);
+        self.perform_listed(task, &running)
+    }
+
+    fn perform_listed(&self, task: &Task, running: &Running) -> Result<()> {
         match task {
-            Task::Incorporate(generation, end) => self.incorporate(generation, *end),
-            Task::Job(job) => self.run_job(job).inspect_err(|error| {
+            Task::Incorporate(generation, end) => self.incorporate(generation, *end, running),
+            Task::Job(job, _) => self.run_job(job, running).inspect_err(|error| {
                 if error.is_disk_full() {
                     self.trunk.note_unfit(job);
                 }
@@ -149,7 +177,7 @@ impl Inner {
     }
 
     /// Brings a switched generation into the tree (rule D1).
-    fn incorporate(&self, generation: &Arc<Generation>, end: SequenceNumber) -> Result<()> {
+    fn incorporate(&self, generation: &Arc<Generation>, end: SequenceNumber, running: &Running) -> Result<()> {
         let started = self.clock.now();
         // Rule G3: from here the generation never changes.
         self.sequencer.wait_through(end);
@@ -159,15 +187,18 @@ impl Inner {
         let tree = Arc::clone(&self.view.load().tree);
         // Rule S2: the pins are read after everything in the generation was numbered.
         let retention = Retention::new(self.pins.numbers());
-        let bytes = generation.memtable.bytes() as u64;
         generation.memtable.seal();
         let mut cursor = generation.memtable.sealed_cursor();
         let tombstones = generation.memtable.range_tombstones();
-        let outcome = self.trunk.incorporate(&tree, &mut cursor, &tombstones, &retention, end)?;
+        let companion = Companion { inner: self, running, class: Class::Memory };
+        let outcome = self.trunk.incorporate(&tree, (&mut cursor, &tombstones), &retention, end, &companion);
+        self.speed.note_running(0, Duration::ZERO);
         drop((cursor, tree));
+        // It was ended because the store closes: the log has what the Memtable holds.
+        let outcome = outcome?.ok_or(Error::Closed)?;
         let segments = self.log.recyclable(end);
         self.commit_outcome(outcome, Some(Incorporated { generation, end, segments: &segments }))?;
-        self.speed.record(bytes, self.clock.now().saturating_sub(started));
+        self.speed.record(running.bytes(), self.clock.now().saturating_sub(started));
         self.incorporated.store(end.0, Ordering::Release);
         // Where a read-only opener is at it, the next incorporation does it.
         if let Some(_alone) = locks::to_recycle(&*self.storage)? {
@@ -176,11 +207,21 @@ impl Inner {
         self.remove_dead_files()
     }
 
-    fn run_job(&self, job: &Job) -> Result<()> {
+    /// About how many bytes users wrote in these numbers; 0 where that was before the opening.
+    fn user_bytes_between(&self, before: SequenceNumber, end: SequenceNumber) -> u64 {
+        self.user_bytes_through(end.0).saturating_sub(self.user_bytes_through(before.0))
+    }
+
+    fn run_job(&self, job: &Job, running: &Running) -> Result<()> {
         let tree = Arc::clone(&self.view.load().tree);
         let retention = Retention::new(self.pins.numbers());
-        let outcome = self.trunk.run(job, &tree, &retention, &self.work.cancel)?;
+        let companion = Companion { inner: self, running, class: Class::Merge };
+        let outcome = self.trunk.run(job, &tree, &retention, &companion)?;
         drop(tree);
+        self.speed.record_merge(running.written(), running.worked(self.clock.now()));
+        if let Some(wish) = &running.wish {
+            wish.note_done(running.bytes_done(), running.written());
+        }
         self.commit_outcome(outcome, None)?;
         self.remove_dead_files()
     }
@@ -206,6 +247,15 @@ impl Inner {
         drop(task);
         self.finish_task(kind, done);
         true
+    }
+}
+
+/// Takes a task off the list of those that run.
+struct Listed<'a>(&'a Inner, &'a Arc<Running>);
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.0.work.running.end(self.1);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The path of a write: `docs/concurrency.md`, W, step by step.
 
-use super::backpressure::fullness;
+use super::backpressure::{Done, Fullness, fullness};
 use super::batch::{Operation, WriteBatch};
 use super::budget::{DEBT_LIMIT, DEBT_START, GENERATIONS_MAX};
 use super::full_disk::Need;
@@ -268,27 +268,50 @@ impl Inner {
         if planted::is(Bug::GenerationsWithoutBound) {
             return;
         }
-        let slept = thread.pressure.delay(bytes, &self.speed, &*self.clock, || self.fullness());
+        let slept = thread.pressure.delay(bytes, &*self.clock, || self.delay_per_kib());
         if slept > 0 {
+            self.delays.note_slowed(slept);
             WriteCounters::add(&thread.counters.slowed_writes, 1);
             WriteCounters::add(&thread.counters.slowed_ns, slept);
         }
     }
 
-    /// How far memory or the tree's debt is on its way to where writers would have to wait, in 1/1024.
-    fn fullness(&self) -> u64 {
+    /// Nanoseconds by which a KiB of writes is delayed at the moment.
+    fn delay_per_kib(&self) -> u64 {
+        self.speed.delay_per_kib(self.fullness(), self.write_limit.get(), || {
+            let written = self.trunk.written();
+            Done {
+                user: self.user_bytes_through(self.incorporated.load(Ordering::Relaxed)),
+                incorporated: written.incorporated_bytes,
+                compacted: written.compacted_bytes,
+                workers: self.budget.workers as u64,
+            }
+        })
+    }
+
+    /// About how many bytes users have written since the opening up to a number.
+    pub(super) fn user_bytes_through(&self, number: u64) -> u64 {
+        let (start, last) = (self.log_start.0, self.sequencer.last_relaxed().0);
+        let bytes = self.threads.sum(|counters| &counters.user_bytes);
+        let numbers = last.saturating_sub(start).max(1);
+        (u128::from(bytes) * u128::from(number.min(last).saturating_sub(start)) / u128::from(numbers)) as u64
+    }
+
+    /// How far memory and the tree's debt are on their way to where writers would have to wait.
+    fn fullness(&self) -> Fullness {
         let view = self.view.load();
         let memory: u64 = view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum();
         let size = self.budget.memtable as u64;
         let in_memory = fullness(memory, size * (GENERATIONS_MAX as u64 + 1) / 2, size * GENERATIONS_MAX as u64);
         let tree = fullness(view.tree.debt(), size * DEBT_START, size * DEBT_LIMIT);
-        in_memory.max(tree)
+        Fullness { memory: in_memory, tree }
     }
 
     /// Returns once `full` is no longer the newest generation: switches, waiting for an incorporation where the stack is at
     /// its height.
     fn make_room(&self, full: &Arc<Generation>) -> Result<()> {
         let mut switching = self.switching.lock();
+        let mut stalled = Stall { inner: self, since: None };
         loop {
             self.health.check()?;
             let view = self.view.load_full();
@@ -302,6 +325,7 @@ impl Inner {
             drop(view);
             // Asked only now: an obstacle of work that was since done otherwise must not stop a switch.
             self.health.obstacle()?;
+            stalled.since.get_or_insert_with(|| self.clock.now());
             match self.driver {
                 Driver::Threads => {
                     self.room.wait_for(&mut switching, std::time::Duration::from_millis(100));
@@ -328,6 +352,21 @@ impl Inner {
         old.set_end(end);
         self.work.wake();
         end
+    }
+}
+
+/// A write that waits for memory, counted when the wait ends.
+struct Stall<'a> {
+    inner: &'a Inner,
+    since: Option<std::time::Duration>,
+}
+
+impl Drop for Stall<'_> {
+    fn drop(&mut self) {
+        if let Some(since) = self.since {
+            let waited = self.inner.clock.now().saturating_sub(since);
+            self.inner.delays.note_stalled(waited.as_nanos() as u64);
+        }
     }
 }
 

@@ -46,6 +46,11 @@ impl Retention {
         Self { pins }
     }
 
+    /// Whether one of these pins that could keep a version numbered below `end` is not among the later ones.
+    pub fn has_lost(&self, later: &Self, end: SequenceNumber) -> bool {
+        self.pins.iter().take_while(|pin| **pin < end).any(|pin| later.pins.binary_search(pin).is_err())
+    }
+
     pub(super) fn keeps_all(&self) -> bool {
         self.pins.first() == Some(&SequenceNumber::ZERO)
     }

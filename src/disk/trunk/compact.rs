@@ -12,14 +12,12 @@ use super::options::TrunkOptions;
 use super::parts::{NewParts, PartWriter};
 use super::run;
 use super::run_cursor::RunCursor;
-use crate::base::sync::{Arc, AtomicBool, Ordering};
+use super::watch::{Steps, Watch};
+use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
 use crate::branch::{BranchContext, Purpose};
 use crate::merge::{Cursor, MergeCursor, RangeTombstones, Retention, VersionFilter};
 use std::ops::Range;
-
-/// How many entries go by between two looks at the cancel flag.
-const ENTRIES_PER_CANCEL_CHECK: u32 = 4096;
 
 /// What every pass over data needs.
 #[derive(Clone, Copy)]
@@ -27,16 +25,17 @@ pub struct Pass<'a> {
     pub context: &'a Arc<BranchContext>,
     pub options: &'a TrunkOptions,
     pub retention: &'a Retention,
-    pub cancel: &'a AtomicBool,
+    pub watch: &'a dyn Watch,
 }
 
 impl Pass<'_> {
-    /// Merges the bundles `range` of `node` into new part files; `None` where it was cancelled.
+    /// Merges the bundles `range` of `node` into new part files; `None` where the watch ended it.
     pub fn merge(&self, node: &Node, range: Range<usize>) -> Result<Option<NewParts>> {
         let cuts: Vec<Key> = node.pivots.iter().map(|pivot| Arc::clone(&pivot.lower)).collect();
         let bytes_max = if node.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };
         let mut writer = PartWriter::new(self.context, &cuts, self.options.part_bytes_min, bytes_max);
         let bottom = node.is_leaf() && range.start == 0;
+        let mut steps = Steps::new(self.watch);
         for piece in pieces(node, &range) {
             let lower = node.slot_lower(piece.slots.start);
             let upper = node.slot_upper(piece.slots.end - 1);
@@ -49,15 +48,15 @@ impl Pass<'_> {
             let tombstones = run::range_tombstones(&runs, lower, upper.map(|upper| &**upper))?;
             let mut cursor = merged(runs, Purpose::Compaction);
             cursor.seek(lower, SequenceNumber::MAX)?;
-            if !self.copy(&mut cursor, &tombstones, upper, bottom, &mut writer)? {
+            if !self.copy((&mut cursor, &tombstones), upper, bottom, &mut writer, &mut steps)? {
                 return Ok(None);
             }
         }
-        writer.finish().map(Some)
+        finish(writer, steps)
     }
 
     /// Writes the entries of `source`, which come from memory, and the range tombstones beside them, as parts for the tree's
-    /// root; `None` where it was cancelled.
+    /// root; `None` where the watch ended it.
     pub fn incorporate(
         &self,
         root: &Node,
@@ -68,11 +67,12 @@ impl Pass<'_> {
         let bytes_max = if root.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };
         let mut writer = PartWriter::new(self.context, &cuts, self.options.part_bytes_min, bytes_max);
         let bottom = root.is_leaf() && root.bundles.is_empty();
+        let mut steps = Steps::new(self.watch);
         source.seek_first()?;
-        if !self.copy(source, tombstones, None, bottom, &mut writer)? {
+        if !self.copy((source, tombstones), None, bottom, &mut writer, &mut steps)? {
             return Ok(None);
         }
-        writer.finish().map(Some)
+        finish(writer, steps)
     }
 
     /// What decides which versions of an input with these range tombstones are kept.
@@ -81,37 +81,38 @@ impl Pass<'_> {
         VersionFilter::new(self.retention, bottom).with_tombstones(tombstones).with_operator(operator)
     }
 
-    /// Copies what is kept from the cursor's position to below `upper`; `false` where it was cancelled.
+    /// Copies what is kept from the cursor's position to below `upper`; `false` where the watch ended it.
     fn copy<C: Cursor + ?Sized>(
         &self,
-        cursor: &mut C,
-        tombstones: &RangeTombstones,
+        (cursor, tombstones): (&mut C, &RangeTombstones),
         upper: Option<&Key>,
         bottom: bool,
         writer: &mut PartWriter<'_>,
+        steps: &mut Steps<'_>,
     ) -> Result<bool> {
         writer.add_range_tombstones(tombstones.retained(self.retention, bottom));
         let mut filter = self.filter(tombstones, bottom);
-        let mut unchecked = 0;
         while cursor.valid() {
             let entry = cursor.entry();
             if upper.is_some_and(|upper| *entry.key >= **upper) {
                 break;
             }
             filter.push(entry, &mut |entry| writer.add(entry))?;
-            unchecked += 1;
-            if unchecked == ENTRIES_PER_CANCEL_CHECK {
-                unchecked = 0;
-                // Relaxed: nothing is read on the strength of the flag.
-                if self.cancel.load(Ordering::Relaxed) {
-                    return Ok(false);
-                }
+            if !steps.step(writer.bytes()) {
+                return Ok(false);
             }
             cursor.next()?;
         }
         filter.finish(&mut |entry| writer.add(entry))?;
         Ok(true)
     }
+}
+
+/// Ends the parts, and tells the watch of what that wrote. They are complete: it is too late to end the pass.
+fn finish(writer: PartWriter<'_>, mut steps: Steps<'_>) -> Result<Option<NewParts>> {
+    let parts = writer.finish()?;
+    steps.tell(parts.load().bytes);
+    Ok(Some(parts))
 }
 
 /// Neighbouring slots for which the same of the merged bundles are active, so that one merge serves them all.

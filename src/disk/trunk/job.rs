@@ -9,7 +9,8 @@
 use super::claims::{Claim, Ticket};
 use super::node::{Key, Node};
 use super::parts::NewParts;
-use super::policy::Choice;
+use super::policy::{self, Choice};
+use super::slot::Load;
 use crate::base::SequenceNumber;
 use crate::base::sync::Arc;
 use crate::format::manifest_edit::{BundleId, NodeId};
@@ -35,6 +36,56 @@ impl fmt::Display for Job {
                     node.bundles[range.clone()].iter().map(|bundle| bundle.id.0.to_string()).collect();
                 write!(f, "merge at node {} bundles {}", node.id.0, bundles.join(" "))
             }
+        }
+    }
+}
+
+/// What kind of work a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobKind {
+    /// References move from a node to a child.
+    Flush,
+    /// Bundles become one run.
+    Merge,
+    /// A leaf is looked at, and then split, rewritten or left.
+    Judge,
+    /// A leaf is split by reference.
+    Split,
+}
+
+/// What a job is about, for those who watch.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// The work.
+    pub kind: JobKind,
+    /// The node.
+    pub node: NodeId,
+    /// Its distance from the leaves.
+    pub height: u32,
+    /// The node's range, as encoded keys.
+    pub lower: Key,
+    /// First key past it; `None` at the right edge.
+    pub upper: Option<Key>,
+    /// What is to be read.
+    pub load: Load,
+}
+
+impl Job {
+    /// What it is about.
+    pub fn scope(&self) -> Scope {
+        let (kind, node, load) = match &self.choice {
+            Choice::Flush(node, _) => (JobKind::Flush, node, Load::default()),
+            Choice::Judge(leaf) => (JobKind::Judge, leaf, leaf.active),
+            Choice::Part(leaf) => (JobKind::Split, leaf, Load::default()),
+            Choice::Merge(node, range) => (JobKind::Merge, node, policy::load(node, range.clone())),
+        };
+        Scope {
+            kind,
+            node: node.id,
+            height: node.height,
+            lower: Arc::clone(&node.lower),
+            upper: node.upper.clone(),
+            load,
         }
     }
 }

@@ -35,6 +35,11 @@ impl NewParts {
         load
     }
 
+    /// The branches, which stay here.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Branch>> {
+        self.0.iter()
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -62,13 +67,15 @@ pub struct PartWriter<'a> {
     /// Range tombstones that no part has yet.
     tombstones: RangeTombstones,
     parts: NewParts,
+    /// Bytes of the parts that were ended.
+    ended: u64,
 }
 
 impl<'a> PartWriter<'a> {
     /// Cuts at `cuts` once a part has `bytes_min`, and anywhere once it has `bytes_max`.
     pub fn new(context: &'a Arc<BranchContext>, cuts: &'a [Key], bytes_min: u64, bytes_max: u64) -> Self {
         let (tombstones, parts) = (RangeTombstones::default(), NewParts::default());
-        Self { context, cuts, bytes_min, bytes_max, builder: None, last_key: None, tombstones, parts }
+        Self { context, cuts, bytes_min, bytes_max, builder: None, last_key: None, tombstones, parts, ended: 0 }
     }
 
     /// Adds range tombstones, which lie behind all that were added before, ahead of the entries among which they stand.
@@ -119,9 +126,15 @@ impl<'a> PartWriter<'a> {
                 None => std::mem::take(&mut self.tombstones),
             });
             let meta = builder.finish()?;
+            self.ended += meta.bytes;
             self.parts.0.push(Branch::new(self.context, meta));
         }
         Ok(())
+    }
+
+    /// Bytes of all parts so far.
+    pub fn bytes(&self) -> u64 {
+        self.ended + self.builder.as_ref().map_or(0, BranchBuilder::bytes)
     }
 
     /// Ends the last part and makes the files' names durable.

@@ -51,25 +51,6 @@ pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<C
     choices.find(|choice| accepts(choice))
 }
 
-/// What to do where nothing is urgent, so that reads meet at most `runs_max` runs: everything goes down to the leaves, and
-/// leaves with more runs are merged.
-pub fn choose_quiet(tree: &Tree, runs_max: usize, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {
-    let runs_max = runs_max.max(1);
-    let mut nodes = Vec::new();
-    tree.visit(&mut |node| nodes.push(node));
-    let flushes = nodes.iter().filter_map(|node| flush_over(node, 0));
-    let target = tree.options().leaf_target(tree.bytes());
-    let judged = nodes.iter().filter(|node| node.is_leaf() && node.active.bytes > target);
-    let mut leaves: Vec<_> = nodes.iter().filter(|node| node.is_leaf() && node.runs() > runs_max).collect();
-    leaves.sort_by_key(|leaf| std::cmp::Reverse(leaf.runs()));
-    let merges = leaves.into_iter().filter_map(|leaf| {
-        let range = cheapest(leaf, leaf.runs() - runs_max)?;
-        Some(Choice::Merge(Arc::clone(leaf), range))
-    });
-    let mut choices = flushes.chain(judged.map(|leaf| Choice::Judge(Arc::clone(leaf)))).chain(merges);
-    choices.find(|choice| accepts(choice))
-}
-
 /// Where scans have paid as much for runs as merging these costs (`scans.rs`): first everything on the way goes down to that leaf, then the
 /// leaf is merged to one run. The leaf that was paid most for goes first.
 pub fn choose_for_scans(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {
@@ -206,7 +187,7 @@ pub fn merge(node: &Node, options: &TrunkOptions) -> Option<Range<usize>> {
 /// away `wanted`, if there are such. So equal runs gather and are merged many at once (size tiering), a large old run is
 /// rewritten only when the newer ones have become as large, and a bundle that came in many runs goes first. O(branches +
 /// bundles²): this is worked out for every node that is made.
-fn cheapest(node: &Node, wanted: usize) -> Option<Range<usize>> {
+pub fn cheapest(node: &Node, wanted: usize) -> Option<Range<usize>> {
     let bytes: Vec<u64> = (0..node.bundles.len()).map(|at| bundle_bytes(node, at)).collect();
     let begun = run::begun(node.bundles.iter().map(|bundle| &bundle.branches[..]));
     let mut best: Option<(bool, u128, u128, Range<usize>)> = None;
@@ -231,6 +212,17 @@ fn cheapest(node: &Node, wanted: usize) -> Option<Range<usize>> {
         }
     }
     best.map(|(_, _, _, range)| range)
+}
+
+/// What is active of some bundles at a node.
+pub fn load(node: &Node, range: Range<usize>) -> Load {
+    let mut load = Load::default();
+    for (at, slot) in node.slots.iter().enumerate() {
+        let first = node.first_active(at);
+        let inside = range.start.max(first)..range.end.max(first);
+        slot.loads[inside.start - first..inside.end - first].iter().for_each(|bundle| load += *bundle);
+    }
+    load
 }
 
 /// Active bytes of a bundle at a node.

@@ -7,6 +7,7 @@ mod goldens;
 mod jobs;
 mod model;
 mod reclaim;
+mod reshape;
 mod rig;
 mod runs;
 mod scans;

@@ -6,22 +6,25 @@ use super::apply::{self, Applied};
 use super::claims::{Claims, Ticket};
 use super::compact::Pass;
 use super::draft::Draft;
+use super::garbage::Garbage;
 use super::job::{self, Change, Job, Outcome, Place};
 use super::judge::{self, Verdict};
 use super::node::Node;
 use super::open;
 use super::options::TrunkOptions;
 use super::policy::{self, Choice};
+use super::reshape::{self, Wanted};
 use super::split_keys;
 use super::statistics::{Counters, Written};
 use super::tree::Tree;
-use crate::base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
+use super::watch::Watch;
+use crate::base::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::base::{FileNumber, Result, SequenceNumber};
-use crate::branch::BranchContext;
+use crate::branch::{Branch, BranchContext};
 use crate::format::manifest_edit::{BundleId, ManifestEdit, NodeId};
 use crate::manifest::ManifestState;
 use crate::merge::{Cursor, RangeTombstones, Retention};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// The id of a store's first node.
 const FIRST_NODE: NodeId = NodeId(1);
@@ -48,6 +51,7 @@ pub struct Trunk {
     judged: Mutex<HashMap<NodeId, BundleId>>,
     /// Nodes whose merging found no room on a full disk.
     unfit: Mutex<HashMap<NodeId, Unfit>>,
+    garbage: Garbage,
     counters: Counters,
 }
 
@@ -83,6 +87,7 @@ impl Trunk {
             claims: Arc::default(),
             judged: Mutex::default(),
             unfit: Mutex::default(),
+            garbage: Garbage::default(),
             counters: Counters::default(),
         };
         Ok((trunk, Tree::new(root, options)))
@@ -90,18 +95,20 @@ impl Trunk {
 
     /// Writes the entries of `source`, and the range tombstones beside them, which are newer than all the tree and hold every
     /// number up to `through` that the tree lacks, as part files cut at the root's pivots. Heavy I/O, no lock. Applied in the order of `through`.
+    /// `None` where the watch ended it: then nothing was done.
     pub fn incorporate(
         &self,
         tree: &Tree,
-        source: &mut dyn Cursor,
-        tombstones: &RangeTombstones,
+        (source, tombstones): (&mut dyn Cursor, &RangeTombstones),
         retention: &Retention,
         through: SequenceNumber,
-    ) -> Result<Outcome> {
-        let never = AtomicBool::new(false);
-        let parts = self.pass(retention, &never).incorporate(tree.root(), source, tombstones)?.unwrap_or_default();
+        watch: &dyn Watch,
+    ) -> Result<Option<Outcome>> {
+        let Some(parts) = self.pass(retention, watch).incorporate(tree.root(), source, tombstones)? else {
+            return Ok(None);
+        };
         self.counters.incorporated(parts.load());
-        Ok(Outcome { change: Change::Incorporate { parts, through }, ticket: None })
+        Ok(Some(Outcome { change: Change::Incorporate { parts, through }, ticket: None }))
     }
 
     /// The most urgent work that no running job is about; `None` where there is nothing to do. A pure function of the tree,
@@ -112,11 +119,11 @@ impl Trunk {
         ticket.map(|ticket| Job { choice, ticket, for_scans: false })
     }
 
-    /// For when `pick` finds nothing and nobody writes: work after which a read meets at most `runs_max` runs. It may
-    /// rewrite as much as the tree holds.
-    pub fn pick_quiet(&self, tree: &Tree, runs_max: usize) -> Option<Job> {
+    /// Work after which a key range is as it is wanted; a version that `retention` has no use for is garbage.
+    pub fn pick_wanted(&self, tree: &Tree, wanted: &Wanted, retention: &Retention) -> Option<Job> {
         let mut ticket = None;
-        let choice = policy::choose_quiet(tree, runs_max, |choice| self.claim(choice, &mut ticket))?;
+        let has_garbage = |branch: &Branch| self.garbage.is_in(branch, retention, wanted.through);
+        let choice = reshape::choose(tree, wanted, &has_garbage, |choice| self.claim(choice, &mut ticket))?;
         ticket.map(|ticket| Job { choice, ticket, for_scans: false })
     }
 
@@ -125,6 +132,21 @@ impl Trunk {
         let mut ticket = None;
         let choice = policy::choose_for_scans(tree, |choice| self.claim(choice, &mut ticket))?;
         ticket.map(|ticket| Job { choice, ticket, for_scans: true })
+    }
+
+    /// About how many bytes are still to be read until a key range is as it is wanted; `None` where it is, whatever jobs run.
+    pub fn remaining(&self, tree: &Tree, wanted: &Wanted, retention: &Retention) -> Option<u64> {
+        let has_garbage = |branch: &Branch| self.garbage.is_in(branch, retention, wanted.through);
+        let is_work = |choice: &Choice| !matches!(choice, Choice::Judge(leaf) if self.is_judged(leaf));
+        reshape::choose(tree, wanted, &has_garbage, is_work)?;
+        Some(reshape::remaining(tree, wanted, &has_garbage))
+    }
+
+    /// Forgets what it knows of files that the tree does not refer to.
+    pub fn forget_gone(&self, tree: &Tree) {
+        let mut files = BTreeSet::new();
+        tree.visit(&mut |node| files.extend(node.branches().map(|branch| branch.meta().file)));
+        self.garbage.forget_all_but(&files);
     }
 
     /// For a full disk: work that frees space, densest in tombstones first. Each node is rewritten once; what `note_unfit` was
@@ -186,10 +208,10 @@ impl Trunk {
         newest.is_some() && self.judged.lock().get(&leaf.id).copied() == newest
     }
 
-    /// Does a job's I/O. Heavy, no lock; trivially cheap for a flush. Where `cancel` becomes true it ends soon, with an
-    /// outcome that changes nothing.
-    pub fn run(&self, job: &Job, tree: &Arc<Tree>, retention: &Retention, cancel: &AtomicBool) -> Result<Outcome> {
-        let pass = self.pass(retention, cancel);
+    /// Does a job's I/O. Heavy, no lock; trivially cheap for a flush. Where the watch ends it, its
+    /// outcome changes nothing.
+    pub fn run(&self, job: &Job, tree: &Arc<Tree>, retention: &Retention, watch: &dyn Watch) -> Result<Outcome> {
+        let pass = self.pass(retention, watch);
         let change = match &job.choice {
             Choice::Flush(node, at) => Change::Flush { place: Place::of(node), child: node.pivots[*at].child.id },
             Choice::Merge(node, range) => self.merge(&pass, node, range.clone())?,
@@ -216,8 +238,12 @@ impl Trunk {
 
     fn merge(&self, pass: &Pass<'_>, node: &Node, range: std::ops::Range<usize>) -> Result<Change> {
         let bundles = job::bundle_ids(node, range.clone());
+        let is_bottom = range.start == 0;
         let Some(parts) = pass.merge(node, range)? else { return Ok(Change::Nothing) };
         self.counters.compacted(parts.load());
+        if node.is_leaf() && is_bottom {
+            parts.iter().for_each(|branch| self.garbage.note_written(branch, pass.retention));
+        }
         // What it frees may do for others.
         self.forget_unfit();
         Ok(Change::Merge { place: Place::of(node), bundles, parts })
@@ -240,8 +266,8 @@ impl Trunk {
         self.claims.count()
     }
 
-    fn pass<'a>(&'a self, retention: &'a Retention, cancel: &'a AtomicBool) -> Pass<'a> {
-        Pass { context: &self.context, options: &self.options, retention, cancel }
+    fn pass<'a>(&'a self, retention: &'a Retention, watch: &'a dyn Watch) -> Pass<'a> {
+        Pass { context: &self.context, options: &self.options, retention, watch }
     }
 
     pub(super) fn options(&self) -> &TrunkOptions {

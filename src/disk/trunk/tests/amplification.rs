@@ -2,7 +2,7 @@
 //! not too small here.
 
 use super::rig::{Random, Rig, Write, key, number_key, small_options};
-use crate::disk::trunk::TreeFigures;
+use crate::disk::trunk::{TreeFigures, Wanted};
 
 const BRANCH_BYTES: u64 = 256 << 10;
 const ENTRY_BYTES: u64 = 112;
@@ -79,7 +79,7 @@ fn a_quiet_tree_has_few_runs() {
     load(&mut rig, 20, || random_write(&mut random));
     let before = TreeFigures::of(&rig.tree);
     let mut jobs = 0;
-    while let Some(job) = rig.trunk.pick_quiet(&rig.tree, 1) {
+    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &Wanted::ALL, &rig.retention()) {
         jobs += 1;
         assert!(jobs < 200, "{job}");
         rig.finish(&job);

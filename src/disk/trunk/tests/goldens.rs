@@ -4,7 +4,7 @@
 use super::rig::{Random, Rig, Write, key, small_options};
 
 /// `count` writes of keys that start with `prefix`, in order.
-fn writes(prefix: &str, count: usize) -> Vec<Write> {
+pub fn writes(prefix: &str, count: usize) -> Vec<Write> {
     (0..count).map(|at| (key(&format!("{prefix}{at:05}")), Some(vec![1; 100]))).collect()
 }
 
@@ -20,7 +20,7 @@ fn report(rig: &mut Rig, steps: Vec<Vec<Write>>) -> String {
     text + &rig.tree.describe()
 }
 
-fn compare(name: &str, text: &str) {
+pub fn compare(name: &str, text: &str) {
     let path = format!("{}/src/disk/trunk/tests/goldens/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("ALLUVIUM_REWRITE_GOLDENS").is_some() {
         std::fs::write(&path, text).unwrap();

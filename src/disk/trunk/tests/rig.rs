@@ -185,8 +185,9 @@ impl Rig {
         }
         let through = SequenceNumber(self.last);
         let retention = self.retention();
-        let tombstones = RangeTombstones::new(deletions);
-        self.trunk.incorporate(&self.tree, &mut VecCursor::new(entries), &tombstones, &retention, through).unwrap()
+        let (never, tombstones) = (AtomicBool::new(false), RangeTombstones::new(deletions));
+        let source = (&mut VecCursor::new(entries) as &mut dyn Cursor, &tombstones);
+        self.trunk.incorporate(&self.tree, source, &retention, through, &never).unwrap().unwrap()
     }
 
     pub fn apply(&mut self, outcome: Outcome) {

@@ -1,0 +1,210 @@
+//! Compacting a key range because somebody asks for it. Any thread; the work is the pool's, or in a store without threads the
+//! caller's.
+//!
+//! A call is a wish that idle workers look at (`tasks.rs`). What is still to be done for it is worked out from the tree each time, so
+//! it does not matter who does it: the call's own jobs, those of another call, or work that was due anyway.
+
+use super::inner::{Driver, Inner};
+use super::tasks::Work;
+use crate::base::sync::{Arc, AtomicBool, AtomicU64, Ordering};
+use crate::base::{Error, Result, SequenceNumber};
+use crate::disk::trunk::Wanted;
+use crate::merge::Retention;
+use std::time::Duration;
+
+/// How often a call tells how far it is.
+const TELL: Duration = Duration::from_millis(50);
+
+/// Which leaves `Db::compact_with` rewrites.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Goal {
+    /// Those where a read meets more than one run, and those that may hold versions or deletes that no snapshot needs: the least space,
+    /// and one run to read. `Db::compact` and `Db::compact_range`.
+    #[default]
+    Space,
+    /// Only those where a read meets more than one run: reads are as fast, for less rewriting. `Db::optimize`.
+    Reads,
+}
+
+/// How to compact.
+///
+/// ```
+/// use alluvium::{Cancellation, CompactOptions, Goal};
+/// let cancellation = Cancellation::new();
+/// let options = CompactOptions { goal: Goal::Reads, cancellation: Some(cancellation.clone()) };
+/// // Another thread, or a signal handler's, may end it:
+/// cancellation.cancel();
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CompactOptions {
+    /// What is rewritten.
+    pub goal: Goal,
+    /// Calls it off.
+    pub cancellation: Option<Cancellation>,
+}
+
+/// Calls a long operation off, from any thread. Clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub struct Cancellation(Arc<AtomicBool>);
+
+impl Cancellation {
+    /// Not called off.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Calls the operation off: it ends within some milliseconds with `Error::Cancelled`. What it has done stays.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was called off.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How far `Db::compact_with` is. What is to be done is estimated, and changes where others write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactProgress {
+    /// Bytes of branch files read and merged.
+    pub bytes_done: u64,
+    /// The same, and about how many are still to be.
+    pub bytes_total: u64,
+}
+
+/// What `Db::compact_with` did. Work that was due anyway, and work for another such call, does not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactReport {
+    /// Bytes of branch files merged.
+    pub bytes_read: u64,
+    /// Bytes of branch files written.
+    pub bytes_written: u64,
+}
+
+/// One call. Counters are relaxed: figures order nothing.
+#[derive(Debug)]
+pub(super) struct Wish {
+    pub(super) wanted: Wanted,
+    /// By the caller.
+    cancellation: Option<Cancellation>,
+    /// The call has ended.
+    over: AtomicBool,
+    read: AtomicU64,
+    written: AtomicU64,
+}
+
+impl Wish {
+    /// Whether jobs for it are to end.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.over.load(Ordering::Relaxed) || self.cancellation.as_ref().is_some_and(Cancellation::is_cancelled)
+    }
+
+    /// A job for it has come to its end.
+    pub(super) fn note_done(&self, read: u64, written: u64) {
+        self.read.fetch_add(read, Ordering::Relaxed);
+        self.written.fetch_add(written, Ordering::Relaxed);
+    }
+
+    fn report(&self) -> CompactReport {
+        CompactReport {
+            bytes_read: self.read.load(Ordering::Relaxed),
+            bytes_written: self.written.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// While it lives, idle workers do what is wished for.
+struct Wishing<'a> {
+    work: &'a Work,
+    wish: Arc<Wish>,
+}
+
+impl<'a> Wishing<'a> {
+    fn new(work: &'a Work, wish: Wish) -> Self {
+        let wish = Arc::new(wish);
+        work.state.lock().wishes.push(Arc::clone(&wish));
+        work.wake();
+        Self { work, wish }
+    }
+}
+
+impl Drop for Wishing<'_> {
+    fn drop(&mut self) {
+        self.wish.over.store(true, Ordering::Relaxed);
+        self.work.state.lock().wishes.retain(|wish| !Arc::ptr_eq(wish, &self.wish));
+    }
+}
+
+impl Inner {
+    /// See `Db::compact_with`. Encoded keys.
+    pub(super) fn compact(
+        &self,
+        (lower, upper): (Vec<u8>, Option<Vec<u8>>),
+        options: &CompactOptions,
+        progress: &mut dyn FnMut(CompactProgress),
+    ) -> Result<CompactReport> {
+        self.check_open()?;
+        let is_cancelled = || options.cancellation.as_ref().is_some_and(Cancellation::is_cancelled);
+        self.flush_unless(&is_cancelled)?;
+        if is_cancelled() {
+            return Err(Error::Cancelled);
+        }
+        if upper.as_ref().is_some_and(|upper| *upper <= lower) {
+            return Ok(CompactReport::default());
+        }
+        let through = SequenceNumber(self.incorporated.load(Ordering::Acquire));
+        self.trunk.forget_gone(&self.view.load().tree);
+        let wishing = Wishing::new(
+            &self.work,
+            Wish {
+                wanted: Wanted { lower, upper, through, clean: options.goal == Goal::Space },
+                cancellation: options.cancellation.clone(),
+                over: AtomicBool::new(false),
+                read: AtomicU64::new(0),
+                written: AtomicU64::new(0),
+            },
+        );
+        self.wait_for_wish(&wishing.wish, progress)?;
+        Ok(wishing.wish.report())
+    }
+
+    fn wait_for_wish(&self, wish: &Arc<Wish>, progress: &mut dyn FnMut(CompactProgress)) -> Result<()> {
+        let mut done = 0;
+        loop {
+            if wish.is_cancelled() {
+                return Err(Error::Cancelled);
+            }
+            self.health.check()?;
+            if self.health.is_full() {
+                // Only what frees space is merged.
+                self.wait_until_quiet()?;
+                self.health.check_put()?;
+            }
+            let left = {
+                let view = self.view.load();
+                self.trunk.remaining(&view.tree, &wish.wanted, &Retention::new(self.pins.numbers()))
+            };
+            let (finished, running) = (wish.report().bytes_read, self.work.running.done_for(wish));
+            // A job that ends between the looks is no step back.
+            done = (finished + running).max(done);
+            let bytes_total = (finished + left.unwrap_or(0)).max(done);
+            progress(CompactProgress { bytes_done: if left.is_none() { bytes_total } else { done }, bytes_total });
+            if left.is_none() {
+                return Ok(());
+            }
+            match self.driver {
+                Driver::Threads => self.work.wait_for_progress(TELL)?,
+                Driver::Stepped if self.step() => {}
+                Driver::Stepped => {
+                    self.health.obstacle()?;
+                    let paused = self.work.is_paused();
+                    assert!(paused, "nothing is left to do, and yet the range is not as it was wanted");
+                    return Err(Error::InvalidArgument(
+                        "background work is paused, and nobody else could do it".into(),
+                    ));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! Background work as a user steers it: compacting ranges, calling that off, closing in the middle of it, pauses, and a limit on
+//! what it writes.
+
+use crate::support::{Random, setting, tiny, tiny_unsynced};
+use alluvium::io::Storage;
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::parts::SteppedDb;
+use alluvium::{
+    BackgroundKind, BackgroundTask, Cancellation, CompactOptions, CompactProgress, CompactReport, Db, Error, Goal,
+    Options, Stats,
+};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// More than anything here takes in real time.
+const REAL_PATIENCE: Duration = Duration::from_secs(20);
+/// What `close` promises.
+const CLOSING: Duration = Duration::from_secs(1);
+
+fn stepped(seed: u64) -> (SimulatedStorage, SteppedDb) {
+    let disk = SimulatedStorage::new(seed);
+    let db = SteppedDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
+    (disk, db)
+}
+
+fn threaded(seed: u64) -> (SimulatedStorage, Db) {
+    let disk = SimulatedStorage::new(seed);
+    let db = Db::open_with(Arc::new(disk.clone()), tiny()).unwrap();
+    (disk, db)
+}
+
+fn key(number: u32) -> String {
+    format!("{number:06}")
+}
+
+/// Writes all keys up to a number, in a scattered order, so that the tree has several runs everywhere.
+fn fill(db: &Db, keys: u32, value: &[u8]) {
+    for at in 0..keys {
+        db.put(key(at * 7919 % keys), value).unwrap();
+    }
+}
+
+fn compact(db: &Db, from: &str, to: &str, goal: Goal) -> CompactReport {
+    let options = CompactOptions { goal, ..CompactOptions::default() };
+    db.compact_with(from..to, &options, &mut |_| ()).unwrap()
+}
+
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < REAL_PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_range_is_compacted_once_and_the_rest_left_alone() {
+    let (disk, db) = stepped(1);
+    fill(&db, 40_009, &[1; 100]);
+    db.compact().unwrap();
+    // So few that nothing is due.
+    (0..40_009).step_by(50).for_each(|at| db.delete(key(at)).unwrap());
+    db.flush().unwrap();
+    while db.step() {}
+    let branches = || disk.list().unwrap().into_iter().filter(|name| name.ends_with(".branch")).collect::<Vec<_>>();
+    let (before, written) = (branches(), db.stats().compacted_bytes);
+    let report = compact(&db, "010000", "012000", Goal::Space);
+    assert!(report.bytes_written > 0 && report.bytes_read > 0, "{report:?}");
+    let after = branches();
+    let kept = before.iter().filter(|name| after.contains(name)).count();
+    assert!(
+        kept * 2 > before.len(),
+        "a twentieth of the keys was compacted, and {kept} of {} files stay",
+        before.len()
+    );
+    for goal in [Goal::Space, Goal::Reads] {
+        assert_eq!(compact(&db, "010000", "012000", goal), CompactReport::default(), "{goal:?}");
+    }
+    // Work that is due anyway is not the call's, so what was written in all tells.
+    let of_range = db.stats().compacted_bytes - written;
+    compact(&db, "", "~", Goal::Space);
+    let of_all = db.stats().compacted_bytes - written;
+    assert!(of_all > 4 * of_range, "{of_all} and {of_range} bytes");
+    assert_eq!(compact(&db, "", "~", Goal::Space), CompactReport::default());
+    let expected = (0..40_009u32).filter(|at| at % 50 != 0).count();
+    let stats = db.stats();
+    assert_eq!(stats.levels.iter().map(|level| level.entries).sum::<u64>(), expected as u64, "{stats}");
+    assert_eq!(db.iter().unwrap().count(), expected);
+    // Ranges without keys are no error, and cost nothing.
+    for (from, to) in [("b", "a"), ("a", "a"), ("x", "z")] {
+        assert_eq!(compact(&db, from, to, Goal::Space), CompactReport::default());
+    }
+    db.verify().unwrap();
+}
+
+#[test]
+fn optimize_rewrites_less_and_leaves_one_run_to_read() {
+    let written = |goal| {
+        let (_disk, db) = stepped(2);
+        // In order: the leaves are one run each, some with tombstones and versions for a snapshot.
+        (0..5000).for_each(|at| db.put(key(at), [1; 100]).unwrap());
+        let snapshot = db.snapshot().unwrap();
+        (0..500).for_each(|at| db.put(key(at), [2; 100]).unwrap());
+        db.compact().unwrap();
+        drop(snapshot);
+        let report = compact(&db, "", "~", goal);
+        assert_eq!(compact(&db, "", "~", goal).bytes_written, 0, "{goal:?}");
+        report.bytes_written
+    };
+    let (space, reads) = (written(Goal::Space), written(Goal::Reads));
+    assert!(space > 0 && reads == 0, "{space} and {reads} bytes");
+}
+
+#[test]
+fn progress_rises_to_its_end() {
+    let (_disk, db) = stepped(3);
+    fill(&db, 10_007, &[1; 100]);
+    let mut seen: Vec<CompactProgress> = Vec::new();
+    let report = db.compact_with::<&str>(.., &CompactOptions::default(), &mut |progress| seen.push(progress)).unwrap();
+    assert!(seen.len() > 3, "{seen:?}");
+    assert!(seen.is_sorted_by_key(|progress| progress.bytes_done), "{seen:?}");
+    assert!(seen.iter().all(|progress| progress.bytes_done <= progress.bytes_total), "{seen:?}");
+    let end = seen.last().unwrap();
+    assert!(end.bytes_done == end.bytes_total && end.bytes_total == report.bytes_read, "{end:?} {report:?}");
+    // The first estimate is worth something.
+    let estimate = seen[0].bytes_total;
+    assert!(estimate < 3 * report.bytes_read && report.bytes_read < 3 * estimate, "{estimate} {report:?}");
+}
+
+#[test]
+fn a_call_that_was_called_off_ends_soon_and_changes_nothing_that_reads_see() {
+    let (_disk, db) = threaded(4);
+    fill(&db, 20_011, &[1; 100]);
+    db.settle().unwrap();
+    let cancellation = Cancellation::new();
+    cancellation.cancel();
+    let options = CompactOptions { cancellation: Some(cancellation), ..CompactOptions::default() };
+    let refused = db.compact_with::<&str>(.., &options, &mut |_| ());
+    assert!(matches!(refused, Err(Error::Cancelled)), "{refused:?}");
+    // At this rate it would take minutes.
+    db.set_background_write_limit(Some(20 << 10)).unwrap();
+    let cancellation = Cancellation::new();
+    let options = CompactOptions { cancellation: Some(cancellation.clone()), ..CompactOptions::default() };
+    let (ended, called_off) = std::thread::scope(|scope| {
+        let call = scope.spawn(|| db.compact_with::<&str>(.., &options, &mut |_| ()));
+        let begun = |task: &&BackgroundTask| task.kind == BackgroundKind::Merge && task.bytes_done > 0;
+        wait_until("no merge runs", || db.stats().running.iter().any(|task| begun(&task)));
+        let running = db.stats().running;
+        let merge = running.iter().find(begun).expect("it would take minutes");
+        assert!(merge.bytes_done <= merge.bytes_total && merge.node.is_some(), "{merge}");
+        let called_off = Instant::now();
+        cancellation.cancel();
+        (call.join().unwrap(), called_off.elapsed())
+    });
+    assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
+    assert!(called_off < CLOSING, "{called_off:?}");
+    db.set_background_write_limit(None).unwrap();
+    db.settle().unwrap();
+    assert!(db.stats().running.is_empty(), "{}", db.stats());
+    assert_eq!(db.iter().unwrap().count(), 20_011);
+    db.compact().unwrap();
+    assert_eq!(compact(&db, "", "~", Goal::Space), CompactReport::default());
+    db.verify().unwrap();
+}
+
+/// Once, only merges could be broken off: a store that was closed while a Memtable was written out waited for all of it.
+#[test]
+fn closing_breaks_off_whatever_runs() {
+    for what in ["incorporation", "merge", "pause"] {
+        let (disk, db) = threaded(5);
+        fill(&db, 20_011, &[1; 100]);
+        db.settle().unwrap();
+        let runs = |is_memory: bool| {
+            let is_it = |kind| (kind == BackgroundKind::Incorporate) == is_memory;
+            let begun = |stats: Stats| stats.running.iter().any(|task| is_it(task.kind) && task.bytes_written > 0);
+            wait_until("it does not begin", || begun(db.stats()))
+        };
+        let pause = db.pause_background();
+        // As slow as a disk can be: each would take half a minute.
+        let limit = || db.set_background_write_limit(Some(2 << 10)).unwrap();
+        if what == "incorporation" {
+            limit();
+            (0..500).for_each(|at| db.put(key(at), [2; 80]).unwrap());
+            runs(true);
+            drop(pause);
+        } else {
+            // Work for merges, and then less for incorporation.
+            for round in 0..20u8 {
+                (0..500u32).for_each(|at| db.put(key(at * 40), [round; 80]).unwrap());
+                db.flush().unwrap();
+            }
+            limit();
+            drop(pause);
+            runs(false);
+        }
+        let pause = (what == "pause").then(|| db.pause_background());
+        let started = Instant::now();
+        drop(db);
+        let elapsed = started.elapsed();
+        println!("{what}: {elapsed:?}");
+        assert!(elapsed < CLOSING, "{what}: closing took {elapsed:?}");
+        drop(pause);
+        let db = SteppedDb::open(Arc::new(disk.clone()), tiny()).unwrap();
+        assert_eq!(db.iter().unwrap().count(), 20_011, "{what}");
+        db.verify().unwrap();
+    }
+}
+
+/// On the real disk, with as much memory and as many merges as there may be.
+#[test]
+fn closing_under_load_on_the_real_disk_takes_less_than_a_second() {
+    let megabytes = setting("ALLUVIUM_CLOSING_MB", 48);
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { memory_budget: Some(96 << 20), ..Options::default() };
+    let db = Db::open(directory.path(), options.clone()).unwrap();
+    let (mut random, mut keys) = (Random(6), 0u64);
+    let value = random.bytes(1000);
+    while keys < megabytes * 1000 {
+        db.put(random.next().to_be_bytes(), &value).unwrap();
+        keys += 1;
+    }
+    // Nobody may be done before the closing.
+    assert!(!db.stats().running.is_empty() || db.stats().generations > 1 || megabytes < 8, "{}", db.stats());
+    let started = Instant::now();
+    db.close().unwrap();
+    let elapsed = started.elapsed();
+    println!("closing took {elapsed:?}");
+    assert!(elapsed < CLOSING, "closing took {elapsed:?}");
+    let db = Db::open(directory.path(), options).unwrap();
+    assert_eq!(db.stats().last_number, keys);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_pause_holds_merges_and_lets_memory_be_written_out() {
+    let (_disk, db) = threaded(7);
+    db.settle().unwrap();
+    let (outer, inner) = (db.pause_background(), db.pause_background());
+    let before = db.stats();
+    fill(&db, 5003, &[1; 100]);
+    db.flush().unwrap();
+    db.settle().unwrap();
+    let paused = db.stats();
+    assert!(paused.incorporations > before.incorporations + 5, "{paused}");
+    assert_eq!(paused.jobs, before.jobs, "{paused}");
+    drop(inner);
+    assert!(db.stats().background_paused, "one of two pauses has ended");
+    db.settle().unwrap();
+    assert_eq!(db.stats().jobs, before.jobs);
+    drop(outer);
+    assert!(!db.stats().background_paused);
+    db.settle().unwrap();
+    assert!(db.stats().jobs > before.jobs, "{}", db.stats());
+    // A pause that outlives its store is no more than a value.
+    let pause = db.pause_background();
+    db.close().unwrap();
+    drop(pause);
+}
+
+#[test]
+fn a_pause_holds_merges_that_run_and_a_call_that_waits_for_them() {
+    let (_disk, db) = threaded(8);
+    fill(&db, 20_011, &[1; 100]);
+    db.settle().unwrap();
+    db.set_background_write_limit(Some(100 << 10)).unwrap();
+    std::thread::scope(|scope| {
+        let call = scope.spawn(|| db.compact());
+        let merging =
+            || db.stats().running.iter().any(|task| task.kind == BackgroundKind::Merge && task.bytes_done > 0);
+        wait_until("nothing is merged", merging);
+        let pause = db.pause_background();
+        let before = db.stats();
+        assert!(before.running.iter().any(|task| task.paused), "{before}");
+        std::thread::sleep(Duration::from_millis(100));
+        let done = |stats: &Stats| stats.running.iter().map(|task| (task.paused, task.bytes_done)).collect::<Vec<_>>();
+        assert_eq!(done(&db.stats()), done(&before), "{before}\n{}", db.stats());
+        assert!(!call.is_finished());
+        db.set_background_write_limit(None).unwrap();
+        drop(pause);
+        call.join().unwrap().unwrap();
+    });
+    db.verify().unwrap();
+}
+
+/// In simulated time, on a disk that costs next to nothing.
+#[test]
+fn what_background_work_writes_keeps_to_its_limit() {
+    let (disk, db) = stepped(9);
+    fill(&db, 10_007, &[1; 100]);
+    db.flush().unwrap();
+    while db.step() {}
+    let bytes = |stats: &Stats| stats.incorporated_bytes + stats.compacted_bytes;
+    for limit in [50 << 10, 200 << 10] {
+        db.set_background_write_limit(Some(limit)).unwrap();
+        let (before, started) = (db.stats(), disk.now());
+        fill(&db, 1009, &[2; 100]);
+        db.compact().unwrap();
+        let after = db.stats();
+        // The writer's sleep comes on top: there is one thread.
+        let slept = Duration::from_nanos(after.slowed_ns - before.slowed_ns);
+        let (written, took) = (bytes(&after) - bytes(&before), disk.now() - started - slept);
+        let rate = written as f64 / took.as_secs_f64();
+        println!("{written} bytes in {took:?}");
+        assert!(
+            rate > 0.7 * limit as f64 && rate < 1.1 * limit as f64,
+            "{rate:.0} bytes a second, the limit is {limit}"
+        );
+    }
+    for refused in [db.set_background_write_limit(Some(0)), {
+        let options = Options { background_write_limit: Some(0), ..tiny() };
+        SteppedDb::open(Arc::new(SimulatedStorage::new(1)), options).map(drop)
+    }] {
+        assert!(refused.unwrap_err().to_string().contains("background_write_limit is 0"));
+    }
+}
+
+/// Once, the slowdown was at most what incorporation takes, twice, by bytes in memory: where a limit left less for merges, debt grew without
+/// end. And no sleep was longer than two milliseconds, so that writers of large values met full memory and stood.
+#[test]
+fn a_limit_slows_writers_smoothly_to_what_it_carries() {
+    // A store in which background work writes little more than users did, or the limit is passed by what files have besides.
+    let options = Options { memory_budget: Some(8 << 20), background_threads: Some(2), ..Options::default() };
+    let memtable = (8 << 20) / 20;
+    for (limit, value) in [(6 << 20, 100), (6 << 20, 8000)] {
+        let db = Db::open_with(Arc::new(SimulatedStorage::new(10)), options.clone()).unwrap();
+        db.set_background_write_limit(Some(limit)).unwrap();
+        let mut random = Random(10);
+        let value = random.bytes(value);
+        let write_for = |random: &mut Random, time: Duration| {
+            let (started, before) = (Instant::now(), db.stats());
+            let (mut debt, mut looked) = (0, started);
+            while started.elapsed() < time {
+                db.put(random.next().to_be_bytes(), &value).unwrap();
+                if looked.elapsed() > Duration::from_millis(10) {
+                    looked = Instant::now();
+                    debt = db.stats().debt_bytes.max(debt);
+                }
+            }
+            let rate = (db.stats().user_bytes - before.user_bytes) as f64 / started.elapsed().as_secs_f64();
+            (rate, debt)
+        };
+        // Until debt has come up to where it stays.
+        write_for(&mut random, Duration::from_secs(setting("ALLUVIUM_LIMIT_SECONDS", 3)));
+        let (rate, debt) = write_for(&mut random, Duration::from_secs(setting("ALLUVIUM_LIMIT_SECONDS", 3)));
+        let stats = db.stats();
+        let carried = limit as f64 / stats.write_amplification();
+        println!(
+            "values of {}: {rate:.0} bytes a second, the limit carries {carried:.0}; debt up to {debt} bytes\n{stats}",
+            value.len()
+        );
+        let stalled = Duration::from_nanos(stats.stalled_ns);
+        assert!(stalled < Duration::from_millis(300), "writers stood for {stalled:?}");
+        // Where writers are slowed most, and what runs.
+        assert!(debt < (48 + 16) * memtable, "{debt} bytes of debt");
+        assert!(
+            rate > carried * 0.4 && rate < carried * 2.0,
+            "{rate:.0} bytes a second, the limit carries {carried:.0}"
+        );
+        db.close().unwrap();
+    }
+}
