@@ -261,8 +261,10 @@ fn a_pause_holds_merges_and_lets_memory_be_written_out() {
 fn a_pause_holds_merges_that_run_and_a_call_that_waits_for_them() {
     let (_disk, db) = threaded(8);
     fill(&db, 20_011, &[1; 100]);
+    db.flush().unwrap();
     db.settle().unwrap();
-    db.set_background_write_limit(Some(100 << 10)).unwrap();
+    // Also a merge that waits for the limit for an hour stands still at once.
+    db.set_background_write_limit(Some(10)).unwrap();
     std::thread::scope(|scope| {
         let call = scope.spawn(|| db.compact());
         let merging =

@@ -162,17 +162,19 @@ impl Watch for Companion<'_> {
     fn advance(&self, entries: u64, written: u64) -> bool {
         self.running.entries.fetch_add(entries, Ordering::Relaxed);
         self.running.written.fetch_add(written, Ordering::Relaxed);
-        self.wait_while_paused();
         let (inner, mut now) = (self.inner, self.inner.clock.now());
         self.tell_speed(now);
         let end = inner.write_limit.charge(written, self.class, now);
-        while !self.is_cancelled() {
+        loop {
+            self.wait_while_paused();
+            if self.is_cancelled() {
+                return false;
+            }
             if !inner.write_limit.holds(end, now) {
                 return true;
             }
             inner.clock.sleep(end.saturating_sub(now).min(LOOK));
             now = inner.clock.now();
         }
-        false
     }
 }

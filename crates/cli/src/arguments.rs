@@ -83,6 +83,8 @@ pub enum Command {
     Scan(Scan),
     Load(Load),
     Stat(Stat),
+    Compact(Compact),
+    Optimize(Optimize),
     Verify(Verify),
     Repair(Repair),
     Dump(Dump),
@@ -220,9 +222,62 @@ pub struct Load {
 #[command(after_help = "\
 Counters run from the moment when the store was opened, which is now: only sizes tell of earlier work.
 
+With --watch a line a look, for a store that another process has open: writes a second, what waits in memory and as debt of
+merges, runs and bytes of the tree, bytes of branch files that came into it a second, and files that are being written (or
+are left to be removed). Each look reads the manifest and the log, so look seldom at a store with a long log. The writer's own
+counters and its running tasks are in its `Db::stats`.
+
+Examples:
+  alluvium --db /tmp/store stat
+  alluvium --db /tmp/store stat --watch
+  alluvium --db /tmp/store stat --watch 10 --json")]
+pub struct Stat {
+    /// Look again and again, every so many seconds [default: 2]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = clap::value_parser!(u64).range(1..))]
+    pub watch: Option<u64>,
+    /// End after so many looks
+    #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u64).range(1..))]
+    pub times: Option<u64>,
+}
+
+/// Rewrite a key range into its smallest form: one run, without old versions and deletes
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Ranges that are in that form already are not rewritten. What was rewritten stays where the command is interrupted.
+
+Examples:
+  alluvium --db /tmp/store compact
+  alluvium --db /tmp/store compact --from a --to n --rate 20M")]
+pub struct Compact {
+    #[command(flatten)]
+    pub range: CompactRange,
+}
+
+/// Merge a key range as far as it reads fastest, for the least rewriting
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Unlike compact it leaves alone what is one run already, even where old versions and deletes in it could go.
+
 Example:
-  alluvium --db /tmp/store stat")]
-pub struct Stat {}
+  alluvium --db /tmp/store optimize --from user")]
+pub struct Optimize {
+    #[command(flatten)]
+    pub range: CompactRange,
+}
+
+/// What is to be merged.
+#[derive(Debug, Args)]
+pub struct CompactRange {
+    /// First key, included [default: the first there is]
+    #[arg(long, value_name = "KEY")]
+    pub from: Option<String>,
+    /// Last key, excluded [default: behind the last there is]
+    #[arg(long, value_name = "KEY")]
+    pub to: Option<String>,
+    /// Write at most so many bytes a second, such as 20M
+    #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size)]
+    pub rate: Option<u64>,
+}
 
 /// Check everything on disk and list all that is damaged; exit code 3 if anything is
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 //! A progress bar on standard error. It shows itself only where that is a terminal.
 
-use alluvium::CheckProgress;
+use alluvium::{CheckProgress, CompactProgress};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Read;
 
@@ -77,6 +77,32 @@ impl CheckBar {
             self.bar.set_position(progress.done);
             self.bar.set_message(progress.file.to_string());
         }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// How far a compaction is.
+#[derive(Debug)]
+pub struct CompactBar {
+    bar: ProgressBar,
+}
+
+impl CompactBar {
+    /// Nothing is done yet.
+    pub fn new() -> Self {
+        Self {
+            bar: styled(ProgressBar::new(0), "{bar:30} {bytes} of about {total_bytes}, {bytes_per_sec}, {eta} left"),
+        }
+    }
+
+    /// Shows how far it is.
+    pub fn show(&self, progress: CompactProgress) {
+        self.bar.set_length(progress.bytes_total);
+        self.bar.set_position(progress.bytes_done);
     }
 
     /// Takes the bar away.

@@ -40,6 +40,48 @@ fn stat_shows_the_tree_level_by_level() {
 }
 
 #[test]
+fn stat_watches_a_store_that_another_process_writes() {
+    let store = large();
+    let path = store.path();
+    let db = alluvium::Db::open(&path, alluvium::Options::default()).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                db.put("written", "meanwhile").unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        let seen = store.run(&["stat", "--watch", "1", "--times", "2", "--json"]);
+        let text = store.run(&["stat", "--watch", "--times", "1"]);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(text.expect(0).text().contains("writes/s"));
+        seen.expect(0)
+    });
+    let lines: Vec<serde_json::Value> = seen.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[1]["writes_per_second"].as_f64().unwrap() > 0.0, "{lines:?}");
+    assert!(lines[1]["branch_bytes"].as_u64().unwrap() > 0 && !lines[1]["levels"].as_array().unwrap().is_empty());
+    store.run(&["stat", "--times", "1"]).expect(2);
+}
+
+#[test]
+fn compact_rewrites_what_is_worth_it_and_says_so() {
+    let store = large();
+    store.run(&["delete", "user1000385178204227360"]).expect(0);
+    let some = store.run(&["optimize", "--from", "user1", "--to", "user3", "--json"]).expect(0).json();
+    let all = store.run(&["compact", "--json", "--rate", "500M"]).expect(0).json();
+    assert!(all["bytes_written"].as_u64().unwrap() > some["bytes_written"].as_u64().unwrap(), "{some} {all}");
+    assert!(all["branch_bytes"].as_u64().unwrap() > 0, "{all}");
+    let again = store.run(&["compact", "--json"]).expect(0).json();
+    assert_eq!(again["bytes_written"], 0, "{again}");
+    assert!(store.run(&["compact"]).expect(0).text().contains("bytes in branch files now"));
+    store.run(&["verify"]).expect(0);
+    store.run(&["compact", "--from", "b", "--to", "a"]).refused(2, "empty");
+    store.run(&["compact", "--rate", "0"]).refused(2, "background_write_limit");
+}
+
+#[test]
 fn verify_counts_what_it_checked() {
     let store = large();
     let report = store.run(&["verify", "--json"]).expect(0).json();

@@ -2,6 +2,7 @@
 //! `Ok` or a `Failure`; none exits by itself.
 
 mod bench;
+mod compact;
 mod destroy;
 mod dump;
 mod figures;
@@ -12,9 +13,11 @@ mod scan;
 mod soak;
 mod stat;
 mod verify;
+mod watch;
 
 use crate::arguments::{Arguments, Command};
 use crate::failure::Failure;
+use alluvium::Goal;
 
 /// Does what was asked.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -25,7 +28,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Delete(delete) => point::delete(common, delete),
         Command::Scan(scan) => scan::run(common, scan),
         Command::Load(load) => load::run(common, load),
-        Command::Stat(_) => stat::run(common),
+        Command::Stat(asked) => stat::run(common, asked),
+        Command::Compact(asked) => compact::run(common, &asked.range, Goal::Space),
+        Command::Optimize(asked) => compact::run(common, &asked.range, Goal::Reads),
         Command::Verify(verify) => verify::run(common, verify),
         Command::Repair(_) => repair::run(common),
         Command::Dump(dump) => dump::run(common, dump),

@@ -1,6 +1,7 @@
 //! `stat`: the tree level by level, then the figures of the store.
 
-use crate::arguments::Common;
+use crate::arguments::{Common, Stat};
+use crate::commands::watch;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::report::{Report, align_right, grouped, size, table};
@@ -9,7 +10,10 @@ use comfy_table::Table;
 use serde_json::{Value, json};
 
 /// Prints the figures.
-pub fn run(common: &Common) -> Result<(), Failure> {
+pub fn run(common: &Common, asked: &Stat) -> Result<(), Failure> {
+    if let Some(seconds) = asked.watch {
+        return watch::run(common, seconds, asked.times.unwrap_or(u64::MAX));
+    }
     let stats = common.open_to_read()?.stats();
     let report = figures(&stats);
     if common.json {
@@ -94,6 +98,9 @@ fn figures(stats: &Stats) -> Report {
         .count("jobs", "", stats.jobs)
         .count("slowed_writes", "", stats.slowed_writes)
         .count("slowed_ns", "", stats.slowed_ns)
+        .count("stalled_writes", "", stats.stalled_writes)
+        .count("stalled_ns", "", stats.stalled_ns)
+        .count("longest_delay_ns", "", stats.longest_delay_ns)
         .count("log_memory_refused", "", stats.log_memory_refused);
     let label = if stats.failure.is_some() { "failure" } else { "" };
     report.add("failure", label, stats.failure.clone().into(), stats.failure.clone().unwrap_or_default());
