@@ -14,6 +14,7 @@
 use super::bundle::Bundle;
 use super::claims::Ticket;
 use super::draft::Draft;
+use super::hollow::{Cuts, Hollow};
 use super::job::{Change, Outcome, Place};
 use super::node::{Key, Node, Pivot};
 use super::options::TrunkOptions;
@@ -67,13 +68,15 @@ pub fn apply(trunk: &Trunk, outcome: Outcome, tree: &Arc<Tree>) -> Applied {
             added = parts.take();
             editor.incorporate(&added)
         }
-        Change::Flush { place, child } => editor.change(&place, &mut |editor, node| editor.flush(node, child)),
+        Change::Flush { place, child, hollow } => {
+            editor.change(&place, &mut |editor, node| editor.flush(node, child, &hollow))
+        }
         Change::Merge { place, bundles, parts } => {
             added = parts.take();
             let merged = Bundle::new(trunk.new_bundle(), added.clone());
             editor.change(&place, &mut |_, node| merge(node, &bundles, &merged))
         }
-        Change::Split { place, keys } => editor.change(&place, &mut |editor, node| editor.split_leaf(node, &keys)),
+        Change::Split { place, cuts } => editor.change(&place, &mut |editor, node| editor.split_leaf(node, &cuts)),
     };
     editor.finish(root, added, incorporated, outcome.ticket)
 }
@@ -167,7 +170,7 @@ impl<'a> Editor<'a> {
     }
 
     /// References move from `node` to its child (SplinterDB §3); nothing where nothing is active for the child.
-    fn flush(&mut self, node: &Node, child: NodeId) -> Option<Vec<Draft>> {
+    fn flush(&mut self, node: &Node, child: NodeId, hollow: &Hollow) -> Option<Vec<Draft>> {
         let at = node.pivots.iter().position(|pivot| pivot.child.id == child)?;
         let pivot = &node.pivots[at];
         let active = &node.bundles[pivot.first_active..];
@@ -176,7 +179,8 @@ impl<'a> Editor<'a> {
         }
         let upper = node.slot_upper(at).map(|upper| &**upper);
         let branches = active.iter().flat_map(|bundle| &bundle.branches);
-        let moved: Vec<_> = branches.filter(|branch| run::overlaps(branch, &pivot.lower, upper)).cloned().collect();
+        let has_keys = |branch: &&Arc<Branch>| run::overlaps(branch, &pivot.lower, upper) && !hollow.holds(branch);
+        let moved: Vec<_> = branches.filter(has_keys).cloned().collect();
         let mut draft = Draft::of(node);
         draft.pivots[at].first_active = node.bundles.len();
         if !moved.is_empty() {
@@ -188,14 +192,21 @@ impl<'a> Editor<'a> {
         Some(vec![draft])
     }
 
-    fn split_leaf(&mut self, node: &Node, keys: &[Key]) -> Option<Vec<Draft>> {
+    fn split_leaf(&mut self, node: &Node, cuts: &Cuts) -> Option<Vec<Draft>> {
         let is_inside = |key: &Key| **key > *node.lower && node.upper.as_ref().is_none_or(|upper| **key < **upper);
-        let keys: Vec<Key> = keys.iter().filter(|key| is_inside(key)).cloned().collect();
+        let keys: Vec<Key> = cuts.keys.iter().filter(|key| is_inside(key)).cloned().collect();
         if keys.is_empty() {
             return None;
         }
         let trunk = self.trunk;
-        Some(Draft::of(node).split(&keys, || trunk.new_node()))
+        let mut parts = Draft::of(node).split(&keys, || trunk.new_node());
+        for part in &mut parts {
+            // The node may be a part by now of what was looked at: what is hollow there is hollow here.
+            if let Some((_, hollow)) = cuts.hollow.iter().find(|(lower, _)| *lower == part.lower) {
+                part.leave_out(hollow);
+            }
+        }
+        Some(parts)
     }
 
     /// The edit, complete, and what goes with it.

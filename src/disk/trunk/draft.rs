@@ -3,6 +3,7 @@
 //! `finish` drops what is active for no child (SplinterDB §2.3), works out the slots and asserts the node's invariants.
 
 use super::bundle::Bundle;
+use super::hollow::Hollow;
 use super::node::{Key, Node, Pivot, Totals};
 use super::options::TrunkOptions;
 use super::policy;
@@ -119,6 +120,15 @@ impl Draft {
             });
         }
         parts
+    }
+
+    /// Leaves out the branches of a leaf that have no key in its range.
+    pub fn leave_out(&mut self, hollow: &Hollow) {
+        let keep =
+            |bundle: &Arc<Bundle>| bundle.branches.iter().filter(|branch| !hollow.holds(branch)).cloned().collect();
+        let bundles = self.bundles.iter().map(|bundle| (bundle.id, keep(bundle)));
+        let bundles = bundles.filter(|(_, branches): &(_, Vec<_>)| !branches.is_empty());
+        self.bundles = bundles.map(|(id, branches)| Bundle::new(id, branches)).collect();
     }
 
     /// The node.

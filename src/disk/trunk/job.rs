@@ -7,6 +7,7 @@
 //! change, until the tree is published.
 
 use super::claims::{Claim, Ticket};
+use super::hollow::{Cuts, Hollow};
 use super::node::{Key, Node};
 use super::parts::NewParts;
 use super::policy::{self, Choice};
@@ -142,9 +143,9 @@ pub enum Change {
     /// A new bundle at the root.
     Incorporate { parts: NewParts, through: SequenceNumber },
     /// What is active for the child goes to the child.
-    Flush { place: Place, child: NodeId },
+    Flush { place: Place, child: NodeId, hollow: Hollow },
     /// The parts take the place of the bundles, wherever these are in the place's range.
     Merge { place: Place, bundles: Vec<BundleId>, parts: NewParts },
     /// The leaf is split at the keys.
-    Split { place: Place, keys: Vec<Key> },
+    Split { place: Place, cuts: Cuts },
 }

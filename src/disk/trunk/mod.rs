@@ -17,6 +17,7 @@ mod compact;
 mod cursor;
 mod draft;
 mod garbage;
+mod hollow;
 mod job;
 mod judge;
 mod node;

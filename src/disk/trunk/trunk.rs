@@ -7,9 +7,10 @@ use super::claims::{Claims, Ticket};
 use super::compact::Pass;
 use super::draft::Draft;
 use super::garbage::Garbage;
+use super::hollow::{Cuts, Hollow};
 use super::job::{self, Change, Job, Outcome, Place};
 use super::judge::{self, Verdict};
-use super::node::Node;
+use super::node::{Key, Node};
 use super::open;
 use super::options::TrunkOptions;
 use super::policy::{self, Choice};
@@ -189,7 +190,7 @@ impl Trunk {
         }
         // One of the parts has the leaf's id.
         self.unfit.lock().remove(&leaf.id);
-        Ok(Change::Split { place: Place::of(leaf), keys })
+        split(leaf, keys)
     }
 
     /// Claims what the choice is about, unless a running job has claimed it or it would come to nothing.
@@ -213,11 +214,11 @@ impl Trunk {
     pub fn run(&self, job: &Job, tree: &Arc<Tree>, retention: &Retention, watch: &dyn Watch) -> Result<Outcome> {
         let pass = self.pass(retention, watch);
         let change = match &job.choice {
-            Choice::Flush(node, at) => Change::Flush { place: Place::of(node), child: node.pivots[*at].child.id },
+            Choice::Flush(node, at) => flush(node, *at)?,
             Choice::Merge(node, range) => self.merge(&pass, node, range.clone())?,
             Choice::Part(leaf) => self.part(leaf)?,
             Choice::Judge(leaf) => match judge::judge(&pass, leaf, self.options.leaf_target(tree.bytes()))? {
-                Verdict::Split(keys) => Change::Split { place: Place::of(leaf), keys },
+                Verdict::Split(keys) => split(leaf, keys)?,
                 Verdict::Rewrite => self.merge(&pass, leaf, 0..leaf.bundles.len())?,
                 Verdict::Leave => {
                     if let Some(newest) = leaf.bundles.last() {
@@ -294,4 +295,21 @@ impl Trunk {
     pub(super) fn next_file(&self) -> FileNumber {
         self.context.numbers.next()
     }
+}
+
+fn flush(node: &Node, at: usize) -> Result<Change> {
+    let upper = node.slot_upper(at).map(|upper| &**upper);
+    let active = node.bundles[node.first_active(at)..].iter().flat_map(|bundle| &bundle.branches);
+    let hollow = Hollow::find(active, node.slot_lower(at), upper)?;
+    Ok(Change::Flush { place: Place::of(node), child: node.pivots[at].child.id, hollow })
+}
+
+fn split(leaf: &Node, keys: Vec<Key>) -> Result<Change> {
+    let mut hollow = Vec::with_capacity(keys.len() + 1);
+    for at in 0..=keys.len() {
+        let lower = if at == 0 { &leaf.lower } else { &keys[at - 1] };
+        let upper = keys.get(at).or(leaf.upper.as_ref()).map(|upper| &**upper);
+        hollow.push((Arc::clone(lower), Hollow::find(leaf.branches(), lower, upper)?));
+    }
+    Ok(Change::Split { place: Place::of(leaf), cuts: Cuts { keys, hollow } })
 }

@@ -4,6 +4,7 @@ use super::rig::{Random, Rig, Write, number_key, small_options};
 use crate::base::sync::Arc;
 use crate::base::sync::AtomicBool;
 use crate::disk::trunk::claims::Claims;
+use crate::disk::trunk::hollow::{Cuts, Hollow};
 use crate::disk::trunk::job::{Change, Place, claim};
 use crate::disk::trunk::node::Node;
 use crate::disk::trunk::policy::Choice;
@@ -105,7 +106,10 @@ fn merge_of_root_leaf(rig: &Rig) -> Option<Job> {
 }
 
 fn split(leaf: &Node, at: &[u8]) -> Outcome {
-    Outcome { change: Change::Split { place: Place::of(leaf), keys: vec![at.into()] }, ticket: None }
+    Outcome {
+        change: Change::Split { place: Place::of(leaf), cuts: Cuts { keys: vec![at.into()], ..Cuts::default() } },
+        ticket: None,
+    }
 }
 
 /// What was merged at a node has been flushed away meanwhile: the result is no use and its files go.
@@ -136,7 +140,7 @@ fn a_result_that_nothing_needs_is_dropped() {
     let outcome = rig.trunk.run(&merge, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
     for pivot in &node.pivots {
         let place = Place::of(&node);
-        let change = Change::Flush { place, child: pivot.child.id };
+        let change = Change::Flush { place, child: pivot.child.id, hollow: Hollow::default() };
         rig.apply(Outcome { change, ticket: None });
     }
     let before = rig.tree.describe();
