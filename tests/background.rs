@@ -83,8 +83,9 @@ fn a_range_is_compacted_once_and_the_rest_left_alone() {
     assert!(of_all > 4 * of_range, "{of_all} and {of_range} bytes");
     assert_eq!(compact(&db, "", "~", Goal::Space), CompactReport::default());
     let expected = (0..40_009u32).filter(|at| at % 50 != 0).count();
-    let stats = db.stats();
-    assert_eq!(stats.levels.iter().map(|level| level.entries).sum::<u64>(), expected as u64, "{stats}");
+    // A file that two leaves share stays for the one in which nothing of it is dead, and so does the other's part of it.
+    let dead = db.verify().unwrap().entries - expected as u64;
+    assert!(dead * 50 < expected as u64, "{dead} dead entries: {}", db.stats());
     assert_eq!(db.iter().unwrap().count(), expected);
     // Ranges without keys are no error, and cost nothing.
     for (from, to) in [("b", "a"), ("a", "a"), ("x", "z")] {

@@ -11,13 +11,14 @@ use crate::base::sync::{Arc, AtomicBool, Ordering};
 #[cfg(test)]
 use crate::merge::RangeTombstone;
 use crate::merge::RangeTombstones;
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     any: AtomicBool,
-    all: ArcSwap<RangeTombstones>,
+    /// Nothing as long as there are none: a switch of generations allocates no more than it must.
+    all: ArcSwapOption<RangeTombstones>,
 }
 
 impl Memtable {
@@ -25,7 +26,10 @@ impl Memtable {
     #[cfg(test)]
     pub fn add_range_tombstone(&self, tombstone: &RangeTombstone) {
         let one = RangeTombstones::new([tombstone.clone()]);
-        self.beside.all.rcu(|all| RangeTombstones::union([&**all, &one]));
+        self.beside.all.rcu(|all| {
+            let before = all.iter().map(|all| &**all);
+            Some(Arc::new(RangeTombstones::union(before.chain([&one]))))
+        });
         // Release: who sees the flag sees them.
         self.beside.any.store(true, Ordering::Release);
     }
@@ -38,12 +42,15 @@ impl Memtable {
 
     /// All of them; those of a sealed Memtable never change.
     pub fn range_tombstones(&self) -> Arc<RangeTombstones> {
-        self.beside.all.load_full()
+        self.beside.all.load_full().unwrap_or_default()
     }
 
     /// The newest number `<= at` of one over an encoded key; `ZERO` where there is none.
     #[inline]
     pub fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
-        if self.has_range_tombstones() { self.beside.all.load().covering(key, at) } else { SequenceNumber::ZERO }
+        if !self.has_range_tombstones() {
+            return SequenceNumber::ZERO;
+        }
+        self.beside.all.load().as_ref().map_or(SequenceNumber::ZERO, |all| all.covering(key, at))
     }
 }

@@ -261,7 +261,8 @@ pub fn maplet_page(data: &[u8]) {
     for pages in [1, 3, u32::MAX] {
         let _ = maplet::columns_of(payload, fingerprint, pages);
     }
-    if let Some(merged) = MapletPart::of_page(payload) {
+    // What is no page of ours may say one thing to a look-up and another to a merge, as long as both end.
+    if let Some(merged) = MapletPart::of_page(payload).filter(|merged| merged.page(0) == payload) {
         let lost = maplet::columns_of(payload, fingerprint, 1).0 & !merged.columns(fingerprint);
         assert_eq!(lost, 0, "merging lost columns");
     }
