@@ -4,6 +4,7 @@
 //! A handle belongs to one thread. Each call does what the store does at that place and nothing more; sizes, keys and
 //! what is measured are the caller's affair.
 
+mod cache;
 mod filters;
 pub mod fuzz;
 
@@ -26,6 +27,7 @@ use std::path::Path;
 pub use crate::base::random::splitmix64;
 pub use crate::db::{LogOnlyWriter, SteppedDb, open_small};
 pub use crate::merge::vec_cursor::VecEntry as Entry;
+pub use cache::{CachePart, CachedPage};
 pub use filters::{FilterPart, MapletPart};
 
 const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;

@@ -13,6 +13,7 @@ Examples:
   bench-compare full --sync --num 100000
   bench-compare report
   bench-compare figures clsm-5 --engines alluvium,rocksdb,leveldb
+  bench-compare figures splinterdb --engines alluvium,rocksdb,splinterdb
 
 Every engine runs in a process of its own under the same memory limit (a cgroup, where that is permitted), page cache
 included. Results go to results/*.json; the table is printed, and results/compare.html has the plots.";
@@ -54,7 +55,7 @@ pub struct Library {
 /// Which figures, and how large.
 #[derive(Clone, Debug, Args)]
 pub struct Figures {
-    /// Names of figures, or all
+    /// Names of figures; a paper's name, such as splinterdb, for all of its figures, or all
     #[arg(required = true, value_delimiter = ',')]
     pub names: Vec<String>,
     /// Engines, with commas [default: all that can run here]
@@ -72,7 +73,10 @@ pub struct Figures {
     /// How long a point is measured
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = parse_seconds)]
     pub seconds: f64,
-    /// Folder for the stores [default: the system's folder for temporary files]
+    /// Leave engines to what they are set to, and the page cache to the machine
+    #[arg(long)]
+    pub no_limit: bool,
+    /// Folder for the stores, on the disk to measure [default: the system's folder for temporary files]
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
     /// Folder for the results

@@ -1,11 +1,14 @@
 //! Figures of papers with rivals in them: the frame is `alluvium-bench`'s, which runs all engines of a figure one after the
-//! other in this process; so their memory is what each was set to, not a limit that the kernel holds.
+//! other in this process. Where cgroups can be made, the kernel holds the process to each engine's memory (`machine::own_limit`).
 
 use crate::arguments::Figures;
-use crate::engines::{self, KindFactory};
+use crate::engines::{self, HARNESS_BYTES, KindFactory};
+use crate::machine::cgroup::Parent;
+use crate::machine::own_limit::OwnLimit;
 use crate::text::{count, figures};
 use alluvium_bench::Factory;
-use alluvium_bench::figures::{ALL, Drawing, Figure, Panel, Stage, named, plot};
+use alluvium_bench::engine::Result as EngineResult;
+use alluvium_bench::figures::{Drawing, Figure, Hold, Panel, Stage, named, plot};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use std::fs;
@@ -32,14 +35,26 @@ pub fn run(arguments: &Figures) -> Result<(), String> {
     let factories: Vec<KindFactory> =
         selection.taken.iter().map(|kind| KindFactory::new(kind, DATA_BYTES, BACKGROUND_THREADS)).collect();
     let factories: Vec<&dyn Factory> = factories.iter().map(|factory| factory as &dyn Factory).collect();
+    let limit =
+        if arguments.no_limit { Err("--no-limit".to_owned()) } else { Parent::find().and_then(OwnLimit::enter) };
+    let held = match &limit {
+        Ok(_) => "memory is a limit that the kernel holds, page cache included".to_owned(),
+        Err(why) => format!("memory is what engines are set to, the page cache apart: no limit ({why})"),
+    };
+    if limit.is_err() {
+        eprintln!("{held}");
+    }
+    let limit = Limit(limit.ok());
     for figure in wanted {
         let mut stage = Stage::new(&stores, &());
+        stage.hold = &limit;
         (stage.num, stage.memory, stage.threads_max) = (arguments.num, arguments.memory, arguments.threads);
         stage.duration = Duration::from_secs_f64(arguments.seconds);
         let drawn = (figure.draw)(figure, &stage, &factories);
         // What an engine that failed left; the sessions of the others removed theirs.
         let _ = fs::remove_dir_all(&stores);
-        let drawing = drawn.map_err(|error| format!("{}: {error}", figure.name))?;
+        let mut drawing = drawn.map_err(|error| format!("{}: {error}", figure.name))?;
+        drawing.conditions.push(held.clone());
         print(&drawing);
         let path = arguments.results.join(format!("figure-{}.json", figure.name));
         let text = serde_json::to_string_pretty(&drawing).map_err(|error| error.to_string())?;
@@ -49,11 +64,20 @@ pub fn run(arguments: &Figures) -> Result<(), String> {
     Ok(())
 }
 
-fn wanted(names: &[String]) -> Result<Vec<&'static Figure>, String> {
-    if names.iter().any(|name| name == "all") {
-        return Ok(ALL.iter().collect());
+/// Holds this process to what engines may use, where it can.
+struct Limit(Option<OwnLimit>);
+
+impl Hold for Limit {
+    fn hold(&self, engine: &str, bytes: u64) -> EngineResult<()> {
+        // Engines of the comparison leave room for the harness in what they are told; those that only figures know do not.
+        let room = if engines::find(engine).is_some() { 0 } else { HARNESS_BYTES };
+        Ok(self.0.as_ref().map_or(Ok(()), |limit| limit.beyond_now(bytes + room))?)
     }
-    names.iter().map(|name| named(name).map_err(|error| error.to_string())).collect()
+}
+
+fn wanted(names: &[String]) -> Result<Vec<&'static Figure>, String> {
+    let each = names.iter().map(|name| named(name).map_err(|error| error.to_string()));
+    Ok(each.collect::<Result<Vec<_>, String>>()?.concat())
 }
 
 fn print(drawing: &Drawing) {
@@ -92,8 +116,11 @@ mod tests {
 
     #[test]
     fn figures_have_names() {
-        assert_eq!(wanted(&["all".to_owned()]).unwrap().len(), ALL.len());
-        assert_eq!(wanted(&[ALL[0].name.to_owned()]).unwrap()[0].name, ALL[0].name);
+        let names = |names: &[&str]| -> Vec<&str> {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            wanted(&names).unwrap().iter().map(|figure| figure.name).collect()
+        };
+        assert_eq!(names(&["clsm-6", "clsm"]), ["clsm-6", "clsm-5", "clsm-6", "clsm-7"]);
         assert!(wanted(&["nosuch".to_owned()]).err().unwrap().contains("nosuch"));
     }
 

@@ -9,6 +9,7 @@ mod calibrate;
 pub mod catalogue;
 pub mod choice;
 mod control;
+mod device;
 pub mod engine;
 mod field;
 pub mod figures;

@@ -57,6 +57,11 @@ fn written(before: &Figures, after: &Figures, device: Option<u64>) -> Written {
     Written { data, log, source: if data.is_some() { Source::Kernel } else { Source::None } }
 }
 
+/// What went both ways; none where one is not known. A log that is not counted apart is in the data.
+fn moved(read: Option<u64>, written: Written) -> Option<u64> {
+    Some(read? + written.data? + written.log.unwrap_or(0))
+}
+
 /// A ratio, or none without a whole.
 fn ratio(part: Option<u64>, whole: u64) -> Option<f64> {
     part.filter(|_| whole > 0).map(|part| part as f64 / whole as f64)
@@ -138,6 +143,7 @@ impl Before {
             log_amp: ratio(written.log, bytes_written),
             write_amp_source: if bytes_written > 0 { written.source } else { Source::None },
             read_amp: ratio(read, tally.bytes_read),
+            io_amp: ratio(moved(read, written), tally.bytes_read + bytes_written),
             device_reads_per_op: read.map(|read| per(read as f64 / BLOCK_BYTES, all_ops)),
             space_amp: per(space.data as f64, place.live_bytes as f64),
             data_mb: space.data as f64 / MIB,
@@ -163,6 +169,9 @@ mod tests {
         let silent = written(&figures(None, None), &figures(None, None), Some(1000));
         assert_eq!(silent, Written { data: Some(1000), log: None, source: Source::Kernel });
         assert_eq!(written(&figures(None, None), &figures(None, None), None).source, Source::None);
+        let both_ways = |written| moved(Some(7), written);
+        assert_eq!([known, log_only, silent].map(both_ways), [Some(127), Some(1007), Some(1007)]);
+        assert_eq!(moved(None, known), None);
     }
 
     #[test]

@@ -90,6 +90,8 @@ pub struct Outcome {
     pub write_amp_source: Source,
     /// Bytes read from the device by user bytes read.
     pub read_amp: Option<f64>,
+    /// Bytes read from the device and written, the log's included, by user bytes read and written; settling included.
+    pub io_amp: Option<f64>,
     /// Blocks of 4 KiB read from the device by operations.
     pub device_reads_per_op: Option<f64>,
     /// Disk space of all files but the log's, by live user bytes, behind settling.

@@ -103,7 +103,7 @@ pub enum BenchCommand {
 /// The figures, then examples.
 fn figures_help() -> String {
     let names =
-        figures::ALL.iter().map(|figure| format!("  {:<13} {}: {}\n", figure.name, figure.source, figure.claim));
+        figures::ALL.iter().map(|figure| format!("  {:<18} {}: {}\n", figure.name, figure.source, figure.claim));
     let example = "Example:\n  alluvium bench figures clsm-6 --num 200000 --duration 2";
     format!("Figures:\n{}\n{example}", names.collect::<String>())
 }
@@ -112,7 +112,7 @@ fn figures_help() -> String {
 #[derive(Debug, Args)]
 #[command(after_help = figures_help())]
 pub struct Figures {
-    /// Figures, with commas between them, or `all`
+    /// Figures, with commas between them; a paper's name, such as `splinterdb`, for all of its figures, or `all`
     #[arg(value_name = "NAME[,NAME...]")]
     pub names: String,
     /// Keys [default: what the figure says]

@@ -28,7 +28,7 @@ mod versions;
 mod tests;
 
 pub use factory::KindFactory;
-pub use setup::{Open, Setting, Setup};
+pub use setup::{HARNESS_BYTES, Open, Setting, Setup};
 
 use std::fmt;
 use std::path::Path;

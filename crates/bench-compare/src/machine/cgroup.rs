@@ -26,6 +26,13 @@ impl Version {
         }
     }
 
+    fn usage_file(self) -> &'static str {
+        match self {
+            Self::One => "memory.usage_in_bytes",
+            Self::Two => "memory.current",
+        }
+    }
+
     fn events_file(self) -> &'static str {
         match self {
             Self::One => "memory.oom_control",
@@ -102,10 +109,19 @@ impl Parent {
         let path = self.path.join(format!("{}{name}", stale::PREFIX));
         fs::create_dir(&path).map_err(|error| named(&path, &error))?;
         let group = Cgroup { path, version: self.version };
-        let limit = group.path.join(self.version.limit_file());
-        fs::write(&limit, bytes.to_string()).map_err(|error| named(&limit, &error))?;
+        group.set_limit(bytes)?;
         Ok(group)
     }
+
+    /// Puts a process back in here, out of a group below.
+    pub fn admit(&self, process: u32) -> Result<(), String> {
+        admit(&self.path, process)
+    }
+}
+
+fn admit(group: &Path, process: u32) -> Result<(), String> {
+    let path = group.join("cgroup.procs");
+    fs::write(&path, process.to_string()).map_err(|error| named(&path, &error))
 }
 
 /// A line of `/proc/self/mountinfo`.
@@ -140,8 +156,20 @@ fn named(path: &Path, error: &io::Error) -> String {
 impl Cgroup {
     /// Puts a process in. What it used before stays where it was.
     pub fn admit(&self, process: u32) -> Result<(), String> {
-        let path = self.path.join("cgroup.procs");
-        fs::write(&path, process.to_string()).map_err(|error| named(&path, &error))
+        admit(&self.path, process)
+    }
+
+    /// Changes the limit. The kernel refuses one below what is in use and cannot be given up.
+    pub fn set_limit(&self, bytes: u64) -> Result<(), String> {
+        let path = self.path.join(self.version.limit_file());
+        fs::write(&path, bytes.to_string()).map_err(|error| named(&path, &error))
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> Result<u64, String> {
+        let path = self.path.join(self.version.usage_file());
+        let text = fs::read_to_string(&path).map_err(|error| named(&path, &error))?;
+        text.trim().parse().map_err(|_| format!("{}: {:?} is no number of bytes", path.display(), text.trim()))
     }
 
     /// Whether the kernel killed a process in it because of the limit.
@@ -229,9 +257,16 @@ mod tests {
         assert_eq!(fs::read_to_string(path.join("memory.limit_in_bytes")).unwrap(), "1073741824");
         group.admit(42).unwrap();
         assert_eq!(fs::read_to_string(path.join("cgroup.procs")).unwrap(), "42");
+        group.set_limit(4096).unwrap();
+        assert_eq!(fs::read_to_string(path.join("memory.limit_in_bytes")).unwrap(), "4096");
+        assert!(group.used().unwrap_err().contains("memory.usage_in_bytes"));
+        fs::write(path.join("memory.usage_in_bytes"), "123\n").unwrap();
+        assert_eq!(group.used(), Ok(123));
+        parent.admit(42).unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("cgroup.procs")).unwrap(), "42");
         assert!(!group.has_killed());
         assert!(parent.limit("x", 1).unwrap_err().contains("bench-compare-x"));
-        for file in ["memory.limit_in_bytes", "cgroup.procs"] {
+        for file in ["memory.limit_in_bytes", "memory.usage_in_bytes", "cgroup.procs"] {
             fs::remove_file(path.join(file)).unwrap();
         }
         drop(group);

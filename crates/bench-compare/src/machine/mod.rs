@@ -3,4 +3,5 @@
 pub mod about;
 pub mod cgroup;
 pub mod load;
+pub mod own_limit;
 pub mod stale;

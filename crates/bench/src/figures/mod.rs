@@ -14,7 +14,7 @@ mod stage;
 
 pub use drawing::{Drawing, Judgement, Line, Panel, Point, Ruling};
 pub use plot::plot;
-pub use stage::Stage;
+pub use stage::{Hold, Stage};
 
 use crate::engine::{Factory, Result};
 
@@ -31,7 +31,7 @@ pub struct Figure {
 }
 
 /// All of them.
-pub const ALL: [Figure; 9] = [
+pub const ALL: [Figure; 17] = [
     clsm::WRITES,
     clsm::READS,
     clsm::MIXED,
@@ -41,14 +41,28 @@ pub const ALL: [Figure; 9] = [
     flodb::MEMORY_SIZE,
     flodb::SKEWED,
     splinterdb::YCSB,
+    splinterdb::AMPLIFICATION,
+    splinterdb::LATENCY,
+    splinterdb::SMALL_VALUES,
+    splinterdb::LARGE_VALUES,
+    splinterdb::NEAR_SEQUENTIAL,
+    splinterdb::READS,
+    splinterdb::INSERTS,
+    splinterdb::SCANS,
 ];
 
-/// The figure of a name; an error that lists all.
-pub fn named(name: &str) -> Result<&'static Figure> {
-    ALL.iter().find(|figure| figure.name == name).ok_or_else(|| {
+/// The figure of a name, all of a paper by the paper's (`splinterdb`), or `all`; an error that lists them.
+pub fn named(name: &str) -> Result<Vec<&'static Figure>> {
+    let of_paper = |figure: &Figure| figure.name.split_once('-').is_some_and(|(paper, _)| paper == name);
+    let found: Vec<&Figure> =
+        ALL.iter().filter(|figure| figure.name == name || of_paper(figure) || name == "all").collect();
+    if found.is_empty() {
         let names: Vec<&str> = ALL.iter().map(|figure| figure.name).collect();
-        format!("there is no figure {name:?}\nknown: {}", names.join(", ")).into()
-    })
+        return Err(
+            format!("there is no figure {name:?}\nknown: all, clsm, flodb, splinterdb, {}", names.join(", ")).into()
+        );
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The rules by which claims are judged: pure functions of panels. Each says its bound and the numbers it saw.
 
-use super::drawing::{Judgement, Line, Panel, Ruling};
+use super::drawing::{Judgement, Line, Panel, Point, Ruling};
+use super::plot::short;
 
 /// What our engine is called.
 pub const OURS: &str = "alluvium";
@@ -92,6 +93,78 @@ pub fn stays_flat(panel: &Panel, other: &str, factor: f64, cores: usize, cores_m
     }
 }
 
+/// At one point ours is at most `factor` times what another engine's is: for what is better low.
+pub fn below_at(panel: &Panel, point: &str, other: &str, factor: f64) -> Ruling {
+    let rule = format!("{}, {point}: at most {} times {other}", panel.title, short(factor));
+    let at = |engine| panel.line(engine).and_then(|line| line.at(point));
+    match (at(OURS), at(other)) {
+        (Some(ours), Some(theirs)) => {
+            ruling(rule, ours <= factor * theirs, format!("{} against {} ({other})", short(ours), short(theirs)))
+        }
+        (None, _) => not_judged(rule, "a run of ours"),
+        (_, None) => not_judged(rule, other),
+    }
+}
+
+/// At one point ours is at most a bound.
+pub fn at_most(panel: &Panel, point: &str, bound: f64) -> Ruling {
+    let rule = format!("{}, {point}: at most {bound}", panel.title);
+    match panel.line(OURS).and_then(|line| line.at(point)) {
+        Some(ours) => ruling(rule, ours <= bound, short(ours)),
+        None => not_judged(rule, "a run of ours"),
+    }
+}
+
+/// At one point ours is at least a part of something that was measured apart.
+pub fn share_at(panel: &Panel, point: &str, whole: Option<f64>, of: &str, part: f64) -> Ruling {
+    let rule = format!("{}, {point}: at least {part} of {of}", panel.title);
+    match (panel.line(OURS).and_then(|line| line.at(point)), whole) {
+        (Some(ours), Some(whole)) => ruling(rule, ours >= part * whole, format!("{} of {}", short(ours), short(whole))),
+        (None, _) => not_judged(rule, "a run of ours"),
+        (_, None) => not_judged(rule, of),
+    }
+}
+
+/// From point to point ours never falls by more than a part `slack` of what it was.
+pub fn never_falls(panel: &Panel, slack: f64) -> Ruling {
+    let rule = format!("{}: ours falls nowhere, by more than {slack}", panel.title);
+    steady(panel, rule, |before, after| after >= before * (1.0 - slack))
+}
+
+/// From point to point ours never rises by more than a part `slack` of what it was.
+pub fn never_rises(panel: &Panel, slack: f64) -> Ruling {
+    let rule = format!("{}: ours rises nowhere, by more than {slack}", panel.title);
+    steady(panel, rule, |before, after| after <= before * (1.0 + slack))
+}
+
+fn steady(panel: &Panel, rule: String, holds: impl Fn(f64, f64) -> bool) -> Ruling {
+    let points = panel.line(OURS).map_or(&[][..], |line| &line.points);
+    if points.len() < 2 {
+        return not_judged(rule, "a run of ours with two points");
+    }
+    let step = |pair: &[Point]| {
+        format!("{} at {} to {} at {}", short(pair[0].y), pair[0].name, short(pair[1].y), pair[1].name)
+    };
+    match points.windows(2).find(|pair| !holds(pair[0].y, pair[1].y)) {
+        Some(pair) => ruling(rule, false, step(pair)),
+        None => ruling(rule, true, step(&[points[0].clone(), points[points.len() - 1].clone()])),
+    }
+}
+
+/// In the middle of two points ours is at least a part of their harmonic mean: what a mix of two kinds of work would do if each
+/// took as long as it does alone.
+pub fn near_harmonic_mean(panel: &Panel, (from, middle, to): (&str, &str, &str), part: f64) -> Ruling {
+    let rule = format!("{}, {middle}: at least {part} of the harmonic mean of {from} and {to}", panel.title);
+    let at = |point| panel.line(OURS).and_then(|line| line.at(point)).filter(|height| *height > 0.0);
+    match (at(from), at(middle), at(to)) {
+        (Some(first), Some(ours), Some(last)) => {
+            let mean = 2.0 / (1.0 / first + 1.0 / last);
+            ruling(rule, ours >= part * mean, format!("{} of {}", short(ours), short(mean)))
+        }
+        _ => not_judged(rule, "a run of ours at all three"),
+    }
+}
+
 fn compare(rule: String, ours: f64, line: &Line, theirs: f64, factor: f64) -> Ruling {
     if theirs <= 0.0 {
         return not_judged(rule, &format!("a figure of {} that is not 0", line.engine));
@@ -130,6 +203,20 @@ mod tests {
         assert_eq!(judged(rises(&both, "1", "2", 1.91)), Judgement::Fails);
         assert_eq!(judged(falls(&both, "2", "4")), Judgement::Holds);
         assert_eq!(judged(falls(&both, "1", "2")), Judgement::Fails);
+        assert_eq!(judged(below_at(&both, "1", "rocksdb", 1.12)), Judgement::Holds);
+        assert_eq!(judged(below_at(&both, "1", "rocksdb", 1.11)), Judgement::Fails);
+        assert_eq!(judged(at_most(&both, "2", 190.0)), Judgement::Holds);
+        assert_eq!(judged(at_most(&both, "2", 189.9)), Judgement::Fails);
+        assert_eq!(judged(share_at(&both, "1", Some(200.0), "w", 0.5)), Judgement::Holds);
+        assert_eq!(judged(share_at(&both, "1", Some(200.1), "w", 0.5)), Judgement::Fails);
+        // 100, 190, 180: up by 0.9, down by 0.053.
+        assert_eq!(judged(never_falls(&both, 0.06)), Judgement::Holds);
+        assert_eq!(judged(never_falls(&both, 0.05)), Judgement::Fails);
+        assert_eq!(judged(never_rises(&both, 0.91)), Judgement::Holds);
+        assert_eq!(judged(never_rises(&both, 0.89)), Judgement::Fails);
+        // The harmonic mean of 100 and 180 is 128.6.
+        assert_eq!(judged(near_harmonic_mean(&both, ("1", "2", "4"), 1.47)), Judgement::Holds);
+        assert_eq!(judged(near_harmonic_mean(&both, ("1", "2", "4"), 1.48)), Judgement::Fails);
         assert_eq!(judged(stays_flat(&both, "rocksdb", 1.1, 4, 4)), Judgement::Holds);
         assert_eq!(judged(stays_flat(&both, "rocksdb", 1.05, 4, 4)), Judgement::Fails);
     }
@@ -142,6 +229,12 @@ mod tests {
             (ahead_at(&alone, "1", "rocksdb", 1.8), "rocksdb"),
             (best_ahead_of(&alone, "rocksdb", 1.8), "rocksdb"),
             (rises(&alone, "1", "64", 1.0), "a run of ours"),
+            (below_at(&alone, "1", "rocksdb", 1.0), "rocksdb"),
+            (below_at(&alone, "2", "rocksdb", 1.0), "a run of ours"),
+            (at_most(&alone, "2", 1.0), "a run of ours"),
+            (share_at(&alone, "1", None, "the device", 0.5), "the device"),
+            (never_falls(&alone, 0.1), "two points"),
+            (near_harmonic_mean(&alone, ("1", "2", "4"), 0.9), "all three"),
             (ahead_at(&alone, "64", "rocksdb", 1.8), "a run of ours"),
             (stays_flat(&alone, "leveldb", 1.3, 8, 4), "leveldb"),
             (scales(&alone, 2.0, 2, 4), "4 cores; this one has 2"),

@@ -25,6 +25,21 @@ pub struct Stage<'a> {
     pub cores: usize,
     /// Who wants to see progress.
     pub watch: &'a dyn Watch,
+    /// Told before each store of the engine and its memory, so that the caller can hold the process to it.
+    pub hold: &'a dyn Hold,
+}
+
+/// Who holds the process to an engine's memory.
+pub trait Hold {
+    /// The engine's next store may use so many bytes. Nothing of the one before is open any more.
+    fn hold(&self, engine: &str, bytes: u64) -> Result<()>;
+}
+
+/// Nobody does: engines have what they are set to.
+impl Hold for () {
+    fn hold(&self, _engine: &str, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl<'a> Stage<'a> {
@@ -32,7 +47,7 @@ impl<'a> Stage<'a> {
     pub fn new(directory: &'a Path, watch: &'a dyn Watch) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let duration = Duration::from_secs(3);
-        Self { directory, num: None, duration, memory: None, threads_max: None, check: false, cores, watch }
+        Self { directory, num: None, duration, memory: None, threads_max: None, check: false, cores, watch, hold: &() }
     }
 
     /// 1, 2, 4 and so on: the paper's numbers of threads, as far as they say something here.
@@ -52,7 +67,14 @@ impl<'a> Stage<'a> {
     /// A session on a fresh store. The figure says what it would take; the user's word stands above it.
     pub fn session<'f>(&self, factory: &'f dyn Factory, settings: Settings) -> Result<Session<'f>> {
         let engine = EngineOptions { memory: self.memory.or(settings.engine.memory), ..settings.engine };
-        let settings = Settings { num: self.num.or(settings.num), engine, check: self.check, ..settings };
-        Session::new(factory, self.directory.join(factory.name()), settings)
+        self.session_of(factory, Settings { num: self.num.or(settings.num), engine, ..settings })
+    }
+
+    /// The same for a figure that has taken the user's numbers into account.
+    pub fn session_of<'f>(&self, factory: &'f dyn Factory, settings: Settings) -> Result<Session<'f>> {
+        if let Some(memory) = settings.engine.memory {
+            self.hold.hold(factory.name(), memory)?;
+        }
+        Session::new(factory, self.directory.join(factory.name()), Settings { check: self.check, ..settings })
     }
 }

@@ -7,7 +7,7 @@ use crate::commands::bench;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::report::{align_right, table};
-use alluvium_bench::figures::{ALL, Drawing, Figure, Panel, Stage, named, plot};
+use alluvium_bench::figures::{Drawing, Figure, Panel, Stage, named, plot};
 use alluvium_bench::{Alluvium, Watch};
 use comfy_table::Table;
 
@@ -33,10 +33,8 @@ pub fn run(common: &Common, arguments: &Figures) -> Result<(), Failure> {
 }
 
 fn figures(names: &str) -> Result<Vec<&'static Figure>, Failure> {
-    if names == "all" {
-        return Ok(ALL.iter().collect());
-    }
-    names.split(',').map(|name| named(name.trim()).map_err(Failure::from)).collect()
+    let each = names.split(',').map(|name| named(name.trim()).map_err(Failure::from));
+    Ok(each.collect::<Result<Vec<_>, Failure>>()?.concat())
 }
 
 fn print(drawing: &Drawing, json: bool) -> Result<(), Failure> {

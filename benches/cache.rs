@@ -1,0 +1,267 @@
+//! The page cache beside a cache crate: `cargo bench --bench cache [PAGES] [OPERATIONS]` (100,000 pages of 4 KiB; a million
+//! operations for each thread and round). Needs memory for three times the pages.
+//!
+//! The crate is `quick_cache`: among the caches that are kept up (`moka`, `foyer` and it) the one made for low overhead in memory,
+//! with a read lock and a flag for a hit, where `moka` records each hit in a channel and `foyer` in a mutex; its S3-FIFO resists scans as
+//! our clock does. Keys are page numbers in files, values are the same pages from the same pool of frames: what differs is the
+//! cache. A user of the crate takes a reference of the page, ours is pinned by an epoch; each page's first word is read.
+//!
+//! - **hit**: every page is there, drawn uniformly; a pin for each look-up.
+//! - **hit of 8**: eight look-ups together, as a get of the store has them; ours pins once.
+//! - **mixed**: four times as many pages as there is room for, zipfian (0.99), scattered; what is not there is made (a copy of
+//!   4 KiB, no reading) and added, and another goes.
+//!
+//! Figures are nanoseconds an operation: of the clock, in brackets of the threads' processor time; medians of rounds in which the
+//! caches take turns.
+
+use alluvium::parts::{CachePart, CachedPage, splitmix64};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+const FILES: usize = 16;
+/// A page, what our cache counts for it beside its bytes, and its share of a page table.
+const BYTES_PER_PAGE: usize = 4096 + 128 + 18;
+/// Where everything is to fit: shards never fill quite evenly.
+const ROOM_PERCENT: usize = 110;
+const UNIVERSE: usize = 4;
+const SKEW: f64 = 0.99;
+const ROUNDS: usize = 5;
+const GROUP: usize = 8;
+
+/// A cache under measurement. Pages are numbered through; `file_of` says where they are.
+trait Cache: Sync {
+    fn name(&self) -> &'static str;
+    fn get(&self, page: u32) -> Option<u64>;
+    /// The sum of what the pages say that are here.
+    fn get_all(&self, pages: &[u32]) -> u64;
+    fn insert(&self, page: u32);
+}
+
+/// The file of a page, and its number there.
+#[inline]
+fn place(page: u32) -> (usize, u32) {
+    (page as usize % FILES, page / FILES as u32)
+}
+
+struct Ours(CachePart);
+
+impl Cache for Ours {
+    fn name(&self) -> &'static str {
+        "alluvium"
+    }
+
+    #[inline]
+    fn get(&self, page: u32) -> Option<u64> {
+        let (file, number) = place(page);
+        self.0.get(file, number, &crossbeam_epoch::pin())
+    }
+
+    fn get_all(&self, pages: &[u32]) -> u64 {
+        let guard = crossbeam_epoch::pin();
+        let found = pages.iter().filter_map(|page| {
+            let (file, number) = place(*page);
+            self.0.get(file, number, &guard)
+        });
+        found.sum()
+    }
+
+    fn insert(&self, page: u32) {
+        let (file, number) = place(page);
+        self.0.insert(file, number, CachedPage::new(u64::from(page)));
+    }
+}
+
+struct Quick(quick_cache::sync::Cache<(u32, u32), CachedPage>);
+
+fn key(page: u32) -> (u32, u32) {
+    let (file, number) = place(page);
+    (file as u32, number)
+}
+
+impl Cache for Quick {
+    fn name(&self) -> &'static str {
+        "quick_cache"
+    }
+
+    #[inline]
+    fn get(&self, page: u32) -> Option<u64> {
+        self.0.get(&key(page)).map(|page| page.name())
+    }
+
+    fn get_all(&self, pages: &[u32]) -> u64 {
+        pages.iter().filter_map(|page| self.get(*page)).sum()
+    }
+
+    fn insert(&self, page: u32) {
+        self.0.insert(key(page), CachedPage::new(u64::from(page)));
+    }
+}
+
+/// Processor time of this thread so far.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call fills the struct that it is given, which outlives it.
+    let answer = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    assert_eq!(answer, 0, "every thread has a clock");
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// What a round gave: nanoseconds an operation by the clock and of processor time, and the share of hits.
+#[derive(Clone, Copy, Default)]
+struct Round {
+    clock_ns: f64,
+    processor_ns: f64,
+    hits: f64,
+}
+
+/// Every thread goes through its own trace; `work` says how many of the pages it is given it found.
+fn round(traces: &[Vec<u32>], work: &(dyn Fn(&[u32]) -> usize + Sync)) -> Round {
+    let started = Instant::now();
+    let done: Vec<(Duration, usize)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = traces
+            .iter()
+            .map(|trace| {
+                scope.spawn(move || {
+                    let before = processor_time();
+                    let hits = work(trace);
+                    (processor_time() - before, hits)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread")).collect()
+    });
+    let operations: usize = traces.iter().map(Vec::len).sum();
+    let processor: Duration = done.iter().map(|(processor, _)| *processor).sum();
+    Round {
+        clock_ns: started.elapsed().as_nanos() as f64 * traces.len() as f64 / operations as f64,
+        processor_ns: processor.as_nanos() as f64 / operations as f64,
+        hits: done.iter().map(|(_, hits)| *hits).sum::<usize>() as f64 / operations as f64,
+    }
+}
+
+/// The medians of rounds in which caches take turns, a cache each; the first round only warms.
+fn turns(caches: &[&dyn Cache], mut once: impl FnMut(&dyn Cache) -> Round) -> Vec<Round> {
+    let mut rounds = vec![Vec::new(); caches.len()];
+    for at in 0..=ROUNDS {
+        for (cache, rounds) in caches.iter().zip(&mut rounds) {
+            let round = once(*cache);
+            if at > 0 {
+                rounds.push(round);
+            }
+        }
+    }
+    let median = |rounds: &Vec<Round>, of: fn(&Round) -> f64| {
+        let mut all: Vec<f64> = rounds.iter().map(of).collect();
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    let medians = |rounds: &Vec<Round>| Round {
+        clock_ns: median(rounds, |round| round.clock_ns),
+        processor_ns: median(rounds, |round| round.processor_ns),
+        hits: median(rounds, |round| round.hits),
+    };
+    rounds.iter().map(medians).collect()
+}
+
+fn uniform(pages: usize, operations: usize, seed: u64) -> Vec<u32> {
+    let mut state = seed;
+    (0..operations).map(|_| (splitmix64(&mut state) % pages as u64) as u32).collect()
+}
+
+/// The sums of the zipfian weights up to each rank.
+fn weights(pages: usize) -> Vec<f64> {
+    let mut sum = 0.0;
+    let weight = |rank: usize| {
+        sum += 1.0 / (rank as f64 + 1.0).powf(SKEW);
+        sum
+    };
+    (0..pages).map(weight).collect()
+}
+
+/// Ranks drawn by weight, as pages that lie anywhere.
+fn zipfian(weights: &[f64], scattered: &[u32], operations: usize, seed: u64) -> Vec<u32> {
+    let (mut state, all) = (seed, weights[weights.len() - 1]);
+    let draw = |_| {
+        let at = (splitmix64(&mut state) >> 11) as f64 / (1_u64 << 53) as f64 * all;
+        scattered[weights.partition_point(|sum| *sum <= at).min(scattered.len() - 1)]
+    };
+    (0..operations).map(draw).collect()
+}
+
+fn shuffled(pages: usize) -> Vec<u32> {
+    let (mut order, mut state): (Vec<u32>, u64) = ((0..pages as u32).collect(), 7);
+    for at in (1..pages).rev() {
+        order.swap(at, (splitmix64(&mut state) % (at as u64 + 1)) as usize);
+    }
+    order
+}
+
+fn caches(pages: usize) -> (Ours, Quick) {
+    (Ours(CachePart::new(pages * BYTES_PER_PAGE, FILES as u64)), Quick(quick_cache::sync::Cache::new(pages)))
+}
+
+fn print(what: &str, threads: usize, caches: &[&dyn Cache], rounds: &[Round]) {
+    for (cache, Round { clock_ns, processor_ns, hits }) in caches.iter().zip(rounds) {
+        let name = cache.name();
+        println!("{what:<10} {threads:>7}  {name:<12} {clock_ns:>8.1} ({processor_ns:>7.1}) {:>9.2}%", hits * 100.0);
+    }
+}
+
+fn hits(pages: usize, operations: usize) {
+    let (ours, quick) = caches(pages * ROOM_PERCENT / 100);
+    let caches: [&dyn Cache; 2] = [&ours, &quick];
+    caches.iter().for_each(|cache| (0..pages as u32).for_each(|page| cache.insert(page)));
+    for threads in [1, 2] {
+        let traces: Vec<Vec<u32>> = (0..threads).map(|thread| uniform(pages, operations, thread as u64)).collect();
+        let single = |cache: &dyn Cache| {
+            round(&traces, &|trace| trace.iter().filter(|page| cache.get(**page) == Some(u64::from(**page))).count())
+        };
+        print("hit", threads, &caches, &turns(&caches, single));
+        let together = |cache: &dyn Cache| {
+            round(&traces, &|trace| {
+                trace.chunks(GROUP).for_each(|pages| _ = black_box(cache.get_all(pages)));
+                trace.len()
+            })
+        };
+        print("hit of 8", threads, &caches, &turns(&caches, together));
+    }
+}
+
+fn mixed(pages: usize, operations: usize) {
+    let universe = pages * UNIVERSE;
+    let (weights, scattered) = (weights(universe), shuffled(universe));
+    let (ours, quick) = caches(pages);
+    let caches: [&dyn Cache; 2] = [&ours, &quick];
+    for threads in [1, 2] {
+        let trace = |thread| zipfian(&weights, &scattered, operations, 100 + thread as u64);
+        let traces: Vec<Vec<u32>> = (0..threads).map(trace).collect();
+        let work = |cache: &dyn Cache| {
+            round(&traces, &|trace| {
+                let found = |page: &&u32| {
+                    let found = cache.get(**page) == Some(u64::from(**page));
+                    if !found {
+                        cache.insert(**page);
+                    }
+                    found
+                };
+                trace.iter().filter(found).count()
+            })
+        };
+        print("mixed", threads, &caches, &turns(&caches, work));
+    }
+    let guard = crossbeam_epoch::pin();
+    let held = (0..universe as u32).filter(|page| ours.0.get(place(*page).0, place(*page).1, &guard).is_some()).count();
+    println!("held at the end: alluvium {held} pages, quick_cache {}, of {universe}", quick.0.len());
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let mut number = |default| arguments.next().map_or(default, |text| text.parse().expect("a number"));
+    let (pages, operations): (usize, usize) = (number(100_000), number(1_000_000));
+    println!(
+        "{pages} pages of 4 KiB, {operations} operations a thread and round; ns an operation: clock (processor), hits"
+    );
+    println!("{:<10} {:>7}  {:<12} {:>8} ({:>7}) {:>10}", "", "threads", "", "clock", "cpu", "hits");
+    hits(pages, operations);
+    mixed(pages, operations);
+}

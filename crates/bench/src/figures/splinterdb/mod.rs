@@ -1,0 +1,158 @@
+//! SplinterDB ("Closing the Bandwidth Gap for NVMe Key-Value Stores", USENIX ATC 2020), figures 5 to 12 and table 1.
+//!
+//! The paper has 24-byte keys, values of 100 bytes and 1 KiB, 80 GiB of them with memory for a tenth or less, 32 cores, and every
+//! engine at the number of threads that suits it best. Here the data is small and memory is a tenth of it, if an engine can live
+//! on that; the threads are the machine's cores. Which memory the kernel holds an engine to is the caller's affair (`Stage::hold`).
+//!
+//! A load counts with the time that it takes to settle: what an engine puts off is not done.
+
+mod memory;
+mod scans;
+mod sequential;
+mod threads;
+mod ycsb;
+
+pub use memory::{LARGE_VALUES, SMALL_VALUES};
+pub use scans::SCANS;
+pub use sequential::NEAR_SEQUENTIAL;
+pub use threads::{INSERTS, READS};
+pub use ycsb::{AMPLIFICATION, LATENCY, YCSB};
+
+use super::Figure;
+use super::drawing::{Drawing, Line, Panel, Point, Ruling};
+use super::stage::Stage;
+use crate::catalogue;
+use crate::engine::{EngineOptions, Factory, Result};
+use crate::outcome::Outcome;
+use crate::settings::Settings;
+
+const KEY_BYTES: usize = 24;
+/// What the engines need to work as they are meant to: a write buffer or two, filters, some cache.
+const MEMORY_MIN: u64 = 96 << 20;
+
+/// What I/O amplification is.
+const MOVED: &str = "bytes read and written, log included, by bytes the user read and wrote";
+
+/// One of the paper's two sets of data.
+struct Data {
+    title: &'static str,
+    value_size: usize,
+    /// Of 100 keys that the smaller pairs have, so that both are about as many bytes.
+    keys_percent: u64,
+}
+
+const SMALL: Data = Data { title: "100 B values", value_size: 100, keys_percent: 100 };
+const LARGE: Data = Data { title: "1 KiB values", value_size: 1024, keys_percent: 12 };
+/// Keys with the smaller values, so that memory for a tenth is more than `MEMORY_MIN`.
+const KEYS: u64 = 10_000_000;
+
+impl Data {
+    fn keys(&self, stage: &Stage<'_>) -> u64 {
+        (stage.num.unwrap_or(KEYS) * self.keys_percent / 100).max(1)
+    }
+
+    fn bytes(&self, stage: &Stage<'_>) -> u64 {
+        self.keys(stage) * (KEY_BYTES + self.value_size) as u64
+    }
+
+    /// A tenth of the data, unless the user says otherwise.
+    fn memory(&self, stage: &Stage<'_>) -> u64 {
+        stage.memory.unwrap_or((self.bytes(stage) / 10).max(MEMORY_MIN))
+    }
+
+    fn settings(&self, stage: &Stage<'_>, threads: usize) -> Settings {
+        let engine = EngineOptions { memory: Some(self.memory(stage)), ..EngineOptions::default() };
+        let num = Some(self.keys(stage));
+        Settings { num, key_size: KEY_BYTES, value_size: self.value_size, threads, engine, ..Settings::default() }
+    }
+
+    fn condition(&self, stage: &Stage<'_>) -> String {
+        let (bytes, memory) = (self.bytes(stage), self.memory(stage));
+        format!(
+            "{}: {} keys of {KEY_BYTES} bytes, {} MB, with {} MiB of memory an engine, {:.0}% of the data",
+            self.title,
+            self.keys(stage),
+            bytes / 1_000_000,
+            memory >> 20,
+            memory as f64 / bytes as f64 * 100.0
+        )
+    }
+}
+
+/// The machine's cores, or what the user says.
+fn cores(stage: &Stage<'_>) -> usize {
+    stage.threads_max.unwrap_or(stage.cores)
+}
+
+/// What one engine did.
+struct Runs {
+    engine: String,
+    outcomes: Vec<Outcome>,
+}
+
+/// Workloads by name, one after the other on one store, which the first one loads; those behind it run for the stage's time.
+fn run(factory: &dyn Factory, stage: &Stage<'_>, settings: &Settings, workloads: &[&str]) -> Result<Runs> {
+    let mut session = stage.session_of(factory, settings.clone())?;
+    let mut outcomes = Vec::new();
+    for name in workloads {
+        outcomes.push(session.run(&catalogue::named(name, settings)?, stage.watch)?);
+        session.set(|settings| settings.duration = Some(stage.duration))?;
+    }
+    session.finish()?;
+    Ok(Runs { engine: factory.name().to_string(), outcomes })
+}
+
+/// Operations a second; those of a fill with the time to settle.
+fn rate(outcome: &Outcome) -> f64 {
+    let settled = if outcome.workload.starts_with("load") || outcome.workload.starts_with("fill") {
+        outcome.settle_s
+    } else {
+        0.0
+    };
+    outcome.ops as f64 / (outcome.elapsed_s + settled).max(1e-9)
+}
+
+/// A panel with a point for each workload, where `height` knows one.
+fn by_workload(title: &str, y: &str, runs: &[Runs], height: impl Fn(&Outcome) -> Option<f64>) -> Panel {
+    let line = |runs: &Runs| {
+        let point = |(at, outcome): (usize, &Outcome)| {
+            Some(Point { name: outcome.workload.clone(), x: at as f64 + 1.0, y: height(outcome)? })
+        };
+        let points = runs.outcomes.iter().enumerate().filter_map(point).collect();
+        Line { engine: runs.engine.clone(), points }
+    };
+    Panel { title: title.into(), x: "phase".into(), y: y.into(), lines: runs.iter().map(line).collect() }
+}
+
+/// A panel with a point for each number, such as one of threads, where `height` knows one; each engine's outcomes are in the
+/// order of the numbers.
+fn by_number(
+    (title, x, y): (&str, &str, &str),
+    numbers: &[u64],
+    runs: &[Runs],
+    height: impl Fn(&Outcome) -> Option<f64>,
+) -> Panel {
+    let line = |runs: &Runs| {
+        let point = |(number, outcome): (&u64, &Outcome)| {
+            Some(Point { name: number.to_string(), x: *number as f64, y: height(outcome)? })
+        };
+        Line { engine: runs.engine.clone(), points: numbers.iter().zip(&runs.outcomes).filter_map(point).collect() }
+    };
+    Panel { title: title.into(), x: x.into(), y: y.into(), lines: runs.iter().map(line).collect() }
+}
+
+fn drawing(
+    figure: &Figure,
+    stage: &Stage<'_>,
+    mut conditions: Vec<String>,
+    panels: Vec<Panel>,
+    rulings: Vec<Ruling>,
+) -> Drawing {
+    conditions.push(format!(
+        "the paper: 80 GiB, 32 cores; here {} cores and {} s a point that is no load",
+        stage.cores,
+        stage.duration.as_secs_f64()
+    ));
+    let (name, source, claim) = (figure.name.to_string(), figure.source.to_string(), figure.claim.to_string());
+    Drawing { figure: name, source, claim, conditions, panels, rulings }
+}

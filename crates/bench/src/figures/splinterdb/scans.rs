@@ -1,0 +1,70 @@
+//! Figure 12: the bytes that scans of 1 to 100,000 pairs return in a second, beside what the device gives at most.
+//!
+//! The paper modifies YCSB's E "to have only fixed-length scans", so keys to start from are zipfian here as there. Its device's
+//! bandwidth is the vendor's figure; here it is measured first, at the place where the stores are, past the page cache.
+
+use super::{Runs, SMALL, by_number, cores, drawing};
+use crate::catalogue;
+use crate::choice::Choice;
+use crate::device;
+use crate::engine::{Factory, Result};
+use crate::figures::stage::Stage;
+use crate::figures::{Figure, rules};
+use crate::outcome::Outcome;
+use crate::workload::{Job, Mix, Workload};
+
+const LENGTHS: [u64; 6] = [1, 10, 100, 1_000, 10_000, 100_000];
+/// Short scans, which the paper has behind RocksDB's.
+const SHORT: [&str; 3] = ["1", "10", "100"];
+/// The file by which the device is measured is no larger than this, nor than the data.
+const SAMPLE_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=512 << 20;
+const BLOCK_BYTES: f64 = 4096.0;
+
+/// Figure 12.
+pub const SCANS: Figure = Figure {
+    name: "splinterdb-12",
+    source: "SplinterDB, figure 12",
+    claim: "scans of 100 pairs return at nearly half the device's bandwidth, of 1,000 at 91%",
+    draw: |figure, stage, engines| {
+        let sample = SMALL.bytes(stage).clamp(*SAMPLE_BYTES.start(), *SAMPLE_BYTES.end());
+        let device = device::sequential_read(stage.directory, sample)?;
+        let runs = engines.iter().map(|factory| scan(*factory, stage)).collect::<Result<Vec<_>>>()?;
+        let panel = |title: &str, megabytes: fn(&Outcome) -> Option<f64>| {
+            let rate = |outcome: &Outcome| Some(megabytes(outcome)? / outcome.elapsed_s.max(1e-9));
+            let mut panel = by_number((title, "pairs a scan", "MB a second"), &LENGTHS, &runs, rate);
+            // The paper's axis is logarithmic, too.
+            let points = panel.lines.iter_mut().flat_map(|line| &mut line.points);
+            points.for_each(|point| point.x = point.x.log10() + 1.0);
+            panel
+        };
+        let returned = panel("returned", |outcome| Some(outcome.user_bytes_read as f64 / 1e6));
+        let read = panel("read from the device", |outcome| {
+            Some(outcome.device_reads_per_op? * outcome.ops as f64 * BLOCK_BYTES / 1e6)
+        });
+        let bandwidth = device.map(|bytes_per_s| bytes_per_s / 1e6);
+        let mut rulings: Vec<_> = SHORT.map(|length| rules::ahead_at(&returned, length, "rocksdb", 1.0)).into();
+        rulings.push(rules::share_at(&returned, "100", bandwidth, "the device's MB/s", 0.5));
+        rulings.push(rules::share_at(&returned, "1000", bandwidth, "the device's MB/s", 0.9));
+        let told = bandwidth.map_or("cannot be measured here: no direct reads".into(), |bandwidth| {
+            format!("{bandwidth:.0} MB/s read sequentially")
+        });
+        let conditions = vec![SMALL.condition(stage), format!("{} threads scan; the device: {told}", cores(stage))];
+        Ok(drawing(figure, stage, conditions, vec![returned, read], rulings))
+    },
+};
+
+fn scan(factory: &dyn Factory, stage: &Stage<'_>) -> Result<Runs> {
+    let settings = SMALL.settings(stage, cores(stage));
+    let mut session = stage.session_of(factory, settings.clone())?;
+    session.run(&catalogue::named("load", &settings)?, stage.watch)?;
+    session.set(|settings| settings.duration = Some(stage.duration))?;
+    let mut outcomes = Vec::new();
+    for pairs in LENGTHS {
+        let choice = Some(Choice::Zipfian);
+        let mix = Mix { scan: 1, scan_pairs: (pairs, pairs), choice, ..Mix::default() };
+        let workload = Workload { name: format!("scans of {pairs}"), job: Job::Mix(mix) };
+        outcomes.push(session.run(&workload, stage.watch)?);
+    }
+    session.finish()?;
+    Ok(Runs { engine: factory.name().into(), outcomes })
+}

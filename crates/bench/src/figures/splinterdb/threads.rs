@@ -1,0 +1,81 @@
+//! Figures 10 and 11: reads (YCSB C) and insertions (YCSB's load) by the number of threads.
+
+use super::{MOVED, Runs, SMALL, by_number, cores, drawing, rate, run};
+use crate::catalogue;
+use crate::engine::{Factory, Result};
+use crate::figures::drawing::Panel;
+use crate::figures::stage::Stage;
+use crate::figures::{Figure, rules};
+use crate::outcome::Outcome;
+
+/// Writers share the cores with background work: below this number nothing can be said about them.
+const WRITERS_CORES_MIN: usize = 4;
+
+/// Figure 10.
+pub const READS: Figure = Figure {
+    name: "splinterdb-10",
+    source: "SplinterDB, figure 10",
+    claim: "YCSB C scales almost linearly, 18.5 times with 24 threads, with less read from the device than RocksDB",
+    draw: |figure, stage, engines| {
+        let read = |factory: &dyn Factory| {
+            let settings = SMALL.settings(stage, cores(stage));
+            let mut session = stage.session_of(factory, settings.clone())?;
+            session.run(&catalogue::named("load", &settings)?, stage.watch)?;
+            let mut outcomes = Vec::new();
+            for threads in stage.threads() {
+                session.set(|settings| (settings.threads, settings.duration) = (threads, Some(stage.duration)))?;
+                outcomes.push(session.run(&catalogue::named("c", &settings)?, stage.watch)?);
+            }
+            session.finish()?;
+            Ok(outcomes)
+        };
+        let runs = all(engines, read)?;
+        let rates = panel("YCSB C", "gets a second", stage, &runs, |outcome| Some(rate(outcome)));
+        let blocks = |outcome: &Outcome| outcome.device_reads_per_op;
+        let reads = panel("YCSB C: reads", "blocks of the device a get", stage, &runs, blocks);
+        // 18.5 of 24.
+        let near_linear = (0.77 * stage.cores as f64 * 100.0).round() / 100.0;
+        let most = stage.threads().last().map_or_else(String::new, usize::to_string);
+        let rulings = vec![
+            rules::scales(&rates, near_linear, stage.cores, 2),
+            rules::best_ahead_of(&rates, "rocksdb", 2.0),
+            rules::below_at(&reads, &most, "rocksdb", 1.0),
+        ];
+        Ok(drawing(figure, stage, vec![SMALL.condition(stage)], vec![rates, reads], rulings))
+    },
+};
+
+/// Figure 11.
+pub const INSERTS: Figure = Figure {
+    name: "splinterdb-11",
+    source: "SplinterDB, figure 11",
+    claim: "loads scale almost linearly to 10 threads, where the device is full at an I/O amplification of 7.5; RocksDB's by 2.7",
+    draw: |figure, stage, engines| {
+        let load = |factory: &dyn Factory| {
+            let mut outcomes = Vec::new();
+            for threads in stage.threads() {
+                outcomes.extend(run(factory, stage, &SMALL.settings(stage, threads), &["load"])?.outcomes);
+            }
+            Ok(outcomes)
+        };
+        let runs = all(engines, load)?;
+        let rates = panel("loads", "insertions a second", stage, &runs, |outcome| Some(rate(outcome)));
+        let moved = panel("loads: I/O amplification", MOVED, stage, &runs, |outcome| outcome.io_amp);
+        let rulings = vec![
+            rules::scales(&rates, 2.7, stage.cores, WRITERS_CORES_MIN),
+            rules::best_ahead_of(&rates, "rocksdb", 6.0),
+            rules::at_most(&moved, "1", 7.5),
+        ];
+        let store = "a store of its own for every point".to_string();
+        Ok(drawing(figure, stage, vec![SMALL.condition(stage), store], vec![rates, moved], rulings))
+    },
+};
+
+fn all(engines: &[&dyn Factory], run: impl Fn(&dyn Factory) -> Result<Vec<Outcome>>) -> Result<Vec<Runs>> {
+    engines.iter().map(|factory| Ok(Runs { engine: factory.name().into(), outcomes: run(*factory)? })).collect()
+}
+
+fn panel(title: &str, y: &str, stage: &Stage<'_>, runs: &[Runs], height: fn(&Outcome) -> Option<f64>) -> Panel {
+    let numbers: Vec<u64> = stage.threads().into_iter().map(|threads| threads as u64).collect();
+    by_number((title, "threads", y), &numbers, runs, height)
+}
