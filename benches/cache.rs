@@ -1,10 +1,11 @@
 //! The page cache beside a cache crate: `cargo bench --bench cache [PAGES] [OPERATIONS]` (100,000 pages of 4 KiB; a million
 //! operations for each thread and round). Needs memory for three times the pages.
 //!
-//! The crate is `quick_cache`: among the caches that are kept up (`moka`, `foyer` and it) the one made for low overhead in memory,
-//! with a read lock and a flag for a hit, where `moka` records each hit in a channel and `foyer` in a mutex; its S3-FIFO resists scans as
-//! our clock does. Keys are page numbers in files, values are the same pages from the same pool of frames: what differs is the
-//! cache. A user of the crate takes a reference of the page, ours is pinned by an epoch; each page's first word is read.
+//! The crate is `quick_cache`: among the caches that are kept up (`moka`, `foyer` and it) the one made for low overhead in memory. A
+//! hit takes a shard's read lock and raises a counter; `moka` tells its policy of each hit through a channel, `foyer` is the front
+//! of a cache on disk and brings an async runtime. Its policy, S3-FIFO, resists scans as our clock does. Keys are files and page
+//! numbers, values are the same pages from the same pool of frames: what differs is the cache. A user of the crate
+//! takes a reference of the page, ours is pinned by an epoch; each page's first word is read.
 //!
 //! - **hit**: every page is there, drawn uniformly; a pin for each look-up.
 //! - **hit of 8**: eight look-ups together, as a get of the store has them; ours pins once.
@@ -114,13 +115,16 @@ struct Round {
     hits: f64,
 }
 
-/// Every thread goes through its own trace; `work` says how many of the pages it is given it found.
-fn round(traces: &[Vec<u32>], work: &(dyn Fn(&[u32]) -> usize + Sync)) -> Round {
+/// Every thread goes through its own trace, each round through another part of it, or a cache could learn it by heart; `work` says
+/// how many of the pages it is given it found.
+fn round(traces: &[Vec<u32>], number: usize, work: &(dyn Fn(&[u32]) -> usize + Sync)) -> Round {
     let started = Instant::now();
     let done: Vec<(Duration, usize)> = std::thread::scope(|scope| {
         let threads: Vec<_> = traces
             .iter()
             .map(|trace| {
+                let part = trace.len() / (ROUNDS + 1);
+                let trace = &trace[number * part..][..part];
                 scope.spawn(move || {
                     let before = processor_time();
                     let hits = work(trace);
@@ -130,7 +134,7 @@ fn round(traces: &[Vec<u32>], work: &(dyn Fn(&[u32]) -> usize + Sync)) -> Round 
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("a thread")).collect()
     });
-    let operations: usize = traces.iter().map(Vec::len).sum();
+    let operations: usize = traces.iter().map(|trace| trace.len() / (ROUNDS + 1)).sum();
     let processor: Duration = done.iter().map(|(processor, _)| *processor).sum();
     Round {
         clock_ns: started.elapsed().as_nanos() as f64 * traces.len() as f64 / operations as f64,
@@ -140,11 +144,11 @@ fn round(traces: &[Vec<u32>], work: &(dyn Fn(&[u32]) -> usize + Sync)) -> Round 
 }
 
 /// The medians of rounds in which caches take turns, a cache each; the first round only warms.
-fn turns(caches: &[&dyn Cache], mut once: impl FnMut(&dyn Cache) -> Round) -> Vec<Round> {
+fn turns(caches: &[&dyn Cache], once: impl Fn(&dyn Cache, usize) -> Round) -> Vec<Round> {
     let mut rounds = vec![Vec::new(); caches.len()];
     for at in 0..=ROUNDS {
         for (cache, rounds) in caches.iter().zip(&mut rounds) {
-            let round = once(*cache);
+            let round = once(*cache, at);
             if at > 0 {
                 rounds.push(round);
             }
@@ -212,13 +216,16 @@ fn hits(pages: usize, operations: usize) {
     let caches: [&dyn Cache; 2] = [&ours, &quick];
     caches.iter().for_each(|cache| (0..pages as u32).for_each(|page| cache.insert(page)));
     for threads in [1, 2] {
-        let traces: Vec<Vec<u32>> = (0..threads).map(|thread| uniform(pages, operations, thread as u64)).collect();
-        let single = |cache: &dyn Cache| {
-            round(&traces, &|trace| trace.iter().filter(|page| cache.get(**page) == Some(u64::from(**page))).count())
+        let traces: Vec<Vec<u32>> =
+            (0..threads).map(|thread| uniform(pages, operations * (ROUNDS + 1), thread as u64)).collect();
+        let single = |cache: &dyn Cache, number| {
+            round(&traces, number, &|trace| {
+                trace.iter().filter(|page| cache.get(**page) == Some(u64::from(**page))).count()
+            })
         };
         print("hit", threads, &caches, &turns(&caches, single));
-        let together = |cache: &dyn Cache| {
-            round(&traces, &|trace| {
+        let together = |cache: &dyn Cache, number| {
+            round(&traces, number, &|trace| {
                 trace.chunks(GROUP).for_each(|pages| _ = black_box(cache.get_all(pages)));
                 trace.len()
             })
@@ -233,10 +240,11 @@ fn mixed(pages: usize, operations: usize) {
     let (ours, quick) = caches(pages);
     let caches: [&dyn Cache; 2] = [&ours, &quick];
     for threads in [1, 2] {
-        let trace = |thread| zipfian(&weights, &scattered, operations, 100 + thread as u64);
+        let all = operations * (ROUNDS + 1);
+        let trace = |thread| zipfian(&weights, &scattered, all, 100 + thread as u64);
         let traces: Vec<Vec<u32>> = (0..threads).map(trace).collect();
-        let work = |cache: &dyn Cache| {
-            round(&traces, &|trace| {
+        let work = |cache: &dyn Cache, number| {
+            round(&traces, number, &|trace| {
                 let found = |page: &&u32| {
                     let found = cache.get(**page) == Some(u64::from(**page));
                     if !found {

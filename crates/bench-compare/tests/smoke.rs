@@ -137,5 +137,8 @@ fn a_figure_is_drawn_and_kept() {
     let drawing = fs::read_to_string(folder.path().join("results/figure-clsm-6.json")).unwrap();
     let drawing: Value = serde_json::from_str(&drawing).unwrap();
     assert_eq!(drawing["panels"][0]["lines"][0]["engine"], "alluvium");
+    // Held or not, it says which.
+    let conditions: Vec<&str> = drawing["conditions"].as_array().unwrap().iter().flat_map(Value::as_str).collect();
+    assert!(conditions.iter().any(|condition| condition.starts_with("memory is ")), "{conditions:?}");
     assert!(text(&run(folder.path(), &["figures", "nosuch"]).stderr).contains("nosuch"));
 }
