@@ -4,7 +4,8 @@
 //! engine at the number of threads that suits it best. Here the data is small and memory is a tenth of it, if an engine can live
 //! on that; the threads are the machine's cores. Which memory the kernel holds an engine to is the caller's affair (`Stage::hold`).
 //!
-//! A load counts with the time that it takes to settle: what an engine puts off is not done.
+//! A load counts with the time that it takes to settle: what an engine puts off is not done. Write amplification leaves the log out,
+//! which is a constant on top that every engine has; I/O amplification has it.
 
 mod memory;
 mod scans;
@@ -30,8 +31,8 @@ const KEY_BYTES: usize = 24;
 /// What the engines need to work as they are meant to: a write buffer or two, filters, some cache.
 const MEMORY_MIN: u64 = 96 << 20;
 
-/// What I/O amplification is.
-const MOVED: &str = "bytes read and written, log included, by bytes the user read and wrote";
+/// I/O amplification: bytes read and written, log included, by bytes of keys and values that the user wrote and got back.
+const MOVED: &str = "device bytes by user bytes";
 
 /// One of the paper's two sets of data.
 struct Data {

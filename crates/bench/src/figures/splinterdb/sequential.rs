@@ -34,9 +34,7 @@ pub const NEAR_SEQUENTIAL: Figure = Figure {
             by_number((title, "sequential keys, %", y), &SHARES, &runs, height)
         };
         let speed = panel("9a: speed", "insertions a second", |outcome| Some(rate(outcome)));
-        let written = panel("9b: write amplification", "bytes written, the log apart, by the user's", |outcome| {
-            outcome.write_amp
-        });
+        let written = panel("9b: write amplification", "data bytes by user bytes", |outcome| outcome.write_amp);
         let moved = panel("9b: I/O amplification", MOVED, |outcome| outcome.io_amp);
         let rulings = vec![
             rules::never_falls(&speed, SLACK),

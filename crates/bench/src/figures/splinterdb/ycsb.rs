@@ -14,8 +14,10 @@ use crate::outcome::Outcome;
 
 /// YCSB's own order: what inserts comes late, and scans, which profit least from a settled tree, last.
 const PHASES: [&str; 7] = ["load", "a", "b", "c", "f", "d", "e"];
+type Time = fn(&Outcome) -> f64;
+
 /// Times of a table's columns, microseconds.
-const METRICS: [(&str, fn(&Outcome) -> f64); 5] = [
+const METRICS: [(&str, Time); 5] = [
     ("mean", |outcome| outcome.threads as f64 * 1e6 / outcome.ops_per_s.max(1e-9)),
     ("p50", |outcome| outcome.p50_us),
     ("p99", |outcome| outcome.p99_us),
@@ -53,8 +55,7 @@ pub const AMPLIFICATION: Figure = Figure {
     claim: "YCSB, 100 B values: the load's write amplification is about half of the others'",
     draw: |figure, stage, engines| {
         let runs = all(&SMALL, stage, engines, &PHASES)?;
-        // The log is a constant on top that every engine has; it counts in the second panel.
-        let texts = ("write amplification", "bytes written, the log apart, by bytes the user wrote");
+        let texts = ("write amplification", "data bytes by user bytes");
         let written = by_workload(texts.0, texts.1, &runs, |outcome| outcome.write_amp);
         let moved = by_workload("I/O amplification", MOVED, &runs, |outcome| outcome.io_amp);
         let mut rulings = vec![rules::below_at(&written, "load", "rocksdb", 0.6)];
