@@ -118,6 +118,20 @@ impl Branch {
         if footer.entries == 0 || !self.may_contain(footer, fingerprint(hash), pages)? {
             return Ok(None);
         }
+        self.get_unsifted(key, at, pages, out)
+    }
+
+    /// The same without a look at the filter: a maplet said that the key may be here.
+    pub fn get_unsifted<'t, P: Pages<'t>>(
+        &'t self,
+        key: &[u8],
+        at: SequenceNumber,
+        pages: &mut P,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
+        if at < self.meta.number_min {
+            return Ok(None);
+        }
         let leaf = self.leaf_of(key, at, pages)?;
         let leaf = pages.page(self, Wanted::child(leaf, 0))?;
         leaf.look_ahead(LEAF_LINES);

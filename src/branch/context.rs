@@ -12,6 +12,7 @@ use crate::io::Storage;
 pub const WRITE_BYTES: usize = 1 << 20;
 
 const FILE_SUFFIX: &str = ".branch";
+const MAPLET_SUFFIX: &str = ".maplet";
 
 /// Shared by the branches of a store.
 #[derive(Debug)]
@@ -31,6 +32,7 @@ pub struct BranchContext {
     pub(super) write_buffers: BufferPool,
     pub(super) extents: Arc<ExtentMemory>,
     trash: Mutex<Vec<FileNumber>>,
+    maplet_trash: Mutex<Vec<FileNumber>>,
 }
 
 impl BranchContext {
@@ -54,6 +56,7 @@ impl BranchContext {
             write_buffers: BufferPool::new(WRITE_BYTES, 4),
             extents,
             trash: Mutex::new(Vec::new()),
+            maplet_trash: Mutex::new(Vec::new()),
         })
     }
 
@@ -63,15 +66,26 @@ impl BranchContext {
         std::mem::take(&mut *self.trash.lock())
     }
 
-    /// Whether `take_trash` would give anything.
+    /// The same of obsolete maplets (`maplet_name`).
+    pub fn take_maplet_trash(&self) -> Vec<FileNumber> {
+        std::mem::take(&mut *self.maplet_trash.lock())
+    }
+
+    /// Whether there is any trash.
     pub fn has_trash(&self) -> bool {
-        !self.trash.lock().is_empty()
+        !self.trash.lock().is_empty() || !self.maplet_trash.lock().is_empty()
     }
 
     pub(super) fn trash(&self, file: FileNumber) {
         self.cache.remove_file(file);
         self.files.forget(file);
         self.trash.lock().push(file);
+    }
+
+    pub(super) fn trash_maplet(&self, file: FileNumber) {
+        self.cache.remove_file(file);
+        self.files.forget(file);
+        self.maplet_trash.lock().push(file);
     }
 
     pub(super) fn owner(&self, file: FileNumber) -> PageOwner {
@@ -82,6 +96,17 @@ impl BranchContext {
 /// The name of a branch file.
 pub fn file_name(file: FileNumber) -> String {
     format!("{file}{FILE_SUFFIX}")
+}
+
+/// The name of a maplet's file.
+pub fn maplet_name(file: FileNumber) -> String {
+    format!("{file}{MAPLET_SUFFIX}")
+}
+
+/// The number of the maplet's file with this name; `None` for the name of something else.
+pub fn parse_maplet_name(name: &str) -> Option<FileNumber> {
+    let file = FileNumber(name.strip_suffix(MAPLET_SUFFIX)?.parse().ok()?);
+    (maplet_name(file) == name).then_some(file)
 }
 
 /// The number of the branch file with this name; `None` for the name of something else.

@@ -30,10 +30,6 @@ impl Branch {
     }
 
     /// Appends the fingerprints of the keys from `lower` to below `upper` (`None`: to the end), in key order.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the maplets of a pivot's key range will be built from the slice")
-    )]
     pub fn fingerprints_between(&self, lower: &[u8], upper: Option<&[u8]>, out: &mut Vec<u32>) -> Result<()> {
         let end = upper.map_or(Ok(self.meta().distinct_keys), |upper| self.key_rank(upper))?;
         self.fingerprints(self.key_rank(lower)?..end, out)

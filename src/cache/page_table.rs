@@ -37,7 +37,7 @@ const CREDIT: usize = 0b111;
 /// Most credit that a page gathers.
 pub const CREDIT_MAX: usize = CREDIT;
 const KIND_SHIFT: u32 = 3;
-const TAG: usize = 0b11_1111;
+const TAG: usize = 0b111_1111;
 
 const _: () = assert!(TAG < crate::base::limits::IO_ALIGNMENT);
 

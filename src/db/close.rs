@@ -81,7 +81,7 @@ impl Inner {
             user_bytes: self.threads.sum(|counters| &counters.user_bytes),
             logged_bytes: self.threads.sum(|counters| &counters.logged_bytes),
             incorporated_bytes: written.incorporated_bytes,
-            compacted_bytes: written.compacted_bytes,
+            compacted_bytes: written.compacted_bytes + written.mapped_bytes,
             scan_compacted_bytes: written.scan_compacted_bytes,
             incorporations: written.incorporations,
             jobs: written.jobs,

@@ -27,6 +27,7 @@ pub(super) enum StoreFile {
     /// A log file without a use: recycled, or not finished.
     SpareLog(FileNumber),
     Branch(FileNumber),
+    Maplet(FileNumber),
     Value(FileNumber),
     /// A repair is under way, or was: branch files with higher numbers are its own.
     RepairMark(FileNumber),
@@ -59,6 +60,9 @@ impl StoreFile {
         if let Some(number) = crate::branch::parse_file_name(name) {
             return Some(Self::Branch(number));
         }
+        if let Some(number) = crate::branch::parse_maplet_name(name) {
+            return Some(Self::Maplet(number));
+        }
         if let Some(number) = name.strip_suffix(REPAIR_SUFFIX) {
             let number = FileNumber(number.parse().ok()?);
             return (repair_mark_name(number) == name).then_some(Self::RepairMark(number));
@@ -71,7 +75,7 @@ impl StoreFile {
     pub(super) fn number(self) -> Option<FileNumber> {
         match self {
             Self::Log(number) | Self::SpareLog(number) | Self::Branch(number) | Self::Value(number) => Some(number),
-            Self::RepairMark(number) => Some(number),
+            Self::RepairMark(number) | Self::Maplet(number) => Some(number),
             Self::Damaged(number) => number,
             Self::Lock | Self::Manifest | Self::NewManifest | Self::Poison | Self::Ballast => None,
         }
@@ -126,6 +130,7 @@ mod tests {
         assert_eq!(StoreFile::parse("1234567.log"), Some(StoreFile::Log(FileNumber(1_234_567))));
         assert_eq!(StoreFile::parse("000012.log.new"), Some(StoreFile::SpareLog(FileNumber(12))));
         assert_eq!(StoreFile::parse("000012.value"), Some(StoreFile::Value(FileNumber(12))));
+        assert_eq!(StoreFile::parse("000012.maplet"), Some(StoreFile::Maplet(FileNumber(12))));
         assert_eq!(StoreFile::parse("000012.repair"), Some(StoreFile::RepairMark(FileNumber(12))));
         assert_eq!(StoreFile::parse("MANIFEST"), Some(StoreFile::Manifest));
         assert_eq!(StoreFile::parse("BALLAST"), Some(StoreFile::Ballast));

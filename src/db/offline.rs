@@ -45,6 +45,7 @@ impl Readers {
 pub(super) struct Directory {
     pub(super) branches: Vec<FileNumber>,
     pub(super) values: Vec<FileNumber>,
+    pub(super) maplets: Vec<FileNumber>,
     pub(super) has_manifest: bool,
     /// Above every number in a name.
     pub(super) next_file: FileNumber,
@@ -67,12 +68,14 @@ impl Directory {
             match file {
                 StoreFile::Branch(number) => found.branches.push(number),
                 StoreFile::Value(number) => found.values.push(number),
+                StoreFile::Maplet(number) => found.maplets.push(number),
                 StoreFile::Manifest => found.has_manifest = true,
                 _ => {}
             }
         }
         found.branches.sort_unstable();
         found.values.sort_unstable();
+        found.maplets.sort_unstable();
         if any { Ok(found) } else { Err(no_store("the directory holds no file of a store")) }
     }
 }

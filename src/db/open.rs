@@ -16,7 +16,7 @@ use crate::base::sync::{Arc, Mutex};
 use crate::base::{DatabaseId, Error, FileNumber, FileNumbers, KeyspaceId, Result, SequenceNumber};
 use crate::branch::{BranchContext, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
-use crate::disk::trunk::{Trunk, TrunkOptions};
+use crate::disk::trunk::{self, Tree, Trunk, TrunkOptions};
 use crate::format::manifest_edit::{Identity, KeyspaceRecord, ManifestEdit};
 use crate::format::value_file::ValueReference;
 use crate::io::{Clock, OpenMode, SharedMemory, Storage};
@@ -98,7 +98,9 @@ fn open_once(
     let last = SequenceNumber(recovered.next_number.0 - 1);
 
     // Step 5.
-    let (trunk, tree) = Trunk::open(Arc::clone(&parts.branches), TrunkOptions::new(budget.memtable as u64), &state)?;
+    let trunk_options = TrunkOptions { maplets: options.maplets, ..TrunkOptions::new(budget.memtable as u64) };
+    let (trunk, tree) = Trunk::open(Arc::clone(&parts.branches), trunk_options, &state)?;
+    check_maplets(&tree)?;
     let generation = recovered.next_generation;
     let edit = ManifestEdit {
         log_recovered: recovered.edit.clone(),
@@ -295,6 +297,17 @@ pub(super) fn check_branches(storage: &dyn Storage, state: &ManifestState) -> Re
     Ok(())
 }
 
+/// A maplet that is missing or has another length costs no answers: it is built anew.
+fn check_maplets(tree: &Tree) -> Result<()> {
+    for maplet in trunk::maplets(tree) {
+        match maplet.check_length() {
+            Err(error) if error.is_damage() => maplet.mark_broken(),
+            checked => checked?,
+        }
+    }
+    Ok(())
+}
+
 /// Above every number that the manifest promises unused and every number in a name.
 fn first_unused_file(storage: &dyn Storage, state: &ManifestState) -> Result<FileNumber> {
     let names = storage.list()?;
@@ -359,6 +372,8 @@ fn remove_strays(
         let Some(file) = StoreFile::parse(&name) else { continue };
         let stray = match file {
             StoreFile::Branch(file) => alone.is_some() && !state.branches.contains_key(&file),
+            // Nothing stands in it that the branches of its store do not have.
+            StoreFile::Maplet(file) => alone.is_some() && !state.maplets.contains_key(&file),
             StoreFile::Value(file) => alone.is_some() && !values.holds(file) && !log_needs(file),
             StoreFile::Log(file) | StoreFile::SpareLog(file) => !log_needs(file),
             StoreFile::NewManifest | StoreFile::Poison | StoreFile::RepairMark(_) => true,

@@ -61,7 +61,7 @@ impl Inner {
             meta.value_files.iter().for_each(|file| self.value_holds.hold(*file));
             edits.branch_values.insert(meta.file, meta.value_files.clone());
         }
-        if !edit.branches_added.is_empty() {
+        if !edit.branches_added.is_empty() || !edit.maplets_added.is_empty() {
             self.storage.sync_directory().inspect_err(|error| self.poison_disk(error))?;
         }
         match edits.manifest.append(edit) {
@@ -88,6 +88,9 @@ impl Inner {
             meta.value_files.iter().for_each(|file| self.value_holds.release(*file));
             // What cannot be removed now is found as stray at the next opening.
             let _ = self.storage.remove(&crate::branch::file_name(meta.file));
+        }
+        for meta in &edit.maplets_added {
+            let _ = self.storage.remove(&crate::branch::maplet_name(meta.file));
         }
     }
 }

@@ -44,6 +44,9 @@ impl Inner {
             let values = self.edits.lock().branch_values.remove(&file);
             values.into_iter().flatten().for_each(|value| self.value_holds.release(value));
         }
+        for file in self.branches.take_maplet_trash() {
+            self.storage.remove(&crate::branch::maplet_name(file))?;
+        }
         for file in self.value_holds.take_dead() {
             self.values.remove(file)?;
         }

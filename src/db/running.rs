@@ -53,6 +53,7 @@ impl Running {
             JobKind::Merge => BackgroundKind::Merge,
             JobKind::Judge => BackgroundKind::Judge,
             JobKind::Split => BackgroundKind::Split,
+            JobKind::Map => BackgroundKind::Map,
         };
         Self { wish, load: scope.load, scope: Some(scope), ..Self::new(kind, Load::default(), since) }
     }

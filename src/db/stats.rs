@@ -33,6 +33,8 @@ pub enum BackgroundKind {
     Judge,
     /// Splits a leaf.
     Split,
+    /// Builds a maplet, which tells reads which branch files to look into.
+    Map,
     /// Removes files that nobody reads any more.
     Remove,
     /// Sorts what waits in a Membuffer.
@@ -51,6 +53,7 @@ impl fmt::Display for BackgroundKind {
             Self::Merge => "merge",
             Self::Judge => "judge",
             Self::Split => "split",
+            Self::Map => "build a maplet",
             Self::Remove => "remove files",
             Self::Sweep => "sweep",
             Self::Reclaim => "reclaim",

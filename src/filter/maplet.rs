@@ -24,8 +24,8 @@ use crate::format::maplet_page::{BUCKETS, COLUMN_BITS_MAX, ENTRIES_AT, MapletPag
 pub const COLUMNS_MAX: usize = 1 << COLUMN_BITS_MAX;
 /// How full pages are on average. What random fingerprints deviate by is a fifth of the rest.
 const FILL_PERCENT: u64 = 88;
-/// As many as make a bucket of every fingerprint.
-const PAGES_MAX: u64 = (1 << 32) / BUCKETS as u64;
+/// Pages of a maplet at most: as many as make a bucket of every fingerprint.
+pub const PAGES_MAX: u64 = (1 << 32) / BUCKETS as u64;
 
 /// A set of columns: bit *i* is column *i*.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,16 +34,6 @@ pub struct Columns(pub u64);
 impl Columns {
     /// Every column: nothing is known.
     pub const ALL: Self = Self(u64::MAX);
-
-    /// The columns, lowest first.
-    pub fn iter(self) -> impl Iterator<Item = u32> {
-        let mut left = self.0;
-        std::iter::from_fn(move || {
-            let lowest = (left != 0).then(|| left.trailing_zeros())?;
-            left &= left - 1;
-            Some(lowest)
-        })
-    }
 }
 
 /// The sizes of a maplet.
@@ -153,14 +143,6 @@ pub fn columns_of(payload: &[u8], fingerprint: u32, pages: u32) -> Columns {
     if page.saturated() || page.pages() != pages {
         return Columns::ALL;
     }
-    let Some(range) = page.bucket(bucket % BUCKETS) else { return Columns::ALL };
     let remainder = (u64::from(rest) >> (32 - page.remainder_bits())) as u32;
-    let mut columns = 0;
-    for at in range {
-        let (stored, column) = page.entry(at);
-        if stored == remainder {
-            columns |= 1 << column;
-        }
-    }
-    Columns(columns)
+    page.columns(bucket % BUCKETS, remainder).map_or(Columns::ALL, Columns)
 }

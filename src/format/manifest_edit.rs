@@ -23,6 +23,8 @@
 //! | 15 | log segment that comes in (repeats) | file |
 //! | 16 | log segment dropped (repeats) | file |
 //! | 17 | log synced through | number |
+//! | 18 | maplet that comes in (repeats) | sized: file, pages, lower, upper (as in 3), list of columns (entries, list of branches) |
+//! | 19 | maplet dropped (repeats) | file |
 //!
 //! Invariants:
 //! 1. Equal edits have equal bytes, and bytes that decode are the only encoding of what they decode to: tags never
@@ -135,6 +137,30 @@ pub struct NodeImage {
     pub shares: Vec<Vec<ShareImage>>,
 }
 
+/// The branches of a maplet's column.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MapletColumn {
+    /// Entries of the maplet under it.
+    pub entries: u64,
+    /// Branch files with disjoint key ranges. Some may be gone.
+    pub branches: Vec<FileNumber>,
+}
+
+/// What the manifest knows of a maplet's file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MapletMeta {
+    /// The file's number.
+    pub file: FileNumber,
+    /// Its length in pages.
+    pub pages: u32,
+    /// Smallest encoded key of the range that it answers for.
+    pub lower: Vec<u8>,
+    /// First encoded key past it; `None` at the right edge.
+    pub upper: Option<Vec<u8>>,
+    /// What it tells apart.
+    pub columns: Vec<MapletColumn>,
+}
+
 /// The outcome of one recovery (`protocol.md`, Recovery). Segments of generations up to `generation` are read only
 /// through it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -204,6 +230,10 @@ pub struct ManifestEdit {
     pub log_segments_dropped: Vec<FileNumber>,
     /// Every number up to this one is durable in the log or in branch files.
     pub log_synced: Option<SequenceNumber>,
+    /// Maplet files that come in.
+    pub maplets_added: Vec<MapletMeta>,
+    /// Maplet files that serve no range of the tree any more.
+    pub maplets_dropped: Vec<FileNumber>,
 }
 
 /// Why bytes are no edit.

@@ -16,7 +16,7 @@
 //! An entry is, from its lowest bit, a remainder and a column. Bytes behind the last are ignored, so a payload may be given
 //! with the padding of its page.
 //!
-//! Invariant: a `MapletPage` that `parse` returned can be read at every entry below `entries()` without a check failing,
+//! Invariant: a `MapletPage` that `parse` returned can be read at every entry of a bucket without a check failing,
 //! whatever the bytes say.
 
 use super::filter_page::PAGE_PAYLOAD_BYTES;
@@ -88,22 +88,10 @@ impl<'a> MapletPage<'a> {
         self.remainder_bits
     }
 
-    /// Bits of a column.
-    #[inline]
-    pub fn column_bits(&self) -> u32 {
-        self.column_bits
-    }
-
     /// Pages of the maplet that this is one of.
     #[inline]
     pub fn pages(&self) -> u32 {
         self.pages
-    }
-
-    /// How many entries it has.
-    #[inline]
-    pub fn entries(&self) -> u32 {
-        self.entries
     }
 
     /// Whether the page may contain everything.
@@ -125,7 +113,26 @@ impl<'a> MapletPage<'a> {
         (start <= end && end <= self.entries).then_some(start..end)
     }
 
-    /// The remainder and the column at `at`. Requires `at < entries()`.
+    /// The columns that stand beside `remainder` in a bucket, as bits; `None` where the page contradicts itself. Requires
+    /// `bucket < BUCKETS`.
+    #[inline]
+    pub fn columns(&self, bucket: u32, remainder: u32) -> Option<u64> {
+        let range = self.bucket(bucket)?;
+        let (width, mask) = (self.width() as usize, (1 << self.remainder_bits) - 1);
+        let column_mask = (1 << self.column_bits) - 1;
+        let (mut bit, mut columns) = (range.start as usize * width, 0);
+        for _ in range {
+            let eight = self.packed.get(bit / 8..)?.first_chunk::<8>()?;
+            let bits = u64::from_le_bytes(*eight) >> (bit % 8);
+            if bits & mask == u64::from(remainder) {
+                columns |= 1 << (bits >> self.remainder_bits & column_mask);
+            }
+            bit += width;
+        }
+        Some(columns)
+    }
+
+    /// The remainder and the column at `at`. Requires `at` in the range of a bucket.
     #[inline]
     pub fn entry(&self, at: u32) -> (u32, u32) {
         debug_assert!(at < self.entries);

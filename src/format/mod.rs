@@ -11,8 +11,6 @@ pub mod log_record;
 pub mod log_segment;
 pub mod manifest_edit;
 pub mod manifest_header;
-#[cfg(any(test, feature = "testing"))]
-#[allow(dead_code, reason = "the trunk will build them")]
 pub mod maplet_page;
 pub mod page;
 pub mod sorted_page;

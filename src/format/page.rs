@@ -57,6 +57,8 @@ pub enum PageKind {
     Footer = 6,
     /// Range tombstones in order (`sorted_page`).
     RangeTombstones = 7,
+    /// One hash range of a maplet (`maplet_page`), in a file of its own.
+    Maplet = 8,
 }
 
 impl PageKind {
@@ -69,6 +71,7 @@ impl PageKind {
             5 => Self::Properties,
             6 => Self::Footer,
             7 => Self::RangeTombstones,
+            8 => Self::Maplet,
             _ => return None,
         })
     }

@@ -1,7 +1,7 @@
 //! The consistency of the whole tree, for `verify` and tests. Pure.
 
 use super::ManifestState;
-use super::validate::{branch_is_sound, child_fits, node_is_sound, require};
+use super::validate::{branch_is_sound, child_fits, maplet_is_sound, node_is_sound, require};
 use crate::base::FileNumber;
 use crate::format::manifest_edit::NodeId;
 use std::collections::BTreeSet;
@@ -20,6 +20,11 @@ impl ManifestState {
             branch_is_sound(branch)?;
             require!(branches.contains(file), "branch {file} is in no node");
             require!(*file < self.next_file, "branch {file} is not below the next file number {}", self.next_file);
+        }
+        for (file, maplet) in &self.maplets {
+            require!(*file == maplet.file, "maplet {file} is filed under another number");
+            maplet_is_sound(maplet)?;
+            require!(*file < self.next_file, "maplet {file} is not below the next file number {}", self.next_file);
         }
         Ok(())
     }

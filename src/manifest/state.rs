@@ -7,7 +7,7 @@
 //!    once its log is forgotten (`docs/recovery.md`, R6).
 
 use crate::base::{FileNumber, SequenceNumber};
-use crate::format::manifest_edit::{BranchMeta, BundleId, Identity, KeyspaceRecord, LogRecovered};
+use crate::format::manifest_edit::{BranchMeta, BundleId, Identity, KeyspaceRecord, LogRecovered, MapletMeta};
 use crate::format::manifest_edit::{ManifestEdit, NodeId, NodeImage};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +18,8 @@ pub struct ManifestState {
     pub identity: Identity,
     /// Live branch files.
     pub branches: BTreeMap<FileNumber, BranchMeta>,
+    /// Live maplet files.
+    pub maplets: BTreeMap<FileNumber, MapletMeta>,
     /// Live trunk nodes.
     pub nodes: BTreeMap<NodeId, NodeImage>,
     /// The trunk's root; `None` before the first.
@@ -64,6 +66,13 @@ impl ManifestState {
         }
         for file in &edit.branches_dropped {
             self.branches.remove(file);
+        }
+        for maplet in &edit.maplets_added {
+            self.next_file.0 = self.next_file.0.max(maplet.file.0 + 1);
+            self.maplets.insert(maplet.file, maplet.clone());
+        }
+        for file in &edit.maplets_dropped {
+            self.maplets.remove(file);
         }
         for node in &edit.nodes {
             self.next_node.0 = self.next_node.0.max(node.id.0 + 1);
@@ -128,6 +137,7 @@ impl ManifestState {
             log_files_from: (self.log_files_from.0 > 0).then_some(self.log_files_from),
             log_segments_added: self.log_segments.iter().copied().collect(),
             log_synced: (self.log_synced.0 > 0).then_some(self.log_synced),
+            maplets_added: self.maplets.values().cloned().collect(),
             ..ManifestEdit::default()
         }
     }

@@ -3,7 +3,8 @@
 
 use super::ManifestState;
 use crate::base::{FileNumber, SequenceNumber};
-use crate::format::manifest_edit::{BranchMeta, LogRecovered, ManifestEdit, NodeId, NodeImage};
+use crate::filter::maplet::{COLUMNS_MAX, PAGES_MAX};
+use crate::format::manifest_edit::{BranchMeta, LogRecovered, ManifestEdit, MapletMeta, NodeId, NodeImage};
 use std::collections::{BTreeMap, BTreeSet};
 
 type Verdict = Result<(), String>;
@@ -38,6 +39,7 @@ impl ManifestState {
         if let Some(root) = edit.root.or(self.root) {
             require!(overlay.node(root).is_some(), "root {} does not exist", root.0);
         }
+        self.maplets_fit(edit)?;
         self.log_fits(edit)?;
         self.log_segments_fit(edit)?;
         self.keyspaces_fit(edit)
@@ -58,6 +60,22 @@ impl ManifestState {
         for recovered in edit.log_recovered_earlier.iter().chain(&edit.log_recovered) {
             recovery_fits(recovered, last)?;
             last = Some(recovered);
+        }
+        Ok(())
+    }
+
+    /// What they cover is checked where they are used: branches may be gone.
+    fn maplets_fit(&self, edit: &ManifestEdit) -> Verdict {
+        let mut added = BTreeSet::new();
+        for maplet in &edit.maplets_added {
+            maplet_is_sound(maplet)?;
+            let new = !self.maplets.contains_key(&maplet.file) && added.insert(maplet.file);
+            require!(new, "maplet {} is already there", maplet.file);
+        }
+        let mut dropped = BTreeSet::new();
+        for file in &edit.maplets_dropped {
+            let known = self.maplets.contains_key(file) && dropped.insert(*file);
+            require!(known, "dropped maplet {file} is not there");
         }
         Ok(())
     }
@@ -173,6 +191,18 @@ pub(super) fn branch_is_sound(branch: &BranchMeta) -> Verdict {
     require!(branch.distinct_keys <= branch.entries, "branch {file} has more keys than entries");
     let ascending = branch.value_files.is_sorted_by(|left, right| left < right);
     require!(ascending, "branch {file} has its value files in wrong order");
+    Ok(())
+}
+
+/// What can be said of a maplet by itself.
+pub(super) fn maplet_is_sound(maplet: &MapletMeta) -> Verdict {
+    let file = maplet.file;
+    require!(file.0 < u64::MAX, "maplet {file} is no file number");
+    let pages = (1..=PAGES_MAX).contains(&u64::from(maplet.pages));
+    require!(pages, "maplet {file} has {} pages", maplet.pages);
+    let range = maplet.upper.as_ref().is_none_or(|upper| maplet.lower < *upper);
+    require!(range, "maplet {file} has an empty range");
+    require!(maplet.columns.len() <= COLUMNS_MAX, "maplet {file} has {} columns", maplet.columns.len());
     Ok(())
 }
 

@@ -48,8 +48,16 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
         Some(false) => LogMemory::File,
         Some(true) => LogMemory::SharedMemory,
     };
-    let options =
-        Options { memory_budget, write_buffer, durability, memory_component, log_memory, ..Options::default() };
+    let maplets = !options.plain_filters;
+    let options = Options {
+        memory_budget,
+        write_buffer,
+        durability,
+        memory_component,
+        log_memory,
+        maplets,
+        ..Options::default()
+    };
     Ok(Box::new(Store { db: Db::open(directory, options)? }))
 }
 

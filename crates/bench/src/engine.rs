@@ -39,6 +39,9 @@ pub struct EngineOptions {
     /// Whether the log goes to shared memory first, where the engine leaves that open; `None`: its own choice.
     #[serde(default)]
     pub shared_log: Option<bool>,
+    /// Ask a filter for each file, where the engine has something better by default.
+    #[serde(default)]
+    pub plain_filters: bool,
 }
 
 /// Opens stores of one kind.

@@ -89,6 +89,9 @@ pub struct Bench {
     /// Keep new writes in a skiplist alone, without the hash table that takes them first and updates them in place
     #[arg(long)]
     pub single_level: bool,
+    /// How a read finds out which files may have a key
+    #[arg(long, value_name = "KIND", default_value = "maplet")]
+    pub filters: Filters,
     /// Let the control thread spin instead of sleep: it finds the machine's gaps without fail, and takes a core
     #[arg(long)]
     pub spin_control: bool,
@@ -152,6 +155,15 @@ impl Distribution {
             Self::Skewed => FLODB_SKEW,
         }
     }
+}
+
+/// What reads ask before they look into files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Filters {
+    /// One maplet for all files at a node of the tree
+    Maplet,
+    /// A quotient filter for each file
+    Quotient,
 }
 
 /// Orders that a fill may have left.

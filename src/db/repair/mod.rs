@@ -378,6 +378,8 @@ impl Repair<'_> {
         state.next_file = state.next_file.max(self.readers.numbers.next());
         self.storage.sync_directory()?;
         aside::keep(&**self.storage, &damaged, &mut self.report)?;
+        // They are built anew; opening removes the files.
+        state.maplets.clear();
         manifest::replace(&**self.storage, &state)?;
         unfinished::end(&**self.storage)?;
         obsolete.retain(|name| name != MANIFEST_NAME);

@@ -4,9 +4,10 @@ use super::findings::{CheckProgress, Depth, Findings, Verification};
 use super::log::check_log;
 use crate::base::sync::Arc;
 use crate::base::{Error, FileNumber, Result};
-use crate::branch::{self, Branch, BranchReport};
+use crate::branch::{self, Branch, BranchReport, Maplet};
 use crate::db::offline::{Directory, Readers, keep_writers_away};
 use crate::db::owners::Owners;
+use crate::format::manifest_edit::{BranchMeta, MapletMeta};
 use crate::format::value_file::ValueReference;
 use crate::io::Storage;
 use crate::log::salvage::found_segments;
@@ -49,7 +50,9 @@ pub(in crate::db) fn verify_closed(
     findings.found.foreign = owners.foreign(database).map(|(name, _)| name.to_owned()).collect();
     if let Some(state) = &state {
         let unnamed = directory.branches.iter().filter(|file| !state.branches.contains_key(*file));
-        let unnamed = unnamed.map(|file| branch::file_name(*file));
+        let maplets = directory.maplets.iter().filter(|file| !state.maplets.contains_key(*file));
+        let unnamed =
+            unnamed.map(|file| branch::file_name(*file)).chain(maplets.map(|file| branch::maplet_name(*file)));
         findings.found.unnamed = unnamed.filter(|name| !findings.found.foreign.contains(name)).collect();
     }
     let readers = Readers::new(storage, database, directory.next_file);
@@ -78,6 +81,21 @@ fn check_named(
     for meta in state.branches.values() {
         check_branch(readers, &Branch::new(&readers.branches, meta.clone()), &mut values, findings)?;
     }
+    let branch = |file: &FileNumber| state.branches.get(file).cloned();
+    state.maplets.values().try_for_each(|meta| check_maplet(readers, meta, &branch, findings))
+}
+
+/// A maplet against the branches that it covers.
+pub(super) fn check_maplet(
+    readers: &Readers,
+    meta: &MapletMeta,
+    branch: &dyn Fn(&FileNumber) -> Option<BranchMeta>,
+    findings: &mut Findings<'_>,
+) -> Result<()> {
+    findings.begin(&branch::maplet_name(meta.file));
+    let covered = meta.columns.iter().flat_map(|column| &column.branches).filter_map(branch);
+    let covered: Vec<_> = covered.map(|meta| Branch::new(&readers.branches, meta)).collect();
+    findings.take(Maplet::new(&readers.branches, meta.clone()).verify(&covered, findings.is_deep()))?;
     Ok(())
 }
 

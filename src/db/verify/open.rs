@@ -1,8 +1,8 @@
 //! Checks a store that is open, beside readers and writers. Any thread.
 
-use super::closed::check_branch;
+use super::closed::{check_branch, check_maplet};
 use super::findings::{CheckProgress, Depth, Findings, Verification};
-use crate::base::{Error, Result};
+use crate::base::{Error, FileNumber, Result};
 use crate::db::inner::Inner;
 use crate::db::offline::Readers;
 use crate::disk::trunk;
@@ -29,9 +29,16 @@ impl Inner {
         // Its own readers: what the store has in its cache says nothing of the disk.
         let readers = Readers::new(&self.storage, self.branches.database, self.numbers.next());
         let mut values = BTreeSet::new();
-        for branch in branches {
+        for branch in &branches {
             let branch = crate::branch::Branch::new(&readers.branches, branch.meta().clone());
             check_branch(&readers, &branch, &mut values, &mut findings)?;
+        }
+        let branch = |file: &FileNumber| {
+            let at = branches.binary_search_by_key(file, |branch| branch.meta().file);
+            at.ok().map(|at| branches[at].meta().clone())
+        };
+        for maplet in trunk::maplets(&view.tree) {
+            check_maplet(&readers, maplet.meta(), &branch, &mut findings)?;
         }
         self.check_segments(&mut findings)?;
         Ok(findings.found)

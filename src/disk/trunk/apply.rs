@@ -23,7 +23,7 @@ use super::tree::Tree;
 use super::trunk::Trunk;
 use crate::base::sync::Arc;
 use crate::base::{FileNumber, SequenceNumber};
-use crate::branch::Branch;
+use crate::branch::{Branch, Maplet};
 use crate::format::manifest_edit::{BundleId, ManifestEdit, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,6 +37,8 @@ pub struct Applied {
     pub tree: Arc<Tree>,
     /// Branches that the tree does not refer to; readers of older trees may still hold them.
     pub obsolete: Vec<Arc<Branch>>,
+    /// Maplets that serve nothing in it.
+    pub obsolete_maplets: Vec<Arc<Maplet>>,
     ticket: Option<Arc<Ticket>>,
 }
 
@@ -51,6 +53,9 @@ impl Applied {
     pub fn finish(self) {
         for branch in &self.obsolete {
             branch.mark_obsolete();
+        }
+        for maplet in &self.obsolete_maplets {
+            maplet.mark_obsolete();
         }
         drop(self.ticket);
     }
@@ -76,6 +81,11 @@ pub fn apply(trunk: &Trunk, outcome: Outcome, tree: &Arc<Tree>) -> Applied {
             let merged = Bundle::new(trunk.new_bundle(), added.clone());
             editor.change(&place, &mut |_, node| merge(node, &bundles, &merged))
         }
+        Change::Map { place, maplet } => {
+            editor.candidate_maplets.insert(maplet.meta().file, Arc::clone(&maplet));
+            editor.new_maplet = Some(maplet.meta().file);
+            editor.change(&place, &mut |_, node| Some(vec![Draft::of(node).offered(std::slice::from_ref(&maplet))]))
+        }
         Change::Split { place, cuts } => editor.change(&place, &mut |editor, node| editor.split_leaf(node, &cuts)),
     };
     editor.finish(root, added, incorporated, outcome.ticket)
@@ -91,11 +101,22 @@ struct Editor<'a> {
     edit: ManifestEdit,
     /// Branches that some changed node referred to before.
     candidates: BTreeMap<FileNumber, Arc<Branch>>,
+    /// Maplets that served some changed node before, and the new one.
+    candidate_maplets: BTreeMap<FileNumber, Arc<Maplet>>,
+    new_maplet: Option<FileNumber>,
 }
 
 impl<'a> Editor<'a> {
     fn new(trunk: &'a Trunk, tree: &'a Arc<Tree>) -> Self {
-        Self { trunk, tree, options: trunk.options(), edit: ManifestEdit::default(), candidates: BTreeMap::new() }
+        Self {
+            trunk,
+            tree,
+            options: trunk.options(),
+            edit: ManifestEdit::default(),
+            candidates: BTreeMap::new(),
+            candidate_maplets: trunk.take_unused_maplets(),
+            new_maplet: None,
+        }
     }
 
     /// Changes the nodes that the place has become; gives the new root if anything changed.
@@ -110,7 +131,7 @@ impl<'a> Editor<'a> {
         }
         if node.height == place.height {
             let drafts = change(self, node)?;
-            self.candidates.extend(node.branches().map(|branch| (branch.meta().file, Arc::clone(branch))));
+            self.note_candidates(node);
             return Some(drafts.into_iter().map(|draft| self.write(draft)).collect());
         }
         let mut draft = Draft::of(node);
@@ -127,8 +148,14 @@ impl<'a> Editor<'a> {
         if is_same {
             return Some(vec![draft.finish(self.options)]);
         }
-        self.candidates.extend(node.branches().map(|branch| (branch.meta().file, Arc::clone(branch))));
+        self.note_candidates(node);
         Some(self.write_within_fanout(draft))
+    }
+
+    fn note_candidates(&mut self, node: &Node) {
+        self.candidates.extend(node.branches().map(|branch| (branch.meta().file, Arc::clone(branch))));
+        let maplets = node.slots.iter().flat_map(|slot| slot.cover.maplets());
+        self.candidate_maplets.extend(maplets.map(|maplet| (maplet.meta().file, Arc::clone(maplet))));
     }
 
     /// Makes the node, and puts its image into the edit.
@@ -184,7 +211,9 @@ impl<'a> Editor<'a> {
         let mut draft = Draft::of(node);
         draft.pivots[at].first_active = node.bundles.len();
         if !moved.is_empty() {
-            let mut below = Draft::of(&pivot.child);
+            let mut below = Draft::of(&pivot.child).offered(&draft.maplets[at]);
+            // What serves the child was not looked at as part of a changed node.
+            self.note_candidates(&pivot.child);
             below.bundles.push(Bundle::new(self.trunk.new_bundle(), moved));
             let below = self.write(below);
             draft.replace_child(at, vec![below]);
@@ -218,7 +247,7 @@ impl<'a> Editor<'a> {
         ticket: Option<Arc<Ticket>>,
     ) -> Applied {
         self.edit.incorporated = incorporated;
-        let mut obsolete = Vec::new();
+        let (mut obsolete, mut obsolete_maplets) = (Vec::new(), Vec::new());
         let tree = match root {
             Some(root) => {
                 self.candidates.extend(added.iter().map(|branch| (branch.meta().file, Arc::clone(branch))));
@@ -237,6 +266,7 @@ impl<'a> Editor<'a> {
                         }
                     }
                 }
+                obsolete_maplets = self.settle_maplets(&root);
                 if root.id != self.tree.root().id {
                     self.edit.root = Some(root.id);
                 }
@@ -248,10 +278,24 @@ impl<'a> Editor<'a> {
             }
             None => {
                 obsolete = added;
+                obsolete_maplets.extend(self.new_maplet.and_then(|file| self.candidate_maplets.remove(&file)));
                 Arc::clone(self.tree)
             }
         };
-        Applied { edit: self.edit, tree, obsolete, ticket }
+        Applied { edit: self.edit, tree, obsolete, obsolete_maplets, ticket }
+    }
+
+    /// Says in the edit which maplets come and go; gives those that go.
+    fn settle_maplets(&mut self, root: &Arc<Node>) -> Vec<Arc<Maplet>> {
+        let mut candidates = std::mem::take(&mut self.candidate_maplets);
+        let used = used_maplets(root, &candidates);
+        if let Some(new) = self.new_maplet.filter(|new| used.contains(new)) {
+            self.edit.maplets_added.extend(candidates.get(&new).map(|maplet| maplet.meta().clone()));
+        }
+        candidates.retain(|file, _| !used.contains(file));
+        let known = candidates.keys().filter(|file| Some(**file) != self.new_maplet);
+        self.edit.maplets_dropped.extend(known);
+        candidates.into_values().collect()
     }
 }
 
@@ -276,6 +320,25 @@ fn used(root: &Arc<Node>, candidates: &BTreeMap<FileNumber, Arc<Branch>>) -> BTr
         let open = |node: &Node| {
             let meets = |branch: &Branch| run::overlaps(branch, &node.lower, node.upper.as_deref());
             candidates.values().any(|branch| !used.contains(&branch.meta().file) && meets(branch))
+        };
+        waiting.extend(node.pivots.iter().map(|pivot| &pivot.child).filter(|child| open(child)));
+    }
+    used
+}
+
+/// Which of the candidates serve some slot. Only nodes that meet a candidate's range can have one.
+fn used_maplets(root: &Arc<Node>, candidates: &BTreeMap<FileNumber, Arc<Maplet>>) -> BTreeSet<FileNumber> {
+    let mut used = BTreeSet::new();
+    if candidates.is_empty() {
+        return used;
+    }
+    let mut waiting = vec![root];
+    while let Some(node) = waiting.pop() {
+        let files = node.slots.iter().flat_map(|slot| slot.cover.maplets()).map(|maplet| maplet.meta().file);
+        used.extend(files.filter(|file| candidates.contains_key(file)));
+        let open = |node: &Node| {
+            let meets = |maplet: &Maplet| node.meets(&maplet.meta().lower, maplet.meta().upper.as_deref());
+            candidates.values().any(|maplet| !used.contains(&maplet.meta().file) && meets(maplet))
         };
         waiting.extend(node.pivots.iter().map(|pivot| &pivot.child).filter(|child| open(child)));
     }

@@ -18,10 +18,16 @@ pub struct Claim {
     pub bundles: Vec<BundleId>,
     /// The node that it flushes.
     pub flush: Option<NodeId>,
+    /// It makes a maplet of the bundles and replaces nothing: no reason to keep others from replacing them.
+    pub only_maps: bool,
 }
 
 impl Claim {
+    /// Whether this claim, which is held, is in the way of another.
     fn conflicts(&self, other: &Claim) -> bool {
+        if self.only_maps && !other.only_maps {
+            return false;
+        }
         let meets = |lower: &Key, upper: &Option<Key>| upper.as_ref().is_none_or(|upper| **lower < **upper);
         (self.flush.is_some() && self.flush == other.flush)
             || (self.height == other.height

@@ -12,6 +12,7 @@ use super::scans::ScanCost;
 use super::slot::{Load, Slot};
 use crate::base::key::head;
 use crate::base::sync::Arc;
+use crate::branch::Maplet;
 use crate::format::manifest_edit::{NodeId, ShareImage};
 
 /// See the module.
@@ -26,12 +27,14 @@ pub struct Draft {
     known: Vec<Option<Arc<Slot>>>,
     /// See `Node::scans`.
     scans: u64,
+    /// For each of them the maplets that may serve it; `finish` keeps those that do.
+    pub maplets: Vec<Vec<Arc<Maplet>>>,
 }
 
 impl Draft {
     /// A leaf without bundles.
     pub fn leaf(id: NodeId, lower: Key, upper: Option<Key>) -> Self {
-        Self { id, height: 0, lower, upper, pivots: Vec::new(), bundles: Vec::new(), known: vec![None], scans: 0 }
+        Self::of_parts(id, 0, (lower, upper), Vec::new(), Vec::new())
     }
 
     /// A node about which nothing has been worked out yet.
@@ -42,8 +45,9 @@ impl Draft {
         pivots: Vec<Pivot>,
         bundles: Vec<Arc<Bundle>>,
     ) -> Self {
-        let known = vec![None; pivots.len().max(1)];
-        Self { id, height, lower: bounds.0, upper: bounds.1, pivots, bundles, known, scans: 0 }
+        let slots = pivots.len().max(1);
+        let (known, maplets) = (vec![None; slots], vec![Vec::new(); slots]);
+        Self { id, height, lower: bounds.0, upper: bounds.1, pivots, bundles, known, maplets, scans: 0 }
     }
 
     /// With what the manifest kept of its slots: one list of shares each, or no list.
@@ -51,6 +55,12 @@ impl Draft {
         for (known, shares) in self.known.iter_mut().zip(shares) {
             *known = Some(Slot::kept(shares));
         }
+        self
+    }
+
+    /// With maplets that may serve it.
+    pub fn offered(mut self, maplets: &[Arc<Maplet>]) -> Self {
+        self.maplets.iter_mut().for_each(|offered| offered.extend_from_slice(maplets));
         self
     }
 
@@ -65,6 +75,7 @@ impl Draft {
             bundles: node.bundles.clone(),
             known: node.slots.iter().map(|slot| Some(Arc::clone(slot))).collect(),
             scans: node.scans.units(),
+            maplets: node.slots.iter().map(|slot| slot.cover.maplets().cloned().collect()).collect(),
         }
     }
 
@@ -75,6 +86,8 @@ impl Draft {
         let mut slots = vec![None; children.len()];
         slots[0] = known;
         self.known.splice(at..=at, slots);
+        let maplets = vec![self.maplets[at].clone(); children.len()];
+        self.maplets.splice(at..=at, maplets);
         let pivot = |child: Arc<Node>| Pivot { lower: Arc::clone(&child.lower), child, first_active };
         self.pivots.splice(at..=at, children.into_iter().map(pivot));
     }
@@ -102,12 +115,13 @@ impl Draft {
             let upper = keys.get(at).or(self.upper.as_ref());
             debug_assert!(upper.is_none_or(|upper| **lower < **upper));
             let own = |key: &Key| **key >= **lower && upper.is_none_or(|upper| **key < **upper);
-            let pairs = self.pivots.iter().zip(&self.known).filter(|(pivot, _)| own(&pivot.lower));
-            let (pivots, mut known): (Vec<_>, Vec<_>) =
-                pairs.map(|(pivot, slot)| (pivot.clone(), slot.clone())).unzip();
-            if self.pivots.is_empty() {
-                known = vec![None];
-            }
+            let own: Vec<usize> = (0..self.pivots.len()).filter(|at| own(&self.pivots[*at].lower)).collect();
+            let pivots = own.iter().map(|at| self.pivots[*at].clone()).collect();
+            let (known, maplets) = if self.pivots.is_empty() {
+                (vec![None], self.maplets.clone())
+            } else {
+                own.iter().map(|at| (self.known[*at].clone(), self.maplets[*at].clone())).unzip()
+            };
             parts.push(Draft {
                 id: if at == 0 { self.id } else { new_id() },
                 height: self.height,
@@ -117,6 +131,7 @@ impl Draft {
                 bundles: self.bundles.clone(),
                 known,
                 scans: 0,
+                maplets,
             });
         }
         parts
@@ -201,13 +216,15 @@ impl Draft {
 
     fn slots(&self) -> Vec<Arc<Slot>> {
         if self.pivots.is_empty() {
-            return vec![Slot::new(&self.bundles, &self.lower, self.upper.as_deref(), self.known[0].as_deref())];
+            let (upper, known) = (self.upper.as_deref(), self.known[0].as_deref());
+            return vec![Slot::new(&self.bundles, &self.lower, upper, known, &self.maplets[0])];
         }
         let slot = |at: usize| {
             let pivot = &self.pivots[at];
             let upper = self.pivots.get(at + 1).map(|pivot| &pivot.lower).or(self.upper.as_ref());
             let active = &self.bundles[pivot.first_active..];
-            Slot::new(active, &pivot.lower, upper.map(|upper| &**upper), self.known[at].as_deref())
+            let (upper, known) = (upper.map(|upper| &**upper), self.known[at].as_deref());
+            Slot::new(active, &pivot.lower, upper, known, &self.maplets[at])
         };
         (0..self.pivots.len()).map(slot).collect()
     }

@@ -14,6 +14,7 @@ use super::policy::{self, Choice};
 use super::slot::Load;
 use crate::base::SequenceNumber;
 use crate::base::sync::Arc;
+use crate::branch::Maplet;
 use crate::format::manifest_edit::{BundleId, NodeId};
 use std::fmt;
 
@@ -30,6 +31,7 @@ impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.choice {
             Choice::Flush(node, at) => write!(f, "flush node {} to {}", node.id.0, node.pivots[*at].child.id.0),
+            Choice::Map(node, at) => write!(f, "map slot {at} of node {}", node.id.0),
             Choice::Judge(leaf) => write!(f, "judge leaf {}", leaf.id.0),
             Choice::Part(leaf) => write!(f, "part leaf {}", leaf.id.0),
             Choice::Merge(node, range) => {
@@ -52,6 +54,8 @@ pub enum JobKind {
     Judge,
     /// A leaf is split by reference.
     Split,
+    /// A maplet is built.
+    Map,
 }
 
 /// What a job is about, for those who watch.
@@ -78,6 +82,7 @@ impl Job {
             Choice::Flush(node, _) => (JobKind::Flush, node, Load::default()),
             Choice::Judge(leaf) => (JobKind::Judge, leaf, leaf.active),
             Choice::Part(leaf) => (JobKind::Split, leaf, Load::default()),
+            Choice::Map(node, at) => (JobKind::Map, node, node.slots[*at].pending),
             Choice::Merge(node, range) => (JobKind::Merge, node, policy::load(node, range.clone())),
         };
         Scope {
@@ -93,10 +98,21 @@ impl Job {
 
 /// The claim of a choice.
 pub fn claim(choice: &Choice) -> Claim {
+    if let Choice::Map(node, at) = choice {
+        return Claim {
+            height: node.height,
+            lower: Arc::clone(node.slot_lower(*at)),
+            upper: node.slot_upper(*at).cloned(),
+            bundles: bundle_ids(node, node.first_active(*at)..node.bundles.len()),
+            flush: None,
+            only_maps: true,
+        };
+    }
     let (node, range) = match choice {
         Choice::Flush(node, _) => (node, 0..0),
         Choice::Judge(leaf) | Choice::Part(leaf) => (leaf, 0..leaf.bundles.len()),
         Choice::Merge(node, range) => (node, range.clone()),
+        Choice::Map(node, _) => (node, 0..0),
     };
     Claim {
         height: node.height,
@@ -104,6 +120,7 @@ pub fn claim(choice: &Choice) -> Claim {
         upper: node.upper.clone(),
         bundles: bundle_ids(node, range),
         flush: matches!(choice, Choice::Flush(..)).then_some(node.id),
+        only_maps: false,
     }
 }
 
@@ -146,6 +163,8 @@ pub enum Change {
     Flush { place: Place, child: NodeId, hollow: Hollow },
     /// The parts take the place of the bundles, wherever these are in the place's range.
     Merge { place: Place, bundles: Vec<BundleId>, parts: NewParts },
+    /// The maplet may serve the slots of the place.
+    Map { place: Place, maplet: Arc<Maplet> },
     /// The leaf is split at the keys.
     Split { place: Place, cuts: Cuts },
 }

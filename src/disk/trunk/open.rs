@@ -6,7 +6,7 @@ use super::node::{Key, Node, Pivot};
 use super::options::TrunkOptions;
 use crate::base::sync::Arc;
 use crate::base::{Error, FileNumber, Result};
-use crate::branch::{Branch, BranchContext};
+use crate::branch::{Branch, BranchContext, Maplet};
 use crate::format::manifest_edit::{NodeId, NodeImage};
 use crate::manifest::{MANIFEST_NAME, ManifestState};
 use std::collections::BTreeMap;
@@ -17,8 +17,10 @@ pub fn node(
     options: &TrunkOptions,
     state: &ManifestState,
     root: NodeId,
+    maplets: &[Arc<Maplet>],
 ) -> Result<Arc<Node>> {
-    let mut opener = Opener { context, options, state, branches: BTreeMap::new() };
+    let maplets = if options.maplets { maplets } else { &[] };
+    let mut opener = Opener { context, options, state, maplets, branches: BTreeMap::new() };
     let image = opener.image(root)?;
     if !image.lower.is_empty() || image.upper.is_some() {
         return Err(opener.corruption("root's range", "all keys", format!("{image:?}")));
@@ -30,6 +32,8 @@ struct Opener<'a> {
     context: &'a Arc<BranchContext>,
     options: &'a TrunkOptions,
     state: &'a ManifestState,
+    /// All of them: each slot takes those that serve it.
+    maplets: &'a [Arc<Maplet>],
     /// Those opened so far: nodes that share a branch file share its `Branch`.
     branches: BTreeMap<FileNumber, Arc<Branch>>,
 }
@@ -68,7 +72,8 @@ impl<'a> Opener<'a> {
             bundles.push(Bundle::new(bundle.id, branches?));
         }
         let bounds: (Key, Option<Key>) = (image.lower[..].into(), image.upper.as_deref().map(Key::from));
-        Ok(Draft::of_parts(image.id, image.height, bounds, pivots, bundles).knowing(&image.shares).finish(self.options))
+        let draft = Draft::of_parts(image.id, image.height, bounds, pivots, bundles);
+        Ok(draft.knowing(&image.shares).offered(self.maplets).finish(self.options))
     }
 
     fn check(&self, image: &NodeImage) -> Result<()> {

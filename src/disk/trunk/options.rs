@@ -23,6 +23,10 @@ pub const RUNS_MAX: usize = 8;
 /// a node refers to at most 3F branches).
 pub const RUNS_LIMIT: usize = 3 * FANOUT;
 
+/// Look-ups that a get makes at one node before a maplet takes their place: with fewer, gets are faster and maplets are
+/// written more often.
+pub const PROBES_MAX: usize = 3;
+
 /// A leaf is sampled for garbage once its newer bundles have this share of the bytes of its oldest one, and rewritten
 /// whole once this share of its oldest bundle's bytes is garbage.
 pub const GARBAGE_PERCENT: u64 = 50;
@@ -66,6 +70,10 @@ pub struct TrunkOptions {
     pub garbage_percent: u64,
     /// What folds merge operands; without it they are kept as they are.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// Whether maplets are built and used; else every run is asked by its own filter.
+    pub maplets: bool,
+    /// See `PROBES_MAX`.
+    pub probes_max: usize,
 }
 
 impl TrunkOptions {
@@ -84,6 +92,8 @@ impl TrunkOptions {
             leaf_percent_of_all: LEAF_PERCENT_OF_ALL,
             garbage_percent: GARBAGE_PERCENT,
             merge_operator: None,
+            maplets: true,
+            probes_max: PROBES_MAX,
         }
     }
 

@@ -24,6 +24,8 @@ pub enum Choice {
     Judge(Arc<Node>),
     /// Merge these bundles into one run.
     Merge(Arc<Node>, Range<usize>),
+    /// Build a maplet of what is active at the slot.
+    Map(Arc<Node>, usize),
     /// Split the leaf by reference, although it is not too large: its parts take less room to merge.
     Part(Arc<Node>),
 }
@@ -47,8 +49,24 @@ pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<C
     let mut merges: Vec<_> = nodes.iter().filter(|node| node.merge.is_some()).collect();
     merges.sort_by_key(|node| std::cmp::Reverse(node.runs()));
     let merges = merges.into_iter().filter_map(|node| Some(Choice::Merge(Arc::clone(node), node.merge.clone()?)));
-    let mut choices = flushes.chain(judged.map(|leaf| Choice::Judge(Arc::clone(leaf)))).chain(merges);
-    choices.find(|choice| accepts(choice))
+    let urgent = flushes.chain(judged.map(|leaf| Choice::Judge(Arc::clone(leaf)))).chain(merges);
+    urgent.chain(maps(&nodes, tree.options())).find(|choice| accepts(choice))
+}
+
+/// The slots where a maplet takes the place of many look-ups, those of most first.
+fn maps(nodes: &[&Arc<Node>], options: &TrunkOptions) -> impl Iterator<Item = Choice> {
+    let probes_max = if options.maplets { options.probes_max.max(2) } else { usize::MAX };
+    let slots = nodes.iter().flat_map(|node| (0..node.slots.len()).map(move |at| (*node, at)));
+    let mut slots: Vec<_> = slots
+        .map(|(node, at)| (node.slots[at].spared_probes(), node, at))
+        .filter(|slot| {
+            let cover = &slot.1.slots[slot.2].cover;
+            slot.0 >= probes_max || (options.maplets && cover.is_broken())
+        })
+        .collect();
+    slots.sort_by_key(|(probes, ..)| std::cmp::Reverse(*probes));
+    let choices: Vec<_> = slots.into_iter().map(|(_, node, at)| Choice::Map(Arc::clone(node), at)).collect();
+    choices.into_iter()
 }
 
 /// Where scans have paid as much for runs as merging these costs (`scans.rs`): first everything on the way goes down to that leaf, then the

@@ -6,9 +6,10 @@
 //! 2. Bytes are those of the branch files; a branch that reaches over the range's bounds is measured by its index.
 
 use super::bundle::Bundle;
+use super::cover::Cover;
 use super::run::{self, Run};
 use crate::base::sync::Arc;
-use crate::branch::Branch;
+use crate::branch::{Branch, Maplet};
 use crate::format::manifest_edit::ShareImage;
 
 /// How much of something there is; estimates where branches are shared.
@@ -57,6 +58,8 @@ pub struct Slot {
     pub pending: Load,
     /// Those of the branches that reach over the range's bounds.
     pub shares: Vec<ShareImage>,
+    /// The maplets that answer for the runs.
+    pub cover: Cover,
 }
 
 impl Slot {
@@ -66,8 +69,14 @@ impl Slot {
     }
 
     /// The slot of the range [lower, upper) with these active bundles, oldest first. `known` is a slot that the same range
-    /// had before, or what the manifest kept of it: what is measured there is not measured again.
-    pub fn new(bundles: &[Arc<Bundle>], lower: &[u8], upper: Option<&[u8]>, known: Option<&Slot>) -> Arc<Self> {
+    /// had before, or what the manifest kept of it: what is measured there is not measured again. `maplets` may serve it.
+    pub fn new(
+        bundles: &[Arc<Bundle>],
+        lower: &[u8],
+        upper: Option<&[u8]>,
+        known: Option<&Slot>,
+        maplets: &[Arc<Maplet>],
+    ) -> Arc<Self> {
         let mut slot = Self::default();
         let mut inside = Vec::new();
         for bundle in bundles {
@@ -81,7 +90,19 @@ impl Slot {
         }
         slot.runs = run::group(inside);
         slot.runs.reverse();
+        slot.cover = Cover::new(&slot.runs, lower, upper, maplets);
         Arc::new(slot)
+    }
+
+    /// Look-ups that a get makes here before it reads data.
+    #[cfg(test)]
+    pub fn probes(&self) -> usize {
+        self.cover.probes(self.runs.len())
+    }
+
+    /// How many of them one maplet could take the place of.
+    pub fn spared_probes(&self) -> usize {
+        self.cover.spared(self.runs.len())
     }
 
     fn measure(&mut self, branch: &Branch, lower: &[u8], upper: Option<&[u8]>, known: Option<&Slot>) -> Load {

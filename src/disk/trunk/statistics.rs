@@ -70,6 +70,8 @@ pub struct Written {
     pub compacted_bytes: u64,
     /// How many of them for the sake of scans alone.
     pub scan_compacted_bytes: u64,
+    /// Bytes of maplets.
+    pub mapped_bytes: u64,
     /// Entries that incorporation wrote.
     pub incorporated_entries: u64,
     /// Entries that merges wrote.
@@ -86,6 +88,7 @@ pub struct Counters {
     incorporated_bytes: AtomicU64,
     compacted_bytes: AtomicU64,
     scan_compacted_bytes: AtomicU64,
+    mapped_bytes: AtomicU64,
     incorporated_entries: AtomicU64,
     compacted_entries: AtomicU64,
     incorporations: AtomicU64,
@@ -111,6 +114,11 @@ impl Counters {
         self.scan_compacted_bytes.fetch_add(load.bytes, Ordering::Relaxed);
     }
 
+    /// A maplet was written.
+    pub fn mapped(&self, bytes: u64) {
+        self.mapped_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// A job was run.
     pub fn job_done(&self) {
         self.jobs.fetch_add(1, Ordering::Relaxed);
@@ -122,6 +130,7 @@ impl Counters {
             incorporated_bytes: self.incorporated_bytes.load(Ordering::Relaxed),
             compacted_bytes: self.compacted_bytes.load(Ordering::Relaxed),
             scan_compacted_bytes: self.scan_compacted_bytes.load(Ordering::Relaxed),
+            mapped_bytes: self.mapped_bytes.load(Ordering::Relaxed),
             incorporated_entries: self.incorporated_entries.load(Ordering::Relaxed),
             compacted_entries: self.compacted_entries.load(Ordering::Relaxed),
             incorporations: self.incorporations.load(Ordering::Relaxed),

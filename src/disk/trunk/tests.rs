@@ -5,6 +5,7 @@ mod describe;
 mod folding;
 mod goldens;
 mod jobs;
+mod maplets;
 mod model;
 mod reclaim;
 mod reshape;

@@ -1,8 +1,11 @@
 //! The tree as readers see it: immutable, from one root. Any thread; no locks (SplinterDB §2.2; `docs/concurrency.md`, T1).
 
+use super::cover;
 use super::cursor::TreeCursor;
 use super::node::Node;
 use super::options::TrunkOptions;
+use super::slot::Slot;
+use crate::base::hash::fingerprint;
 use crate::base::key::wide_head;
 use crate::base::sync::Arc;
 use crate::base::{Kind, Result, SequenceNumber};
@@ -10,6 +13,9 @@ use crate::branch::{Branch, Pages};
 
 /// Branches that a get asks for ahead. More are in few trees, and the processor has no more misses under way at once.
 const GATHERED_MAX: usize = 24;
+
+/// Slots that a get gathers: one a level, and trees have fewer levels.
+const SLOTS_MAX: usize = 12;
 
 /// See the module. Holding it keeps all its branch files readable.
 #[derive(Debug)]
@@ -44,28 +50,28 @@ impl Tree {
         pages: &mut P,
         out: &mut Vec<u8>,
     ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
-        let head = wide_head(key);
+        let asked = Asked { key, head: wide_head(key), hash, at };
+        let fingerprint = fingerprint(hash);
         let mut node = &self.root;
-        // Branches are gathered before they are asked, so that the cache misses of their filters overlap.
-        let mut gathered: [Option<&'t Branch>; GATHERED_MAX] = [None; GATHERED_MAX];
+        // Slots are gathered before they are asked, so that the cache misses of their maplets overlap.
+        let mut slots: [Option<&'t Slot>; SLOTS_MAX] = [None; SLOTS_MAX];
         let mut count = 0;
         loop {
-            let slot = node.slot_of(key);
-            for run in &node.slots[slot].runs {
-                let Some(part) = run.part_of(key, head).filter(|part| part.spans(key, head)) else { continue };
-                part.look_ahead(hash, pages.guard());
-                gathered[count] = Some(part);
-                count += 1;
-                if count == GATHERED_MAX {
-                    if let Some(hit) = first_hit(&gathered, key, hash, at, pages, out)? {
-                        return Ok(Some(hit));
-                    }
-                    count = 0;
+            let at = node.slot_of(key);
+            let slot = &node.slots[at];
+            slot.cover.look_ahead(fingerprint, pages.guard());
+            slots[count] = Some(slot);
+            count += 1;
+            let below = node.pivots.get(at);
+            if below.is_none() || count == SLOTS_MAX {
+                if let Some(hit) = asked.find(slots[..count].iter().flatten(), pages, out)? {
+                    return Ok(Some(hit));
                 }
+                count = 0;
             }
-            match node.pivots.get(slot) {
+            match below {
                 Some(pivot) => node = &pivot.child,
-                None => return first_hit(&gathered[..count], key, hash, at, pages, out),
+                None => return Ok(None),
             }
         }
     }
@@ -102,19 +108,80 @@ impl Tree {
     }
 }
 
-/// The first of these branches, newest first, that has a version of the key.
-fn first_hit<'t, P: Pages<'t>>(
-    branches: &[Option<&'t Branch>],
-    key: &[u8],
+/// What a get looks for.
+#[derive(Clone, Copy)]
+struct Asked<'k> {
+    key: &'k [u8],
+    head: u128,
     hash: u64,
     at: SequenceNumber,
-    pages: &mut P,
-    out: &mut Vec<u8>,
-) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
-    for branch in branches.iter().flatten() {
-        if let Some(hit) = branch.get(key, hash, at, pages, out)? {
-            return Ok(Some(hit));
+}
+
+/// A branch that may have the key, and whether that is a maplet's word.
+type MayHave<'t> = Option<(&'t Branch, bool)>;
+
+impl Asked<'_> {
+    /// The newest version in these slots, newest first.
+    fn find<'s, 't: 's, P: Pages<'t>>(
+        &self,
+        slots: impl Iterator<Item = &'s &'t Slot>,
+        pages: &mut P,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
+        let fingerprint = fingerprint(self.hash);
+        // Branches are gathered before they are asked, so that the cache misses of their filters overlap.
+        let mut gathered: [MayHave<'t>; GATHERED_MAX] = [None; GATHERED_MAX];
+        let mut count = 0;
+        for slot in slots {
+            let may = slot.cover.may_have(fingerprint, slot.runs.len(), pages.guard());
+            let mut left = may.told | may.open;
+            let mut next = cover::RUNS_MAX;
+            loop {
+                // The runs with a bit, then those that are too many to have one.
+                let (at, is_told) = if left != 0 {
+                    let at = left.trailing_zeros();
+                    left &= left - 1;
+                    (at as usize, may.open >> at & 1 == 0)
+                } else {
+                    next += 1;
+                    (next - 1, false)
+                };
+                let Some(run) = slot.runs.get(at) else { break };
+                let part = run.part_of(self.key, self.head).filter(|part| part.spans(self.key, self.head));
+                let Some(part) = part else { continue };
+                if !is_told {
+                    part.look_ahead(self.hash, pages.guard());
+                }
+                gathered[count] = Some((part, is_told));
+                count += 1;
+                if count == GATHERED_MAX {
+                    if let Some(hit) = self.first_hit(&gathered, pages, out)? {
+                        return Ok(Some(hit));
+                    }
+                    count = 0;
+                }
+            }
         }
+        self.first_hit(&gathered[..count], pages, out)
     }
-    Ok(None)
+
+    /// The first of these branches, newest first, that has a version of the key.
+    fn first_hit<'t, P: Pages<'t>>(
+        &self,
+        branches: &[MayHave<'t>],
+        pages: &mut P,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
+        for (branch, is_told) in branches.iter().flatten() {
+            let hit = if *is_told {
+                branch.get_unsifted(self.key, self.at, pages, out)?
+            } else {
+                branch.get(self.key, self.hash, self.at, pages, out)?
+            };
+            if hit.is_some() {
+                return Ok(hit);
+            }
+        }
+        Ok(None)
+    }
 }

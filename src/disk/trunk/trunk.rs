@@ -5,6 +5,7 @@
 use super::apply::{self, Applied};
 use super::claims::{Claims, Ticket};
 use super::compact::Pass;
+use super::cover::can_cover;
 use super::draft::Draft;
 use super::garbage::Garbage;
 use super::hollow::{Cuts, Hollow};
@@ -15,17 +16,20 @@ use super::open;
 use super::options::TrunkOptions;
 use super::policy::{self, Choice};
 use super::reshape::{self, Wanted};
+use super::run::Run;
 use super::split_keys;
 use super::statistics::{Counters, Written};
 use super::tree::Tree;
+use super::verify;
 use super::watch::Watch;
 use crate::base::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::base::{FileNumber, Result, SequenceNumber};
-use crate::branch::{Branch, BranchContext};
+use crate::branch::{Branch, BranchContext, Maplet, MapletPlan};
+use crate::filter::maplet::COLUMNS_MAX;
 use crate::format::manifest_edit::{BundleId, ManifestEdit, NodeId};
 use crate::manifest::ManifestState;
 use crate::merge::{Cursor, RangeTombstones, Retention};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The id of a store's first node.
 const FIRST_NODE: NodeId = NodeId(1);
@@ -53,6 +57,8 @@ pub struct Trunk {
     /// Nodes whose merging found no room on a full disk.
     unfit: Mutex<HashMap<NodeId, Unfit>>,
     garbage: Garbage,
+    /// Maplets that the manifest names and no slot has use for: the next edit drops them.
+    unused_maplets: Mutex<Vec<Arc<Maplet>>>,
     counters: Counters,
 }
 
@@ -76,22 +82,28 @@ impl Trunk {
         state: &ManifestState,
     ) -> Result<(Trunk, Arc<Tree>)> {
         let options = Arc::new(options);
+        let maplets = state.maplets.values().map(|meta| Maplet::new(&context, meta.clone()));
+        let mut maplets: Vec<Arc<Maplet>> = maplets.collect();
         let root = match state.root {
-            Some(root) => open::node(&context, &options, state, root)?,
+            Some(root) => open::node(&context, &options, state, root, &maplets)?,
             None => Draft::leaf(FIRST_NODE, Arc::from([]), None).finish(&options),
         };
+        let tree = Tree::new(root, Arc::clone(&options));
+        let used: HashSet<FileNumber> = verify::maplets(&tree).iter().map(|maplet| maplet.meta().file).collect();
+        maplets.retain(|maplet| !used.contains(&maplet.meta().file));
         let trunk = Self {
             context,
-            options: Arc::clone(&options),
+            options,
             next_node: AtomicU64::new(state.next_node.0.max(FIRST_NODE.0 + 1)),
             next_bundle: AtomicU64::new(state.next_bundle.0.max(1)),
             claims: Arc::default(),
             judged: Mutex::default(),
             unfit: Mutex::default(),
             garbage: Garbage::default(),
+            unused_maplets: Mutex::new(maplets),
             counters: Counters::default(),
         };
-        Ok((trunk, Tree::new(root, options)))
+        Ok((trunk, tree))
     }
 
     /// Writes the entries of `source`, and the range tombstones beside them, which are newer than all the tree and hold every
@@ -162,6 +174,7 @@ impl Trunk {
     pub fn note_unfit(&self, job: &Job) {
         let (node, what) = match &job.choice {
             Choice::Part(leaf) => (leaf, Unfit::Parts),
+            Choice::Map(..) => return,
             Choice::Merge(node, _) | Choice::Flush(node, _) | Choice::Judge(node) => (node, Unfit::Whole),
         };
         self.unfit.lock().insert(node.id, what);
@@ -177,6 +190,7 @@ impl Trunk {
             Choice::Merge(node, _) | Choice::Flush(node, _) | Choice::Judge(node) => {
                 self.unfit.lock().contains_key(&node.id)
             }
+            Choice::Map(..) => false,
             Choice::Part(leaf) => self.unfit.lock().get(&leaf.id) != Some(&Unfit::Whole),
         }
     }
@@ -217,6 +231,7 @@ impl Trunk {
             Choice::Flush(node, at) => flush(node, *at)?,
             Choice::Merge(node, range) => self.merge(&pass, node, range.clone())?,
             Choice::Part(leaf) => self.part(leaf)?,
+            Choice::Map(node, at) => self.map(node, *at, watch)?,
             Choice::Judge(leaf) => match judge::judge(&pass, leaf, self.options.leaf_target(tree.bytes()))? {
                 Verdict::Split(keys) => split(leaf, keys)?,
                 Verdict::Rewrite => self.merge(&pass, leaf, 0..leaf.bundles.len())?,
@@ -235,6 +250,31 @@ impl Trunk {
         }
         self.counters.job_done();
         Ok(Outcome { change, ticket: Some(Arc::clone(&job.ticket)) })
+    }
+
+    /// Builds the maplet of a slot.
+    fn map(&self, node: &Node, at: usize, watch: &dyn Watch) -> Result<Change> {
+        let (slot, upper) = (&node.slots[at], node.slot_upper(at).cloned());
+        let covered = |run: &Arc<Run>| run.parts().iter().filter(|part| can_cover(part)).cloned().collect();
+        let known: Vec<_> = slot.cover.maplets().cloned().collect();
+        let plan = MapletPlan {
+            lower: node.slot_lower(at),
+            upper: upper.as_deref(),
+            columns: slot.runs.iter().take(COLUMNS_MAX).map(covered).collect(),
+            known: &known,
+        };
+        let Some(maplet) = plan.build(&self.context, &|written| watch.advance(0, written))? else {
+            return Ok(Change::Nothing);
+        };
+        self.counters.mapped(maplet.bytes());
+        let lower = Arc::clone(node.slot_lower(at));
+        Ok(Change::Map { place: Place { height: node.height, lower, upper }, maplet })
+    }
+
+    /// See `unused_maplets`.
+    pub(super) fn take_unused_maplets(&self) -> BTreeMap<FileNumber, Arc<Maplet>> {
+        let unused = std::mem::take(&mut *self.unused_maplets.lock());
+        unused.into_iter().map(|maplet| (maplet.meta().file, maplet)).collect()
     }
 
     fn merge(&self, pass: &Pass<'_>, node: &Node, range: std::ops::Range<usize>) -> Result<Change> {

@@ -5,7 +5,7 @@ use super::run;
 use super::tree::Tree;
 use crate::base::FileNumber;
 use crate::base::sync::Arc;
-use crate::branch::Branch;
+use crate::branch::{Branch, Maplet};
 use std::collections::BTreeMap;
 
 /// Every branch that the tree refers to, once, by file number.
@@ -16,6 +16,16 @@ pub fn branches(tree: &Tree) -> Vec<&Arc<Branch>> {
         branches.extend(node.branches().map(|branch| (branch.meta().file, branch)));
     });
     branches.into_values().collect()
+}
+
+/// Every maplet that serves some slot of the tree, once, by file number.
+pub fn maplets(tree: &Tree) -> Vec<&Arc<Maplet>> {
+    let mut maplets: BTreeMap<FileNumber, &Arc<Maplet>> = BTreeMap::new();
+    tree.visit(&mut |node| {
+        let served = node.slots.iter().flat_map(|slot| slot.cover.maplets());
+        maplets.extend(served.map(|maplet| (maplet.meta().file, maplet)));
+    });
+    maplets.into_values().collect()
 }
 
 /// What every node keeps to; only an internal error could break it, since `open` checks what comes from disk.

@@ -1,7 +1,7 @@
 //! Bytes of a manifest edit and back; the table stands in the module above.
 
 use super::{BranchMeta, BundleId, BundleImage, KeyspaceRecord, LogRecovered, ManifestEdit, NodeId, NodeImage};
-use super::{FileNumber, KeyspaceId, Malformed, PivotImage, SequenceNumber, ShareImage};
+use super::{FileNumber, KeyspaceId, Malformed, MapletColumn, MapletMeta, PivotImage, SequenceNumber, ShareImage};
 use crate::base::varint;
 
 /// The tag bytes.
@@ -23,11 +23,13 @@ mod tag {
     pub const LOG_SEGMENT_ADDED: u8 = 15;
     pub const LOG_SEGMENT_DROPPED: u8 = 16;
     pub const LOG_SYNCED: u8 = 17;
+    pub const MAPLET_ADDED: u8 = 18;
+    pub const MAPLET_DROPPED: u8 = 19;
 
     /// Whether a field may stand more than once.
     pub fn repeats(tag: u8) -> bool {
         matches!(tag, BRANCH_ADDED | BRANCH_DROPPED | NODE | NODE_DROPPED | LOG_RECOVERED_EARLIER | KEYSPACE)
-            || matches!(tag, LOG_SEGMENT_ADDED | LOG_SEGMENT_DROPPED)
+            || matches!(tag, LOG_SEGMENT_ADDED | LOG_SEGMENT_DROPPED | MAPLET_ADDED | MAPLET_DROPPED)
     }
 }
 
@@ -72,6 +74,12 @@ impl ManifestEdit {
             number(tag::LOG_SEGMENT_DROPPED, segment.0, out);
         }
         optional(tag::LOG_SYNCED, self.log_synced.map(|number| number.0), out);
+        for maplet in &self.maplets_added {
+            sized(tag::MAPLET_ADDED, &mut body, out, |body| encode_maplet(maplet, body));
+        }
+        for file in &self.maplets_dropped {
+            number(tag::MAPLET_DROPPED, file.0, out);
+        }
     }
 
     /// Reads an edit that takes up all of `payload`.
@@ -113,6 +121,8 @@ impl ManifestEdit {
             tag::LOG_FILES_FROM => self.log_files_from = Some(FileNumber(reader.number()?)),
             tag::LOG_SEGMENT_ADDED => self.log_segments_added.push(FileNumber(reader.number()?)),
             tag::LOG_SEGMENT_DROPPED => self.log_segments_dropped.push(FileNumber(reader.number()?)),
+            tag::MAPLET_ADDED => self.maplets_added.push(reader.sized(decode_maplet)?),
+            tag::MAPLET_DROPPED => self.maplets_dropped.push(FileNumber(reader.number()?)),
             tag::LOG_SYNCED => self.log_synced = Some(SequenceNumber(reader.number()?)),
             _ => {
                 return Err(Malformed {
@@ -185,6 +195,33 @@ fn decode_branch(reader: &mut Reader<'_>) -> Decoded<BranchMeta> {
         range_tombstones: reader.number()?,
         open_ended: reader.flag()?,
         value_files: reader.list(|reader| Ok(FileNumber(reader.number()?)))?,
+    })
+}
+
+fn encode_maplet(maplet: &MapletMeta, out: &mut Vec<u8>) {
+    varint::write(maplet.file.0, out);
+    varint::write(u64::from(maplet.pages), out);
+    varint::write_bytes(&maplet.lower, out);
+    out.push(u8::from(maplet.upper.is_some()));
+    if let Some(upper) = &maplet.upper {
+        varint::write_bytes(upper, out);
+    }
+    encode_list(&maplet.columns, out, |column, out| {
+        varint::write(column.entries, out);
+        encode_list(&column.branches, out, encode_file);
+    });
+}
+
+fn decode_maplet(reader: &mut Reader<'_>) -> Decoded<MapletMeta> {
+    Ok(MapletMeta {
+        file: FileNumber(reader.number()?),
+        pages: reader.number_u32()?,
+        lower: reader.bytes()?.to_vec(),
+        upper: if reader.flag()? { Some(reader.bytes()?.to_vec()) } else { None },
+        columns: reader.list(|reader| {
+            let entries = reader.number()?;
+            Ok(MapletColumn { entries, branches: reader.list(|reader| Ok(FileNumber(reader.number()?)))? })
+        })?,
     })
 }
 

@@ -67,6 +67,8 @@ pub fn any_edit(random: &mut Random) -> ManifestEdit {
         log_segments_added: random.list(2, any_file),
         log_segments_dropped: random.list(2, any_file),
         log_synced: random.option(any_number),
+        maplets_added: random.list(2, any_maplet),
+        maplets_dropped: random.list(2, any_file),
     }
 }
 
@@ -113,6 +115,16 @@ fn any_node(random: &mut Random) -> NodeImage {
         }),
         shares: random
             .list(3, |random| random.list(3, |random| ShareImage { branch: any_file(random), bytes: random.number() })),
+    }
+}
+
+fn any_maplet(random: &mut Random) -> MapletMeta {
+    MapletMeta {
+        file: any_file(random),
+        pages: random.number() as u32,
+        lower: random.bytes(),
+        upper: random.option(Random::bytes),
+        columns: random.list(3, |random| MapletColumn { entries: random.number(), branches: random.list(3, any_file) }),
     }
 }
 

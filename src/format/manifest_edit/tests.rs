@@ -64,7 +64,7 @@ fn random_bytes_never_panic() {
         let mut bytes = random.bytes();
         bytes.extend(random.bytes());
         if let Some(first) = bytes.first_mut() {
-            *first = *first % 18 + 1;
+            *first = *first % 20 + 1;
         }
         let _ = ManifestEdit::decode(&bytes);
     }
@@ -72,8 +72,8 @@ fn random_bytes_never_panic() {
 
 #[test]
 fn unknown_repeated_and_unordered_fields_are_named() {
-    let unknown = ManifestEdit::decode(&[18, 0]).unwrap_err();
-    assert_eq!((unknown.at, unknown.found.as_str()), (0, "tag 18"));
+    let unknown = ManifestEdit::decode(&[20, 0]).unwrap_err();
+    assert_eq!((unknown.at, unknown.found.as_str()), (0, "tag 20"));
     assert!(unknown.expected.contains("this build knows"));
     let zero = ManifestEdit::decode(&[0]).unwrap_err();
     assert_eq!(zero.at, 0);
@@ -141,6 +141,14 @@ fn the_encoding_never_changes() {
         log_segments_added: vec![FileNumber(301), FileNumber(302)],
         log_segments_dropped: vec![FileNumber(299)],
         log_synced: Some(SequenceNumber(11)),
+        maplets_added: vec![MapletMeta {
+            file: FileNumber(303),
+            pages: 130,
+            lower: b"c".to_vec(),
+            upper: Some(b"e".to_vec()),
+            columns: vec![MapletColumn { entries: 5, branches: vec![FileNumber(300), FileNumber(7)] }],
+        }],
+        maplets_dropped: vec![FileNumber(8)],
     };
     let expected: &[&[u8]] = &[
         &[1, 18, 0xac, 2, 0x80, 0x40, 1, b'a', 2, b'b', b'c', 5, 9, 4, 1, 3, 6, 1, 1, 2],
@@ -152,6 +160,8 @@ fn the_encoding_never_changes() {
         &[14, 6],
         &[15, 0xad, 2, 15, 0xae, 2, 16, 0xab, 2],
         &[17, 11],
+        &[18, 15, 0xaf, 2, 0x82, 1, 1, b'c', 1, 1, b'e', 1, 5, 2, 0xac, 2, 7],
+        &[19, 8],
     ];
     assert_eq!(encoded(&edit), expected.concat());
 }

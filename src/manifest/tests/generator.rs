@@ -3,7 +3,7 @@
 use crate::base::{FileNumber, KeyspaceId, SequenceNumber};
 use crate::format::manifest_edit::testing::Random;
 use crate::format::manifest_edit::{BranchMeta, BundleId, BundleImage, KeyspaceRecord, LogRecovered};
-use crate::format::manifest_edit::{ManifestEdit, NodeId, NodeImage, PivotImage};
+use crate::format::manifest_edit::{ManifestEdit, MapletColumn, MapletMeta, NodeId, NodeImage, PivotImage};
 use crate::manifest::ManifestState;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,13 +24,14 @@ fn keyspace(id: u32) -> KeyspaceRecord {
 /// A random edit that fits `state`.
 pub fn next_edit(state: &ManifestState, random: &mut Random) -> ManifestEdit {
     let mut edit = ManifestEdit::default();
-    match random.below(13) {
+    match random.below(14) {
         0..=3 => incorporate(state, random, &mut edit),
         4..=6 => flush(state, random, &mut edit),
         7 => compact(state, random, &mut edit),
         8..=9 => split(state, random, &mut edit),
         10 => recover(state, random, &mut edit),
         11 => log_segments(state, random, &mut edit),
+        12 => maplets(state, random, &mut edit),
         _ => edit.keyspaces.push(keyspace(random.below(20) as u32)),
     }
     if random.once_in(4) {
@@ -153,6 +154,14 @@ fn log_segments(state: &ManifestState, random: &mut Random, edit: &mut ManifestE
     edit.log_segments_dropped = state.log_segments.iter().copied().filter(|_| random.once_in(2)).collect();
     // Also one that says less than is known already.
     edit.log_synced = Some(SequenceNumber(state.incorporated.0 + random.below(30)));
+}
+
+/// A maplet comes in; half of the others go.
+fn maplets(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
+    let (lower, pages) = (random.bytes(), 1 + random.below(100) as u32);
+    let columns = random.list(3, |random| MapletColumn { entries: random.below(1000), branches: Vec::new() });
+    edit.maplets_added.push(MapletMeta { file: state.next_file, pages, lower, upper: None, columns });
+    edit.maplets_dropped = state.maplets.keys().copied().filter(|_| random.once_in(2)).collect();
 }
 
 fn recover(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {

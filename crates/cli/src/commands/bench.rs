@@ -1,7 +1,7 @@
 //! `bench`: workloads on a store that is made for them, and their figures.
 
 use crate::arguments::Common;
-use crate::bench_arguments::{Bench, BenchCommand};
+use crate::bench_arguments::{Bench, BenchCommand, Filters};
 use crate::bench_progress::BenchProgress;
 use crate::commands::figures;
 use crate::failure::Failure;
@@ -56,6 +56,7 @@ fn settings(common: &Common, bench: &Bench) -> Settings {
             write_buffer: bench.write_buffer,
             sync: common.sync,
             shared_log: common.shared_log(),
+            plain_filters: bench.filters == Filters::Quotient,
         },
         ..Settings::default()
     }

@@ -5,10 +5,11 @@ use crate::base::key::encoded;
 use crate::base::random::splitmix64;
 use crate::base::sync::{Arc, AtomicBool};
 use crate::base::{DatabaseId, FileNumber, FileNumbers, KeyspaceId, Kind, SequenceNumber};
-use crate::branch::{BranchContext, Compression, ExtentMemory, Reading, file_name, parse_file_name};
+use crate::branch::{BranchContext, Compression, ExtentMemory, Reading};
+use crate::branch::{file_name, maplet_name, parse_file_name, parse_maplet_name};
 use crate::cache::{FileTable, PageCache};
 use crate::disk::trunk::apply::Applied;
-use crate::disk::trunk::{Job, Outcome, Tree, TreeFigures, Trunk, TrunkOptions, branches};
+use crate::disk::trunk::{Job, Outcome, Tree, TreeFigures, Trunk, TrunkOptions, branches, maplets};
 use crate::io::Storage;
 use crate::io::simulated::{Operation, SimulatedStorage};
 use crate::manifest::ManifestState;
@@ -107,7 +108,7 @@ pub struct Rig {
 
 /// Figures for branches of about `branch_bytes`, with all else scaled down as well.
 pub fn small_options(branch_bytes: u64) -> TrunkOptions {
-    TrunkOptions { leaf_bytes_min: 128 << 10, part_bytes_min: 4096, ..TrunkOptions::new(branch_bytes) }
+    TrunkOptions { leaf_bytes_min: 128 << 10, part_bytes_min: 4096, probes_max: 3, ..TrunkOptions::new(branch_bytes) }
 }
 
 impl Rig {
@@ -212,6 +213,9 @@ impl Rig {
         for file in self.context.take_trash() {
             self.disk.remove(&file_name(file)).unwrap();
         }
+        for file in self.context.take_maplet_trash() {
+            self.disk.remove(&maplet_name(file)).unwrap();
+        }
     }
 
     /// Runs a job to its end.
@@ -246,6 +250,9 @@ impl Rig {
         assert_eq!(nodes, self.state.nodes.len());
         let files = self.files();
         assert!(self.state.branches.keys().all(|file| files.contains(file)));
+        assert_eq!(self.maplets(), self.state.maplets.keys().copied().collect());
+        let names = self.disk.list().unwrap();
+        assert!(self.state.maplets.keys().all(|file| names.contains(&maplet_name(*file))));
         let figures = TreeFigures::of(&self.tree);
         assert_eq!(figures.files, self.state.branches.len() as u64);
         assert_eq!(figures.levels.iter().map(|level| level.load.bytes).sum::<u64>(), self.tree.bytes());
@@ -256,6 +263,20 @@ impl Rig {
         self.sweep();
         self.check();
         assert_eq!(self.files(), self.state.branches.keys().copied().collect());
+        let names = self.disk.list().unwrap();
+        let found: BTreeSet<FileNumber> = names.iter().filter_map(|name| parse_maplet_name(name)).collect();
+        assert_eq!(found, self.maplets());
+    }
+
+    /// The maplets that serve the tree.
+    pub fn maplets(&self) -> BTreeSet<FileNumber> {
+        maplets(&self.tree).iter().map(|maplet| maplet.meta().file).collect()
+    }
+
+    /// Every maplet knows every key of its branches.
+    pub fn check_maplets(&self) {
+        let branches: Vec<_> = branches(&self.tree).into_iter().cloned().collect();
+        maplets(&self.tree).into_iter().for_each(|maplet| maplet.verify(&branches, true).unwrap());
     }
 
     fn files(&self) -> BTreeSet<FileNumber> {
@@ -428,11 +449,20 @@ impl Rig {
         assert_eq!(tree.describe(), self.tree.describe());
         assert_eq!(tree.bytes(), self.tree.bytes());
         assert_eq!(tree.debt(), self.tree.debt());
+        let served: BTreeSet<FileNumber> = maplets(&tree).iter().map(|maplet| maplet.meta().file).collect();
+        assert_eq!(served, self.maplets());
+        self.check_maplets();
         let branches = branches(&tree);
         assert_eq!(branches.len(), self.state.branches.len());
         branches.into_iter().for_each(|branch| assert!(branch.verify().is_ok(), "{:?}", branch.verify()));
         self.trunk = trunk;
         self.tree = tree;
+    }
+
+    /// The same with other options.
+    pub fn reopen_with(&mut self, options: TrunkOptions) {
+        self.options = options;
+        (self.trunk, self.tree) = Trunk::open(Arc::clone(&self.context), self.options.clone(), &self.state).unwrap();
     }
 
     /// Entries written per user entry.
@@ -444,7 +474,7 @@ impl Rig {
     /// File bytes written per user byte.
     pub fn write_amplification(&self) -> f64 {
         let written = self.trunk.written();
-        (written.incorporated_bytes + written.compacted_bytes) as f64 / self.user_bytes as f64
+        (written.incorporated_bytes + written.compacted_bytes + written.mapped_bytes) as f64 / self.user_bytes as f64
     }
 }
 

@@ -1,0 +1,205 @@
+//! A maplet in a file of its own: for a key range, which *columns* of branches may hold a key (`filter::maplet`; byte layout
+//! in `docs/format/maplet.md`). Any thread.
+//!
+//! A maplet is derived: everything in it stands in the branches. So one that is missing or damaged fails no read: it says
+//! that it knows nothing, remembers that it is broken, and is built anew by background work.
+//!
+//! Invariants:
+//! 1. Every key of a covered branch inside the range [lower, upper) is found under the branch's column.
+//! 2. The branches of a column have disjoint key ranges.
+//! 3. The file never changes once it is built, and is trashed once, as a branch's is.
+
+use super::branch::Branch;
+use super::context::{BranchContext, maplet_name};
+use crate::base::sync::{Arc, AtomicBool, Ordering};
+use crate::base::{Error, FileNumber, Result};
+use crate::cache::{Page, PageBuffer, PageTable};
+use crate::filter::maplet::{self, Columns};
+use crate::format::manifest_edit::{MapletColumn, MapletMeta};
+use crate::format::maplet_page::MapletPage;
+use crate::format::page::{self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageKind};
+use crate::io::AlignedBuffer;
+use crossbeam_epoch::Guard;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Maplet {
+    context: Arc<BranchContext>,
+    meta: MapletMeta,
+    path: PathBuf,
+    table: Arc<PageTable>,
+    /// The columns of branches.
+    columns: HashMap<FileNumber, usize>,
+    /// Bytes of entries in a page, for looking ahead.
+    page_bytes: usize,
+    broken: AtomicBool,
+    obsolete: AtomicBool,
+}
+
+impl Maplet {
+    /// A maplet that the manifest knows, or will. No I/O.
+    pub fn new(context: &Arc<BranchContext>, meta: MapletMeta) -> Arc<Self> {
+        let entries = meta.columns.iter().fold(0, |sum: u64, column| sum.saturating_add(column.entries));
+        Arc::new(Self {
+            path: context.storage.path_of(&maplet_name(meta.file)),
+            table: context.cache.table(meta.file),
+            page_bytes: maplet::page_bytes(entries, meta.pages, meta.columns.len()),
+            columns: meta.columns.iter().enumerate().flat_map(columns_of).collect(),
+            context: Arc::clone(context),
+            meta,
+            broken: AtomicBool::new(false),
+            obsolete: AtomicBool::new(false),
+        })
+    }
+
+    /// What the manifest knows of it.
+    pub fn meta(&self) -> &MapletMeta {
+        &self.meta
+    }
+
+    /// Whether it was found missing or damaged: then it knows nothing.
+    pub fn is_broken(&self) -> bool {
+        // Relaxed: nothing is read on the strength of it.
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    /// Says that it is missing or damaged.
+    pub fn mark_broken(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+    }
+
+    /// Says that no tree refers to it any more (`Branch::mark_obsolete`).
+    pub fn mark_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+
+    /// The column of a branch.
+    pub fn column_of(&self, file: FileNumber) -> Option<usize> {
+        self.columns.get(&file).copied()
+    }
+
+    /// Asks the processor for what `columns` will read.
+    #[inline]
+    pub fn look_ahead(&self, fingerprint: u32, guard: &Guard) {
+        let page = maplet::page_of(fingerprint, self.meta.pages);
+        if let Some(page) = self.table.peek(page, guard) {
+            let [end, entries] = maplet::places(fingerprint, self.meta.pages, self.page_bytes);
+            page.prefetch(0);
+            page.prefetch(PAGE_HEADER_BYTES + end);
+            page.prefetch(PAGE_HEADER_BYTES + entries);
+        }
+    }
+
+    /// The columns that may hold a key with this fingerprint. Reads one page, from the cache or the disk; where that
+    /// fails, every column may.
+    #[inline]
+    pub fn columns(&self, fingerprint: u32, guard: &Guard) -> Columns {
+        let number = maplet::page_of(fingerprint, self.meta.pages);
+        let cached = self.context.cache.get(&self.table, number, PageKind::Maplet, guard);
+        if let Ok(Some(page)) = cached {
+            return maplet::columns_of(page.payload(), fingerprint, self.meta.pages);
+        }
+        self.columns_read(fingerprint, number)
+    }
+
+    #[cold]
+    fn columns_read(&self, fingerprint: u32, number: u32) -> Columns {
+        if self.is_broken() {
+            return Columns::ALL;
+        }
+        match self.read(number) {
+            Ok(page) => {
+                self.context.cache.insert_missed(&self.table, number, Arc::clone(&page), PageKind::Maplet);
+                maplet::columns_of(page.payload(), fingerprint, self.meta.pages)
+            }
+            Err(error) => {
+                if error.is_damage() {
+                    self.mark_broken();
+                }
+                Columns::ALL
+            }
+        }
+    }
+
+    /// Reads and checks a page.
+    fn read(&self, number: u32) -> Result<Page> {
+        let mut buffer = AlignedBuffer::new(PAGE_BYTES);
+        self.read_pages(number, &mut buffer)?;
+        Ok(Arc::new(PageBuffer::from(buffer)))
+    }
+
+    /// Reads and checks as many pages as `buffer` holds, past the cache.
+    pub(super) fn read_pages(&self, first: u32, buffer: &mut [u8]) -> Result<()> {
+        let file = self.context.files.get(self.meta.file, || maplet_name(self.meta.file));
+        let offset = u64::from(first) * PAGE_BYTES as u64;
+        file.map_err(Error::of_missing_file)?.read_exact_at(buffer, offset)?;
+        for (number, page) in (u64::from(first)..).zip(buffer.chunks(PAGE_BYTES)) {
+            let offset = number * PAGE_BYTES as u64;
+            let header = page::check(page, offset, self.context.owner(self.meta.file), &self.path)?;
+            let is_whole = header.kind == PageKind::Maplet && header.compression == Compression::None;
+            let parsed = MapletPage::parse(page::payload(page)).filter(|_| is_whole);
+            if parsed.is_none_or(|parsed| parsed.pages() != self.meta.pages) {
+                let (expected, found) = (format!("one of {} of a maplet", self.meta.pages), "another");
+                return Err(Error::corruption(&self.path, offset, "page", expected, found));
+            }
+        }
+        Ok(())
+    }
+
+    /// The length of the file, when it is there and whole.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.meta.pages) * PAGE_BYTES as u64
+    }
+
+    /// Checks that the file is there, with its length.
+    pub fn check_length(&self) -> Result<()> {
+        let file = self.context.files.get(self.meta.file, || maplet_name(self.meta.file));
+        let length = file.map_err(Error::of_missing_file)?.length()?;
+        if length != self.bytes() {
+            return Err(Error::corruption(&self.path, length, "file length", self.bytes(), length));
+        }
+        Ok(())
+    }
+
+    /// Checks that the file is there, and with `deep` that its pages are sound and that every key of the branches, which are
+    /// those of its columns that are not gone, is found under its column.
+    pub fn verify(&self, branches: &[Arc<Branch>], deep: bool) -> Result<()> {
+        self.check_length()?;
+        if !deep {
+            return Ok(());
+        }
+        let pages: Result<Vec<Page>> = (0..self.meta.pages).map(|number| self.read(number)).collect();
+        let pages = pages?;
+        let mut fingerprints = Vec::new();
+        for branch in branches {
+            let Some(column) = self.column_of(branch.meta().file) else { continue };
+            fingerprints.clear();
+            branch.fingerprints_between(&self.meta.lower, self.meta.upper.as_deref(), &mut fingerprints)?;
+            for fingerprint in &fingerprints {
+                let number = maplet::page_of(*fingerprint, self.meta.pages);
+                let Columns(found) =
+                    maplet::columns_of(pages[number as usize].payload(), *fingerprint, self.meta.pages);
+                if found >> column & 1 == 0 {
+                    let offset = u64::from(number) * PAGE_BYTES as u64;
+                    let (expected, found) = (format!("branch {} for a key", branch.meta().file), "other branches");
+                    return Err(Error::corruption(&self.path, offset, "maplet against its branches", expected, found));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn columns_of((at, column): (usize, &MapletColumn)) -> impl Iterator<Item = (FileNumber, usize)> {
+    column.branches.iter().map(move |file| (*file, at))
+}
+
+impl Drop for Maplet {
+    fn drop(&mut self) {
+        if self.obsolete.load(Ordering::Acquire) {
+            self.context.trash_maplet(self.meta.file);
+        }
+    }
+}

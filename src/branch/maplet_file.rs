@@ -1,0 +1,198 @@
+//! Building a maplet's file: what older maplets know already is merged in one pass, the rest comes from the fingerprints of the
+//! branches. Heavy I/O, no lock; one thread a build.
+
+use super::branch::Branch;
+use super::context::{BranchContext, maplet_name};
+use super::maplet::Maplet;
+use super::page_write::{NewPage, PageWriter};
+use crate::base::sync::Arc;
+use crate::base::{FileNumber, Result};
+use crate::filter::maplet::{COLUMNS_MAX, Shape};
+use crate::filter::maplet_build::{Kept, MapletBuild, Payloads, Renumbering, Sorted, Source, Trouble};
+use crate::format::manifest_edit::{MapletColumn, MapletMeta};
+use crate::format::page::{self, PAGE_BYTES, PageKind};
+use crate::io::AlignedBuffer;
+
+/// Pages of an older maplet that are read at once.
+const PAGES_PER_READ: usize = 64;
+/// Builds that overflow too many pages before one is kept as it is.
+const ATTEMPTS_MAX: u32 = 4;
+
+/// What a maplet is to be.
+pub struct MapletPlan<'a> {
+    /// Smallest key of its range.
+    pub lower: &'a [u8],
+    /// First key past it.
+    pub upper: Option<&'a [u8]>,
+    /// The branches of each column, whose key ranges are disjoint.
+    pub columns: Vec<Vec<Arc<Branch>>>,
+    /// Maplets that may know some of it already.
+    pub known: &'a [Arc<Maplet>],
+}
+
+impl MapletPlan<'_> {
+    /// Builds it, durably but for its directory entry; `None` where it was cancelled. At most `COLUMNS_MAX` columns. `go_on` is told
+    /// of bytes as they are written, may wait, and says whether to go on.
+    pub fn build(&self, context: &Arc<BranchContext>, go_on: &dyn Fn(u64) -> bool) -> Result<Option<Arc<Maplet>>> {
+        let mut known: Vec<&Arc<Maplet>> = self.known.iter().filter(|maplet| self.is_usable(maplet)).collect();
+        loop {
+            match self.attempts(context, &known, go_on) {
+                Ok(built) => return Ok(built),
+                Err(Trouble::Failed(error)) if known.is_empty() || !error.is_damage() => return Err(error),
+                // One of the older ones is damaged or lacks entries: the fingerprints have them all.
+                Err(_) => known.clear(),
+            }
+        }
+    }
+
+    /// One of a wider range has keys that would only be in the way.
+    fn is_usable(&self, maplet: &Maplet) -> bool {
+        let meta = maplet.meta();
+        !maplet.is_broken() && meta.lower == self.lower && meta.upper.as_deref() == self.upper
+    }
+
+    fn attempts(
+        &self,
+        context: &Arc<BranchContext>,
+        known: &[&Arc<Maplet>],
+        go_on: &dyn Fn(u64) -> bool,
+    ) -> Result<Option<Arc<Maplet>>, Trouble> {
+        let mut shape = None;
+        for attempt in 1..=ATTEMPTS_MAX {
+            let (sources, entries) = self.sources(known)?;
+            let tried = shape.unwrap_or_else(|| Shape::new(entries, self.columns.len()));
+            let mut file = NewFile::create(context)?;
+            let mut build = MapletBuild::new(tried, sources);
+            while let Some(payload) = build.next_page()? {
+                file.append(payload)?;
+                if !go_on(PAGE_BYTES as u64) {
+                    return Ok(None);
+                }
+            }
+            if build.is_too_full() && attempt < ATTEMPTS_MAX {
+                shape = Some(tried.wider());
+                continue;
+            }
+            let files = |branches: &Vec<Arc<Branch>>| branches.iter().map(|branch| branch.meta().file).collect();
+            let columns = self.columns.iter().zip(build.entries());
+            let columns =
+                columns.map(|(branches, entries)| MapletColumn { entries: *entries, branches: files(branches) });
+            let meta = MapletMeta {
+                file: file.number,
+                pages: tried.pages(),
+                lower: self.lower.to_vec(),
+                upper: self.upper.map(<[u8]>::to_vec),
+                columns: columns.collect(),
+            };
+            file.finish()?;
+            return Ok(Some(Maplet::new(context, meta)));
+        }
+        Ok(None)
+    }
+
+    /// Where the entries come from, and how many there are at most.
+    fn sources<'s>(&self, known: &[&Arc<Maplet>]) -> Result<(Vec<Box<dyn Source + 's>>, u64)> {
+        let mut sources: Vec<Box<dyn Source + 's>> = Vec::new();
+        let mut entries = 0;
+        let mut open: Vec<Vec<&Arc<Branch>>> = self.columns.iter().map(|branches| branches.iter().collect()).collect();
+        for maplet in known {
+            let mut renumbering: Renumbering = [None; COLUMNS_MAX];
+            for (column, to) in maplet.meta().columns.iter().zip(&mut renumbering) {
+                let goes_to = |branches: &Vec<&Arc<Branch>>| {
+                    let has = |file: &FileNumber| branches.iter().any(|branch| branch.meta().file == *file);
+                    !column.branches.is_empty() && column.branches.iter().all(has)
+                };
+                // A column of which branches are gone has their keys still.
+                if let Some(at) = open.iter().position(goes_to) {
+                    open[at].retain(|branch| !column.branches.contains(&branch.meta().file));
+                    *to = Some(at as u8);
+                    entries += column.entries;
+                }
+            }
+            if renumbering.iter().any(Option::is_some) {
+                let pages = MapletPages::new(maplet);
+                sources.push(Box::new(Kept::new(pages, maplet.meta().pages, renumbering)));
+            }
+        }
+        for (column, branches) in open.iter().enumerate().filter(|(_, branches)| !branches.is_empty()) {
+            let mut fingerprints = Vec::new();
+            for branch in branches {
+                branch.fingerprints_between(self.lower, self.upper, &mut fingerprints)?;
+            }
+            fingerprints.sort_unstable();
+            entries += fingerprints.len() as u64;
+            sources.push(Box::new(Sorted::new(fingerprints, column as u8)));
+        }
+        Ok((sources, entries))
+    }
+}
+
+/// A maplet's pages in order, many at a time.
+struct MapletPages {
+    maplet: Arc<Maplet>,
+    buffer: AlignedBuffer,
+    read: std::ops::Range<u32>,
+}
+
+impl MapletPages {
+    fn new(maplet: &Arc<Maplet>) -> Self {
+        let pages = PAGES_PER_READ.min(maplet.meta().pages as usize);
+        Self { maplet: Arc::clone(maplet), buffer: AlignedBuffer::new(pages * PAGE_BYTES), read: 0..0 }
+    }
+}
+
+impl Payloads for MapletPages {
+    fn payload(&mut self, page: u32) -> Result<&[u8]> {
+        if !self.read.contains(&page) {
+            let end = (page + PAGES_PER_READ as u32).min(self.maplet.meta().pages);
+            let result = self.maplet.read_pages(page, &mut self.buffer[..(end - page) as usize * PAGE_BYTES]);
+            result.inspect_err(|error| {
+                if error.is_damage() {
+                    self.maplet.mark_broken();
+                }
+            })?;
+            self.read = page..end;
+        }
+        let at = (page - self.read.start) as usize * PAGE_BYTES;
+        Ok(page::payload(&self.buffer[at..at + PAGE_BYTES]))
+    }
+}
+
+/// A file that is removed unless it is finished.
+struct NewFile {
+    context: Arc<BranchContext>,
+    number: FileNumber,
+    writer: PageWriter,
+    finished: bool,
+}
+
+impl NewFile {
+    fn create(context: &Arc<BranchContext>) -> Result<Self> {
+        let number = context.numbers.take();
+        let writer = PageWriter::create(context, number, &maplet_name(number))?;
+        Ok(Self { context: Arc::clone(context), number, writer, finished: false })
+    }
+
+    fn append(&mut self, payload: &[u8]) -> Result<()> {
+        let new = NewPage::plain(PageKind::Maplet, 0, payload.len());
+        let location = self.writer.append(new, |page| page.copy_from_slice(payload))?;
+        self.writer.keep_last(location, PageKind::Maplet);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.writer.finish()?;
+        self.finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.context.cache.remove_file(self.number);
+            // Nothing refers to the file; if it cannot be removed now, the next opening finds it and removes it.
+            let _ = self.context.storage.remove(&maplet_name(self.number));
+        }
+    }
+}

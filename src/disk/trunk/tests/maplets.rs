@@ -1,0 +1,281 @@
+//! Maplets at the slots of a tree: built where gets would ask many filters, serving across splits and flushes, missing and
+//! damaged. (That reads with them are right is checked by all the tests here, which build them as they go.)
+
+use super::rig::{Random, Rig, Said, Write, number_key, small_options};
+use crate::base::sync::{Arc, AtomicBool};
+use crate::branch::maplet_name;
+use crate::disk::trunk::claims::Claims;
+use crate::disk::trunk::hollow::{Cuts, Hollow};
+use crate::disk::trunk::job::{Change, Place, claim};
+use crate::disk::trunk::node::Node;
+use crate::disk::trunk::policy::Choice;
+use crate::disk::trunk::slot::Slot;
+use crate::disk::trunk::{Job, Outcome, TrunkOptions, maplets};
+use crate::io::{OpenMode, Storage};
+
+const KEYS: u64 = 100_000_000;
+
+fn writes(random: &mut Random, count: usize, keys: u64) -> Vec<Write> {
+    (0..count).map(|_| (number_key(random.next() % keys), Some(vec![random.next() as u8; 60]))).collect()
+}
+
+/// A leaf, or a root over two, into which so many runs came, and on which nothing was done.
+fn with_runs(runs: usize, is_split: bool) -> (Rig, Random) {
+    let (mut rig, mut random) = (Rig::new(small_options(1 << 20)), Random(41));
+    if is_split {
+        rig.incorporate(writes(&mut random, 200, KEYS));
+        rig.apply(split(rig.tree.root(), KEYS / 2));
+    }
+    for _ in 0..runs {
+        rig.incorporate(writes(&mut random, 200, KEYS));
+    }
+    (rig, random)
+}
+
+fn split(leaf: &Node, at: u64) -> Outcome {
+    let cuts = Cuts { keys: vec![number_key(at)[..].into()], ..Cuts::default() };
+    Outcome { change: Change::Split { place: Place::of(leaf), cuts }, ticket: None }
+}
+
+fn flush(node: &Node, at: usize) -> Outcome {
+    let (place, child) = (Place::of(node), node.pivots[at].child.id);
+    Outcome { change: Change::Flush { place, child, hollow: Hollow::default() }, ticket: None }
+}
+
+fn map_job(node: &Arc<Node>, slot: usize) -> Job {
+    let choice = Choice::Map(Arc::clone(node), slot);
+    let ticket = Arc::new(Claims::default()).take(claim(&choice)).unwrap();
+    Job { choice, ticket, for_scans: false }
+}
+
+fn map(rig: &mut Rig, node: &Arc<Node>, slot: usize) {
+    rig.finish(&map_job(node, slot));
+}
+
+fn files(slot: &Slot) -> Vec<u64> {
+    slot.cover.maplets().map(|maplet| maplet.meta().file.0).collect()
+}
+
+#[test]
+fn no_slot_is_asked_much_once_the_work_is_done() {
+    let mut rig = Rig::new(small_options(32 << 10));
+    let mut random = Random(42);
+    let mut most = 0;
+    for _ in 0..60 {
+        rig.incorporate(writes(&mut random, 200, KEYS));
+        rig.work();
+        rig.tree.visit(&mut |node| {
+            for slot in &node.slots {
+                assert!(
+                    slot.probes() < small_options(0).probes_max,
+                    "{} look-ups\n{}",
+                    slot.probes(),
+                    rig.tree.describe()
+                );
+                most = most.max(slot.runs.len());
+            }
+        });
+    }
+    assert!(most >= 6 && !rig.maplets().is_empty(), "{most} runs at most");
+    assert!(rig.trunk.written().mapped_bytes > 0);
+    rig.check_files();
+    rig.check_maplets();
+    rig.check_reads(&mut random, 500);
+}
+
+#[test]
+fn both_halves_of_a_split_leaf_go_on_with_its_maplet() {
+    let (mut rig, mut random) = with_runs(5, false);
+    let root = rig.tree.root().clone();
+    map(&mut rig, &root, 0);
+    let old = files(&rig.tree.root().slots[0]);
+    assert_eq!((old.len(), rig.tree.root().slots[0].probes()), (1, 1));
+    let root = rig.tree.root().clone();
+    rig.apply(split(&root, KEYS / 3));
+    let leaves: Vec<_> = rig.tree.root().pivots.iter().map(|pivot| pivot.child.clone()).collect();
+    assert!(leaves.len() == 2 && leaves.iter().all(|leaf| files(&leaf.slots[0]) == old && leaf.slots[0].probes() == 1));
+    rig.check_reads(&mut random, 300);
+    drop(root);
+    rig.reopen();
+    // Rebuilt, each has its own keys only, and the old one goes with its last user.
+    let leaves: Vec<_> = rig.tree.root().pivots.iter().map(|pivot| pivot.child.clone()).collect();
+    for leaf in &leaves {
+        map(&mut rig, leaf, 0);
+        assert!(rig.maplets().len() <= 2);
+    }
+    drop(leaves);
+    rig.check_files();
+    assert!(!rig.maplets().iter().any(|file| old.contains(&file.0)));
+    let entries: u64 =
+        maplets(&rig.tree).iter().flat_map(|maplet| &maplet.meta().columns).map(|column| column.entries).sum();
+    assert_eq!(entries, 1000);
+    rig.check_maplets();
+    rig.check_reads(&mut random, 300);
+}
+
+#[test]
+fn what_is_flushed_takes_its_maplet_along() {
+    let (mut rig, mut random) = with_runs(4, true);
+    let root = rig.tree.root().clone();
+    map(&mut rig, &root, 1);
+    let old = files(&rig.tree.root().slots[1]);
+    assert_eq!((old.len(), rig.tree.root().slots[0].probes(), rig.tree.root().slots[1].probes()), (1, 4, 1));
+    let root = rig.tree.root().clone();
+    rig.apply(flush(&root, 1));
+    let leaf = rig.tree.root().pivots[1].child.clone();
+    assert_eq!((leaf.slots[0].runs.len(), leaf.slots[0].probes()), (5, 2));
+    assert_eq!(files(&leaf.slots[0]), old);
+    rig.check_reads(&mut random, 300);
+    drop((root, leaf));
+    rig.reopen();
+    // The oldest run's keys come from its fingerprints, all others from the maplet that came along.
+    let leaf = rig.tree.root().pivots[1].child.clone();
+    map(&mut rig, &leaf, 0);
+    drop(leaf);
+    let leaf = &rig.tree.root().pivots[1].child;
+    assert_eq!((leaf.slots[0].probes(), files(&leaf.slots[0]).len()), (1, 1));
+    rig.check_files();
+    rig.check_maplets();
+    rig.check_reads(&mut random, 300);
+}
+
+/// Merging is by maplets alone: the branches that they cover are not read.
+#[test]
+fn what_a_maplet_knows_is_not_read_again() {
+    let (mut rig, mut random) = with_runs(5, false);
+    let root = rig.tree.root().clone();
+    map(&mut rig, &root, 0);
+    drop(root);
+    let old: Vec<_> = rig.tree.root().branches().map(|branch| branch.meta().file).collect();
+    rig.incorporate(writes(&mut random, 200, KEYS));
+    for file in old {
+        rig.disk.inject(&format!("(read name={file}.branch) -> eio"));
+    }
+    let root = rig.tree.root().clone();
+    assert_eq!(root.slots[0].probes(), 2);
+    map(&mut rig, &root, 0);
+    rig.disk.clear_faults();
+    drop(root);
+    assert_eq!(rig.tree.root().slots[0].probes(), 1);
+    rig.check_files();
+    rig.check_maplets();
+    rig.check_reads(&mut random, 300);
+}
+
+/// Reads go on by the filters; `verify` says what is wrong; the picker has it built anew.
+#[test]
+fn a_lost_or_damaged_maplet_costs_no_answers() {
+    for lost in [true, false] {
+        let (mut rig, mut random) = with_runs(5, false);
+        let root = rig.tree.root().clone();
+        map(&mut rig, &root, 0);
+        drop(root);
+        let file = *rig.maplets().first().unwrap();
+        if lost {
+            rig.disk.remove(&maplet_name(file)).unwrap();
+        } else {
+            rig.disk.corrupt(&maplet_name(file), 600, 4);
+        }
+        rig.context.files.forget(file);
+        rig.context.cache.remove_file(file);
+        let error = maplets(&rig.tree)[0].verify(&[], true).unwrap_err();
+        assert!(error.is_damage() && error.to_string().contains(&maplet_name(file)), "{error}");
+        rig.checks = false;
+        rig.check_reads(&mut random, 300);
+        assert!(rig.tree.root().slots[0].cover.is_broken());
+        if lost {
+            // For the sweep to find.
+            rig.disk.open(&maplet_name(file), OpenMode::Create).unwrap();
+        }
+        let done = rig.work();
+        assert!(done.iter().any(|job| job.starts_with("map")), "{done:?}");
+        assert!(!rig.maplets().contains(&file) && !rig.maplets().is_empty());
+        rig.check_files();
+        rig.check_maplets();
+        rig.check_reads(&mut random, 300);
+    }
+}
+
+/// A damaged one is no source for the next: its branches are.
+#[test]
+fn a_damaged_maplet_is_not_merged() {
+    let (mut rig, mut random) = with_runs(5, false);
+    let root = rig.tree.root().clone();
+    map(&mut rig, &root, 0);
+    drop(root);
+    let file = *rig.maplets().first().unwrap();
+    rig.disk.corrupt(&maplet_name(file), 600, 4);
+    rig.incorporate(writes(&mut random, 200, KEYS));
+    let root = rig.tree.root().clone();
+    map(&mut rig, &root, 0);
+    drop(root);
+    assert!(!rig.maplets().contains(&file));
+    rig.check_files();
+    rig.check_maplets();
+    rig.check_reads(&mut random, 300);
+}
+
+#[test]
+fn a_failed_or_cancelled_build_leaves_nothing() {
+    let (rig, _) = with_runs(5, false);
+    let root = rig.tree.root().clone();
+    let before = rig.disk.list().unwrap();
+    let job = map_job(&root, 0);
+    for nth in 1..3 {
+        rig.disk.inject(&format!("(write,sync nth={nth}) -> eio"));
+        assert!(rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).is_err());
+        rig.disk.clear_faults();
+    }
+    let cancelled = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(true)).unwrap();
+    assert!(matches!(cancelled.change, Change::Nothing));
+    assert_eq!(rig.disk.list().unwrap(), before);
+    // Nor does one that comes too late.
+    let mut rig = rig;
+    let outcome = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
+    let choice = Choice::Merge(root.clone(), 0..root.bundles.len());
+    let merge = Job { ticket: Arc::new(Claims::default()).take(claim(&choice)).unwrap(), choice, for_scans: false };
+    rig.finish(&merge);
+    drop((merge, root));
+    rig.apply(outcome);
+    drop(job);
+    assert!(rig.maplets().is_empty());
+    rig.check_files();
+}
+
+/// Without maplets there are none, and those that were there go with the next edit.
+#[test]
+fn they_can_be_left_out() {
+    let options = TrunkOptions { maplets: false, ..small_options(1 << 20) };
+    let (mut rig, mut random) = with_runs(5, false);
+    let root = rig.tree.root().clone();
+    map(&mut rig, &root, 0);
+    drop(root);
+    rig.reopen_with(options);
+    assert!(rig.maplets().is_empty() && !rig.state.maplets.is_empty());
+    rig.incorporate(writes(&mut random, 200, KEYS));
+    assert!(rig.state.maplets.is_empty());
+    while let Some(job) = rig.trunk.pick(&rig.tree) {
+        assert!(!job.to_string().starts_with("map"));
+        rig.finish(&job);
+    }
+    rig.check_reads(&mut random, 300);
+    rig.check_files();
+}
+
+/// A range tombstone hides keys of which its branch has no fingerprint, so no maplet may speak for the branch. Nor is the slot mapped
+/// again and again for its sake.
+#[test]
+fn a_run_with_range_tombstones_is_always_asked() {
+    let (mut rig, mut random) = with_runs(4, false);
+    for _ in 0..4 {
+        let outcome = rig.incorporation_of(vec![Said::RangeDelete(number_key(KEYS / 4), number_key(KEYS / 2))]);
+        rig.apply(outcome);
+    }
+    let root = rig.tree.root().clone();
+    map(&mut rig, &root, 0);
+    drop(root);
+    let slot = &rig.tree.root().slots[0];
+    assert!(slot.cover.maplets().count() == 1 && slot.spared_probes() == 1 && slot.probes() > 1);
+    rig.check_reads(&mut random, 500);
+    rig.check_files();
+}
