@@ -41,7 +41,9 @@ fn every_workload_gives_plausible_figures() {
             assert!(number(outcome, member) > 0.0, "{name}: {member} in {outcome}");
         }
         let order = ["p50_us", "p90_us", "p99_us", "p999_us"].map(|member| number(outcome, member));
-        assert!(order.is_sorted() && order[3] <= number(outcome, "max_ms") * 1000.0, "{name}: {outcome}");
+        // Of 2,000 operations the longest may be the one at 99.9%, and a product of floating-point numbers falls short of it by a little.
+        let longest_us = number(outcome, "max_ms") * 1000.0;
+        assert!(order.is_sorted() && order[3] <= longest_us * 1.000_001, "{name}: {outcome}");
         assert!(number(outcome, "settle_s") >= 0.0 && number(outcome, "control_gap_ms") >= 0.0);
         assert_eq!(outcome["wrong"], 0, "{name}");
         let writes = number(outcome, "user_bytes_written") > 0.0;
