@@ -5,8 +5,8 @@
 //! of memory, or for two reads of the disk. Side by side, a round looks at one page of each branch and asks the processor for
 //! the lines that the next round will read; pages that are in no cache are read together.
 //!
-//! Invariant: a round takes every cursor one page further, so there are at most as many rounds as the tallest branch has levels, and two
-//! more.
+//! Invariant: a round takes every cursor one page further, so there are at most as many rounds as the tallest branch has levels,
+//! its leaf among them, and three more: to ask for the leaf, to find the place in it, and to stand there.
 
 use super::branch::{Branch, page_number};
 use super::cursor::BranchCursor;
