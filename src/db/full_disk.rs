@@ -100,6 +100,12 @@ impl Inner {
         }
     }
 
+    /// Lets those merges try again for which there is room by now. Where the storage does not say how much there is, all of them.
+    pub(super) fn feed_starved(&self) {
+        let available = self.storage.available().ok().flatten();
+        self.trunk.feed(available.unwrap_or(u64::MAX));
+    }
+
     /// A delete came in while the disk is full.
     pub(super) fn note_delete(&self) {
         self.relief.deletes.store(true, Ordering::Relaxed);

@@ -54,6 +54,7 @@ impl Running {
             JobKind::Judge => BackgroundKind::Judge,
             JobKind::Split => BackgroundKind::Split,
             JobKind::Map => BackgroundKind::Map,
+            JobKind::Squeeze => BackgroundKind::Squeeze,
         };
         Self { wish, load: scope.load, scope: Some(scope), ..Self::new(kind, Load::default(), since) }
     }

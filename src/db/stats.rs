@@ -35,6 +35,8 @@ pub enum BackgroundKind {
     Split,
     /// Builds a maplet, which tells reads which branch files to look into.
     Map,
+    /// Writes a branch file anew without what is dead in it, on a full disk.
+    Squeeze,
     /// Removes files that nobody reads any more.
     Remove,
     /// Sorts what waits in a Membuffer.
@@ -54,6 +56,7 @@ impl fmt::Display for BackgroundKind {
             Self::Judge => "judge",
             Self::Split => "split",
             Self::Map => "build a maplet",
+            Self::Squeeze => "squeeze a file",
             Self::Remove => "remove files",
             Self::Sweep => "sweep",
             Self::Reclaim => "reclaim",

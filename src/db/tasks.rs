@@ -194,6 +194,10 @@ impl Inner {
                 state.relieve_at = Some(self.clock.now().saturating_add(full_disk::LOOK));
                 return Some(Task::Relieve);
             }
+            if !full && self.trunk.is_starving() && state.relieve_at.is_none_or(|due| self.clock.now() >= due) {
+                state.relieve_at = Some(self.clock.now().saturating_add(full_disk::LOOK));
+                self.feed_starved();
+            }
             // What a merge replaced is still there when it ends: the room for the next one.
             if full && self.may_remove(state) {
                 return Some(Task::Remove);

@@ -86,11 +86,16 @@ impl Inner {
     fn perform_listed(&self, task: &Task, running: &Running) -> Result<()> {
         match task {
             Task::Incorporate(generation, end) => self.incorporate(generation, *end, running),
-            Task::Job(job, _) => self.run_job(job, running).inspect_err(|error| {
-                if error.is_disk_full() {
-                    self.trunk.note_unfit(job);
-                }
-            }),
+            Task::Job(job, _) => {
+                let was_full = self.health.is_full();
+                self.run_job(job, running).inspect_err(|error| {
+                    if error.is_disk_full() && was_full {
+                        self.trunk.note_unfit(job);
+                    } else if error.is_disk_full() {
+                        self.trunk.note_starved(job);
+                    }
+                })
+            }
             Task::Remove => {
                 self.remove_dead_files()?;
                 // What a failed merge had written is no new room: it would be tried for ever.

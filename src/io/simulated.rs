@@ -344,6 +344,10 @@ impl Storage for SimulatedStorage {
         self.run(Operation::SyncDirectory, "", |disk, request| disk.sync_directory(request))
     }
 
+    fn available(&self) -> Result<Option<u64>> {
+        Ok(self.disk.lock().available())
+    }
+
     fn lock(&self, name: &str, part: LockPart, mode: LockMode) -> Result<Option<Box<dyn LockGuard>>> {
         let ticket = self.run(Operation::Lock, name, |disk, request| {
             request.permit()?;

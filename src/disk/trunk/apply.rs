@@ -86,6 +86,10 @@ pub fn apply(trunk: &Trunk, outcome: Outcome, tree: &Arc<Tree>) -> Applied {
             editor.new_maplet = Some(maplet.meta().file);
             editor.change(&place, &mut |_, node| Some(vec![Draft::of(node).offered(std::slice::from_ref(&maplet))]))
         }
+        Change::Squeeze { branch, parts } => {
+            added = parts.take();
+            editor.replace_branch(tree.root(), &branch, &added)
+        }
         Change::Split { place, cuts } => editor.change(&place, &mut |editor, node| editor.split_leaf(node, &cuts)),
     };
     editor.finish(root, added, incorporated, outcome.ticket)
@@ -219,6 +223,28 @@ impl<'a> Editor<'a> {
             draft.replace_child(at, vec![below]);
         }
         Some(vec![draft])
+    }
+
+    /// Puts `parts`, which hold what is live of a branch, in its place, wherever it is. The nodes stay the same, and what is active.
+    fn replace_branch(&mut self, node: &Arc<Node>, branch: &Arc<Branch>, parts: &[Arc<Branch>]) -> Option<Arc<Node>> {
+        if !run::overlaps(branch, &node.lower, node.upper.as_deref()) {
+            return None;
+        }
+        let file = branch.meta().file;
+        let mut draft = Draft::of(node);
+        for at in 0..node.pivots.len() {
+            if let Some(child) = self.replace_branch(&node.pivots[at].child, branch, parts) {
+                draft.replace_child(at, vec![child]);
+            }
+        }
+        let is_own = node.branches().any(|own| own.meta().file == file);
+        if is_own {
+            self.note_candidates(node);
+            draft.replace_branch(file, parts);
+            return Some(self.write(draft));
+        }
+        let is_same = draft.pivots.iter().zip(&node.pivots).all(|(new, old)| Arc::ptr_eq(&new.child, &old.child));
+        (!is_same).then(|| draft.finish(self.options))
     }
 
     fn split_leaf(&mut self, node: &Node, cuts: &Cuts) -> Option<Vec<Draft>> {

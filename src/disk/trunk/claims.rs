@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 /// What a job works on.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    pub height: u32,
+    /// `None` for bundles of any height.
+    pub height: Option<u32>,
     pub lower: Key,
     pub upper: Option<Key>,
     /// The bundles that it will replace.
@@ -23,6 +24,10 @@ pub struct Claim {
 }
 
 impl Claim {
+    fn is_at_height_of(&self, other: &Claim) -> bool {
+        self.height.zip(other.height).is_none_or(|(own, other)| own == other)
+    }
+
     /// Whether this claim, which is held, is in the way of another.
     fn conflicts(&self, other: &Claim) -> bool {
         if self.only_maps && !other.only_maps {
@@ -30,7 +35,7 @@ impl Claim {
         }
         let meets = |lower: &Key, upper: &Option<Key>| upper.as_ref().is_none_or(|upper| **lower < **upper);
         (self.flush.is_some() && self.flush == other.flush)
-            || (self.height == other.height
+            || (self.is_at_height_of(other)
                 && meets(&self.lower, &other.upper)
                 && meets(&other.lower, &self.upper)
                 && self.bundles.iter().any(|bundle| other.bundles.contains(bundle)))

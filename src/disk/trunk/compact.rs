@@ -82,7 +82,7 @@ impl Pass<'_> {
     }
 
     /// Copies what is kept from the cursor's position to below `upper`; `false` where the watch ended it.
-    fn copy<C: Cursor + ?Sized>(
+    pub(super) fn copy<C: Cursor + ?Sized>(
         &self,
         (cursor, tombstones): (&mut C, &RangeTombstones),
         upper: Option<&Key>,
@@ -109,7 +109,7 @@ impl Pass<'_> {
 }
 
 /// Ends the parts, and tells the watch of what that wrote. They are complete: it is too late to end the pass.
-fn finish(writer: PartWriter<'_>, mut steps: Steps<'_>) -> Result<Option<NewParts>> {
+pub(super) fn finish(writer: PartWriter<'_>, mut steps: Steps<'_>) -> Result<Option<NewParts>> {
     let parts = writer.finish()?;
     steps.tell(parts.load().bytes);
     Ok(Some(parts))

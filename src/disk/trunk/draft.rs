@@ -10,9 +10,10 @@ use super::policy;
 use super::run;
 use super::scans::ScanCost;
 use super::slot::{Load, Slot};
+use crate::base::FileNumber;
 use crate::base::key::head;
 use crate::base::sync::Arc;
-use crate::branch::Maplet;
+use crate::branch::{Branch, Maplet};
 use crate::format::manifest_edit::{NodeId, ShareImage};
 
 /// See the module.
@@ -146,6 +147,16 @@ impl Draft {
         self.bundles = bundles.map(|(id, branches)| Bundle::new(id, branches)).collect();
     }
 
+    /// Puts `parts` in the place of a branch; `finish` drops those that are not seen here.
+    pub fn replace_branch(&mut self, file: FileNumber, parts: &[Arc<Branch>]) {
+        let replaced = |branch: &Arc<Branch>| -> Vec<Arc<Branch>> {
+            if branch.meta().file == file { parts.to_vec() } else { vec![Arc::clone(branch)] }
+        };
+        let bundles =
+            self.bundles.iter().map(|bundle| (bundle.id, bundle.branches.iter().flat_map(replaced).collect()));
+        self.bundles = bundles.map(|(id, branches)| Bundle::new(id, branches)).collect();
+    }
+
     /// The node.
     pub fn finish(mut self, options: &TrunkOptions) -> Arc<Node> {
         self.drop_inactive();
@@ -203,7 +214,7 @@ impl Draft {
         }
     }
 
-    fn sees(&self, bundle: usize, branch: &crate::branch::Branch) -> bool {
+    fn sees(&self, bundle: usize, branch: &Branch) -> bool {
         if self.pivots.is_empty() {
             return run::overlaps(branch, &self.lower, self.upper.as_deref());
         }

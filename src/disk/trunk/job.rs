@@ -14,7 +14,7 @@ use super::policy::{self, Choice};
 use super::slot::Load;
 use crate::base::SequenceNumber;
 use crate::base::sync::Arc;
-use crate::branch::Maplet;
+use crate::branch::{Branch, Maplet};
 use crate::format::manifest_edit::{BundleId, NodeId};
 use std::fmt;
 
@@ -34,6 +34,7 @@ impl fmt::Display for Job {
             Choice::Map(node, at) => write!(f, "map slot {at} of node {}", node.id.0),
             Choice::Judge(leaf) => write!(f, "judge leaf {}", leaf.id.0),
             Choice::Part(leaf) => write!(f, "part leaf {}", leaf.id.0),
+            Choice::Squeeze(file) => write!(f, "squeeze file {}", file.branch.meta().file),
             Choice::Merge(node, range) => {
                 let bundles: Vec<_> =
                     node.bundles[range.clone()].iter().map(|bundle| bundle.id.0.to_string()).collect();
@@ -56,6 +57,8 @@ pub enum JobKind {
     Split,
     /// A maplet is built.
     Map,
+    /// A file is written anew without what is dead in it.
+    Squeeze,
 }
 
 /// What a job is about, for those who watch.
@@ -83,6 +86,7 @@ impl Job {
             Choice::Judge(leaf) => (JobKind::Judge, leaf, leaf.active),
             Choice::Part(leaf) => (JobKind::Split, leaf, Load::default()),
             Choice::Map(node, at) => (JobKind::Map, node, node.slots[*at].pending),
+            Choice::Squeeze(file) => (JobKind::Squeeze, &file.node, Load::of(&file.branch)),
             Choice::Merge(node, range) => (JobKind::Merge, node, policy::load(node, range.clone())),
         };
         Scope {
@@ -100,7 +104,7 @@ impl Job {
 pub fn claim(choice: &Choice) -> Claim {
     if let Choice::Map(node, at) = choice {
         return Claim {
-            height: node.height,
+            height: Some(node.height),
             lower: Arc::clone(node.slot_lower(*at)),
             upper: node.slot_upper(*at).cloned(),
             bundles: bundle_ids(node, node.first_active(*at)..node.bundles.len()),
@@ -109,13 +113,18 @@ pub fn claim(choice: &Choice) -> Claim {
         };
     }
     let (node, range) = match choice {
+        Choice::Squeeze(file) => {
+            let meta = file.branch.meta();
+            let (height, lower, upper) = (None, Key::from(&meta.key_min[..]), None);
+            return Claim { height, lower, upper, bundles: file.bundles.clone(), flush: None, only_maps: false };
+        }
         Choice::Flush(node, _) => (node, 0..0),
         Choice::Judge(leaf) | Choice::Part(leaf) => (leaf, 0..leaf.bundles.len()),
         Choice::Merge(node, range) => (node, range.clone()),
         Choice::Map(node, _) => (node, 0..0),
     };
     Claim {
-        height: node.height,
+        height: Some(node.height),
         lower: Arc::clone(&node.lower),
         upper: node.upper.clone(),
         bundles: bundle_ids(node, range),
@@ -165,6 +174,8 @@ pub enum Change {
     Merge { place: Place, bundles: Vec<BundleId>, parts: NewParts },
     /// The maplet may serve the slots of the place.
     Map { place: Place, maplet: Arc<Maplet> },
+    /// The parts take the place of a file, wherever it is.
+    Squeeze { branch: Arc<Branch>, parts: NewParts },
     /// The leaf is split at the keys.
     Split { place: Place, cuts: Cuts },
 }

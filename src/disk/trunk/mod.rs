@@ -32,6 +32,8 @@ mod run_cursor;
 mod scans;
 mod slot;
 mod split_keys;
+mod squeeze;
+mod starved;
 mod statistics;
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ use super::node::Node;
 use super::options::{TOMBSTONE_PERCENT, TrunkOptions};
 use super::run::{self, Begun};
 use super::slot::Load;
+use super::squeeze::{self, Squeeze};
 use super::tree::Tree;
 use crate::base::sync::Arc;
 use std::ops::Range;
@@ -26,6 +27,8 @@ pub enum Choice {
     Merge(Arc<Node>, Range<usize>),
     /// Build a maplet of what is active at the slot.
     Map(Arc<Node>, usize),
+    /// Write a file anew without what is dead in it.
+    Squeeze(Squeeze),
     /// Split the leaf by reference, although it is not too large: its parts take less room to merge.
     Part(Arc<Node>),
 }
@@ -97,9 +100,10 @@ fn for_scans(node: &Arc<Node>, above: (u64, Option<Choice>), worth: &mut Vec<(u6
 }
 
 /// What to do on a full disk. Small bundles at a node become one: who opens the store for one delete after the other leaves a file
-/// of its own for each. Then what is for a child with a fair part of tombstones goes down, which costs nothing, and each leaf with
-/// such a part is merged whole, so that it holds only what is live. Those with most tombstones an entry go first: they give
-/// back most for the little room that there is. A large leaf whose merging finds no room is split: `accepts` knows which.
+/// of its own for each. Files of which much is dead are written anew. Then what is for a child with a fair part of tombstones goes
+/// down, which costs nothing, and each leaf with such a part is merged whole, so that it holds only what is live. Those with most
+/// tombstones an entry go first: they give back most for the little room that there is. A large leaf whose merging finds no room is
+/// split: `accepts` knows which.
 pub fn choose_reclaim(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {
     let mut nodes = Vec::new();
     tree.visit(&mut |node| nodes.push(node));
@@ -115,7 +119,8 @@ pub fn choose_reclaim(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> 
     let fits = tree.options().branch_bytes.max(tree.options().leaf_bytes_min);
     let parts = leaves.iter().filter(|leaf| leaf.active.bytes > fits);
     let parts = parts.map(|leaf| Choice::Part(Arc::clone(leaf)));
-    small.chain(flushes).chain(merges).chain(parts).find(|choice| accepts(choice))
+    let squeezes = std::iter::once_with(|| squeeze::worthwhile(&nodes)).flatten().map(Choice::Squeeze);
+    small.chain(squeezes).chain(flushes).chain(merges).chain(parts).find(|choice| accepts(choice))
 }
 
 /// The merge of a node's newest bundles, where several of them are small.

@@ -18,6 +18,8 @@ use super::policy::{self, Choice};
 use super::reshape::{self, Wanted};
 use super::run::Run;
 use super::split_keys;
+use super::squeeze::{self, Squeeze};
+use super::starved::Starved;
 use super::statistics::{Counters, Written};
 use super::tree::Tree;
 use super::verify;
@@ -56,6 +58,9 @@ pub struct Trunk {
     judged: Mutex<HashMap<NodeId, BundleId>>,
     /// Nodes whose merging found no room on a full disk.
     unfit: Mutex<HashMap<NodeId, Unfit>>,
+    /// Files whose squeezing did; or gained nothing, with what was live of them.
+    unfit_files: Mutex<HashMap<FileNumber, Option<usize>>>,
+    starved: Starved,
     garbage: Garbage,
     /// Maplets that the manifest names and no slot has use for: the next edit drops them.
     unused_maplets: Mutex<Vec<Arc<Maplet>>>,
@@ -99,6 +104,8 @@ impl Trunk {
             claims: Arc::default(),
             judged: Mutex::default(),
             unfit: Mutex::default(),
+            unfit_files: Mutex::default(),
+            starved: Starved::default(),
             garbage: Garbage::default(),
             unused_maplets: Mutex::new(maplets),
             counters: Counters::default(),
@@ -128,7 +135,7 @@ impl Trunk {
     /// the running jobs and which leaves were judged.
     pub fn pick(&self, tree: &Tree) -> Option<Job> {
         let mut ticket = None;
-        let choice = policy::choose(tree, |choice| self.claim(choice, &mut ticket))?;
+        let choice = policy::choose(tree, |choice| !self.is_starved(choice) && self.claim(choice, &mut ticket))?;
         ticket.map(|ticket| Job { choice, ticket, for_scans: false })
     }
 
@@ -136,14 +143,16 @@ impl Trunk {
     pub fn pick_wanted(&self, tree: &Tree, wanted: &Wanted, retention: &Retention) -> Option<Job> {
         let mut ticket = None;
         let has_garbage = |branch: &Branch| self.garbage.is_in(branch, retention, wanted.through);
-        let choice = reshape::choose(tree, wanted, &has_garbage, |choice| self.claim(choice, &mut ticket))?;
+        let accepts = |choice: &Choice| !self.is_starved(choice) && self.claim(choice, &mut ticket);
+        let choice = reshape::choose(tree, wanted, &has_garbage, accepts)?;
         ticket.map(|ticket| Job { choice, ticket, for_scans: false })
     }
 
     /// For when `pick` finds nothing: work after which scans no longer pay for runs, where they have paid as much as it costs.
     pub fn pick_for_scans(&self, tree: &Tree) -> Option<Job> {
         let mut ticket = None;
-        let choice = policy::choose_for_scans(tree, |choice| self.claim(choice, &mut ticket))?;
+        let accepts = |choice: &Choice| !self.is_starved(choice) && self.claim(choice, &mut ticket);
+        let choice = policy::choose_for_scans(tree, accepts)?;
         ticket.map(|ticket| Job { choice, ticket, for_scans: true })
     }
 
@@ -159,6 +168,7 @@ impl Trunk {
     pub fn forget_gone(&self, tree: &Tree) {
         let mut files = BTreeSet::new();
         tree.visit(&mut |node| files.extend(node.branches().map(|branch| branch.meta().file)));
+        self.unfit_files.lock().retain(|file, _| files.contains(file));
         self.garbage.forget_all_but(&files);
     }
 
@@ -174,15 +184,44 @@ impl Trunk {
     pub fn note_unfit(&self, job: &Job) {
         let (node, what) = match &job.choice {
             Choice::Part(leaf) => (leaf, Unfit::Parts),
+            Choice::Squeeze(file) => {
+                self.unfit_files.lock().insert(file.branch.meta().file, None);
+                return;
+            }
             Choice::Map(..) => return,
             Choice::Merge(node, _) | Choice::Flush(node, _) | Choice::Judge(node) => (node, Unfit::Whole),
         };
         self.unfit.lock().insert(node.id, what);
     }
 
+    /// The job found no room, and the disk was not known to be full: it is not picked again before there is enough (`starved.rs`).
+    pub fn note_starved(&self, job: &Job) {
+        let scope = job.scope();
+        self.starved.note(scope.node, scope.load.bytes);
+    }
+
+    /// Whether jobs wait for `feed`.
+    pub fn is_starving(&self) -> bool {
+        self.starved.is_any()
+    }
+
+    /// So many bytes are free: jobs that want no more may be picked again.
+    pub fn feed(&self, available: u64) {
+        self.starved.feed(available);
+    }
+
+    fn is_starved(&self, choice: &Choice) -> bool {
+        match choice {
+            Choice::Merge(node, _) | Choice::Judge(node) | Choice::Map(node, _) => self.starved.waits(node.id),
+            // They need next to nothing.
+            Choice::Flush(..) | Choice::Part(_) | Choice::Squeeze(_) => false,
+        }
+    }
+
     /// There is more room than before.
     pub fn forget_unfit(&self) {
         self.unfit.lock().clear();
+        self.unfit_files.lock().retain(|_, live| live.is_some());
     }
 
     fn is_unfit(&self, choice: &Choice) -> bool {
@@ -191,6 +230,10 @@ impl Trunk {
                 self.unfit.lock().contains_key(&node.id)
             }
             Choice::Map(..) => false,
+            Choice::Squeeze(file) => {
+                let known = self.unfit_files.lock().get(&file.branch.meta().file).copied();
+                known.is_some_and(|live| live.is_none_or(|live| live == file.live_in()))
+            }
             Choice::Part(leaf) => self.unfit.lock().get(&leaf.id) != Some(&Unfit::Whole),
         }
     }
@@ -231,6 +274,7 @@ impl Trunk {
             Choice::Flush(node, at) => flush(node, *at)?,
             Choice::Merge(node, range) => self.merge(&pass, node, range.clone())?,
             Choice::Part(leaf) => self.part(leaf)?,
+            Choice::Squeeze(file) => self.squeeze(&pass, file)?,
             Choice::Map(node, at) => self.map(node, *at, watch)?,
             Choice::Judge(leaf) => match judge::judge(&pass, leaf, self.options.leaf_target(tree.bytes()))? {
                 Verdict::Split(keys) => split(leaf, keys)?,
@@ -250,6 +294,18 @@ impl Trunk {
         }
         self.counters.job_done();
         Ok(Outcome { change, ticket: Some(Arc::clone(&job.ticket)) })
+    }
+
+    /// Writes a file anew without what is dead in it.
+    fn squeeze(&self, pass: &Pass<'_>, file: &Squeeze) -> Result<Change> {
+        let Some(parts) = pass.squeeze(file)? else { return Ok(Change::Nothing) };
+        self.counters.compacted(parts.load());
+        let meta = file.branch.meta();
+        if parts.load().bytes + squeeze::gain_min(meta.bytes) > meta.bytes {
+            self.unfit_files.lock().insert(meta.file, Some(file.live_in()));
+            return Ok(Change::Nothing);
+        }
+        Ok(Change::Squeeze { branch: Arc::clone(&file.branch), parts })
     }
 
     /// Builds the maplet of a slot.
@@ -287,6 +343,7 @@ impl Trunk {
         }
         // What it frees may do for others.
         self.forget_unfit();
+        self.starved.forget(node.id);
         Ok(Change::Merge { place: Place::of(node), bundles, parts })
     }
 

@@ -506,6 +506,11 @@ impl Disk {
             .sum()
     }
 
+    /// Bytes still free, where there is a bound.
+    pub(super) fn available(&self) -> Option<u64> {
+        self.capacity.map(|_| self.room() * PAGE as u64)
+    }
+
     /// Pages still free.
     fn room(&self) -> u64 {
         self.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(self.used()) / PAGE as u64)

@@ -2,7 +2,8 @@
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
 use crate::disk::trunk::slot::Load;
-use crate::disk::trunk::{TreeFigures, TrunkOptions};
+use crate::disk::trunk::{TreeFigures, TrunkOptions, Wanted, branches};
+use crate::merge::Retention;
 
 /// A tree of many leaves in which the keys below `deleted` in a thousand are deleted again.
 fn rig(options: TrunkOptions, deleted: u64) -> Rig {
@@ -128,4 +129,39 @@ fn single_deletes_gather_in_few_files() {
         assert!(more < 4, "{more} files more than before");
     }
     rig.check_reads(&mut Random(10), 100);
+}
+
+/// Files that many leaves share, of which some have merged what they had. *Else:* nothing of what is dead in these files comes back before
+/// the last leaf is merged, and a full disk has no room for so many merges.
+#[test]
+fn what_is_dead_in_shared_files_comes_back_file_by_file() {
+    let mut rig = rig(TrunkOptions { part_bytes_min: 1 << 20, ..small_options(16 << 10) }, 0);
+    let mut random = Random(11);
+    let keys = (0..600).map(|_| random.next() % 1_000_000);
+    rig.incorporate(keys.map(|key| (number_key(key), Some(vec![2; 100]))).collect());
+    // Down to the leaves, of which every other one is then merged.
+    let wanted = Wanted::ALL;
+    let retention = Retention::default();
+    let mut merges = 0;
+    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &wanted, &retention) {
+        merges += usize::from(job.to_string().starts_with("merge"));
+        rig.finish(&job);
+        if merges == 4 {
+            break;
+        }
+    }
+    let bytes = |rig: &Rig| branches(&rig.tree).iter().map(|branch| branch.meta().bytes).sum::<u64>();
+    let (mut squeezed, mut gained, mut steps) = (0, 0, 0);
+    while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+        let before = bytes(&rig);
+        rig.finish(&job);
+        if job.to_string().starts_with("squeeze") && bytes(&rig) != before {
+            squeezed += 1;
+            gained += before - bytes(&rig);
+        }
+        steps += 1;
+        assert!(steps < 300, "it does not end");
+    }
+    assert!(squeezed > 0 && gained >= squeezed * (8 << 10), "{squeezed} squeezed, {gained} bytes gained");
+    rig.check_reads(&mut Random(12), 100);
 }
