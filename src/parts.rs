@@ -25,7 +25,8 @@ use crate::merge::{Cursor, MergeCursor};
 use std::path::Path;
 
 pub use crate::base::random::splitmix64;
-pub use crate::db::{LogOnlyWriter, SteppedDb, open_small};
+pub use crate::db::{LogOnlyWriter, SteppedDb, open_small, open_tuned};
+pub use crate::disk::trunk::TrunkOptions;
 pub use crate::merge::vec_cursor::VecEntry as Entry;
 pub use cache::{CachePart, CachedPage};
 pub use filters::{FilterPart, MapletPart};

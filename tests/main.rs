@@ -13,6 +13,7 @@ mod kept_versions;
 mod kill;
 mod linearizability;
 mod log_memory;
+mod metamorphic;
 mod model;
 mod multi_get;
 mod openers;

@@ -1,6 +1,8 @@
 //! What several tests need: a small random generator, options with tiny budgets, temporary stores.
 
-use alluvium::Options;
+use alluvium::io::Storage;
+use alluvium::{Db, Depth, Options};
+use std::sync::Arc;
 
 /// SplitMix64: small, and the same everywhere for a seed.
 pub struct Random(pub u64);
@@ -41,4 +43,18 @@ pub fn tiny_unsynced() -> Options {
 /// A number from the environment, for longer runs by command; else the default.
 pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Nothing is wrong with an open store, as far as it can tell.
+pub fn expect_sound(db: &Db) {
+    let found = db.verify_with(Depth::Deep, &mut |_| ()).unwrap();
+    assert!(found.is_sound(), "{:#?}", found.damage);
+}
+
+/// Nothing is wrong with the files of a store that was closed. Gives those that are of no use: where background work had come to its
+/// end before, and no reader kept it from removing them, there are none.
+pub fn expect_sound_closed(storage: &Arc<dyn Storage>) -> Vec<String> {
+    let found = Db::verify_closed_with(Arc::clone(storage), Depth::Deep, &mut |_| ()).unwrap();
+    assert!(found.is_sound(), "{:#?}", found.damage);
+    found.unnamed
 }

@@ -2,6 +2,7 @@
 
 use super::Options;
 use crate::base::{Error, Result};
+use crate::disk::trunk::TrunkOptions;
 
 /// Memory generations at most: one written to, the others waiting for incorporation.
 pub(super) const GENERATIONS_MAX: usize = 3;
@@ -55,6 +56,21 @@ pub(super) struct Budget {
     /// Log bytes that force a switch of generations.
     pub(super) log: u64,
     pub(super) workers: usize,
+}
+
+/// What a store reckons with while it is open.
+#[derive(Clone, Debug)]
+pub(super) struct Figures {
+    pub(super) budget: Budget,
+    pub(super) trunk: TrunkOptions,
+}
+
+impl Figures {
+    /// The tree's figures follow the budget's.
+    pub(super) fn new(budget: Budget, options: &Options) -> Self {
+        let trunk = TrunkOptions { maplets: options.maplets, ..TrunkOptions::new(budget.memtable as u64) };
+        Self { budget, trunk }
+    }
 }
 
 impl Budget {

@@ -54,7 +54,7 @@ use crate::base::sync::Ordering;
 use crate::base::{Error, Result, SequenceNumber};
 use crate::io::{PosixStorage, Storage};
 use crate::log::Chore;
-use budget::Budget;
+use budget::{Budget, Figures};
 use inner::{Driver, Inner};
 use iter::Bounds;
 use std::ops::RangeBounds;
@@ -75,7 +75,7 @@ pub use repair::{Loss, LostKeys, RepairReport};
 pub use snapshot::Snapshot;
 pub use stats::{BackgroundKind, BackgroundTask, LevelStats, Stats, VerifyReport};
 #[cfg(any(test, feature = "testing"))]
-pub use stepped::{LogOnlyWriter, SteppedDb, open_small};
+pub use stepped::{LogOnlyWriter, SteppedDb, open_small, open_tuned};
 pub use verify::{CheckProgress, Depth, Verification};
 
 /// An open store. Share it between threads by reference or in an `Arc`; every method may be called from any thread.
@@ -109,13 +109,13 @@ impl Db {
 
     /// Opens a store on any storage: `open` with another file system below.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let budget = Budget::new(&options)?;
-        Self::with_budget(storage, options, budget)
+        let figures = Figures::new(Budget::new(&options)?, &options);
+        Self::with_figures(storage, options, figures)
     }
 
-    fn with_budget(storage: Arc<dyn Storage>, options: Options, budget: Budget) -> Result<Self> {
+    fn with_figures(storage: Arc<dyn Storage>, options: Options, figures: Figures) -> Result<Self> {
         let clock = storage.clock();
-        let (inner, log_contents) = open::open(storage, options, budget, Driver::Threads, clock)?;
+        let (inner, log_contents) = open::open(storage, options, figures, Driver::Threads, clock)?;
         let mut db = Self { inner: Arc::new(inner), threads: Vec::new() };
         for (name, chore) in [("alluvium-log", Chore::MakeReady), ("alluvium-sync", Chore::Finish)] {
             let keeper = Arc::clone(&db.inner);

@@ -1,6 +1,6 @@
 //! Opening: `docs/recovery.md`, R, step by step.
 
-use super::budget::Budget;
+use super::budget::{Budget, Figures};
 use super::files::{self, Found, StoreFile};
 use super::inner::{Driver, Edits, Inner};
 use super::locks;
@@ -16,7 +16,7 @@ use crate::base::sync::{Arc, Mutex};
 use crate::base::{DatabaseId, Error, FileNumber, FileNumbers, KeyspaceId, Result, SequenceNumber};
 use crate::branch::{BranchContext, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
-use crate::disk::trunk::{self, Tree, Trunk, TrunkOptions};
+use crate::disk::trunk::{self, Tree, Trunk};
 use crate::format::manifest_edit::{Identity, KeyspaceRecord, ManifestEdit};
 use crate::format::value_file::ValueReference;
 use crate::io::{Clock, OpenMode, SharedMemory, Storage};
@@ -35,11 +35,12 @@ const FILES_OPEN_MAX: usize = 512;
 pub(super) fn open(
     storage: Arc<dyn Storage>,
     options: Options,
-    budget: Budget,
+    figures: Figures,
     driver: Driver,
     clock: Arc<dyn Clock>,
 ) -> Result<(Inner, LogContents)> {
-    let open = |room| open_once(Arc::clone(&storage), options.clone(), budget, driver, Arc::clone(&clock), room);
+    let open =
+        |room| open_once(Arc::clone(&storage), options.clone(), figures.clone(), driver, Arc::clone(&clock), room);
     let full = match open(Room::Enough) {
         Err(error) if error.is_disk_full() => error,
         opened => return opened,
@@ -69,7 +70,7 @@ enum Room {
 fn open_once(
     storage: Arc<dyn Storage>,
     options: Options,
-    budget: Budget,
+    Figures { budget, trunk: trunk_options }: Figures,
     driver: Driver,
     clock: Arc<dyn Clock>,
     room: Room,
@@ -98,7 +99,6 @@ fn open_once(
     let last = SequenceNumber(recovered.next_number.0 - 1);
 
     // Step 5.
-    let trunk_options = TrunkOptions { maplets: options.maplets, ..TrunkOptions::new(budget.memtable as u64) };
     let (trunk, tree) = Trunk::open(Arc::clone(&parts.branches), trunk_options, &state)?;
     check_maplets(&tree)?;
     let generation = recovered.next_generation;

@@ -5,12 +5,13 @@
 //! take some, a writer that is slowed or waits puts the clock forward, and a test does (`SimulatedStorage::advance`).
 
 use super::Db;
-use super::budget::Budget;
+use super::budget::{Budget, Figures};
 use super::inner::{Driver, Inner};
 use super::{Options, open};
 use crate::base::sequencer::Slot;
 use crate::base::sync::Arc;
 use crate::base::{KeyspaceId, Kind, Result};
+use crate::disk::trunk::TrunkOptions;
 use crate::format::log_record::Operation;
 use crate::io::Storage;
 use crate::log::LogWriter;
@@ -26,20 +27,32 @@ pub struct SteppedDb {
 impl SteppedDb {
     /// As `Db::open_with`.
     pub fn open(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let budget = Budget::new(&options)?;
-        Self::with_budget(storage, options, budget)
+        let figures = Figures::new(Budget::new(&options)?, &options);
+        Self::with_figures(storage, options, figures)
     }
 
     /// The same with parts far below any budget: log segments of four pages, Memtables of one. For runs that open a store
     /// very often, and that should meet a switch after a few writes.
     pub fn open_small(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let budget = Budget::small(&options)?;
-        Self::with_budget(storage, options, budget)
+        let figures = Figures::new(Budget::small(&options)?, &options);
+        Self::with_figures(storage, options, figures)
     }
 
-    fn with_budget(storage: Arc<dyn Storage>, options: Options, budget: Budget) -> Result<Self> {
+    /// With a tree that is tuned otherwise, and with small parts (`open_small`) where `small` says so. What a store holds, and whether
+    /// it opens, depends on no figure of the tree.
+    pub fn open_tuned(
+        storage: Arc<dyn Storage>,
+        options: Options,
+        small: bool,
+        tune: impl FnOnce(&mut TrunkOptions),
+    ) -> Result<Self> {
+        let figures = tuned(&options, small, tune)?;
+        Self::with_figures(storage, options, figures)
+    }
+
+    fn with_figures(storage: Arc<dyn Storage>, options: Options, figures: Figures) -> Result<Self> {
         let clock = storage.stepped_clock();
-        let (inner, log_contents) = open::open(storage, options, budget, Driver::Stepped, clock)?;
+        let (inner, log_contents) = open::open(storage, options, figures, Driver::Stepped, clock)?;
         let db = Db { inner: Arc::new(inner), threads: Vec::new() };
         db.inner.refill(&log_contents)?;
         Ok(Self { db })
@@ -67,8 +80,26 @@ impl SteppedDb {
 /// A store with threads, as `Db::open_with`, and parts as small as those of `SteppedDb::open_small`: every few writes there is a
 /// switch of generations, with its incorporation beside readers and writers.
 pub fn open_small(storage: Arc<dyn Storage>, options: Options) -> Result<Db> {
-    let budget = Budget::small(&options)?;
-    Db::with_budget(storage, options, budget)
+    let figures = Figures::new(Budget::small(&options)?, &options);
+    Db::with_figures(storage, options, figures)
+}
+
+/// As `SteppedDb::open_tuned`, with threads.
+pub fn open_tuned(
+    storage: Arc<dyn Storage>,
+    options: Options,
+    small: bool,
+    tune: impl FnOnce(&mut TrunkOptions),
+) -> Result<Db> {
+    let figures = tuned(&options, small, tune)?;
+    Db::with_figures(storage, options, figures)
+}
+
+fn tuned(options: &Options, small: bool, tune: impl FnOnce(&mut TrunkOptions)) -> Result<Figures> {
+    let budget = if small { Budget::small(options)? } else { Budget::new(options)? };
+    let mut figures = Figures::new(budget, options);
+    tune(&mut figures.trunk);
+    Ok(figures)
 }
 
 /// See `SteppedDb::log_writer`.

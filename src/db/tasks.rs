@@ -29,6 +29,8 @@ pub(super) struct Work {
     /// How many want that no merge runs. Changes under the lock of `state`.
     paused: AtomicUsize,
     pub(super) running: RunningTasks,
+    /// Held by whoever removes dead files (`removal.rs`).
+    pub(super) removing: Mutex<()>,
 }
 
 #[derive(Default)]

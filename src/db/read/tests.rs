@@ -3,7 +3,7 @@
 
 use crate::base::sync::Arc;
 use crate::base::{Error, key};
-use crate::db::budget::Budget;
+use crate::db::budget::{Budget, Figures};
 use crate::db::inner::Driver;
 use crate::db::{Db, Options, Snapshot, open};
 use crate::format::value_file::ValueReference;
@@ -34,7 +34,8 @@ fn store(operator: Option<Arc<dyn MergeOperator>>) -> Db {
     let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(1));
     let options = Options::default();
     let (clock, budget) = (storage.stepped_clock(), Budget::small(&options).unwrap());
-    let (mut inner, log_contents) = open::open(storage, options, budget, Driver::Stepped, clock).unwrap();
+    let figures = Figures::new(budget, &options);
+    let (mut inner, log_contents) = open::open(storage, options, figures, Driver::Stepped, clock).unwrap();
     Arc::get_mut(&mut inner.read).unwrap().merge_operator = operator;
     let db = Db { inner: Arc::new(inner), threads: Vec::new() };
     db.inner.refill(&log_contents).unwrap();

@@ -1,0 +1,141 @@
+//! The same operations under many random settings give the same answers.
+//!
+//! One sequence of operations is drawn from a seed and done on a model and on several stores. Each store has settings of its own,
+//! other ones after each opening, and does things of its own between the operations that no answer may depend on: pauses and limits
+//! of background work, flushes, merges, checks. Every answer must be the model's. After each life `verify` finds nothing wrong, and
+//! the files left on the disk are those that the manifest names.
+//!
+//! - `operation`: what is done, drawn from a seed.
+//! - `model`: sorted maps, which say what the answers are.
+//! - `settings`: how a store is opened.
+//! - `store`: a store that does the operations.
+//!
+//! `ALLUVIUM_METAMORPHIC` is how many sequences, from `ALLUVIUM_SEED` on. A failure prints the seed, the settings and the
+//! operation; on a store without threads the sequence then shrinks to a short one that still fails.
+
+mod model;
+mod operation;
+mod settings;
+mod store;
+
+use crate::support::setting;
+use model::Model;
+use operation::{Answer, Drawn, draw};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use store::Store;
+
+/// Stores beside the model. Of these the first half has no threads, and is a pure function of the seed.
+const STORES: u64 = 6;
+const OPERATIONS: usize = 700;
+/// Runs that a failing sequence may take to shrink.
+const SHRINKING_RUNS: usize = 300;
+
+/// What a store of a seed is asked to do, with the answers.
+struct Case<'a> {
+    seed: u64,
+    store: u64,
+    drawn: &'a [Drawn],
+    answers: &'a [Answer],
+}
+
+impl Case<'_> {
+    /// What goes wrong, if anything does, and at which operation.
+    fn run(&self) -> Result<Store, (usize, String)> {
+        let mut store = Store::open(self.seed, self.store);
+        for (at, (drawn, expected)) in self.drawn.iter().zip(self.answers).enumerate() {
+            let done = catch_unwind(AssertUnwindSafe(|| {
+                store.disturb(drawn.id);
+                store.apply(drawn)
+            }));
+            let found = done.map_err(|panic| (at, format!("{}: {}", store.settings(), message(&*panic))))?;
+            if found != *expected {
+                let difference = found.difference(expected);
+                return Err((at, format!("{}: {difference}", store.settings())));
+            }
+        }
+        let last = self.drawn.len();
+        let ended = catch_unwind(AssertUnwindSafe(|| store.end()));
+        ended.map_err(|panic| (last, format!("{}: at the end: {}", store.settings(), message(&*panic))))?;
+        Ok(store)
+    }
+}
+
+fn message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic")
+}
+
+fn answers(drawn: &[Drawn]) -> Vec<Answer> {
+    let mut model = Model::default();
+    drawn.iter().map(|drawn| model.apply(&drawn.operation)).collect()
+}
+
+/// The shortest sequence found that fails on this store, with what goes wrong: pieces are left out, large ones first.
+fn shrink(seed: u64, store: u64, drawn: &[Drawn]) -> Option<(Vec<Drawn>, String)> {
+    let fails = |drawn: &[Drawn]| {
+        let answers = answers(drawn);
+        Case { seed, store, drawn, answers: &answers }.run().err()
+    };
+    let (mut runs, mut shortest, mut length) = (0, drawn.to_vec(), drawn.len() / 2);
+    let mut found = None;
+    while length > 0 {
+        let (mut from, mut removed) = (0, false);
+        while from < shortest.len() && runs < SHRINKING_RUNS {
+            let mut shorter = shortest.clone();
+            shorter.drain(from..shorter.len().min(from + length));
+            runs += 1;
+            match fails(&shorter) {
+                Some((at, what)) => {
+                    shorter.truncate(at + 1);
+                    (shortest, found, removed) = (shorter, Some(what), true);
+                }
+                None => from += length,
+            }
+        }
+        length = if removed && length == 1 { 1 } else { length / 2 };
+        if runs >= SHRINKING_RUNS {
+            break;
+        }
+    }
+    Some((shortest, found?))
+}
+
+#[test]
+fn answers_do_not_depend_on_settings() {
+    let first = setting("ALLUVIUM_SEED", 1);
+    let (mut deepest, mut maplets, mut incorporations) = (0, 0, 0);
+    for seed in first..first + setting("ALLUVIUM_METAMORPHIC", 4) {
+        let drawn = draw(seed, OPERATIONS);
+        let answers = answers(&drawn);
+        for number in 0..STORES {
+            let case = Case { seed, store: number, drawn: &drawn, answers: &answers };
+            match case.run() {
+                Ok(store) => {
+                    deepest = store.seen.levels.max(deepest);
+                    maplets += store.seen.maplets;
+                    incorporations += store.seen.incorporations;
+                }
+                Err((at, what)) => fail(&case, at, &what),
+            }
+        }
+    }
+    println!("{deepest} levels, {maplets} maplets, {incorporations} incorporations");
+    assert!(deepest >= 3 && maplets > 0 && incorporations > 100, "the settings reach too little");
+}
+
+fn fail(case: &Case<'_>, at: usize, what: &str) -> ! {
+    let operation = case.drawn.get(at).map_or("the end".to_owned(), |drawn| format!("{:?}", drawn.operation));
+    println!("seed {}, store {}: operation {at}, {operation}: {what}", case.seed, case.store);
+    if case.store < STORES / 2 {
+        let until = &case.drawn[..case.drawn.len().min(at + 1)];
+        match shrink(case.seed, case.store, until) {
+            Some((shortest, what)) => {
+                println!("{} of its operations are enough:", shortest.len());
+                shortest.iter().for_each(|drawn| println!("    {}: {:?}", drawn.id, drawn.operation));
+                println!("{what}");
+            }
+            None => println!("no piece of it fails alone"),
+        }
+    }
+    panic!("ALLUVIUM_SEED={} ALLUVIUM_METAMORPHIC=1 fails, see above", case.seed);
+}

@@ -1,0 +1,142 @@
+//! What the answers are: a sorted map, and a copy of it for each snapshot and each iterator.
+
+use super::operation::{Answer, Bounds, Key, Move, Operation, Value, key};
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeBounds};
+use std::rc::Rc;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// See the module.
+#[derive(Default)]
+pub struct Model {
+    map: Rc<Map>,
+    snapshots: Vec<Rc<Map>>,
+    iterators: Vec<Walk>,
+}
+
+/// An iterator: all that it may show, and where it stands.
+struct Walk {
+    pairs: Vec<(Vec<u8>, Vec<u8>)>,
+    at: Option<usize>,
+}
+
+impl Model {
+    pub fn apply(&mut self, operation: &Operation) -> Answer {
+        match operation {
+            Operation::Put(key, value) => self.change(*key, Some(*value)),
+            Operation::Delete(key) => self.change(*key, None),
+            Operation::Batch(changes) => changes.iter().for_each(|(key, value)| self.change(*key, *value)),
+            Operation::Get(key) => return values(&self.map, &[*key]),
+            Operation::MultiGet(keys) => return values(&self.map, keys),
+            Operation::Snapshot => self.snapshots.push(Rc::clone(&self.map)),
+            Operation::DropSnapshot(which) => {
+                if let Some(at) = chosen(*which, self.snapshots.len()) {
+                    self.snapshots.remove(at);
+                }
+            }
+            Operation::GetAt(which, key) => return values(self.state(Some(*which)), &[*key]),
+            Operation::MultiGetAt(which, keys) => return values(self.state(Some(*which)), keys),
+            Operation::Iterate(which, bounds) => {
+                let walk = Walk { pairs: between(self.state(*which), *bounds), at: None };
+                self.iterators.push(walk);
+            }
+            Operation::Move(which, moves) => {
+                let at = chosen(*which, self.iterators.len());
+                return Answer::Stood(at.map_or_else(Vec::new, |at| self.iterators[at].moved(moves)));
+            }
+            Operation::DropIterator(which) => {
+                if let Some(at) = chosen(*which, self.iterators.len()) {
+                    self.iterators.remove(at);
+                }
+            }
+            Operation::Scan(which, backwards) => {
+                let pairs = self.state(*which).iter().map(|(key, value)| (key.clone(), value.clone()));
+                return Answer::Pairs(if *backwards { pairs.rev().collect() } else { pairs.collect() });
+            }
+            Operation::ReadOnly => return self.apply(&Operation::Scan(None, false)),
+            Operation::Reopen => {
+                self.snapshots.clear();
+                self.iterators.clear();
+            }
+            Operation::Flush
+            | Operation::Settle
+            | Operation::Sync
+            | Operation::CompactRange(..)
+            | Operation::Optimize(..)
+            | Operation::Compact => {}
+        }
+        Answer::Done
+    }
+
+    fn change(&mut self, number: Key, value: Option<Value>) {
+        let map = Rc::make_mut(&mut self.map);
+        match value {
+            Some(value) => map.insert(key(number), value.bytes()),
+            None => map.remove(&key(number)),
+        };
+    }
+
+    /// A snapshot, or what is newest: also where there is no snapshot.
+    fn state(&self, which: Option<usize>) -> &Map {
+        which.and_then(|which| chosen(which, self.snapshots.len())).map_or(&self.map, |at| &self.snapshots[at])
+    }
+}
+
+/// Which of so many is meant.
+pub fn chosen(which: usize, count: usize) -> Option<usize> {
+    which.checked_rem(count)
+}
+
+fn values(map: &Map, keys: &[Key]) -> Answer {
+    Answer::Values(keys.iter().map(|number| map.get(&key(*number)).cloned()).collect())
+}
+
+fn between(map: &Map, bounds: Bounds) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let is_inside = |found: &Vec<u8>| match bounds {
+        Bounds::All => true,
+        Bounds::Range(lower, upper) => (lower.map(key), upper.map(key)).contains(found),
+        Bounds::Prefix(number) => found.starts_with(&prefix(number)),
+    };
+    let pairs = map.iter().filter(|(key, _)| is_inside(key));
+    pairs.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// What a prefix iterator is asked for: a key without its end.
+pub fn prefix(number: Key) -> Vec<u8> {
+    let mut prefix = key(number);
+    prefix.truncate(prefix.len().saturating_sub(number as usize % 4));
+    prefix
+}
+
+/// A key range as `compact_range` takes it.
+pub fn ordered(one: Key, other: Key) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let (one, other) = (key(one), key(other));
+    (Bound::Included(one.clone().min(other.clone())), Bound::Excluded(one.max(other)))
+}
+
+impl Walk {
+    fn moved(&mut self, moves: &[Move]) -> Vec<Option<(Vec<u8>, Vec<u8>)>> {
+        let mut stood = vec![self.pair()];
+        for going in moves {
+            let is_nowhere = self.pair().is_none();
+            self.at = match going {
+                Move::First => Some(0),
+                Move::Last => self.pairs.len().checked_sub(1),
+                Move::Seek(number) => Some(self.pairs.partition_point(|(found, _)| *found < key(*number))),
+                Move::SeekForPrev(number) => {
+                    self.pairs.partition_point(|(found, _)| *found <= key(*number)).checked_sub(1)
+                }
+                Move::Step | Move::StepBack if is_nowhere => continue,
+                Move::Step => self.at.map(|at| at + 1),
+                Move::StepBack => self.at.and_then(|at| at.checked_sub(1)),
+            };
+            stood.push(self.pair());
+        }
+        stood
+    }
+
+    fn pair(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        self.at.and_then(|at| self.pairs.get(at)).cloned()
+    }
+}

@@ -1,0 +1,233 @@
+//! What is done to every store of a run, and what is answered.
+
+use crate::support::Random;
+use std::ops::Bound;
+
+/// A key, by its number; see `key`.
+pub type Key = u64;
+
+/// A value: bytes of a stamp, this many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value {
+    pub stamp: u64,
+    pub length: usize,
+}
+
+impl Value {
+    pub fn bytes(self) -> Vec<u8> {
+        self.stamp.to_le_bytes().into_iter().cycle().take(self.length).collect()
+    }
+}
+
+/// Where an iterator goes.
+#[derive(Clone, Copy, Debug)]
+pub enum Move {
+    First,
+    Last,
+    Seek(Key),
+    SeekForPrev(Key),
+    Step,
+    StepBack,
+}
+
+/// Between which keys an iterator stays.
+#[derive(Clone, Copy, Debug)]
+pub enum Bounds {
+    All,
+    Range(Bound<Key>, Bound<Key>),
+    Prefix(Key),
+}
+
+/// One operation. Snapshots and iterators are named by a number, of which the rest of division by how many there are counts; where
+/// there is none, nothing is done. So a sequence stays one when a piece of it is left out.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    Put(Key, Value),
+    Delete(Key),
+    Batch(Vec<(Key, Option<Value>)>),
+    Get(Key),
+    MultiGet(Vec<Key>),
+    Snapshot,
+    DropSnapshot(usize),
+    GetAt(usize, Key),
+    MultiGetAt(usize, Vec<Key>),
+    /// An iterator over a snapshot, or over what is newest now.
+    Iterate(Option<usize>, Bounds),
+    Move(usize, Vec<Move>),
+    DropIterator(usize),
+    /// Everything, from a snapshot or not, backwards or not.
+    Scan(Option<usize>, bool),
+    /// Everything, by a reader beside the store.
+    ReadOnly,
+    Flush,
+    Settle,
+    Sync,
+    CompactRange(Key, Key),
+    Optimize(Key, Key),
+    Compact,
+    /// Closes and opens it again; each store in its own way.
+    Reopen,
+}
+
+/// An operation, and its number in the sequence as it was drawn.
+#[derive(Clone, Debug)]
+pub struct Drawn {
+    pub id: u64,
+    pub operation: Operation,
+}
+
+/// What an operation gives.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    Done,
+    Values(Vec<Option<Vec<u8>>>),
+    /// Where an iterator stood, after each move.
+    Stood(Vec<Option<(Vec<u8>, Vec<u8>)>>),
+    Pairs(Vec<(Vec<u8>, Vec<u8>)>),
+}
+
+impl Answer {
+    /// The first difference, short.
+    pub fn difference(&self, expected: &Self) -> String {
+        let short = |value: &[u8]| format!("{}*{:?}", value.len(), &value[..value.len().min(8)]);
+        let pair = |pair: Option<&(Vec<u8>, Vec<u8>)>| {
+            pair.map(|(key, value)| format!("{} = {}", key[..key.len().min(60)].escape_ascii(), short(value)))
+        };
+        match (self, expected) {
+            (Self::Values(found), Self::Values(expected)) => {
+                let at = found.iter().zip(expected).position(|(found, expected)| found != expected).unwrap_or(0);
+                let short = |value: &Option<Vec<u8>>| value.as_deref().map(short);
+                format!("at {at}: found {:?}, expected {:?}", short(&found[at]), short(&expected[at]))
+            }
+            (Self::Stood(found), Self::Stood(expected)) => {
+                let at = found.iter().zip(expected).position(|(found, expected)| found != expected);
+                let at = at.unwrap_or(found.len().min(expected.len()));
+                let there = |stood: &[Option<_>]| pair(stood.get(at).and_then(Option::as_ref));
+                format!("after move {at}: found {:?}, expected {:?}", there(found), there(expected))
+            }
+            (Self::Pairs(found), Self::Pairs(expected)) => {
+                let at = found.iter().zip(expected).position(|(found, expected)| found != expected);
+                let at = at.unwrap_or(found.len().min(expected.len()));
+                let counts = (found.len(), expected.len());
+                let (found, expected) = (pair(found.get(at)), pair(expected.get(at)));
+                format!("{counts:?} pairs, at {at}: found {found:?}, expected {expected:?}")
+            }
+            _ => "an answer of another kind".into(),
+        }
+    }
+}
+
+/// Keys of several shapes: short, with long shared prefixes, now and then very long, and the empty one.
+pub fn key(number: Key) -> Vec<u8> {
+    match number % 16 {
+        0 if number == 0 => Vec::new(),
+        1 => format!("https://example.invalid/a/long/common/path/{number:08}").into_bytes(),
+        2 if number % 97 == 2 => vec![number as u8; 3000 + number as usize % 500],
+        3 => number.to_be_bytes().to_vec(),
+        4 => vec![0xff; number as usize % 7],
+        _ => format!("key{number:06}").into_bytes(),
+    }
+}
+
+/// The sequence of a seed.
+pub fn draw(seed: u64, length: usize) -> Vec<Drawn> {
+    let mut random = Random(seed);
+    let keys = [12, 150, 1500][random.below(3) as usize];
+    let mut drawing = Drawing { random, keys };
+    (0..length as u64).map(|id| Drawn { id, operation: drawing.operation() }).collect()
+}
+
+struct Drawing {
+    random: Random,
+    keys: u64,
+}
+
+impl Drawing {
+    fn operation(&mut self) -> Operation {
+        let which = self.random.next() as usize >> 8;
+        match self.random.below(1000) {
+            0..330 => Operation::Put(self.key(), self.value()),
+            330..420 => Operation::Delete(self.key()),
+            420..540 => Operation::Batch(self.changes()),
+            540..620 => Operation::Get(self.key()),
+            620..660 => Operation::MultiGet(self.some_keys()),
+            660..685 => Operation::Snapshot,
+            685..700 => Operation::DropSnapshot(which),
+            700..750 => Operation::GetAt(which, self.key()),
+            750..770 => Operation::MultiGetAt(which, self.some_keys()),
+            770..800 => Operation::Iterate(self.random.one_in(2).then_some(which), self.bounds()),
+            800..880 => Operation::Move(which, self.moves()),
+            880..895 => Operation::DropIterator(which),
+            895..920 => Operation::Scan(self.random.one_in(2).then_some(which), self.random.one_in(2)),
+            920..925 => Operation::ReadOnly,
+            925..950 => Operation::Flush,
+            950..962 => Operation::Settle,
+            962..970 => Operation::Sync,
+            970..980 => Operation::CompactRange(self.key(), self.key()),
+            980..990 => Operation::Optimize(self.key(), self.key()),
+            990..993 => Operation::Compact,
+            _ => Operation::Reopen,
+        }
+    }
+
+    fn key(&mut self) -> Key {
+        // Half of all goes to a tenth of the keys.
+        let keys = if self.random.one_in(2) { self.keys } else { self.keys.div_ceil(10) };
+        self.random.below(keys)
+    }
+
+    fn value(&mut self) -> Value {
+        let length = match self.random.below(300) {
+            0 => 0,
+            1 => 20_000,
+            2 if self.random.one_in(4) => 270_000 + self.random.below(1000) as usize,
+            3..10 => 4000,
+            n => n as usize,
+        };
+        Value { stamp: self.random.next(), length }
+    }
+
+    fn changes(&mut self) -> Vec<(Key, Option<Value>)> {
+        let count = self.random.below(25);
+        (0..count).map(|_| (self.key(), (!self.random.one_in(3)).then(|| self.value()))).collect()
+    }
+
+    fn some_keys(&mut self) -> Vec<Key> {
+        let count = self.random.below(20);
+        (0..count).map(|_| self.key()).collect()
+    }
+
+    fn bound(&mut self) -> Bound<Key> {
+        match self.random.below(3) {
+            0 => Bound::Unbounded,
+            1 => Bound::Included(self.key()),
+            _ => Bound::Excluded(self.key()),
+        }
+    }
+
+    fn bounds(&mut self) -> Bounds {
+        match self.random.below(4) {
+            0 => Bounds::Range(self.bound(), self.bound()),
+            1 => Bounds::Prefix(self.key()),
+            _ => Bounds::All,
+        }
+    }
+
+    /// A start, and steps mostly to one side.
+    fn moves(&mut self) -> Vec<Move> {
+        let mut moves = Vec::new();
+        match self.random.below(6) {
+            0 => moves.push(Move::First),
+            1 => moves.push(Move::Last),
+            2 => moves.push(Move::Seek(self.key())),
+            3 => moves.push(Move::SeekForPrev(self.key())),
+            _ => {}
+        }
+        let forward = self.random.one_in(2);
+        for _ in 0..self.random.below(30) {
+            let is_step = (self.random.below(10) < 8) == forward;
+            moves.push(if is_step { Move::Step } else { Move::StepBack });
+        }
+        moves
+    }
+}

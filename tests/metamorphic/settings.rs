@@ -1,0 +1,100 @@
+//! How a store is opened: a budget, threads or none, a tree tuned at random.
+
+use crate::support::Random;
+use alluvium::parts::TrunkOptions;
+use alluvium::{Compression, Durability, LogMemory, MemoryComponent, Options};
+use std::fmt;
+use std::time::Duration;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub options: Options,
+    /// Memtables of a page.
+    pub small: bool,
+    tree: Tree,
+}
+
+/// The figures of a tree.
+#[derive(Clone, Copy, Debug)]
+struct Tree {
+    branch_bytes: u64,
+    fanout: usize,
+    runs_max: usize,
+    runs_limit: usize,
+    probes_max: usize,
+    part_bytes: u64,
+    part_bytes_min: u64,
+    leaf_bytes_min: u64,
+    node_percent_of_below: u64,
+    leaf_percent_of_all: u64,
+    garbage_percent: u64,
+}
+
+impl Settings {
+    /// `memory_lives`: whether the log may be in shared memory, whatever becomes of the process.
+    pub fn draw(random: &mut Random, memory_lives: bool) -> Self {
+        let log_memory = match random.below(3) {
+            0 => LogMemory::File,
+            1 if memory_lives => LogMemory::SharedMemory,
+            _ => LogMemory::Auto,
+        };
+        let memory_budget = [256 << 10, 320 << 10, 1 << 20, 16 << 20][random.below(4) as usize];
+        let interval = [None, Some(1), Some(20), Some(100)][random.below(4) as usize];
+        let options = Options {
+            memory_budget: Some(memory_budget),
+            durability: if random.one_in(8) { Durability::Sync } else { Durability::Buffered },
+            sync_interval: interval.map(Duration::from_millis),
+            compression: if random.one_in(2) { Compression::Lz4 } else { Compression::None },
+            background_threads: Some(1 + random.below(4) as usize),
+            write_buffer: random.one_in(4).then_some((memory_budget / 6).clamp(32 << 10, 100 << 10)),
+            memory_component: [MemoryComponent::TwoLevel, MemoryComponent::Skiplist][random.below(2) as usize],
+            maplets: random.one_in(2),
+            log_memory,
+            ..Options::default()
+        };
+        Self { options, small: !random.one_in(4), tree: Tree::draw(random) }
+    }
+
+    /// Brings the tree's figures in.
+    pub fn tune(&self, options: &mut TrunkOptions) {
+        let tree = self.tree;
+        options.branch_bytes = tree.branch_bytes;
+        options.fanout = tree.fanout;
+        options.runs_max = tree.runs_max;
+        options.runs_limit = tree.runs_limit;
+        options.probes_max = tree.probes_max;
+        options.part_bytes = tree.part_bytes;
+        options.part_bytes_min = tree.part_bytes_min;
+        options.leaf_bytes_min = tree.leaf_bytes_min;
+        options.node_percent_of_below = tree.node_percent_of_below;
+        options.leaf_percent_of_all = tree.leaf_percent_of_all;
+        options.garbage_percent = tree.garbage_percent;
+    }
+}
+
+impl Tree {
+    fn draw(random: &mut Random) -> Self {
+        let fanout = 2 + random.below(7) as usize;
+        let runs_max = 1 + random.below(8) as usize;
+        Self {
+            branch_bytes: 4096 << random.below(5),
+            fanout,
+            runs_max,
+            runs_limit: runs_max + random.below(20) as usize,
+            probes_max: 2 + random.below(3) as usize,
+            part_bytes: 4096 << random.below(4),
+            part_bytes_min: 4096 << random.below(3),
+            leaf_bytes_min: 8192 << random.below(6),
+            node_percent_of_below: [5, 25, 60][random.below(3) as usize],
+            leaf_percent_of_all: [10, 25, 50][random.below(3) as usize],
+            garbage_percent: [10, 50, 100][random.below(3) as usize],
+        }
+    }
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}{}, {:?}", self.options, if self.small { ", small" } else { "" }, self.tree)
+    }
+}

@@ -1,0 +1,351 @@
+//! A store that does the operations of a run, with settings of its own, and its own doings between them.
+
+use super::model::{chosen, ordered, prefix};
+use super::operation::{Answer, Bounds, Drawn, Key, Move, Operation, key};
+use super::settings::Settings;
+use crate::support::{Random, expect_sound, expect_sound_closed};
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::io::{PosixStorage, Storage};
+use alluvium::parts::{SteppedDb, TrunkOptions, open_tuned};
+use alluvium::{
+    BackgroundPause, Cancellation, CompactOptions, Db, Error, Goal, Iter, ReadOnlyDb, Snapshot, Stats, WriteBatch,
+};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Where its files are.
+enum Disk {
+    /// With shared memory that outlives its process, or not.
+    Simulated(SimulatedStorage, bool),
+    Real(tempfile::TempDir),
+}
+
+enum Opened {
+    Stepped(SteppedDb),
+    Threads(Db),
+}
+
+impl Deref for Opened {
+    type Target = Db;
+
+    fn deref(&self) -> &Db {
+        match self {
+            Self::Stepped(db) => db,
+            Self::Threads(db) => db,
+        }
+    }
+}
+
+/// What was reached, so that a run shows that it reaches something.
+#[derive(Default)]
+pub struct Seen {
+    pub levels: usize,
+    pub maplets: usize,
+    pub incorporations: u64,
+}
+
+impl Seen {
+    fn note(&mut self, stats: &Stats) {
+        self.levels = self.levels.max(stats.levels.len());
+        self.incorporations += stats.incorporations;
+    }
+}
+
+/// See the module.
+pub struct Store {
+    seed: u64,
+    is_stepped: bool,
+    disk: Disk,
+    settings: Settings,
+    // Before the store, as a caller would.
+    iterators: Vec<Iter>,
+    snapshots: Vec<Snapshot>,
+    pause: Option<BackgroundPause>,
+    db: Option<Opened>,
+    /// Whether a reader was beside it in this life: then its dead files stay for a while.
+    had_reader: bool,
+    pub seen: Seen,
+}
+
+impl Store {
+    /// A new one: that of this number for the seed of a run.
+    pub fn open(seed: u64, number: u64) -> Self {
+        let seed = seed.wrapping_mul(1000) + number;
+        let mut random = Random(seed);
+        let is_stepped = number < super::STORES / 2;
+        // A real disk takes ten times as long.
+        let disk = if number == super::STORES - 1 && random.one_in(4) {
+            Disk::Real(tempfile::tempdir().unwrap())
+        } else {
+            let (disk, memory) = (SimulatedStorage::new(seed), random.one_in(2));
+            disk.set_memory_outlives(memory);
+            Disk::Simulated(disk, memory)
+        };
+        let settings = disk.settings(&mut random);
+        let mut store = Self {
+            seed,
+            is_stepped,
+            disk,
+            settings,
+            iterators: Vec::new(),
+            snapshots: Vec::new(),
+            pause: None,
+            db: None,
+            had_reader: false,
+            seen: Seen::default(),
+        };
+        store.start();
+        store
+    }
+
+    fn start(&mut self) {
+        self.had_reader = false;
+        let (storage, options) = (self.disk.storage(), self.settings.options.clone());
+        let tune = |options: &mut TrunkOptions| self.settings.tune(options);
+        self.db = Some(if self.is_stepped {
+            Opened::Stepped(SteppedDb::open_tuned(storage, options, self.settings.small, tune).unwrap())
+        } else {
+            Opened::Threads(open_tuned(storage, options, self.settings.small, tune).unwrap())
+        });
+    }
+
+    fn db(&self) -> &Opened {
+        self.db.as_ref().unwrap()
+    }
+
+    /// How it is open now.
+    pub fn settings(&self) -> String {
+        let how = if self.is_stepped { "without threads" } else { "with threads" };
+        let disk = match &self.disk {
+            Disk::Simulated(_, memory) => format!("on a simulated disk (memory outlives: {memory})"),
+            Disk::Real(_) => "on a real disk".into(),
+        };
+        format!("{how}, {disk}, {}", self.settings)
+    }
+
+    /// Chance of its own for an operation, whichever others there are.
+    fn random(&self, id: u64) -> Random {
+        let mut random = Random(self.seed ^ id.wrapping_mul(0x2545_f491_4f6c_dd1d));
+        random.next();
+        random
+    }
+
+    /// Does things before an operation that no answer depends on.
+    pub fn disturb(&mut self, id: u64) {
+        let mut random = self.random(id);
+        match random.below(60) {
+            0 if self.pause.is_none() => self.pause = Some(self.db().pause_background()),
+            0..4 => self.pause = None,
+            4 => {
+                // With threads time is real.
+                let least = if self.is_stepped { 40 << 10 } else { 16 << 20 };
+                self.db().set_background_write_limit(Some(least << random.below(4))).unwrap();
+            }
+            5 => self.db().set_background_write_limit(None).unwrap(),
+            6 => self.db().flush().unwrap(),
+            7 => {
+                let cancellation = Cancellation::new();
+                cancellation.cancel();
+                let options = CompactOptions { goal: Goal::Space, cancellation: Some(cancellation) };
+                let refused = self.db().compact_with::<&str>(.., &options, &mut |_| ());
+                assert!(matches!(refused, Ok(_) | Err(Error::Cancelled)), "{refused:?}");
+            }
+            8 => expect_sound(self.db()),
+            _ => {}
+        }
+        if let Opened::Stepped(db) = self.db() {
+            if let Disk::Simulated(disk, _) = &self.disk {
+                disk.advance(std::time::Duration::from_micros(random.below(10_000)));
+            }
+            for _ in 0..random.below(4) {
+                db.step();
+            }
+        }
+    }
+
+    pub fn apply(&mut self, drawn: &Drawn) -> Answer {
+        match &drawn.operation {
+            Operation::Put(number, value) => self.db().put(key(*number), value.bytes()).unwrap(),
+            Operation::Delete(number) => self.db().delete(key(*number)).unwrap(),
+            Operation::Batch(changes) => {
+                let mut batch = WriteBatch::new();
+                for (number, value) in changes {
+                    match value {
+                        Some(value) => batch.put(key(*number), value.bytes()),
+                        None => batch.delete(key(*number)),
+                    };
+                }
+                self.db().write(batch).unwrap();
+            }
+            Operation::Get(number) => return Answer::Values(vec![self.db().get(key(*number)).unwrap()]),
+            Operation::MultiGet(numbers) => return Answer::Values(self.db().multi_get(&keys(numbers)).unwrap()),
+            Operation::Snapshot => self.snapshots.push(self.db().snapshot().unwrap()),
+            Operation::DropSnapshot(which) => {
+                if let Some(at) = chosen(*which, self.snapshots.len()) {
+                    self.snapshots.remove(at);
+                }
+            }
+            Operation::GetAt(which, number) => {
+                let found = match self.snapshot(Some(*which)) {
+                    Some(snapshot) => snapshot.get(key(*number)),
+                    None => self.db().get(key(*number)),
+                };
+                return Answer::Values(vec![found.unwrap()]);
+            }
+            Operation::MultiGetAt(which, numbers) => {
+                let found = match self.snapshot(Some(*which)) {
+                    Some(snapshot) => snapshot.multi_get(&keys(numbers)),
+                    None => self.db().multi_get(&keys(numbers)),
+                };
+                return Answer::Values(found.unwrap());
+            }
+            Operation::Iterate(which, bounds) => {
+                let iterator = self.iterate(*which, *bounds);
+                self.iterators.push(iterator);
+            }
+            Operation::Move(which, moves) => {
+                let at = chosen(*which, self.iterators.len());
+                return Answer::Stood(at.map_or_else(Vec::new, |at| moved(&mut self.iterators[at], moves)));
+            }
+            Operation::DropIterator(which) => {
+                if let Some(at) = chosen(*which, self.iterators.len()) {
+                    self.iterators.remove(at);
+                }
+            }
+            Operation::Scan(which, backwards) => {
+                let iterator = self.iterate(*which, Bounds::All);
+                let pairs: Result<_, _> = if *backwards { iterator.reversed().collect() } else { iterator.collect() };
+                return Answer::Pairs(pairs.unwrap());
+            }
+            Operation::ReadOnly => {
+                self.had_reader = true;
+                let beside = ReadOnlyDb::open_with(self.disk.storage(), self.settings.options.clone()).unwrap();
+                return Answer::Pairs(beside.iter().unwrap().map(|pair| pair.unwrap()).collect());
+            }
+            Operation::Flush => self.db().flush().unwrap(),
+            Operation::Settle => self.settle(),
+            Operation::Sync => self.db().sync().unwrap(),
+            Operation::CompactRange(one, other) => {
+                // It would wait for the end of the pause.
+                self.pause = None;
+                self.db().compact_range(ordered(*one, *other)).unwrap();
+            }
+            Operation::Optimize(one, other) => {
+                self.pause = None;
+                self.db().optimize(ordered(*one, *other)).unwrap();
+            }
+            Operation::Compact => {
+                self.pause = None;
+                self.db().compact().unwrap();
+            }
+            Operation::Reopen => self.reopen(drawn.id),
+        }
+        Answer::Done
+    }
+
+    fn snapshot(&self, which: Option<usize>) -> Option<&Snapshot> {
+        which.and_then(|which| chosen(which, self.snapshots.len())).map(|at| &self.snapshots[at])
+    }
+
+    fn iterate(&self, which: Option<usize>, bounds: Bounds) -> Iter {
+        let iterator = match (self.snapshot(which), bounds) {
+            (Some(snapshot), Bounds::All) => snapshot.iter(),
+            (None, Bounds::All) => self.db().iter(),
+            (Some(snapshot), Bounds::Prefix(number)) => snapshot.prefix(prefix(number)),
+            (None, Bounds::Prefix(number)) => self.db().prefix(prefix(number)),
+            (Some(snapshot), Bounds::Range(lower, upper)) => snapshot.range((lower.map(key), upper.map(key))),
+            (None, Bounds::Range(lower, upper)) => self.db().range((lower.map(key), upper.map(key))),
+        };
+        iterator.unwrap()
+    }
+
+    fn settle(&mut self) {
+        self.db().settle().unwrap();
+        self.seen.levels = self.seen.levels.max(self.db().stats().levels.len());
+        let names = self.disk.storage().list().unwrap();
+        self.seen.maplets += names.iter().filter(|name| name.ends_with(".maplet")).count();
+    }
+
+    /// Ends this life in one of the ways in which nothing is lost, and opens it with other settings.
+    fn reopen(&mut self, id: u64) {
+        let mut random = self.random(id ^ 0xdead);
+        self.stop(&mut random);
+        self.settings = self.disk.settings(&mut random);
+        self.start();
+    }
+
+    fn stop(&mut self, random: &mut Random) {
+        self.iterators.clear();
+        self.snapshots.clear();
+        self.pause = None;
+        match &mut self.disk {
+            Disk::Simulated(disk, _) if random.one_in(3) => {
+                *disk = disk.kill();
+                // It goes on for a moment, on a disk that is no longer there.
+                self.db = None;
+            }
+            _ if random.one_in(2) => drop(self.close()),
+            // Without the last sync, but in good order.
+            _ => self.db = None,
+        }
+    }
+
+    /// Gives the files that are of no use.
+    fn close(&mut self) -> Vec<String> {
+        let db = self.db.take().unwrap();
+        self.seen.note(&db.stats());
+        match db {
+            Opened::Stepped(db) => db.close().unwrap(),
+            Opened::Threads(db) => db.close().unwrap(),
+        }
+        expect_sound_closed(&self.disk.storage())
+    }
+
+    /// Once nothing is left to do, everything is checked, open and closed.
+    pub fn end(&mut self) {
+        self.iterators.clear();
+        self.snapshots.clear();
+        self.pause = None;
+        self.db().flush().unwrap();
+        self.settle();
+        expect_sound(self.db());
+        let useless = self.close();
+        assert!(useless.is_empty() || self.had_reader, "left on the disk: {useless:?}");
+    }
+}
+
+impl Disk {
+    fn storage(&self) -> Arc<dyn Storage> {
+        match self {
+            Self::Simulated(disk, _) => Arc::new(disk.clone()),
+            Self::Real(directory) => Arc::new(PosixStorage::new(directory.path())),
+        }
+    }
+
+    fn settings(&self, random: &mut Random) -> Settings {
+        Settings::draw(random, matches!(self, Self::Simulated(_, true)))
+    }
+}
+
+fn keys(numbers: &[Key]) -> Vec<Vec<u8>> {
+    numbers.iter().map(|number| key(*number)).collect()
+}
+
+fn moved(iterator: &mut Iter, moves: &[Move]) -> Vec<Option<(Vec<u8>, Vec<u8>)>> {
+    let pair = |iterator: &Iter| iterator.valid().then(|| (iterator.key().to_vec(), iterator.value().to_vec()));
+    let mut stood = vec![pair(iterator)];
+    for going in moves {
+        match going {
+            Move::First => iterator.seek_first(),
+            Move::Last => iterator.seek_last(),
+            Move::Seek(number) => iterator.seek(key(*number)),
+            Move::SeekForPrev(number) => iterator.seek_for_prev(key(*number)),
+            Move::Step | Move::StepBack if !iterator.valid() => continue,
+            Move::Step => iterator.step(),
+            Move::StepBack => iterator.step_back(),
+        }
+        .unwrap();
+        stood.push(pair(iterator));
+    }
+    stood
+}
