@@ -1,6 +1,6 @@
 //! Promises 1 to 3 under real threads and tiny budgets, so that switches, incorporations and compactions happen all the time.
 
-use crate::support::{Random, setting, tiny};
+use crate::support::{Random, expect_sound, setting, tiny};
 use alluvium::{Db, WriteBatch};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -60,6 +60,7 @@ fn reads_never_go_back() {
     for (key, count) in acknowledged.iter().enumerate() {
         assert_eq!(number(db.get([key as u8]).unwrap()), count.load(Ordering::Relaxed));
     }
+    expect_sound(&db);
 }
 
 /// Rules S1, S4, B1 to B4: money moves between accounts in batches; every snapshot and every iterator finds the same total.
@@ -117,6 +118,7 @@ fn every_snapshot_holds_whole_batches() {
     });
     println!("{} moves, {} sums", moves.load(Ordering::Relaxed), sums.load(Ordering::Relaxed));
     assert!(moves.load(Ordering::Relaxed) > 100 && sums.load(Ordering::Relaxed) > 10);
+    expect_sound(&db);
 }
 
 /// Rule B2 for plain gets: a batch writes one number to several keys in key order of visibility; whoever reads them one after
@@ -159,6 +161,7 @@ fn plain_gets_see_whole_batches() {
         std::thread::sleep(duration());
         stop.store(true, Ordering::Relaxed);
     });
+    expect_sound(&db);
 }
 
 /// Rule S3 and the linearizability of snapshots: two keys are written in turn, y after x; a snapshot taken after a get of either
@@ -198,6 +201,7 @@ fn snapshots_and_gets_agree_on_the_order() {
         std::thread::sleep(duration());
         stop.store(true, Ordering::Relaxed);
     });
+    expect_sound(&db);
 }
 
 /// Closing while background work is under way returns soon.
@@ -283,5 +287,6 @@ fn one_write_of_each_key_by_each_writer() {
     for (key, (before, after)) in now.iter().zip(&all(&db)).enumerate() {
         assert_eq!(before, after, "key {key}: the answer flips by reopening");
     }
+    expect_sound(&db);
     db.close().unwrap();
 }

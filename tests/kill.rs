@@ -195,7 +195,7 @@ fn killed_at_any_instant_nothing_acknowledged_is_lost() {
             shared.word(writer * WORDS).store(done[writer], Ordering::Release);
             in_flight += 1;
         }
-        if round % 50 == 49 {
+        if round % 50 == 49 || round + 1 == kills {
             db.verify().unwrap();
         }
         // Closed by the drop in half of the rounds only as far as a process death would: without the final sync.

@@ -5,6 +5,7 @@
 use crate::support::{Random, setting, tiny};
 use alluvium::io::simulated::SimulatedStorage;
 use alluvium::io::{PosixStorage, Storage};
+use alluvium::parts::open_tuned;
 use alluvium::{Compression, Db, Iter, Options, Snapshot, WriteBatch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,16 +20,21 @@ struct World {
     snapshots: Vec<(Snapshot, Model)>,
     keys: u64,
     random: Random,
-    deepest: usize,
+    maplets: usize,
+}
+
+/// Where there are maplets, there are many.
+fn open(storage: &Arc<dyn Storage>, options: &Options) -> Db {
+    open_tuned(Arc::clone(storage), options.clone(), false, |tree| tree.probes_max = 2).unwrap()
 }
 
 impl World {
     fn new(storage: Arc<dyn Storage>, seed: u64, keys: u64) -> Self {
         let mut random = Random(seed);
         let compression = if random.one_in(3) { Compression::Lz4 } else { Compression::None };
-        let options = Options { compression, ..tiny() };
-        let db = Some(Db::open_with(Arc::clone(&storage), options.clone()).unwrap());
-        Self { storage, options, db, model: Model::new(), snapshots: Vec::new(), keys, random, deepest: 0 }
+        let options = Options { compression, maplets: random.one_in(2), ..tiny() };
+        let db = Some(open(&storage, &options));
+        Self { storage, options, db, model: Model::new(), snapshots: Vec::new(), keys, random, maplets: 0 }
     }
 
     fn db(&self) -> &Db {
@@ -91,7 +97,7 @@ impl World {
             971..972 => self.db().compact().unwrap(),
             972..980 => self.db().sync().unwrap(),
             980..981 => self.reopen(),
-            _ => self.deepest = self.deepest.max(self.db().stats().levels.len()),
+            _ => assert!(self.db().stats().failure.is_none()),
         }
     }
 
@@ -152,10 +158,12 @@ impl World {
         } else {
             drop(self.db.take());
         }
-        self.db = Some(Db::open_with(Arc::clone(&self.storage), self.options.clone()).unwrap());
+        self.db = Some(open(&self.storage, &self.options));
     }
 
     fn check_all(&mut self) {
+        let names = self.storage.list().unwrap();
+        self.maplets += names.iter().filter(|name| name.ends_with(".maplet")).count();
         let check = |iter: Iter, model: &Model| {
             let mut expected = model.iter();
             for pair in iter {
@@ -186,6 +194,7 @@ fn check_position(iter: &Iter, pairs: &[(Vec<u8>, Vec<u8>)], at: i64) {
     }
 }
 
+/// Gives how many maplets were seen.
 fn run(storage: Arc<dyn Storage>, seed: u64, keys: u64, steps: u64) -> usize {
     println!("seed {seed}");
     let mut world = World::new(storage, seed, keys);
@@ -204,15 +213,16 @@ fn run(storage: Arc<dyn Storage>, seed: u64, keys: u64, steps: u64) -> usize {
     world.check_all();
     world.db().settle().unwrap();
     world.db().verify().unwrap();
-    world.deepest
+    world.maplets
 }
 
 #[test]
 fn random_operations_on_a_simulated_disk() {
-    let first = setting("ALLUVIUM_SEED", 1);
-    for seed in first..first + setting("ALLUVIUM_SEEDS", 12) {
-        run(Arc::new(SimulatedStorage::new(seed)), seed, [50, 2000, 20_000][seed as usize % 3], 6000);
+    let (first, seeds, mut maplets) = (setting("ALLUVIUM_SEED", 1), setting("ALLUVIUM_SEEDS", 12), 0);
+    for seed in first..first + seeds {
+        maplets += run(Arc::new(SimulatedStorage::new(seed)), seed, [50, 2000, 20_000][seed as usize % 3], 6000);
     }
+    assert!(seeds < 12 || maplets > 0, "no store had maplets");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Many gets at once against a model: in memory, on disk, at a snapshot, and on a disk that fails.
 
-use crate::support::{Random, tiny};
+use crate::support::{Random, expect_sound, tiny};
 use alluvium::io::simulated::SimulatedStorage;
 use alluvium::{Compression, Db, Options};
 use std::collections::BTreeMap;
@@ -65,6 +65,7 @@ fn many_at_once_are_what_one_by_one_would_be() {
         }
         assert_eq!(db.multi_get::<&[u8]>(&[]).unwrap(), []);
         drop(snapshot);
+        expect_sound(&db);
         db.close().unwrap();
         // Nothing is in the cache of a store that was just opened.
         let db = Db::open(directory.path(), options).unwrap();

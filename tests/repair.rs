@@ -422,3 +422,24 @@ fn a_crash_of_repair_is_as_if_it_had_not_begun_or_had_ended() {
         assert!(as_before > 0 && repaired > 0, "{what}: {as_before} as before, {repaired} repaired");
     }
 }
+
+/// Once, only branch files and maplets were told: a value file of a write that a crash cut off lay there unseen until the next opening.
+#[test]
+fn a_value_file_of_no_use_is_told() {
+    let world = World::new(1);
+    let disk = world.disk.clone_disk();
+    let useless = |depth| {
+        let found = verify(&disk, depth).unwrap();
+        assert!(found.is_sound(), "{found:?}");
+        found.unnamed.into_iter().filter(|name| name.ends_with(".value")).collect::<Vec<_>>()
+    };
+    assert!(useless(Depth::Deep).is_empty());
+    let bytes = &world.image[&largest(&world, ".value")];
+    let stray = "900000.value".to_owned();
+    disk.open(&stray, OpenMode::Create).unwrap().write_all_at(bytes, 0).unwrap();
+    assert_eq!(useless(Depth::Deep), std::slice::from_ref(&stray));
+    // Who reads no record cannot know.
+    assert!(useless(Depth::Quick).is_empty());
+    open(&disk).unwrap().close().unwrap();
+    assert!(!names(&disk, ".value").contains(&stray));
+}

@@ -47,6 +47,11 @@ pub struct MergeCursor<C> {
 }
 
 impl<C: Cursor> MergeCursor<C> {
+    /// Which source the entry is of; of several that have it, the newest. Requires `valid()`.
+    pub fn source(&self) -> usize {
+        self.winner
+    }
+
     /// A merge of `sources`, newest first. It stands nowhere.
     pub fn new(sources: Vec<C>) -> Self {
         let count = sources.len();

@@ -43,8 +43,8 @@ impl Death {
     }
 
     /// How to open after it.
-    pub fn options(self) -> Options {
-        Options { force_cut: self == Self::KillForced, ..options() }
+    pub fn options(self, maplets: bool) -> Options {
+        Options { force_cut: self == Self::KillForced, maplets, ..options() }
     }
 }
 

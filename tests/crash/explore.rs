@@ -9,6 +9,7 @@ use super::promise::Promise;
 use super::step::{Step, print};
 use super::world::{World, contents, open, write};
 use crate::support::Random;
+use alluvium::io::Storage;
 use alluvium::io::simulated::{CrashPoint, SimulatedStorage};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,6 +33,8 @@ pub struct Plan {
     pub faults: &'static str,
     /// Whether the log goes to shared memory first.
     pub memory: bool,
+    /// Whether the tree has maplets.
+    pub maplets: bool,
 }
 
 /// What was done.
@@ -41,12 +44,15 @@ pub struct Tally {
     pub points: u64,
     /// Recoveries checked.
     pub recoveries: u64,
+    /// Those of a store that has maplets' files.
+    pub mapped: u64,
 }
 
 impl Tally {
     pub fn add(&mut self, other: Self) {
         self.points += other.points;
         self.recoveries += other.recoveries;
+        self.mapped += other.mapped;
     }
 }
 
@@ -97,7 +103,7 @@ impl Explorer<'_> {
         disk.set_memory_outlives(self.plan.memory);
         disk.record_crashes();
         self.trail.push("opening".into());
-        let mut world = World::open(disk, Promise::default(), self.plan.faults)?;
+        let mut world = World::open(disk, Promise::default(), self.plan.faults, self.plan.maplets)?;
         self.points(&world.disk, &Promise::default())?;
         for (at, &step) in steps.iter().enumerate() {
             self.trail = vec![format!("operation {}, {step}", at + 1)];
@@ -137,6 +143,8 @@ impl Explorer<'_> {
 
     fn die(&mut self, image: &SimulatedStorage, death: Death, during: &Promise, depth: u32) -> Checked {
         self.tally.recoveries += 1;
+        let names = image.list().map_err(|error| error.to_string())?;
+        self.tally.mapped += u64::from(names.iter().any(|name| name.ends_with(".maplet")));
         self.trail.push(format!("after {death}"));
         let disk = death.strike(&image.clone_disk());
         let promise = if death.loses_unsynced() { during.clone().after_power_loss() } else { during.clone() };
@@ -144,7 +152,7 @@ impl Explorer<'_> {
         if again {
             disk.record_crashes();
         }
-        let db = open(&disk, death.options()).map_err(|error| format!("it does not open: {error}"))?;
+        let db = open(&disk, death.options(self.plan.maplets)).map_err(|error| format!("it does not open: {error}"))?;
         let found = contents(&db)?;
         promise.prefix(&found, promise.acknowledged)?;
         db.verify().map_err(|error| format!("verify: {error}"))?;
@@ -188,7 +196,7 @@ impl Explorer<'_> {
         let disk = death.strike(&disk);
         drop(db);
         let at_least = if death.loses_unsynced() { promise.synced } else { promise.acknowledged };
-        let db = open(&disk, death.options()).map_err(|error| format!("it does not open: {error}"))?;
+        let db = open(&disk, death.options(self.plan.maplets)).map_err(|error| format!("it does not open: {error}"))?;
         promise.prefix(&contents(&db)?, at_least)?;
         self.trail.truncate(self.trail.len() - 2);
         Ok(())

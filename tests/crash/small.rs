@@ -68,6 +68,7 @@ fn every_short_run_survives_every_death() {
         go_on: setting("ALLUVIUM_CRASH_GO_ON", 4),
         faults: "(any p=0.05) -> write-back",
         memory: false,
+        maplets: false,
     };
     let mut all = Vec::new();
     for ground in GROUNDS {
@@ -77,10 +78,10 @@ fn every_short_run_survives_every_death() {
     }
     assert_eq!(runs(3).len(), 343);
     let mut tally = explore_all(&all, seed, &plan);
-    // With the log in shared memory every longest run, or as many as asked for.
+    // With the log in shared memory, and maplets, every longest run, or as many as asked for.
     let some = setting("ALLUVIUM_CRASH_MEMORY_EVERY", 3) as usize;
     let some: Vec<_> = all.iter().rev().step_by(some.max(1)).cloned().collect();
-    tally.add(explore_all(&some, seed, &Plan { memory: true, ..plan }));
+    tally.add(explore_all(&some, seed, &Plan { memory: true, maplets: true, ..plan }));
     let seconds = started.elapsed().as_secs_f64();
     println!(
         "seed {seed}: {} runs, {} crash points, {} recoveries, {:.1} s, {:.0} recoveries a second",

@@ -15,20 +15,21 @@ pub struct World {
     pub promise: Promise,
     /// The disk's faults in every life.
     faults: &'static str,
+    maplets: bool,
     snapshots: Vec<(Snapshot, Contents)>,
 }
 
-/// Opens the store on a disk.
+/// Opens the store on a disk. Where there are maplets, there are many.
 pub fn open(disk: &SimulatedStorage, options: Options) -> alluvium::Result<SteppedDb> {
-    SteppedDb::open_small(Arc::new(disk.clone()), options)
+    SteppedDb::open_tuned(Arc::new(disk.clone()), options, true, |tree| tree.probes_max = 2)
 }
 
 impl World {
     /// Opens a store that has promised this.
-    pub fn open(disk: SimulatedStorage, promise: Promise, faults: &'static str) -> Result<Self, String> {
+    pub fn open(disk: SimulatedStorage, promise: Promise, faults: &'static str, maplets: bool) -> Result<Self, String> {
         disk.inject(faults);
-        let db = open(&disk, options()).map_err(|error| format!("it does not open: {error}"))?;
-        Ok(Self { disk, db: Some(db), promise, faults, snapshots: Vec::new() })
+        let db = open(&disk, Options { maplets, ..options() }).map_err(|error| format!("it does not open: {error}"))?;
+        Ok(Self { disk, db: Some(db), promise, faults, maplets, snapshots: Vec::new() })
     }
 
     fn db(&self) -> &SteppedDb {
@@ -105,7 +106,8 @@ impl World {
 
     fn reopen(&mut self, death: Death) -> Result<(), String> {
         let at_least = if death.loses_unsynced() { self.promise.synced } else { self.promise.acknowledged };
-        let db = open(&self.disk, options()).map_err(|error| format!("it does not open after {death}: {error}"))?;
+        let options = Options { maplets: self.maplets, ..options() };
+        let db = open(&self.disk, options).map_err(|error| format!("it does not open after {death}: {error}"))?;
         let found = contents(&db)?;
         self.promise.prefix(&found, at_least).map_err(|error| format!("after {death} {error}"))?;
         self.db = Some(db);

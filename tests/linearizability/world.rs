@@ -114,6 +114,7 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
     });
     let mut tally = outcome.map_err(|error| format!("{error}\nworld {seed}: {shape}"))?;
     tally.incorporations = db.stats().incorporations;
+    db.verify().map_err(|error| format!("verify: {error}\nworld {seed}: {shape}"))?;
     db.close().map_err(|error| format!("it does not close: {error}"))?;
     Ok(tally)
 }

@@ -7,6 +7,7 @@ use crate::base::{Error, FileNumber, Result};
 use crate::branch::{self, Branch, BranchReport, Maplet};
 use crate::db::offline::{Directory, Readers, keep_writers_away};
 use crate::db::owners::Owners;
+use crate::disk::trunk;
 use crate::format::manifest_edit::{BranchMeta, MapletMeta};
 use crate::format::value_file::ValueReference;
 use crate::io::Storage;
@@ -57,11 +58,18 @@ pub(in crate::db) fn verify_closed(
     }
     let readers = Readers::new(storage, database, directory.next_file);
     findings.await_bytes(segments.iter().map(|segment| segment.bytes).sum());
+    let mut values = BTreeSet::new();
     match &state {
-        Some(state) => check_named(&**storage, &readers, state, &mut findings)?,
+        Some(state) => check_named(&**storage, &readers, state, &mut values, &mut findings)?,
         None => check_unnamed(&readers, &directory, &mut findings)?,
     }
-    check_log(&**storage, &readers, state.as_ref(), &segments, &mut findings)?;
+    check_log(&**storage, &readers, state.as_ref(), &segments, &mut values, &mut findings)?;
+    // Where something is wrong, what refers to a value may be what is lost.
+    if findings.is_deep() && state.is_some() && findings.found.is_sound() {
+        let unnamed = directory.values.iter().filter(|file| !values.contains(*file)).map(|file| value_file_name(*file));
+        let unnamed: Vec<_> = unnamed.filter(|name| !findings.found.foreign.contains(name)).collect();
+        findings.found.unnamed.extend(unnamed);
+    }
     Ok(findings.found)
 }
 
@@ -70,19 +78,29 @@ fn check_named(
     storage: &dyn Storage,
     readers: &Readers,
     state: &ManifestState,
+    values: &mut BTreeSet<FileNumber>,
     findings: &mut Findings<'_>,
 ) -> Result<()> {
-    if let Err(found) = state.check() {
+    let is_tree = state.check().map_err(|found| {
         let path = storage.path_of(MANIFEST_NAME);
         findings.damage(Error::corruption(&path, 0, "structure of the tree", "a consistent tree", found));
-    }
+    });
     findings.await_bytes(state.branches.values().map(|meta| meta.bytes).sum());
-    let mut values = BTreeSet::new();
     for meta in state.branches.values() {
-        check_branch(readers, &Branch::new(&readers.branches, meta.clone()), &mut values, findings)?;
+        check_branch(readers, &Branch::new(&readers.branches, meta.clone()), values, findings)?;
+    }
+    if is_tree.is_ok() {
+        check_tree(readers, state, findings)?;
     }
     let branch = |file: &FileNumber| state.branches.get(file).cloned();
     state.maplets.values().try_for_each(|meta| check_maplet(readers, meta, &branch, findings))
+}
+
+/// The nodes of a sound manifest, and the order of versions in its branches.
+pub(super) fn check_tree(readers: &Readers, state: &ManifestState, findings: &mut Findings<'_>) -> Result<()> {
+    findings.begin(MANIFEST_NAME);
+    let deep = findings.is_deep();
+    trunk::check_tree(&readers.branches, state, deep, &mut |found| findings.take(found).map(|_| ()))
 }
 
 /// A maplet against the branches that it covers.

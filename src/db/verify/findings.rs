@@ -28,8 +28,9 @@ pub struct Verification {
     pub damage: Vec<Error>,
     /// Damages beyond those listed.
     pub unlisted: u64,
-    /// Branch files of this store that its manifest does not name: left by work that was cut short, or by a manifest that is not
-    /// the right one. No damage, but the next opening for writing removes them.
+    /// Files of this store that nothing refers to: branch files and maplets that its manifest does not name, and, after a deep check that
+    /// found it sound, value files that no branch and no record names. Left by work that was cut short, or by a manifest that is not the
+    /// right one. No damage, but the next opening for writing removes them. Of a store that is open they are not told.
     pub unnamed: Vec<String>,
     /// Files of other stores. No damage; openings leave them alone.
     pub foreign: Vec<String>,

@@ -1,20 +1,23 @@
 //! Checks the log of a store that nobody has open: headers, and deep also what recovery would say. One thread.
 
 use super::findings::Findings;
-use crate::base::{Error, Kind, Result};
+use crate::base::{Error, FileNumber, Kind, Result};
 use crate::db::offline::Readers;
 use crate::format::value_file::ValueReference;
 use crate::io::Storage;
 use crate::log::salvage::{FoundRecord, FoundSegment};
 use crate::log::{self, RecoveryInput};
 use crate::manifest::{MANIFEST_NAME, ManifestState};
+use std::collections::BTreeSet;
 
-/// Lists what is wrong with the log. Without a manifest only the segments themselves can be judged.
+/// Lists what is wrong with the log. Without a manifest only the segments themselves can be judged. A deep check adds to `named` the value
+/// files that records refer to.
 pub(super) fn check_log(
     storage: &dyn Storage,
     readers: &Readers,
     state: Option<&ManifestState>,
     segments: &[FoundSegment],
+    named: &mut BTreeSet<FileNumber>,
     findings: &mut Findings<'_>,
 ) -> Result<()> {
     let database = readers.branches.database;
@@ -51,7 +54,7 @@ pub(super) fn check_log(
         let damage = segment.records(database, &mut |record| {
             records += 1;
             if record.number > state.incorporated {
-                check_values(readers, record, &mut values)?;
+                check_values(readers, record, named, &mut values)?;
             }
             Ok(())
         });
@@ -91,10 +94,16 @@ fn check_presence(
     }
 }
 
-/// Reads the values that a record refers to.
-fn check_values(readers: &Readers, record: FoundRecord<'_>, damage: &mut Vec<Error>) -> Result<()> {
+/// Reads the values that a record refers to, and notes them.
+fn check_values(
+    readers: &Readers,
+    record: FoundRecord<'_>,
+    named: &mut BTreeSet<FileNumber>,
+    damage: &mut Vec<Error>,
+) -> Result<()> {
     for operation in record.operations.filter(|operation| operation.kind == Kind::ValueReference) {
         let Some(reference) = ValueReference::decode(operation.value) else { continue };
+        named.insert(reference.file);
         match readers.values.verify(&reference) {
             Ok(()) => {}
             Err(error) if error.is_damage() => damage.push(error),

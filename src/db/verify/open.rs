@@ -1,13 +1,15 @@
 //! Checks a store that is open, beside readers and writers. Any thread.
 
-use super::closed::{check_branch, check_maplet};
+use super::closed::{check_branch, check_maplet, check_tree};
 use super::findings::{CheckProgress, Depth, Findings, Verification};
+use crate::base::sync::Arc;
 use crate::base::{Error, FileNumber, Result};
 use crate::db::inner::Inner;
 use crate::db::offline::Readers;
+use crate::db::view::View;
 use crate::disk::trunk;
 use crate::log::salvage::FoundSegment;
-use crate::manifest::{MANIFEST_NAME, read_state};
+use crate::manifest::{MANIFEST_NAME, ManifestState, read_state};
 use std::collections::BTreeSet;
 
 impl Inner {
@@ -21,9 +23,8 @@ impl Inner {
     ) -> Result<Verification> {
         self.check_open()?;
         let mut findings = Findings::new(depth, progress);
-        // Holds every file that is checked below.
-        let view = self.view.load_full();
-        self.check_manifest(&mut findings)?;
+        // The view holds every file that is checked below.
+        let (view, state) = self.check_manifest(&mut findings)?;
         let branches = trunk::branches(&view.tree);
         findings.await_bytes(branches.iter().map(|branch| branch.meta().bytes).sum());
         // Its own readers: what the store has in its cache says nothing of the disk.
@@ -32,6 +33,9 @@ impl Inner {
         for branch in &branches {
             let branch = crate::branch::Branch::new(&readers.branches, branch.meta().clone());
             check_branch(&readers, &branch, &mut values, &mut findings)?;
+        }
+        if let Some(state) = &state {
+            check_tree(&readers, state, &mut findings)?;
         }
         let branch = |file: &FileNumber| {
             let at = branches.binary_search_by_key(file, |branch| branch.meta().file);
@@ -44,13 +48,17 @@ impl Inner {
         Ok(findings.found)
     }
 
-    /// The file must replay to what the store works on.
-    fn check_manifest(&self, findings: &mut Findings<'_>) -> Result<()> {
+    /// The file must replay to what the store works on. Gives the view that belongs to it, and the state where it is in order.
+    fn check_manifest(&self, findings: &mut Findings<'_>) -> Result<(Arc<View>, Option<ManifestState>)> {
         findings.begin(MANIFEST_NAME);
+        // Every tree is published under this lock.
         let edits = self.edits.lock();
+        let view = self.view.load_full();
         let path = self.storage.path_of(MANIFEST_NAME);
         let known = edits.manifest.state();
-        if let Err(found) = known.check() {
+        let checked = known.check().and_then(|()| trunk::check_nodes(&view.tree, known));
+        let state = checked.is_ok().then(|| known.clone());
+        if let Err(found) = checked {
             findings.damage(Error::corruption(&path, 0, "structure of the tree", "a consistent tree", found));
         }
         let read = match read_state(&*self.storage) {
@@ -64,7 +72,7 @@ impl Inner {
                 (format!("the state after edit {}", known.edits), format!("another, of edit {}", read.edits));
             findings.damage(Error::corruption(&path, 0, "manifest", expected, found));
         }
-        Ok(())
+        Ok((view, state))
     }
 
     /// The headers of the segments that hold something that is needed.

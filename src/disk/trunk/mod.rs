@@ -51,5 +51,5 @@ pub use slot::Load;
 pub use statistics::{LevelFigures, TreeFigures};
 pub use tree::Tree;
 pub use trunk::Trunk;
-pub use verify::{branches, maplets};
+pub use verify::{branches, check_nodes, check_tree, maplets};
 pub use watch::Watch;

@@ -12,3 +12,4 @@ mod reshape;
 mod rig;
 mod runs;
 mod scans;
+mod verify;

@@ -1,11 +1,19 @@
-//! The branch files of a whole tree, for checking. Any thread.
+//! A whole tree, for checking: its files, whether it is what the manifest says, and whether what is newer stands where reads look
+//! first. Any thread.
 
+use super::compact::merged;
 use super::node::Node;
-use super::run;
+use super::options::TrunkOptions;
+use super::run::{self, Run};
 use super::tree::Tree;
-use crate::base::FileNumber;
+use super::trunk::Trunk;
+use crate::base::key::wide_head;
 use crate::base::sync::Arc;
-use crate::branch::{Branch, Maplet};
+use crate::base::{Error, FileNumber, Result, SequenceNumber};
+use crate::branch::{Branch, BranchContext, Maplet, Purpose, file_name};
+use crate::format::manifest_edit::NodeImage;
+use crate::manifest::{MANIFEST_NAME, ManifestState};
+use crate::merge::Cursor;
 use std::collections::BTreeMap;
 
 /// Every branch that the tree refers to, once, by file number.
@@ -26,6 +34,115 @@ pub fn maplets(tree: &Tree) -> Vec<&Arc<Maplet>> {
         maplets.extend(served.map(|maplet| (maplet.meta().file, maplet)));
     });
     maplets.into_values().collect()
+}
+
+/// Whether a tree is what the manifest says, node by node: the same children, bundles, parts and active bundles, so that no node refers
+/// to a file that none of its keys can be in, and each bundle is one sorted run where it is called one.
+pub fn check_nodes(tree: &Tree, state: &ManifestState) -> Result<(), String> {
+    // Shares are estimates, which older manifests lack.
+    let of = |image: NodeImage| NodeImage { shares: Vec::new(), ..image };
+    let (mut count, mut differing) = (0, None);
+    tree.visit(&mut |node| {
+        count += 1;
+        let (made, kept) = (of(node.image()), state.nodes.get(&node.id).cloned().map(of));
+        if kept.as_ref() != Some(&made) && differing.is_none() {
+            differing = Some(format!("{made:?} is named as {kept:?}"));
+        }
+    });
+    match differing {
+        Some(differing) => Err(differing),
+        None if count == state.nodes.len() => Ok(()),
+        None => Err(format!("a tree of {count} nodes, of which {} are named", state.nodes.len())),
+    }
+}
+
+/// Checks the tree that a sound manifest (`ManifestState::check`) describes: `check_nodes`, and with `deep` the order of versions. `judge`
+/// is told of each finding, and says whether to go on.
+pub fn check_tree(
+    context: &Arc<BranchContext>,
+    state: &ManifestState,
+    deep: bool,
+    judge: &mut dyn FnMut(Result<()>) -> Result<()>,
+) -> Result<()> {
+    let opened = Trunk::open(Arc::clone(context), TrunkOptions::new(0), state);
+    let (_, tree) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return judge(Err(error)),
+    };
+    judge(check_nodes(&tree, state).map_err(|found| {
+        let manifest = context.storage.path_of(MANIFEST_NAME);
+        Error::corruption(&manifest, 0, "trunk node", "the tree that its branches make", found)
+    }))?;
+    if deep { check_order(tree.root(), &mut Vec::new(), context, judge) } else { Ok(()) }
+}
+
+/// Checks for each leaf that of every key the newer versions are in the newer runs, which reads ask first (`node.rs`, 3). `path` is what
+/// lies on the way to the node, newest first. Runs of which the newer has only newer numbers, as most have, are in order without a look.
+fn check_order(
+    node: &Node,
+    path: &mut Vec<Arc<Run>>,
+    context: &BranchContext,
+    judge: &mut dyn FnMut(Result<()>) -> Result<()>,
+) -> Result<()> {
+    for (at, slot) in node.slots.iter().enumerate() {
+        let above = path.len();
+        path.extend(slot.runs.iter().cloned());
+        match node.pivots.get(at) {
+            Some(pivot) => check_order(&pivot.child, path, context, judge)?,
+            None if is_ordered_by_numbers(path, node) => {}
+            None => judge(check_versions(path, node, context))?,
+        }
+        path.truncate(above);
+    }
+    Ok(())
+}
+
+fn is_ordered_by_numbers(runs: &[Arc<Run>], leaf: &Node) -> bool {
+    let mut below = SequenceNumber::ZERO;
+    runs.iter().rev().all(|run| {
+        let inside = run.parts().iter().filter(|part| run::overlaps(part, &leaf.lower, leaf.upper.as_deref()));
+        let (mut least, mut most) = (SequenceNumber::MAX, below);
+        for part in inside {
+            least = least.min(part.meta().number_min);
+            most = most.max(part.meta().number_max);
+        }
+        let is_newer = least > below;
+        below = most;
+        is_newer
+    })
+}
+
+/// Reads what the runs, newest first, have in the leaf's range.
+fn check_versions(runs: &[Arc<Run>], leaf: &Node, context: &BranchContext) -> Result<()> {
+    let mut cursor = merged(runs.iter().rev().cloned().collect(), Purpose::Compaction);
+    cursor.seek(&leaf.lower, SequenceNumber::MAX)?;
+    let (mut key, mut newer): (Vec<u8>, usize) = (Vec::new(), 0);
+    let mut is_first = true;
+    while cursor.valid() {
+        let (entry, source) = (cursor.entry(), cursor.source());
+        if leaf.upper.as_ref().is_some_and(|upper| *entry.key >= **upper) {
+            break;
+        }
+        if is_first || *entry.key != key[..] {
+            key.clear();
+            key.extend_from_slice(entry.key);
+        } else if source < newer {
+            let found = format!("version {} of {} behind newer ones", entry.number, entry.key.escape_ascii());
+            let part = runs[source].part_of(entry.key, wide_head(entry.key));
+            let file = part.map_or(FileNumber(0), |part| part.meta().file);
+            let path = context.storage.path_of(&file_name(file));
+            return Err(Error::corruption(
+                &path,
+                0,
+                "order of versions",
+                "only versions newer than in older runs",
+                found,
+            ));
+        }
+        (newer, is_first) = (source, false);
+        cursor.next()?;
+    }
+    Ok(())
 }
 
 /// What every node keeps to; only an internal error could break it, since `open` checks what comes from disk.

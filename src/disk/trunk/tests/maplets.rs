@@ -32,7 +32,7 @@ fn with_runs(runs: usize, is_split: bool) -> (Rig, Random) {
     (rig, random)
 }
 
-fn split(leaf: &Node, at: u64) -> Outcome {
+pub fn split(leaf: &Node, at: u64) -> Outcome {
     let cuts = Cuts { keys: vec![number_key(at)[..].into()], ..Cuts::default() };
     Outcome { change: Change::Split { place: Place::of(leaf), cuts }, ticket: None }
 }

@@ -9,7 +9,7 @@ use crate::branch::{BranchContext, Compression, ExtentMemory, Reading};
 use crate::branch::{file_name, maplet_name, parse_file_name, parse_maplet_name};
 use crate::cache::{FileTable, PageCache};
 use crate::disk::trunk::apply::Applied;
-use crate::disk::trunk::{Job, Outcome, Tree, TreeFigures, Trunk, TrunkOptions, branches, maplets};
+use crate::disk::trunk::{Job, Outcome, Tree, TreeFigures, Trunk, TrunkOptions, branches, check_tree, maplets};
 use crate::io::Storage;
 use crate::io::simulated::{Operation, SimulatedStorage};
 use crate::manifest::ManifestState;
@@ -308,6 +308,7 @@ impl Rig {
 
     /// Scans both ways and gets, at every pin and at the newest number.
     pub fn check_reads(&self, random: &mut Random, gets: usize) {
+        check_tree(&self.context, &self.state, true, &mut |found| found).unwrap();
         let mut forward = Vec::new();
         let mut cursor = self.tree.cursor();
         cursor.seek_first().unwrap();
