@@ -170,7 +170,7 @@ impl Inner {
     }
 
     fn wait_for_wish(&self, wish: &Arc<Wish>, progress: &mut dyn FnMut(CompactProgress)) -> Result<()> {
-        let mut done = 0;
+        let (mut done, mut fed) = (0, false);
         loop {
             if wish.is_cancelled() {
                 return Err(Error::Cancelled);
@@ -193,6 +193,14 @@ impl Inner {
             if left.is_none() {
                 return Ok(());
             }
+            if self.lacks_room(wish) {
+                if fed {
+                    let reason = "what is left to merge needs more room than there is".into();
+                    return Err(Error::DiskFull { reason });
+                }
+                fed = true;
+                self.feed_starved();
+            }
             match self.driver {
                 Driver::Threads => self.work.wait_for_progress(TELL)?,
                 Driver::Stepped if self.step() => {}
@@ -206,5 +214,14 @@ impl Inner {
                 }
             }
         }
+    }
+
+    /// Whether what is left to do waits for room on the disk.
+    fn lacks_room(&self, wish: &Wish) -> bool {
+        if !self.trunk.is_starving() || self.work.state.lock().jobs > 0 {
+            return false;
+        }
+        let (view, retention) = (self.view.load(), Retention::new(self.pins.numbers()));
+        self.trunk.pick(&view.tree).is_none() && self.trunk.pick_wanted(&view.tree, &wish.wanted, &retention).is_none()
     }
 }
