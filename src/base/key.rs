@@ -68,9 +68,42 @@ pub fn wide_head(key: &[u8]) -> u128 {
     }
 }
 
+/// How many bits two keys have in common at the front.
+#[inline]
+pub fn common_bits(one: &[u8], other: &[u8]) -> u64 {
+    let (mut left, mut right) = (one, other);
+    let mut bits = 0;
+    while let (Some((a, rest_of_left)), Some((b, rest_of_right))) =
+        (left.split_first_chunk::<8>(), right.split_first_chunk::<8>())
+    {
+        let differ = u64::from_be_bytes(*a) ^ u64::from_be_bytes(*b);
+        if differ != 0 {
+            return bits + u64::from(differ.leading_zeros());
+        }
+        bits += 64;
+        (left, right) = (rest_of_left, rest_of_right);
+    }
+    let rest = (head(left) ^ head(right)).leading_zeros().min(8 * left.len().min(right.len()) as u32);
+    bits + u64::from(rest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn common_bits_end_at_the_first_that_differs() {
+        assert_eq!(common_bits(b"", b"a"), 0);
+        assert_eq!(common_bits(b"a", b"a"), 8);
+        assert_eq!(common_bits(b"a", b"ab"), 8);
+        // The end of a key is no zero byte.
+        assert_eq!(common_bits(b"a", b"a\0"), 8);
+        assert_eq!(common_bits(b"a", b"c"), 6);
+        assert_eq!(common_bits(b"0123456789", b"0123456799"), 64 + 12);
+        assert_eq!(common_bits(b"0123456789abcdef", b"0123456789abcdef"), 128);
+        assert_eq!(common_bits(b"0123456789abcdef", b"0123456789abcdefg"), 128);
+        assert_eq!(common_bits(b"0123456x89abcdef", b"0123456y89abcdef"), 63);
+    }
 
     #[test]
     fn encoding_keeps_order_and_round_trips() {

@@ -76,9 +76,10 @@ pub fn apply(trunk: &Trunk, outcome: Outcome, tree: &Arc<Tree>) -> Applied {
         Change::Flush { place, child, hollow } => {
             editor.change(&place, &mut |editor, node| editor.flush(node, child, &hollow))
         }
-        Change::Merge { place, bundles, parts } => {
-            added = parts.take();
-            let merged = Bundle::new(trunk.new_bundle(), added.clone());
+        Change::Merge { place, bundles, merged } => {
+            let (run, new) = merged.take();
+            added = new;
+            let merged = Bundle::new(trunk.new_bundle(), run);
             editor.change(&place, &mut |_, node| merge(node, &bundles, &merged))
         }
         Change::Map { place, maplet } => {

@@ -5,8 +5,10 @@
 //! 2. Sources are read in age order, so nothing is reordered.
 //! 3. Tombstones go, and operands become values for want of anything older, only when nothing older lies below: at a leaf,
 //!    when its oldest bundle takes part.
-//! 4. Range tombstones are clipped to the ranges that are read: what a file has of them elsewhere is not active here.
+//! 4. What overlaps nothing else is not read: the result refers to it (`kept.rs`).
+//! 5. Range tombstones are clipped to the ranges that are read: what a file has of them elsewhere is not active here.
 
+use super::kept::{self, Sizes};
 use super::node::{Key, Node};
 use super::options::TrunkOptions;
 use super::parts::{NewParts, PartWriter};
@@ -15,7 +17,7 @@ use super::run_cursor::RunCursor;
 use super::watch::{Steps, Watch};
 use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
-use crate::branch::{BranchContext, Purpose};
+use crate::branch::{Branch, BranchContext, Purpose};
 use crate::merge::{Cursor, MergeCursor, RangeTombstones, Retention, VersionFilter};
 use std::ops::Range;
 
@@ -28,22 +30,48 @@ pub struct Pass<'a> {
     pub watch: &'a dyn Watch,
 }
 
+/// A merged run.
+#[derive(Debug)]
+pub struct Merged {
+    /// What was written.
+    pub parts: NewParts,
+    /// Inputs that stay as they are.
+    pub kept: Vec<Arc<Branch>>,
+}
+
+impl Merged {
+    /// The run, in key order, and which of it is new; from here on whoever took them decides their fate.
+    pub fn take(self) -> (Vec<Arc<Branch>>, Vec<Arc<Branch>>) {
+        let added = self.parts.take();
+        let mut all = self.kept;
+        all.extend(added.iter().cloned());
+        all.sort_by(|left, right| left.meta().key_min.cmp(&right.meta().key_min));
+        (all, added)
+    }
+}
+
 impl Pass<'_> {
-    /// Merges the bundles `range` of `node` into new part files; `None` where the watch ended it.
-    pub fn merge(&self, node: &Node, range: Range<usize>) -> Result<Option<NewParts>> {
+    /// Merges the bundles `range` of `node` into one run, of which files of `sizes` may be old ones; `None` where the watch ended
+    /// it.
+    pub fn merge(&self, node: &Node, range: Range<usize>, sizes: &Sizes) -> Result<Option<Merged>> {
         let cuts: Vec<Key> = node.pivots.iter().map(|pivot| Arc::clone(&pivot.lower)).collect();
         let bytes_max = if node.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };
-        let mut writer = PartWriter::new(self.context, &cuts, self.options.part_bytes_min, bytes_max);
+        let mut writer = self.writer(&cuts, bytes_max);
         let bottom = node.is_leaf() && range.start == 0;
+        let mut all_kept = Vec::new();
         let mut steps = Steps::new(self.watch);
         for piece in pieces(node, &range) {
             let lower = node.slot_lower(piece.slots.start);
             let upper = node.slot_upper(piece.slots.end - 1);
             let bundles = &node.bundles[piece.first..range.end];
-            let inside = bundles
-                .iter()
-                .flat_map(|bundle| &bundle.branches)
-                .filter(|branch| run::overlaps(branch, lower, upper.map(|upper| &**upper)));
+            let inside = bundles.iter().flat_map(|bundle| &bundle.branches);
+            let mut inside: Vec<_> =
+                inside.filter(|branch| run::overlaps(branch, lower, upper.map(|upper| &**upper))).collect();
+            let kept = kept::choose(&inside, (lower, upper.map(|upper| &**upper)), bottom, sizes);
+            let is_kept = |branch: &Arc<Branch>| kept.iter().any(|kept| Arc::ptr_eq(kept, branch));
+            inside.retain(|branch| !is_kept(branch));
+            kept.iter().for_each(|branch| writer.add_stop(branch.meta().key_min[..].into()));
+            all_kept.extend(kept.into_iter().cloned());
             let runs = run::group(inside);
             let tombstones = run::range_tombstones(&runs, lower, upper.map(|upper| &**upper))?;
             let mut cursor = merged(runs, Purpose::Compaction);
@@ -52,7 +80,13 @@ impl Pass<'_> {
                 return Ok(None);
             }
         }
-        finish(writer, steps)
+        let parts = finish(writer, steps)?;
+        Ok(parts.map(|parts| Merged { parts, kept: all_kept }))
+    }
+
+    fn writer<'b>(&'b self, cuts: &'b [Key], bytes_max: u64) -> PartWriter<'b> {
+        PartWriter::new(self.context, cuts, self.options.part_bytes_min, bytes_max)
+            .with_edges_from(*self.options.kept_bytes().start())
     }
 
     /// Writes the entries of `source`, which come from memory, and the range tombstones beside them, as parts for the tree's
@@ -65,7 +99,7 @@ impl Pass<'_> {
     ) -> Result<Option<NewParts>> {
         let cuts: Vec<Key> = root.pivots.iter().map(|pivot| Arc::clone(&pivot.lower)).collect();
         let bytes_max = if root.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };
-        let mut writer = PartWriter::new(self.context, &cuts, self.options.part_bytes_min, bytes_max);
+        let mut writer = self.writer(&cuts, bytes_max);
         let bottom = root.is_leaf() && root.bundles.is_empty();
         let mut steps = Steps::new(self.watch);
         source.seek_first()?;

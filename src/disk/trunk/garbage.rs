@@ -40,7 +40,7 @@ impl Garbage {
 }
 
 /// Whether the branch has more than one live version a key.
-fn has_kept(branch: &Branch) -> bool {
+pub fn has_kept(branch: &Branch) -> bool {
     let meta = branch.meta();
     meta.entries > meta.distinct_keys || meta.tombstones > 0 || meta.range_tombstones > 0
 }

@@ -7,6 +7,7 @@
 //! change, until the tree is published.
 
 use super::claims::{Claim, Ticket};
+use super::compact::Merged;
 use super::hollow::{Cuts, Hollow};
 use super::node::{Key, Node};
 use super::parts::NewParts;
@@ -170,8 +171,8 @@ pub enum Change {
     Incorporate { parts: NewParts, through: SequenceNumber },
     /// What is active for the child goes to the child.
     Flush { place: Place, child: NodeId, hollow: Hollow },
-    /// The parts take the place of the bundles, wherever these are in the place's range.
-    Merge { place: Place, bundles: Vec<BundleId>, parts: NewParts },
+    /// The run takes the place of the bundles, wherever these are in the place's range.
+    Merge { place: Place, bundles: Vec<BundleId>, merged: Merged },
     /// The maplet may serve the slots of the place.
     Map { place: Place, maplet: Arc<Maplet> },
     /// The parts take the place of a file, wherever it is.

@@ -3,6 +3,7 @@
 
 use crate::base::sync::Arc;
 use crate::merge::MergeOperator;
+use std::ops::RangeInclusive;
 
 /// Children that a trunk node has at most, and bundles that it gathers: the paper's F (SplinterDB §2.1: 8 to 16).
 pub const FANOUT: usize = 8;
@@ -41,6 +42,9 @@ pub const SPLIT_FILL_PERCENT: u64 = 60;
 /// A branch file has at least a page each of data, index, fingerprints, filter and footer, and its key ranges are measured
 /// to a page: below this size most of a part would be overhead.
 pub const PART_BYTES_MIN: u64 = 32 << 10;
+
+/// What a merge keeps as it is has at least so many times that size: it ends the new parts on either side.
+pub const KEPT_PARTS_MIN: u64 = 4;
 
 /// Leaves are not split below this size; the same reason.
 pub const LEAF_BYTES_MIN: u64 = 512 << 10;
@@ -95,6 +99,12 @@ impl TrunkOptions {
             maplets: true,
             probes_max: PROBES_MAX,
         }
+    }
+
+    /// Sizes of files that a merge keeps if they overlap no other input (`kept.rs`). Stretches of close keys that are as large get
+    /// files of their own (`density.rs`).
+    pub fn kept_bytes(&self) -> RangeInclusive<u64> {
+        self.part_bytes_min.saturating_mul(KEPT_PARTS_MIN)..=u64::MAX
     }
 
     /// F·m: the most that a node gathers and a leaf holds.

@@ -7,6 +7,7 @@
 //! Write amplification of a steady load: an entry is written once by incorporation, about once at each internal node
 //! where it waits beside others, and at its leaf once plus what is rewritten to keep the runs few.
 
+use super::kept::Savings;
 use super::node::Node;
 use super::options::{TOMBSTONE_PERCENT, TrunkOptions};
 use super::run::{self, Begun};
@@ -186,7 +187,7 @@ pub fn merge(node: &Node, options: &TrunkOptions) -> Option<Range<usize>> {
         return None;
     }
     if node.is_leaf() || runs > options.runs_limit {
-        return cheapest(node, runs - options.runs_max);
+        return cheapest(node, runs - options.runs_max, options);
     }
     // An internal node's bundles are merged once each, when they have come from above in several runs: they will be
     // rewritten below anyway.
@@ -209,8 +210,9 @@ pub fn merge(node: &Node, options: &TrunkOptions) -> Option<Range<usize>> {
 /// The neighbouring bundles whose merging rewrites the fewest bytes for each run that it takes away; among those that take
 /// away `wanted`, if there are such. So equal runs gather and are merged many at once (size tiering), a large old run is
 /// rewritten only when the newer ones have become as large, and a bundle that came in many runs goes first. O(branches +
-/// bundles²): this is worked out for every node that is made.
-pub fn cheapest(node: &Node, wanted: usize) -> Option<Range<usize>> {
+/// bundles²), and what large files that may be kept cost beside (`kept.rs`): this is worked out for every node with too many runs that is made.
+pub fn cheapest(node: &Node, wanted: usize, options: &TrunkOptions) -> Option<Range<usize>> {
+    let savings = Savings::of(node, options);
     let bytes: Vec<u64> = (0..node.bundles.len()).map(|at| bundle_bytes(node, at)).collect();
     let begun = run::begun(node.bundles.iter().map(|bundle| &bundle.branches[..]));
     let mut best: Option<(bool, u128, u128, Range<usize>)> = None;
@@ -225,6 +227,7 @@ pub fn cheapest(node: &Node, wanted: usize) -> Option<Range<usize>> {
                 continue;
             }
             let (fails, removed) = (removed < wanted, removed as u128);
+            let cost = cost.saturating_sub(savings.bytes(&(from..to), node.is_leaf()).into());
             // Fewer bytes per run: cost / removed compared by cross-multiplication.
             let better = best.as_ref().is_none_or(|(best_fails, best_cost, best_removed, _)| {
                 (fails, cost * best_removed) < (*best_fails, best_cost * removed)
@@ -257,6 +260,9 @@ fn bundle_bytes(node: &Node, at: usize) -> u64 {
 /// Bytes that wait at a node: past its fill, and to be merged. (Requires `node.merge` and the totals' bytes.)
 pub fn debt(node: &Node, options: &TrunkOptions) -> u64 {
     let over = if node.is_leaf() { 0 } else { node.active.bytes.saturating_sub(options.full_bytes(node.below())) };
-    let merge: u64 = node.merge.clone().map_or(0, |range| range.map(|at| bundle_bytes(node, at)).sum());
+    let merge = node.merge.clone().map_or(0, |range| {
+        let kept = Savings::of(node, options).bytes(&range, node.is_leaf());
+        range.map(|at| bundle_bytes(node, at)).sum::<u64>().saturating_sub(kept)
+    });
     over + merge
 }

@@ -4,6 +4,7 @@
 //! Only data that was there when it was wanted counts, so that whoever waits for it ends although others write.
 
 use super::node::Node;
+use super::options::TrunkOptions;
 use super::policy::{self, Choice};
 use super::run;
 use super::tree::Tree;
@@ -45,14 +46,19 @@ impl Wanted {
     }
 
     /// The bundles of a leaf that are to be merged for it.
-    fn merge(&self, leaf: &Node, has_garbage: &dyn Fn(&Branch) -> bool) -> Option<Range<usize>> {
+    fn merge(
+        &self,
+        leaf: &Node,
+        options: &TrunkOptions,
+        has_garbage: &dyn Fn(&Branch) -> bool,
+    ) -> Option<Range<usize>> {
         let runs = leaf.slots[0].runs.iter().filter(|run| run.parts().iter().any(|part| self.counts(part))).count();
         let all = 0..leaf.bundles.len();
         if self.clean {
             let garbage = || leaf.branches().any(|branch| self.counts(branch) && has_garbage(branch));
             return (runs > 1 || (runs == 1 && garbage())).then_some(all);
         }
-        (runs > 1).then(|| policy::cheapest(leaf, leaf.runs() - 1).unwrap_or(all))
+        (runs > 1).then(|| policy::cheapest(leaf, leaf.runs() - 1, options).unwrap_or(all))
     }
 }
 
@@ -75,7 +81,7 @@ pub fn choose(
         slots.filter(|(node, at)| wanted.waits(node, *at)).map(|(node, at)| Choice::Flush(Arc::clone(node), at));
     let target = tree.options().leaf_target(tree.bytes());
     let leaves = || nodes.iter().filter(|node| node.is_leaf());
-    let merges = leaves().filter_map(|leaf| Some((leaf, wanted.merge(leaf, has_garbage)?)));
+    let merges = leaves().filter_map(|leaf| Some((leaf, wanted.merge(leaf, tree.options(), has_garbage)?)));
     // A leaf that is to be rewritten and has outgrown its target is split first: its parts take less room, and several threads.
     let judged = merges.clone().filter(|(leaf, _)| leaf.active.bytes > target);
     let judged = judged.map(|(leaf, _)| Choice::Judge(Arc::clone(leaf)));
@@ -85,23 +91,28 @@ pub fn choose(
 
 /// About how many bytes are still to be read for it.
 pub fn remaining(tree: &Tree, wanted: &Wanted, has_garbage: &dyn Fn(&Branch) -> bool) -> u64 {
-    below(tree.root(), 0, wanted, has_garbage)
+    below(tree.root(), 0, (wanted, tree.options()), has_garbage)
 }
 
 /// The same for a node and what is below it, where `above` bytes wait for it higher up.
-fn below(node: &Node, above: u64, wanted: &Wanted, has_garbage: &dyn Fn(&Branch) -> bool) -> u64 {
+fn below(
+    node: &Node,
+    above: u64,
+    (wanted, options): (&Wanted, &TrunkOptions),
+    has_garbage: &dyn Fn(&Branch) -> bool,
+) -> u64 {
     if !wanted.covers(&node.lower, node.upper.as_deref()) {
         return 0;
     }
     if node.is_leaf() {
         let is_merged = above > 0 && node.active.bytes > 0;
         let bytes = || node.active.bytes + above;
-        return if is_merged || wanted.merge(node, has_garbage).is_some() { bytes() } else { 0 };
+        return if is_merged || wanted.merge(node, options, has_garbage).is_some() { bytes() } else { 0 };
     }
     let share = above / node.pivots.len() as u64;
     let of_child = |at: usize| {
         let own = if wanted.waits(node, at) { node.slots[at].pending.bytes } else { 0 };
-        below(&node.pivots[at].child, share + own, wanted, has_garbage)
+        below(&node.pivots[at].child, share + own, (wanted, options), has_garbage)
     };
     (0..node.pivots.len()).map(of_child).sum()
 }

@@ -63,7 +63,7 @@ impl Run {
 }
 
 /// Whether all keys of `next` lie behind all keys of `part`.
-fn follows(part: &Branch, next: &Branch) -> bool {
+pub fn follows(part: &Branch, next: &Branch) -> bool {
     part.meta().ends_before(&next.meta().key_min)
 }
 

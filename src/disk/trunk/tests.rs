@@ -1,10 +1,12 @@
 //! The trunk over real branches on the simulated disk, against `BTreeMap` models.
 
 mod amplification;
+mod density;
 mod describe;
 mod folding;
 mod goldens;
 mod jobs;
+mod kept;
 mod maplets;
 mod model;
 mod reclaim;

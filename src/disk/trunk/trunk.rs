@@ -11,6 +11,7 @@ use super::garbage::Garbage;
 use super::hollow::{Cuts, Hollow};
 use super::job::{self, Change, Job, Outcome, Place};
 use super::judge::{self, Verdict};
+use super::kept::Sizes;
 use super::node::{Key, Node};
 use super::open;
 use super::options::TrunkOptions;
@@ -32,6 +33,7 @@ use crate::format::manifest_edit::{BundleId, ManifestEdit, NodeId};
 use crate::manifest::ManifestState;
 use crate::merge::{Cursor, RangeTombstones, Retention};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 
 /// The id of a store's first node.
 const FIRST_NODE: NodeId = NodeId(1);
@@ -272,13 +274,17 @@ impl Trunk {
         let pass = self.pass(retention, watch);
         let change = match &job.choice {
             Choice::Flush(node, at) => flush(node, *at)?,
-            Choice::Merge(node, range) => self.merge(&pass, node, range.clone())?,
+            Choice::Merge(node, range) => self.merge(&pass, node, range.clone(), &self.options.kept_bytes())?,
             Choice::Part(leaf) => self.part(leaf)?,
             Choice::Squeeze(file) => self.squeeze(&pass, file)?,
             Choice::Map(node, at) => self.map(node, *at, watch)?,
             Choice::Judge(leaf) => match judge::judge(&pass, leaf, self.options.leaf_target(tree.bytes()))? {
                 Verdict::Split(keys) => split(leaf, keys)?,
-                Verdict::Rewrite => self.merge(&pass, leaf, 0..leaf.bundles.len())?,
+                // Large files may be why it cannot be split.
+                Verdict::Rewrite => {
+                    let sizes = *self.options.kept_bytes().start()..=self.options.part_bytes;
+                    self.merge(&pass, leaf, 0..leaf.bundles.len(), &sizes)?
+                }
                 Verdict::Leave => {
                     if let Some(newest) = leaf.bundles.last() {
                         self.judged.lock().insert(leaf.id, newest.id);
@@ -288,9 +294,9 @@ impl Trunk {
             },
         };
         if job.for_scans
-            && let Change::Merge { parts, .. } = &change
+            && let Change::Merge { merged, .. } = &change
         {
-            self.counters.compacted_for_scans(parts.load());
+            self.counters.compacted_for_scans(merged.parts.load());
         }
         self.counters.job_done();
         Ok(Outcome { change, ticket: Some(Arc::clone(&job.ticket)) })
@@ -333,18 +339,18 @@ impl Trunk {
         unused.into_iter().map(|maplet| (maplet.meta().file, maplet)).collect()
     }
 
-    fn merge(&self, pass: &Pass<'_>, node: &Node, range: std::ops::Range<usize>) -> Result<Change> {
+    fn merge(&self, pass: &Pass<'_>, node: &Node, range: Range<usize>, sizes: &Sizes) -> Result<Change> {
         let bundles = job::bundle_ids(node, range.clone());
         let is_bottom = range.start == 0;
-        let Some(parts) = pass.merge(node, range)? else { return Ok(Change::Nothing) };
-        self.counters.compacted(parts.load());
+        let Some(merged) = pass.merge(node, range, sizes)? else { return Ok(Change::Nothing) };
+        self.counters.compacted(merged.parts.load());
         if node.is_leaf() && is_bottom {
-            parts.iter().for_each(|branch| self.garbage.note_written(branch, pass.retention));
+            merged.parts.iter().for_each(|branch| self.garbage.note_written(branch, pass.retention));
         }
         // What it frees may do for others.
         self.forget_unfit();
         self.starved.forget(node.id);
-        Ok(Change::Merge { place: Place::of(node), bundles, parts })
+        Ok(Change::Merge { place: Place::of(node), bundles, merged })
     }
 
     /// Turns an outcome into an edit and a new tree. Fast; the caller holds the edit mutex and `tree` is the newest tree.
