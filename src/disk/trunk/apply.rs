@@ -82,11 +82,11 @@ pub fn apply(trunk: &Trunk, outcome: Outcome, tree: &Arc<Tree>) -> Applied {
             let merged = Bundle::new(trunk.new_bundle(), run);
             editor.change(&place, &mut |_, node| merge(node, &bundles, &merged))
         }
-        Change::Map { place, maplet } => {
+        Change::Map { place, maplet } => maplet.take().and_then(|maplet| {
             editor.candidate_maplets.insert(maplet.meta().file, Arc::clone(&maplet));
             editor.new_maplet = Some(maplet.meta().file);
             editor.change(&place, &mut |_, node| Some(vec![Draft::of(node).offered(std::slice::from_ref(&maplet))]))
-        }
+        }),
         Change::Squeeze { branch, parts } => {
             added = parts.take();
             editor.replace_branch(tree.root(), &branch, &added)

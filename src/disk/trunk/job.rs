@@ -162,6 +162,30 @@ pub struct Outcome {
     pub(super) ticket: Option<Arc<Ticket>>,
 }
 
+/// A maplet that no tree refers to yet; made obsolete when dropped.
+#[derive(Debug)]
+pub struct NewMaplet(Option<Arc<Maplet>>);
+
+impl NewMaplet {
+    /// Of a maplet that was just written.
+    pub fn new(maplet: Arc<Maplet>) -> Self {
+        Self(Some(maplet))
+    }
+
+    /// The maplet; from here on whoever took it decides its fate.
+    pub fn take(mut self) -> Option<Arc<Maplet>> {
+        self.0.take()
+    }
+}
+
+impl Drop for NewMaplet {
+    fn drop(&mut self) {
+        if let Some(maplet) = &self.0 {
+            maplet.mark_obsolete();
+        }
+    }
+}
+
 /// How the tree is to change.
 #[derive(Debug)]
 pub enum Change {
@@ -174,7 +198,7 @@ pub enum Change {
     /// The run takes the place of the bundles, wherever these are in the place's range.
     Merge { place: Place, bundles: Vec<BundleId>, merged: Merged },
     /// The maplet may serve the slots of the place.
-    Map { place: Place, maplet: Arc<Maplet> },
+    Map { place: Place, maplet: NewMaplet },
     /// The parts take the place of a file, wherever it is.
     Squeeze { branch: Arc<Branch>, parts: NewParts },
     /// The leaf is split at the keys.

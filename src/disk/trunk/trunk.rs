@@ -9,7 +9,7 @@ use super::cover::can_cover;
 use super::draft::Draft;
 use super::garbage::Garbage;
 use super::hollow::{Cuts, Hollow};
-use super::job::{self, Change, Job, Outcome, Place};
+use super::job::{self, Change, Job, NewMaplet, Outcome, Place};
 use super::judge::{self, Verdict};
 use super::kept::Sizes;
 use super::node::{Key, Node};
@@ -330,7 +330,8 @@ impl Trunk {
         };
         self.counters.mapped(maplet.bytes());
         let lower = Arc::clone(node.slot_lower(at));
-        Ok(Change::Map { place: Place { height: node.height, lower, upper }, maplet })
+        let place = Place { height: node.height, lower, upper };
+        Ok(Change::Map { place, maplet: NewMaplet::new(maplet) })
     }
 
     /// See `unused_maplets`.
