@@ -242,11 +242,12 @@ impl PagePart {
     pub fn build(entries: &[Entry]) -> (Self, usize) {
         let mut builder = SortedPageBuilder::default();
         for entry in entries {
-            let fit = builder.fit(&entry.key, entry.value.len());
+            let tag = tag(entry.number, entry.kind);
+            let fit = builder.fit(&entry.key, tag, entry.value.len());
             if fit.size > SMALL_PAYLOAD_BYTES {
                 break;
             }
-            builder.push(&entry.key, tag(entry.number, entry.kind), &entry.value, fit);
+            builder.push(&entry.key, tag, &entry.value, fit);
         }
         let mut payload = vec![0; builder.size()];
         builder.encode(&mut payload);

@@ -34,7 +34,7 @@ pub enum Purpose {
     Compaction,
 }
 
-/// Lines of a leaf that a search begins with: header, prefix, heads and offsets of some thirty entries lie together.
+/// Lines of a leaf that a search begins with: header, prefix, heads and offsets of some forty entries lie together.
 pub(super) const LEAF_LINES: [usize; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 /// Those of an index page: its heads fill about the first half, and a search halves that.
 pub(super) const INDEX_LINES: [usize; 8] = [0, 4, 8, 12, 16, 20, 24, 28];

@@ -60,7 +60,7 @@ impl BranchBuilder {
             writer: PageWriter::create(context, file, &file_name(file))?,
             index: IndexBuilder::default(),
             leaf: SortedPageBuilder::default(),
-            leaf_size: LeafSize::new(context.compression),
+            leaf_size: LeafSize::new(context.form.compression),
             separator: Separator::default(),
             leaf_first_key: 0,
             leaves: 0,
@@ -102,11 +102,12 @@ impl BranchBuilder {
         if entry.key.len() > KEY_BYTES_MAX + KeyspaceId::BYTES || entry.number > SequenceNumber::MAX {
             return Err(Error::InvalidArgument(format!("a key of {} bytes at {}", entry.key.len(), entry.number)));
         }
-        let mut fit = self.leaf.fit(entry.key, entry.value.len());
+        let tag = tag(entry.number, entry.kind);
+        let mut fit = self.leaf.fit(entry.key, tag, entry.value.len());
         if !self.leaf.is_empty() && self.leaf_size.is_full(self.leaf.size(), fit.size) {
             self.close_leaf()?;
             self.separator.between((&self.last_key, self.last_number), entry.key);
-            fit = self.leaf.fit(entry.key, entry.value.len());
+            fit = self.leaf.fit(entry.key, tag, entry.value.len());
         }
         if fit.size > PAYLOAD_BYTES_MAX {
             return Err(Error::InvalidArgument(format!("a value of {} bytes in a branch file", entry.value.len())));
@@ -118,7 +119,7 @@ impl BranchBuilder {
         if self.leaf.is_empty() {
             self.leaf_first_key = self.fingerprints.len() as u32 - u32::from(!is_new_key);
         }
-        self.leaf.push(entry.key, tag(entry.number, entry.kind), entry.value, fit);
+        self.leaf.push(entry.key, tag, entry.value, fit);
         if is_new_key {
             self.note_key(entry.key)?;
         }
@@ -161,7 +162,7 @@ impl BranchBuilder {
     /// Writes the leaf being collected and puts it into the index.
     fn close_leaf(&mut self) -> Result<()> {
         let raw_len = self.leaf.size();
-        let packed_len = match self.context.compression {
+        let packed_len = match self.context.form.compression {
             Compression::None => None,
             Compression::Lz4 => self.pack_leaf(raw_len)?,
         };
@@ -220,7 +221,8 @@ impl BranchBuilder {
             return Err(Error::InvalidArgument("a branch file without entries".into()));
         };
         let fingerprints_at = self.writer.offset();
-        self.write_fingerprints()?;
+        let listed = if self.context.form.fingerprints { self.fingerprints.len() } else { 0 };
+        self.write_fingerprints(listed)?;
         let filter_at = self.writer.offset();
         let filter_pages = self.write_filter()?;
         let range_tombstones_at = self.writer.offset();
@@ -235,7 +237,7 @@ impl BranchBuilder {
             leaves: self.leaves,
             index_pages,
             entries: self.meta.entries,
-            fingerprints: self.fingerprints.len() as u64,
+            fingerprints: listed as u64,
             fingerprints_at,
             filter_at,
             filter_pages,
@@ -251,8 +253,8 @@ impl BranchBuilder {
         Ok(std::mem::take(&mut self.meta))
     }
 
-    fn write_fingerprints(&mut self) -> Result<()> {
-        for chunk in self.fingerprints.chunks(FINGERPRINTS_PER_PAGE as usize) {
+    fn write_fingerprints(&mut self, listed: usize) -> Result<()> {
+        for chunk in self.fingerprints[..listed].chunks(FINGERPRINTS_PER_PAGE as usize) {
             self.writer.append(NewPage::plain(PageKind::Fingerprints, 0, chunk.len() * 4), |payload| {
                 for (four, value) in payload.as_chunks_mut::<4>().0.iter_mut().zip(chunk) {
                     *four = value.to_le_bytes();

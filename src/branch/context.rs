@@ -14,6 +14,21 @@ pub const WRITE_BYTES: usize = 1 << 20;
 const FILE_SUFFIX: &str = ".branch";
 const MAPLET_SUFFIX: &str = ".maplet";
 
+/// How new branch files are written; files of every form are read.
+#[derive(Clone, Copy, Debug)]
+pub struct BranchForm {
+    /// How leaves are stored.
+    pub compression: Compression,
+    /// Whether fingerprints are written: maplets are built from them, and nothing else needs them.
+    pub fingerprints: bool,
+}
+
+impl From<Compression> for BranchForm {
+    fn from(compression: Compression) -> Self {
+        Self { compression, fingerprints: true }
+    }
+}
+
 /// Shared by the branches of a store.
 #[derive(Debug)]
 pub struct BranchContext {
@@ -27,8 +42,8 @@ pub struct BranchContext {
     pub files: Arc<FileTable>,
     /// Where new files take their numbers.
     pub numbers: Arc<FileNumbers>,
-    /// How new leaves are stored.
-    pub compression: Compression,
+    /// How new files are written.
+    pub form: BranchForm,
     pub(super) write_buffers: BufferPool,
     pub(super) extents: Arc<ExtentMemory>,
     trash: Mutex<Vec<FileNumber>>,
@@ -43,7 +58,7 @@ impl BranchContext {
         cache: Arc<PageCache>,
         files: Arc<FileTable>,
         numbers: Arc<FileNumbers>,
-        compression: Compression,
+        form: impl Into<BranchForm>,
         extents: Arc<ExtentMemory>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -52,7 +67,7 @@ impl BranchContext {
             cache,
             files,
             numbers,
-            compression,
+            form: form.into(),
             write_buffers: BufferPool::new(WRITE_BYTES, 4),
             extents,
             trash: Mutex::new(Vec::new()),

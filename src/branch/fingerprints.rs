@@ -1,14 +1,18 @@
 //! The fingerprints of a branch: one for each distinct key, in key order, so that a key range is a slice of them. Filters
-//! and maplets of any part of the branch are built from the slice without reading the data. Any thread.
+//! and maplets of any part of the branch are built from the slice without reading the data. A store without maplets leaves
+//! them out, four bytes a key; should it get maplets later, those of older branches are taken from the keys. Any thread.
 
-use super::branch::Branch;
+use super::branch::{Branch, Purpose};
 use super::extent_memory::EXTENT_BYTES;
 use super::page_read::Wanted;
 use super::pages::{Pages, Reading};
+use crate::base::hash::{encoded_key_hash, fingerprint};
+use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
 use crate::format::branch_footer::FINGERPRINTS_PER_PAGE;
 use crate::format::page::{self, PAGE_BYTES, PageKind};
 use crate::format::sorted_page::SortedPage;
+use crate::merge::Cursor;
 use std::ops::Range;
 
 impl Branch {
@@ -30,9 +34,38 @@ impl Branch {
     }
 
     /// Appends the fingerprints of the keys from `lower` to below `upper` (`None`: to the end), in key order.
-    pub fn fingerprints_between(&self, lower: &[u8], upper: Option<&[u8]>, out: &mut Vec<u32>) -> Result<()> {
+    pub fn fingerprints_between(
+        self: &Arc<Self>,
+        lower: &[u8],
+        upper: Option<&[u8]>,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        if self.footer()?.fingerprints == 0 {
+            return self.fingerprints_of_keys(lower, upper, out);
+        }
         let end = upper.map_or(Ok(self.meta().distinct_keys), |upper| self.key_rank(upper))?;
         self.fingerprints(self.key_rank(lower)?..end, out)
+    }
+
+    /// The same from the data, for a branch that lists none.
+    fn fingerprints_of_keys(self: &Arc<Self>, lower: &[u8], upper: Option<&[u8]>, out: &mut Vec<u32>) -> Result<()> {
+        let mut cursor = self.cursor(Purpose::Compaction);
+        cursor.seek(lower, SequenceNumber::MAX)?;
+        let mut last: Option<Vec<u8>> = None;
+        while cursor.valid() {
+            let key = cursor.entry().key;
+            if upper.is_some_and(|upper| key >= upper) {
+                break;
+            }
+            if last.as_deref() != Some(key) {
+                out.push(fingerprint(encoded_key_hash(key)));
+                let last = last.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(key);
+            }
+            cursor.next()?;
+        }
+        Ok(())
     }
 
     /// Appends the fingerprints with these indexes. Reads by the extent, past the cache.

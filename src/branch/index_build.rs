@@ -78,18 +78,19 @@ impl IndexBuilder {
         if height == self.levels.len() {
             self.levels.push(Level::new());
         }
+        let tag = tag(separator.number, Kind::Put);
         let level = &self.levels[height];
-        let mut fit = level.page.fit(&separator.key, ChildLocation::BYTES);
+        let mut fit = level.page.fit(&separator.key, tag, ChildLocation::BYTES);
         if level.page.count() >= 2 && fit.size > INDEX_PAYLOAD_BYTES {
             self.close_page(height, writer)?;
-            fit = self.levels[height].page.fit(&separator.key, ChildLocation::BYTES);
+            fit = self.levels[height].page.fit(&separator.key, tag, ChildLocation::BYTES);
         }
         let level = &mut self.levels[height];
         if level.page.is_empty() {
             level.separator.clone_from(separator);
             level.first_key = child.first_key;
         }
-        level.page.push(&separator.key, tag(separator.number, Kind::Put), &child.encode(), fit);
+        level.page.push(&separator.key, tag, &child.encode(), fit);
         Ok(())
     }
 

@@ -41,7 +41,7 @@ mod tests;
 pub use crate::format::page::Compression;
 pub use branch::{Branch, Purpose};
 pub use build::BranchBuilder;
-pub use context::{BranchContext, file_name, maplet_name, parse_file_name, parse_maplet_name};
+pub use context::{BranchContext, BranchForm, file_name, maplet_name, parse_file_name, parse_maplet_name};
 pub use cursor::BranchCursor;
 pub use extent_memory::ExtentMemory;
 pub use maplet::Maplet;

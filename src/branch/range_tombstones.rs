@@ -101,8 +101,9 @@ pub(super) fn write(writer: &mut PageWriter, tombstones: &RangeTombstones) -> Re
         if page.size() >= FULL_BYTES {
             append(writer, &mut page)?;
         }
-        let fit = page.fit(&start, end.len());
-        page.push(&start, tag(number, Kind::RangeDelete), &end, fit);
+        let tag = tag(number, Kind::RangeDelete);
+        let fit = page.fit(&start, tag, end.len());
+        page.push(&start, tag, &end, fit);
     }
     append(writer, &mut page)
 }

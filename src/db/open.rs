@@ -14,7 +14,7 @@ use super::value_holds::ValueHolds;
 use super::view::{Generation, ViewCell};
 use crate::base::sync::{Arc, Mutex};
 use crate::base::{DatabaseId, Error, FileNumber, FileNumbers, KeyspaceId, Result, SequenceNumber};
-use crate::branch::{BranchContext, ExtentMemory};
+use crate::branch::{BranchContext, BranchForm, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
 use crate::disk::trunk::{self, Tree, Trunk};
 use crate::format::manifest_edit::{Identity, KeyspaceRecord, ManifestEdit};
@@ -213,7 +213,7 @@ impl Parts {
             Arc::clone(&cache),
             Arc::new(FileTable::new(Arc::clone(storage), FILES_OPEN_MAX)),
             Arc::clone(numbers),
-            options.compression,
+            BranchForm { compression: options.compression, fingerprints: options.maplets },
             ExtentMemory::new(budget.extents),
         );
         let value_holds = Arc::new(ValueHolds::default());

@@ -18,7 +18,7 @@
 //! | 56 | 8 | leaf pages |
 //! | 64 | 8 | index pages |
 //! | 72 | 8 | entries |
-//! | 80 | 8 | fingerprints, one for each distinct key |
+//! | 80 | 8 | fingerprints, one for each distinct key; 0 where they are left out |
 //! | 88 | 8 | offset of the fingerprints: where leaf and index pages, which start at 0, end |
 //! | 96 | 8 | offset of the filter: where the fingerprints end |
 //! | 104 | 8 | offset of the range tombstones: where the filter ends |
@@ -63,7 +63,7 @@ pub struct BranchFooter {
     pub index_pages: u64,
     /// Entries.
     pub entries: u64,
-    /// Fingerprints, which are as many as distinct keys.
+    /// Fingerprints, which are as many as distinct keys, or left out.
     pub fingerprints: u64,
     /// Where leaf and index pages end and the fingerprints start.
     pub fingerprints_at: u64,

@@ -8,7 +8,7 @@
 //! | 4 | 1 | kind (`PageKind`) |
 //! | 5 | 1 | compression of the payload (`Compression`) |
 //! | 6 | 1 | level: 0 for everything but index pages, there the height above the leaves |
-//! | 7 | 1 | zero |
+//! | 7 | 1 | layout of pages, 1 (`LAYOUT`) |
 //! | 8 | 4 | stored length: bytes of the payload as it stands here |
 //! | 12 | 4 | raw length: bytes of the payload once decompressed |
 //! | 16 | 8 | the page's own offset in its file |
@@ -33,6 +33,9 @@ pub const PAGE_BYTES: usize = 4096;
 pub const PAGE_HEADER_BYTES: usize = 32;
 /// Most bytes of a payload, stored or raw.
 pub const PAYLOAD_BYTES_MAX: usize = (1 << 20) - PAGE_HEADER_BYTES;
+/// What the bytes of pages mean. Raised with any change to them, so that no page of another layout, not even one that repair
+/// found alone, is read as one of ours.
+const LAYOUT: u8 = 1;
 /// Payload bytes of a page of `PAGE_BYTES`.
 pub const SMALL_PAYLOAD_BYTES: usize = PAGE_BYTES - PAGE_HEADER_BYTES;
 
@@ -146,7 +149,7 @@ pub fn seal(page: &mut [u8], header: &PageHeader, owner: PageOwner) {
     let stored = header.stored_len as usize;
     assert_eq!(page.len(), stored_bytes(stored));
     assert!(stored <= PAYLOAD_BYTES_MAX && header.raw_len as usize <= PAYLOAD_BYTES_MAX);
-    page[4..8].copy_from_slice(&[header.kind as u8, header.compression as u8, header.level, 0]);
+    page[4..8].copy_from_slice(&[header.kind as u8, header.compression as u8, header.level, LAYOUT]);
     page[8..12].copy_from_slice(&header.stored_len.to_le_bytes());
     page[12..16].copy_from_slice(&header.raw_len.to_le_bytes());
     page[16..24].copy_from_slice(&header.offset.to_le_bytes());
@@ -164,8 +167,8 @@ pub fn peek(bytes: &[u8]) -> Option<PageHeader> {
     let compression = Compression::from_byte(header[5])?;
     let fits = stored_len as usize <= PAYLOAD_BYTES_MAX && raw_len as usize <= PAYLOAD_BYTES_MAX;
     let agrees = compression != Compression::None || stored_len == raw_len;
-    let zero = header[7] == 0 && word(24) == 0 && word(28) == 0;
-    (fits && agrees && zero).then_some(PageHeader {
+    let ours = header[7] == LAYOUT && word(24) == 0 && word(28) == 0;
+    (fits && agrees && ours).then_some(PageHeader {
         kind: PageKind::from_byte(header[4])?,
         compression,
         level: header[6],
@@ -186,6 +189,9 @@ pub fn check(page: &[u8], offset: u64, owner: PageOwner, path: &Path) -> Result<
     if stored != computed && !planted::is(Bug::PageChecksumIgnored) {
         let (expected, found) = (format!("{stored:#010x}"), format!("{computed:#010x}"));
         return Err(Error::corruption(path, offset, "page checksum", expected, found));
+    }
+    if let Some(found) = page.get(7).filter(|layout| **layout != LAYOUT) {
+        return Err(Error::corruption(path, offset, "layout of a page", LAYOUT, found));
     }
     let Some(header) = peek(page) else {
         return Err(Error::corruption(path, offset, "page header", "a header of this version", "another"));

@@ -5,49 +5,49 @@
 //!
 //! | offset | bytes | what |
 //! | --- | --- | --- |
-//! | 0 | 4 | n, the number of entries, at least 1 |
-//! | 4 | 3 | p, the length of the prefix that all keys of the page share |
-//! | 7 | 1 | w, the width of packed values: 10 in index pages (`ChildLocation`), in leaves 0, and values stand in entries |
-//! | 8 | p | the prefix |
-//! | 8 + p | 8 n | heads: for each key the eight bytes behind the prefix as a big-endian number (short keys filled with zeroes), stored little-endian like every number |
-//! | 8 + p + 8 n | w n | packed values: a search of an index page ends here and never touches an entry, but for equal heads |
-//! | 8 + p + (8 + w) n | 4 n | offsets: where in the payload each entry starts |
-//! | 8 + p + (12 + w) n | | entries, without gaps; one ends where the next starts, the last with the payload |
+//! | 0 | 24 | n, h, p, w, base, s, t, e, o (`layout`) |
+//! | 24 | p | the prefix |
+//! | 24 + p | h n | heads: for each key the h bytes behind the prefix as a big-endian number (short keys filled with zeroes), stored little-endian like every number |
+//! | then | w n | packed values: a search of an index page ends here and never touches an entry, but for equal heads |
+//! | then | o n | offsets: where in the payload each entry starts; none where all entries have the length e |
+//! | then | | entries, without gaps; one ends where the next starts, the last with the payload |
 //!
 //! An entry:
 //!
-//! | offset | bytes | what |
-//! | --- | --- | --- |
-//! | 0 | 8 | tag: sequence number << 8, or kind |
-//! | 8 | 1–3 | s, the length of the key behind the prefix (varint) |
-//! | | max(0, s - 8) | the key behind prefix and head |
-//! | | the rest | value, where values are not packed |
+//! | bytes | what |
+//! | --- | --- |
+//! | t | tag: the sequence number less the base's; where kinds differ, that << 3, or the kind |
+//! | 1–3, or 0 | the length of the key behind the prefix (varint), where lengths differ |
+//! | max(0, length - 8) | the key behind prefix and head |
+//! | the rest | value, where values are not packed |
+//!
+//! What differs between pages costs no chain of varints: each width is one number a page, so a field is a read of eight
+//! bytes at a place that the index gives, and a mask.
 //!
 //! Invariants:
 //! 1. Entries stand in entry order: key ascending, number descending.
-//! 2. Comparing heads never contradicts comparing keys; equal heads leave the rest of the key, then the number.
+//! 2. Comparing heads never contradicts comparing keys; equal heads leave the rest of the key, then the number. Heads below
+//!    eight bytes hold all that any key has behind the prefix.
 //! 3. A page that `validate` accepted, or that the builder made, can be read with every function here without a panic,
 //!    whatever its bytes are.
 
 use crate::base::limits::KEY_BYTES_MAX;
 use crate::base::{KeyspaceId, Kind, SequenceNumber, key, prefetch, varint};
+use layout::{HEAD_BYTES_MAX, LENGTHS_DIFFER, Layout, OFFSET_BYTES_MAX, TAG_BYTES_MAX, mask};
 use std::cmp::Ordering;
 use std::ops::Range;
 
 pub mod build;
 pub mod child;
+mod layout;
 
 pub use build::SortedPageBuilder;
 pub use child::ChildLocation;
 
-/// Bytes before the heads.
-const FIXED_BYTES: usize = 8;
-/// Bytes that an entry takes among heads and offsets.
-const SLOT_BYTES: usize = 12;
-/// Bytes of a tag.
-const TAG_BYTES: usize = 8;
-/// Bytes of a head.
-const HEAD_BYTES: usize = 8;
+/// Bits of a kind in a tag, where kinds differ.
+const KIND_BITS: u32 = 3;
+
+const _: () = assert!((Kind::Batch as u64) < 1 << KIND_BITS);
 
 /// Number and kind in one word.
 pub fn tag(number: SequenceNumber, kind: Kind) -> u64 {
@@ -69,12 +69,8 @@ pub fn tag_kind(tag: u64) -> Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct SortedPage<'a> {
     payload: &'a [u8],
-    heads: &'a [[u8; HEAD_BYTES]],
-    offsets: &'a [[u8; 4]],
+    layout: Layout,
     prefix: &'a [u8],
-    packed: &'a [u8],
-    /// Bytes of a packed value; 0 where values stand in entries.
-    width: usize,
 }
 
 /// Where the parts of an entry stand.
@@ -94,46 +90,73 @@ impl<'a> SortedPage<'a> {
     /// The view, with only the outer bounds checked; `None` where even those do not hold.
     #[inline]
     pub fn new(payload: &'a [u8]) -> Option<Self> {
-        let (count, rest) = payload.split_first_chunk::<4>()?;
-        let (&[p0, p1, p2, width], rest) = rest.split_first_chunk::<4>()?;
-        let (count, width) = (u32::from_le_bytes(*count) as usize, usize::from(width));
-        let (prefix, rest) = rest.split_at_checked(u32::from_le_bytes([p0, p1, p2, 0]) as usize)?;
-        let (heads, rest) = rest.split_at_checked(count.checked_mul(HEAD_BYTES)?)?;
-        let (packed, rest) = rest.split_at_checked(count.checked_mul(width)?)?;
-        let offsets = rest.get(..count.checked_mul(4)?)?;
-        Some(Self { payload, heads: heads.as_chunks().0, offsets: offsets.as_chunks().0, prefix, packed, width })
+        let layout = Layout::read(payload)?;
+        let widths_fit = layout.head_bytes <= HEAD_BYTES_MAX
+            && layout.tag_bytes <= TAG_BYTES_MAX
+            && layout.offset_bytes <= OFFSET_BYTES_MAX;
+        if !widths_fit || layout.entries_at() > payload.len() {
+            return None;
+        }
+        let prefix = &payload[layout.heads_at() - layout.prefix_len..layout.heads_at()];
+        Some(Self { payload, layout, prefix })
     }
 
     /// Checks everything that reading relies on (invariant 3). Not the order: that would cost comparisons, and a wrong
     /// order under a right checksum cannot come from the disk.
     pub fn validate(&self) -> Result<(), &'static str> {
-        if self.heads.is_empty() {
+        let Layout { count, head_bytes, base, tag_bytes, entry_bytes, offset_bytes, .. } = self.layout;
+        if count == 0 {
             return Err("a page without entries");
         }
-        let mut start = FIXED_BYTES + (SLOT_BYTES + self.width) * self.heads.len() + self.prefix.len();
-        for at in 0..self.heads.len() {
-            let (from, end) = (self.offset(at), self.end(at));
+        if count > 1 && head_bytes + tag_bytes == 0 {
+            return Err("entries that do not differ");
+        }
+        if offset_bytes > 0 && entry_bytes > 0 {
+            return Err("offsets of entries that have one length");
+        }
+        let kinds_differ = base as u8 == 0;
+        if !kinds_differ && Kind::from_byte(base as u8).is_none() {
+            return Err("an unknown kind");
+        }
+        let mut start = self.layout.entries_at();
+        for at in 0..count {
+            let (from, end) = (self.start(at), self.end(at));
             if from != start || end < from || end > self.payload.len() {
                 return Err("an entry out of its place");
             }
-            let Some((tag, mut rest)) = self.payload[from..end].split_first_chunk::<TAG_BYTES>() else {
+            if end - from < tag_bytes {
                 return Err("an entry too short for its tag");
-            };
-            if Kind::from_byte(tag[0]).is_none() {
+            }
+            let packed = self.word(from, tag_bytes);
+            let (above, kind) = if kinds_differ { (packed >> KIND_BITS, packed & 7) } else { (packed, base & 0xff) };
+            if Kind::from_byte(kind as u8).is_none() {
                 return Err("an unknown kind");
             }
-            let Some(suffix_len) = varint::read(&mut rest) else { return Err("a malformed key length") };
+            if above > SequenceNumber::MAX.0 - (base >> 8) {
+                return Err("a sequence number past the largest");
+            }
+            let mut rest = &self.payload[from + tag_bytes..end];
+            let suffix_len = match self.layout.suffix_len {
+                LENGTHS_DIFFER => varint::read(&mut rest).ok_or("a malformed key length")?,
+                same => same as u64,
+            };
             if suffix_len.saturating_add(self.prefix.len() as u64) > (KEY_BYTES_MAX + KeyspaceId::BYTES) as u64 {
                 return Err("a key too long");
             }
-            let rest_len = (suffix_len as usize).saturating_sub(HEAD_BYTES);
+            if head_bytes < HEAD_BYTES_MAX && suffix_len > head_bytes as u64 {
+                return Err("a key longer than its head");
+            }
+            let rest_len = (suffix_len as usize).saturating_sub(HEAD_BYTES_MAX);
             if rest_len > rest.len() {
                 return Err("a key past its entry");
             }
-            if self.width > 0 && rest_len < rest.len() {
+            if self.layout.width > 0 && rest_len < rest.len() {
                 return Err("an entry with a value beside the packed ones");
             }
             start = end;
+        }
+        if start != self.payload.len() {
+            return Err("bytes behind the last entry");
         }
         Ok(())
     }
@@ -141,7 +164,7 @@ impl<'a> SortedPage<'a> {
     /// Entries.
     #[inline]
     pub fn count(&self) -> usize {
-        self.heads.len()
+        self.layout.count
     }
 
     /// What all keys start with.
@@ -150,45 +173,82 @@ impl<'a> SortedPage<'a> {
         self.prefix
     }
 
-    /// The head of entry `at` as a number.
+    /// The number of so many bytes that stands at `at`.
     #[inline]
-    pub fn head(&self, at: usize) -> u64 {
-        u64::from_le_bytes(self.heads[at])
+    fn word(&self, at: usize, bytes: usize) -> u64 {
+        let eight = match self.payload.get(at..).and_then(|from| from.first_chunk()) {
+            Some(eight) => u64::from_le_bytes(*eight),
+            None => self.last_word(at),
+        };
+        eight & mask(bytes)
+    }
+
+    /// What stands at `at`, within eight bytes of the payload's end.
+    #[cold]
+    fn last_word(&self, at: usize) -> u64 {
+        let last = self.payload.get(at..).unwrap_or_default();
+        last.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+    }
+
+    /// The head of entry `at` as a number: of `head_bytes` bytes.
+    #[inline]
+    fn head(&self, at: usize) -> u64 {
+        self.word(self.layout.heads_at() + at * self.layout.head_bytes, self.layout.head_bytes)
+    }
+
+    /// The head that a key with this suffix has, or would have, in the page.
+    #[inline]
+    fn head_of(&self, suffix: &[u8]) -> u64 {
+        // A shift by all 64 bits leaves nothing, as a head of no bytes has it.
+        key::head(suffix).checked_shr(64 - 8 * self.layout.head_bytes as u32).unwrap_or(0)
     }
 
     #[inline]
-    fn offset(&self, at: usize) -> usize {
-        u32::from_le_bytes(self.offsets[at]) as usize
+    fn start(&self, at: usize) -> usize {
+        match self.layout.offset_bytes {
+            0 => self.layout.entries_at() + at * self.layout.entry_bytes,
+            bytes => self.word(self.layout.offsets_at() + at * bytes, bytes) as usize,
+        }
     }
 
     #[inline]
     fn end(&self, at: usize) -> usize {
-        self.offsets.get(at + 1).map_or(self.payload.len(), |end| u32::from_le_bytes(*end) as usize)
+        match self.layout.offset_bytes {
+            0 => self.start(at) + self.layout.entry_bytes,
+            _ if at + 1 < self.count() => self.start(at + 1),
+            _ => self.payload.len(),
+        }
     }
 
     /// Takes entry `at` apart. Requires `at < count()`.
     #[inline]
     pub fn parts(&self, at: usize) -> EntryParts {
-        let (start, end) = (self.offset(at), self.end(at));
-        let entry = &self.payload[start..end];
-        let (tag, mut behind) = entry.split_first_chunk::<TAG_BYTES>().unwrap_or((&[0; TAG_BYTES], &[]));
-        let suffix_len = match behind.split_first() {
-            Some((&short, more)) if short < 0x80 => {
-                behind = more;
-                usize::from(short)
-            }
-            _ => varint::read(&mut behind).unwrap_or(0) as usize,
-        };
-        let rest = end - behind.len();
-        let value = rest + suffix_len.saturating_sub(HEAD_BYTES);
-        EntryParts { tag: u64::from_le_bytes(*tag), suffix_len, rest: rest..value, value: value..end }
+        let (start, end) = (self.start(at), self.end(at));
+        let packed = self.word(start, self.layout.tag_bytes);
+        let base = self.layout.base;
+        let above = if base as u8 != 0 { packed << 8 } else { packed >> KIND_BITS << 8 | packed & 7 };
+        let mut rest = start + self.layout.tag_bytes;
+        let mut suffix_len = self.layout.suffix_len;
+        if suffix_len == LENGTHS_DIFFER {
+            let mut behind = &self.payload[rest..end];
+            suffix_len = match behind.split_first() {
+                Some((&short, more)) if short < 0x80 => {
+                    behind = more;
+                    usize::from(short)
+                }
+                _ => varint::read(&mut behind).unwrap_or(0) as usize,
+            };
+            rest = end - behind.len();
+        }
+        let value = rest + suffix_len.saturating_sub(HEAD_BYTES_MAX);
+        EntryParts { tag: base.wrapping_add(above), suffix_len, rest: rest..value, value: value..end }
     }
 
     /// Asks the processor for the first lines of entry `at`, if there is one.
     #[inline]
     pub fn look_ahead(&self, at: usize) {
-        if let Some(start) = self.offsets.get(at).map(|offset| u32::from_le_bytes(*offset) as usize) {
-            let entry = self.payload.as_ptr().wrapping_add(start);
+        if at < self.count() {
+            let entry = self.payload.as_ptr().wrapping_add(self.start(at));
             prefetch::line(entry);
             prefetch::line(entry.wrapping_add(64));
         }
@@ -196,13 +256,13 @@ impl<'a> SortedPage<'a> {
 
     /// Bytes of a packed value; 0 where values stand in entries.
     pub fn width(&self) -> usize {
-        self.width
+        self.layout.width
     }
 
     /// The packed value of entry `at`; empty where values stand in entries. Requires `at < count()`.
     #[inline]
     pub fn packed(&self, at: usize) -> &'a [u8] {
-        &self.packed[at * self.width..][..self.width]
+        &self.payload[self.layout.packed_at() + at * self.layout.width..][..self.layout.width]
     }
 
     /// The value of an entry taken apart, where it stands in the entry.
@@ -214,8 +274,9 @@ impl<'a> SortedPage<'a> {
     #[inline]
     pub fn complete_key(&self, at: usize, parts: &EntryParts, key: &mut Vec<u8>) {
         key.truncate(self.prefix.len());
-        let head = self.head(at).to_be_bytes();
-        if parts.suffix_len >= HEAD_BYTES {
+        let unused = 8 * (HEAD_BYTES_MAX - self.layout.head_bytes) as u32;
+        let head = self.head(at).checked_shl(unused).unwrap_or(0).to_be_bytes();
+        if parts.suffix_len >= HEAD_BYTES_MAX {
             key.extend_from_slice(&head);
             key.extend_from_slice(&self.payload[parts.rest.clone()]);
         } else {
@@ -225,7 +286,7 @@ impl<'a> SortedPage<'a> {
 
     /// Whether entry `at`'s key is the same as the one before; false for the first.
     pub fn repeats_key(&self, at: usize) -> bool {
-        if at == 0 || self.heads[at] != self.heads[at - 1] {
+        if at == 0 || self.head(at) != self.head(at - 1) {
             return false;
         }
         let (one, other) = (self.parts(at - 1), self.parts(at));
@@ -243,13 +304,15 @@ impl<'a> SortedPage<'a> {
             Ordering::Equal => {}
         }
         let suffix = &key[shared..];
-        let head = key::head(suffix);
-        let first = self.heads.partition_point(|stored| u64::from_le_bytes(*stored) < head);
-        if self.heads.get(first).is_none_or(|stored| u64::from_le_bytes(*stored) != head) {
+        let head = self.head_of(suffix);
+        let first = self.partition_point(0, |stored| stored < head);
+        if first == self.count() || self.head(first) != head {
             return first;
         }
-        let tied = self.heads[first..].partition_point(|stored| u64::from_le_bytes(*stored) == head);
-        let (mut low, mut high) = (first, first + tied);
+        // Mostly there is one such head, so the next entry tells more cheaply than a search.
+        let one = first + 1 == self.count() || self.head(first + 1) != head;
+        let (mut low, mut high) =
+            (first, if one { first + 1 } else { self.partition_point(first, |stored| stored == head) });
         while low < high {
             let middle = low + (high - low) / 2;
             let before = match self.order_of_tied(middle, suffix, number) {
@@ -266,12 +329,24 @@ impl<'a> SortedPage<'a> {
         low
     }
 
+    /// The first entry from `low` on for whose head `holds` does not hold, where it holds for all before that.
+    #[inline]
+    fn partition_point(&self, mut low: usize, holds: impl Fn(u64) -> bool) -> usize {
+        let mut left = self.count() - low;
+        while left > 0 {
+            let half = left / 2;
+            let middle = low + half;
+            (low, left) = if holds(self.head(middle)) { (middle + 1, left - half - 1) } else { (low, half) };
+        }
+        low
+    }
+
     /// Order of entry `at` against (`suffix`, `number`), given that their heads are equal. Where a key ends within its
     /// head, equal heads make it a prefix of the other up to zeroes, so length decides.
     fn order_of_tied(&self, at: usize, suffix: &[u8], number: SequenceNumber) -> Ordering {
         let parts = self.parts(at);
-        let rest = suffix.get(HEAD_BYTES..).unwrap_or_default();
-        let in_head = parts.suffix_len.min(HEAD_BYTES).cmp(&suffix.len().min(HEAD_BYTES));
+        let rest = suffix.get(HEAD_BYTES_MAX..).unwrap_or_default();
+        let in_head = parts.suffix_len.min(HEAD_BYTES_MAX).cmp(&suffix.len().min(HEAD_BYTES_MAX));
         in_head
             .then_with(|| self.payload[parts.rest.clone()].cmp(rest))
             .then_with(|| number.cmp(&tag_number(parts.tag)))
@@ -284,11 +359,11 @@ impl<'a> SortedPage<'a> {
             return None;
         }
         let suffix = &key[self.prefix.len()..];
-        if self.head(at) != key::head(suffix) {
+        if self.head(at) != self.head_of(suffix) {
             return None;
         }
         let parts = self.parts(at);
-        let rest = suffix.get(HEAD_BYTES..).unwrap_or_default();
+        let rest = suffix.get(HEAD_BYTES_MAX..).unwrap_or_default();
         (parts.suffix_len == suffix.len() && self.payload[parts.rest.clone()] == *rest).then_some(parts)
     }
 }

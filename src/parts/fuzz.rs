@@ -398,8 +398,9 @@ fn sorted_pages() -> Vec<Vec<u8>> {
     let mut builder = SortedPageBuilder::default();
     for at in 0..20_u64 {
         let key = format!("\0\0\0\0key{}{}", at / 2, "x".repeat(at as usize));
-        let fit = builder.fit(key.as_bytes(), 5);
-        builder.push(key.as_bytes(), tag(SequenceNumber(100 - at), Kind::Put), b"value", fit);
+        let tag = tag(SequenceNumber(100 - at), Kind::Put);
+        let fit = builder.fit(key.as_bytes(), tag, 5);
+        builder.push(key.as_bytes(), tag, b"value", fit);
     }
     let mut payload = vec![0; builder.size()];
     builder.encode(&mut payload);

@@ -4,7 +4,7 @@ use crate::base::hash::encoded_key_hash;
 use crate::base::random::splitmix64;
 use crate::base::sync::Arc;
 use crate::base::{DatabaseId, FileNumber, FileNumbers, Kind, Result, SequenceNumber};
-use crate::branch::{Branch, BranchBuilder, BranchContext, Compression, ExtentMemory};
+use crate::branch::{Branch, BranchBuilder, BranchContext, BranchForm, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
 use crate::format::manifest_edit::BranchMeta;
 use crate::io::Storage;
@@ -60,7 +60,7 @@ pub fn in_order(mut entries: Vec<Owned>) -> Vec<Owned> {
 
 pub fn context_over(
     storage: Arc<dyn Storage>,
-    compression: Compression,
+    form: impl Into<BranchForm>,
     cache_bytes: usize,
     database: DatabaseId,
 ) -> Arc<BranchContext> {
@@ -70,7 +70,7 @@ pub fn context_over(
         Arc::new(PageCache::new(cache_bytes)),
         Arc::new(FileTable::new(storage, 100)),
         Arc::new(FileNumbers::new(FileNumber(7))),
-        compression,
+        form,
         ExtentMemory::new(64 << 20),
     )
 }
@@ -81,21 +81,21 @@ pub struct Store {
 }
 
 impl Store {
-    pub fn new(compression: Compression, cache_bytes: usize) -> Self {
+    pub fn new(form: impl Into<BranchForm>, cache_bytes: usize) -> Self {
         let disk = SimulatedStorage::new(1);
         disk.create_directory().unwrap();
-        Self::over(disk, compression, cache_bytes, DatabaseId(42))
+        Self::over(disk, form, cache_bytes, DatabaseId(42))
     }
 
     /// A fresh context, with nothing cached, over a disk.
-    pub fn over(disk: SimulatedStorage, compression: Compression, cache_bytes: usize, database: DatabaseId) -> Self {
-        let context = context_over(Arc::new(disk.clone()), compression, cache_bytes, database);
+    pub fn over(disk: SimulatedStorage, form: impl Into<BranchForm>, cache_bytes: usize, database: DatabaseId) -> Self {
+        let context = context_over(Arc::new(disk.clone()), form, cache_bytes, database);
         Self { disk, context }
     }
 
     /// The same disk with an empty cache.
     pub fn reopened(&self, cache_bytes: usize) -> Self {
-        Self::over(self.disk.clone(), self.context.compression, cache_bytes, self.context.database)
+        Self::over(self.disk.clone(), self.context.form.compression, cache_bytes, self.context.database)
     }
 
     pub fn write(&self, entries: &[Owned]) -> BranchMeta {

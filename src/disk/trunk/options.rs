@@ -39,7 +39,7 @@ pub const TOMBSTONE_PERCENT: u64 = 25;
 /// What the halves of a split leaf are filled to. Two halves of a leaf just over its target are half full.
 pub const SPLIT_FILL_PERCENT: u64 = 60;
 
-/// A branch file has at least a page each of data, index, fingerprints, filter and footer, and its key ranges are measured
+/// A branch file has at least a page each of data, index, filter, properties and footer, and one of fingerprints with maplets, and its key ranges are measured
 /// to a page: below this size most of a part would be overhead.
 pub const PART_BYTES_MIN: u64 = 32 << 10;
 

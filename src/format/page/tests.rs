@@ -56,13 +56,29 @@ fn every_flipped_byte_and_every_other_place_is_found() {
 #[test]
 fn a_rightly_summed_page_with_a_wrong_header_is_refused() {
     let (page, _) = sample(1000, 4096);
-    for (at, value) in [(4, 0), (4, 99), (5, 7), (7, 1), (8, 1), (11, 0xff), (15, 0xff), (16, 1), (24, 1), (31, 1)] {
+    for (at, value) in
+        [(4, 0), (4, 99), (5, 7), (7, 0), (7, 2), (8, 1), (11, 0xff), (15, 0xff), (16, 1), (24, 1), (31, 1)]
+    {
         let mut bad = page.clone();
         bad[at] = value;
         let sum = checksum(&bad[4..], OWNER.salt(4096));
         bad[..4].copy_from_slice(&sum.to_le_bytes());
         assert!(check(&bad, 4096, OWNER, Path::new("x")).is_err(), "byte {at}");
     }
+}
+
+/// Before entries got widths of their own, byte 7 was zero. Such a page, sound as it is, must not be read as one of ours.
+#[test]
+fn a_page_of_another_layout_is_named() {
+    let (mut page, _) = sample(1000, 4096);
+    page[7] = 0;
+    let sum = checksum(&page[4..], OWNER.salt(4096));
+    page[..4].copy_from_slice(&sum.to_le_bytes());
+    let text = check(&page, 4096, OWNER, Path::new("000017.branch")).unwrap_err().to_string();
+    assert!(
+        ["000017.branch", "4096", "layout", "expected 1", "found 0"].iter().all(|part| text.contains(part)),
+        "{text}"
+    );
 }
 
 #[test]

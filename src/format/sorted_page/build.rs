@@ -5,7 +5,8 @@
 //! 1. `size()` is exactly the length that `encode` will write.
 //! 2. `prefix` is the longest prefix that all collected keys share (the first and the last decide, being sorted).
 
-use super::{FIXED_BYTES, HEAD_BYTES, SLOT_BYTES, TAG_BYTES};
+use super::KIND_BITS;
+use super::layout::{HEAD_BYTES_MAX, HEADER_BYTES, LENGTHS_DIFFER, Layout, bytes_of};
 use crate::base::{key, varint};
 
 /// An entry in the scratch: its key, then its value.
@@ -21,8 +22,92 @@ struct Collected {
 pub struct Fit {
     /// The payload's length then.
     pub size: usize,
+    shape: Shape,
+}
+
+/// All of the collected entries that decides about the layout.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shape {
+    count: usize,
     prefix: usize,
-    suffix_bytes: usize,
+    /// Shortest and longest key.
+    keys: (usize, usize),
+    /// Bytes of the lengths of keys, should they stand in the entries.
+    lengths: usize,
+    /// Bytes of keys behind prefix and head.
+    rests: usize,
+    /// Shortest and longest value.
+    values: (usize, usize),
+    value_bytes: usize,
+    /// Smallest and largest sequence number.
+    numbers: (u64, u64),
+    /// The kind of all entries; 0 where kinds differ.
+    kind: u8,
+}
+
+impl Shape {
+    fn of_one(key_len: usize, tag: u64, value_len: usize) -> Self {
+        let (prefix, number) = (key_len, tag >> 8);
+        let (keys, values, numbers) = ((key_len, key_len), (value_len, value_len), (number, number));
+        Self { count: 1, prefix, keys, lengths: 1, rests: 0, values, value_bytes: value_len, numbers, kind: tag as u8 }
+    }
+
+    /// With one more entry, whose key shares the prefix.
+    fn grown(self, key_len: usize, tag: u64, value_len: usize) -> Self {
+        let widened = |(least, most): (usize, usize), length: usize| (least.min(length), most.max(length));
+        let (number, kind) = (tag >> 8, tag as u8);
+        Self {
+            count: self.count + 1,
+            prefix: self.prefix,
+            keys: widened(self.keys, key_len),
+            lengths: self.lengths + varint::length((key_len - self.prefix) as u64),
+            rests: self.rests + (key_len - self.prefix).saturating_sub(HEAD_BYTES_MAX),
+            values: widened(self.values, value_len),
+            value_bytes: self.value_bytes + value_len,
+            numbers: (self.numbers.0.min(number), self.numbers.1.max(number)),
+            kind: if self.kind == kind { kind } else { 0 },
+        }
+    }
+
+    fn layout(&self, width: usize) -> Layout {
+        let (shortest, longest) = (self.keys.0 - self.prefix, self.keys.1 - self.prefix);
+        let (least, most) = self.numbers;
+        let kind_bits = if self.kind == 0 { KIND_BITS } else { 0 };
+        // Where the numbers are the same, and the kinds are not, the kinds alone fill the tags.
+        let largest_tag = (most - least) << kind_bits | ((1 << kind_bits) - 1);
+        let mut layout = Layout {
+            count: self.count,
+            head_bytes: longest.min(HEAD_BYTES_MAX),
+            prefix_len: self.prefix,
+            width,
+            base: least << 8 | u64::from(self.kind),
+            suffix_len: if shortest == longest { longest } else { LENGTHS_DIFFER },
+            tag_bytes: bytes_of(largest_tag),
+            entry_bytes: 0,
+            offset_bytes: 0,
+        };
+        if shortest == longest && self.values.0 == self.values.1 {
+            layout.entry_bytes = self.entries(&layout) / self.count;
+        } else {
+            let others = layout.entries_at() + self.entries(&layout);
+            layout.offset_bytes =
+                (1..).find(|bytes| bytes_of((others + bytes * self.count) as u64) <= *bytes).unwrap_or(0);
+        }
+        layout
+    }
+
+    /// Bytes of the entries.
+    fn entries(&self, layout: &Layout) -> usize {
+        let lengths = if layout.suffix_len == LENGTHS_DIFFER { self.lengths } else { 0 };
+        let values = if layout.width > 0 { 0 } else { self.value_bytes };
+        layout.tag_bytes * self.count + lengths + self.rests + values
+    }
+
+    /// Length of the payload.
+    fn size(&self, width: usize) -> usize {
+        let layout = self.layout(width);
+        layout.entries_at() + self.entries(&layout)
+    }
 }
 
 /// A page being collected.
@@ -30,18 +115,9 @@ pub struct Fit {
 pub struct SortedPageBuilder {
     scratch: Vec<u8>,
     entries: Vec<Collected>,
-    prefix: usize,
-    /// Key lengths and rests as they will stand in the entries.
-    suffix_bytes: usize,
-    value_bytes: usize,
+    shape: Shape,
     /// Bytes of a packed value; 0 where values stand in entries.
     width: usize,
-}
-
-fn suffix_bytes(key_len: usize, prefix: usize) -> usize {
-    let suffix = key_len - prefix;
-    let length = if suffix < 0x80 { 1 } else { varint::length(suffix as u64) };
-    length + suffix.saturating_sub(HEAD_BYTES)
 }
 
 /// The length of the longest prefix that two strings share.
@@ -76,37 +152,33 @@ impl SortedPageBuilder {
         self.entries.is_empty()
     }
 
-    /// Length of the payload as it stands.
+    /// Length of the payload as it stands; 0 where nothing is collected.
     pub fn size(&self) -> usize {
-        self.total(self.entries.len(), self.prefix, self.suffix_bytes, self.value_bytes)
-    }
-
-    fn total(&self, count: usize, prefix: usize, suffixes: usize, values: usize) -> usize {
-        FIXED_BYTES + (SLOT_BYTES + TAG_BYTES) * count + prefix + suffixes + values
+        if self.is_empty() { 0 } else { self.shape.size(self.width) }
     }
 
     fn key(&self, entry: &Collected) -> &[u8] {
         &self.scratch[entry.start as usize..][..entry.key_len as usize]
     }
 
-    /// What one more entry would make of the page.
-    pub fn fit(&self, key: &[u8], value_len: usize) -> Fit {
-        let (prefix, before) = match self.entries.first() {
-            None => (key.len(), 0),
+    /// What one more entry would make of the page. Widths are the whole page's, so one entry can cost more than its bytes.
+    pub fn fit(&self, key: &[u8], tag: u64, value_len: usize) -> Fit {
+        let shape = match self.entries.first() {
+            None => Shape::of_one(key.len(), tag, value_len),
             Some(first) => {
-                let prefix = common_prefix(&self.key(first)[..self.prefix], key);
-                if prefix == self.prefix {
-                    (prefix, self.suffix_bytes)
-                } else {
+                let mut shape = self.shape;
+                let prefix = common_prefix(&self.key(first)[..shape.prefix], key);
+                if prefix != shape.prefix {
                     // Rare: the shared prefix only ever gets shorter, and mostly within the first few entries.
-                    let sum = self.entries.iter().map(|entry| suffix_bytes(entry.key_len as usize, prefix)).sum();
-                    (prefix, sum)
+                    let suffixes = self.entries.iter().map(|entry| entry.key_len as usize - prefix);
+                    shape.lengths = suffixes.clone().map(|length| varint::length(length as u64)).sum();
+                    shape.rests = suffixes.map(|length| length.saturating_sub(HEAD_BYTES_MAX)).sum();
+                    shape.prefix = prefix;
                 }
+                shape.grown(key.len(), tag, value_len)
             }
         };
-        let suffix_bytes = before + suffix_bytes(key.len(), prefix);
-        let size = self.total(self.entries.len() + 1, prefix, suffix_bytes, self.value_bytes + value_len);
-        Fit { size, prefix, suffix_bytes }
+        Fit { size: shape.size(self.width), shape }
     }
 
     /// Collects an entry, which stands behind all collected ones in entry order. `fit` is what `fit()` said of it.
@@ -115,42 +187,43 @@ impl SortedPageBuilder {
         self.scratch.extend_from_slice(key);
         self.scratch.extend_from_slice(value);
         self.entries.push(Collected { start, key_len: key.len() as u32, value_len: value.len() as u32, tag });
-        self.prefix = fit.prefix;
-        self.suffix_bytes = fit.suffix_bytes;
-        self.value_bytes += value.len();
+        self.shape = fit.shape;
         debug_assert!(self.width == 0 || value.len() == self.width);
-        debug_assert_eq!(self.size(), fit.size);
+        debug_assert_eq!(self.shape.count, self.entries.len());
     }
 
     /// Writes the page's payload; `out` has `size()` bytes. At least one entry is collected.
     pub fn encode(&self, out: &mut [u8]) {
-        let count = self.entries.len();
-        assert!(count > 0 && out.len() == self.size());
-        out[..4].copy_from_slice(&(count as u32).to_le_bytes());
-        out[4..8].copy_from_slice(&(self.prefix as u32 | (self.width as u32) << 24).to_le_bytes());
-        let entries_at = FIXED_BYTES + (SLOT_BYTES + self.width) * count + self.prefix;
+        assert!(!self.is_empty() && out.len() == self.size());
+        let layout = self.shape.layout(self.width);
+        let Layout { head_bytes, prefix_len, width, base, tag_bytes, offset_bytes, .. } = layout;
+        out[..HEADER_BYTES].copy_from_slice(&layout.bytes());
+        let entries_at = layout.entries_at();
         let (front, entries) = out.split_at_mut(entries_at);
-        let (prefix, behind) = front[FIXED_BYTES..].split_at_mut(self.prefix);
-        let (heads, behind) = behind.split_at_mut(HEAD_BYTES * count);
-        let (packed, offsets) = behind.split_at_mut(self.width * count);
-        prefix.copy_from_slice(&self.key(&self.entries[0])[..self.prefix]);
-        let heads = heads.as_chunks_mut::<HEAD_BYTES>().0;
-        let offsets = offsets.as_chunks_mut::<4>().0;
+        let (prefix, behind) = front[HEADER_BYTES..].split_at_mut(prefix_len);
+        let (heads, behind) = behind.split_at_mut(head_bytes * layout.count);
+        let (packed, offsets) = behind.split_at_mut(width * layout.count);
+        prefix.copy_from_slice(&self.key(&self.entries[0])[..prefix_len]);
         let mut at = 0;
-        for (index, ((entry, head), offset)) in self.entries.iter().zip(heads).zip(offsets).enumerate() {
+        for (index, entry) in self.entries.iter().enumerate() {
             let stored = &self.scratch[entry.start as usize..][..(entry.key_len + entry.value_len) as usize];
             let (key, value) = stored.split_at(entry.key_len as usize);
-            let suffix = &key[self.prefix..];
-            *head = key::head(suffix).to_le_bytes();
-            *offset = ((entries_at + at) as u32).to_le_bytes();
-            entries[at..at + TAG_BYTES].copy_from_slice(&entry.tag.to_le_bytes());
-            at += TAG_BYTES;
-            at += varint::write_to(suffix.len() as u64, &mut entries[at..]);
-            let rest = suffix.get(HEAD_BYTES..).unwrap_or_default();
+            let suffix = &key[prefix_len..];
+            let head = key::head(suffix).checked_shr(64 - 8 * head_bytes as u32).unwrap_or(0);
+            put(head, &mut heads[index * head_bytes..][..head_bytes]);
+            put((entries_at + at) as u64, &mut offsets[index * offset_bytes..][..offset_bytes]);
+            let above = (entry.tag >> 8) - (base >> 8);
+            let tag = if base as u8 != 0 { above } else { above << KIND_BITS | entry.tag & 0xff };
+            put(tag, &mut entries[at..at + tag_bytes]);
+            at += tag_bytes;
+            if layout.suffix_len == LENGTHS_DIFFER {
+                at += varint::write_to(suffix.len() as u64, &mut entries[at..]);
+            }
+            let rest = suffix.get(HEAD_BYTES_MAX..).unwrap_or_default();
             entries[at..at + rest.len()].copy_from_slice(rest);
             at += rest.len();
-            if self.width > 0 {
-                packed[index * self.width..][..self.width].copy_from_slice(value);
+            if width > 0 {
+                packed[index * width..][..width].copy_from_slice(value);
             } else {
                 entries[at..at + value.len()].copy_from_slice(value);
                 at += value.len();
@@ -163,6 +236,11 @@ impl SortedPageBuilder {
     pub fn clear(&mut self) {
         self.scratch.clear();
         self.entries.clear();
-        (self.prefix, self.suffix_bytes, self.value_bytes) = (0, 0, 0);
+        self.shape = Shape::default();
     }
+}
+
+/// Writes the low bytes of a number, as many as there is room for.
+fn put(number: u64, out: &mut [u8]) {
+    out.copy_from_slice(&number.to_le_bytes()[..out.len()]);
 }

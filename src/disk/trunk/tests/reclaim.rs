@@ -126,7 +126,8 @@ fn single_deletes_gather_in_few_files() {
             rig.finish(&job);
         }
         let more = TreeFigures::of(&rig.tree).files.saturating_sub(files);
-        assert!(more < 4, "{more} files more than before");
+        // Three small bundles wait at the root, and beside them may be one file that went down to a leaf.
+        assert!(more <= 4, "{more} files more than before");
     }
     rig.check_reads(&mut Random(10), 100);
 }
