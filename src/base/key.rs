@@ -99,7 +99,7 @@ mod tests {
         // The end of a key is no zero byte.
         assert_eq!(common_bits(b"a", b"a\0"), 8);
         assert_eq!(common_bits(b"a", b"c"), 6);
-        assert_eq!(common_bits(b"0123456789", b"0123456799"), 64 + 12);
+        assert_eq!(common_bits(b"0123456789", b"0123456799"), 64 + 7);
         assert_eq!(common_bits(b"0123456789abcdef", b"0123456789abcdef"), 128);
         assert_eq!(common_bits(b"0123456789abcdef", b"0123456789abcdefg"), 128);
         assert_eq!(common_bits(b"0123456x89abcdef", b"0123456y89abcdef"), 63);
