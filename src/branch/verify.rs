@@ -214,7 +214,11 @@ impl Branch {
     }
 
     /// Reads the range tombstones, which checks them, and takes them into what the properties should say.
-    fn count_range_tombstones(&self, counted: &mut BranchMeta) -> Result<()> {
+    pub(super) fn count_range_tombstones(&self, counted: &mut BranchMeta) -> Result<()> {
+        let footer = self.footer()?;
+        let has_pages = footer.range_tombstones_at < footer.properties_at;
+        // A read asks the manifest whether there are any, and does not look.
+        self.equal(footer.range_tombstones_at, "range tombstones", &has_pages, &(self.meta().range_tombstones > 0))?;
         let tombstones = self.range_tombstones()?;
         for RangeTombstone { start, end, number } in tombstones.deletions() {
             if counted.entries + counted.range_tombstones == 0 || start < counted.key_min {

@@ -25,6 +25,12 @@ impl ManifestState {
             require!(*file == maplet.file, "maplet {file} is filed under another number");
             maplet_is_sound(maplet)?;
             require!(*file < self.next_file, "maplet {file} is not below the next file number {}", self.next_file);
+            let mut covered = BTreeSet::new();
+            for branch in maplet.columns.iter().flat_map(|column| &column.branches) {
+                // Numbers are not used again, so one that is gone was written before, too.
+                require!(branch < file, "maplet {file} covers branch {branch}, which is newer");
+                require!(covered.insert(branch), "maplet {file} covers branch {branch} in two columns");
+            }
         }
         Ok(())
     }

@@ -4,8 +4,9 @@ use super::harness::{Owned, Random, Store, get, in_order};
 use crate::base::{Error, Kind, SequenceNumber};
 use crate::branch::{BranchBuilder, Compression, Purpose, file_name, salvage_range_tombstones};
 use crate::format::manifest_edit::BranchMeta;
-use crate::format::page::PAGE_BYTES;
-use crate::io::{OpenMode, Storage};
+use crate::format::page::{self, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind};
+use crate::format::sorted_page::{SortedPageBuilder, tag};
+use crate::io::{AlignedBuffer, OpenMode, Storage};
 use crate::merge::{Cursor, RangeTombstone, RangeTombstones};
 
 fn key(at: u64) -> Vec<u8> {
@@ -134,4 +135,49 @@ fn damage_is_found_and_the_rest_saved() {
     }
     assert!(found > 20, "{found} pages had them");
     assert_eq!(salvage_range_tombstones(&store.context, meta.file).unwrap(), tombstones);
+}
+
+/// What a writer with a bug could leave, under checksums that are right: fragments in another order, that overlap, or fewer or more than
+/// the manifest has.
+#[test]
+fn fragments_that_are_not_in_order_are_found() {
+    let store = Store::new(Compression::None, 1 << 20);
+    let tombstones = RangeTombstones::new([deletion(10, 20, 3), deletion(20, 30, 5), deletion(20, 30, 4)]);
+    let meta = write(&store, &[Owned::put(&key(15), 9, b"5"), Owned::put(&key(40), 9, b"6")], &tombstones);
+    let sound = [(10, 20, 3), (20, 30, 5), (20, 30, 4)];
+    let branch = store.open(&meta);
+    let (at, owner) = (branch.footer().unwrap().range_tombstones_at, branch.owner());
+    for (fragments, wrong) in [
+        (&sound[..], None),
+        (&[(20, 30, 5), (20, 30, 4), (10, 20, 3)], Some("fragments")),
+        (&[(10, 20, 3), (20, 30, 4), (20, 30, 5)], Some("fragments")),
+        (&[(10, 25, 3), (20, 30, 5), (20, 30, 4)], Some("fragments")),
+        (&[(10, 20, 3), (20, 30, 5), (20, 29, 4)], Some("fragments")),
+        (&[(10, 20, 3), (20, 30, 5), (20, 30, 5)], Some("fragments")),
+        (&sound[..2], Some("3 in the file")),
+        (&[(10, 20, 3), (20, 30, 5), (30, 50, 4)], Some("3 in the file")),
+        (&[(10, 20, 3), (20, 30, 5), (20, 30, 2)], Some("number_min")),
+    ] {
+        let mut builder = SortedPageBuilder::default();
+        for (start, end, number) in fragments {
+            let tag = tag(SequenceNumber(*number), Kind::RangeDelete);
+            let fit = builder.fit(&key(*start), tag, key(*end).len());
+            builder.push(&key(*start), tag, &key(*end), fit);
+        }
+        let length = builder.size() as u32;
+        let mut page = AlignedBuffer::new(page::stored_bytes(length as usize));
+        assert_eq!(page.len(), PAGE_BYTES);
+        builder.encode(&mut page[PAGE_HEADER_BYTES..][..length as usize]);
+        let (kind, compression) = (PageKind::RangeTombstones, Compression::None);
+        let header = PageHeader { kind, compression, level: 0, stored_len: length, raw_len: length, offset: at };
+        page::seal(&mut page, &header, owner);
+        let copy = store.reopened(1 << 20);
+        copy.disk.open(&file_name(meta.file), OpenMode::WriteDirect).unwrap().write_all_at(&page, at).unwrap();
+        let found = copy.open(&meta).verify().err().map(|error| error.to_string());
+        assert_eq!(found.is_some(), wrong.is_some(), "{fragments:?}: {found:?}");
+        assert!(wrong.is_none_or(|wrong| found.as_ref().is_some_and(|found| found.contains(wrong))), "{found:?}");
+    }
+    // A manifest that knows of none would have no read look.
+    let none = BranchMeta { range_tombstones: 0, ..meta };
+    assert!(store.open(&none).count_range_tombstones(&mut BranchMeta::default()).is_err());
 }

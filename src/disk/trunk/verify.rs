@@ -1,5 +1,5 @@
-//! A whole tree, for checking: its files, whether it is what the manifest says, and whether what is newer stands where reads look
-//! first. Any thread.
+//! A whole tree, for checking: its files, whether it is what the manifest says, whether its maplets belong to it, and whether what is
+//! newer stands where reads look first. Any thread.
 
 use super::compact::merged;
 use super::node::Node;
@@ -11,7 +11,7 @@ use crate::base::key::wide_head;
 use crate::base::sync::Arc;
 use crate::base::{Error, FileNumber, Result, SequenceNumber};
 use crate::branch::{Branch, BranchContext, Maplet, Purpose, file_name};
-use crate::format::manifest_edit::NodeImage;
+use crate::format::manifest_edit::{BranchMeta, MapletMeta, NodeImage};
 use crate::manifest::{MANIFEST_NAME, ManifestState};
 use crate::merge::Cursor;
 use std::collections::BTreeMap;
@@ -56,8 +56,49 @@ pub fn check_nodes(tree: &Tree, state: &ManifestState) -> Result<(), String> {
     }
 }
 
-/// Checks the tree that a sound manifest (`ManifestState::check`) describes: `check_nodes`, and with `deep` the order of versions. `judge`
-/// is told of each finding, and says whether to go on.
+/// Whether every maplet that the manifest names can be of use: some slot inside its range refers to a branch in one of its columns.
+/// (Other branches there may be gone: their keys cost a look-up.) And whether those of a column that are not gone can be parts of one
+/// run, since a read asks only one of them.
+pub fn check_maplets(tree: &Tree, state: &ManifestState) -> Result<(), String> {
+    let mut unused: BTreeMap<FileNumber, &MapletMeta> =
+        state.maplets.iter().map(|(file, meta)| (*file, meta)).collect();
+    tree.visit(&mut |node| {
+        for (at, slot) in node.slots.iter().enumerate() {
+            let (lower, upper) = (node.slot_lower(at), node.slot_upper(at).map(|upper| &**upper));
+            let refers =
+                |file: &FileNumber| slot.runs.iter().flat_map(|run| run.parts()).any(|part| part.meta().file == *file);
+            unused.retain(|_, maplet| {
+                let is_inside = maplet.lower[..] <= **lower && ends_within(upper, maplet.upper.as_deref());
+                !(is_inside && maplet.columns.iter().flat_map(|column| &column.branches).any(refers))
+            });
+        }
+    });
+    if let Some(file) = unused.keys().next() {
+        return Err(format!("maplet {file} covers nothing that a slot inside its range refers to"));
+    }
+    for (file, maplet) in &state.maplets {
+        for column in &maplet.columns {
+            let mut live: Vec<&BranchMeta> =
+                column.branches.iter().filter_map(|file| state.branches.get(file)).collect();
+            live.sort_by(|one, other| one.key_min.cmp(&other.key_min));
+            if let Some([one, other]) = live.array_windows().find(|[one, other]| !one.ends_before(&other.key_min)) {
+                return Err(format!(
+                    "a column of maplet {file} has branches {} and {}, which overlap",
+                    one.file, other.file
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a range with this end lies inside one with that end; `None` is behind everything.
+fn ends_within(upper: Option<&[u8]>, outer: Option<&[u8]>) -> bool {
+    outer.is_none_or(|outer| upper.is_some_and(|upper| upper <= outer))
+}
+
+/// Checks the tree that a sound manifest (`ManifestState::check`) describes: `check_nodes`, `check_maplets`, and with `deep` the order of
+/// versions. `judge` is told of each finding, and says whether to go on.
 pub fn check_tree(
     context: &Arc<BranchContext>,
     state: &ManifestState,
@@ -69,9 +110,13 @@ pub fn check_tree(
         Ok(opened) => opened,
         Err(error) => return judge(Err(error)),
     };
-    judge(check_nodes(&tree, state).map_err(|found| {
-        let manifest = context.storage.path_of(MANIFEST_NAME);
-        Error::corruption(&manifest, 0, "trunk node", "the tree that its branches make", found)
+    let manifest = context.storage.path_of(MANIFEST_NAME);
+    judge(
+        check_nodes(&tree, state)
+            .map_err(|found| Error::corruption(&manifest, 0, "trunk node", "the tree that its branches make", found)),
+    )?;
+    judge(check_maplets(&tree, state).map_err(|found| {
+        Error::corruption(&manifest, 0, "maplet of the tree", "one for branches that its slots refer to", found)
     }))?;
     if deep { check_order(tree.root(), &mut Vec::new(), context, judge) } else { Ok(()) }
 }

@@ -20,7 +20,7 @@ fn writes(random: &mut Random, count: usize, keys: u64) -> Vec<Write> {
 }
 
 /// A leaf, or a root over two, into which so many runs came, and on which nothing was done.
-fn with_runs(runs: usize, is_split: bool) -> (Rig, Random) {
+pub fn with_runs(runs: usize, is_split: bool) -> (Rig, Random) {
     let (mut rig, mut random) = (Rig::new(small_options(1 << 20)), Random(41));
     if is_split {
         rig.incorporate(writes(&mut random, 200, KEYS));
@@ -48,7 +48,7 @@ fn map_job(node: &Arc<Node>, slot: usize) -> Job {
     Job { choice, ticket, for_scans: false }
 }
 
-fn map(rig: &mut Rig, node: &Arc<Node>, slot: usize) {
+pub fn map(rig: &mut Rig, node: &Arc<Node>, slot: usize) {
     rig.finish(&map_job(node, slot));
 }
 

@@ -2,9 +2,10 @@
 //! (That they find nothing wrong with a sound tree is checked by all the tests here, after each round.)
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
+use crate::base::FileNumber;
 use crate::base::Result;
 use crate::disk::trunk::{check_nodes, check_tree};
-use crate::format::manifest_edit::NodeImage;
+use crate::format::manifest_edit::{MapletMeta, NodeImage};
 
 fn writes(keys: std::ops::Range<u64>, value: u8) -> Vec<Write> {
     keys.map(|number| (number_key(number), Some(vec![value; 40]))).collect()
@@ -90,4 +91,60 @@ fn a_tree_that_is_not_the_manifests_is_found() {
     assert!(check_nodes(&old, &rig.state).unwrap_err().contains("is named as"));
     rig.apply(super::maplets::split(rig.tree.root(), 50));
     assert!(check_nodes(&rig.tree, &state).is_err());
+}
+
+/// What is found after a change of the one maplet of a tree whose left child's slot it serves.
+fn found_of_maplet(change: impl FnOnce(&mut MapletMeta)) -> Vec<String> {
+    let (mut rig, _) = super::maplets::with_runs(3, true);
+    let root = rig.tree.root().clone();
+    super::maplets::map(&mut rig, &root, 0);
+    let mut state = rig.state.clone();
+    let maplet = state.maplets.values_mut().next().unwrap();
+    assert!(maplet.columns.len() == 3 && maplet.lower.is_empty() && maplet.upper.is_some());
+    change(maplet);
+    let mut found: Vec<String> = state.check().err().into_iter().collect();
+    let mut judge = |result: Result<()>| {
+        found.extend(result.err().map(|error| error.to_string()));
+        Ok(())
+    };
+    check_tree(&rig.context, &state, false, &mut judge).unwrap();
+    found
+}
+
+/// It would be kept, and read after an opening, for nobody.
+#[test]
+fn a_maplet_that_serves_no_slot_is_found() {
+    // That some of what it knows is gone is no damage. (No file has number 0.)
+    let some_gone = |maplet: &mut MapletMeta| maplet.columns[0].branches = vec![FileNumber(0)];
+    assert_eq!((found_of_maplet(|_| ()), found_of_maplet(some_gone)), (vec![], vec![]));
+    let all_gone = |maplet: &mut MapletMeta| {
+        maplet.columns.iter_mut().for_each(|column| column.branches.clear());
+        some_gone(maplet);
+    };
+    let narrower = |maplet: &mut MapletMeta| maplet.lower = b"\0".to_vec();
+    let behind = |maplet: &mut MapletMeta| {
+        maplet.lower = maplet.upper.take().unwrap();
+        maplet.lower.push(0);
+    };
+    for found in [found_of_maplet(all_gone), found_of_maplet(narrower), found_of_maplet(behind)] {
+        assert!(found.len() == 1 && found[0].contains("covers nothing that a slot"), "{found:?}");
+    }
+}
+
+/// A read would look for a key in one of them alone.
+#[test]
+fn a_column_of_two_runs_is_found() {
+    let found = found_of_maplet(|maplet| {
+        let other = maplet.columns.pop().unwrap();
+        maplet.columns[0].branches.extend(other.branches);
+    });
+    assert!(found.len() == 1 && found[0].contains("which overlap"), "{found:?}");
+}
+
+#[test]
+fn a_branch_in_two_columns_and_one_that_is_newer_than_its_maplet_are_found() {
+    let found = found_of_maplet(|maplet| maplet.columns[0].branches = maplet.columns[1].branches.clone());
+    assert!(found.len() == 1 && found[0].contains("in two columns"), "{found:?}");
+    let found = found_of_maplet(|maplet| maplet.columns[0].branches.push(maplet.file));
+    assert!(found.len() == 1 && found[0].contains("which is newer"), "{found:?}");
 }
