@@ -256,6 +256,20 @@ mod tests {
         assert_eq!(rate(Fullness { memory: 0, tree: 1024 }, limit), 10 * ns_per_kib);
     }
 
+    /// A store that was just opened has little of a user's to set what it wrote against, perhaps nothing: merges of what came before would
+    /// seem to cost a hundred times what they do, and the first writes would be slowed as much.
+    #[test]
+    fn what_little_says_nothing_is_not_believed() {
+        let rate = |done| BackgroundSpeed::default().delay_per_kib(Fullness { memory: 0, tree: 1024 }, None, || done);
+        let done = |user, compacted| Done { user, incorporated: 0, compacted, workers: 1 };
+        let one_for_one = rate(done(TELLING_BYTES, TELLING_BYTES));
+        for user in [0, 1, TELLING_BYTES - 1] {
+            assert_eq!(rate(done(user, 1 << 40)), one_for_one, "{user}");
+        }
+        let most = rate(done(TELLING_BYTES, TELLING_BYTES * WRITTEN_MAX));
+        assert!(most > one_for_one && rate(done(TELLING_BYTES, 1 << 40)) == most);
+    }
+
     /// Once, what was known of a disk's speed came from Memtables that were written out: two more were full by the time that the first
     /// one was, and writers stood for as long as it took.
     #[test]
