@@ -20,7 +20,7 @@ mod value;
 pub use base::{Error, Result};
 pub use db::{
     BackgroundKind, BackgroundPause, BackgroundTask, Cancellation, CheckProgress, CompactOptions, CompactProgress,
-    CompactReport, Compression, Db, Depth, Durability, Goal, Iter, LevelStats, LogMemory, Loss, LostKeys,
+    CompactReport, Compression, Db, Depth, Durability, Goal, Iter, LevelStats, LiveStats, LogMemory, Loss, LostKeys,
     MemoryComponent, Options, ReadOnlyDb, RepairReport, Reversed, Snapshot, Stats, Verification, VerifyReport,
     WriteBatch, WriteOptions,
 };

@@ -12,6 +12,7 @@ mod iterators;
 mod kept_versions;
 mod kill;
 mod linearizability;
+mod live_stats;
 mod log_memory;
 mod metamorphic;
 mod model;

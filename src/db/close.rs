@@ -65,6 +65,8 @@ impl Inner {
         self.relaxed.clear();
         // Idle iterators give their files back; what is obsolete is found as stray at the next opening.
         self.seats.revoke_idle(u64::MAX);
+        // Before the lock goes: what is found without it counts as left by a process that died.
+        self.publisher.withdraw(&*self.storage);
         self.lock.lock().take();
     }
 

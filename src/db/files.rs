@@ -9,6 +9,8 @@ const MANIFEST: &str = crate::manifest::MANIFEST_NAME;
 const MANIFEST_NEW: &str = crate::manifest::MANIFEST_NEW_NAME;
 const POISON: &str = crate::log::POISON;
 const BALLAST: &str = super::ballast::NAME;
+/// A writer's figures, for other processes.
+pub(super) const STATS: &str = "STATS";
 const VALUE_SUFFIX: &str = ".value";
 const REPAIR_SUFFIX: &str = ".repair";
 /// Behind the name of a file that repair set aside.
@@ -23,6 +25,8 @@ pub(super) enum StoreFile {
     Poison,
     /// Room for a full disk.
     Ballast,
+    /// A writer's figures.
+    Stats,
     Log(FileNumber),
     /// A log file without a use: recycled, or not finished.
     SpareLog(FileNumber),
@@ -44,6 +48,7 @@ impl StoreFile {
             MANIFEST_NEW => return Some(Self::NewManifest),
             POISON => return Some(Self::Poison),
             BALLAST => return Some(Self::Ballast),
+            STATS => return Some(Self::Stats),
             _ => {}
         }
         if let Some(original) = name.strip_suffix(DAMAGED_SUFFIX) {
@@ -77,7 +82,7 @@ impl StoreFile {
             Self::Log(number) | Self::SpareLog(number) | Self::Branch(number) | Self::Value(number) => Some(number),
             Self::RepairMark(number) | Self::Maplet(number) => Some(number),
             Self::Damaged(number) => number,
-            Self::Lock | Self::Manifest | Self::NewManifest | Self::Poison | Self::Ballast => None,
+            Self::Lock | Self::Manifest | Self::NewManifest | Self::Poison | Self::Ballast | Self::Stats => None,
         }
     }
 }
@@ -134,6 +139,7 @@ mod tests {
         assert_eq!(StoreFile::parse("000012.repair"), Some(StoreFile::RepairMark(FileNumber(12))));
         assert_eq!(StoreFile::parse("MANIFEST"), Some(StoreFile::Manifest));
         assert_eq!(StoreFile::parse("BALLAST"), Some(StoreFile::Ballast));
+        assert_eq!(StoreFile::parse("STATS"), Some(StoreFile::Stats));
         assert_eq!(StoreFile::parse("000012.value.damaged"), Some(StoreFile::Damaged(Some(FileNumber(12)))));
         for manifest in ["MANIFEST.damaged", "MANIFEST.2.damaged"] {
             assert_eq!(StoreFile::parse(manifest), Some(StoreFile::Damaged(None)), "{manifest}");

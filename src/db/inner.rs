@@ -5,6 +5,7 @@ use super::ballast::Ballast;
 use super::budget::Budget;
 use super::full_disk::Relief;
 use super::health::Health;
+use super::live_stats::Publisher;
 use super::locks::Guard;
 use super::options::Options;
 use super::rate_limit::RateLimit;
@@ -86,6 +87,7 @@ pub(super) struct Inner {
     pub(super) driver: Driver,
     /// Whether a write without a log record happened, so that closing must flush.
     pub(super) unlogged: AtomicBool,
+    pub(super) publisher: Publisher,
     pub(super) lock: Mutex<Option<Guard>>,
 }
 

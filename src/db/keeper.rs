@@ -73,6 +73,10 @@ impl Inner {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.keep(chore))) {
             self.poison(&panicked(&*panic));
         }
+        if chore == Chore::Finish {
+            // After a failure nobody publishes any more, so that it is told here.
+            self.publish_stats(true);
+        }
     }
 
     fn keep(&self, chore: Chore) {
@@ -101,6 +105,7 @@ impl Inner {
             if chore == Chore::MakeReady {
                 continue;
             }
+            self.publish_stats(false);
             // Memory grows while nothing else would wake a worker.
             if self.wants_ballast() {
                 self.work.wake();

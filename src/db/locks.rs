@@ -84,6 +84,16 @@ pub(super) fn writer_lives(storage: &dyn Storage) -> Result<bool> {
     }
 }
 
+/// *Opening*, where a writer has the store open; `None` where none has. As long as it is held, no other writer comes.
+pub(super) fn beside_writer(storage: &dyn Storage) -> Result<Option<Guard>> {
+    let opening = match wait(storage, &*storage.clock(), LockPart::Opening, LockMode::Shared) {
+        // A read-only file system, and a store without a lock file.
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(None),
+        opening => opening?,
+    };
+    Ok(writer_lives(storage)?.then_some(opening))
+}
+
 /// The right to remove files, where no read-only opener has the store open. Does not wait.
 pub(super) fn to_remove(storage: &dyn Storage) -> Result<Option<Guard>> {
     storage.lock(LOCK, LockPart::Files, LockMode::Exclusive)

@@ -16,6 +16,7 @@ mod inner;
 mod iter;
 mod keeper;
 mod latches;
+mod live_stats;
 mod locks;
 #[cfg(all(test, feature = "model-checking"))]
 mod model_tests;
@@ -68,6 +69,7 @@ pub use crate::branch::Compression;
 pub use batch::WriteBatch;
 pub use compact::{Cancellation, CompactOptions, CompactProgress, CompactReport, Goal};
 pub use iter::{Iter, Reversed};
+pub use live_stats::LiveStats;
 pub use options::{Durability, LogMemory, MemoryComponent, Options, WriteOptions};
 pub use pause::BackgroundPause;
 pub use read_only::ReadOnlyDb;
@@ -439,6 +441,23 @@ impl Db {
     /// Figures of this moment.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
+    }
+
+    /// Figures of a store that another process, or another part of this one, has open for writing, as it told them last; `None` where
+    /// nobody has, or it was opened less than two seconds ago. Costs next to nothing: the store is not opened.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, Options};
+    /// Db::open(directory.path(), Options::default())?.close()?;
+    /// assert_eq!(Db::live_stats(directory.path())?, None);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NoStore`, `Io`.
+    pub fn live_stats(path: impl AsRef<Path>) -> Result<Option<LiveStats>> {
+        live_stats::read(&PosixStorage::new(path.as_ref()))
     }
 
     /// Syncs and closes, whatever runs in the background: merges, the writing out of memory and compactions are broken off, and what

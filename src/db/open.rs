@@ -170,6 +170,7 @@ fn open_once(
         work: super::tasks::Work::default(),
         driver,
         unlogged: false.into(),
+        publisher: super::live_stats::Publisher::default(),
         lock: Mutex::new(Some(locks.writer)),
         options,
         budget,
@@ -376,7 +377,7 @@ fn remove_strays(
             StoreFile::Maplet(file) => alone.is_some() && !state.maplets.contains_key(&file),
             StoreFile::Value(file) => alone.is_some() && !values.holds(file) && !log_needs(file),
             StoreFile::Log(file) | StoreFile::SpareLog(file) => !log_needs(file),
-            StoreFile::NewManifest | StoreFile::Poison | StoreFile::RepairMark(_) => true,
+            StoreFile::NewManifest | StoreFile::Poison | StoreFile::RepairMark(_) | StoreFile::Stats => true,
             StoreFile::Lock | StoreFile::Manifest | StoreFile::Ballast | StoreFile::Damaged(_) => false,
         };
         if stray && !owners::may_be_foreign(storage, &name, file, state.identity.database) {

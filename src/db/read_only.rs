@@ -123,7 +123,7 @@ impl ReadOnlyDb {
         self.snapshot().iterate(Bounds::of_prefix(prefix.as_ref()))
     }
 
-    /// Figures of what was opened, `log_bytes` of whole segment files; those of what a writer did are zero.
+    /// Figures of what was opened, `log_bytes` of whole segment files; those of what a writer did are zero (`Db::live_stats` has them).
     pub fn stats(&self) -> Stats {
         Stats {
             incorporated_number: self.incorporated.0,

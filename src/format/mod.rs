@@ -14,6 +14,7 @@ pub mod manifest_header;
 pub mod maplet_page;
 pub mod page;
 pub mod sorted_page;
+pub mod stats_file;
 pub mod value_file;
 
 /// The version of every format; one number for all. Raised with any change once a release is tagged.

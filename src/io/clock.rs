@@ -8,7 +8,7 @@
 //!    lost wake-up would cost: whoever wakes by one looks at the clock.
 
 use crate::base::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// See the module.
 pub trait Clock: Send + Sync + std::fmt::Debug {
@@ -32,4 +32,10 @@ impl Clock for SystemClock {
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
     }
+}
+
+/// The time since 1970 by the system's clock, which may be set back: for telling people and other processes, and for nothing that the
+/// store decides.
+pub(super) fn wall_time() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

@@ -7,6 +7,7 @@ use crate::base::Result;
 use crate::base::sync::Arc;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub mod aligned;
 mod clock;
@@ -130,6 +131,10 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// The clock that a store in this directory goes by.
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::new(SystemClock)
+    }
+    /// The time since 1970 as other processes have it; `None` where no other process can look into the directory.
+    fn wall_time(&self) -> Option<Duration> {
+        None
     }
     /// The same for a store without threads. A storage that simulates time lets it stand still there, but for what the store does.
     #[cfg(any(test, feature = "testing"))]

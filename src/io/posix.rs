@@ -38,6 +38,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A store's directory on a POSIX file system.
 #[derive(Debug)]
@@ -202,6 +203,10 @@ impl Storage for PosixStorage {
 
     fn remove_directory(&self) -> Result<()> {
         fs::remove_dir(&self.path).map_err(|error| Error::io("remove directory", &self.path, error))
+    }
+
+    fn wall_time(&self) -> Option<Duration> {
+        Some(super::clock::wall_time())
     }
 
     fn life(&self) -> Option<Life> {

@@ -17,6 +17,7 @@ use crate::format::manifest_edit::{BranchMeta, BundleId, BundleImage, Identity, 
 use crate::format::manifest_header;
 use crate::format::page::{self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, PageOwner};
 use crate::format::sorted_page::{ChildLocation, SortedPage, SortedPageBuilder, tag, tag_number};
+use crate::format::stats_file::{StatsImage, TaskImage};
 use crate::format::value_file::{self, ValueFileHeader, ValueReference};
 use crate::manifest::{ManifestState, replay};
 use std::path::Path;
@@ -32,7 +33,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 16] = [
     Target { name: "log_record", run: log_record, corpus: log_records },
     Target { name: "log_operations", run: log_operations, corpus: log_bodies },
     Target { name: "log_segment", run: log_segment, corpus: log_segments },
@@ -48,6 +49,7 @@ pub const TARGETS: [Target; 15] = [
     Target { name: "value_header", run: value_header, corpus: value_headers },
     Target { name: "value_reference", run: value_reference, corpus: value_references },
     Target { name: "poison", run: poison, corpus: poisons },
+    Target { name: "stats_file", run: stats_file, corpus: stats_files },
 ];
 
 const DATABASE: DatabaseId = DatabaseId(0x1122_3344_5566_7788);
@@ -299,6 +301,20 @@ pub fn poison(data: &[u8]) {
     assert_eq!(decode_poison(&encode_poison(generation, &reason)), Some(generation));
 }
 
+/// A writer's figures for other processes.
+pub fn stats_file(data: &[u8]) {
+    let _ = StatsImage::decode(data);
+    let mut file = StatsImage::default().encode();
+    file.truncate(32);
+    file.extend_from_slice(data);
+    put(&mut file, 16, &(data.len() as u32).to_le_bytes());
+    let sum = checksum(&file[16..], 0);
+    put(&mut file, 12, &sum.to_le_bytes());
+    if let Some(image) = StatsImage::decode(&file) {
+        assert_eq!(image.encode(), file, "figures that encode to other bytes");
+    }
+}
+
 fn log_records() -> Vec<Vec<u8>> {
     let header =
         |kind, flags| RecordHeader { body_length: 8, number: SequenceNumber(77), body_checksum: 5, kind, flags };
@@ -474,4 +490,17 @@ fn value_references() -> Vec<Vec<u8>> {
 
 fn poisons() -> Vec<Vec<u8>> {
     vec![encode_poison(3, "the disk died")]
+}
+
+fn stats_files() -> Vec<Vec<u8>> {
+    let task = TaskImage { figures: [2, 4, 1, 10, 20, 30, 1500, 0], from: b"a".to_vec(), to: Some(b"z".to_vec()) };
+    let image = StatsImage {
+        process: 7,
+        written_at: 1_700_000_000_000,
+        counters: (0..35).map(|at| at * 1000).collect(),
+        levels: vec![[1, 1, 2, 3, 4096, 50], [0, 2, 2, 3, 4096, 50]],
+        tasks: vec![task.clone(), TaskImage { to: None, ..task }],
+        failure: Some("the disk died".into()),
+    };
+    [image, StatsImage::default()].map(|image| image.encode()[32..].to_vec()).into()
 }

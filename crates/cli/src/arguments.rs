@@ -220,12 +220,16 @@ pub struct Load {
 /// Show the tree level by level, and the store's figures
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Counters run from the moment when the store was opened, which is now: only sizes tell of earlier work.
+Counters run from the moment when the store was opened, for reading that is now: then only sizes tell of earlier work.
 
-With --watch a line a look, for a store that another process has open: writes a second, what waits in memory and as debt of
-merges, runs and bytes of the tree, bytes of branch files that came into it a second, and files that are being written (or
-are left to be removed). Each look reads the manifest and the log, so look seldom at a store with a long log. The writer's own
-counters and its running tasks are in its `Db::stats`.
+A process that has the store open for writing tells its figures about once a second, and they are shown with its id and how old
+they are: what runs in its background and how far it is, writes that it slowed, its memory and cache, whether it is paused, has
+failed, or its disk is full. A process that died tells nothing.
+
+With --watch a look every so often: writes a second, what waits in memory and as debt of merges, runs and bytes of the tree, bytes
+of branch files that came into it a second, files that are being written (or are left to be removed), and of a writer what users
+wrote a second, the write amplification since the look before, and a line for each running task. A look at a store that tells no
+figures reads its manifest and log, so look seldom where the log is long.
 
 Examples:
   alluvium --db /tmp/store stat

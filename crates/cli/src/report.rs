@@ -48,6 +48,12 @@ impl Report {
         self.add(name, "", value, String::new())
     }
 
+    /// A row for people only.
+    pub fn text(&mut self, label: &'static str, text: String) -> &mut Self {
+        self.labels.push((label, text));
+        self
+    }
+
     /// The JSON object.
     pub fn json(&self) -> Value {
         Value::Object(self.members.clone())

@@ -52,16 +52,37 @@ fn stat_watches_a_store_that_another_process_writes() {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
         });
-        let seen = store.run(&["stat", "--watch", "1", "--times", "2", "--json"]);
+        for _ in 0..200 {
+            if alluvium::Db::live_stats(&path).unwrap().is_some() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let seen = store.run(&["stat", "--watch", "1", "--times", "3", "--json"]);
+        let pause = db.pause_background();
+        std::thread::sleep(std::time::Duration::from_millis(1300));
         let text = store.run(&["stat", "--watch", "--times", "1"]);
+        let [table, json] = [store.run(&["stat"]), store.run(&["stat", "--json"])];
+        drop(pause);
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert!(text.expect(0).text().contains("writes/s"));
+        let (text, own) = (text.expect(0), std::process::id());
+        assert!(text.text().contains("writes/s") && text.text().contains("merges are paused"), "{text:?}");
+        assert!(text.text().contains(&format!("process {own}, ")), "{text:?}");
+        assert!(table.expect(0).text().contains(&format!("process {own}, as of ")));
+        let json = json.expect(0).json();
+        assert!(json["writer"]["process"] == own && json["writer"]["background_paused"] == true, "{json}");
+        assert!(json["writes"].as_u64().unwrap() > 0 && json["branch_files"].as_u64().unwrap() > 0, "{json}");
         seen.expect(0)
     });
+    db.close().unwrap();
     let lines: Vec<serde_json::Value> = seen.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 2, "{lines:?}");
-    assert!(lines[1]["writes_per_second"].as_f64().unwrap() > 0.0, "{lines:?}");
-    assert!(lines[1]["branch_bytes"].as_u64().unwrap() > 0 && !lines[1]["levels"].as_array().unwrap().is_empty());
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[2]["writes_per_second"].as_f64().unwrap() > 0.0, "{lines:?}");
+    assert!(lines[2]["writer"]["user_bytes_per_second"].as_f64().unwrap() > 0.0, "{lines:?}");
+    assert!(lines[2]["branch_bytes"].as_u64().unwrap() > 0 && !lines[2]["levels"].as_array().unwrap().is_empty());
+    // Nobody has it open any more.
+    let alone = store.run(&["stat", "--watch", "1", "--times", "1", "--json"]).expect(0).json();
+    assert!(alone["writer"].is_null() && alone["branch_bytes"].as_u64().unwrap() > 0, "{alone}");
     store.run(&["stat", "--times", "1"]).expect(2);
 }
 

@@ -1,11 +1,11 @@
-//! `stat`: the tree level by level, then the figures of the store.
+//! `stat`: the tree level by level, then the figures of the store, and those that a process that writes to it has told of itself.
 
 use crate::arguments::{Common, Stat};
 use crate::commands::watch;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::report::{Report, align_right, grouped, size, table};
-use alluvium::{LevelStats, Stats};
+use alluvium::{BackgroundTask, Db, LevelStats, LiveStats, Stats};
 use comfy_table::Table;
 use serde_json::{Value, json};
 
@@ -14,8 +14,11 @@ pub fn run(common: &Common, asked: &Stat) -> Result<(), Failure> {
     if let Some(seconds) = asked.watch {
         return watch::run(common, seconds, asked.times.unwrap_or(u64::MAX));
     }
-    let stats = common.open_to_read()?.stats();
-    let report = figures(&stats);
+    let opened = common.open_to_read()?.stats();
+    let live = Db::live_stats(common.directory()?)?;
+    let stats = joined(opened, live.as_ref());
+    let mut report = figures(&stats);
+    writer(&mut report, live.as_ref());
     if common.json {
         return report.print(true);
     }
@@ -27,6 +30,63 @@ pub fn run(common: &Common, asked: &Stat) -> Result<(), Failure> {
     }
     output.line(report.table())?;
     output.finish()
+}
+
+/// What the store holds as of now, and what only its writer knows as of when it told it.
+fn joined(opened: Stats, live: Option<&LiveStats>) -> Stats {
+    let Some(live) = live else { return opened };
+    Stats {
+        last_number: opened.last_number,
+        synced_number: opened.synced_number,
+        incorporated_number: opened.incorporated_number,
+        levels: opened.levels,
+        branch_files: opened.branch_files,
+        branch_bytes: opened.branch_bytes,
+        value_files: opened.value_files,
+        log_bytes: opened.log_bytes,
+        log_memory_bytes: opened.log_memory_bytes,
+        ballast_bytes: opened.ballast_bytes,
+        ..live.stats.clone()
+    }
+}
+
+/// The writer: who it is, how old its figures are, and what it does.
+fn writer(report: &mut Report, live: Option<&LiveStats>) {
+    let Some(LiveStats { stats, process, age, .. }) = live else {
+        report.member("writer", Value::Null);
+        return;
+    };
+    let (process, age) = (*process, age.as_secs_f64());
+    let running: Vec<_> = stats.running.iter().map(task_json).collect();
+    let told = json!({
+        "process": process,
+        "age_s": age,
+        "background_write_limit": stats.background_write_limit,
+        "background_paused": stats.background_paused,
+        "disk_full": stats.disk_full,
+        "running": running,
+    });
+    report.add("writer", "open for writing", told, format!("process {process}, as of {age:.1} s ago"));
+    for task in &stats.running {
+        report.text("running now", task.to_string());
+    }
+}
+
+/// A task that runs, for programs.
+pub fn task_json(task: &BackgroundTask) -> Value {
+    let key = |key: &[u8]| key.escape_ascii().to_string();
+    json!({
+        "kind": task.kind.to_string(),
+        "node": task.node,
+        "height": task.height,
+        "from": key(&task.from),
+        "to": task.to.as_deref().map(key),
+        "bytes_done": task.bytes_done,
+        "bytes_total": task.bytes_total,
+        "bytes_written": task.bytes_written,
+        "runs_for_s": task.runs_for.as_secs_f64(),
+        "paused": task.paused,
+    })
 }
 
 /// The tree, root first.

@@ -1,28 +1,51 @@
-//! `stat --watch`: a line a look at a store that another process may have open. What it tells is what manifest, log and directory
-//! show from outside; rates are those since the look before.
+//! `stat --watch`: a look every so often at a store that another process may have open. Where that process tells its figures
+//! (`Db::live_stats`), the store is not opened, and they are shown with what runs in its background; elsewhere what manifest, log and
+//! directory show from outside. Rates are those since the look before.
 
 use crate::arguments::Common;
+use crate::commands::stat::task_json;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::report::{grouped, size};
-use alluvium::Stats;
+use alluvium::{BackgroundTask, Db, LevelStats, Stats};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// A writer tells its figures about once a second, so two looks may meet the same ones: the rates before them still hold.
+const SAME: Duration = Duration::from_millis(100);
+/// But not when they are as old as this: then nothing has changed since.
+const IDLE: Duration = Duration::from_millis(2500);
+
+/// Who told the figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Teller {
+    process: u32,
+    age: Duration,
+}
+
 /// One look.
 struct Look {
+    /// When the figures were what they are.
     at: Instant,
     stats: Stats,
+    writer: Option<Teller>,
     /// Branch files in the directory, with their bytes.
     files: BTreeMap<String, u64>,
 }
 
 impl Look {
     fn take(common: &Common) -> Result<Self, Failure> {
-        let stats = common.open_to_read()?.stats();
-        Ok(Self { at: Instant::now(), stats, files: branch_files(common.directory()?) })
+        let directory = common.directory()?;
+        let live = Db::live_stats(directory)?;
+        let (stats, writer) = match live {
+            Some(live) => (live.stats, Some(Teller { process: live.process, age: live.age })),
+            None => (common.open_to_read()?.stats(), None),
+        };
+        let now = Instant::now();
+        let at = writer.and_then(|writer| now.checked_sub(writer.age)).unwrap_or(now);
+        Ok(Self { at, stats, writer, files: branch_files(directory) })
     }
 
     /// Bytes of branch files that no opening would see: those being written, and those about to be removed.
@@ -43,38 +66,122 @@ fn branch_files(directory: &Path) -> BTreeMap<String, u64> {
 }
 
 /// What has changed since the look before, a second.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Rates {
     writes: f64,
     background_bytes: f64,
+    /// What only a writer tells.
+    of_writer: Option<WriterRates>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct WriterRates {
+    user_bytes: f64,
+    slowed_writes: f64,
+    /// Background bytes for each of the user's; `None` where there were none.
+    write_amplification: Option<f64>,
+    /// The share of cache look-ups that hit; `None` where there were none.
+    cache_hits: Option<f64>,
 }
 
 impl Rates {
-    fn between(before: &Look, now: &Look) -> Self {
-        let seconds = now.at.duration_since(before.at).as_secs_f64().max(1e-6);
-        let writes = now.stats.last_number.saturating_sub(before.stats.last_number);
-        // A file that came and went between the looks is missed.
-        let grown = |(name, bytes): (&String, &u64)| bytes.saturating_sub(before.files.get(name).copied().unwrap_or(0));
-        let written: u64 = now.files.iter().map(grown).sum();
-        Self { writes: writes as f64 / seconds, background_bytes: written as f64 / seconds }
+    /// `last`: those of the look before.
+    fn between(before: &Look, now: &Look, last: Self) -> Self {
+        let time = now.at.saturating_duration_since(before.at);
+        let seconds = time.as_secs_f64().max(1e-6);
+        let rate =
+            |figure: fn(&Stats) -> u64| figure(&now.stats).saturating_sub(figure(&before.stats)) as f64 / seconds;
+        let writer = match (before.writer, now.writer) {
+            (Some(before), Some(now)) if before.process == now.process => now,
+            _ => {
+                // A file that came and went between the looks is missed.
+                let grown =
+                    |(name, bytes): (&String, &u64)| bytes.saturating_sub(before.files.get(name).copied().unwrap_or(0));
+                let written: u64 = now.files.iter().map(grown).sum();
+                let writes = rate(|stats| stats.last_number);
+                return Self { writes, background_bytes: written as f64 / seconds, of_writer: None };
+            }
+        };
+        if time < SAME {
+            return if writer.age < IDLE {
+                last
+            } else {
+                Self { of_writer: Some(WriterRates::default()), ..Self::default() }
+            };
+        }
+        let (user, background) =
+            (rate(|stats| stats.user_bytes), rate(|stats| stats.incorporated_bytes + stats.compacted_bytes));
+        let (hits, misses) = (rate(|stats| stats.cache_hits), rate(|stats| stats.cache_misses));
+        let of_writer = WriterRates {
+            user_bytes: user,
+            slowed_writes: rate(|stats| stats.slowed_writes),
+            write_amplification: (user > 0.0).then(|| background / user),
+            cache_hits: (hits + misses > 0.0).then(|| hits / (hits + misses)),
+        };
+        Self { writes: rate(|stats| stats.writes), background_bytes: background, of_writer: Some(of_writer) }
     }
 }
 
 /// Looks every so many seconds, so many times.
 pub fn run(common: &Common, seconds: u64, times: u64) -> Result<(), Failure> {
     let mut output = Output::new();
-    let mut before: Option<Look> = None;
+    let (mut before, mut rates): (Option<Look>, Rates) = (None, Rates::default());
     for look in 0..times {
         if look > 0 {
             std::thread::sleep(Duration::from_secs(seconds));
         }
         let now = Look::take(common)?;
-        let rates = before.as_ref().map_or(Rates::default(), |before| Rates::between(before, &now));
-        output.line(if common.json { json(&now, rates).to_string() } else { line(&now, rates) })?;
+        rates = before.as_ref().map_or(Rates::default(), |before| Rates::between(before, &now, rates));
+        output.line(if common.json { json(&now, rates).to_string() } else { text(&now, rates) })?;
         output.flush()?;
         before = Some(now);
     }
     output.finish()
+}
+
+/// A line, and one for each thing about a writer that is worth one.
+fn text(look: &Look, rates: Rates) -> String {
+    let mut text = line(look, rates);
+    let stats = &look.stats;
+    let mut add = |line: String| {
+        text.push_str("\n  ");
+        text.push_str(&line);
+    };
+    if let Some(Teller { process, age }) = look.writer {
+        let of = rates.of_writer.unwrap_or_default();
+        let or_none = |figure: Option<f64>, unit: f64, end| {
+            figure.map_or("-".into(), |figure| format!("{:.1}{end}", figure * unit))
+        };
+        add(format!(
+            "process {process}, {:.1} s ago: {}/s from users, write amplification {}, cache {} of which {} hit, {} writes/s slowed",
+            age.as_secs_f64(),
+            size(of.user_bytes as u64),
+            or_none(of.write_amplification, 1.0, ""),
+            size(stats.cache_bytes),
+            or_none(of.cache_hits, 100.0, "%"),
+            grouped(of.slowed_writes as u64),
+        ));
+    }
+    if let Some(limit) = stats.background_write_limit {
+        add(format!("background writes limited to {}/s", size(limit)));
+    }
+    if stats.background_paused {
+        add("merges are paused".into());
+    }
+    if stats.disk_full {
+        add("the disk is full: no puts are taken".into());
+    }
+    stats.running.iter().for_each(|task| add(running(task)));
+    if let Some(failure) = &stats.failure {
+        add(format!("failure: {failure}"));
+    }
+    text
+}
+
+/// What a task does and how far it is.
+fn running(task: &BackgroundTask) -> String {
+    let share = (task.bytes_total > 0).then(|| format!(" ({}%)", task.bytes_done * 100 / task.bytes_total));
+    format!("running: {task}{}", share.unwrap_or_default())
 }
 
 fn line(look: &Look, rates: Rates) -> String {
@@ -100,7 +207,29 @@ fn line(look: &Look, rates: Rates) -> String {
 
 fn json(look: &Look, rates: Rates) -> serde_json::Value {
     let stats = &look.stats;
-    let level = |level: &alluvium::LevelStats| json!({ "height": level.height, "nodes": level.nodes, "bundles": level.bundles, "bytes": level.bytes });
+    let level = |level: &LevelStats| json!({ "height": level.height, "nodes": level.nodes, "bundles": level.bundles, "bytes": level.bytes });
+    let writer = look.writer.map(|Teller { process, age }| {
+        let of = rates.of_writer.unwrap_or_default();
+        json!({
+            "process": process,
+            "age_s": age.as_secs_f64(),
+            "user_bytes_per_second": of.user_bytes,
+            "slowed_writes_per_second": of.slowed_writes,
+            "write_amplification": of.write_amplification,
+            "cache_hit_share": of.cache_hits,
+            "cache_bytes": stats.cache_bytes,
+            "memory_bytes": stats.memory_bytes,
+            "slowed_writes": stats.slowed_writes,
+            "slowed_ns": stats.slowed_ns,
+            "stalled_writes": stats.stalled_writes,
+            "longest_delay_ns": stats.longest_delay_ns,
+            "background_write_limit": stats.background_write_limit,
+            "background_paused": stats.background_paused,
+            "disk_full": stats.disk_full,
+            "failure": stats.failure,
+            "running": stats.running.iter().map(task_json).collect::<Vec<_>>(),
+        })
+    });
     json!({
         "writes_per_second": rates.writes,
         "background_bytes_per_second": rates.background_bytes,
@@ -112,6 +241,7 @@ fn json(look: &Look, rates: Rates) -> serde_json::Value {
         "unnamed_bytes": look.unnamed_bytes(),
         "log_bytes": stats.log_bytes,
         "levels": stats.levels.iter().map(level).collect::<Vec<_>>(),
+        "writer": writer,
     })
 }
 
@@ -119,19 +249,94 @@ fn json(look: &Look, rates: Rates) -> serde_json::Value {
 mod tests {
     use super::*;
 
-    fn look(at: Instant, last_number: u64, files: &[(&str, u64)]) -> Look {
+    fn look(at: Instant, stats: Stats, writer: Option<Teller>, files: &[(&str, u64)]) -> Look {
         let files = files.iter().map(|(name, bytes)| ((*name).to_string(), *bytes)).collect();
-        Look { at, stats: Stats { last_number, branch_bytes: 100, ..Stats::default() }, files }
+        Look { at, stats: Stats { branch_bytes: 100, ..stats }, writer, files }
+    }
+
+    fn teller(process: u32, age_ms: u64) -> Option<Teller> {
+        Some(Teller { process, age: Duration::from_millis(age_ms) })
     }
 
     #[test]
-    fn rates_are_those_since_the_look_before() {
+    fn from_outside_rates_are_those_of_numbers_and_files() {
         let start = Instant::now();
-        let before = look(start, 1000, &[("000001.branch", 100), ("000002.branch", 40)]);
-        let now = look(start + Duration::from_secs(2), 3000, &[("000002.branch", 60), ("000003.branch", 500)]);
-        let rates = Rates::between(&before, &now);
-        assert!((rates.writes - 1000.0).abs() < 1e-6 && (rates.background_bytes - 260.0).abs() < 1e-6, "{rates:?}");
-        assert_eq!((before.unnamed_bytes(), now.unnamed_bytes()), (40, 460));
-        assert!(line(&now, rates).starts_with("1,000 writes/s, 260 B/s of background"), "{}", line(&now, rates));
+        let numbers = |last_number| Stats { last_number, ..Stats::default() };
+        let before = look(start, numbers(1000), None, &[("000001.branch", 100), ("000002.branch", 40)]);
+        let after = start + Duration::from_secs(2);
+        let files = [("000002.branch", 60), ("000003.branch", 500)];
+        for writer in [None, teller(1, 0)] {
+            let now = look(after, numbers(3000), writer, &files);
+            let rates = Rates::between(&before, &now, Rates::default());
+            assert!((rates.writes - 1000.0).abs() < 1e-6 && (rates.background_bytes - 260.0).abs() < 1e-6, "{rates:?}");
+            assert_eq!((before.unnamed_bytes(), now.unnamed_bytes()), (40, 460));
+            assert!(line(&now, rates).starts_with("1,000 writes/s, 260 B/s of background"), "{}", line(&now, rates));
+        }
+    }
+
+    #[test]
+    fn a_writer_s_own_counters_make_its_rates() {
+        let start = Instant::now();
+        let stats = |times: u64| Stats {
+            writes: 100 * times,
+            user_bytes: 1000 * times,
+            incorporated_bytes: 1500 * times,
+            compacted_bytes: 500 * times,
+            cache_hits: 30 * times,
+            cache_misses: 10 * times,
+            slowed_writes: 4 * times,
+            ..Stats::default()
+        };
+        let before = look(start, stats(1), teller(7, 300), &[]);
+        let now = look(start + Duration::from_secs(2), stats(3), teller(7, 100), &[]);
+        let rates = Rates::between(&before, &now, Rates::default());
+        let of_writer = WriterRates {
+            user_bytes: 1000.0,
+            slowed_writes: 4.0,
+            write_amplification: Some(2.0),
+            cache_hits: Some(0.75),
+        };
+        assert_eq!(rates, Rates { writes: 100.0, background_bytes: 2000.0, of_writer: Some(of_writer) });
+        let shown = text(&now, rates);
+        assert!(shown.contains("process 7, 0.1 s ago: 1000 B/s from users, write amplification 2.0"), "{shown}");
+        assert!(shown.contains("75.0% hit"), "{shown}");
+        // The same figures met twice: they were not told anew yet, and then: there is nothing to tell.
+        let twice = |age| Rates::between(&now, &look(now.at, stats(3), teller(7, age), &[]), rates);
+        assert_eq!(twice(900), rates);
+        assert_eq!((twice(3000).writes, twice(3000).of_writer), (0.0, Some(WriterRates::default())));
+    }
+
+    #[test]
+    fn what_a_writer_does_and_suffers_is_shown() {
+        let task = BackgroundTask {
+            kind: alluvium::BackgroundKind::Merge,
+            node: Some(3),
+            height: Some(0),
+            from: b"a".to_vec(),
+            to: None,
+            bytes_done: 30,
+            bytes_total: 40,
+            bytes_written: 10,
+            runs_for: Duration::from_millis(1500),
+            paused: false,
+        };
+        let stats = Stats {
+            running: vec![task],
+            background_write_limit: Some(2048),
+            background_paused: true,
+            disk_full: true,
+            failure: Some("the disk died".into()),
+            ..Stats::default()
+        };
+        let look = look(Instant::now(), stats, teller(7, 100), &[]);
+        let (shown, told) = (text(&look, Rates::default()), json(&look, Rates::default()));
+        for part in ["merge at node 3", "(75%)", "limited to 2.0 KiB/s", "paused", "full", "failure: the disk died"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        let writer = &told["writer"];
+        assert_eq!((&writer["process"], &writer["background_write_limit"]), (&json!(7), &json!(2048)));
+        let task = json!({ "kind": "merge", "node": 3, "height": 0, "from": "a", "to": null, "bytes_done": 30, "bytes_total": 40,
+            "bytes_written": 10, "runs_for_s": 1.5, "paused": false });
+        assert_eq!(writer["running"], json!([task]));
     }
 }
