@@ -55,6 +55,7 @@ impl Running {
             JobKind::Split => BackgroundKind::Split,
             JobKind::Map => BackgroundKind::Map,
             JobKind::Squeeze => BackgroundKind::Squeeze,
+            JobKind::Join => BackgroundKind::Join,
         };
         Self { wish, load: scope.load, scope: Some(scope), ..Self::new(kind, Load::default(), since) }
     }

@@ -37,6 +37,8 @@ pub enum BackgroundKind {
     Map,
     /// Writes a branch file anew without what is dead in it, on a full disk.
     Squeeze,
+    /// Makes one trunk node of neighbours that deletes have left with little.
+    Join,
     /// Removes files that nobody reads any more.
     Remove,
     /// Sorts what waits in a Membuffer.
@@ -57,6 +59,7 @@ impl fmt::Display for BackgroundKind {
             Self::Split => "split",
             Self::Map => "build a maplet",
             Self::Squeeze => "squeeze a file",
+            Self::Join => "join",
             Self::Remove => "remove files",
             Self::Sweep => "sweep",
             Self::Reclaim => "reclaim",

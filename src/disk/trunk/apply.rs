@@ -8,14 +8,21 @@
 //!    key range, so no count can go wrong.
 //! 4. The tree may have changed since the job looked at it. Meanwhile a pivot can only have been flushed (then none of the
 //!    job's bundles is active for it any more) and a node can only have been split (then its bundles are in each part, with
-//!    the parts' own pivots active as before). So a merge result takes the place of its bundles wherever they still are;
-//!    files that nothing then refers to were never part of the store and go at once.
+//!    the parts' own pivots active as before) or joined with its neighbours (`join.rs`). A leaf that a job works on is not joined, nor is
+//!    anything flushed to it while it is: their claims meet. An internal node may be, and then its bundles stand in the joined node, with its
+//!    own pivots active as before and the others without; a merge that began on one of several nodes with the same bundles keeps these
+//!    from being joined, so that its result cannot take the place of another's share. What is active for a key never becomes
+//!    more. So a merge result takes the place of its bundles wherever they still are;
+//!    files that nothing then refers to were never part of the store and go at once. A joining is dropped where its nodes no longer
+//!    stand side by side under one parent, or cannot share what is active there.
+//! 5. A root with one child and nothing active goes in the edit that made it so.
 
 use super::bundle::Bundle;
 use super::claims::Ticket;
 use super::draft::Draft;
 use super::hollow::{Cuts, Hollow};
 use super::job::{Change, Outcome, Place};
+use super::join;
 use super::node::{Key, Node, Pivot};
 use super::options::TrunkOptions;
 use super::run;
@@ -92,6 +99,11 @@ pub fn apply(trunk: &Trunk, outcome: Outcome, tree: &Arc<Tree>) -> Applied {
             editor.replace_branch(tree.root(), &branch, &added)
         }
         Change::Split { place, cuts } => editor.change(&place, &mut |editor, node| editor.split_leaf(node, &cuts)),
+        Change::Join { place, joined } => {
+            let (children, run, new) = joined.take();
+            added = new;
+            editor.change(&place, &mut |editor, node| editor.join(node, &children, &run))
+        }
     };
     editor.finish(root, added, incorporated, outcome.ticket)
 }
@@ -127,7 +139,8 @@ impl<'a> Editor<'a> {
     /// Changes the nodes that the place has become; gives the new root if anything changed.
     fn change(&mut self, place: &Place, change: &mut NodeChange<'_>) -> Option<Arc<Node>> {
         let nodes = self.rewrite(self.tree.root(), place, change)?;
-        Some(self.grow(nodes))
+        let root = self.grow(nodes);
+        Some(self.shrink(root))
     }
 
     fn rewrite(&mut self, node: &Arc<Node>, place: &Place, change: &mut NodeChange<'_>) -> Option<Vec<Arc<Node>>> {
@@ -173,7 +186,7 @@ impl<'a> Editor<'a> {
     /// Makes one node of a draft, or as many as the fanout asks for.
     fn write_within_fanout(&mut self, draft: Draft) -> Vec<Arc<Node>> {
         let count = draft.pivots.len();
-        let parts = count.div_ceil(self.options.fanout);
+        let parts = count.div_ceil(self.options.fanout).max(1);
         let keys: Vec<Key> = (1..parts).map(|at| Arc::clone(&draft.pivots[count * at / parts].lower)).collect();
         let trunk = self.trunk;
         draft.split(&keys, || trunk.new_node()).into_iter().map(|draft| self.write(draft)).collect()
@@ -189,6 +202,21 @@ impl<'a> Editor<'a> {
             nodes = self.write_within_fanout(root);
         }
         nodes.swap_remove(0)
+    }
+
+    /// Takes away roots that have one child and nothing that waits for it.
+    fn shrink(&mut self, mut root: Arc<Node>) -> Arc<Node> {
+        while root.pivots.len() == 1 && root.bundles.is_empty() {
+            self.drop_node(root.id);
+            root = Arc::clone(&root.pivots[0].child);
+        }
+        root
+    }
+
+    /// The manifest forgets a node that it knows.
+    fn drop_node(&mut self, id: NodeId) {
+        self.edit.nodes.retain(|image| image.id != id);
+        self.edit.nodes_dropped.push(id);
     }
 
     /// A new bundle at the root, one sorted run as it comes from memory.
@@ -263,6 +291,33 @@ impl<'a> Editor<'a> {
             }
         }
         Some(parts)
+    }
+
+    /// One node in the place of these children, if they are there as the job saw them; leaves hold `run` then.
+    fn join(&mut self, node: &Node, seen: &[Arc<Node>], run: &[Arc<Branch>]) -> Option<Vec<Draft>> {
+        let range = join::find(node, seen)?;
+        let first_active = join::first_active(node, range.clone())?;
+        let children: Vec<Arc<Node>> =
+            node.pivots[range.clone()].iter().map(|pivot| Arc::clone(&pivot.child)).collect();
+        let [first, rest @ ..] = &children[..] else { return None };
+        let joined = if first.is_leaf() {
+            let mut leaf = Draft::leaf(first.id, Arc::clone(&first.lower), node.slot_upper(range.end - 1).cloned());
+            leaf.bundles.extend((!run.is_empty()).then(|| Bundle::new(self.trunk.new_bundle(), run.to_vec())));
+            leaf
+        } else {
+            if children.iter().filter(|child| !child.bundles.is_empty()).count() > 1 {
+                return None;
+            }
+            let mut joined = Draft::of(first);
+            rest.iter().for_each(|next| joined.append(Draft::of(next)));
+            joined
+        };
+        children.iter().for_each(|child| self.note_candidates(child));
+        rest.iter().for_each(|next| self.drop_node(next.id));
+        let joined = self.write_within_fanout(joined);
+        let mut draft = Draft::of(node);
+        draft.join_children(range, joined, first_active);
+        Some(vec![draft])
     }
 
     /// The edit, complete, and what goes with it.

@@ -19,6 +19,8 @@ pub struct Claim {
     pub bundles: Vec<BundleId>,
     /// The node that it flushes.
     pub flush: Option<NodeId>,
+    /// Nodes that it makes one of, or the one that it flushes to: no two jobs may do either with the same.
+    pub nodes: Vec<NodeId>,
     /// It makes a maplet of the bundles and replaces nothing: no reason to keep others from replacing them.
     pub only_maps: bool,
 }
@@ -35,6 +37,7 @@ impl Claim {
         }
         let meets = |lower: &Key, upper: &Option<Key>| upper.as_ref().is_none_or(|upper| **lower < **upper);
         (self.flush.is_some() && self.flush == other.flush)
+            || self.nodes.iter().any(|node| other.nodes.contains(node))
             || (self.is_at_height_of(other)
                 && meets(&self.lower, &other.upper)
                 && meets(&other.lower, &self.upper)

@@ -8,6 +8,7 @@
 //! 4. What overlaps nothing else is not read: the result refers to it (`kept.rs`).
 //! 5. Range tombstones are clipped to the ranges that are read: what a file has of them elsewhere is not active here.
 
+use super::join;
 use super::kept::{self, Sizes};
 use super::node::{Key, Node};
 use super::options::TrunkOptions;
@@ -72,16 +73,47 @@ impl Pass<'_> {
             inside.retain(|branch| !is_kept(branch));
             kept.iter().for_each(|branch| writer.add_stop(branch.meta().key_min[..].into()));
             all_kept.extend(kept.into_iter().cloned());
-            let runs = run::group(inside);
-            let tombstones = run::range_tombstones(&runs, lower, upper.map(|upper| &**upper))?;
-            let mut cursor = merged(runs, Purpose::Compaction);
-            cursor.seek(lower, SequenceNumber::MAX)?;
-            if !self.copy((&mut cursor, &tombstones), upper, bottom, &mut writer, &mut steps)? {
+            if !self.copy_all(inside, (lower, upper), bottom, &mut writer, &mut steps)? {
                 return Ok(None);
             }
         }
         let parts = finish(writer, steps)?;
         Ok(parts.map(|parts| Merged { parts, kept: all_kept }))
+    }
+
+    /// Merges all that neighbouring leaves have into one run (`join.rs`), each leaf's part of it from its own bundles and its own
+    /// range alone; `None` where the watch ended it.
+    pub fn join(&self, leaves: &[Arc<Node>]) -> Result<Option<Merged>> {
+        let kept = join::kept(leaves, self.options);
+        let mut writer = self.writer(&[], self.options.part_bytes);
+        kept.iter().for_each(|branch| writer.add_stop(branch.meta().key_min[..].into()));
+        let mut steps = Steps::new(self.watch);
+        for leaf in leaves {
+            let is_kept = |branch: &Arc<Branch>| kept.iter().any(|kept| Arc::ptr_eq(kept, branch));
+            let rest = leaf.branches().filter(|branch| !is_kept(branch)).collect();
+            if !self.copy_all(rest, (&leaf.lower, leaf.upper.as_ref()), true, &mut writer, &mut steps)? {
+                return Ok(None);
+            }
+        }
+        let kept = kept.into_iter().cloned().collect();
+        Ok(finish(writer, steps)?.map(|parts| Merged { parts, kept }))
+    }
+
+    /// Copies what branches, oldest first, have in a range that lies behind all that was written before; `false` where the watch
+    /// ended it.
+    fn copy_all(
+        &self,
+        branches: Vec<&Arc<Branch>>,
+        (lower, upper): (&Key, Option<&Key>),
+        bottom: bool,
+        writer: &mut PartWriter<'_>,
+        steps: &mut Steps<'_>,
+    ) -> Result<bool> {
+        let runs = run::group(branches);
+        let tombstones = run::range_tombstones(&runs, lower, upper.map(|upper| &**upper))?;
+        let mut cursor = merged(runs, Purpose::Compaction);
+        cursor.seek(lower, SequenceNumber::MAX)?;
+        self.copy((&mut cursor, &tombstones), upper, bottom, writer, steps)
     }
 
     fn writer<'b>(&'b self, cuts: &'b [Key], bytes_max: u64) -> PartWriter<'b> {

@@ -15,6 +15,8 @@ use crate::base::key::head;
 use crate::base::sync::Arc;
 use crate::branch::{Branch, Maplet};
 use crate::format::manifest_edit::{NodeId, ShareImage};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// See the module.
 pub struct Draft {
@@ -91,6 +93,39 @@ impl Draft {
         self.maplets.splice(at..=at, maplets);
         let pivot = |child: Arc<Node>| Pivot { lower: Arc::clone(&child.lower), child, first_active };
         self.pivots.splice(at..=at, children.into_iter().map(pivot));
+    }
+
+    /// Puts `nodes`, which tile the range of the children `range`, in the place of these, with what is active from `first_active` on.
+    pub fn join_children(&mut self, range: Range<usize>, nodes: Vec<Arc<Node>>, first_active: usize) {
+        let mut shares: BTreeMap<FileNumber, u64> = BTreeMap::new();
+        for share in self.known[range.clone()].iter().flatten().flat_map(|slot| &slot.shares) {
+            *shares.entry(share.branch).or_default() += share.bytes;
+        }
+        let shares: Vec<_> = shares.into_iter().map(|(branch, bytes)| ShareImage { branch, bytes }).collect();
+        // What a file has in two neighbouring ranges is what it has in both.
+        let known = (nodes.len() == 1).then(|| Slot::kept(&shares));
+        self.known.splice(range.clone(), vec![known; nodes.len()]);
+        let maplets: Vec<_> = self.maplets[range.clone()].concat();
+        self.maplets.splice(range.clone(), vec![maplets; nodes.len()]);
+        let pivot = |child: Arc<Node>| Pivot { lower: Arc::clone(&child.lower), child, first_active };
+        self.pivots.splice(range, nodes.into_iter().map(pivot));
+    }
+
+    /// Takes in the pivots of the node behind it, where one of the two has no bundles: those of the other are not active for its pivots.
+    pub fn append(&mut self, next: Draft) {
+        debug_assert!(self.upper.as_ref() == Some(&next.lower) && (self.bundles.is_empty() || next.bundles.is_empty()));
+        let bundles = self.bundles.len().max(next.bundles.len());
+        if self.bundles.is_empty() {
+            self.pivots.iter_mut().for_each(|pivot| pivot.first_active = bundles);
+            self.bundles = next.bundles;
+            self.pivots.extend(next.pivots);
+        } else {
+            let inactive = |pivot: Pivot| Pivot { first_active: bundles, ..pivot };
+            self.pivots.extend(next.pivots.into_iter().map(inactive));
+        }
+        self.upper = next.upper;
+        self.known.extend(next.known);
+        self.maplets.extend(next.maplets);
     }
 
     /// Puts `bundle` in the place of the bundles `from..to`. What was active of them for a pivot is what the new one has

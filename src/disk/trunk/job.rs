@@ -9,6 +9,7 @@
 use super::claims::{Claim, Ticket};
 use super::compact::Merged;
 use super::hollow::{Cuts, Hollow};
+use super::join::Joined;
 use super::node::{Key, Node};
 use super::parts::NewParts;
 use super::policy::{self, Choice};
@@ -18,6 +19,7 @@ use crate::base::sync::Arc;
 use crate::branch::{Branch, Maplet};
 use crate::format::manifest_edit::{BundleId, NodeId};
 use std::fmt;
+use std::ops::Range;
 
 /// See the module.
 #[derive(Debug)]
@@ -36,6 +38,11 @@ impl fmt::Display for Job {
             Choice::Judge(leaf) => write!(f, "judge leaf {}", leaf.id.0),
             Choice::Part(leaf) => write!(f, "part leaf {}", leaf.id.0),
             Choice::Squeeze(file) => write!(f, "squeeze file {}", file.branch.meta().file),
+            Choice::Join(parent, range) => {
+                let children: Vec<_> =
+                    parent.pivots[range.clone()].iter().map(|pivot| pivot.child.id.0.to_string()).collect();
+                write!(f, "join nodes {}", children.join(" "))
+            }
             Choice::Merge(node, range) => {
                 let bundles: Vec<_> =
                     node.bundles[range.clone()].iter().map(|bundle| bundle.id.0.to_string()).collect();
@@ -60,6 +67,8 @@ pub enum JobKind {
     Map,
     /// A file is written anew without what is dead in it.
     Squeeze,
+    /// Neighbouring nodes become one.
+    Join,
 }
 
 /// What a job is about, for those who watch.
@@ -88,6 +97,7 @@ impl Job {
             Choice::Part(leaf) => (JobKind::Split, leaf, Load::default()),
             Choice::Map(node, at) => (JobKind::Map, node, node.slots[*at].pending),
             Choice::Squeeze(file) => (JobKind::Squeeze, &file.node, Load::of(&file.branch)),
+            Choice::Join(parent, range) => return join_scope(parent, range.clone()),
             Choice::Merge(node, range) => (JobKind::Merge, node, policy::load(node, range.clone())),
         };
         Scope {
@@ -101,6 +111,21 @@ impl Job {
     }
 }
 
+/// What the joining of these children of a node is about. Nodes in the middle of the tree are joined without reading.
+fn join_scope(parent: &Node, range: Range<usize>) -> Scope {
+    let children = &parent.pivots[range.clone()];
+    let mut load = Load::default();
+    children.iter().filter(|pivot| pivot.child.is_leaf()).for_each(|pivot| load += pivot.child.active);
+    Scope {
+        kind: JobKind::Join,
+        node: children[0].child.id,
+        height: children[0].child.height,
+        lower: Arc::clone(parent.slot_lower(range.start)),
+        upper: parent.slot_upper(range.end - 1).cloned(),
+        load,
+    }
+}
+
 /// The claim of a choice.
 pub fn claim(choice: &Choice) -> Claim {
     if let Choice::Map(node, at) = choice {
@@ -110,32 +135,48 @@ pub fn claim(choice: &Choice) -> Claim {
             upper: node.slot_upper(*at).cloned(),
             bundles: bundle_ids(node, node.first_active(*at)..node.bundles.len()),
             flush: None,
+            nodes: Vec::new(),
             only_maps: true,
+        };
+    }
+    if let Choice::Join(parent, range) = choice {
+        let children = parent.pivots[range.clone()].iter().map(|pivot| &pivot.child);
+        return Claim {
+            height: Some(parent.height.saturating_sub(1)),
+            lower: Arc::clone(parent.slot_lower(range.start)),
+            upper: parent.slot_upper(range.end - 1).cloned(),
+            bundles: children.clone().flat_map(|child| bundle_ids(child, 0..child.bundles.len())).collect(),
+            flush: None,
+            nodes: children.map(|child| child.id).collect(),
+            only_maps: false,
         };
     }
     let (node, range) = match choice {
         Choice::Squeeze(file) => {
             let meta = file.branch.meta();
             let (height, lower, upper) = (None, Key::from(&meta.key_min[..]), None);
-            return Claim { height, lower, upper, bundles: file.bundles.clone(), flush: None, only_maps: false };
+            let (bundles, nodes) = (file.bundles.clone(), Vec::new());
+            return Claim { height, lower, upper, bundles, flush: None, nodes, only_maps: false };
         }
         Choice::Flush(node, _) => (node, 0..0),
         Choice::Judge(leaf) | Choice::Part(leaf) => (leaf, 0..leaf.bundles.len()),
         Choice::Merge(node, range) => (node, range.clone()),
-        Choice::Map(node, _) => (node, 0..0),
+        Choice::Map(node, _) | Choice::Join(node, _) => (node, 0..0),
     };
+    let flushed = if let Choice::Flush(node, at) = choice { Some((node.id, node.pivots[*at].child.id)) } else { None };
     Claim {
         height: Some(node.height),
         lower: Arc::clone(&node.lower),
         upper: node.upper.clone(),
         bundles: bundle_ids(node, range),
-        flush: matches!(choice, Choice::Flush(..)).then_some(node.id),
+        flush: flushed.map(|(node, _)| node),
+        nodes: flushed.map(|(_, child)| child).into_iter().collect(),
         only_maps: false,
     }
 }
 
 /// The ids of a node's bundles `range`.
-pub fn bundle_ids(node: &Node, range: std::ops::Range<usize>) -> Vec<BundleId> {
+pub fn bundle_ids(node: &Node, range: Range<usize>) -> Vec<BundleId> {
     node.bundles[range].iter().map(|bundle| bundle.id).collect()
 }
 
@@ -203,4 +244,6 @@ pub enum Change {
     Squeeze { branch: Arc<Branch>, parts: NewParts },
     /// The leaf is split at the keys.
     Split { place: Place, cuts: Cuts },
+    /// The nodes of the place become one, if they are as they were.
+    Join { place: Place, joined: Joined },
 }

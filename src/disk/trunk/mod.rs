@@ -21,6 +21,7 @@ mod draft;
 mod garbage;
 mod hollow;
 mod job;
+mod join;
 mod judge;
 mod kept;
 mod node;

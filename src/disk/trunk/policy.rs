@@ -3,10 +3,12 @@
 //! The order of work is the paper's flush-then-compact (SplinterDB §3): flushes move references and cost nothing, so they
 //! go first, and data that only passes through a node is never merged there. Then leaves that outgrew their target are
 //! split by reference, or rewritten if it is garbage that they are full of. Then runs are merged where reads meet most.
+//! Last, nodes that deletes have left with little are joined (`join.rs`).
 //!
 //! Write amplification of a steady load: an entry is written once by incorporation, about once at each internal node
 //! where it waits beside others, and at its leaf once plus what is rewritten to keep the runs few.
 
+use super::join;
 use super::kept::Savings;
 use super::node::Node;
 use super::options::{TOMBSTONE_PERCENT, TrunkOptions};
@@ -32,6 +34,8 @@ pub enum Choice {
     Squeeze(Squeeze),
     /// Split the leaf by reference, although it is not too large: its parts take less room to merge.
     Part(Arc<Node>),
+    /// Make one node of these children of a node.
+    Join(Arc<Node>, Range<usize>),
 }
 
 /// On a full disk tombstones are taken where they are more than one in so many entries: fewer would give back less than merging
@@ -54,7 +58,8 @@ pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<C
     merges.sort_by_key(|node| std::cmp::Reverse(node.runs()));
     let merges = merges.into_iter().filter_map(|node| Some(Choice::Merge(Arc::clone(node), node.merge.clone()?)));
     let urgent = flushes.chain(judged.map(|leaf| Choice::Judge(Arc::clone(leaf)))).chain(merges);
-    urgent.chain(maps(&nodes, tree.options())).find(|choice| accepts(choice))
+    let joins = std::iter::once_with(|| join::choices(&nodes, target, tree.options())).flatten();
+    urgent.chain(maps(&nodes, tree.options())).chain(joins).find(|choice| accepts(choice))
 }
 
 /// The slots where a maplet takes the place of many look-ups, those of most first.

@@ -94,6 +94,12 @@ impl Slot {
         Arc::new(slot)
     }
 
+    /// What one of its branches has for the range.
+    pub fn bytes_of(&self, branch: &Branch) -> u64 {
+        let meta = branch.meta();
+        self.shares.iter().find(|share| share.branch == meta.file).map_or(meta.bytes, |share| share.bytes)
+    }
+
     /// Look-ups that a get makes here before it reads data.
     #[cfg(test)]
     pub fn probes(&self) -> usize {

@@ -78,6 +78,10 @@ pub struct Written {
     pub compacted_entries: u64,
     /// Incorporations.
     pub incorporations: u64,
+    /// Leaves split because they had outgrown their target.
+    pub splits: u64,
+    /// Joinings of nodes.
+    pub joins: u64,
     /// Jobs run.
     pub jobs: u64,
 }
@@ -92,6 +96,8 @@ pub struct Counters {
     incorporated_entries: AtomicU64,
     compacted_entries: AtomicU64,
     incorporations: AtomicU64,
+    splits: AtomicU64,
+    joins: AtomicU64,
     jobs: AtomicU64,
 }
 
@@ -119,6 +125,16 @@ impl Counters {
         self.mapped_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// A leaf is split.
+    pub fn split(&self) {
+        self.splits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Nodes are joined.
+    pub fn joined(&self) {
+        self.joins.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// A job was run.
     pub fn job_done(&self) {
         self.jobs.fetch_add(1, Ordering::Relaxed);
@@ -134,6 +150,8 @@ impl Counters {
             incorporated_entries: self.incorporated_entries.load(Ordering::Relaxed),
             compacted_entries: self.compacted_entries.load(Ordering::Relaxed),
             incorporations: self.incorporations.load(Ordering::Relaxed),
+            splits: self.splits.load(Ordering::Relaxed),
+            joins: self.joins.load(Ordering::Relaxed),
             jobs: self.jobs.load(Ordering::Relaxed),
         }
     }

@@ -6,6 +6,7 @@ mod describe;
 mod folding;
 mod goldens;
 mod jobs;
+mod join;
 mod kept;
 mod maplets;
 mod model;

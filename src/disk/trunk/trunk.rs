@@ -10,6 +10,7 @@ use super::draft::Draft;
 use super::garbage::Garbage;
 use super::hollow::{Cuts, Hollow};
 use super::job::{self, Change, Job, NewMaplet, Outcome, Place};
+use super::join::Joined;
 use super::judge::{self, Verdict};
 use super::kept::Sizes;
 use super::node::{Key, Node};
@@ -190,7 +191,7 @@ impl Trunk {
                 self.unfit_files.lock().insert(file.branch.meta().file, None);
                 return;
             }
-            Choice::Map(..) => return,
+            Choice::Map(..) | Choice::Join(..) => return,
             Choice::Merge(node, _) | Choice::Flush(node, _) | Choice::Judge(node) => (node, Unfit::Whole),
         };
         self.unfit.lock().insert(node.id, what);
@@ -215,6 +216,7 @@ impl Trunk {
     fn is_starved(&self, choice: &Choice) -> bool {
         match choice {
             Choice::Merge(node, _) | Choice::Judge(node) | Choice::Map(node, _) => self.starved.waits(node.id),
+            Choice::Join(parent, range) => self.starved.waits(parent.pivots[range.start].child.id),
             // They need next to nothing.
             Choice::Flush(..) | Choice::Part(_) | Choice::Squeeze(_) => false,
         }
@@ -231,7 +233,7 @@ impl Trunk {
             Choice::Merge(node, _) | Choice::Flush(node, _) | Choice::Judge(node) => {
                 self.unfit.lock().contains_key(&node.id)
             }
-            Choice::Map(..) => false,
+            Choice::Map(..) | Choice::Join(..) => false,
             Choice::Squeeze(file) => {
                 let known = self.unfit_files.lock().get(&file.branch.meta().file).copied();
                 known.is_some_and(|live| live.is_none_or(|live| live == file.live_in()))
@@ -278,8 +280,12 @@ impl Trunk {
             Choice::Part(leaf) => self.part(leaf)?,
             Choice::Squeeze(file) => self.squeeze(&pass, file)?,
             Choice::Map(node, at) => self.map(node, *at, watch)?,
+            Choice::Join(parent, range) => self.join(&pass, parent, range.clone())?,
             Choice::Judge(leaf) => match judge::judge(&pass, leaf, self.options.leaf_target(tree.bytes()))? {
-                Verdict::Split(keys) => split(leaf, keys)?,
+                Verdict::Split(keys) => {
+                    self.counters.split();
+                    split(leaf, keys)?
+                }
                 // Large files may be why it cannot be split.
                 Verdict::Rewrite => {
                     let sizes = *self.options.kept_bytes().start()..=self.options.part_bytes;
@@ -352,6 +358,27 @@ impl Trunk {
         self.forget_unfit();
         self.starved.forget(node.id);
         Ok(Change::Merge { place: Place::of(node), bundles, merged })
+    }
+
+    /// Makes what one node in the place of several children is to hold.
+    fn join(&self, pass: &Pass<'_>, parent: &Node, range: Range<usize>) -> Result<Change> {
+        let place = Place {
+            height: parent.height,
+            lower: Arc::clone(parent.slot_lower(range.start)),
+            upper: parent.slot_upper(range.end - 1).cloned(),
+        };
+        let children: Vec<Arc<Node>> = parent.pivots[range].iter().map(|pivot| Arc::clone(&pivot.child)).collect();
+        let run = if parent.height == 1 {
+            let Some(run) = pass.join(&children)? else { return Ok(Change::Nothing) };
+            self.counters.compacted(run.parts.load());
+            run.parts.iter().for_each(|branch| self.garbage.note_written(branch, pass.retention));
+            self.starved.forget(children[0].id);
+            Some(run)
+        } else {
+            None
+        };
+        self.counters.joined();
+        Ok(Change::Join { place, joined: Joined { children, run } })
     }
 
     /// Turns an outcome into an edit and a new tree. Fast; the caller holds the edit mutex and `tree` is the newest tree.

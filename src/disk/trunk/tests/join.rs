@@ -1,0 +1,376 @@
+//! Nodes that deletes have left with little are joined: what that does to the tree's shape, as text in `goldens/`, what must not come back
+//! to life by it, and how often it happens.
+
+use super::goldens::compare;
+use super::rig::{Random, Rig, Said, Write, number_key, small_options};
+use crate::base::sync::AtomicBool;
+use crate::disk::trunk::hollow::{Cuts, Hollow};
+use crate::disk::trunk::job::{Change, Place};
+use crate::disk::trunk::node::Node;
+use crate::disk::trunk::{Job, Outcome, TreeFigures, TrunkOptions, Wanted};
+
+fn puts(numbers: impl Iterator<Item = u64>) -> Vec<Write> {
+    numbers.map(|number| (number_key(number), Some(vec![number as u8; 100]))).collect()
+}
+
+fn deletes(numbers: impl Iterator<Item = u64>) -> Vec<Write> {
+    numbers.map(|number| (number_key(number), None)).collect()
+}
+
+fn incorporate(rig: &mut Rig, writes: Vec<Said>) {
+    let outcome = rig.incorporation_of(writes);
+    rig.apply(outcome);
+}
+
+fn apply(rig: &mut Rig, change: Change) {
+    rig.apply(Outcome { change, ticket: None });
+}
+
+fn flush(rig: &mut Rig, at: usize) {
+    let root = rig.tree.root().clone();
+    let (place, child) = (Place::of(&root), root.pivots[at].child.id);
+    apply(rig, Change::Flush { place, child, hollow: Hollow::default() });
+}
+
+fn split(rig: &mut Rig, leaf: &Node, numbers: &[u64]) {
+    let keys = numbers.iter().map(|number| number_key(*number)[..].into()).collect();
+    apply(rig, Change::Split { place: Place::of(leaf), cuts: Cuts { keys, ..Cuts::default() } });
+}
+
+/// Merges all that a child of the root holds.
+fn merge(rig: &mut Rig, at: usize) {
+    let leaf = rig.tree.root().pivots[at].child.clone();
+    let (lower, upper) = (leaf.lower.to_vec(), leaf.upper.as_ref().map(|upper| upper.to_vec()));
+    let wanted = Wanted { lower, upper, clean: true, ..Wanted::ALL };
+    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &wanted, &rig.retention()) {
+        assert!(job.to_string().starts_with("merge"), "{job}");
+        rig.finish(&job);
+    }
+}
+
+/// Does all work there is, garbage included, as after `Db::compact_range`; tells what it was.
+fn settle(rig: &mut Rig) -> Vec<String> {
+    let mut done = rig.work();
+    let wanted = Wanted { clean: true, ..Wanted::ALL };
+    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &wanted, &rig.retention()) {
+        done.push(job.to_string());
+        rig.finish(&job);
+    }
+    done.extend(rig.work());
+    done
+}
+
+fn nodes(rig: &Rig) -> u64 {
+    TreeFigures::of(&rig.tree).levels.iter().map(|level| level.nodes).sum()
+}
+
+#[test]
+fn a_tree_most_of_which_is_deleted() {
+    let mut rig = Rig::new(TrunkOptions { fanout: 3, ..small_options(32 << 10) });
+    for round in 0..12 {
+        rig.incorporate(puts(round * 400..(round + 1) * 400));
+        rig.work();
+    }
+    let mut text = format!("loaded\n{}", rig.tree.describe());
+    rig.incorporate(deletes((0..4_800).filter(|number| number % 60 != 0)));
+    for job in settle(&mut rig).iter().filter(|job| job.starts_with("join")) {
+        text += &format!("{job}\n");
+    }
+    compare("join", &(text + &rig.tree.describe()));
+    rig.check_files();
+    rig.check_reads(&mut Random(1), 200);
+    rig.reopen();
+}
+
+/// Two leaves refer to one file after a split. Of the right leaf's part everything was deleted and merged away, tombstones and all, while
+/// the left one goes on with the file. A joined leaf that referred to the file would show again what was deleted.
+#[test]
+fn what_is_dead_in_a_shared_file_stays_dead() {
+    let mut rig = Rig::new(small_options(256 << 10));
+    rig.incorporate(puts(0..600));
+    let leaf = rig.tree.root().clone();
+    split(&mut rig, &leaf, &[300]);
+    drop(leaf);
+    rig.incorporate(deletes(300..600));
+    flush(&mut rig, 1);
+    merge(&mut rig, 1);
+    assert!(rig.tree.root().pivots[1].child.bundles.is_empty(), "{}", rig.tree.describe());
+    let shared = rig.tree.root().pivots[0].child.branches().map(|branch| branch.meta().key_max.clone()).max();
+    assert!(shared > Some(number_key(300)), "no file reaches over the bound");
+    let jobs = rig.work();
+    assert!(jobs.iter().any(|job| job.starts_with("join nodes 1 ")), "{jobs:?}");
+    assert_eq!(rig.tree.root().height, 0, "{}", rig.tree.describe());
+    assert_eq!(rig.get(&number_key(450), u64::MAX), None);
+    assert_eq!(rig.tree.root().totals.entries, 300);
+    rig.check_files();
+    rig.check_reads(&mut Random(2), 300);
+    rig.reopen();
+}
+
+/// A bundle of the parent waits for the left leaf alone: the right one has had its part, and deleted it since. It goes down before the two
+/// are joined, else it would wait for both, and show again what was deleted.
+#[test]
+fn what_waits_for_one_leaf_alone_does_not_come_to_both() {
+    let mut rig = Rig::new(small_options(64 << 10));
+    rig.incorporate(puts((0..600).step_by(30)));
+    let leaf = rig.tree.root().clone();
+    split(&mut rig, &leaf, &[300]);
+    drop(leaf);
+    rig.incorporate(puts((0..600).step_by(20)));
+    flush(&mut rig, 1);
+    rig.incorporate(deletes(300..600));
+    flush(&mut rig, 1);
+    merge(&mut rig, 1);
+    let root = rig.tree.root().clone();
+    let waits = |at: usize| !root.slots[at].runs.is_empty();
+    assert!(waits(0) && !waits(1), "{}", rig.tree.describe());
+    let bundle = &root.bundles[root.pivots[0].first_active];
+    assert!(bundle.branches.iter().any(|branch| branch.meta().key_max > number_key(300)));
+    let jobs = rig.work();
+    let at = |what: &str| jobs.iter().position(|job| job.starts_with(what)).expect(what);
+    assert!(at("flush node") < at("join nodes"), "{jobs:?}");
+    assert_eq!(rig.tree.root().height, 0, "{}", rig.tree.describe());
+    assert_eq!(rig.get(&number_key(400), u64::MAX), None);
+    drop(root);
+    rig.check_files();
+    rig.check_reads(&mut Random(3), 300);
+}
+
+/// Of what two leaves have in common at their parent nothing has to move for them to be joined.
+#[test]
+fn what_waits_for_both_goes_on_waiting() {
+    let mut rig = Rig::new(small_options(64 << 10));
+    rig.incorporate(puts((0..600).step_by(30)));
+    let leaf = rig.tree.root().clone();
+    split(&mut rig, &leaf, &[200, 400]);
+    drop(leaf);
+    // Enough that a third leaf stays as it is.
+    rig.incorporate(puts(400..1_000));
+    flush(&mut rig, 2);
+    rig.incorporate(puts((0..400).step_by(50)));
+    let jobs = rig.work();
+    assert_eq!(jobs.iter().filter(|job| job.starts_with("join nodes 1 ")).count(), 1, "{jobs:?}");
+    assert!(!jobs.iter().any(|job| job.ends_with(" to 1")), "{jobs:?}");
+    assert!(!rig.tree.root().slots[0].runs.is_empty(), "{}", rig.tree.describe());
+    rig.reopen();
+    rig.check_reads(&mut Random(4), 300);
+}
+
+/// The first job that is a joining; others are done on the way.
+fn joining(rig: &mut Rig) -> Job {
+    loop {
+        let job = rig.trunk.pick(&rig.tree).expect("a joining");
+        if job.to_string().starts_with("join") {
+            return job;
+        }
+        rig.finish(&job);
+    }
+}
+
+/// While two leaves are being joined their parent is split between them, by a leaf beside them that gets too large: the outcome is no use,
+/// its file goes, and afterwards they are joined if they still can be.
+#[test]
+fn a_parent_is_split_between_the_leaves_that_are_joined() {
+    let mut rig = Rig::new(TrunkOptions { fanout: 4, ..small_options(256 << 10) });
+    rig.incorporate(puts((0..600).chain((600..900).step_by(30)).chain(900..1500)));
+    let leaf = rig.tree.root().clone();
+    split(&mut rig, &leaf, &[600, 750, 900]);
+    drop(leaf);
+    let children = rig.tree.root().pivots.iter().map(|pivot| pivot.child.id.0).collect::<Vec<_>>();
+    let job = joining(&mut rig);
+    assert_eq!(job.to_string(), format!("join nodes {} {}", children[1], children[2]), "{}", rig.tree.describe());
+    let outcome = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
+    let last = rig.tree.root().pivots[3].child.clone();
+    split(&mut rig, &last, &[1_200]);
+    drop(last);
+    assert_eq!(rig.tree.root().height, 2, "{}", rig.tree.describe());
+    let before = rig.tree.describe();
+    let applied = rig.trunk.apply(outcome, &rig.tree);
+    assert!(applied.is_empty() && applied.obsolete.len() == 1, "{applied:?}");
+    applied.finish();
+    drop(job);
+    assert_eq!(rig.tree.describe(), before);
+    rig.check_files();
+    rig.work();
+    rig.check_files();
+    rig.check_reads(&mut Random(5), 300);
+}
+
+/// Meanwhile nothing is flushed to either, no matter how full the parent is, and neither is merged or split.
+#[test]
+fn nothing_comes_to_leaves_that_are_being_joined() {
+    let mut rig = Rig::new(TrunkOptions { fanout: 4, ..small_options(16 << 10) });
+    rig.incorporate(puts((0..600).step_by(30).chain(600..1200)));
+    let leaf = rig.tree.root().clone();
+    split(&mut rig, &leaf, &[300, 600]);
+    drop(leaf);
+    (0..3).for_each(|at| merge(&mut rig, at));
+    let job = joining(&mut rig);
+    let outcome = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
+    for round in 0..12 {
+        rig.incorporate(puts((0..600).step_by(3).map(|number| (number + round) % 600)));
+        while let Some(other) = rig.trunk.pick(&rig.tree) {
+            let text = other.to_string();
+            assert!(!text.ends_with(" to 1") && !text.ends_with(" to 2") && !text.contains("leaf"), "{text}");
+            rig.finish(&other);
+        }
+    }
+    rig.apply(outcome);
+    drop(job);
+    assert_eq!(rig.tree.root().pivots.len(), 2, "{}", rig.tree.describe());
+    rig.work();
+    rig.check_files();
+    rig.check_reads(&mut Random(6), 300);
+}
+
+/// Keys come and go in stretches, by deletes and range deletes, under snapshots, while jobs run beside each other and end in any order.
+fn waves(seed: u64, fanout: usize) -> (Rig, usize) {
+    println!("seed {seed}");
+    let mut random = Random(seed);
+    let mut rig = Rig::new(TrunkOptions { fanout, ..small_options(16 << 10) });
+    let mut running: Vec<(Job, Option<Outcome>)> = Vec::new();
+    let mut joins = 0;
+    for step in 0..900 {
+        match random.below(8) {
+            0 => {
+                let from = random.next() % 6_000;
+                let count = 100 + random.next() % 400;
+                let is_load = (step / 150) % 2 == 0;
+                let writes: Vec<Said> = if is_load {
+                    let put = |_| Said::Put(number_key(random.next() % 6_000), vec![7; 20 + random.below(100)]);
+                    (0..count).map(put).collect()
+                } else if random.below(3) == 0 {
+                    vec![Said::RangeDelete(number_key(from), number_key(from + 4 * count))]
+                } else {
+                    (from..from + 2 * count).map(|number| Said::Delete(number_key(number))).collect()
+                };
+                incorporate(&mut rig, writes);
+            }
+            1..=3 if running.len() < 6 => running.extend(rig.trunk.pick(&rig.tree).map(|job| (job, None))),
+            4 if !running.is_empty() => {
+                let at = random.below(running.len());
+                let (job, outcome) = &mut running[at];
+                if outcome.is_none() {
+                    let cancel = AtomicBool::new(step % 11 == 0);
+                    *outcome = Some(rig.trunk.run(job, &rig.tree, &rig.retention(), &cancel).unwrap());
+                }
+            }
+            5 | 6 if !running.is_empty() => {
+                let (job, outcome) = running.swap_remove(random.below(running.len()));
+                let run = || rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
+                let outcome = outcome.unwrap_or_else(run);
+                let before = nodes(&rig);
+                rig.apply(outcome);
+                joins += usize::from(job.to_string().starts_with("join") && nodes(&rig) < before);
+            }
+            7 if random.below(6) == 0 => drop(rig.pins.insert(rig.last)),
+            7 if random.below(4) == 0 => drop(rig.pins.pop_first()),
+            7 if random.below(10) == 0 => {
+                running.clear();
+                rig.reopen();
+            }
+            _ => {}
+        }
+        if step % 100 == 0 && rig.last > 0 {
+            rig.check_reads(&mut random, 20);
+        }
+    }
+    running.clear();
+    joins += rig.work().iter().filter(|job| job.starts_with("join")).count();
+    rig.check_files();
+    rig.check_reads(&mut random, 200);
+    rig.reopen();
+    (rig, joins)
+}
+
+#[test]
+fn keys_come_and_go_under_jobs_in_any_order() {
+    for (seed, fanout) in [(71, 3), (72, 4), (73, 8)] {
+        let (_, joins) = waves(seed, fanout);
+        assert!(joins >= 5, "only {joins} joinings");
+    }
+}
+
+/// Loads and deletes the same keys again and again: a cycle joins as many nodes as it made, and once the work is done nothing is
+/// left that one of the two would undo for the other.
+#[test]
+fn loads_and_deletes_in_turn_do_not_play_ping_pong() {
+    let mut rig = Rig::new(small_options(16 << 10));
+    rig.checks = false;
+    let mut counts = Vec::new();
+    for _ in 0..4 {
+        let before = rig.trunk.written();
+        let mut nodes_max = 0;
+        for round in 0..10 {
+            rig.incorporate(puts((0..400).map(|at| at * 10 + round)));
+            rig.work();
+            nodes_max = nodes_max.max(nodes(&rig));
+        }
+        assert!(nodes_max > 6, "{nodes_max} nodes");
+        for round in 0..10 {
+            rig.incorporate(deletes((0..400).map(|at| at * 10 + round).filter(|number| number % 97 != 0)));
+            rig.work();
+        }
+        settle(&mut rig);
+        let after = rig.trunk.written();
+        let (splits, joins) = (after.splits - before.splits, after.joins - before.joins);
+        // Where nodes share out their children, one more is joined than goes.
+        let is_bounded = splits <= nodes_max && joins <= 2 * nodes_max;
+        assert!(is_bounded, "{splits} splits and {joins} joins, {nodes_max} nodes at most");
+        assert!(joins > 0 && nodes(&rig) <= 3, "{joins} joins left\n{}", rig.tree.describe());
+        counts.push((splits, joins));
+    }
+    println!("splits and joins of each cycle: {counts:?}");
+    rig.check_files();
+    rig.check_reads(&mut Random(8), 300);
+}
+
+/// A store that only grows, or whose keys are overwritten, has nothing to join but what it made while it was much smaller.
+#[test]
+fn growing_and_overwriting_join_next_to_nothing() {
+    for is_random in [false, true] {
+        let mut rig = Rig::new(small_options(16 << 10));
+        rig.checks = false;
+        let mut random = Random(9);
+        for round in 0..30 {
+            let at = |number: u64| if is_random { random.next() % 100_000_000 } else { round * 400 + number };
+            let numbers: Vec<u64> = (0..400).map(at).collect();
+            rig.incorporate(puts(numbers.into_iter()));
+            rig.work();
+        }
+        let grown = rig.trunk.written();
+        assert!(grown.joins <= 2, "{} joins and {} splits, random: {is_random}", grown.joins, grown.splits);
+        for round in 0..10 {
+            rig.incorporate(puts((0..400).map(|at| (at * 7 + round * 131) % 12_000)));
+            rig.work();
+        }
+        assert!(rig.trunk.written().joins <= grown.joins + 1);
+    }
+}
+
+/// Whether by single deletes or at once: a store that is emptied ends as one leaf without a file.
+#[test]
+fn an_emptied_store_is_one_leaf_without_files() {
+    for (is_at_once, fanout) in [(false, 3), (true, 3), (false, 8), (true, 8)] {
+        let mut rig = Rig::new(TrunkOptions { fanout, ..small_options(16 << 10) });
+        for round in 0..25 {
+            rig.incorporate(puts((0..400).map(|at| at * 25 + round)));
+            rig.work();
+        }
+        let height = rig.tree.root().height;
+        assert!(height >= 1, "{}", rig.tree.describe());
+        if is_at_once {
+            incorporate(&mut rig, vec![Said::RangeDelete(number_key(0), number_key(10_000))]);
+        } else {
+            (0..25).for_each(|round| rig.incorporate(deletes((0..400).map(|at| at * 25 + round))));
+        }
+        settle(&mut rig);
+        let figures = TreeFigures::of(&rig.tree);
+        assert!(figures.levels.len() == 1 && figures.files == 0, "{is_at_once} {fanout}\n{}", rig.tree.describe());
+        rig.check_files();
+        rig.reopen();
+        rig.incorporate(puts(0..400));
+        rig.work();
+        rig.check_reads(&mut Random(10), 100);
+    }
+}
