@@ -99,10 +99,10 @@ pub fn apply(trunk: &Trunk, outcome: Outcome, tree: &Arc<Tree>) -> Applied {
             editor.replace_branch(tree.root(), &branch, &added)
         }
         Change::Split { place, cuts } => editor.change(&place, &mut |editor, node| editor.split_leaf(node, &cuts)),
-        Change::Join { place, joined } => {
-            let (children, run, new) = joined.take();
+        Change::Join { place, mut joined } => {
+            let (run, new) = joined.take_run();
             added = new;
-            editor.change(&place, &mut |editor, node| editor.join(node, &children, &run))
+            editor.change(&place, &mut |editor, node| editor.join(node, &joined.children, &run))
         }
     };
     editor.finish(root, added, incorporated, outcome.ticket)

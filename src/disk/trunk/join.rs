@@ -49,10 +49,9 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// The nodes, the run in key order, and which of it is new; from here on whoever took them decides their fate.
-    pub fn take(self) -> (Vec<Arc<Node>>, Vec<Arc<Branch>>, Vec<Arc<Branch>>) {
-        let (run, new) = self.run.map(Merged::take).unwrap_or_default();
-        (self.children, run, new)
+    /// The run in key order, and which of it is new; from here on whoever took them decides their fate.
+    pub fn take_run(&mut self) -> (Vec<Arc<Branch>>, Vec<Arc<Branch>>) {
+        self.run.take().map(Merged::take).unwrap_or_default()
     }
 }
 
