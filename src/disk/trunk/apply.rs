@@ -131,7 +131,7 @@ impl<'a> Editor<'a> {
             options: trunk.options(),
             edit: ManifestEdit::default(),
             candidates: BTreeMap::new(),
-            candidate_maplets: trunk.take_unused_maplets(),
+            candidate_maplets: BTreeMap::new(),
             new_maplet: None,
         }
     }
@@ -370,6 +370,8 @@ impl<'a> Editor<'a> {
     /// Says in the edit which maplets come and go; gives those that go.
     fn settle_maplets(&mut self, root: &Arc<Node>) -> Vec<Arc<Maplet>> {
         let mut candidates = std::mem::take(&mut self.candidate_maplets);
+        // Only here, where there is an edit: one that is empty drops nothing.
+        candidates.extend(self.trunk.take_unused_maplets());
         let used = used_maplets(root, &candidates);
         if let Some(new) = self.new_maplet.filter(|new| used.contains(new)) {
             self.edit.maplets_added.extend(candidates.get(&new).map(|maplet| maplet.meta().clone()));

@@ -257,7 +257,8 @@ fn a_failed_or_cancelled_build_leaves_nothing() {
     rig.check_files();
 }
 
-/// Without maplets there are none, and those that were there go with the next edit.
+/// Without maplets there are none, and those that were there go with the next edit. Once, an outcome that changed nothing, as when a
+/// leaf is looked at and left, had them forgotten, and the manifest named them for as long as the store was open.
 #[test]
 fn they_can_be_left_out() {
     let options = TrunkOptions { maplets: false, ..small_options(1 << 20) };
@@ -267,6 +268,9 @@ fn they_can_be_left_out() {
     drop(root);
     rig.reopen_with(options);
     assert!(rig.maplets().is_empty() && !rig.state.maplets.is_empty());
+    rig.checks = false;
+    rig.apply(Outcome { change: Change::Nothing, ticket: None });
+    rig.checks = true;
     rig.incorporate(writes(&mut random, 200, KEYS));
     assert!(rig.state.maplets.is_empty());
     while let Some(job) = rig.trunk.pick(&rig.tree) {
