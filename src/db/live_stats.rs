@@ -141,7 +141,8 @@ fn read_file(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
     }
 }
 
-const KINDS: [BackgroundKind; 11] = [
+/// In the order in which the file numbers them: new ones go to the end.
+const KINDS: [BackgroundKind; 12] = [
     BackgroundKind::Incorporate,
     BackgroundKind::Flush,
     BackgroundKind::Merge,
@@ -153,6 +154,7 @@ const KINDS: [BackgroundKind; 11] = [
     BackgroundKind::Sweep,
     BackgroundKind::Reclaim,
     BackgroundKind::Room,
+    BackgroundKind::Join,
 ];
 
 /// The counters, in the order in which the file has them: new ones go to the end.

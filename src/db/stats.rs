@@ -37,8 +37,6 @@ pub enum BackgroundKind {
     Map,
     /// Writes a branch file anew without what is dead in it, on a full disk.
     Squeeze,
-    /// Makes one trunk node of neighbours that deletes have left with little.
-    Join,
     /// Removes files that nobody reads any more.
     Remove,
     /// Sorts what waits in a Membuffer.
@@ -47,6 +45,8 @@ pub enum BackgroundKind {
     Reclaim,
     /// Keeps or looks for room on the disk.
     Room,
+    /// Makes one trunk node of neighbours that deletes have left with little.
+    Join,
 }
 
 impl fmt::Display for BackgroundKind {
