@@ -116,6 +116,8 @@ fn optimize_rewrites_less_and_leaves_one_run_to_read() {
 fn progress_rises_to_its_end() {
     let (_disk, db) = stepped(3);
     fill(&db, 10_007, &[1; 100]);
+    // What is worth doing anyway comes first, and is no part of the call.
+    while db.step() {}
     let mut seen: Vec<CompactProgress> = Vec::new();
     let report = db.compact_with::<&str>(.., &CompactOptions::default(), &mut |progress| seen.push(progress)).unwrap();
     assert!(seen.len() > 3, "{seen:?}");
@@ -162,6 +164,32 @@ fn a_call_that_was_called_off_ends_soon_and_changes_nothing_that_reads_see() {
     db.compact().unwrap();
     assert_eq!(compact(&db, "", "~", Goal::Space), CompactReport::default());
     db.verify().unwrap();
+}
+
+/// What it had begun is given up, and not only waited for no longer.
+#[test]
+fn the_merge_of_a_call_that_was_called_off_ends() {
+    let (_disk, db) = threaded(6);
+    // Nothing but the call has work here: the leaves are one run each, with versions that a snapshot needed.
+    fill(&db, 5003, &[1; 100]);
+    let snapshot = db.snapshot().unwrap();
+    fill(&db, 5003, &[2; 100]);
+    db.compact().unwrap();
+    drop(snapshot);
+    db.settle().unwrap();
+    db.set_background_write_limit(Some(1 << 10)).unwrap();
+    let cancellation = Cancellation::new();
+    let options =
+        CompactOptions { goal: Goal::Space, cancellation: Some(cancellation.clone()), ..CompactOptions::default() };
+    let merges = || db.stats().running.iter().filter(|task| task.kind == BackgroundKind::Merge).count();
+    std::thread::scope(|scope| {
+        let call = scope.spawn(|| db.compact_with::<&str>(.., &options, &mut |_| ()));
+        wait_until("no merge runs", || merges() > 0);
+        cancellation.cancel();
+        assert!(matches!(call.join().unwrap(), Err(Error::Cancelled)));
+    });
+    wait_until("the merge goes on for nobody", || merges() == 0);
+    assert!(compact(&db, "", "~", Goal::Reads) == CompactReport::default(), "it was not the call's alone");
 }
 
 /// Once, only merges could be broken off: a store that was closed while a Memtable was written out waited for all of it.

@@ -7,6 +7,7 @@
 //! 1. `bytes` is the length of the file, all of it the file's own blocks; 0 where there is none. It changes under `changing`.
 //! 2. Nothing depends on the file: what cannot be made, cut or found again is no error of the store's, but for a full disk.
 
+use super::budget::GENERATIONS_MAX;
 use crate::base::Result;
 use crate::base::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::io::{OpenMode, Storage};
@@ -43,9 +44,19 @@ impl Needs {
     /// deletes; and a merge. So it grows with the store, up to about six Memtables.
     pub(super) fn bytes(self) -> u64 {
         let Self { memory, tree, memtable, segment } = self;
-        let memory_soon = memory + (memory * 3).min(memtable / 2);
+        let memory_soon = (memory + (memory * 3).min(memtable / 2)).min(memory.max(Self::memory_most(memtable)));
         let log = segment.min(memory + tree);
         (BYTES_MIN + memory_soon * 9 / 8 + log).next_multiple_of(64 << 10) + self.merge_bytes()
+    }
+
+    /// Bytes in all Memtables at most, but for large writes.
+    fn memory_most(memtable: u64) -> u64 {
+        GENERATIONS_MAX as u64 * memtable
+    }
+
+    /// As many as they will ever be while the tree is as it is.
+    fn bytes_most(self) -> u64 {
+        Self { memory: self.memory.max(Self::memory_most(self.memtable)), ..self }.bytes()
     }
 
     /// The part of it that is for merges alone: only they free space.
@@ -105,7 +116,7 @@ impl Ballast {
             return Ok(());
         }
         let wanted = needs.bytes();
-        self.reserve(wanted + wanted / GROWTH, 0)
+        self.reserve((wanted + wanted / GROWTH).min(needs.bytes_most()), 0)
     }
 
     /// After a full disk: brings it to the size that is needed if that leaves the margin free; says whether.

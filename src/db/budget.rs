@@ -11,6 +11,15 @@ pub(super) const GENERATIONS_MAX: usize = 3;
 pub(super) const DEBT_START: u64 = 16;
 /// See `DEBT_START`.
 pub(super) const DEBT_LIMIT: u64 = 48;
+/// What is probably garbage, in percent of what is live, at which writers begin to be slowed, and at which they are slowed most; and
+/// so many Memtables beyond that, for where little is live. It bounds the space that uniform overwriting takes (`docs/performance.md`).
+pub(super) const GARBAGE_START_PERCENT: u64 = 40;
+/// See `GARBAGE_START_PERCENT`.
+pub(super) const GARBAGE_LIMIT_PERCENT: u64 = 100;
+/// See `GARBAGE_START_PERCENT`.
+pub(super) const GARBAGE_START: u64 = 4;
+/// See `GARBAGE_START_PERCENT`.
+pub(super) const GARBAGE_LIMIT: u64 = 16;
 /// The least budget a store opens with.
 const BUDGET_MIN: u64 = 256 << 10;
 /// What a Memtable gets of a small budget, up to `MEMTABLE_BYTES_MIDDLING`, and of a large one, up to `MEMTABLE_BYTES_MAX`. Larger
@@ -33,7 +42,10 @@ const CHUNKS: u64 = 512;
 /// A thread comes back for a chunk every hundred small writes.
 const CHUNK_BYTES_MAX: u64 = 16 << 10;
 const CHUNK_BYTES_MIN: u64 = 4 << 10;
-/// Extents of a worker: a merge of sixteen runs reads ahead in large ones.
+/// Extents of a worker, as a part of the budget: a merge of sixteen runs reads ahead in large ones. With a sixty-fourth merges under
+/// 256 MiB read 16 KiB at a time, and stood waiting half of the time.
+const EXTENTS_PART: u64 = 24;
+/// At most.
 const EXTENTS_BYTES_MAX: u64 = 16 << 20;
 /// A budget so small is passed by this rather than reading page by page.
 const EXTENTS_BYTES_MIN: u64 = 256 << 10;
@@ -104,7 +116,7 @@ impl Budget {
         let segment = (memtable / 4).next_power_of_two().clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
         // Memtables with their indexes, three mapped segments, some megabytes of extents a worker, and up to an eighth for what
         // nobody counts: the rest is cache.
-        let extents = workers as u64 * (total / 64).clamp(EXTENTS_BYTES_MIN, EXTENTS_BYTES_MAX);
+        let extents = workers as u64 * (total / EXTENTS_PART).clamp(EXTENTS_BYTES_MIN, EXTENTS_BYTES_MAX);
         let fixed = GENERATIONS_MAX as u64 * memtable * 5 / 4
             + 3 * segment
             + extents

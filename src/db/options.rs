@@ -72,8 +72,8 @@ pub struct Options {
     pub write_buffer: Option<u64>,
     /// How memory keeps the keys of new writes.
     pub memory_component: MemoryComponent,
-    /// Whether reads ask one maplet at each node of the tree which files may have a key, instead of a filter for each file. Off until
-    /// what they cost in loads is measured.
+    /// Whether reads ask one maplet at each node of the tree which files may have a key, instead of a filter for each file. Without
+    /// them a store is a few percent smaller and loads write a little less; gets of absent keys take two to five times as long.
     pub maplets: bool,
     /// Recover as after a power loss even if the log was written in this life of the machine, or its shared memory is gone.
     pub force_cut: bool,
@@ -94,7 +94,7 @@ impl Default for Options {
             background_write_limit: None,
             write_buffer: None,
             memory_component: MemoryComponent::TwoLevel,
-            maplets: false,
+            maplets: true,
             force_cut: false,
             log_memory: LogMemory::Auto,
         }

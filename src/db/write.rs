@@ -2,7 +2,9 @@
 
 use super::backpressure::{Done, Fullness, fullness};
 use super::batch::{Operation, WriteBatch};
-use super::budget::{DEBT_LIMIT, DEBT_START, GENERATIONS_MAX};
+use super::budget::{
+    DEBT_LIMIT, DEBT_START, GARBAGE_LIMIT, GARBAGE_LIMIT_PERCENT, GARBAGE_START, GARBAGE_START_PERCENT, GENERATIONS_MAX,
+};
 use super::full_disk::Need;
 use super::inner::{Driver, Inner};
 use super::latches::{LatchGuard, LatchIndex, Latches};
@@ -297,14 +299,19 @@ impl Inner {
         (u128::from(bytes) * u128::from(number.min(last).saturating_sub(start)) / u128::from(numbers)) as u64
     }
 
-    /// How far memory and the tree's debt are on their way to where writers would have to wait.
+    /// How far memory, and the tree's debt or its garbage, are on their way to where writers would have to wait.
     fn fullness(&self) -> Fullness {
         let view = self.view.load();
         let memory: u64 = view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum();
         let size = self.budget.memtable as u64;
         let in_memory = fullness(memory, size * (GENERATIONS_MAX as u64 + 1) / 2, size * GENERATIONS_MAX as u64);
         let tree = fullness(view.tree.debt(), size * DEBT_START, size * DEBT_LIMIT);
-        Fullness { memory: in_memory, tree }
+        let garbage = view.tree.garbage();
+        let live = view.tree.bytes().saturating_sub(garbage) / 100;
+        let mark = |percent, memtables| live * percent + size * memtables;
+        let start = mark(GARBAGE_START_PERCENT, GARBAGE_START);
+        let space = fullness(garbage, start, mark(GARBAGE_LIMIT_PERCENT, GARBAGE_LIMIT));
+        Fullness { memory: in_memory, tree: tree.max(space) }
     }
 
     /// Returns once `full` is no longer the newest generation: switches, waiting for an incorporation where the stack is at

@@ -90,7 +90,7 @@ pub struct Bench {
     #[arg(long)]
     pub single_level: bool,
     /// How a read finds out which files may have a key
-    #[arg(long, value_name = "KIND", default_value = "quotient")]
+    #[arg(long, value_name = "KIND", default_value = "maplet")]
     pub filters: Filters,
     /// Let the control thread spin instead of sleep: it finds the machine's gaps without fail, and takes a core
     #[arg(long)]

@@ -25,6 +25,7 @@ use super::job::{Change, Outcome, Place};
 use super::join;
 use super::node::{Key, Node, Pivot};
 use super::options::TrunkOptions;
+use super::redundancy::Redundancy;
 use super::run;
 use super::tree::Tree;
 use super::trunk::Trunk;
@@ -83,11 +84,11 @@ pub fn apply(trunk: &Trunk, outcome: Outcome, tree: &Arc<Tree>) -> Applied {
         Change::Flush { place, child, hollow } => {
             editor.change(&place, &mut |editor, node| editor.flush(node, child, &hollow))
         }
-        Change::Merge { place, bundles, merged } => {
+        Change::Merge { place, bundles, merged, measured } => {
             let (run, new) = merged.take();
             added = new;
             let merged = Bundle::new(trunk.new_bundle(), run);
-            editor.change(&place, &mut |_, node| merge(node, &bundles, &merged))
+            editor.change(&place, &mut |_, node| merge(node, (&bundles, &merged), measured))
         }
         Change::Map { place, maplet } => maplet.take().and_then(|maplet| {
             editor.candidate_maplets.insert(maplet.meta().file, Arc::clone(&maplet));
@@ -384,13 +385,20 @@ impl<'a> Editor<'a> {
 }
 
 /// Puts a merged bundle in the place of those that it was made of, as far as they are still there.
-fn merge(node: &Node, inputs: &[BundleId], merged: &Arc<Bundle>) -> Option<Vec<Draft>> {
+fn merge(
+    node: &Node,
+    (inputs, merged): (&[BundleId], &Arc<Bundle>),
+    measured: Option<Redundancy>,
+) -> Option<Vec<Draft>> {
     let present = |bundle: &Arc<Bundle>| inputs.contains(&bundle.id);
     let from = node.bundles.iter().position(present)?;
     let to = from + node.bundles[from..].iter().take_while(|bundle| present(bundle)).count();
     assert!(!node.bundles[to..].iter().any(present), "merged bundles stand side by side");
     let mut draft = Draft::of(node);
     draft.replace_bundles(from, to, Arc::clone(merged));
+    if let Some(measured) = measured {
+        draft.note_redundancy(measured);
+    }
     Some(vec![draft])
 }
 

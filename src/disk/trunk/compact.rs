@@ -10,15 +10,16 @@
 
 use super::join;
 use super::kept::{self, Sizes};
-use super::node::{Key, Node};
-use super::options::TrunkOptions;
+use super::node::{Key, Node, Pivot};
+use super::options::{CUT_PARTS_MIN, TrunkOptions};
 use super::parts::{NewParts, PartWriter};
+use super::policy;
 use super::run;
-use super::run_cursor::RunCursor;
+use super::run_cursor::{RunCursor, seek_together};
 use super::watch::{Steps, Watch};
 use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
-use crate::branch::{Branch, BranchContext, Purpose};
+use crate::branch::{Branch, BranchContext, Purpose, Target};
 use crate::merge::{Cursor, MergeCursor, RangeTombstones, Retention, VersionFilter};
 use std::ops::Range;
 
@@ -41,6 +42,12 @@ pub struct Merged {
 }
 
 impl Merged {
+    /// Entries of the run.
+    pub fn entries(&self) -> u64 {
+        let kept = self.kept.iter().map(|branch| branch.meta().entries);
+        kept.chain([self.parts.load().entries]).sum()
+    }
+
     /// The run, in key order, and which of it is new; from here on whoever took them decides their fate.
     pub fn take(self) -> (Vec<Arc<Branch>>, Vec<Arc<Branch>>) {
         let added = self.parts.take();
@@ -55,7 +62,7 @@ impl Pass<'_> {
     /// Merges the bundles `range` of `node` into one run, of which files of `sizes` may be old ones; `None` where the watch ended
     /// it.
     pub fn merge(&self, node: &Node, range: Range<usize>, sizes: &Sizes) -> Result<Option<Merged>> {
-        let cuts: Vec<Key> = node.pivots.iter().map(|pivot| Arc::clone(&pivot.lower)).collect();
+        let cuts = self.cuts(node, policy::load(node, range.clone()).bytes);
         let bytes_max = if node.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };
         let mut writer = self.writer(&cuts, bytes_max);
         let bottom = node.is_leaf() && range.start == 0;
@@ -112,8 +119,22 @@ impl Pass<'_> {
         let runs = run::group(branches);
         let tombstones = run::range_tombstones(&runs, lower, upper.map(|upper| &**upper))?;
         let mut cursor = merged(runs, Purpose::Compaction);
-        cursor.seek(lower, SequenceNumber::MAX)?;
+        let target = Target { key: lower, number: SequenceNumber::MAX, backward: false };
+        cursor.search(false, |runs| seek_together(runs, target))?;
         self.copy((&mut cursor, &tombstones), upper, bottom, writer, steps)
+    }
+
+    /// Where part files of `bytes` of a node's data are cut: at its pivots, or at those of its descendants (`CUT_PARTS_MIN`).
+    fn cuts(&self, node: &Node, bytes: u64) -> Vec<Key> {
+        let parts_max = bytes / (self.options.part_bytes_min * CUT_PARTS_MIN).max(1);
+        let mut level: Vec<&Pivot> = node.pivots.iter().collect();
+        loop {
+            let below: Vec<&Pivot> = level.iter().flat_map(|pivot| &pivot.child.pivots).collect();
+            if below.is_empty() || below.len() as u64 > parts_max {
+                return level.iter().map(|pivot| Arc::clone(&pivot.lower)).collect();
+            }
+            level = below;
+        }
     }
 
     fn writer<'b>(&'b self, cuts: &'b [Key], bytes_max: u64) -> PartWriter<'b> {
@@ -129,7 +150,7 @@ impl Pass<'_> {
         source: &mut dyn Cursor,
         tombstones: &RangeTombstones,
     ) -> Result<Option<NewParts>> {
-        let cuts: Vec<Key> = root.pivots.iter().map(|pivot| Arc::clone(&pivot.lower)).collect();
+        let cuts = self.cuts(root, self.options.branch_bytes);
         let bytes_max = if root.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };
         let mut writer = self.writer(&cuts, bytes_max);
         let bottom = root.is_leaf() && root.bundles.is_empty();

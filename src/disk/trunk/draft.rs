@@ -7,6 +7,7 @@ use super::hollow::Hollow;
 use super::node::{Key, Node, Pivot, Totals};
 use super::options::TrunkOptions;
 use super::policy;
+use super::redundancy::Redundancy;
 use super::run;
 use super::scans::ScanCost;
 use super::slot::{Load, Slot};
@@ -30,6 +31,8 @@ pub struct Draft {
     known: Vec<Option<Arc<Slot>>>,
     /// See `Node::scans`.
     scans: u64,
+    /// See `Node::redundancy`; of a leaf.
+    redundancy: Redundancy,
     /// For each of them the maplets that may serve it; `finish` keeps those that do.
     pub maplets: Vec<Vec<Arc<Maplet>>>,
 }
@@ -50,7 +53,18 @@ impl Draft {
     ) -> Self {
         let slots = pivots.len().max(1);
         let (known, maplets) = (vec![None; slots], vec![Vec::new(); slots]);
-        Self { id, height, lower: bounds.0, upper: bounds.1, pivots, bundles, known, maplets, scans: 0 }
+        Self {
+            id,
+            height,
+            lower: bounds.0,
+            upper: bounds.1,
+            pivots,
+            bundles,
+            known,
+            maplets,
+            scans: 0,
+            redundancy: Redundancy::default(),
+        }
     }
 
     /// With what the manifest kept of its slots: one list of shares each, or no list.
@@ -78,6 +92,7 @@ impl Draft {
             bundles: node.bundles.clone(),
             known: node.slots.iter().map(|slot| Some(Arc::clone(slot))).collect(),
             scans: node.scans.units(),
+            redundancy: node.redundancy,
             maplets: node.slots.iter().map(|slot| slot.cover.maplets().cloned().collect()).collect(),
         }
     }
@@ -142,6 +157,11 @@ impl Draft {
         }
     }
 
+    /// A merge of a whole leaf has found so much.
+    pub fn note_redundancy(&mut self, measured: Redundancy) {
+        self.redundancy = self.redundancy.and(measured);
+    }
+
     /// Splits it at `keys`, which lie inside its range in order and, for an internal node, on pivots. The first part keeps
     /// the id; every part gets references to the bundles (SplinterDB §4), of which `finish` drops what it has no use for.
     pub fn split(self, keys: &[Key], mut new_id: impl FnMut() -> NodeId) -> Vec<Draft> {
@@ -167,6 +187,7 @@ impl Draft {
                 bundles: self.bundles.clone(),
                 known,
                 scans: 0,
+                redundancy: self.redundancy,
                 maplets,
             });
         }
@@ -200,14 +221,22 @@ impl Draft {
         for slot in &slots {
             active += slot.pending;
         }
-        let mut totals =
-            Totals { bytes: active.bytes, entries: active.entries, debt: 0, range_tombstones: active.range_tombstones };
+        let mut totals = Totals {
+            bytes: active.bytes,
+            entries: active.entries,
+            debt: 0,
+            garbage: 0,
+            range_tombstones: active.range_tombstones,
+        };
         for pivot in &self.pivots {
             totals.bytes += pivot.child.totals.bytes;
             totals.entries += pivot.child.totals.entries;
             totals.debt += pivot.child.totals.debt;
+            totals.garbage += pivot.child.totals.garbage;
             totals.range_tombstones += pivot.child.totals.range_tombstones;
         }
+        let children = || self.pivots.iter().map(|pivot| pivot.child.redundancy);
+        let redundancy = if self.pivots.is_empty() { self.redundancy } else { Redundancy::mean(children()) };
         let mut node = Node {
             id: self.id,
             height: self.height,
@@ -221,9 +250,11 @@ impl Draft {
             totals,
             merge: None,
             scans: ScanCost::of(self.scans),
+            redundancy,
         };
         node.merge = policy::merge(&node, options);
         node.totals.debt += policy::debt(&node, options);
+        node.totals.garbage += policy::garbage(&node);
         assert_sound(&node);
         Arc::new(node)
     }

@@ -13,6 +13,7 @@ use super::join::Joined;
 use super::node::{Key, Node};
 use super::parts::NewParts;
 use super::policy::{self, Choice};
+use super::redundancy::Redundancy;
 use super::slot::Load;
 use crate::base::SequenceNumber;
 use crate::base::sync::Arc;
@@ -236,8 +237,9 @@ pub enum Change {
     Incorporate { parts: NewParts, through: SequenceNumber },
     /// What is active for the child goes to the child.
     Flush { place: Place, child: NodeId, hollow: Hollow },
-    /// The run takes the place of the bundles, wherever these are in the place's range.
-    Merge { place: Place, bundles: Vec<BundleId>, merged: Merged },
+    /// The run takes the place of the bundles, wherever these are in the place's range. What the merge of a whole leaf measured is
+    /// noted there.
+    Merge { place: Place, bundles: Vec<BundleId>, merged: Merged, measured: Option<Redundancy> },
     /// The maplet may serve the slots of the place.
     Map { place: Place, maplet: NewMaplet },
     /// The parts take the place of a file, wherever it is.

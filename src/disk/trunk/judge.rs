@@ -9,10 +9,11 @@ use super::compact::{Pass, merged};
 use super::node::{Key, Node};
 use super::options::SPLIT_FILL_PERCENT;
 use super::run;
+use super::run_cursor::seek_together;
 use super::split_keys;
 use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
-use crate::branch::Purpose;
+use crate::branch::{Purpose, Target};
 use crate::merge::{Cursor, EntryRef};
 
 /// Windows of a leaf that are looked at.
@@ -81,11 +82,12 @@ fn sample(pass: &Pass<'_>, leaf: &Node) -> Result<Survival> {
     let upper = leaf.upper.as_deref();
     let runs = run::group(leaf.branches());
     let tombstones = run::range_tombstones(&runs, &leaf.lower, upper)?;
+    // The cache is welcome to these pages: reads of the leaf will want them.
+    let mut cursor = merged(runs, Purpose::Read);
     for start in windows(leaf) {
-        // The cache is welcome to these pages: reads of the leaf will want them.
-        let mut cursor = merged(runs.clone(), Purpose::Read);
         let mut filter = pass.filter(&tombstones, true);
-        cursor.seek(&start, SequenceNumber::MAX)?;
+        let target = Target { key: &start, number: SequenceNumber::MAX, backward: false };
+        cursor.search(false, |runs| seek_together(runs, target))?;
         for _ in 0..ENTRIES_PER_WINDOW {
             if !cursor.valid() || upper.is_some_and(|upper| cursor.entry().key >= upper) {
                 break;

@@ -29,6 +29,7 @@ mod open;
 mod options;
 mod parts;
 mod policy;
+mod redundancy;
 mod reshape;
 mod run;
 mod run_cursor;

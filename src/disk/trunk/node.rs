@@ -8,6 +8,7 @@
 //! 4. `slots` has one element per pivot, or one for a leaf's whole range.
 
 use super::bundle::Bundle;
+use super::redundancy::Redundancy;
 use super::scans::ScanCost;
 use super::slot::{Load, Slot};
 use crate::base::key::head;
@@ -36,6 +37,8 @@ pub struct Totals {
     pub bytes: u64,
     /// Entries, all versions counted.
     pub entries: u64,
+    /// Those of them that are probably garbage, or newer versions that make some.
+    pub garbage: u64,
     /// Bytes that wait to be flushed or merged.
     pub debt: u64,
     /// Range tombstones, those of a branch that several nodes share counted for each.
@@ -69,6 +72,8 @@ pub struct Node {
     pub merge: Option<std::ops::Range<usize>>,
     /// For a leaf: what scans have paid for runs on the way to it.
     pub scans: ScanCost,
+    /// What its merges have found; for an internal node the mean of its children.
+    pub redundancy: Redundancy,
 }
 
 impl Node {

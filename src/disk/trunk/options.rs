@@ -10,7 +10,7 @@ pub const FANOUT: usize = 8;
 
 /// The paper calls a node full at F·m (§2.3). Here it is full as well once it holds this share of the live bytes below
 /// it, because what lies above the leaves may be garbage that waits: it bounds that part of the space amplification.
-pub const NODE_PERCENT_OF_BELOW: u64 = 25;
+pub const NODE_PERCENT_OF_BELOW: u64 = 16;
 
 /// A leaf is over its target at F·m, or at this share of all data, whichever is less, so that a small store already has
 /// leaves enough for flushes and compactions to be local.
@@ -30,7 +30,7 @@ pub const PROBES_MAX: usize = 3;
 
 /// A leaf is sampled for garbage once its newer bundles have this share of the bytes of its oldest one, and rewritten
 /// whole once this share of its oldest bundle's bytes is garbage.
-pub const GARBAGE_PERCENT: u64 = 50;
+pub const GARBAGE_PERCENT: u64 = 40;
 
 /// A leaf is sampled for garbage as well once its newer bundles have this many tombstones per hundred entries of its
 /// oldest one: tombstones are small, but each may hide much.
@@ -42,6 +42,10 @@ pub const SPLIT_FILL_PERCENT: u64 = 60;
 /// A branch file has at least a page each of data, index, filter, properties and footer, and one of fingerprints with maplets, and its key ranges are measured
 /// to a page: below this size most of a part would be overhead.
 pub const PART_BYTES_MIN: u64 = 32 << 10;
+
+/// Part files of internal nodes are cut at the pivots of the deepest level for which parts come out at so many times that size on
+/// average: what is flushed to a leaf and merged there then goes with its file, and does not wait in it for the leaf's neighbours.
+pub const CUT_PARTS_MIN: u64 = 2;
 
 /// What a merge keeps as it is has at least so many times that size: it ends the new parts on either side.
 pub const KEPT_PARTS_MIN: u64 = 4;

@@ -53,11 +53,14 @@ pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<C
     tree.visit(&mut |node| nodes.push(node));
     let flushes = nodes.iter().filter_map(|node| flush(node, tree.options()));
     let target = tree.options().leaf_target(tree.bytes());
-    let judged = nodes.iter().filter(|node| is_doubtful(node, target, tree.options()));
+    let mut judged: Vec<_> = nodes.iter().filter(|node| is_doubtful(node, target, tree.options())).collect();
+    // Where updates are densest first: that gives most back for what it rewrites.
+    let density = |leaf: &Node| (u128::from(newer(leaf).bytes) << 16) / u128::from(oldest(leaf).bytes.max(1));
+    judged.sort_by_key(|leaf| std::cmp::Reverse(density(leaf)));
     let mut merges: Vec<_> = nodes.iter().filter(|node| node.merge.is_some()).collect();
     merges.sort_by_key(|node| std::cmp::Reverse(node.runs()));
     let merges = merges.into_iter().filter_map(|node| Some(Choice::Merge(Arc::clone(node), node.merge.clone()?)));
-    let urgent = flushes.chain(judged.map(|leaf| Choice::Judge(Arc::clone(leaf)))).chain(merges);
+    let urgent = flushes.chain(judged.into_iter().map(|leaf| Choice::Judge(Arc::clone(leaf)))).chain(merges);
     let joins = std::iter::once_with(|| join::choices(&nodes, target, tree.options())).flatten();
     urgent.chain(maps(&nodes, tree.options())).chain(joins).find(|choice| accepts(choice))
 }
@@ -162,6 +165,32 @@ fn flush_over(node: &Arc<Node>, bytes: u64) -> Option<Choice> {
     (!node.slots[fullest].runs.is_empty()).then(|| Choice::Flush(Arc::clone(node), fullest))
 }
 
+/// What the oldest run of a leaf has.
+fn oldest(node: &Node) -> Load {
+    let is_run = node.is_leaf() && node.bundles.first().is_some_and(|bundle| bundle.is_compacted());
+    if is_run { node.slots[0].loads[0] } else { Load::default() }
+}
+
+/// What a node has beyond that: it may be newer versions of what is there, or below.
+pub fn newer(node: &Node) -> Load {
+    let oldest = oldest(node);
+    Load {
+        bytes: node.active.bytes - oldest.bytes,
+        entries: node.active.entries - oldest.entries,
+        tombstones: node.active.tombstones - oldest.tombstones,
+        range_tombstones: node.active.range_tombstones - oldest.range_tombstones,
+    }
+}
+
+/// How much of what a node holds is probably garbage, or makes some.
+pub fn garbage(node: &Node) -> u64 {
+    if node.is_leaf() {
+        return node.redundancy.of(newer(node).bytes);
+    }
+    let of_slot = |at: usize| node.pivots[at].child.redundancy.of(node.slots[at].pending.bytes);
+    (0..node.pivots.len()).map(of_slot).sum()
+}
+
 /// Whether a leaf is over its target or may be full of garbage, as far as sizes tell.
 fn is_doubtful(node: &Node, target: u64, options: &TrunkOptions) -> bool {
     if !node.is_leaf() || node.bundles.is_empty() {
@@ -170,13 +199,7 @@ fn is_doubtful(node: &Node, target: u64, options: &TrunkOptions) -> bool {
     if node.active.bytes > target {
         return true;
     }
-    let oldest = if node.bundles[0].is_compacted() { node.slots[0].loads[0] } else { Load::default() };
-    let newer = Load {
-        bytes: node.active.bytes - oldest.bytes,
-        entries: node.active.entries - oldest.entries,
-        tombstones: node.active.tombstones - oldest.tombstones,
-        range_tombstones: node.active.range_tombstones - oldest.range_tombstones,
-    };
+    let (oldest, newer) = (oldest(node), newer(node));
     let many =
         newer.bytes > 0 && newer.bytes.saturating_mul(100) >= oldest.bytes.saturating_mul(options.garbage_percent);
     let tombstones = newer.tombstones > 0

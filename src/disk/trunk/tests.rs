@@ -15,4 +15,5 @@ mod reshape;
 mod rig;
 mod runs;
 mod scans;
+mod space;
 mod verify;

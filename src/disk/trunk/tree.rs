@@ -96,6 +96,11 @@ impl Tree {
         self.root.totals.debt
     }
 
+    /// About how many of the bytes are garbage, or newer versions that make some.
+    pub fn garbage(&self) -> u64 {
+        self.root.totals.garbage
+    }
+
     /// Visits every node, level by level from the root, each level in key order.
     pub fn visit<'a>(&'a self, visit: &mut impl FnMut(&'a Arc<Node>)) {
         let mut level = vec![&self.root];

@@ -17,6 +17,7 @@ use super::node::{Key, Node};
 use super::open;
 use super::options::TrunkOptions;
 use super::policy::{self, Choice};
+use super::redundancy::Redundancy;
 use super::reshape::{self, Wanted};
 use super::run::Run;
 use super::split_keys;
@@ -348,16 +349,19 @@ impl Trunk {
 
     fn merge(&self, pass: &Pass<'_>, node: &Node, range: Range<usize>, sizes: &Sizes) -> Result<Change> {
         let bundles = job::bundle_ids(node, range.clone());
-        let is_bottom = range.start == 0;
+        let is_bottom = node.is_leaf() && range.start == 0;
+        let is_whole = is_bottom && range.end == node.bundles.len();
         let Some(merged) = pass.merge(node, range, sizes)? else { return Ok(Change::Nothing) };
         self.counters.compacted(merged.parts.load());
-        if node.is_leaf() && is_bottom {
+        if is_bottom {
             merged.parts.iter().for_each(|branch| self.garbage.note_written(branch, pass.retention));
         }
+        let garbage = node.active.entries.saturating_sub(merged.entries());
+        let measured = if is_whole { Redundancy::measured(policy::newer(node).entries, garbage) } else { None };
         // What it frees may do for others.
         self.forget_unfit();
         self.starved.forget(node.id);
-        Ok(Change::Merge { place: Place::of(node), bundles, merged })
+        Ok(Change::Merge { place: Place::of(node), bundles, merged, measured })
     }
 
     /// Makes what one node in the place of several children is to hold.

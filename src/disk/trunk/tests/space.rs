@@ -1,0 +1,129 @@
+//! What bounds the space that overwritten data takes: what is known of garbage, which leaves go first, and where files end.
+
+use super::rig::{Random, Rig, Write, number_key, small_options};
+use crate::base::sync::Arc;
+use crate::disk::trunk::node::Node;
+use crate::disk::trunk::options::TrunkOptions;
+use crate::disk::trunk::policy::{self, Choice};
+use std::cell::Cell;
+
+const BRANCH_BYTES: u64 = 64 << 10;
+const ENTRIES_PER_BRANCH: u64 = BRANCH_BYTES / 105;
+const KEYS: u64 = 12 * ENTRIES_PER_BRANCH;
+
+/// Writes a Memtable's entries with keys out of a range, and does all work.
+fn write(rig: &mut Rig, random: &mut Random, keys: std::ops::Range<u64>) {
+    let width = keys.end - keys.start;
+    let write = |_| -> Write { (number_key(keys.start + random.next() % width), Some(vec![random.next() as u8; 100])) };
+    let writes = (0..ENTRIES_PER_BRANCH).map(write).collect();
+    rig.incorporate(writes);
+    rig.work();
+}
+
+fn rig() -> Rig {
+    let mut rig = Rig::new(small_options(BRANCH_BYTES));
+    rig.checks = false;
+    rig
+}
+
+#[test]
+fn merges_tell_how_much_of_a_tree_is_garbage() {
+    let (mut rig, mut random) = (rig(), Random(1));
+    for _ in 0..40 {
+        write(&mut rig, &mut random, 0..u64::MAX);
+    }
+    let all = rig.tree.bytes();
+    let mut newer = 0;
+    rig.tree.visit(&mut |node| newer += policy::newer(node).bytes);
+    let known = rig.tree.garbage();
+    assert!(newer > all / 8 && known < all / 20, "a load has next to none: {known} of {newer} newer of {all} bytes");
+    // A corner of it is overwritten again and again: that tells nothing of the rest.
+    for _ in 0..60 {
+        write(&mut rig, &mut random, 0..KEYS);
+    }
+    let (known, all) = (rig.tree.garbage(), rig.tree.bytes());
+    assert!(known > 0 && known < all / 4, "{known} of {all} bytes");
+}
+
+#[test]
+fn uniform_overwriting_is_known_to_make_garbage() {
+    let (mut rig, mut random) = (rig(), Random(4));
+    for _ in 0..60 {
+        write(&mut rig, &mut random, 0..KEYS);
+    }
+    let (mut known, mut real) = (0, 0);
+    for _ in 0..40 {
+        write(&mut rig, &mut random, 0..KEYS);
+        known += rig.tree.garbage();
+        let entries = rig.tree.root().totals.entries;
+        real += rig.tree.bytes() * (entries - rig.expected(u64::MAX).len() as u64) / entries;
+    }
+    assert!(known * 3 > real * 2 && known * 2 < real * 3, "{known} bytes known, {real} there are");
+}
+
+#[test]
+fn the_leaf_with_the_densest_updates_is_looked_at_first() {
+    let (mut rig, mut random) = (rig(), Random(2));
+    for _ in 0..40 {
+        write(&mut rig, &mut random, 0..u64::MAX);
+    }
+    // Enough for all leaves to be looked at, most of it for those of the upper half.
+    for _ in 0..10 {
+        let half = random.below(4) == 0;
+        let keys = if half { 0..u64::MAX / 2 } else { u64::MAX / 2..u64::MAX };
+        let write = |_| -> Write {
+            let width = keys.end - keys.start;
+            (number_key(keys.start + random.next() % width), Some(vec![3; 100]))
+        };
+        let writes = (0..ENTRIES_PER_BRANCH).map(write).collect();
+        rig.incorporate(writes);
+        // Only references move.
+        while let Some(job) = rig.trunk.pick(&rig.tree).filter(|job| matches!(job.choice, Choice::Flush(..))) {
+            rig.finish(&job);
+        }
+    }
+    let density = |leaf: &Node| {
+        let newer = policy::newer(leaf).bytes as f64;
+        newer / (leaf.active.bytes as f64 - newer).max(1.0)
+    };
+    let (last, judged) = (Cell::new(f64::MAX), Cell::new(0));
+    policy::choose(&rig.tree, |choice| {
+        if let Choice::Judge(leaf) = choice {
+            assert!(density(leaf) <= last.get() * 1.001, "{} after {}", density(leaf), last.get());
+            last.set(density(leaf));
+            judged.set(judged.get() + 1);
+        }
+        false
+    });
+    assert!(judged.get() > 3, "{} leaves", judged.get());
+}
+
+/// Once, files were cut at the pivots of the node that they were for: each lay in as many leaves as a child of that has, and was dead
+/// weight from the merge of the first of them to that of the last.
+#[test]
+fn files_end_where_leaves_do() {
+    let options = small_options(BRANCH_BYTES);
+    let (mut rig, mut random) = (Rig::new(TrunkOptions { part_bytes_min: 512, ..options }), Random(3));
+    rig.checks = false;
+    for _ in 0..50 {
+        write(&mut rig, &mut random, 0..u64::MAX);
+    }
+    let root = rig.tree.root();
+    assert!(root.height >= 2, "{}", rig.tree.describe());
+    let mut edges = Vec::new();
+    rig.tree.visit(&mut |node: &Arc<Node>| {
+        if node.is_leaf() {
+            edges.push(node.lower.to_vec());
+        }
+    });
+    let before = rig.tree.root().bundles.len();
+    let writes = (0..ENTRIES_PER_BRANCH).map(|_| (number_key(random.next()), Some(vec![4; 100]))).collect();
+    rig.incorporate(writes);
+    let root = rig.tree.root();
+    let newest = &root.bundles[before];
+    let crossing = |edge: &&Vec<u8>| {
+        newest.branches.iter().any(|branch| branch.meta().key_min < **edge && branch.meta().key_max >= **edge)
+    };
+    let crossed = edges.iter().filter(crossing).count();
+    assert!(crossed * 4 <= edges.len(), "{crossed} of {} leaves begin inside a file", edges.len());
+}
