@@ -140,7 +140,8 @@ fn what_waits_for_one_leaf_alone_does_not_come_to_both() {
 /// Of what two leaves have in common at their parent nothing has to move for them to be joined.
 #[test]
 fn what_waits_for_both_goes_on_waiting() {
-    let mut rig = Rig::new(small_options(64 << 10));
+    // More than is there may wait.
+    let mut rig = Rig::new(TrunkOptions { node_percent_of_below: 50, ..small_options(64 << 10) });
     rig.incorporate(puts((0..600).step_by(30)));
     let leaf = rig.tree.root().clone();
     split(&mut rig, &leaf, &[200, 400]);
@@ -228,7 +229,9 @@ fn nothing_comes_to_leaves_that_are_being_joined() {
 fn waves(seed: u64, fanout: usize) -> (Rig, usize) {
     println!("seed {seed}");
     let mut random = Random(seed);
-    let mut rig = Rig::new(TrunkOptions { fanout, ..small_options(16 << 10) });
+    // Joining is what is done last: with less other work there is more of it.
+    let options = TrunkOptions { fanout, node_percent_of_below: 25, garbage_percent: 50, ..small_options(16 << 10) };
+    let mut rig = Rig::new(options);
     let mut running: Vec<(Job, Option<Outcome>)> = Vec::new();
     let mut joins = 0;
     for step in 0..900 {
