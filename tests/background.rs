@@ -179,8 +179,7 @@ fn the_merge_of_a_call_that_was_called_off_ends() {
     db.settle().unwrap();
     db.set_background_write_limit(Some(1 << 10)).unwrap();
     let cancellation = Cancellation::new();
-    let options =
-        CompactOptions { goal: Goal::Space, cancellation: Some(cancellation.clone()), ..CompactOptions::default() };
+    let options = CompactOptions { goal: Goal::Space, cancellation: Some(cancellation.clone()) };
     let merges = || db.stats().running.iter().filter(|task| task.kind == BackgroundKind::Merge).count();
     std::thread::scope(|scope| {
         let call = scope.spawn(|| db.compact_with::<&str>(.., &options, &mut |_| ()));
