@@ -240,11 +240,12 @@ fn stats_of(image: StatsImage) -> Stats {
 }
 
 fn level_figures(level: &LevelStats) -> [u64; LEVEL_FIGURES] {
-    [level.height.into(), level.nodes, level.bundles, level.branches, level.bytes, level.entries]
+    let LevelStats { height, nodes, bundles, branches, bytes, entries, runs, probes } = *level;
+    [height.into(), nodes, bundles, branches, bytes, entries, runs, probes]
 }
 
-fn level_of([height, nodes, bundles, branches, bytes, entries]: [u64; LEVEL_FIGURES]) -> LevelStats {
-    LevelStats { height: height as u32, nodes, bundles, branches, bytes, entries }
+fn level_of([height, nodes, bundles, branches, bytes, entries, runs, probes]: [u64; LEVEL_FIGURES]) -> LevelStats {
+    LevelStats { height: height as u32, nodes, bundles, branches, bytes, entries, runs, probes }
 }
 
 fn task_image(task: BackgroundTask) -> TaskImage {

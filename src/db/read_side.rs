@@ -59,6 +59,8 @@ impl ReadSide {
             branches: level.branches,
             bytes: level.load.bytes,
             entries: level.load.entries,
+            runs: level.runs_max,
+            probes: level.probes_max,
         };
         Stats {
             last_number: self.sequencer.last_relaxed().0,

@@ -17,6 +17,10 @@ pub struct LevelStats {
     pub bytes: u64,
     /// Entries of these branches, all versions.
     pub entries: u64,
+    /// The most runs that a scan meets in one of the nodes.
+    pub runs: u64,
+    /// The most look-ups that a get makes in one of the nodes, in maplets and filters, before it reads data.
+    pub probes: u64,
 }
 
 /// What a background task does.
@@ -229,8 +233,15 @@ impl fmt::Display for Stats {
         for level in &self.levels {
             writeln!(
                 f,
-                "height {:<5} {} nodes, {} bundles, {} branches, {} bytes, {} entries",
-                level.height, level.nodes, level.bundles, level.branches, level.bytes, level.entries
+                "height {:<5} {} nodes, {} bundles, {} branches, {} bytes, {} entries, {} runs, {} probes",
+                level.height,
+                level.nodes,
+                level.bundles,
+                level.branches,
+                level.bytes,
+                level.entries,
+                level.runs,
+                level.probes
             )?;
         }
         writeln!(

@@ -110,7 +110,6 @@ impl Cover {
     }
 
     /// Look-ups that a get makes here for so many runs: maplets and filters.
-    #[cfg(test)]
     pub fn probes(&self, runs: usize) -> usize {
         if self.is_broken() {
             return self.maplets.len() + runs;

@@ -57,16 +57,25 @@ pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<C
     // Where updates are densest first: that gives most back for what it rewrites.
     let density = |leaf: &Node| (u128::from(newer(leaf).bytes) << 16) / u128::from(oldest(leaf).bytes.max(1));
     judged.sort_by_key(|leaf| std::cmp::Reverse(density(leaf)));
+    let judged = judged.into_iter().map(|leaf| Choice::Judge(Arc::clone(leaf)));
     let mut merges: Vec<_> = nodes.iter().filter(|node| node.merge.is_some()).collect();
     merges.sort_by_key(|node| std::cmp::Reverse(node.runs()));
-    let merges = merges.into_iter().filter_map(|node| Some(Choice::Merge(Arc::clone(node), node.merge.clone()?)));
-    let urgent = flushes.chain(judged.into_iter().map(|leaf| Choice::Judge(Arc::clone(leaf)))).chain(merges);
+    // Beside saturated writers there is always a leaf to judge: reads would ask more and more runs.
+    let pressing = merges.partition_point(|node| node.runs() > tree.options().runs_limit);
+    let merge = |node: &&Arc<Node>| Some(Choice::Merge(Arc::clone(node), node.merge.clone()?));
+    let (pressing, merges) = (merges[..pressing].iter(), merges[pressing..].iter());
+    let maps = maps(&nodes, tree.options());
+    let many = maps.partition_point(|(probes, _)| *probes >= tree.options().runs_limit / 2);
+    let map = |(_, choice): &(usize, Choice)| choice.clone();
+    let (pressing_maps, maps) = (maps[..many].iter().map(map), maps[many..].iter().map(map));
+    let urgent = flushes.chain(pressing_maps).chain(pressing.copied().filter_map(merge));
+    let usual = judged.chain(merges.copied().filter_map(merge)).chain(maps);
     let joins = std::iter::once_with(|| join::choices(&nodes, target, tree.options())).flatten();
-    urgent.chain(maps(&nodes, tree.options())).chain(joins).find(|choice| accepts(choice))
+    urgent.chain(usual).chain(joins).find(|choice| accepts(choice))
 }
 
-/// The slots where a maplet takes the place of many look-ups, those of most first.
-fn maps(nodes: &[&Arc<Node>], options: &TrunkOptions) -> impl Iterator<Item = Choice> {
+/// The slots where a maplet takes the place of many look-ups, those of most first, with how many these are.
+fn maps(nodes: &[&Arc<Node>], options: &TrunkOptions) -> Vec<(usize, Choice)> {
     let probes_max = if options.maplets { options.probes_max.max(2) } else { usize::MAX };
     let slots = nodes.iter().flat_map(|node| (0..node.slots.len()).map(move |at| (*node, at)));
     let mut slots: Vec<_> = slots
@@ -77,8 +86,7 @@ fn maps(nodes: &[&Arc<Node>], options: &TrunkOptions) -> impl Iterator<Item = Ch
         })
         .collect();
     slots.sort_by_key(|(probes, ..)| std::cmp::Reverse(*probes));
-    let choices: Vec<_> = slots.into_iter().map(|(_, node, at)| Choice::Map(Arc::clone(node), at)).collect();
-    choices.into_iter()
+    slots.into_iter().map(|(probes, node, at)| (probes, Choice::Map(Arc::clone(node), at))).collect()
 }
 
 /// Where scans have paid as much for runs as merging these costs (`scans.rs`): first everything on the way goes down to that leaf, then the

@@ -101,7 +101,6 @@ impl Slot {
     }
 
     /// Look-ups that a get makes here before it reads data.
-    #[cfg(test)]
     pub fn probes(&self) -> usize {
         self.cover.probes(self.runs.len())
     }

@@ -19,6 +19,8 @@ pub struct LevelFigures {
     pub branches: u64,
     /// The most runs that a get may meet in one of them.
     pub runs_max: u64,
+    /// The most look-ups that a get makes in one of them, in maplets and filters, before it reads data.
+    pub probes_max: u64,
     /// What is active in them.
     pub load: Load,
 }
@@ -57,6 +59,8 @@ impl TreeFigures {
         level.bundles += node.bundles.len() as u64;
         level.branches += node.branches().count() as u64;
         level.runs_max = level.runs_max.max(node.runs() as u64);
+        let probes = node.slots.iter().map(|slot| slot.probes()).max().unwrap_or(0);
+        level.probes_max = level.probes_max.max(probes as u64);
         level.load += node.active;
     }
 }

@@ -91,7 +91,7 @@ pub fn task_json(task: &BackgroundTask) -> Value {
 
 /// The tree, root first.
 fn tree(levels: &[LevelStats]) -> Table {
-    let mut table = table(&["level", "nodes", "bundles", "branches", "entries", "size"]);
+    let mut table = table(&["level", "nodes", "bundles", "branches", "entries", "size", "runs", "probes"]);
     for level in levels {
         let name = match level.height {
             0 => "0 (leaves)".to_string(),
@@ -105,6 +105,8 @@ fn tree(levels: &[LevelStats]) -> Table {
             grouped(level.branches),
             grouped(level.entries),
             size(level.bytes),
+            level.runs.to_string(),
+            level.probes.to_string(),
         ]);
     }
     align_right(&mut table, 1);
@@ -119,6 +121,8 @@ fn level_json(level: &LevelStats) -> Value {
         "branches": level.branches,
         "entries": level.entries,
         "bytes": level.bytes,
+        "runs": level.runs,
+        "probes": level.probes,
     })
 }
 

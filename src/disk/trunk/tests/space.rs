@@ -127,3 +127,38 @@ fn files_end_where_leaves_do() {
     let crossed = edges.iter().filter(crossing).count();
     assert!(crossed * 4 <= edges.len(), "{crossed} of {} leaves begin inside a file", edges.len());
 }
+
+/// Once, leaves to be rewritten came before all merges and maplets. Beside a writer at full speed there was always one, and a get met 130
+/// runs on its way, most of them without a maplet.
+#[test]
+fn leaves_of_very_many_runs_go_before_leaves_of_garbage() {
+    let (mut rig, mut random) = (rig(), Random(5));
+    for _ in 0..20 {
+        write(&mut rig, &mut random, 0..KEYS);
+    }
+    // Memtables come and are flushed, and for nothing else there is time.
+    for _ in 0..60 {
+        let writes = (0..ENTRIES_PER_BRANCH).map(|_| (number_key(random.next() % KEYS), Some(vec![6; 100])));
+        rig.incorporate(writes.collect());
+        while let Some(job) = rig.trunk.pick(&rig.tree).filter(|job| matches!(job.choice, Choice::Flush(..))) {
+            rig.finish(&job);
+        }
+    }
+    let mut order = Vec::new();
+    policy::choose(&rig.tree, |choice| {
+        order.push(choice.clone());
+        false
+    });
+    let limit = rig.tree.options().runs_limit;
+    let is_pressing = |choice: &Choice| match choice {
+        Choice::Merge(node, _) => node.runs() > limit,
+        Choice::Map(node, at) => node.slots[*at].spared_probes() >= limit / 2,
+        _ => false,
+    };
+    let judged = order.iter().position(|choice| matches!(choice, Choice::Judge(_))).unwrap();
+    let (before, behind) = order.split_at(judged);
+    let merges = before.iter().filter(|choice| matches!(choice, Choice::Merge(..))).count();
+    let maps = before.iter().filter(|choice| matches!(choice, Choice::Map(..))).count();
+    assert!(merges > 0 && maps > 0, "{merges} merges and {maps} maplets of {} choices", order.len());
+    assert!(before.iter().all(is_pressing) && !behind.iter().any(is_pressing));
+}
