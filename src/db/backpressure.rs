@@ -5,6 +5,7 @@
 //! work, so the far end is not reached. What is needed for memory is its writing out; what is needed for debt is that and the
 //! merging that follows; both by what users wrote, which is less than what it takes in memory or in files. A limit on background writes (`rate_limit`) shows in what is measured, and from the first write on.
 
+use super::budget::{GARBAGE_LIMIT, GARBAGE_LIMIT_PERCENT, GARBAGE_START, GARBAGE_START_PERCENT};
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::io::Clock;
 use std::time::Duration;
@@ -135,6 +136,13 @@ pub(super) fn fullness(used: u64, start: u64, limit: u64) -> u64 {
     (used.saturating_sub(start).saturating_mul(1024) / (limit - start).max(1)).min(1024)
 }
 
+/// How far a tree of `tree` bytes, of which `garbage` are probably garbage, is on its way to taking too much space, in 1/1024.
+pub(super) fn garbage_fullness(garbage: u64, tree: u64, memtable: u64) -> u64 {
+    let live = tree.saturating_sub(garbage) / 100;
+    let start = live * GARBAGE_START_PERCENT + memtable * GARBAGE_START;
+    fullness(garbage, start, live * GARBAGE_LIMIT_PERCENT + memtable * GARBAGE_LIMIT)
+}
+
 /// One thread's account of delay that it still owes.
 #[derive(Debug, Default)]
 pub(super) struct Pressure {
@@ -223,6 +231,17 @@ mod tests {
         assert_eq!(fullness(100, 100, 200), 0);
         assert_eq!(fullness(150, 100, 200), 512);
         assert_eq!(fullness(900, 100, 200), 1024);
+    }
+
+    /// A queue, of which little lives at a time, is nearly all garbage: percents alone would slow it for ever.
+    #[test]
+    fn garbage_slows_by_what_is_live_and_not_where_little_is() {
+        let memtable = 1000;
+        assert_eq!(garbage_fullness(44_000, 144_000, memtable), 0);
+        assert_eq!(garbage_fullness(80_000, 180_000, memtable), 512);
+        assert_eq!(garbage_fullness(116_000, 216_000, memtable), 1024);
+        assert_eq!(garbage_fullness(4000, 4000, memtable), 0);
+        assert_eq!(garbage_fullness(10_000, 10_000, memtable), 512);
     }
 
     #[test]

@@ -1,10 +1,8 @@
 //! The path of a write: `docs/concurrency.md`, W, step by step.
 
-use super::backpressure::{Done, Fullness, fullness};
+use super::backpressure::{Done, Fullness, fullness, garbage_fullness};
 use super::batch::{Operation, WriteBatch};
-use super::budget::{
-    DEBT_LIMIT, DEBT_START, GARBAGE_LIMIT, GARBAGE_LIMIT_PERCENT, GARBAGE_START, GARBAGE_START_PERCENT, GENERATIONS_MAX,
-};
+use super::budget::{DEBT_LIMIT, DEBT_START, GENERATIONS_MAX};
 use super::full_disk::Need;
 use super::inner::{Driver, Inner};
 use super::latches::{LatchGuard, LatchIndex, Latches};
@@ -306,11 +304,7 @@ impl Inner {
         let size = self.budget.memtable as u64;
         let in_memory = fullness(memory, size * (GENERATIONS_MAX as u64 + 1) / 2, size * GENERATIONS_MAX as u64);
         let tree = fullness(view.tree.debt(), size * DEBT_START, size * DEBT_LIMIT);
-        let garbage = view.tree.garbage();
-        let live = view.tree.bytes().saturating_sub(garbage) / 100;
-        let mark = |percent, memtables| live * percent + size * memtables;
-        let start = mark(GARBAGE_START_PERCENT, GARBAGE_START);
-        let space = fullness(garbage, start, mark(GARBAGE_LIMIT_PERCENT, GARBAGE_LIMIT));
+        let space = garbage_fullness(view.tree.garbage(), view.tree.bytes(), size);
         Fullness { memory: in_memory, tree: tree.max(space) }
     }
 

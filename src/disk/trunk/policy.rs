@@ -1,8 +1,9 @@
 //! What is worth doing: pure functions of nodes and trees. Any thread.
 //!
 //! The order of work is the paper's flush-then-compact (SplinterDB §3): flushes move references and cost nothing, so they
-//! go first, and data that only passes through a node is never merged there. Then leaves that outgrew their target are
-//! split by reference, or rewritten if it is garbage that they are full of. Then runs are merged where reads meet most.
+//! go first, and data that only passes through a node is never merged there. Then very many runs are mapped or merged, since reads meet
+//! them. Then leaves that outgrew their target are split by reference, or rewritten if it is garbage that they are full of, those with
+//! the densest updates first. Then runs are merged and mapped where reads meet most.
 //! Last, nodes that deletes have left with little are joined (`join.rs`).
 //!
 //! Write amplification of a steady load: an entry is written once by incorporation, about once at each internal node
