@@ -13,6 +13,9 @@ cd "$(dirname "$0")/.."
 table='
 number-before-latch          | suite | concurrency::the_last_of_several_writers_of_one_key_stays_the_last | the answer flips by reopening\|versions came out of order
 number-before-latch          | suite | linearizability::random_histories_are_linearizable             | versions came out of order\|not linearizable
+item-not-forgotten           | suite | linearizability::random_histories_are_linearizable             | not linearizable
+item-not-forgotten           | suite | item_cache::values_kept_apart_from_their_pages_are_the_newest | the item is old
+item-added-late              | model | db::model_tests::stores::a_get_from_the_disk_beside_a_new_version | the item is old
 oldest-generation-first      | suite | linearizability::random_histories_are_linearizable             | not linearizable
 oldest-generation-first      | suite | concurrency::reads_never_go_back                               | key [0-9]*: [0-9]* after [0-9]*
 number-before-latch          | model | db::model_tests::stores::batches_beside_puts_of_their_keys     | versions came out of order

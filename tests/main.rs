@@ -8,6 +8,7 @@ mod corruption;
 mod crash;
 mod disks;
 mod full_disk;
+mod item_cache;
 mod iterators;
 mod kept_versions;
 mod kill;

@@ -13,6 +13,10 @@ pub enum Bug {
     NumberBeforeLatch,
     /// Promise 1: gets ask the oldest memory generation first (G4).
     OldestGenerationFirst,
+    /// Promise 1: what an incorporation brings stays in the item cache as it was (`cache/item_cache.rs`, 1).
+    ItemNotForgotten,
+    /// Promise 1: a reader adds what it found to the item cache, whatever has changed meanwhile (`cache/item_cache.rs`, 2).
+    ItemAddedLate,
     /// Promise 1: a block's number is not cleared before the block is filled anew (`memory/version.rs`, 1).
     BlockNumberKept,
     /// Promise 1: a reader does not compare the number after it copied a value (`memory/version.rs`, 2).
@@ -72,9 +76,11 @@ pub enum Bug {
 }
 
 #[cfg(feature = "planted-bugs")]
-const ALL: [(&str, Bug); 30] = [
+const ALL: [(&str, Bug); 32] = [
     ("number-before-latch", Bug::NumberBeforeLatch),
     ("oldest-generation-first", Bug::OldestGenerationFirst),
+    ("item-not-forgotten", Bug::ItemNotForgotten),
+    ("item-added-late", Bug::ItemAddedLate),
     ("block-number-kept", Bug::BlockNumberKept),
     ("value-not-checked-again", Bug::ValueNotCheckedAgain),
     ("newest-not-read-again", Bug::NewestNotReadAgain),

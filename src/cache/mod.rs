@@ -1,15 +1,21 @@
-//! Layer 3: pages of files in memory, and open files; both bounded.
+//! Layer 3: pages of files and single values in memory, and open files; all bounded.
 
 mod clock;
 pub mod file_table;
+mod item_cache;
+mod item_shard;
 pub mod page;
 pub mod page_cache;
 mod page_table;
 
 pub use file_table::FileTable;
+pub use item_cache::ItemCache;
+pub use item_shard::Item;
 pub use page::{Page, PageBuffer};
 pub use page_cache::PageCache;
 pub use page_table::{PageRef, PageTable};
 
+#[cfg(test)]
+mod item_tests;
 #[cfg(test)]
 mod tests;

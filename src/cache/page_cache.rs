@@ -5,8 +5,8 @@
 //! the shard that file and number give it, and each shard has a clock with a hand of its own.
 //!
 //! Invariants:
-//! 1. The bytes that the cache was made for, less those of the tables, are shared equally by the shards, and none holds more
-//!    than its share, but until its next page comes where tables grew meanwhile. A table has chunks only where it has pages.
+//! 1. The bytes that the cache was made for, less those of the tables and of the items, are shared equally by the shards, and none holds more
+//!    than its share, but until its next page comes where tables or items grew meanwhile. A table has chunks only where it has pages.
 //! 2. Every page in a table has an entry in its shard's ring. An entry without a page is left over from a file that is
 //!    gone (`dead` counts them); they never make up more than half of a ring.
 //! 3. A page that the hand meets `credit` times without being asked for between goes. One eviction visits at most
@@ -15,6 +15,7 @@
 //!
 //! A page's bytes are counted with `ENTRY_BYTES` for its word, its ring entry and its `Arc`.
 
+use super::item_cache::ItemCache;
 use super::page::{Page, PageKind};
 use super::page_table::{CREDIT_MAX, PageRef, PageTable};
 use crate::base::FileNumber;
@@ -38,6 +39,10 @@ const VISITS_MAX: usize = 128;
 const RETIRED_BYTES: usize = 4 << 20;
 /// A ring with fewer left-over entries is not swept.
 const DEAD_MIN: usize = 32;
+/// The most of the cache that items take.
+const ITEMS_PART: usize = 2;
+/// After so many missed leaves it is asked what the items are worth.
+const TEND_AFTER: u64 = 1024;
 /// Counters of hits: enough that threads rarely share one.
 const STRIPES: usize = 64;
 
@@ -78,8 +83,11 @@ pub struct PageCache {
     bytes_used: CachePadded<AtomicUsize>,
     retired: Arc<AtomicUsize>,
     tables: Mutex<HashMap<FileNumber, Arc<PageTable>>>,
+    /// What is kept of pages that have no room.
+    items: ItemCache,
     hits: Box<[CachePadded<AtomicU64>]>,
     misses: CachePadded<AtomicU64>,
+    leaf_misses: CachePadded<AtomicU64>,
 }
 
 /// How often the clock passes a page of this kind that nobody asks for, and the credit that asking for it brings at most.
@@ -108,8 +116,10 @@ impl PageCache {
             bytes_used: CachePadded::default(),
             retired: Arc::default(),
             tables: Mutex::default(),
+            items: ItemCache::new(bytes / ITEMS_PART),
             hits: (0..STRIPES).map(|_| CachePadded::default()).collect(),
             misses: CachePadded::default(),
+            leaf_misses: CachePadded::default(),
         }
     }
 
@@ -119,9 +129,16 @@ impl PageCache {
         Arc::clone(tables.entry(file).or_insert_with(|| Arc::new(PageTable::new(file))))
     }
 
+    /// The item cache, whose memory is part of this one's.
+    #[inline]
+    pub fn items(&self) -> &ItemCache {
+        &self.items
+    }
+
     /// What a shard may hold.
     fn shard_bytes(&self) -> usize {
-        self.bytes.saturating_sub(self.table_bytes.load(Ordering::Relaxed)) / self.shards.len()
+        let others = self.table_bytes.load(Ordering::Relaxed) + self.items.bytes();
+        self.bytes.saturating_sub(others) / self.shards.len()
     }
 
     fn shard(&self, table: &PageTable, page: u32) -> &Mutex<Shard> {
@@ -160,6 +177,9 @@ impl PageCache {
     /// Adds a page that was just read because it was not here.
     pub fn insert_missed(&self, table: &Arc<PageTable>, number: u32, page: Page, kind: PageKind) {
         self.misses.fetch_add(1, Ordering::Relaxed);
+        if kind == PageKind::Leaf && self.leaf_misses.fetch_add(1, Ordering::Relaxed) % TEND_AFTER == TEND_AFTER - 1 {
+            self.items.tend(TEND_AFTER);
+        }
         self.insert(table, number, page, kind);
     }
 
@@ -249,9 +269,9 @@ impl PageCache {
         }
     }
 
-    /// Bytes held now, those of the tables included.
+    /// Bytes held now, those of the tables and of the items included.
     pub fn bytes_used(&self) -> usize {
-        self.bytes_used.load(Ordering::Relaxed) + self.table_bytes.load(Ordering::Relaxed)
+        self.bytes_used.load(Ordering::Relaxed) + self.table_bytes.load(Ordering::Relaxed) + self.items.bytes()
     }
 
     /// Bytes that wait for a grace period.

@@ -158,7 +158,7 @@ const KINDS: [BackgroundKind; 12] = [
 ];
 
 /// The counters, in the order in which the file has them: new ones go to the end.
-fn counters(stats: &mut Stats) -> [&mut u64; 32] {
+fn counters(stats: &mut Stats) -> [&mut u64; 34] {
     [
         &mut stats.last_number,
         &mut stats.synced_number,
@@ -192,6 +192,8 @@ fn counters(stats: &mut Stats) -> [&mut u64; 32] {
         &mut stats.stalled_ns,
         &mut stats.longest_delay_ns,
         &mut stats.ballast_bytes,
+        &mut stats.items,
+        &mut stats.item_hits,
     ]
 }
 

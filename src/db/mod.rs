@@ -10,6 +10,7 @@ mod budget;
 mod close;
 mod compact;
 mod files;
+mod forget;
 mod full_disk;
 mod health;
 mod inner;

@@ -1,4 +1,4 @@
-//! The path of a get: memory generations, newest first, then the tree. Where the newest version is a merge operand, the same again
+//! The path of a get: memory generations, newest first, then the tree, before which its item cache is asked. Where the newest version is a merge operand, the same again
 //! for what is older, down to the first version that is none.
 
 use super::latches::Latches;
@@ -7,37 +7,55 @@ use super::view::View;
 use crate::base::planted::{self, Bug};
 use crate::base::{Error, KeyspaceId, Kind, Result, SequenceNumber, hash, key};
 use crate::branch::{Pages, Reading};
+use crate::cache::Item;
 use crate::format::value_file::ValueReference;
 
 /// Encoded keys up to this length are built on the stack.
 const KEY_ON_STACK: usize = 128;
+
+/// What a get asks for.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'k> {
+    user_key: &'k [u8],
+    hash: u64,
+    /// Newer versions are not seen.
+    at: SequenceNumber,
+    /// Of the item cache, from before the view was taken.
+    stamp: u64,
+}
+
+impl<'k> Asked<'k> {
+    /// To be made before the view is taken.
+    pub(super) fn new(side: &ReadSide, user_key: &'k [u8], at: SequenceNumber) -> Self {
+        Self { user_key, hash: hash::key_hash(KeyspaceId::DEFAULT, user_key), at, stamp: side.cache.items().stamp() }
+    }
+}
 
 impl ReadSide {
     /// Reads the newest version at or below `at` into `out`, replacing what it holds; false where there is none.
     pub(super) fn get_at(&self, user_key: &[u8], at: SequenceNumber, out: &mut Vec<u8>) -> Result<bool> {
         out.clear();
         self.check_open()?;
-        let hash = hash::key_hash(KeyspaceId::DEFAULT, user_key);
+        let asked = Asked::new(self, user_key, at);
         if at == SequenceNumber::MAX && self.pins.being_taken() && !planted::is(Bug::GetDoesNotWait) {
             // Rule S3.
-            self.latches.wait_for_holder(Latches::index_of(hash));
+            self.latches.wait_for_holder(Latches::index_of(asked.hash));
         }
         let view = self.view.load();
-        self.find(&view, (user_key, hash), at, &mut Reading::new(), out)
+        self.find(&view, asked, &mut Reading::new(), out)
     }
 
-    /// As `get_at`, in a view that the caller holds, for a key with its hash, over a source of pages. Appends to `out`.
+    /// As `get_at`, in a view that the caller holds, over a source of pages. Appends to `out`.
     pub(super) fn find<'v, P: Pages<'v>>(
         &self,
         view: &'v View,
-        (user_key, hash): (&[u8], u64),
-        at: SequenceNumber,
+        asked: Asked<'_>,
         pages: &mut P,
         out: &mut Vec<u8>,
     ) -> Result<bool, P::Stop> {
-        match self.newest(view, (user_key, hash), at, pages, out)? {
+        match self.newest(view, asked, pages, out)? {
             None => Ok(false),
-            Some((number, Kind::Merge)) => self.find_merged(view, (user_key, hash), number, pages, out),
+            Some((number, Kind::Merge)) => self.find_merged(view, asked, number, pages, out),
             Some((_, kind)) => Ok(self.resolve(kind, out)?),
         }
     }
@@ -47,11 +65,11 @@ impl ReadSide {
     fn newest<'v, P: Pages<'v>>(
         &self,
         view: &'v View,
-        (user_key, hash): (&[u8], u64),
-        at: SequenceNumber,
+        asked: Asked<'_>,
         pages: &mut P,
         out: &mut Vec<u8>,
     ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
+        let Asked { user_key, hash, at, stamp } = asked;
         let keyspace = KeyspaceId::DEFAULT;
         let generations = &view.generations;
         for (age, generation) in generations.iter().enumerate() {
@@ -69,7 +87,20 @@ impl ReadSide {
                 return Ok(hit);
             }
         }
-        with_encoded(keyspace, user_key, |encoded| view.tree.get(encoded, hash, at, pages, out))
+        with_encoded(keyspace, user_key, |key| {
+            let (items, from_disk) = (self.cache.items(), pages.from_disk());
+            if let Some(number) = items.get(key, hash, at, out) {
+                return Ok(Some((number, Kind::Put)));
+            }
+            let found = view.tree.get(key, hash, at, pages, out)?;
+            if let Some((number, Kind::Put)) = found
+                && pages.from_disk() > from_disk
+                && at >= view.tree_ends_with()
+            {
+                items.add(stamp, Item { key, hash, number, value: out });
+            }
+            Ok(found)
+        })
     }
 
     /// Goes on from an operand with this number, which `out` holds, to what it is folded into. One search for each operand.
@@ -77,7 +108,7 @@ impl ReadSide {
     fn find_merged<'v, P: Pages<'v>>(
         &self,
         view: &'v View,
-        key: (&[u8], u64),
+        asked: Asked<'_>,
         mut number: SequenceNumber,
         pages: &mut P,
         out: &mut Vec<u8>,
@@ -86,7 +117,7 @@ impl ReadSide {
         let has_base = loop {
             out.clear();
             // An entry's number is at least 1.
-            match self.newest(view, key, SequenceNumber(number.0 - 1), pages, out)? {
+            match self.newest(view, Asked { at: SequenceNumber(number.0 - 1), ..asked }, pages, out)? {
                 Some((older, Kind::Merge)) => {
                     operands.push(std::mem::take(out));
                     number = older;
@@ -96,7 +127,7 @@ impl ReadSide {
             }
         };
         operands.reverse();
-        self.fold(key.0, has_base, &operands, out)?;
+        self.fold(asked.user_key, has_base, &operands, out)?;
         Ok(true)
     }
 

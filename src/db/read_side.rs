@@ -52,6 +52,7 @@ impl ReadSide {
         let view = self.view.load_full();
         let tree = TreeFigures::of(&view.tree);
         let cache = self.cache.statistics();
+        let items = self.cache.items().statistics();
         let level = |level: &trunk::LevelFigures| LevelStats {
             height: level.height,
             nodes: level.nodes,
@@ -74,6 +75,8 @@ impl ReadSide {
             cache_bytes: self.cache.bytes_used() as u64,
             cache_hits: cache.hits,
             cache_misses: cache.misses,
+            items: items.items,
+            item_hits: items.hits,
             snapshots: self.pins.count() as u64,
             oldest_snapshot: self.pins.oldest_age(),
             debt_bytes: view.tree.debt(),

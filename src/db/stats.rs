@@ -162,12 +162,16 @@ pub struct Stats {
     pub memory_bytes: u64,
     /// Memory generations, the one being written included.
     pub generations: u64,
-    /// Bytes of the page cache in use.
+    /// Bytes of the page cache in use, items included.
     pub cache_bytes: u64,
     /// Page cache look-ups that hit.
     pub cache_hits: u64,
     /// Page cache look-ups that missed.
     pub cache_misses: u64,
+    /// Values that are kept in memory apart from their pages, because reading them once took a read of the disk.
+    pub items: u64,
+    /// Gets that found their value among them.
+    pub item_hits: u64,
     /// The whole memory budget.
     pub memory_budget: u64,
     /// Live snapshots, those of iterators included.
@@ -256,8 +260,8 @@ impl fmt::Display for Stats {
         )?;
         writeln!(
             f,
-            "memory       {} entries in {} generations, {} bytes; cache {} bytes; budget {}",
-            self.memory_entries, self.generations, self.memory_bytes, self.cache_bytes, self.memory_budget
+            "memory       {} entries in {} generations, {} bytes; cache {} bytes, {} items; budget {}",
+            self.memory_entries, self.generations, self.memory_bytes, self.cache_bytes, self.items, self.memory_budget
         )?;
         writeln!(
             f,

@@ -112,6 +112,13 @@ impl View {
         unreachable!("number {number} belongs to no generation of the view")
     }
 
+    /// The tree has no number beyond this one: all later ones are in memory.
+    pub(super) fn tree_ends_with(&self) -> SequenceNumber {
+        // Never empty; and where a start is not set yet, there is an older generation.
+        let start = self.generations.last().map_or(UNSET, |oldest| oldest.starts_after.load(Ordering::Acquire));
+        SequenceNumber(start)
+    }
+
     /// The oldest generation, where it is switched away from and may be incorporated.
     pub(super) fn oldest_switched(&self) -> Option<(Arc<Generation>, SequenceNumber)> {
         let oldest = self.generations.last()?;

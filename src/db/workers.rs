@@ -5,6 +5,7 @@
 //! One thread more than there are workers does nothing but what memory waits for. *Else:* while every worker was in a long merge nobody
 //! wrote a full Memtable out, and writers stood for a quarter of a second.
 
+use super::forget;
 use super::full_disk::{self, Need};
 use super::inner::{Driver, Inner};
 use super::locks;
@@ -193,8 +194,8 @@ impl Inner {
         // Rule S2: the pins are read after everything in the generation was numbered.
         let retention = Retention::new(self.pins.numbers());
         generation.memtable.seal();
-        let mut cursor = generation.memtable.sealed_cursor();
         let tombstones = generation.memtable.range_tombstones();
+        let mut cursor = forget::begin(self.cache.items(), generation.memtable.sealed_cursor(), &tombstones);
         let companion = Companion { inner: self, running, class: Class::Memory };
         let outcome = self.trunk.incorporate(&tree, (&mut cursor, &tombstones), &retention, end, &companion);
         self.speed.note_running(0, Duration::ZERO);

@@ -42,6 +42,8 @@ fn full() -> Stats {
         cache_bytes: 113,
         cache_hits: 114,
         cache_misses: 115,
+        items: 133,
+        item_hits: 134,
         memory_budget: 116,
         snapshots: 117,
         oldest_snapshot: Some(Duration::from_millis(118)),

@@ -5,7 +5,7 @@ use crate::base::sync::Arc;
 use crate::base::{Error, key};
 use crate::db::budget::{Budget, Figures};
 use crate::db::inner::Driver;
-use crate::db::{Db, Options, Snapshot, open};
+use crate::db::{Db, Options, Snapshot, SteppedDb, open};
 use crate::format::value_file::ValueReference;
 use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
@@ -94,6 +94,29 @@ fn range_tombstones_hide_what_is_older_wherever_it_is() {
     db.flush().unwrap();
     assert_eq!(shown(&db.snapshot().unwrap()), "");
     assert_eq!(shown(&before), "a=1 b=1 c=1 d=1");
+}
+
+/// A value that is kept apart from its page, since a get had to read the disk for it, is in no Memtable that a range tombstone comes in.
+#[test]
+fn range_tombstones_hide_what_is_kept_apart_from_its_page() {
+    let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(1));
+    let open = || SteppedDb::open_small(Arc::clone(&storage), Options::default()).unwrap();
+    let db = open();
+    ["a", "b", "c"].iter().for_each(|name| db.put(name, "1").unwrap());
+    db.flush().unwrap();
+    drop(db);
+    // Whose cache has no pages yet.
+    let db = open();
+    assert!(["a", "b", "c"].iter().all(|name| db.get(name).unwrap().is_some()));
+    let before = db.snapshot().unwrap();
+    assert!(db.stats().items > 0, "nothing was kept");
+    delete_range(&db, "b", "c");
+    for _ in 0..2 {
+        let found = ["a", "b", "c"].map(|name| db.get(name).unwrap().is_some());
+        assert_eq!(found, [true, false, true]);
+        assert_eq!(before.get("b").unwrap().unwrap(), b"1");
+        db.flush().unwrap();
+    }
 }
 
 /// Some operands on both sides of a range tombstone, one key with a base and one without. Snapshots between the operands keep

@@ -144,11 +144,13 @@ fn figures(stats: &Stats) -> Report {
         .size("memory_bytes", "bytes in memory", stats.memory_bytes)
         .count("generations", "memory generations", stats.generations)
         .size("cache_bytes", "page cache in use", stats.cache_bytes)
+        .count("items", "values cached apart from pages", stats.items)
         .size("memory_budget", "memory budget", stats.memory_budget)
         .size("debt_bytes", "background work waiting", stats.debt_bytes);
     report
         .count("cache_hits", "", stats.cache_hits)
         .count("cache_misses", "", stats.cache_misses)
+        .count("item_hits", "", stats.item_hits)
         .count("snapshots", "", stats.snapshots)
         .member("oldest_snapshot_s", stats.oldest_snapshot.map(|age| age.as_secs_f64()).into())
         .count("writes", "", stats.writes)

@@ -1,0 +1,138 @@
+//! Tests of the item cache.
+
+use super::item_cache::ItemCache;
+use super::item_shard::{Item, ItemShard};
+use crate::base::SequenceNumber;
+use crate::base::hash::bytes_hash;
+use crate::base::random::splitmix64 as random;
+use std::collections::HashMap;
+
+fn value(key: u64, number: u64) -> Vec<u8> {
+    format!("{key} at {number}, {}", "x".repeat(random(&mut (key + number)) as usize % 90)).into_bytes()
+}
+
+/// Adds the version of a key; `hash` as of all keys or of our own choice.
+fn add(shard: &mut ItemShard, key: u64, number: u64, limit: usize) {
+    let (name, value) = (key.to_be_bytes(), value(key, number));
+    let item = Item { key: &name, hash: bytes_hash(&name), number: SequenceNumber(number), value: &value };
+    shard.add(item, limit);
+}
+
+fn get(shard: &mut ItemShard, key: u64, at: u64) -> Option<(u64, Vec<u8>)> {
+    let (name, mut out) = (key.to_be_bytes(), b"before".to_vec());
+    let number = shard.get(&name, bytes_hash(&name), SequenceNumber(at), &mut out);
+    assert_eq!(&out[..6], b"before", "what `out` held is gone");
+    number.map(|number| (number.0, out.split_off(6)))
+}
+
+#[test]
+fn what_is_there_is_what_was_added_last_and_within_the_limit() {
+    const LIMIT: usize = 64 << 10;
+    for seed in 0..8 {
+        let (mut state, mut shard) = (seed, ItemShard::new(4 << 10));
+        // What each key was added with; the shard may have less than that, never another.
+        let mut model: HashMap<u64, u64> = HashMap::new();
+        let (mut hits, mut most) = (0, 0);
+        for number in 1..20_000 {
+            // A few keys are popular.
+            let key = random(&mut state) % if random(&mut state) % 2 == 0 { 40 } else { 3_000 };
+            match get(&mut shard, key, u64::MAX) {
+                Some((found, bytes)) => {
+                    assert_eq!((Some(&found), bytes), (model.get(&key), value(key, found)));
+                    assert_eq!(get(&mut shard, key, found - 1), None, "newer than what is asked for");
+                    hits += 1;
+                }
+                None => {
+                    add(&mut shard, key, number, LIMIT);
+                    model.insert(key, number);
+                }
+            }
+            if random(&mut state) % 16 == 0 {
+                let key = random(&mut state) % 40;
+                shard.forget(bytes_hash(&key.to_be_bytes()));
+                assert_eq!(get(&mut shard, key, u64::MAX), None);
+            }
+            assert!(shard.bytes() <= LIMIT, "{} bytes", shard.bytes());
+            most = most.max(shard.len());
+        }
+        // Half of the askings are for 40 keys, which stay but for what is forgotten.
+        assert!(hits > 8_000 && most > 300, "{hits} hits, {most} items");
+        shard.forget_where(&mut |key| key < &20u64.to_be_bytes()[..]);
+        assert!((0..20).all(|key| get(&mut shard, key, u64::MAX).is_none()));
+        assert!((20..3_000).any(|key| get(&mut shard, key, u64::MAX).is_some()));
+        shard.shrink_to(0);
+        assert_eq!((shard.len(), shard.bytes()), (0, 0));
+    }
+}
+
+#[test]
+fn items_that_are_asked_for_outlive_those_that_are_not() {
+    let mut shard = ItemShard::new(4 << 10);
+    add(&mut shard, 1, 7, 32 << 10);
+    for key in 100..10_000 {
+        assert!(get(&mut shard, 1, u64::MAX).is_some(), "gone at {key}");
+        add(&mut shard, key, 7, 32 << 10);
+    }
+    assert!(get(&mut shard, 100, u64::MAX).is_none());
+}
+
+#[test]
+fn keys_of_one_hash_are_told_apart_and_forgotten_together() {
+    let mut shard = ItemShard::new(4 << 10);
+    for (key, value) in [("a", "1"), ("b", "2")] {
+        let item = Item { key: key.as_bytes(), hash: 5, number: SequenceNumber(1), value: value.as_bytes() };
+        shard.add(item, 64 << 10);
+        shard.add(Item { value: b"again", ..item }, 64 << 10);
+    }
+    let mut out = Vec::new();
+    assert!(shard.get(b"a", 5, SequenceNumber::MAX, &mut out).is_some());
+    assert!(shard.get(b"b", 5, SequenceNumber::MAX, &mut out).is_some());
+    assert!(shard.get(b"c", 5, SequenceNumber::MAX, &mut out).is_none());
+    assert_eq!(out, b"12");
+    shard.forget(5);
+    assert_eq!(shard.len(), 0);
+}
+
+fn cached(cache: &ItemCache, key: u64) -> bool {
+    let name = key.to_be_bytes();
+    cache.get(&name, bytes_hash(&name), SequenceNumber::MAX, &mut Vec::new()).is_some()
+}
+
+fn offer(cache: &ItemCache, stamp: u64, key: u64) {
+    let name = key.to_be_bytes();
+    cache.add(stamp, Item { key: &name, hash: bytes_hash(&name), number: SequenceNumber(1), value: &[7; 100] });
+}
+
+#[test]
+fn what_was_found_before_a_change_began_is_not_added() {
+    let cache = ItemCache::new(1 << 20);
+    let stamp = cache.stamp();
+    offer(&cache, stamp, 1);
+    cache.begin_change();
+    offer(&cache, stamp, 2);
+    assert!(cached(&cache, 1) && !cached(&cache, 2));
+    cache.forget(bytes_hash(&1u64.to_be_bytes()));
+    offer(&cache, cache.stamp(), 2);
+    assert!(!cached(&cache, 1) && cached(&cache, 2));
+}
+
+#[test]
+fn memory_comes_and_goes_with_what_items_are_worth() {
+    const BYTES: usize = 8 << 20;
+    let cache = ItemCache::new(BYTES);
+    let fill = || (0..200_000).for_each(|key| offer(&cache, cache.stamp(), key));
+    fill();
+    let full = cache.bytes();
+    assert!(full > BYTES * 3 / 4 && full <= BYTES, "{full} bytes");
+    (0..20).for_each(|_| cache.tend(1024));
+    assert!(cache.bytes() <= BYTES / 8, "{} bytes that nobody asks for", cache.bytes());
+    let items = cache.statistics().items;
+    assert!(items > 0 && items < 20_000, "{items}");
+    // One hit for sixteen misses is enough.
+    for _ in 0..20 {
+        assert_eq!((0..200_000).rev().filter(|key| cached(&cache, *key)).take(64).count(), 64);
+        cache.tend(1024);
+        fill();
+    }
+    assert!(cache.bytes() > BYTES * 3 / 4, "{} bytes", cache.bytes());
+}

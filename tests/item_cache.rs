@@ -1,0 +1,67 @@
+//! Values that a store keeps in memory apart from their pages, because a get had to read the disk for them: against a model, through
+//! overwrites, deletes, snapshots and merges.
+
+use crate::support::Random;
+use alluvium::Options;
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::parts::SteppedDb;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Some keys are asked for often, most hardly ever.
+fn key(random: &mut Random) -> Vec<u8> {
+    let number = if random.one_in(3) { random.below(8_000) } else { random.below(60) * 131 };
+    format!("key{number:05}").into_bytes()
+}
+
+#[test]
+fn values_kept_apart_from_their_pages_are_the_newest() {
+    for seed in 0..3 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let storage = Arc::new(SimulatedStorage::new(seed));
+        let options = Options { memory_budget: Some(1 << 20), ..Options::default() };
+        // Its cache has 64 KiB, the data some ten times that.
+        let db = SteppedDb::open_small(storage, options).unwrap();
+        let mut model = Model::new();
+        for number in 0..8_000 {
+            let (key, value) = (format!("key{number:05}").into_bytes(), random.bytes(60));
+            db.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        let mut old = (db.snapshot().unwrap(), model.clone());
+        for round in 0..20_000 {
+            let key = key(&mut random);
+            match random.below(40) {
+                0 => {
+                    db.delete(&key).unwrap();
+                    model.remove(&key);
+                }
+                1 | 2 => {
+                    let length = random.below(90) as usize;
+                    let value = random.bytes(length);
+                    db.put(&key, &value).unwrap();
+                    model.insert(key, value);
+                }
+                3 => assert_eq!(old.0.get(&key).unwrap(), old.1.get(&key).cloned(), "of a snapshot, round {round}"),
+                4 => {
+                    let found = db.multi_get(&[&key]).unwrap().pop().flatten();
+                    assert_eq!(found, model.get(&key).cloned(), "the item is old, round {round}");
+                }
+                _ => assert_eq!(db.get(&key).unwrap(), model.get(&key).cloned(), "the item is old, round {round}"),
+            }
+            if random.one_in(500) {
+                db.flush().unwrap();
+            }
+            if random.one_in(3_000) {
+                old = (db.snapshot().unwrap(), model.clone());
+            }
+        }
+        let stats = db.stats();
+        assert!(stats.items > 10 && stats.item_hits > 1_000, "{} items, {} hits", stats.items, stats.item_hits);
+        assert!(stats.incorporations > 20, "{}", stats.incorporations);
+        db.verify().unwrap();
+    }
+}
