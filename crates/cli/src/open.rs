@@ -24,6 +24,11 @@ impl Common {
         Ok(Db::open(self.directory()?, self.options(false))?)
     }
 
+    /// The same; background work keeps to a limit, if there is one, from the opening on: much of what is due begins at once.
+    pub fn open_existing_limited(&self, background_write_limit: Option<u64>) -> Result<Db, Failure> {
+        Ok(Db::open(self.directory()?, Options { background_write_limit, ..self.options(false) })?)
+    }
+
     /// Opens a store, or makes it.
     pub fn open_or_create(&self) -> Result<Db, Failure> {
         Ok(Db::open(self.directory()?, self.options(true))?)
