@@ -73,3 +73,24 @@ impl Common {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::arguments::Arguments;
+    use clap::Parser;
+
+    /// Once, the limit was set behind the opening, with which much of the work begins.
+    #[test]
+    fn a_limit_holds_from_the_opening_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store");
+        let arguments = ["alluvium".as_ref(), "--db".as_ref(), path.as_os_str(), "compact".as_ref()];
+        let common = Arguments::parse_from(arguments).common;
+        common.open_or_create().unwrap().close().unwrap();
+        for limit in [None, Some(5000)] {
+            let db = common.open_existing_limited(limit).unwrap();
+            assert_eq!(db.stats().background_write_limit, limit);
+            db.close().unwrap();
+        }
+    }
+}
