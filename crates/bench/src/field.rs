@@ -85,6 +85,12 @@ impl<'a> Field<'a> {
         self.lanes.iter().map(|lane| lane.pending.load(Ordering::SeqCst)).fold(next, u64::min)
     }
 
+    /// Bytes of keys and values of what is in the store for certain; `None` where that is nothing.
+    pub fn live_bytes(&self) -> Option<u64> {
+        let bytes = self.acknowledged() * (self.settings.key_size + self.settings.value_size) as u64;
+        (bytes > 0).then_some(bytes)
+    }
+
     /// The number that would be given out next.
     pub fn claimed(&self) -> u64 {
         self.next.load(Ordering::SeqCst)

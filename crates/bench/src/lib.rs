@@ -26,6 +26,7 @@ mod series;
 mod session;
 pub mod settings;
 mod space;
+mod space_watch;
 mod tally;
 pub mod values;
 mod walk;

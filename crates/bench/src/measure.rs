@@ -146,6 +146,8 @@ impl Before {
             io_amp: ratio(moved(read, written), tally.bytes_read + bytes_written),
             device_reads_per_op: read.map(|read| per(read as f64 / BLOCK_BYTES, all_ops)),
             space_amp: per(space.data as f64, place.live_bytes as f64),
+            files_mean: ran.space.map(|(mean, _)| mean),
+            files_peak: ran.space.map(|(_, peak)| peak),
             data_mb: space.data as f64 / MIB,
             log_mb: space.log as f64 / MIB,
             peak_rss_mb: process::peak_resident_bytes().map_or(0.0, |bytes| bytes as f64 / MIB),

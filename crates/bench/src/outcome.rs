@@ -96,7 +96,12 @@ pub struct Outcome {
     pub device_reads_per_op: Option<f64>,
     /// Disk space of all files but the log's, by live user bytes, behind settling.
     pub space_amp: f64,
-    /// Disk space of these files.
+    /// Disk space of all files, the log's too, by live user bytes: the mean of looks while the operations run, at `series`'s pace. `None`
+    /// of fills, of what deletes, and of what only reads.
+    pub files_mean: Option<f64>,
+    /// The most of these looks.
+    pub files_peak: Option<f64>,
+    /// Disk space of all files but the log's.
     pub data_mb: f64,
     /// Disk space of the log, preallocated and recycled files included.
     pub log_mb: f64,
@@ -166,6 +171,8 @@ mod tests {
             "write_amp",
             "log_amp",
             "space_amp",
+            "files_mean",
+            "files_peak",
             "peak_rss_mb",
             "settle_s",
             "read_amp",

@@ -8,7 +8,7 @@ use crate::outcome::Sample;
 use crate::tally::Tally;
 use crate::watch::Watch;
 use crate::workload::{Beside, Job, Workload};
-use crate::{fill, mix, process, series, walk};
+use crate::{fill, mix, process, series, space_watch, walk};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::ScopedJoinHandle;
@@ -25,23 +25,35 @@ pub struct Ran {
     pub series: Vec<Sample>,
     /// Of the operations.
     pub elapsed: Duration,
-    /// Processor time in it, the control thread's taken off.
+    /// Processor time in it, that of the control thread and of looks at the files taken off.
     pub cpu: Duration,
     /// The longest gap that the control thread saw.
     pub control_gap: Duration,
+    /// All files by live bytes while it ran, mean and peak; only of what overwrites or inserts.
+    pub space: Option<(f64, f64)>,
 }
 
-/// Runs a workload's operations.
-pub fn run(field: &Field<'_>, workload: &Workload, watch: &dyn Watch) -> Result<Ran> {
+/// Runs a workload's operations. `space` tells how many bytes all files take.
+pub fn run(
+    field: &Field<'_>,
+    workload: &Workload,
+    watch: &dyn Watch,
+    space: &(dyn Fn() -> Option<u64> + Sync),
+) -> Result<Ran> {
     let (cpu_before, started) = (process::cpu_time(), Instant::now());
     let control_stop = AtomicBool::new(false);
     let (sampler_end, sampler_stop) = channel::<()>();
+    let (space_end, space_stop) = channel::<()>();
+    let rewrites = matches!(&workload.job, Job::Mix(mix) if mix.rewrites());
     std::thread::scope(|scope| {
         let settings = field.settings;
         let control = scope.spawn(|| control::watch(settings.control, &control_stop));
         let sampler = scope.spawn(move || {
             series::record(settings.sample_every, sampler_stop, &|| field.done(), &|done| watch.done(done))
         });
+        let look = || Some(space()? as f64 / field.live_bytes()? as f64);
+        let watching =
+            rewrites.then(|| scope.spawn(move || space_watch::watch(settings.sample_every, &space_stop, &look)));
         let beside = match &workload.job {
             Job::Mix(mix) => mix.beside,
             _ => None,
@@ -60,16 +72,18 @@ pub fn run(field: &Field<'_>, workload: &Workload, watch: &dyn Watch) -> Result<
         let elapsed = started.elapsed();
         field.stop();
         let beside = beside.map(joined);
-        drop(sampler_end);
+        drop((sampler_end, space_end));
         control_stop.store(true, Ordering::Relaxed);
         let Found { gap, cpu } = control.join().unwrap_or_default();
         let series = sampler.join().unwrap_or_default();
-        let cpu = (process::cpu_time() - cpu_before).saturating_sub(cpu);
+        let seen = watching.and_then(|watching| watching.join().ok()).unwrap_or_default();
+        let cpu = (process::cpu_time() - cpu_before).saturating_sub(cpu + seen.cpu);
         let mut tally = Tally::new();
         for worker in tallies {
             tally.merge(&worker?);
         }
-        Ok(Ran { tally, beside: beside.transpose()?, series, elapsed, cpu, control_gap: gap })
+        let beside = beside.transpose()?;
+        Ok(Ran { tally, beside, series, elapsed, cpu, control_gap: gap, space: seen.mean_and_peak })
     })
 }
 

@@ -12,6 +12,7 @@ use crate::measure::{self, Before};
 use crate::outcome::Outcome;
 use crate::run;
 use crate::settings::Settings;
+use crate::space;
 use crate::values::Values;
 use crate::watch::Watch;
 use crate::workload::{Job, Workload};
@@ -92,7 +93,8 @@ impl<'a> Session<'a> {
         let harness_ns = calibrate::harness_ns(&self.settings, keys, &self.values, self.loaded, workload)?;
         let before = Before::now(engine);
         let field = Field::new(engine, &self.settings, keys, &self.values, self.loaded, self.loaded);
-        let ran = run::run(&field, workload, watch)?;
+        let files = || Some(space::of(&self.directory, &|_| false).ok()?.all());
+        let ran = run::run(&field, workload, watch, &files)?;
         let loaded = field.claimed();
         // A fill's workers may claim beyond the bound, and then put nothing there.
         self.loaded = if workload.fills() { loaded.min(self.settings.fill_keys().unwrap_or(loaded)) } else { loaded };

@@ -18,6 +18,13 @@ pub struct Space {
     pub log: u64,
 }
 
+impl Space {
+    /// That of all files.
+    pub fn all(self) -> u64 {
+        self.data + self.log
+    }
+}
+
 /// That of a directory and those in it. Files that go away meanwhile count nothing.
 pub fn of(directory: &Path, is_log: &dyn Fn(&Path) -> bool) -> Result<Space> {
     let mut space = Space::default();

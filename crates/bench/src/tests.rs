@@ -23,16 +23,16 @@ fn run(factory: &dyn Factory, names: &str, settings: &Settings) -> Result<Vec<Ou
     outcomes
 }
 
+fn fill_only(name: &str) -> bool {
+    name.starts_with("fill") || name == "load"
+}
+
 #[test]
 fn every_workload_runs_and_reads_what_was_loaded() {
     for threads in [1, 3] {
         let settings = Settings { threads, ..small() };
         for (name, _) in NAMES {
-            let fill = if name.starts_with("fill") || name == "load" {
-                name.to_string()
-            } else {
-                format!("fillrandom,{name}")
-            };
+            let fill = if fill_only(name) { name.to_string() } else { format!("fillrandom,{name}") };
             let outcome =
                 run(&Alluvium, &fill, &settings).unwrap_or_else(|error| panic!("{name}: {error}")).pop().unwrap();
             assert_eq!((outcome.workload.as_str(), outcome.threads, outcome.wrong), (name, threads, 0));
@@ -43,6 +43,12 @@ fn every_workload_runs_and_reads_what_was_loaded() {
                 outcome.ops_per_s > 0.0 && outcome.p50_us <= outcome.p99_us && outcome.p99_us <= outcome.max_ms * 1e3
             );
             assert!(outcome.cpu_us_per_op >= outcome.cpu_us_per_op_run && outcome.space_amp > 0.5, "{outcome:?}");
+            // What fills has no live bytes at first, and what only reads changes nothing.
+            let puts = !fill_only(name) && !name.starts_with("read") && !["seekrandom", "c"].contains(&name);
+            assert_eq!(outcome.files_mean.is_some(), puts || name == "readwhilewriting", "{outcome:?}");
+            if let (Some(mean), Some(peak)) = (outcome.files_mean, outcome.files_peak) {
+                assert!(mean > 1.0 && mean <= peak * 1.000_001, "{outcome:?}");
+            }
             let inserted = if ["d", "e"].contains(&name) { 50..160 } else { 0..1 };
             assert!(inserted.contains(&(outcome.num - 2000)), "{name}: {}", outcome.num);
             assert!(!outcome.series.is_empty() && outcome.peak_rss_mb > 1.0, "{outcome:?}");

@@ -79,6 +79,12 @@ impl Mix {
     pub fn weights(&self) -> u32 {
         self.read + self.miss + self.overwrite + self.insert + self.delete + self.scan + self.modify
     }
+
+    /// Whether it writes, and leaves every key that was there: then the live bytes are known at every moment.
+    pub fn rewrites(&self) -> bool {
+        let writes = self.overwrite + self.insert + self.modify > 0 || self.beside == Some(Beside::Writer);
+        writes && self.delete == 0
+    }
 }
 
 impl Workload {

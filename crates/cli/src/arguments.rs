@@ -247,7 +247,8 @@ pub struct Stat {
 /// Rewrite a key range into its smallest form: one run, without old versions and deletes
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Ranges that are in that form already are not rewritten. What was rewritten stays where the command is interrupted.
+Ranges that are in that form already are not rewritten. What was rewritten stays where the command is interrupted. Merges that were due
+anyway are done, too, and not counted in the report.
 
 Examples:
   alluvium --db /tmp/store compact
@@ -260,7 +261,8 @@ pub struct Compact {
 /// Merge a key range as far as it reads fastest, for the least rewriting
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Unlike compact it leaves alone what is one run already, even where old versions and deletes in it could go.
+Unlike compact it leaves alone what is one run already, even where old versions and deletes in it could go. Merges that were due anyway
+are done, too, and not counted in the report.
 
 Example:
   alluvium --db /tmp/store optimize --from user")]

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 const HELP: &str = "\
 Output: a table; with --json an object for each workload, one a line. Sizes are of what is on the disk when background work is
-done; write amplification counts data files, the log has a column of its own; CPU is user and system time of all threads,
+done, but for files mean and files peak: all files, the log's too, over the live bytes while what overwrites or inserts runs, looked at
+ten times a second. Write amplification counts data files, the log has a column of its own; CPU is user and system time of all threads,
 background work included. A thread's operations are timed from end to end, so a time includes making the key.
 
 Without --db the store is in a temporary directory (of TMPDIR) that goes away. With --db it is made in an absent or empty

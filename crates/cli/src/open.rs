@@ -24,6 +24,11 @@ impl Common {
         Ok(Db::open(self.directory()?, self.options(false))?)
     }
 
+    /// The same; background work keeps to a limit, if there is one, from the opening on: much of what is due begins at once.
+    pub fn open_existing_limited(&self, background_write_limit: Option<u64>) -> Result<Db, Failure> {
+        Ok(Db::open(self.directory()?, Options { background_write_limit, ..self.options(false) })?)
+    }
+
     /// Opens a store, or makes it.
     pub fn open_or_create(&self) -> Result<Db, Failure> {
         Ok(Db::open(self.directory()?, self.options(true))?)
@@ -65,6 +70,27 @@ impl Common {
             bytes::from_hex(text.as_bytes()).map_err(|why| Failure::Usage(format!("{what} {text:?}: {why}")))
         } else {
             Ok(text.as_bytes().to_vec())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::arguments::Arguments;
+    use clap::Parser;
+
+    /// Once, the limit was set behind the opening, with which much of the work begins.
+    #[test]
+    fn a_limit_holds_from_the_opening_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store");
+        let arguments = ["alluvium".as_ref(), "--db".as_ref(), path.as_os_str(), "compact".as_ref()];
+        let common = Arguments::parse_from(arguments).common;
+        common.open_or_create().unwrap().close().unwrap();
+        for limit in [None, Some(5000)] {
+            let db = common.open_existing_limited(limit).unwrap();
+            assert_eq!(db.stats().background_write_limit, limit);
+            db.close().unwrap();
         }
     }
 }

@@ -99,7 +99,7 @@ fn compact_rewrites_what_is_worth_it_and_says_so() {
     assert!(store.run(&["compact"]).expect(0).text().contains("bytes in branch files now"));
     store.run(&["verify"]).expect(0);
     store.run(&["compact", "--from", "b", "--to", "a"]).refused(2, "empty");
-    store.run(&["compact", "--rate", "0"]).refused(2, "background_write_limit");
+    store.run(&["compact", "--rate", "0"]).refused(2, "--rate is 0");
 }
 
 #[test]

@@ -147,13 +147,15 @@ fn summary() -> Table {
         "write amp",
         "log amp",
         "space amp",
+        "files mean",
+        "files peak",
         "read amp",
         "peak MiB",
         "settle s",
     ])
 }
 
-fn row(outcome: &Outcome) -> [String; 14] {
+fn row(outcome: &Outcome) -> [String; 16] {
     let two = |number: f64| format!("{number:.2}");
     let known = |number: Option<f64>| number.map_or_else(|| "-".to_string(), two);
     [
@@ -168,6 +170,8 @@ fn row(outcome: &Outcome) -> [String; 14] {
         known(outcome.write_amp),
         known(outcome.log_amp),
         two(outcome.space_amp),
+        known(outcome.files_mean),
+        known(outcome.files_peak),
         known(outcome.read_amp),
         grouped(outcome.peak_rss_mb as u64),
         two(outcome.settle_s),

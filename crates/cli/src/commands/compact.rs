@@ -17,10 +17,10 @@ pub fn run(common: &Common, asked: &CompactRange, goal: Goal) -> Result<(), Fail
     {
         return Err(Failure::Usage("--from is not before --to, so the range is empty".into()));
     }
-    let db = common.open_existing()?;
-    if asked.rate.is_some() {
-        db.set_background_write_limit(asked.rate)?;
+    if asked.rate == Some(0) {
+        return Err(Failure::Usage("--rate is 0 bytes a second, at which nothing would ever be done".into()));
     }
+    let db = common.open_existing_limited(asked.rate)?;
     let range = (from.map_or(Bound::Unbounded, Bound::Included), to.map_or(Bound::Unbounded, Bound::Excluded));
     let before = db.stats();
     let (bar, started) = (CompactBar::new(), Instant::now());

@@ -67,9 +67,47 @@ fn writer(report: &mut Report, live: Option<&LiveStats>) {
         "running": running,
     });
     report.add("writer", "open for writing", told, format!("process {process}, as of {age:.1} s ago"));
+    for (label, text) in told_by_writer(stats) {
+        report.text(label, text);
+    }
     for task in &stats.running {
         report.text("running now", task.to_string());
     }
+}
+
+/// What only a writer's counters tell, for people, since it opened the store.
+fn told_by_writer(stats: &Stats) -> Vec<(&'static str, String)> {
+    let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
+    let (looked, writes) = (stats.cache_hits + stats.cache_misses, grouped(stats.writes));
+    let mut told = vec![("written by users", size(stats.user_bytes))];
+    if stats.user_bytes > 0 {
+        told.push(("write amplification", format!("{:.2}", stats.write_amplification())));
+    }
+    if looked > 0 {
+        told.push(("page cache hit", format!("{:.1}%", stats.cache_hits as f64 / looked as f64 * 100.0)));
+    }
+    let delays = [
+        ("writes slowed", stats.slowed_writes, stats.slowed_ns),
+        ("writes that waited for memory", stats.stalled_writes, stats.stalled_ns),
+    ];
+    for (label, count, time) in delays.into_iter().filter(|(_, count, _)| *count > 0) {
+        told.push((label, format!("{} of {writes}, {:.0} ms in all", grouped(count), milliseconds(time))));
+    }
+    if stats.longest_delay_ns > 0 {
+        told.push(("longest delay of a write", format!("{:.1} ms", milliseconds(stats.longest_delay_ns))));
+    }
+    if let Some(limit) = stats.background_write_limit {
+        told.push(("limit of background writes", format!("{}/s", size(limit))));
+    }
+    for (holds, label, text) in [
+        (stats.background_paused, "background work", "merges are paused"),
+        (stats.disk_full, "disk", "full: no puts are taken"),
+    ] {
+        if holds {
+            told.push((label, text.into()));
+        }
+    }
+    told
 }
 
 /// A task that runs, for programs.
@@ -176,6 +214,22 @@ fn figures(stats: &Stats) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Once, what slowed the writes of a live store stood in JSON alone.
+    #[test]
+    fn people_are_told_what_slows_a_writer() {
+        let idle = told_by_writer(&Stats::default());
+        assert_eq!(idle.len(), 1, "{idle:?}");
+        let mut stats = Stats { user_bytes: 1000, incorporated_bytes: 1200, writes: 9, ..Stats::default() };
+        (stats.slowed_writes, stats.slowed_ns, stats.longest_delay_ns) = (3, 2_000_000, 1_500_000);
+        (stats.cache_hits, stats.cache_misses) = (3, 1);
+        (stats.background_paused, stats.disk_full, stats.background_write_limit) = (true, true, Some(1 << 20));
+        let told = told_by_writer(&stats).into_iter().map(|(label, text)| format!("{label}: {text}\n"));
+        let expected = "written by users: 1000 B\nwrite amplification: 1.20\npage cache hit: 75.0%\n\
+            writes slowed: 3 of 9, 2 ms in all\nlongest delay of a write: 1.5 ms\nlimit of background writes: 1.0 MiB/s\n\
+            background work: merges are paused\ndisk: full: no puts are taken\n";
+        assert_eq!(told.collect::<String>(), expected);
+    }
 
     #[test]
     fn levels_come_root_first_and_figures_in_both_forms() {
