@@ -28,20 +28,20 @@ pub trait Pages<'t> {
     fn guard(&self) -> &Guard;
 
     /// How many pages so far were not in the cache.
-    fn from_disk(&self) -> u64;
+    fn disk_reads(&self) -> u64;
 }
 
 /// Reads what is not in memory at once.
 pub struct Reading {
     guard: Guard,
-    from_disk: u64,
+    disk_reads: u64,
 }
 
 impl Reading {
     /// For one operation: the epoch is pinned as long as the value lives.
     #[inline]
     pub fn new() -> Self {
-        Self { guard: crossbeam_epoch::pin(), from_disk: 0 }
+        Self { guard: crossbeam_epoch::pin(), disk_reads: 0 }
     }
 }
 
@@ -54,7 +54,7 @@ impl<'t> Pages<'t> for Reading {
         't: 'a,
     {
         let found = branch.page(wanted, true, &self.guard)?;
-        self.from_disk += u64::from(matches!(found, Found::Read(_)));
+        self.disk_reads += u64::from(matches!(found, Found::Read(_)));
         Ok(found)
     }
 
@@ -64,8 +64,8 @@ impl<'t> Pages<'t> for Reading {
     }
 
     #[inline]
-    fn from_disk(&self) -> u64 {
-        self.from_disk
+    fn disk_reads(&self) -> u64 {
+        self.disk_reads
     }
 }
 
@@ -91,13 +91,13 @@ pub struct Gathering<'t> {
     guard: Guard,
     missing: HashMap<Place, (&'t Branch, Wanted)>,
     held: HashMap<Place, Page>,
-    from_disk: u64,
+    disk_reads: u64,
 }
 
 impl Gathering<'_> {
     /// Nothing noted.
     pub fn new() -> Self {
-        Self { guard: crossbeam_epoch::pin(), missing: HashMap::new(), held: HashMap::new(), from_disk: 0 }
+        Self { guard: crossbeam_epoch::pin(), missing: HashMap::new(), held: HashMap::new(), disk_reads: 0 }
     }
 
     /// Reads what was noted, all at once, and gives it to the cache. The first error wins; nothing is noted any more.
@@ -122,7 +122,7 @@ impl<'t> Pages<'t> for Gathering<'t> {
     {
         let place = (branch.meta().file, page_number(wanted.offset));
         if let Some(page) = self.held.get(&place) {
-            self.from_disk += 1;
+            self.disk_reads += 1;
             return Ok(Found::Read(Arc::clone(page)));
         }
         if let Some(page) = branch.cached(wanted, &self.guard)? {
@@ -135,7 +135,7 @@ impl<'t> Pages<'t> for Gathering<'t> {
     fn guard(&self) -> &Guard {
         &self.guard
     }
-    fn from_disk(&self) -> u64 {
-        self.from_disk
+    fn disk_reads(&self) -> u64 {
+        self.disk_reads
     }
 }

@@ -35,7 +35,7 @@ fn what_is_there_is_what_was_added_last_and_within_the_limit() {
         let (mut hits, mut most) = (0, 0);
         for number in 1..20_000 {
             // A few keys are popular.
-            let key = random(&mut state) % if random(&mut state) % 2 == 0 { 40 } else { 3_000 };
+            let key = random(&mut state) % if random(&mut state).is_multiple_of(2) { 40 } else { 3_000 };
             match get(&mut shard, key, u64::MAX) {
                 Some((found, bytes)) => {
                     assert_eq!((Some(&found), bytes), (model.get(&key), value(key, found)));
@@ -47,7 +47,7 @@ fn what_is_there_is_what_was_added_last_and_within_the_limit() {
                     model.insert(key, number);
                 }
             }
-            if random(&mut state) % 16 == 0 {
+            if random(&mut state).is_multiple_of(16) {
                 let key = random(&mut state) % 40;
                 shard.forget(bytes_hash(&key.to_be_bytes()));
                 assert_eq!(get(&mut shard, key, u64::MAX), None);

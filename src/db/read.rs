@@ -1,5 +1,5 @@
-//! The path of a get: memory generations, newest first, then the tree, before which its item cache is asked. Where the newest version is a merge operand, the same again
-//! for what is older, down to the first version that is none.
+//! The path of a get: memory generations, newest first, then the tree, before which its item cache is asked. Where the newest version is
+//! a merge operand, the same again for what is older, down to the first version that is none.
 
 use super::latches::Latches;
 use super::read_side::ReadSide;
@@ -88,13 +88,13 @@ impl ReadSide {
             }
         }
         with_encoded(keyspace, user_key, |key| {
-            let (items, from_disk) = (self.cache.items(), pages.from_disk());
+            let (items, before) = (self.cache.items(), pages.disk_reads());
             if let Some(number) = items.get(key, hash, at, out) {
                 return Ok(Some((number, Kind::Put)));
             }
             let found = view.tree.get(key, hash, at, pages, out)?;
             if let Some((number, Kind::Put)) = found
-                && pages.from_disk() > from_disk
+                && pages.disk_reads() > before
                 && at >= view.tree_ends_with()
             {
                 items.add(stamp, Item { key, hash, number, value: out });
