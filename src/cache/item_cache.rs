@@ -10,8 +10,8 @@
 //!    forgotten every key that it brings something new of before a reader can see the changed tree.
 //! 2. An item is added only if no change has begun since the reader looked at `stamp`, which it does *before* it takes its view: a
 //!    change begins when the memory component that it brings can no longer change, so a reader whose stamp counts it has searched all
-//!    of it, or its tree. *Else:* a reader that searched a memory component before a key was put there could add the old version
-//!    after the key was forgotten.
+//!    of it, or its tree; if it asks for a snapshot, then for one that sees all of that component. *Else:* a reader that searched a memory
+//!    component before a key was put there, or does not see what was put there, could add the old version after the key was forgotten.
 //! 3. `begin_change` goes through all shards, so once it has returned every item from before it is seen by `forget`.
 //! 4. An older version than the newest is answered for by the tree alone: an item that is newer than what is asked for is no answer.
 //! 5. The shards' memory is at most `limit`, which follows what the items are worth: while few gets are answered beside many
@@ -23,18 +23,10 @@ use crate::base::planted::{self, Bug};
 use crate::base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use crossbeam_utils::CachePadded;
 
-/// A shard has at least this much, so that its chunks are a small part of it.
+/// A shard has at least this much, if there are several.
 const SHARD_BYTES_MIN: usize = 1 << 20;
 /// More shards than threads ask at the same moment.
 const SHARDS_MAX: usize = 256;
-/// Memory is taken by the chunk: this, or less in a small store.
-const CHUNK_BYTES_MAX: usize = 64 << 10;
-const CHUNK_BYTES_MIN: usize = 2 << 10;
-/// Chunks of a shard, so that a renewed chunk is a small part of what is there.
-const CHUNKS: usize = 32;
-/// A larger item is as well off in its page.
-const ITEM_BYTES_MAX: usize = 2 << 10;
-
 /// The limit is changed by an eighth of the most, and is never less than that, so that what items are worth shows.
 const STEPS: usize = 8;
 /// Items are worth their memory where they answer one get for so many leaves that are missed.
@@ -49,7 +41,7 @@ pub struct ItemStatistics {
     pub hits: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shard {
     items: ItemShard,
     /// Changes that have begun.
@@ -78,10 +70,8 @@ impl ItemCache {
         let wanted = (bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
         let count = 1 << wanted.ilog2();
         let limit = bytes / count;
-        let chunk_bytes = (limit / CHUNKS).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
-        let shard = || Shard { items: ItemShard::new(chunk_bytes), begun: 0, hits: 0 };
         Self {
-            shards: (0..count).map(|_| CachePadded::new(Mutex::new(shard()))).collect(),
+            shards: (0..count).map(|_| CachePadded::default()).collect(),
             limit: AtomicUsize::new(limit),
             limit_max: limit,
             bytes: CachePadded::default(),
@@ -117,9 +107,6 @@ impl ItemCache {
     /// Adds the newest version of a key in a tree whose view was taken after this stamp.
     pub fn add(&self, stamp: u64, item: Item<'_>) {
         let limit = self.limit.load(Ordering::Relaxed);
-        if item.bytes() > ITEM_BYTES_MAX {
-            return;
-        }
         let mut shard = self.shard(item.hash).lock();
         // Invariant 2.
         if shard.begun == stamp || planted::is(Bug::ItemAddedLate) {

@@ -1,23 +1,30 @@
 //! Items of one shard of the item cache: a queue of chunks of memory into which items are appended, and a hash table of where
 //! they stand. Not shared: its owner keeps it under a mutex.
 //!
-//! Where there is no memory for another chunk the oldest one goes: of its items those that were asked for move to the newest, up to half
-//! of that, and the others are given up. So memory is in use to the last byte whatever the sizes of the items, and giving up
-//! costs one walk through a chunk for hundreds of items.
+//! Where there is no memory for another chunk the oldest one goes: of its items those that were asked for move to the newest, and the
+//! others are given up. So memory is in use to the last bytes whatever the sizes of the items. A chunk is one page in size, and comes
+//! from where pages come from, so what the page cache gives up is what the items get (`io/frames.rs`: frames never go back to
+//! the system).
 //!
 //! Invariants:
-//! 1. A position is a chunk's number times `chunk_bytes`, and where in the chunk the item begins. `chunks` holds the chunks from number
+//! 1. A position is a chunk's number times `CHUNK_BYTES`, and where in the chunk the item begins. `chunks` holds the chunks from number
 //!    `first` on.
 //! 2. The table has just the positions of the items that live, each under its hash. What it does not have is dead, wherever its
 //!    bytes still lie.
 //! 3. The table has at most one item of a key.
 
 use crate::base::SequenceNumber;
+use crate::base::limits::IO_ALIGNMENT;
+use crate::io::AlignedBuffer;
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 
+/// Bytes of a chunk.
+pub const CHUNK_BYTES: usize = IO_ALIGNMENT;
 /// What stands before an item's key: hash, number, lengths of key and value, how often it was asked for.
 const HEADER_BYTES: usize = 24;
+/// A larger item is as well off in its page.
+pub const ITEM_BYTES_MAX: usize = CHUNK_BYTES / 2;
 /// Items begin at multiples of this.
 const ALIGNMENT: usize = 8;
 /// How many rounds an item that was asked for often survives.
@@ -68,27 +75,19 @@ const CREDIT_AT: usize = 20;
 
 #[derive(Debug)]
 struct Chunk {
-    memory: Box<[u8]>,
+    memory: AlignedBuffer,
     used: usize,
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ItemShard {
     table: HashTable<u64>,
     chunks: VecDeque<Chunk>,
     first: u64,
-    chunk_bytes: usize,
-    /// The memory of the chunk that went last, for the next one.
-    spare: Option<Box<[u8]>>,
 }
 
 impl ItemShard {
-    /// Nothing yet; memory comes in chunks of this size.
-    pub fn new(chunk_bytes: usize) -> Self {
-        Self { table: HashTable::new(), chunks: VecDeque::new(), first: 0, chunk_bytes, spare: None }
-    }
-
     /// Items that live.
     pub fn len(&self) -> usize {
         self.table.len()
@@ -96,7 +95,7 @@ impl ItemShard {
 
     /// Bytes of memory that it has, those of the table included.
     pub fn bytes(&self) -> usize {
-        (self.chunks.len() + usize::from(self.spare.is_some())) * self.chunk_bytes + self.table.allocation_size()
+        self.chunks.len() * CHUNK_BYTES + self.table.allocation_size()
     }
 
     /// Appends the value of this key's item to `out` and says its number, if there is one and it is no newer than `at`.
@@ -115,17 +114,17 @@ impl ItemShard {
     }
 
     /// Adds an item, and gives up others for it where the shard may not have more than `limit` bytes. An item whose key is here
-    /// already, or that fills more than half of a chunk, is not added.
+    /// already, or that is larger than `ITEM_BYTES_MAX`, is not added.
     pub fn add(&mut self, item: Item<'_>, limit: usize) {
         let bytes = item.bytes();
         let (Ok(key), Ok(value)) = (u16::try_from(item.key.len()), u16::try_from(item.value.len())) else { return };
-        if bytes > self.chunk_bytes / 2 || self.position(item.key, item.hash).is_some() {
+        if bytes > ITEM_BYTES_MAX || self.position(item.key, item.hash).is_some() {
             return;
         }
-        if self.chunks.back().is_none_or(|newest| newest.used + bytes > self.chunk_bytes) || self.table_is_full(limit) {
-            self.make_room(limit);
+        if self.chunks.back().is_none_or(|newest| newest.used + bytes > CHUNK_BYTES) || self.table_is_full(limit) {
+            self.make_room(bytes, limit);
         }
-        let Some((at, position)) = self.take_room(bytes, self.chunk_bytes) else { return };
+        let Some((at, position)) = self.take_room(bytes, CHUNK_BYTES) else { return };
         let Some(newest) = self.chunks.back_mut() else { return };
         let (header, contents) = newest.memory[at..at + bytes].split_at_mut(HEADER_BYTES);
         header[..8].copy_from_slice(&item.hash.to_le_bytes());
@@ -135,8 +134,8 @@ impl ItemShard {
         header[CREDIT_AT] = 0;
         contents[..item.key.len()].copy_from_slice(item.key);
         contents[item.key.len()..][..item.value.len()].copy_from_slice(item.value);
-        let Self { table, chunks, first, chunk_bytes, .. } = self;
-        table.insert_unique(item.hash, position, |position| hash_at(chunks, *first, *chunk_bytes, *position));
+        let Self { table, chunks, first } = self;
+        table.insert_unique(item.hash, position, |position| hash_at(chunks, *first, *position));
     }
 
     /// So many bytes of the newest chunk, if that is not used past `until` then: where in it, and the position.
@@ -148,7 +147,7 @@ impl ItemShard {
             return None;
         }
         newest.used += bytes;
-        Some((at, number * self.chunk_bytes as u64 + at as u64))
+        Some((at, number * CHUNK_BYTES as u64 + at as u64))
     }
 
     /// Whether the table has to grow for the next item, and may not.
@@ -156,36 +155,35 @@ impl ItemShard {
         self.table.len() == self.table.capacity() && self.bytes() + self.table.allocation_size() > limit
     }
 
-    /// Makes a newest chunk of which half is free; none where the limit is less than a chunk.
-    fn make_room(&mut self, limit: usize) {
-        let is_full = self.bytes() + self.chunk_bytes > limit || self.table_is_full(limit);
-        let oldest = if is_full { self.chunks.pop_front() } else { None };
-        if is_full && oldest.is_none() {
+    /// Makes a newest chunk that has so many bytes free; none where the limit is less than a chunk.
+    fn make_room(&mut self, bytes: usize, limit: usize) {
+        let is_full = self.bytes() + CHUNK_BYTES > limit || self.table_is_full(limit);
+        if is_full && self.chunks.is_empty() {
             return;
         }
-        let memory = self.spare.take().unwrap_or_else(|| vec![0; self.chunk_bytes].into());
-        self.chunks.push_back(Chunk { memory, used: 0 });
-        if let Some(oldest) = oldest {
-            self.first += 1;
-            self.empty(&oldest, self.first - 1);
-            self.spare = Some(oldest.memory);
+        self.chunks.push_back(Chunk { memory: AlignedBuffer::new(CHUNK_BYTES), used: 0 });
+        if is_full {
+            self.give_up_oldest(CHUNK_BYTES - bytes);
         }
         // The table has grown, too.
-        while self.bytes() > limit && self.chunks.len() > 1 && self.give_back() {}
+        while self.bytes() > limit && self.chunks.len() > 1 && self.give_up_oldest(CHUNK_BYTES - bytes) {}
     }
 
-    /// Moves the items of a chunk that has left the queue to the newest one as far as they were asked for and there is room; the others
-    /// are given up.
-    fn empty(&mut self, chunk: &Chunk, number: u64) {
+    /// Gives back the memory of the oldest chunk; false where there is none. Its items move to the newest as far as they were asked for
+    /// and that is not used past `until` then; the others are given up.
+    fn give_up_oldest(&mut self, until: usize) -> bool {
+        let Some(oldest) = self.chunks.pop_front() else { return false };
+        let first = self.first * CHUNK_BYTES as u64;
+        self.first += 1;
         let mut at = 0;
-        while at < chunk.used {
-            let header = Header::read(&chunk.memory, at);
-            let (bytes, position) = (header.bytes(), number * self.chunk_bytes as u64 + at as u64);
+        while at < oldest.used {
+            let header = Header::read(&oldest.memory, at);
+            let (bytes, position) = (header.bytes(), first + at as u64);
             let is_here = self.table.find(header.hash, |found| *found == position).is_some();
-            let credit = chunk.memory[at + CREDIT_AT];
-            let room = if is_here && credit > 0 { self.take_room(bytes, self.chunk_bytes / 2) } else { None };
+            let credit = oldest.memory[at + CREDIT_AT];
+            let room = if is_here && credit > 0 { self.take_room(bytes, until) } else { None };
             if let (Some((to, _)), Some(newest)) = (room, self.chunks.back_mut()) {
-                newest.memory[to..to + bytes].copy_from_slice(&chunk.memory[at..at + bytes]);
+                newest.memory[to..to + bytes].copy_from_slice(&oldest.memory[at..at + bytes]);
                 newest.memory[to + CREDIT_AT] = credit - 1;
             }
             if let Ok(mut entry) = self.table.find_entry(header.hash, |found| *found == position) {
@@ -196,37 +194,30 @@ impl ItemShard {
             }
             at += bytes;
         }
+        true
     }
 
     /// Gives back what it has over a limit.
     pub fn shrink_to(&mut self, limit: usize) {
-        while self.bytes() > limit && (self.spare.take().is_some() || self.give_back()) {
-            let Self { table, chunks, first, chunk_bytes, .. } = self;
-            table.shrink_to_fit(|position| hash_at(chunks, *first, *chunk_bytes, *position));
+        while self.bytes() > limit && self.give_up_oldest(CHUNK_BYTES) {
+            let Self { table, chunks, first } = self;
+            table.shrink_to_fit(|position| hash_at(chunks, *first, *position));
         }
-    }
-
-    /// Gives up the memory of the oldest chunk; false where there is none.
-    fn give_back(&mut self) -> bool {
-        let Some(oldest) = self.chunks.pop_front() else { return false };
-        self.first += 1;
-        self.empty(&oldest, self.first - 1);
-        true
     }
 
     /// Forgets whatever has this hash.
     pub fn forget(&mut self, hash: u64) {
-        let Self { table, chunks, first, chunk_bytes, .. } = self;
-        while let Ok(entry) = table.find_entry(hash, |found| hash_at(chunks, *first, *chunk_bytes, *found) == hash) {
+        let Self { table, chunks, first } = self;
+        while let Ok(entry) = table.find_entry(hash, |found| hash_at(chunks, *first, *found) == hash) {
             entry.remove();
         }
     }
 
     /// Forgets the items of these keys. O(items).
     pub fn forget_where(&mut self, gone: &mut dyn FnMut(&[u8]) -> bool) {
-        let Self { table, chunks, first, chunk_bytes, .. } = self;
+        let Self { table, chunks, first } = self;
         table.retain(|position| {
-            let (chunk, from) = place(*first, *chunk_bytes, *position);
+            let (chunk, from) = place(*first, *position);
             let memory = &chunks[chunk].memory;
             let key = Header::read(memory, from).key;
             !gone(&memory[from + HEADER_BYTES..][..key])
@@ -245,17 +236,16 @@ impl ItemShard {
     }
 
     fn place(&self, position: u64) -> (usize, usize) {
-        place(self.first, self.chunk_bytes, position)
+        place(self.first, position)
     }
 }
 
 /// Which chunk of the queue a position is in, and where there.
-fn place(first: u64, chunk_bytes: usize, position: u64) -> (usize, usize) {
-    let chunk_bytes = chunk_bytes as u64;
-    ((position / chunk_bytes - first) as usize, (position % chunk_bytes) as usize)
+fn place(first: u64, position: u64) -> (usize, usize) {
+    ((position / CHUNK_BYTES as u64 - first) as usize, position as usize % CHUNK_BYTES)
 }
 
-fn hash_at(chunks: &VecDeque<Chunk>, first: u64, chunk_bytes: usize, position: u64) -> u64 {
-    let (chunk, from) = place(first, chunk_bytes, position);
+fn hash_at(chunks: &VecDeque<Chunk>, first: u64, position: u64) -> u64 {
+    let (chunk, from) = place(first, position);
     Header::read(&chunks[chunk].memory, from).hash
 }

@@ -29,7 +29,7 @@ fn get(shard: &mut ItemShard, key: u64, at: u64) -> Option<(u64, Vec<u8>)> {
 fn what_is_there_is_what_was_added_last_and_within_the_limit() {
     const LIMIT: usize = 64 << 10;
     for seed in 0..8 {
-        let (mut state, mut shard) = (seed, ItemShard::new(4 << 10));
+        let (mut state, mut shard) = (seed, ItemShard::default());
         // What each key was added with; the shard may have less than that, never another.
         let mut model: HashMap<u64, u64> = HashMap::new();
         let (mut hits, mut most) = (0, 0);
@@ -67,7 +67,7 @@ fn what_is_there_is_what_was_added_last_and_within_the_limit() {
 
 #[test]
 fn items_that_are_asked_for_outlive_those_that_are_not() {
-    let mut shard = ItemShard::new(4 << 10);
+    let mut shard = ItemShard::default();
     add(&mut shard, 1, 7, 32 << 10);
     for key in 100..10_000 {
         assert!(get(&mut shard, 1, u64::MAX).is_some(), "gone at {key}");
@@ -78,7 +78,7 @@ fn items_that_are_asked_for_outlive_those_that_are_not() {
 
 #[test]
 fn keys_of_one_hash_are_told_apart_and_forgotten_together() {
-    let mut shard = ItemShard::new(4 << 10);
+    let mut shard = ItemShard::default();
     for (key, value) in [("a", "1"), ("b", "2")] {
         let item = Item { key: key.as_bytes(), hash: 5, number: SequenceNumber(1), value: value.as_bytes() };
         shard.add(item, 64 << 10);

@@ -95,7 +95,7 @@ impl ReadSide {
             let found = view.tree.get(key, hash, at, pages, out)?;
             if let Some((number, Kind::Put)) = found
                 && pages.disk_reads() > before
-                && at >= view.tree_ends_with()
+                && at >= view.switched_through()
             {
                 items.add(stamp, Item { key, hash, number, value: out });
             }

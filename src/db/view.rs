@@ -112,11 +112,10 @@ impl View {
         unreachable!("number {number} belongs to no generation of the view")
     }
 
-    /// The tree has no number beyond this one: all later ones are in memory.
-    pub(super) fn tree_ends_with(&self) -> SequenceNumber {
-        // Never empty; and where a start is not set yet, there is an older generation.
-        let start = self.generations.last().map_or(UNSET, |oldest| oldest.starts_after.load(Ordering::Acquire));
-        SequenceNumber(start)
+    /// No generation that is switched away from has a number beyond this one, nor has the tree.
+    pub(super) fn switched_through(&self) -> SequenceNumber {
+        // While it is not set it is greater than any number.
+        SequenceNumber(self.newest().starts_after.load(Ordering::Acquire))
     }
 
     /// The oldest generation, where it is switched away from and may be incorporated.

@@ -402,7 +402,9 @@ fn a_get_from_the_disk_beside_a_new_version() {
         drop(store);
         // Whose cache has no pages yet.
         let store = open(&disk.kill());
+        let snapshot = store.snapshot();
         together(vec![
+            Box::new(|| assert_eq!(at(&snapshot, "a"), 1, "the snapshot changed")),
             Box::new(|| {
                 store.put("a", 2);
                 store.write_out();

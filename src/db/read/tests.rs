@@ -119,6 +119,28 @@ fn range_tombstones_hide_what_is_kept_apart_from_its_page() {
     }
 }
 
+/// A snapshot does not see what a Memtable that is being written out has of a key, and finds the version in the tree. That was kept
+/// apart from its page as the newest, after the incorporation had forgotten the key.
+#[test]
+fn what_a_snapshot_finds_below_a_newer_version_is_not_kept() {
+    let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(1));
+    let open = || SteppedDb::open_small(Arc::clone(&storage), Options::default()).unwrap();
+    let db = open();
+    db.put("a", "1").unwrap();
+    db.flush().unwrap();
+    drop(db);
+    // Whose cache has no pages yet.
+    let db = open();
+    let snapshot = db.snapshot().unwrap();
+    db.put("a", "2").unwrap();
+    let switching = db.inner.switching.lock();
+    db.inner.switch(&db.inner.view.load_full());
+    drop(switching);
+    db.inner.read.cache.items().begin_change();
+    assert_eq!(snapshot.get("a").unwrap().unwrap(), b"1");
+    assert_eq!(db.stats().items, 0, "an old version was kept");
+}
+
 /// Some operands on both sides of a range tombstone, one key with a base and one without. Snapshots between the operands keep
 /// all of them in memory.
 fn write_words(db: &Db) -> Vec<Snapshot> {
