@@ -12,10 +12,11 @@
 //! - `damage`: a disk that rots, loses and misplaces under a running store.
 //!
 //! More by command (README.md, Tests): `ALLUVIUM_CRASH_LENGTH` operations in the small runs; `ALLUVIUM_CRASH_WORLDS` long runs from
-//! `ALLUVIUM_SEED` on, with one in `ALLUVIUM_CRASH_POINTS` of their crash points; `ALLUVIUM_CRASH_CUTS` power cuts a crash point;
-//! one in `ALLUVIUM_CRASH_RECOVERIES` recoveries dies at each of its operations, too. `ALLUVIUM_CRASH_RUN` is one run as a failure
-//! printed it, all of its crash points. `ALLUVIUM_LADDER_EVERY=1` fails every operation in every way, `ALLUVIUM_LADDER_FAULT` is
-//! one fault as a failure printed it, with its seed in `ALLUVIUM_SEED`.
+//! `ALLUVIUM_SEED` on, with one in `ALLUVIUM_CRASH_POINTS` of their crash points, in a tree of small nodes one in twice as many;
+//! the small runs on such trees take it, too. `ALLUVIUM_CRASH_CUTS` are the power cuts a crash point; one in
+//! `ALLUVIUM_CRASH_RECOVERIES` recoveries dies at each of its operations, too. `ALLUVIUM_CRASH_RUN` is one run as a failure
+//! printed it, all of its crash points, with its seed in `ALLUVIUM_SEED`. `ALLUVIUM_LADDER_EVERY=1` fails every operation in every
+//! way, `ALLUVIUM_LADDER_FAULT` is one fault as a failure printed it, with its seed in `ALLUVIUM_SEED`.
 
 mod damage;
 mod death;

@@ -4,7 +4,7 @@
 use super::death::options;
 use super::promise::{Contents, Promise};
 use super::step::{KEYS, Step, name, read};
-use super::world::{open, write};
+use super::world::{Tree, open, write};
 use crate::support::{Random, setting};
 use alluvium::Error;
 use alluvium::io::simulated::SimulatedStorage;
@@ -71,7 +71,7 @@ fn check_reads(db: &SteppedDb, wanted: &Contents, noticed: &mut Noticed) -> Resu
 /// The run on a disk with this fault, from the first operation after the opening on; then it is opened again, if it opens.
 fn run(fault: &str, seed: u64, noticed: &mut Noticed) -> Result<(), String> {
     let disk = SimulatedStorage::new(seed);
-    let Ok(db) = open(&disk, options()) else { return Err("a sound disk".into()) };
+    let Ok(db) = open(&disk, options(), Tree::Usual) else { return Err("a sound disk".into()) };
     disk.inject(fault);
     let mut promise = Promise::default();
     for (at, step) in read(RUN).into_iter().enumerate() {
@@ -99,7 +99,7 @@ fn run(fault: &str, seed: u64, noticed: &mut Noticed) -> Result<(), String> {
     judge(verified, noticed).map_err(|error| format!("verify: {error}"))?;
     let disk = disk.kill();
     drop(db);
-    if let Some(db) = judge(open(&disk, options()), noticed)? {
+    if let Some(db) = judge(open(&disk, options(), Tree::Usual), noticed)? {
         check_reads(&db, &promise.contents(), noticed).map_err(|error| format!("reopened: {error}"))?;
     }
     Ok(())

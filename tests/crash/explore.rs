@@ -7,7 +7,7 @@
 use super::death::Death;
 use super::promise::Promise;
 use super::step::{Step, print};
-use super::world::{World, contents, open, write};
+use super::world::{Grown, Tree, World, contents, open, write};
 use crate::support::Random;
 use alluvium::io::Storage;
 use alluvium::io::simulated::{CrashPoint, SimulatedStorage};
@@ -35,6 +35,10 @@ pub struct Plan {
     pub memory: bool,
     /// Whether the tree has maplets.
     pub maplets: bool,
+    /// Its figures.
+    pub tree: Tree,
+    /// So many operations at the start of each run are done before the deaths begin.
+    pub spared: usize,
 }
 
 /// What was done.
@@ -46,6 +50,14 @@ pub struct Tally {
     pub recoveries: u64,
     /// Those of a store that has maplets' files.
     pub mapped: u64,
+    /// Those of a store whose tree has more than one node.
+    pub grown: u64,
+    /// Deaths in operations in which leaves were split.
+    pub in_splits: u64,
+    /// In which leaves were joined.
+    pub in_joins: u64,
+    /// In which something was merged in a tree of more than one node.
+    pub in_merges: u64,
 }
 
 impl Tally {
@@ -53,6 +65,10 @@ impl Tally {
         self.points += other.points;
         self.recoveries += other.recoveries;
         self.mapped += other.mapped;
+        self.grown += other.grown;
+        self.in_splits += other.in_splits;
+        self.in_joins += other.in_joins;
+        self.in_merges += other.in_merges;
     }
 }
 
@@ -103,19 +119,37 @@ impl Explorer<'_> {
         disk.set_memory_outlives(self.plan.memory);
         disk.record_crashes();
         self.trail.push("opening".into());
-        let mut world = World::open(disk, Promise::default(), self.plan.faults, self.plan.maplets)?;
-        self.points(&world.disk, &Promise::default())?;
+        let settings = (self.plan.maplets, self.plan.tree);
+        let mut world = World::open(disk, Promise::default(), self.plan.faults, settings)?;
+        if self.plan.spared == 0 {
+            self.points(&world.disk, &Promise::default())?;
+        }
+        world.disk.crash_points();
         for (at, &step) in steps.iter().enumerate() {
             self.trail = vec![format!("operation {}, {step}", at + 1)];
             let during = world.promise_during(step, at);
+            let (before, points) = (Grown::of(world.db()), self.tally.points);
             world.apply(step, at)?;
+            if at < self.plan.spared {
+                world.disk.crash_points();
+                continue;
+            }
             self.points(&world.disk, &during)?;
+            self.note(before, Grown::of(world.db()), self.tally.points - points);
         }
         self.trail = vec!["at the end".into()];
         world.check()?;
         // Nothing is under way any more.
         world.disk.crash_points();
         self.deaths(&world.disk.clone_disk(), &world.promise)
+    }
+
+    /// So many deaths were in an operation that made this tree of that.
+    fn note(&mut self, before: Grown, after: Grown, points: u64) {
+        let note = |noted: bool, count: &mut u64| *count += if noted { points } else { 0 };
+        note(before.leaves < after.leaves, &mut self.tally.in_splits);
+        note(before.leaves > after.leaves, &mut self.tally.in_joins);
+        note(before.height > 0 && before.merged_bytes < after.merged_bytes, &mut self.tally.in_merges);
     }
 
     fn points(&mut self, disk: &SimulatedStorage, during: &Promise) -> Checked {
@@ -152,7 +186,9 @@ impl Explorer<'_> {
         if again {
             disk.record_crashes();
         }
-        let db = open(&disk, death.options(self.plan.maplets)).map_err(|error| format!("it does not open: {error}"))?;
+        let db = open(&disk, death.options(self.plan.maplets), self.plan.tree)
+            .map_err(|error| format!("it does not open: {error}"))?;
+        self.tally.grown += u64::from(Grown::of(&db).height > 0);
         let found = contents(&db)?;
         promise.prefix(&found, promise.acknowledged)?;
         db.verify().map_err(|error| format!("verify: {error}"))?;
@@ -196,7 +232,8 @@ impl Explorer<'_> {
         let disk = death.strike(&disk);
         drop(db);
         let at_least = if death.loses_unsynced() { promise.synced } else { promise.acknowledged };
-        let db = open(&disk, death.options(self.plan.maplets)).map_err(|error| format!("it does not open: {error}"))?;
+        let db = open(&disk, death.options(self.plan.maplets), self.plan.tree)
+            .map_err(|error| format!("it does not open: {error}"))?;
         promise.prefix(&contents(&db)?, at_least)?;
         self.trail.truncate(self.trail.len() - 2);
         Ok(())

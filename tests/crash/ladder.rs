@@ -8,7 +8,7 @@
 use super::death::{SYNC_INTERVAL, options};
 use super::promise::{Contents, Promise};
 use super::step::{Changes, Step, read};
-use super::world::{contents, open, write};
+use super::world::{Tree, contents, open, write};
 use crate::support::setting;
 use alluvium::Error;
 use alluvium::io::simulated::{Operation, SimulatedStorage};
@@ -40,11 +40,11 @@ type Checked = Result<(), String>;
 impl Climb {
     /// Where the fault hits the opening, the next one must do better, once it is over.
     fn open(disk: &SimulatedStorage) -> Result<SteppedDb, String> {
-        if let Ok(db) = open(disk, options()) {
+        if let Ok(db) = open(disk, options(), Tree::Usual) {
             return Ok(db);
         }
         disk.clear_faults();
-        open(disk, options()).map_err(|error| format!("it does not open once the fault is over: {error}"))
+        open(disk, options(), Tree::Usual).map_err(|error| format!("it does not open once the fault is over: {error}"))
     }
 
     fn apply(&mut self, step: Step, at: usize) -> Checked {
@@ -198,7 +198,7 @@ impl Climb {
 }
 
 fn check_opened(disk: &SimulatedStorage, promise: &Promise, at_least: usize) -> Result<Contents, String> {
-    let db = open(disk, options()).map_err(|error| format!("it does not open: {error}"))?;
+    let db = open(disk, options(), Tree::Usual).map_err(|error| format!("it does not open: {error}"))?;
     let found = contents(&db)?;
     promise.prefix(&found, at_least)?;
     db.verify().map_err(|error| format!("verify: {error}"))?;

@@ -1,11 +1,13 @@
 //! Runs drawn from a seed, with crash points sampled; what fails is shrunk to a short list of operations.
 
 use super::explore::{Failure, Plan, Tally, explore};
-use super::step::{Step, draw, read};
+use super::step::{Kind, Step, draw, read};
+use super::world::Tree;
 use crate::support::{Random, setting};
 use std::time::Instant;
 
-/// By every other seed the log goes to shared memory first, and but for every third the tree has maplets.
+/// By every other seed the log goes to shared memory first, but for every third the tree has maplets, and but for every fourth it has
+/// small nodes.
 fn plan(points: u64, seed: u64) -> Plan {
     Plan {
         points,
@@ -18,6 +20,8 @@ fn plan(points: u64, seed: u64) -> Plan {
         faults: "(any p=0.02) -> write-back; (any p=0.002) -> slow=100s",
         memory: !seed.is_multiple_of(2),
         maplets: !seed.is_multiple_of(3),
+        tree: if seed.is_multiple_of(4) { Tree::Usual } else { Tree::Small { fanout: 2 + seed as usize % 3 } },
+        spared: 0,
     }
 }
 
@@ -64,24 +68,39 @@ fn long_runs_survive_sampled_deaths() {
         return;
     }
     let (started, mut tally) = (Instant::now(), Tally::default());
-    let worlds = setting("ALLUVIUM_CRASH_WORLDS", 6);
+    let worlds = setting("ALLUVIUM_CRASH_WORLDS", 8);
     for seed in first..first + worlds {
         println!("seed {seed}");
         let mut random = Random(seed);
-        let length = 40 + random.below(120) as usize;
-        tally.add(check(&draw(&mut random, length), seed, setting("ALLUVIUM_CRASH_POINTS", 20)));
+        let points = setting("ALLUVIUM_CRASH_POINTS", 20);
+        // What is done in a tree takes more operations of the disk.
+        let (kind, length, points) = match plan(1, seed).tree {
+            Tree::Usual => (Kind::FewKeys, 40 + random.below(120), points),
+            Tree::Small { .. } => (Kind::Trees, 60 + random.below(120), points * 2),
+        };
+        tally.add(check(&draw(&mut random, length as usize, kind), seed, points));
     }
     println!("{worlds} runs, {tally:?}, {:.1} s", started.elapsed().as_secs_f64());
-    assert!(worlds < 6 || tally.mapped > 0, "no store that died had maplets");
+    if worlds >= 8 {
+        assert!(tally.mapped > 0, "no store that died had maplets");
+        let of_trees = [tally.grown, tally.in_splits, tally.in_joins, tally.in_merges];
+        assert!(of_trees.iter().all(|count| *count > 0), "no store died while its tree did everything: {tally:?}");
+    }
 }
 
 /// A disk that only says that it syncs the log breaks promise 5, whatever the store does: the harness must see it, and show it
 /// in a few operations.
 #[test]
 fn a_disk_that_lies_about_syncs_is_seen_and_the_run_shrinks() {
-    let plan = Plan { faults: "(map-sync name~.log) -> stale", memory: false, maplets: false, ..plan(1, 3) };
+    let plan = Plan {
+        faults: "(map-sync name~.log) -> stale",
+        memory: false,
+        maplets: false,
+        tree: Tree::Usual,
+        ..plan(1, 3)
+    };
     let fails = |steps: &[Step]| explore(steps, 3, &plan).err();
-    let failure = shrink(&draw(&mut Random(3), 60), &fails).expect("a disk that lies goes unnoticed");
+    let failure = shrink(&draw(&mut Random(3), 60, Kind::FewKeys), &fails).expect("a disk that lies goes unnoticed");
     let text = failure.to_string();
     println!("{text}");
     let operations = text.split(" operations").next().and_then(|text| text.rsplit(' ').next());

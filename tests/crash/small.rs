@@ -1,7 +1,8 @@
 //! All runs of up to three operations. Most file-system bugs that were ever found need no more (CrashMonkey, OSDI 2018).
 
 use super::explore::{Plan, Tally, explore};
-use super::step::Step;
+use super::step::{Step, read};
+use super::world::Tree;
 use crate::support::setting;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +15,17 @@ const ALPHABET: [Step; 7] =
 const GROUNDS: [&[Step]; 2] =
     [&[], &[Step::Put(1), Step::Put(2), Step::Flush, Step::Batch(1), Step::Sync, Step::Put(0)]];
 
+/// Enough for some leaves.
+const FILLED: &str = "fill 0; fill 5; fill 10; fill 15; fill 20; fill 25; fill 30; fill 35; fill 2; fill 7; fill 12; fill 17; \
+                      fill 22; fill 27; fill 32; fill 37; fill 4; fill 9; fill 14; fill 19; fill 24; fill 29; fill 34; fill 39";
+
+/// What then makes trees that wait for work: one that was only written out, and one whose leaves were emptied.
+const TREES: [&str; 2] =
+    ["put 3; put 33; delete 5; flush", "compact; clear 0; clear 16; clear 24; fill 2; fill 37; flush"];
+
+const ON_TREES: [Step; 6] =
+    [Step::Work, Step::Compact, Step::CompactRange(5), Step::Optimize(0), Step::Fill(3), Step::Clear(30)];
+
 /// Every run of `length` operations of the alphabet.
 fn runs(length: usize) -> Vec<Vec<Step>> {
     (0..ALPHABET.len().pow(length as u32))
@@ -21,6 +33,22 @@ fn runs(length: usize) -> Vec<Vec<Step>> {
             (0..length as u32).map(|place| ALPHABET[number / ALPHABET.len().pow(place) % ALPHABET.len()]).collect()
         })
         .collect()
+}
+
+fn plan() -> Plan {
+    Plan {
+        points: 1,
+        cuts: setting("ALLUVIUM_CRASH_CUTS", 1),
+        rare_deaths: setting("ALLUVIUM_CRASH_RARE", 10),
+        during_recovery: setting("ALLUVIUM_CRASH_RECOVERIES", 60),
+        depth: setting("ALLUVIUM_CRASH_DEPTH", 2) as u32,
+        go_on: setting("ALLUVIUM_CRASH_GO_ON", 4),
+        faults: "(any p=0.05) -> write-back",
+        memory: false,
+        maplets: false,
+        tree: Tree::Usual,
+        spared: 0,
+    }
 }
 
 /// Takes runs through their deaths, on every core; the first failure, by place in the list, is told.
@@ -59,17 +87,7 @@ fn every_short_run_survives_every_death() {
     let started = Instant::now();
     let length = setting("ALLUVIUM_CRASH_LENGTH", 2) as usize;
     let seed = setting("ALLUVIUM_SEED", 1);
-    let plan = Plan {
-        points: 1,
-        cuts: setting("ALLUVIUM_CRASH_CUTS", 1),
-        rare_deaths: setting("ALLUVIUM_CRASH_RARE", 10),
-        during_recovery: setting("ALLUVIUM_CRASH_RECOVERIES", 60),
-        depth: setting("ALLUVIUM_CRASH_DEPTH", 2) as u32,
-        go_on: setting("ALLUVIUM_CRASH_GO_ON", 4),
-        faults: "(any p=0.05) -> write-back",
-        memory: false,
-        maplets: false,
-    };
+    let plan = plan();
     let mut all = Vec::new();
     for ground in GROUNDS {
         for length in 1..=length {
@@ -92,4 +110,24 @@ fn every_short_run_survives_every_death() {
         tally.recoveries as f64 / seconds
     );
     assert!(tally.points > 1000, "{tally:?}");
+}
+
+/// The same of a tree on which there is work to do.
+#[test]
+fn every_short_run_on_a_tree_survives_deaths() {
+    let started = Instant::now();
+    let mut tally = Tally::default();
+    for (at, rest) in TREES.into_iter().enumerate() {
+        let ground = [read(FILLED), read(rest)].concat();
+        let mut runs: Vec<_> = ON_TREES.into_iter().map(|step| vec![step]).collect();
+        runs.extend(ON_TREES.into_iter().flat_map(|first| ON_TREES.map(|second| vec![first, second])));
+        let runs: Vec<_> = runs.into_iter().map(|run| [&ground[..], &run].concat()).collect();
+        let tree = Tree::Small { fanout: 2 + at };
+        let points = setting("ALLUVIUM_CRASH_POINTS", 6);
+        let plan = Plan { points, tree, spared: ground.len(), maplets: at == 0, ..plan() };
+        tally.add(explore_all(&runs, setting("ALLUVIUM_SEED", 1), &plan));
+    }
+    println!("{tally:?}, {:.1} s", started.elapsed().as_secs_f64());
+    let of_trees = [tally.grown, tally.in_splits, tally.in_joins, tally.in_merges];
+    assert!(of_trees.iter().all(|count| *count > 20), "too few deaths while the tree did something: {tally:?}");
 }

@@ -3,8 +3,19 @@
 use crate::support::Random;
 use std::fmt;
 
-/// How many keys a run uses.
-pub const KEYS: u8 = 10;
+/// How many keys there are.
+pub const KEYS: u8 = 40;
+/// So many are deleted at once, and so many a range holds.
+const SOME: u8 = 8;
+
+/// What runs are drawn for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Few keys: every write meets older ones of its key everywhere.
+    FewKeys,
+    /// Enough keys, and work, for a tree of small nodes.
+    Trees,
+}
 
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +30,15 @@ pub enum Step {
     Delete(u8),
     /// Puts a key and the next, deletes the third, atomically.
     Batch(u8),
+    /// Deletes a key and those behind it, atomically: leaves run empty.
+    Clear(u8),
     Sync,
     Flush,
     Compact,
+    /// Compacts the range of a key and those behind it.
+    CompactRange(u8),
+    /// Optimizes the same.
+    Optimize(u8),
     /// One piece of background work.
     Work,
     /// The sync interval passes, and one piece of background work is done.
@@ -49,12 +66,19 @@ impl Step {
         };
         Some(match self {
             Self::Put(key) | Self::PutSync(key) => vec![put(key, usize::from(key) * 9)],
-            Self::Fill(key) => vec![put(key, 1500 + usize::from(key) * 200)],
+            Self::Fill(key) => vec![put(key, 1500 + usize::from(key % 10) * 200)],
             Self::Large(key) => vec![put(key, 256 << 10)],
             Self::Delete(key) => vec![(name(key), None)],
             Self::Batch(key) => vec![put(key, 20), put(key + 1, 700), (name(key + 2), None)],
+            Self::Clear(key) => (key..key + SOME).map(|key| (name(key), None)).collect(),
             _ => return None,
         })
+    }
+
+    /// A key and those behind it.
+    pub fn range_from(key: u8) -> std::ops::Range<String> {
+        let first = key % KEYS;
+        format!("key{first:02}")..format!("key{:02}", first + SOME)
     }
 }
 
@@ -72,6 +96,9 @@ impl fmt::Display for Step {
             Self::Large(key) => write!(f, "large {key}"),
             Self::Delete(key) => write!(f, "delete {key}"),
             Self::Batch(key) => write!(f, "batch {key}"),
+            Self::Clear(key) => write!(f, "clear {key}"),
+            Self::CompactRange(key) => write!(f, "compact-range {key}"),
+            Self::Optimize(key) => write!(f, "optimize {key}"),
             Self::Sync => f.write_str("sync"),
             Self::Flush => f.write_str("flush"),
             Self::Compact => f.write_str("compact"),
@@ -106,6 +133,9 @@ fn read_one(text: &str) -> Step {
         "large" => Step::Large(key),
         "delete" => Step::Delete(key),
         "batch" => Step::Batch(key),
+        "clear" => Step::Clear(key),
+        "compact-range" => Step::CompactRange(key),
+        "optimize" => Step::Optimize(key),
         "sync" => Step::Sync,
         "flush" => Step::Flush,
         "compact" => Step::Compact,
@@ -120,32 +150,63 @@ fn read_one(text: &str) -> Step {
 }
 
 /// A run of so many operations, drawn from a seed.
-pub fn draw(random: &mut Random, length: usize) -> Vec<Step> {
-    let draw_one = |random: &mut Random| {
-        let key = random.below(u64::from(KEYS)) as u8;
-        match random.below(1000) {
-            0..300 => Step::Put(key),
-            300..440 => Step::Fill(key),
-            440..540 => Step::Delete(key),
-            540..640 => Step::Batch(key),
-            640..660 => Step::PutSync(key),
-            660..672 => Step::Large(key),
-            672..722 => Step::Sync,
-            722..752 => Step::Flush,
-            752..767 => Step::Compact,
-            767..877 => Step::Work,
-            877..907 => Step::Wait,
-            907..927 => Step::Reopen,
-            927..947 => Step::Snapshot,
-            947..972 => Step::Kill,
-            _ => Step::PowerCut(random.next() % 1000),
-        }
+pub fn draw(random: &mut Random, length: usize, kind: Kind) -> Vec<Step> {
+    let draw_one = match kind {
+        Kind::FewKeys => draw_for_few_keys,
+        Kind::Trees => draw_for_trees,
     };
     (0..length).map(|_| draw_one(random)).collect()
 }
 
+fn draw_for_few_keys(random: &mut Random) -> Step {
+    let key = random.below(10) as u8;
+    match random.below(1000) {
+        0..300 => Step::Put(key),
+        300..440 => Step::Fill(key),
+        440..540 => Step::Delete(key),
+        540..640 => Step::Batch(key),
+        640..660 => Step::PutSync(key),
+        660..672 => Step::Large(key),
+        672..722 => Step::Sync,
+        722..752 => Step::Flush,
+        752..767 => Step::Compact,
+        767..877 => Step::Work,
+        877..907 => Step::Wait,
+        907..927 => Step::Reopen,
+        927..947 => Step::Snapshot,
+        947..972 => Step::Kill,
+        _ => Step::PowerCut(random.next() % 1000),
+    }
+}
+
+fn draw_for_trees(random: &mut Random) -> Step {
+    let key = random.below(u64::from(KEYS)) as u8;
+    match random.below(1000) {
+        0..100 => Step::Put(key),
+        100..410 => Step::Fill(key),
+        410..440 => Step::Delete(key),
+        440..530 => Step::Clear(key),
+        530..580 => Step::Batch(key),
+        580..590 => Step::PutSync(key),
+        590..595 => Step::Large(key),
+        595..620 => Step::Sync,
+        620..650 => Step::Flush,
+        650..675 => Step::Compact,
+        675..705 => Step::CompactRange(key),
+        705..730 => Step::Optimize(key),
+        730..890 => Step::Work,
+        890..910 => Step::Wait,
+        910..925 => Step::Reopen,
+        925..955 => Step::Snapshot,
+        955..975 => Step::Kill,
+        _ => Step::PowerCut(random.next() % 1000),
+    }
+}
+
 #[test]
 fn runs_read_back_as_they_print() {
-    let steps = draw(&mut Random(1), 300);
-    assert_eq!(read(&print(&steps)), steps);
+    for kind in [Kind::FewKeys, Kind::Trees] {
+        let steps = draw(&mut Random(1), 300, kind);
+        assert_eq!(read(&print(&steps)), steps);
+    }
 }

@@ -16,23 +16,69 @@ pub struct World {
     /// The disk's faults in every life.
     faults: &'static str,
     maplets: bool,
+    tree: Tree,
     snapshots: Vec<(Snapshot, Contents)>,
 }
 
+/// The figures of a store's tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tree {
+    /// The usual ones: what these runs write is one node.
+    Usual,
+    /// Leaves of some keys, below nodes of so many children.
+    Small { fanout: usize },
+}
+
+/// A tree, as far as work shows in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Grown {
+    pub height: u32,
+    pub leaves: u64,
+    /// What merges have written since the opening.
+    pub merged_bytes: u64,
+}
+
+impl Grown {
+    pub fn of(db: &SteppedDb) -> Self {
+        let stats = db.stats();
+        let leaves = stats.levels.iter().filter(|level| level.height == 0).map(|level| level.nodes).sum();
+        let height = stats.levels.iter().map(|level| level.height).max().unwrap_or(0);
+        Self { height, leaves, merged_bytes: stats.compacted_bytes }
+    }
+}
+
 /// Opens the store on a disk. Where there are maplets, there are many.
-pub fn open(disk: &SimulatedStorage, options: Options) -> alluvium::Result<SteppedDb> {
-    SteppedDb::open_tuned(Arc::new(disk.clone()), options, true, |tree| tree.probes_max = 2)
+pub fn open(disk: &SimulatedStorage, options: Options, tree: Tree) -> alluvium::Result<SteppedDb> {
+    SteppedDb::open_tuned(Arc::new(disk.clone()), options, true, |figures| {
+        figures.probes_max = 2;
+        let Tree::Small { fanout } = tree else { return };
+        figures.branch_bytes = 16 << 10;
+        figures.fanout = fanout;
+        figures.runs_max = 2;
+        figures.runs_limit = 6;
+        figures.part_bytes = 8 << 10;
+        figures.part_bytes_min = 4 << 10;
+        figures.leaf_bytes_min = 24 << 10;
+        figures.leaf_percent_of_all = 10;
+        figures.garbage_percent = 20;
+    })
 }
 
 impl World {
     /// Opens a store that has promised this.
-    pub fn open(disk: SimulatedStorage, promise: Promise, faults: &'static str, maplets: bool) -> Result<Self, String> {
+    pub fn open(
+        disk: SimulatedStorage,
+        promise: Promise,
+        faults: &'static str,
+        (maplets, tree): (bool, Tree),
+    ) -> Result<Self, String> {
         disk.inject(faults);
-        let db = open(&disk, Options { maplets, ..options() }).map_err(|error| format!("it does not open: {error}"))?;
-        Ok(Self { disk, db: Some(db), promise, faults, maplets, snapshots: Vec::new() })
+        let db = open(&disk, Options { maplets, ..options() }, tree)
+            .map_err(|error| format!("it does not open: {error}"))?;
+        Ok(Self { disk, db: Some(db), promise, faults, maplets, tree, snapshots: Vec::new() })
     }
 
-    fn db(&self) -> &SteppedDb {
+    pub fn db(&self) -> &SteppedDb {
         self.db.as_ref().expect("open between steps")
     }
 
@@ -63,6 +109,8 @@ impl World {
             Step::Sync => self.db().sync(),
             Step::Flush => self.db().flush(),
             Step::Compact => self.db().compact(),
+            Step::CompactRange(key) => self.db().compact_range(Step::range_from(key)),
+            Step::Optimize(key) => self.db().optimize(Step::range_from(key)),
             Step::Work => {
                 self.db().step();
                 Ok(())
@@ -89,7 +137,7 @@ impl World {
             _ => unreachable!("the others are writes"),
         };
         done.map_err(|error| format!("{step} failed: {error}"))?;
-        if matches!(step, Step::Sync | Step::Flush | Step::Compact | Step::Wait) {
+        if !matches!(step, Step::Work | Step::Snapshot) {
             self.promise.sync();
         }
         Ok(())
@@ -107,7 +155,8 @@ impl World {
     fn reopen(&mut self, death: Death) -> Result<(), String> {
         let at_least = if death.loses_unsynced() { self.promise.synced } else { self.promise.acknowledged };
         let options = Options { maplets: self.maplets, ..options() };
-        let db = open(&self.disk, options).map_err(|error| format!("it does not open after {death}: {error}"))?;
+        let db =
+            open(&self.disk, options, self.tree).map_err(|error| format!("it does not open after {death}: {error}"))?;
         let found = contents(&db)?;
         self.promise.prefix(&found, at_least).map_err(|error| format!("after {death} {error}"))?;
         self.db = Some(db);

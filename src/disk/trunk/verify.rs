@@ -13,7 +13,7 @@ use crate::base::{Error, FileNumber, Result, SequenceNumber};
 use crate::branch::{Branch, BranchContext, Maplet, Purpose, file_name};
 use crate::format::manifest_edit::{BranchMeta, MapletMeta, NodeImage};
 use crate::manifest::{MANIFEST_NAME, ManifestState};
-use crate::merge::Cursor;
+use crate::merge::{Cursor, RangeTombstones};
 use std::collections::BTreeMap;
 
 /// Every branch that the tree refers to, once, by file number.
@@ -157,22 +157,32 @@ fn is_ordered_by_numbers(runs: &[Arc<Run>], leaf: &Node) -> bool {
     })
 }
 
-/// Reads what the runs, newest first, have in the leaf's range.
+/// Reads what the runs, newest first, have in the leaf's range: of every key, versions and range tombstones over it. (Range tombstones
+/// among each other may stand in any order: each hides what is older than the newest, if no version between them is out of order.)
 fn check_versions(runs: &[Arc<Run>], leaf: &Node, context: &BranchContext) -> Result<()> {
+    let upper = leaf.upper.as_deref();
+    let tombstones =
+        runs.iter().map(|run| run::range_tombstones([run], &leaf.lower, upper)).collect::<Result<Vec<_>>>()?;
     let mut cursor = merged(runs.iter().rev().cloned().collect(), Purpose::Compaction);
     cursor.seek(&leaf.lower, SequenceNumber::MAX)?;
     let (mut key, mut newer): (Vec<u8>, usize) = (Vec::new(), 0);
     let mut is_first = true;
     while cursor.valid() {
         let (entry, source) = (cursor.entry(), cursor.source());
-        if leaf.upper.as_ref().is_some_and(|upper| *entry.key >= **upper) {
+        if upper.is_some_and(|upper| *entry.key >= *upper) {
             break;
         }
-        if is_first || *entry.key != key[..] {
+        let is_same = !is_first && *entry.key == key[..];
+        if !is_same {
             key.clear();
             key.extend_from_slice(entry.key);
-        } else if source < newer {
-            let found = format!("version {} of {} behind newer ones", entry.number, entry.key.escape_ascii());
+        }
+        let misplaced = match misplaced_tombstone(&tombstones, entry.key, entry.number, source) {
+            _ if is_same && source < newer => Some("behind newer ones".to_owned()),
+            tombstone => tombstone,
+        };
+        if let Some(misplaced) = misplaced {
+            let found = format!("version {} of {} {misplaced}", entry.number, entry.key.escape_ascii());
             let part = runs[source].part_of(entry.key, wide_head(entry.key));
             let file = part.map_or(FileNumber(0), |part| part.meta().file);
             let path = context.storage.path_of(&file_name(file));
@@ -188,6 +198,19 @@ fn check_versions(runs: &[Arc<Run>], leaf: &Node, context: &BranchContext) -> Re
         cursor.next()?;
     }
     Ok(())
+}
+
+/// A range tombstone, of those that each run has, on the wrong side of a version in run `at`: a get asks the newer run first and takes
+/// what it says for the newest.
+fn misplaced_tombstone(of_runs: &[RangeTombstones], key: &[u8], version: SequenceNumber, at: usize) -> Option<String> {
+    of_runs.iter().enumerate().find_map(|(run, tombstones)| {
+        let over = tombstones.over(key);
+        let older = over.last().filter(|oldest| run < at && **oldest <= version);
+        let newer = over.first().filter(|newest| run > at && **newest > version);
+        older
+            .map(|number| format!("behind the older range delete {number}"))
+            .or_else(|| newer.map(|number| format!("in front of the newer range delete {number}")))
+    })
 }
 
 /// What every node keeps to; only an internal error could break it, since `open` checks what comes from disk.

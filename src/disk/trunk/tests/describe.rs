@@ -21,6 +21,16 @@ fn describe(node: &Node, depth: usize, text: &mut String) {
     for bundle in &node.bundles {
         let files: Vec<_> = bundle.branches.iter().map(|branch| branch.meta().file.0.to_string()).collect();
         let _ = writeln!(text, "{indent}  bundle {}: {} in {} runs", bundle.id.0, files.join(" "), bundle.runs);
+        let hiding: u64 = bundle.branches.iter().map(|branch| branch.meta().range_tombstones).sum();
+        if hiding > 0 {
+            let _ = writeln!(text, "{indent}    with {hiding} range tombstones");
+        }
+    }
+    for (at, slot) in node.slots.iter().enumerate() {
+        let maplets: Vec<_> = slot.cover.maplets().map(|maplet| maplet.meta().file.0.to_string()).collect();
+        if !maplets.is_empty() {
+            let _ = writeln!(text, "{indent}  slot {at} has maplets {}", maplets.join(" "));
+        }
     }
     for pivot in &node.pivots {
         let active: Vec<_> = node.bundles[pivot.first_active..].iter().map(|bundle| bundle.id.0.to_string()).collect();

@@ -1,17 +1,20 @@
 //! The shape of small trees and the work that made it, as text, in `goldens/`. With `ALLUVIUM_REWRITE_GOLDENS` set the
 //! files are written instead of compared; they change with the sizes of branch files.
 
-use super::rig::{Random, Rig, Write, key, small_options};
+use super::rig::{Random, Rig, Said, Write, key, number_key, small_options};
+use crate::base::SequenceNumber;
+use crate::merge::Cursor;
 
 /// `count` writes of keys that start with `prefix`, in order.
 pub fn writes(prefix: &str, count: usize) -> Vec<Write> {
     (0..count).map(|at| (key(&format!("{prefix}{at:05}")), Some(vec![1; 100]))).collect()
 }
 
-fn report(rig: &mut Rig, steps: Vec<Vec<Write>>) -> String {
+fn report<S: Into<Said>>(rig: &mut Rig, steps: Vec<Vec<S>>) -> String {
     let mut text = String::new();
     for step in steps {
-        rig.incorporate(step);
+        let outcome = rig.incorporation_of(step.into_iter().map(S::into).collect());
+        rig.apply(outcome);
         text += "incorporate\n";
         for job in rig.work() {
             text += &format!("{job}\n");
@@ -51,4 +54,48 @@ fn a_random_load() {
     let steps = (0..7).map(|_| step()).collect();
     let text = report(&mut rig, steps);
     compare("random", &text);
+}
+
+/// Which leaves are looked at for garbage, and when, beside those that grow.
+#[test]
+fn a_load_of_overwrites() {
+    let mut rig = Rig::new(small_options(64 << 10));
+    let mut random = Random(32);
+    // A third of all keys has most of the writes; now and then a range goes.
+    let mut said = |step: u64, at: u64| {
+        let key = random.next() % if at.is_multiple_of(4) { 3000 } else { 1000 };
+        match (at, random.below(10)) {
+            (300, _) => Said::RangeDelete(number_key(step * 200), number_key(step * 200 + 150)),
+            (_, 0) => Said::Delete(number_key(key)),
+            _ => Said::Put(number_key(key), vec![step as u8; 100]),
+        }
+    };
+    let steps = (0..14).map(|step| (0..600).map(|at| said(step, at)).collect()).collect();
+    let text = report(&mut rig, steps);
+    compare("overwrites", &text);
+}
+
+/// What is merged for scans in a part of the keys, and that it is no more.
+#[test]
+fn a_load_of_scans() {
+    let mut rig = Rig::new(small_options(64 << 10));
+    let mut random = Random(33);
+    let mut step = || (0..600).map(|_| (number_key(random.next() % 4000), Some(vec![1; 100]))).collect();
+    let steps: Vec<Vec<Write>> = (0..7).map(|_| step()).collect();
+    let mut text = report(&mut rig, steps);
+    for range in [0..1000, 2500..3500] {
+        rig.incorporate((0..20).map(|at| (number_key(at * 200), Some(vec![2; 100]))).collect());
+        let mut cursor = rig.tree.cursor();
+        for at in 0..3000 {
+            let key = range.start + at * 7919 % (range.end - range.start);
+            cursor.seek(&number_key(key), SequenceNumber::MAX).unwrap();
+        }
+        drop(cursor);
+        text += &format!("scans of {range:?}\n");
+        while let Some(job) = rig.trunk.pick_for_scans(&rig.tree) {
+            text += &format!("{job}\n");
+            rig.finish(&job);
+        }
+    }
+    compare("scans", &(text + &rig.tree.describe()));
 }

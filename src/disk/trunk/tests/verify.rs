@@ -1,9 +1,9 @@
 //! What `check_tree` and `check_nodes` find: each test breaks one thing in what the manifest says, and `ManifestState::check` passes it.
 //! (That they find nothing wrong with a sound tree is checked by all the tests here, after each round.)
 
-use super::rig::{Random, Rig, Write, number_key, small_options};
+use super::rig::{Random, Rig, Said, Write, number_key, small_options};
 use crate::base::FileNumber;
-use crate::base::Result;
+use crate::base::{Result, SequenceNumber};
 use crate::disk::trunk::{check_nodes, check_tree};
 use crate::format::manifest_edit::{MapletMeta, NodeImage};
 
@@ -34,6 +34,50 @@ fn an_older_bundle_in_front_of_a_newer_one_is_found() {
     let found = found(&rig, |root| root.bundles.swap(0, 1));
     assert!(found.len() == 1 && found[0].contains("order of versions") && found[0].contains("00000050"), "{found:?}");
     assert!(found[0].contains(".branch"), "{found:?}");
+}
+
+/// Three bundles, of which the newer two change places: what `check_tree` finds then, and whether gets still answer as before.
+fn swapped(first: Vec<Said>, second: Vec<Said>) -> (Vec<String>, bool) {
+    let mut rig = Rig::new(small_options(1 << 20));
+    let base = (4..7).map(|number| put(number, 0)).collect();
+    for said in [base, first, second] {
+        let outcome = rig.incorporation_of(said);
+        rig.apply(outcome);
+    }
+    assert!(found(&rig, |_| ()).is_empty());
+    let gets = |rig: &Rig| [4, 5, 6, 20, 30].map(|key| rig.get(&number_key(key), SequenceNumber::MAX.0));
+    let (found, before) = (found(&rig, |root| root.bundles.swap(1, 2)), gets(&rig));
+    let root = rig.state.root.unwrap();
+    rig.state.nodes.get_mut(&root).unwrap().bundles.swap(1, 2);
+    rig.reopen_with(small_options(1 << 20));
+    (found, gets(&rig) == before)
+}
+
+fn put(key: u64, value: u8) -> Said {
+    Said::Put(number_key(key), vec![value; 9])
+}
+
+#[test]
+fn a_range_delete_on_the_wrong_side_of_a_version_is_found() {
+    let hide = || Said::RangeDelete(number_key(0), number_key(9));
+    let merge = || Said::Merge(number_key(5), vec![1; 9]);
+    for (first, second, wanted) in [
+        (vec![put(5, 1)], vec![hide()], "in front of the newer range delete"),
+        (vec![put(5, 1), put(20, 1)], vec![hide(), put(30, 1)], "in front of the newer range delete"),
+        (vec![hide(), put(30, 1)], vec![put(5, 1)], "behind the older range delete"),
+        (vec![hide(), put(5, 1)], vec![hide(), put(6, 1)], "in front of the newer range delete"),
+        (vec![merge()], vec![hide(), put(30, 1)], "in front of the newer range delete"),
+        (vec![hide(), put(30, 1)], vec![merge()], "behind the older range delete"),
+    ] {
+        let said = format!("{first:?}, then {second:?}");
+        let (found, reads_the_same) = swapped(first, second);
+        assert!(!reads_the_same, "{said}");
+        assert!(found.len() == 1 && found[0].contains(wanted) && found[0].contains(".branch"), "{said}: {found:?}");
+    }
+    // Where no get can tell, and in any order of two range deletes, there is nothing to find.
+    for second in [vec![hide(), put(30, 1)], vec![put(20, 1)]] {
+        assert_eq!(swapped(vec![hide(), put(40, 1)], second), (vec![], true));
+    }
 }
 
 /// A merge for two children, of which one had got the older part before, gives a file whose numbers reach back before those of a bundle
