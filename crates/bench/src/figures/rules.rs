@@ -115,13 +115,23 @@ pub fn at_most(panel: &Panel, point: &str, bound: f64) -> Ruling {
     }
 }
 
-/// At one point ours is at least a part of something that was measured apart.
-pub fn share_at(panel: &Panel, point: &str, whole: Option<f64>, of: &str, part: f64) -> Ruling {
-    let rule = format!("{}, {point}: at least {part} of {of}", panel.title);
-    match (panel.line(OURS).and_then(|line| line.at(point)), whole) {
-        (Some(ours), Some(whole)) => ruling(rule, ours >= part * whole, format!("{} of {}", short(ours), short(whole))),
-        (None, _) => not_judged(rule, "a run of ours"),
-        (_, None) => not_judged(rule, of),
+/// Ours at a point is at least a part of a whole that is known otherwise, if it came from there: where less than half of it was `read`, it
+/// came from memory and says nothing.
+pub fn share_read_at(
+    (returned, read): (&Panel, &Panel),
+    point: &str,
+    (of, whole): (&str, Option<f64>),
+    part: f64,
+) -> Ruling {
+    let rule = format!("{}, {point}: at least {part} of {of}", returned.title);
+    let at = |panel: &Panel| panel.line(OURS).and_then(|line| line.at(point));
+    match (at(returned), at(read), whole) {
+        (None, _, _) | (_, None, _) => not_judged(rule, "a run of ours whose reads were counted"),
+        (_, _, None) => not_judged(rule, of),
+        (Some(ours), Some(read), _) if read < ours / 2.0 => not_judged(rule, "data that is not in memory"),
+        (Some(ours), _, Some(whole)) => {
+            ruling(rule, ours >= part * whole, format!("{} of {}", short(ours), short(whole)))
+        }
     }
 }
 
@@ -207,8 +217,8 @@ mod tests {
         assert_eq!(judged(below_at(&both, "1", "rocksdb", 1.11)), Judgement::Fails);
         assert_eq!(judged(at_most(&both, "2", 190.0)), Judgement::Holds);
         assert_eq!(judged(at_most(&both, "2", 189.9)), Judgement::Fails);
-        assert_eq!(judged(share_at(&both, "1", Some(200.0), "w", 0.5)), Judgement::Holds);
-        assert_eq!(judged(share_at(&both, "1", Some(200.1), "w", 0.5)), Judgement::Fails);
+        assert_eq!(judged(share_read_at((&both, &both), "1", ("w", Some(200.0)), 0.5)), Judgement::Holds);
+        assert_eq!(judged(share_read_at((&both, &both), "1", ("w", Some(200.1)), 0.5)), Judgement::Fails);
         // 100, 190, 180: up by 0.9, down by 0.053.
         assert_eq!(judged(never_falls(&both, 0.06)), Judgement::Holds);
         assert_eq!(judged(never_falls(&both, 0.05)), Judgement::Fails);
@@ -232,7 +242,8 @@ mod tests {
             (below_at(&alone, "1", "rocksdb", 1.0), "rocksdb"),
             (below_at(&alone, "2", "rocksdb", 1.0), "a run of ours"),
             (at_most(&alone, "2", 1.0), "a run of ours"),
-            (share_at(&alone, "1", None, "the device", 0.5), "the device"),
+            (share_read_at((&alone, &alone), "1", ("the device", None), 0.5), "the device"),
+            (share_read_at((&alone, &panel(&[(OURS, &[49.0])])), "1", ("the device", Some(1.0)), 0.5), "not in memory"),
             (never_falls(&alone, 0.1), "two points"),
             (near_harmonic_mean(&alone, ("1", "2", "4"), 0.9), "all three"),
             (ahead_at(&alone, "64", "rocksdb", 1.8), "a run of ours"),

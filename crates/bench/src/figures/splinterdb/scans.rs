@@ -43,8 +43,9 @@ pub const SCANS: Figure = Figure {
         });
         let bandwidth = device.map(|bytes_per_s| bytes_per_s / 1e6);
         let mut rulings: Vec<_> = SHORT.map(|length| rules::ahead_at(&returned, length, "rocksdb", 1.0)).into();
-        rulings.push(rules::share_at(&returned, "100", bandwidth, "the device's MB/s", 0.5));
-        rulings.push(rules::share_at(&returned, "1000", bandwidth, "the device's MB/s", 0.9));
+        for (length, part) in [("100", 0.5), ("1000", 0.9)] {
+            rulings.push(rules::share_read_at((&returned, &read), length, ("the device's MB/s", bandwidth), part));
+        }
         let told = bandwidth.map_or("cannot be measured here: no direct reads".into(), |bandwidth| {
             format!("{bandwidth:.0} MB/s read sequentially")
         });
