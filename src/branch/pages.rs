@@ -11,6 +11,7 @@ use super::search::read_together;
 use crate::base::sync::Arc;
 use crate::base::{Error, FileNumber, Result};
 use crate::cache::Page;
+use crate::format::page::{PAGE_BYTES, PageKind};
 use crossbeam_epoch::Guard;
 use std::collections::HashMap;
 
@@ -27,21 +28,26 @@ pub trait Pages<'t> {
     /// The epoch in which pages are looked up.
     fn guard(&self) -> &Guard;
 
-    /// How many pages so far were not in the cache.
-    fn disk_reads(&self) -> u64;
+    /// How many leaves so far were not in the cache, of those whose memory is as large as the item cache's chunks: what it grows by is what
+    /// the page cache gives up, and memory of one size is of no use for another (`io/frames.rs`).
+    fn small_leaves_read(&self) -> u64;
+}
+
+fn is_small_leaf(wanted: Wanted, page: &Page) -> bool {
+    wanted.kind == PageKind::Leaf && page.bytes_held() == PAGE_BYTES
 }
 
 /// Reads what is not in memory at once.
 pub struct Reading {
     guard: Guard,
-    disk_reads: u64,
+    small_leaves_read: u64,
 }
 
 impl Reading {
     /// For one operation: the epoch is pinned as long as the value lives.
     #[inline]
     pub fn new() -> Self {
-        Self { guard: crossbeam_epoch::pin(), disk_reads: 0 }
+        Self { guard: crossbeam_epoch::pin(), small_leaves_read: 0 }
     }
 }
 
@@ -54,7 +60,9 @@ impl<'t> Pages<'t> for Reading {
         't: 'a,
     {
         let found = branch.page(wanted, true, &self.guard)?;
-        self.disk_reads += u64::from(matches!(found, Found::Read(_)));
+        if let Found::Read(page) = &found {
+            self.small_leaves_read += u64::from(is_small_leaf(wanted, page));
+        }
         Ok(found)
     }
 
@@ -64,8 +72,8 @@ impl<'t> Pages<'t> for Reading {
     }
 
     #[inline]
-    fn disk_reads(&self) -> u64 {
-        self.disk_reads
+    fn small_leaves_read(&self) -> u64 {
+        self.small_leaves_read
     }
 }
 
@@ -91,13 +99,13 @@ pub struct Gathering<'t> {
     guard: Guard,
     missing: HashMap<Place, (&'t Branch, Wanted)>,
     held: HashMap<Place, Page>,
-    disk_reads: u64,
+    small_leaves_read: u64,
 }
 
 impl Gathering<'_> {
     /// Nothing noted.
     pub fn new() -> Self {
-        Self { guard: crossbeam_epoch::pin(), missing: HashMap::new(), held: HashMap::new(), disk_reads: 0 }
+        Self { guard: crossbeam_epoch::pin(), missing: HashMap::new(), held: HashMap::new(), small_leaves_read: 0 }
     }
 
     /// Reads what was noted, all at once, and gives it to the cache. The first error wins; nothing is noted any more.
@@ -122,7 +130,7 @@ impl<'t> Pages<'t> for Gathering<'t> {
     {
         let place = (branch.meta().file, page_number(wanted.offset));
         if let Some(page) = self.held.get(&place) {
-            self.disk_reads += 1;
+            self.small_leaves_read += u64::from(is_small_leaf(wanted, page));
             return Ok(Found::Read(Arc::clone(page)));
         }
         if let Some(page) = branch.cached(wanted, &self.guard)? {
@@ -135,7 +143,7 @@ impl<'t> Pages<'t> for Gathering<'t> {
     fn guard(&self) -> &Guard {
         &self.guard
     }
-    fn disk_reads(&self) -> u64 {
-        self.disk_reads
+    fn small_leaves_read(&self) -> u64 {
+        self.small_leaves_read
     }
 }

@@ -3,7 +3,8 @@
 //! dozens that nobody does. Any thread may call anything.
 //!
 //! The paper's cache is asked first of all; this one answers for the tree alone: readers ask it once the memory components have said
-//! no, so a put need not know of it, and add what they had to read the device for, so it is empty where all pages fit.
+//! no, so a put need not know of it, and add what they had to read the device for, so it is empty where all pages fit; and where leaves
+//! are larger than a page of 4 KiB (compressed, or values of 1 KiB), since their memory could not become that of items.
 //!
 //! Invariants (the race that each closes):
 //! 1. An item is the newest version of its key in the tree: each change of what the tree holds begins with `begin_change`, and has

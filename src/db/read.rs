@@ -88,13 +88,13 @@ impl ReadSide {
             }
         }
         with_encoded(keyspace, user_key, |key| {
-            let (items, before) = (self.cache.items(), pages.disk_reads());
+            let (items, before) = (self.cache.items(), pages.small_leaves_read());
             if let Some(number) = items.get(key, hash, at, out) {
                 return Ok(Some((number, Kind::Put)));
             }
             let found = view.tree.get(key, hash, at, pages, out)?;
             if let Some((number, Kind::Put)) = found
-                && pages.disk_reads() > before
+                && pages.small_leaves_read() > before
                 && at >= view.switched_through()
             {
                 items.add(stamp, Item { key, hash, number, value: out });
