@@ -92,12 +92,13 @@ impl ReadSide {
             if let Some(number) = items.get(key, hash, at, out) {
                 return Ok(Some((number, Kind::Put)));
             }
+            let start = out.len();
             let found = view.tree.get(key, hash, at, pages, out)?;
             if let Some((number, Kind::Put)) = found
                 && pages.small_leaves_read() > before
                 && at >= view.switched_through()
             {
-                items.add(stamp, Item { key, hash, number, value: out });
+                items.add(stamp, Item { key, hash, number, value: &out[start..] });
             }
             Ok(found)
         })
