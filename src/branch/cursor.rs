@@ -13,6 +13,7 @@ use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
 use crate::cache::Page;
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
+use crate::io::ReadDone;
 use crate::merge::{Cursor, EntryRef};
 use crossbeam_epoch::Guard;
 use std::ops::Range;
@@ -215,6 +216,11 @@ impl BranchCursor {
         &self.branch
     }
 
+    /// The scan that begins with the next search is expected to go on to so many bytes behind the first leaf.
+    pub fn expect(&mut self, bytes: usize) {
+        self.leaf.expect(bytes);
+    }
+
     /// Begins a search that `search_together` takes to its end.
     pub fn begin(&mut self) -> Result<()> {
         self.valid = false;
@@ -247,7 +253,10 @@ impl BranchCursor {
                     return Ok(self.take(step, guard));
                 }
                 self.next = Next::Page { location, level, lacking: true };
-                return Ok(Progress::Missing(wanted));
+                let is_leaf = level == 0;
+                let request =
+                    if is_leaf { self.leaf.request(wanted, target.backward) } else { self.branch.request(wanted) };
+                return Ok(Progress::Missing(request?));
             }
             Next::LookAhead { location } => {
                 self.branch.look_ahead_at(Wanted::child(location, 0), LEAF_LINES, guard);
@@ -271,14 +280,15 @@ impl BranchCursor {
         Ok(Progress::Under)
     }
 
-    /// One round, with the page that the last one lacked.
-    pub(super) fn go_on_with(&mut self, page: Page, target: Target<'_>, guard: &Guard) -> Result<Progress> {
+    /// One round, with what was read for the page that the last one lacked.
+    pub(super) fn go_on_with(&mut self, done: ReadDone, target: Target<'_>, guard: &Guard) -> Result<Progress> {
         match self.next {
             Next::Page { location, level: 0, .. } => {
-                self.leaf.hold_read(page);
+                self.leaf.arrived(done, Wanted::child(location, 0), target.backward)?;
                 self.take_leaf(location)
             }
             Next::Page { location, level, .. } => {
+                let page = self.branch.arrived(done, Wanted::child(location, level))?;
                 let step = self.choose(page.payload(), (location, level), target)?;
                 Ok(self.take(step, guard))
             }

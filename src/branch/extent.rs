@@ -2,7 +2,9 @@
 //! one ahead while the cursor is busy with this one. One thread at a time.
 //!
 //! A streak is a row of extents that each lie beside the one before, in one direction. Only a streak reads ahead, so a
-//! cursor that looks here and there reads no more than it needs, and it is a long streak that reads the larger extents.
+//! cursor that looks here and there reads no more than it needs, and it is a long streak that reads the larger extents. A streak
+//! may be known to be a short scan's (`begin_with`): then it begins with what that needs, read together with what the search of
+//! other branches lacks (`plan`, `arrived`).
 //!
 //! Invariants:
 //! 1. At most one extent is on its way, and it is dropped or taken over when the cursor leaves the current one; so a cursor has
@@ -18,7 +20,7 @@ use super::window::{Window, position};
 use crate::base::Result;
 use crate::base::sync::Arc;
 use crate::format::branch_footer::BranchFooter;
-use crate::io::{PendingReads, ReadRequest};
+use crate::io::{PendingReads, ReadDone, ReadRequest};
 use std::ops::Range;
 
 /// An extent on its way.
@@ -28,6 +30,13 @@ struct Ahead {
     reads: Box<dyn PendingReads>,
     lease: Lease,
     _permit: AheadPermit,
+}
+
+/// An extent that a search has read together with what others need.
+pub struct Planned {
+    start: u64,
+    length: usize,
+    lease: Lease,
 }
 
 /// The extent that the cursor is in.
@@ -44,12 +53,53 @@ pub struct ExtentReader {
     ahead: Option<Ahead>,
     streak: u32,
     backward: bool,
+    /// Bytes that a streak begins with.
+    first: usize,
 }
 
 impl ExtentReader {
     /// Nothing read yet; memory is taken at first use.
     pub fn new(branch: Arc<Branch>, purpose: Purpose) -> Self {
-        Self { branch, purpose, current: None, ahead: None, streak: 0, backward: false }
+        Self { branch, purpose, current: None, ahead: None, streak: 0, backward: false, first: READ_AHEAD_BYTES }
+    }
+
+    /// The streaks from now on begin with so many bytes, and double from there.
+    pub fn begin_with(&mut self, bytes: usize) {
+        self.first = bytes.min(READ_AHEAD_BYTES);
+    }
+
+    /// Whether the page is in the current extent.
+    pub fn has(&self, wanted: Wanted) -> bool {
+        self.position(wanted).is_some()
+    }
+
+    /// Whether the current extent is all that a short scan reads.
+    pub fn is_short(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.window.filled <= EXTENT_BYTES_MIN)
+    }
+
+    /// What is to be read for a streak that begins with this page; `arrived` takes it.
+    pub fn plan(&mut self, wanted: Wanted, backward: bool) -> Result<(Planned, ReadRequest)> {
+        let footer = *self.branch.footer()?;
+        self.branch.check_bounds(wanted, &footer)?;
+        (self.streak, self.backward, self.ahead) = (1, backward, None);
+        self.leave_current();
+        let bytes = self.extent_bytes(1).max(wanted.bytes);
+        let (start, length) = self.extent(wanted.offset, wanted.bytes, bytes, &footer);
+        let lease = self.memory().lease(bytes);
+        let request = ReadRequest::new(self.branch.file()?, start, length, self.memory().take(bytes));
+        Ok((Planned { start, length, lease }, request))
+    }
+
+    /// Makes what was planned the current extent, if it came well.
+    pub fn arrived(&mut self, planned: Planned, done: ReadDone) {
+        match done.result {
+            Ok(()) => {
+                let window = Window { buffer: done.buffer, start: planned.start, filled: planned.length };
+                self.current = Some(Current { window, _lease: planned.lease });
+            }
+            Err(_) => self.memory().give(done.buffer),
+        }
     }
 
     /// Where in `bytes()` the page stands; reads the extent that starts (or, going backward, ends) with it where it is
@@ -97,10 +147,12 @@ impl ExtentReader {
     /// Bytes of an extent so far into a streak. A scan's extents grow no faster than what it has consumed, so that what it may
     /// have read in vain when it ends is a part of that; and none is larger than what memory allows.
     fn extent_bytes(&self, streak: u32) -> usize {
+        let first = self.first << streak.saturating_sub(1).min(8);
         self.memory().allowed(match (self.purpose, streak) {
-            (Purpose::Read, 0..=3) => READ_AHEAD_BYTES,
-            (Purpose::Read, 4) => 2 * READ_AHEAD_BYTES,
-            _ => EXTENT_BYTES,
+            (Purpose::Read, 0..=3) => first.min(READ_AHEAD_BYTES),
+            (Purpose::Read, 4) => first.min(2 * READ_AHEAD_BYTES),
+            (Purpose::Read, _) => first.min(EXTENT_BYTES),
+            (Purpose::Compaction, _) => EXTENT_BYTES,
         })
     }
 
@@ -167,7 +219,7 @@ impl ExtentReader {
         let streak_min = if self.purpose == Purpose::Compaction { 1 } else { 2 };
         let bytes = self.extent_bytes(self.streak.saturating_add(1));
         // Leaves so large are large reads already, and might not fit; and where memory is short, nothing is read ahead.
-        if self.streak < streak_min || wanted.bytes > bytes / 2 || bytes <= EXTENT_BYTES_MIN {
+        if self.streak < streak_min || wanted.bytes > bytes / 2 || bytes < READ_AHEAD_BYTES {
             return;
         }
         let edge = if self.backward { window.first_page() } else { Some(window.next_page(wanted.offset)) };

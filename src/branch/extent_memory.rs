@@ -30,6 +30,7 @@ pub struct ExtentMemory {
     ahead: AtomicUsize,
     large: BufferPool,
     small: BufferPool,
+    least: BufferPool,
 }
 
 impl ExtentMemory {
@@ -41,6 +42,7 @@ impl ExtentMemory {
             ahead: AtomicUsize::new(0),
             large: BufferPool::new(EXTENT_BYTES, (limit / 2 / EXTENT_BYTES).min(16)),
             small: BufferPool::new(READ_AHEAD_BYTES, (limit / 4 / READ_AHEAD_BYTES).min(32)),
+            least: BufferPool::new(EXTENT_BYTES_MIN, (limit / 8 / EXTENT_BYTES_MIN).min(64)),
         })
     }
 
@@ -73,7 +75,7 @@ impl ExtentMemory {
     /// A buffer of `bytes`, with unspecified contents, or of somewhat more.
     pub fn take(&self, bytes: usize) -> AlignedBuffer {
         if bytes <= EXTENT_BYTES_MIN {
-            AlignedBuffer::new(EXTENT_BYTES_MIN)
+            self.least.take()
         } else if bytes <= READ_AHEAD_BYTES {
             self.small.take()
         } else if bytes <= EXTENT_BYTES {
@@ -85,7 +87,12 @@ impl ExtentMemory {
 
     /// Takes back what `take` gave.
     pub fn give(&self, buffer: AlignedBuffer) {
-        if buffer.len() <= READ_AHEAD_BYTES { self.small.give(buffer) } else { self.large.give(buffer) }
+        let pool = match buffer.len() {
+            bytes if bytes <= EXTENT_BYTES_MIN => &self.least,
+            bytes if bytes <= READ_AHEAD_BYTES => &self.small,
+            _ => &self.large,
+        };
+        pool.give(buffer);
     }
 
     /// Bytes that are leased now.

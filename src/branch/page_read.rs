@@ -10,7 +10,7 @@ use crate::cache::{Page, PageBuffer, PageRef};
 use crate::format::branch_footer::BranchFooter;
 use crate::format::page::{self, Compression, PAGE_HEADER_BYTES, PageHeader, PageKind};
 use crate::format::sorted_page::{ChildLocation, SortedPage};
-use crate::io::AlignedBuffer;
+use crate::io::{AlignedBuffer, ReadDone, ReadRequest};
 use crossbeam_epoch::Guard;
 
 /// A page to be read, and what it must turn out to be.
@@ -108,6 +108,20 @@ impl Branch {
         if keep {
             self.keep(wanted, &page);
         }
+        Ok(page)
+    }
+
+    /// What is to be read for a page that is not in the cache; `arrived` takes it.
+    pub(super) fn request(&self, wanted: Wanted) -> Result<ReadRequest> {
+        self.check_bounds(wanted, self.footer()?)?;
+        Ok(ReadRequest::new(self.file()?, wanted.offset, wanted.bytes, AlignedBuffer::new(wanted.bytes)))
+    }
+
+    /// The page for which `request` asked; the cache has it as well.
+    pub(super) fn arrived(&self, done: ReadDone, wanted: Wanted) -> Result<Page> {
+        done.result?;
+        let page = self.admit(done.buffer, wanted)?;
+        self.keep(wanted, &page);
         Ok(page)
     }
 

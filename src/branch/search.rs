@@ -14,7 +14,7 @@ use super::page_read::Wanted;
 use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
 use crate::cache::Page;
-use crate::io::{AlignedBuffer, ReadRequest};
+use crate::io::ReadRequest;
 use crossbeam_epoch::Guard;
 
 /// Where a search goes, and from which side it comes to its place.
@@ -29,12 +29,12 @@ pub struct Target<'k> {
 }
 
 /// How far a search has come.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub enum Progress {
     /// It goes on with the next round.
     Under,
-    /// The page is not in memory.
-    Missing(Wanted),
+    /// The page is not in memory: what is to be read for it.
+    Missing(ReadRequest),
     /// The cursor stands at the target.
     Arrived,
 }
@@ -47,13 +47,13 @@ pub fn search_together<'c>(cursors: impl Iterator<Item = &'c mut BranchCursor>, 
     let mut reads = 0;
     let mut guard = crossbeam_epoch::pin();
     let mut under_way: Vec<&mut BranchCursor> = cursors.collect();
-    let mut missing = Vec::new();
+    let mut requests = Vec::new();
     while !under_way.is_empty() {
         let mut failed = None;
         under_way.retain_mut(|cursor| match cursor.go_on(target, &guard) {
             Ok(Progress::Under) => true,
-            Ok(Progress::Missing(wanted)) => {
-                missing.push((Arc::clone(cursor.branch()), wanted));
+            Ok(Progress::Missing(request)) => {
+                requests.push(request);
                 true
             }
             Ok(Progress::Arrived) => false,
@@ -65,20 +65,17 @@ pub fn search_together<'c>(cursors: impl Iterator<Item = &'c mut BranchCursor>, 
         if let Some(error) = failed {
             return Err(error);
         }
-        if missing.is_empty() {
-            continue;
-        }
-        let wanted: Vec<(&Branch, Wanted)> = missing.iter().map(|(branch, wanted)| (&**branch, *wanted)).collect();
-        let mut pages = read_together(&wanted, &mut guard)?.into_iter();
-        for cursor in &mut under_way {
-            if cursor.lacks_page()
-                && let Some(page) = pages.next()
-            {
-                cursor.go_on_with(page, target, &guard)?;
+        let Some(cursor) = under_way.first().filter(|_| !requests.is_empty()) else { continue };
+        reads += requests.len();
+        let storage = Arc::clone(&cursor.branch().context().storage);
+        let requests = std::mem::take(&mut requests);
+        // Pages retired while this waits can be freed.
+        let mut done = guard.repin_after(|| storage.start_reads(requests).wait()).into_iter();
+        for cursor in under_way.iter_mut().filter(|cursor| cursor.lacks_page()) {
+            if let Some(done) = done.next() {
+                cursor.go_on_with(done, target, &guard)?;
             }
         }
-        reads += missing.len();
-        missing.clear();
     }
     Ok(reads)
 }
@@ -89,18 +86,13 @@ pub fn read_together(wanted: &[(&Branch, Wanted)], guard: &mut Guard) -> Result<
     let storage = Arc::clone(&first.context().storage);
     let mut requests = Vec::with_capacity(wanted.len());
     for (branch, wanted) in wanted {
-        branch.check_bounds(*wanted, branch.footer()?)?;
-        let buffer = AlignedBuffer::new(wanted.bytes);
-        requests.push(ReadRequest::new(branch.file()?, wanted.offset, wanted.bytes, buffer));
+        requests.push(branch.request(*wanted)?);
     }
     // Pages retired while this waits can be freed.
     let done = guard.repin_after(|| storage.start_reads(requests).wait());
     let mut pages = Vec::with_capacity(wanted.len());
     for ((branch, wanted), done) in wanted.iter().zip(done) {
-        done.result?;
-        let page = branch.admit(done.buffer, *wanted)?;
-        branch.keep(*wanted, &page);
-        pages.push(page);
+        pages.push(branch.arrived(done, *wanted)?);
     }
     Ok(pages)
 }

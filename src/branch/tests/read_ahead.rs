@@ -6,7 +6,9 @@ use crate::base::{DatabaseId, Result, SequenceNumber};
 use crate::branch::extent::ExtentReader;
 use crate::branch::extent_memory::{AHEAD_MAX, EXTENT_BYTES, EXTENT_BYTES_MIN, ExtentMemory};
 use crate::branch::page_read::Wanted;
-use crate::branch::{Branch, BranchBuilder, BranchContext, BranchCursor, Compression, Purpose};
+use crate::branch::{
+    Branch, BranchBuilder, BranchContext, BranchCursor, Compression, Purpose, Target, search_together,
+};
 use crate::cache::PageCache;
 use crate::format::manifest_edit::BranchMeta;
 use crate::format::sorted_page::ChildLocation;
@@ -100,7 +102,20 @@ fn turning_around_anywhere_agrees_with_the_list() {
             for _ in 0..30 {
                 if random.below(4) == 0 || !cursor.valid() {
                     at = random.below(entries.len());
-                    if cursor.seek(&entries[at].key, SequenceNumber::MAX).is_err() {
+                    if round % 4 >= 2 {
+                        cursor.expect(random.below(100_000));
+                    }
+                    let backward = random.below(2) == 0;
+                    let number = if backward { SequenceNumber::ZERO } else { SequenceNumber::MAX };
+                    let target = Target { key: &entries[at].key, number, backward };
+                    let sought = if round % 8 >= 4 {
+                        cursor.begin().and_then(|()| search_together(std::iter::once(&mut cursor), target)).map(|_| ())
+                    } else if target.backward {
+                        cursor.seek_for_prev(target.key, target.number)
+                    } else {
+                        cursor.seek(target.key, target.number)
+                    };
+                    if sought.is_err() {
                         continue;
                     }
                     assert_eq!(cursor.entry(), entries[at].borrow());
@@ -189,6 +204,46 @@ fn an_error_ahead_is_told_when_its_leaf_is_wanted_and_not_before() {
                 }
             }
         }
+    }
+}
+
+/// Short scans once read their first leaves one after the other.
+#[test]
+fn a_scan_reads_at_once_what_it_is_expected_to() {
+    const EXPECTED: usize = 20 << 10;
+    let entries = entries();
+    for compression in [Compression::None, Compression::Lz4] {
+        let store = Store::new(compression, 0);
+        let meta = store.write(&entries);
+        // Reads for the search, and for a walk over half of what is expected; with nothing in memory at first.
+        let reads_of = |expected: usize, at: usize, backward: bool| {
+            let store = store.reopened(8 << 20);
+            let branch = store.open(&meta);
+            branch.footer().unwrap();
+            let mut cursor = branch.cursor(Purpose::Read);
+            cursor.expect(expected);
+            cursor.begin().unwrap();
+            let target = Target { key: &entries[at].key, number: SequenceNumber(at as u64 + 1), backward };
+            let before = reads(&store);
+            let told = search_together(std::iter::once(&mut cursor), target).unwrap();
+            let sought = reads(&store);
+            assert_eq!(told as u64, sought - before);
+            assert_eq!(cursor.entry(), entries[at].borrow());
+            walk(&mut cursor, &entries, &mut { at }, EXPECTED / 2 / 1500, !backward).unwrap();
+            (sought - before, reads(&store) - sought)
+        };
+        let (mut random, mut walked_alone) = (Random(4), 0);
+        for round in 0..100 {
+            let (at, backward) = (500 + random.below(entries.len() - 1000), round % 2 == 1);
+            let (sought, walked) = reads_of(EXPECTED, at, backward);
+            let (sought_alone, more) = reads_of(0, at, backward);
+            assert_eq!(sought, sought_alone, "it is one read, however much of it there is");
+            assert_eq!(walked, 0, "from {at}, backward: {backward}");
+            // Less than a sixteenth of a leaf is not worth it.
+            assert_eq!(reads_of(200, at, backward), (sought_alone, more));
+            walked_alone += more;
+        }
+        assert!(walked_alone > 50, "{walked_alone} reads on a hundred walks");
     }
 }
 

@@ -357,7 +357,7 @@ impl<'a> Editor<'a> {
                 self.edit.next_file = Some(self.trunk.next_file());
                 self.edit.next_node = Some(node);
                 self.edit.next_bundle = Some(bundle);
-                Tree::new(root, Arc::clone(self.trunk.shared_options()))
+                self.tree.followed_by(root)
             }
             None => {
                 obsolete = added;

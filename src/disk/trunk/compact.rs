@@ -120,7 +120,7 @@ impl Pass<'_> {
         let tombstones = run::range_tombstones(&runs, lower, upper.map(|upper| &**upper))?;
         let mut cursor = merged(runs, Purpose::Compaction);
         let target = Target { key: lower, number: SequenceNumber::MAX, backward: false };
-        cursor.search(false, |runs| seek_together(runs, target))?;
+        cursor.search(false, |runs| seek_together(runs, target, 0))?;
         self.copy((&mut cursor, &tombstones), upper, bottom, writer, steps)
     }
 

@@ -13,7 +13,7 @@ use super::run_cursor::{RunCursor, seek_together};
 use super::tree::Tree;
 use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
-use crate::branch::{Purpose, Target};
+use crate::branch::Target;
 use crate::merge::{Cursor, EntryRef, MergeCursor, RangeTombstones};
 
 /// See the module.
@@ -21,6 +21,8 @@ pub struct TreeCursor {
     tree: Arc<Tree>,
     path: Option<Path>,
     valid: bool,
+    /// Entries that were stepped over since the last search.
+    steps: u64,
 }
 
 /// A leaf's range and what covers it.
@@ -41,11 +43,14 @@ impl Path {
     /// The path to the leaf that `descend` leads to: it is asked for a slot of each node, root first.
     fn to(tree: &Tree, descend: impl Fn(&Node) -> usize) -> Result<Self> {
         let mut node = tree.root();
-        let mut runs = Vec::new();
+        let (mut runs, mut shares) = (Vec::new(), Vec::new());
         loop {
-            let slot = descend(node);
-            runs.extend(node.slots[slot].runs.iter().cloned());
-            match node.pivots.get(slot) {
+            let at = descend(node);
+            let (slot, below) = (&node.slots[at], node.pivots.get(at));
+            runs.extend(slot.runs.iter().cloned());
+            let entries = slot.pending.entries + below.map_or(0, |pivot| pivot.child.totals.entries);
+            shares.extend(slot.run_bytes.iter().map(|bytes| (bytes << 8) / entries.max(1)));
+            match below {
                 Some(pivot) => node = &pivot.child,
                 None => break,
             }
@@ -57,13 +62,15 @@ impl Path {
         let spills_past = runs.iter().any(is_past);
         let tombstones = run::range_tombstones(&runs, &lower, upper.as_deref())?;
         let (leaf, count) = (Arc::clone(node), runs.len());
-        let cursor = MergeCursor::new(runs.into_iter().map(|run| RunCursor::new(run, Purpose::Read)).collect());
+        let cursors = runs.into_iter().zip(shares).map(|(run, share)| RunCursor::for_scans(run, share));
+        let cursor = MergeCursor::new(cursors.collect());
         Ok(Self { lower, upper, leaf, runs: count, spills_before, spills_past, cursor, tombstones })
     }
 
-    fn search(&mut self, key: &[u8], number: SequenceNumber, backward: bool) -> Result<()> {
+    /// `expected`: entries that the scan is likely to come past.
+    fn search(&mut self, key: &[u8], number: SequenceNumber, backward: bool, expected: u64) -> Result<()> {
         let target = Target { key, number, backward };
-        let reads = self.cursor.search(backward, |runs| seek_together(runs, target))?;
+        let reads = self.cursor.search(backward, |runs| seek_together(runs, target, expected))?;
         self.leaf.scans.charge(self.runs, reads);
         Ok(())
     }
@@ -85,7 +92,20 @@ impl Path {
 
 impl TreeCursor {
     pub(super) fn new(tree: Arc<Tree>) -> Self {
-        Self { tree, path: None, valid: false }
+        Self { tree, path: None, valid: false, steps: 0 }
+    }
+
+    /// A scan begins; how many entries it is likely to come past.
+    fn begin_scan(&mut self) -> u64 {
+        self.end_scan();
+        self.tree.scan_length().expected(0)
+    }
+
+    fn end_scan(&mut self) {
+        if self.path.is_some() {
+            self.tree.scan_length().ended(self.steps);
+        }
+        self.steps = 0;
     }
 
     /// The path whose range holds `key`.
@@ -106,7 +126,8 @@ impl TreeCursor {
                 return Ok(());
             }
             let Some(upper) = path.upper.clone() else { break };
-            self.path_to(&upper)?.search(&upper, SequenceNumber::MAX, false)?;
+            let expected = self.tree.scan_length().expected(self.steps);
+            self.path_to(&upper)?.search(&upper, SequenceNumber::MAX, false, expected)?;
         }
         Ok(())
     }
@@ -124,7 +145,8 @@ impl TreeCursor {
             // The leaf in front ends where this one begins. No entry has the number MAX, so what is sought lies before.
             let lower = Arc::clone(&path.lower);
             let before = Path::to(&self.tree, |node| slot_before(node, &lower))?;
-            self.path.insert(before).search(&lower, SequenceNumber::MAX, true)?;
+            let expected = self.tree.scan_length().expected(self.steps);
+            self.path.insert(before).search(&lower, SequenceNumber::MAX, true, expected)?;
         }
         Ok(())
     }
@@ -135,16 +157,24 @@ fn slot_before(node: &Node, key: &[u8]) -> usize {
     node.pivots.partition_point(|pivot| *pivot.lower < *key).saturating_sub(1)
 }
 
+impl Drop for TreeCursor {
+    fn drop(&mut self) {
+        self.end_scan();
+    }
+}
+
 impl Cursor for TreeCursor {
     fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
         self.valid = false;
-        self.path_to(key)?.search(key, number, false)?;
+        let expected = self.begin_scan();
+        self.path_to(key)?.search(key, number, false, expected)?;
         self.settle_forward()
     }
 
     fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
         self.valid = false;
-        self.path_to(key)?.search(key, number, true)?;
+        let expected = self.begin_scan();
+        self.path_to(key)?.search(key, number, true, expected)?;
         self.settle_back()
     }
 
@@ -154,6 +184,7 @@ impl Cursor for TreeCursor {
 
     fn seek_last(&mut self) -> Result<()> {
         self.valid = false;
+        self.end_scan();
         let last = Path::to(&self.tree, |node| node.pivots.len().saturating_sub(1))?;
         self.path.insert(last).cursor.seek_last()?;
         self.settle_back()
@@ -163,6 +194,7 @@ impl Cursor for TreeCursor {
     fn next(&mut self) -> Result<()> {
         debug_assert!(self.valid);
         self.valid = false;
+        self.steps += 1;
         if let Some(path) = &mut self.path {
             path.cursor.next()?;
         }
@@ -172,6 +204,7 @@ impl Cursor for TreeCursor {
     fn prev(&mut self) -> Result<()> {
         debug_assert!(self.valid);
         self.valid = false;
+        self.steps += 1;
         if let Some(path) = &mut self.path {
             path.cursor.prev()?;
         }

@@ -87,7 +87,7 @@ fn sample(pass: &Pass<'_>, leaf: &Node) -> Result<Survival> {
     for start in windows(leaf) {
         let mut filter = pass.filter(&tombstones, true);
         let target = Target { key: &start, number: SequenceNumber::MAX, backward: false };
-        cursor.search(false, |runs| seek_together(runs, target))?;
+        cursor.search(false, |runs| seek_together(runs, target, 0))?;
         for _ in 0..ENTRIES_PER_WINDOW {
             if !cursor.valid() || upper.is_some_and(|upper| cursor.entry().key >= upper) {
                 break;

@@ -13,12 +13,21 @@ pub struct RunCursor {
     /// The part that `cursor` is over.
     at: usize,
     cursor: Option<BranchCursor>,
+    /// Bytes of this run for each entry that a scan comes past, in 1/256.
+    share: u64,
+    /// Bytes that the scan under way is expected to read here.
+    expected: usize,
 }
 
 impl RunCursor {
     /// A cursor that stands nowhere.
     pub fn new(run: Arc<Run>, purpose: Purpose) -> Self {
-        Self { run, purpose, at: 0, cursor: None }
+        Self { run, purpose, at: 0, cursor: None, share: 0, expected: 0 }
+    }
+
+    /// A cursor for scans that read `share` bytes of this run, in 1/256, for each entry that they come past.
+    pub fn for_scans(run: Arc<Run>, share: u64) -> Self {
+        Self { share, ..Self::new(run, Purpose::Read) }
     }
 
     #[inline]
@@ -28,18 +37,27 @@ impl RunCursor {
             self.cursor = None;
             self.at = at;
         }
-        self.cursor.get_or_insert_with(|| part.cursor(self.purpose))
+        let (purpose, expected) = (self.purpose, self.expected);
+        self.cursor.get_or_insert_with(|| {
+            let mut cursor = part.cursor(purpose);
+            cursor.expect(expected);
+            cursor
+        })
     }
 
     /// Begins a search, which `search_together` takes further and `settle` ends.
-    fn begin(&mut self, target: Target<'_>) -> Result<()> {
+    fn begin(&mut self, target: Target<'_>, expected: u64) -> Result<()> {
+        self.expected = (expected.saturating_mul(self.share) >> 8) as usize;
         let parts = self.run.parts().len();
         let at = self.run.position(target.key);
         if at == parts && !target.backward {
             self.close();
             return Ok(());
         }
-        self.open(at.min(parts - 1)).begin()
+        let expected = self.expected;
+        let cursor = self.open(at.min(parts - 1));
+        cursor.expect(expected);
+        cursor.begin()
     }
 
     /// Off the end of a part it goes on in the next one.
@@ -83,10 +101,11 @@ impl RunCursor {
     }
 }
 
-/// Takes all cursors to the target, side by side; returns how many pages came from the disk for that.
-pub fn seek_together(cursors: &mut [RunCursor], target: Target<'_>) -> Result<usize> {
+/// Takes all cursors to the target, side by side, for a scan that is expected to come past so many entries of all of them; returns
+/// how often the disk was read for that.
+pub fn seek_together(cursors: &mut [RunCursor], target: Target<'_>, expected: u64) -> Result<usize> {
     for cursor in cursors.iter_mut() {
-        cursor.begin(target)?;
+        cursor.begin(target, expected)?;
     }
     let reads = search_together(cursors.iter_mut().filter_map(|cursor| cursor.cursor.as_mut()), target)?;
     cursors.iter_mut().try_for_each(|cursor| cursor.settle(target.backward))?;

@@ -10,8 +10,8 @@ use crate::base::sync::{AtomicU64, Ordering};
 /// Half a microsecond of processor time, or thereabouts: what a search pays for one more run whose pages are in memory.
 /// Merging takes about so long for this many bytes.
 const BYTES_PER_UNIT: u64 = 250;
-/// A page that a search had to read from the disk.
-const UNITS_PER_READ: u64 = 16;
+/// A read of the disk that a search waited for: about as long as merging so many times as many bytes takes.
+const UNITS_PER_READ: u64 = 32;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -44,6 +44,32 @@ impl ScanCost {
     }
 }
 
+/// How many entries of the tree scans come past, on average over the last few: what they read first is of that size. Any thread; as
+/// with `ScanCost`, one of two scans that end at once may be lost.
+#[derive(Debug, Default)]
+pub struct ScanLength(AtomicU64);
+
+/// A scan changes the average by this part of the difference.
+const SCANS_AVERAGED: u64 = 8;
+/// The average is kept in this part of an entry.
+const PART: u64 = 256;
+/// Longer scans count as this long: what is read ahead of them is another matter (`branch/extent.rs`).
+const LENGTH_MAX: u64 = 1 << 16;
+
+impl ScanLength {
+    /// A scan came past so many entries.
+    pub fn ended(&self, steps: u64) {
+        let (mean, steps) = (self.0.load(Ordering::Relaxed), steps.min(LENGTH_MAX) * PART);
+        self.0.store(mean - mean / SCANS_AVERAGED + steps / SCANS_AVERAGED, Ordering::Relaxed);
+    }
+
+    /// What is still before a scan that came past so many: what is left of the average; one that is longer is taken for half done.
+    pub fn expected(&self, steps: u64) -> u64 {
+        let mean = self.0.load(Ordering::Relaxed) / PART;
+        if steps < mean { mean - steps } else { steps }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,7 +83,21 @@ mod tests {
         cost.charge(5, 0);
         assert_eq!(cost.units(), 4);
         cost.charge(4, 8);
-        assert_eq!(cost.units(), 4 + 3 + 96);
-        assert!(cost.exceeds(103 * BYTES_PER_UNIT - 1) && !cost.exceeds(103 * BYTES_PER_UNIT));
+        assert_eq!(cost.units(), 4 + 3 + 192);
+        assert!(cost.exceeds(199 * BYTES_PER_UNIT - 1) && !cost.exceeds(199 * BYTES_PER_UNIT));
+    }
+
+    #[test]
+    fn the_length_of_scans_follows_what_they_are_and_forgets_what_they_were() {
+        let length = ScanLength::default();
+        assert_eq!((length.expected(0), length.expected(70)), (0, 70), "whoever goes on is taken for half done");
+        let scan = |steps| (0..40).for_each(|_| length.ended(steps));
+        scan(50);
+        assert!((48..=50).contains(&length.expected(0)), "{}", length.expected(0));
+        assert!((38..=40).contains(&length.expected(10)) && length.expected(60) == 60);
+        scan(u64::MAX);
+        assert!(length.expected(0) > LENGTH_MAX * 9 / 10 && length.expected(0) <= LENGTH_MAX);
+        scan(0);
+        assert!(length.expected(0) < LENGTH_MAX / 100);
     }
 }

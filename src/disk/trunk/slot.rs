@@ -52,6 +52,8 @@ impl std::ops::AddAssign for Load {
 pub struct Slot {
     /// What a read visits, newest first.
     pub runs: Vec<Arc<Run>>,
+    /// Bytes that each of them has for the range.
+    pub run_bytes: Vec<u64>,
     /// What each active bundle has for the range, oldest first.
     pub loads: Vec<Load>,
     /// Their sum.
@@ -90,6 +92,8 @@ impl Slot {
         }
         slot.runs = run::group(inside);
         slot.runs.reverse();
+        let bytes_of = |run: &Arc<Run>| run.parts().iter().map(|part| slot.bytes_of(part)).sum();
+        slot.run_bytes = slot.runs.iter().map(bytes_of).collect();
         slot.cover = Cover::new(&slot.runs, lower, upper, maplets);
         Arc::new(slot)
     }

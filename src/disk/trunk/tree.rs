@@ -4,6 +4,7 @@ use super::cover;
 use super::cursor::TreeCursor;
 use super::node::Node;
 use super::options::TrunkOptions;
+use super::scans::ScanLength;
 use super::slot::Slot;
 use crate::base::hash::fingerprint;
 use crate::base::key::wide_head;
@@ -22,12 +23,18 @@ const SLOTS_MAX: usize = 12;
 pub struct Tree {
     root: Arc<Node>,
     options: Arc<TrunkOptions>,
+    scan_length: Arc<ScanLength>,
 }
 
 impl Tree {
-    pub(super) fn new(root: Arc<Node>, options: Arc<TrunkOptions>) -> Arc<Self> {
+    pub(super) fn new(root: Arc<Node>, options: Arc<TrunkOptions>, scan_length: Arc<ScanLength>) -> Arc<Self> {
         assert!(root.lower.is_empty() && root.upper.is_none(), "the root spans all keys");
-        Arc::new(Self { root, options })
+        Arc::new(Self { root, options, scan_length })
+    }
+
+    /// The tree that follows it.
+    pub(super) fn followed_by(&self, root: Arc<Node>) -> Arc<Self> {
+        Self::new(root, Arc::clone(&self.options), Arc::clone(&self.scan_length))
     }
 
     /// The root.
@@ -37,6 +44,10 @@ impl Tree {
 
     pub(super) fn options(&self) -> &TrunkOptions {
         &self.options
+    }
+
+    pub(super) fn scan_length(&self) -> &ScanLength {
+        &self.scan_length
     }
 
     /// The newest version `<= at` of `key`, whose hash is `hash`: its number and kind; its value is appended to `out`. Where a

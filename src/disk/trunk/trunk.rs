@@ -97,7 +97,7 @@ impl Trunk {
             Some(root) => open::node(&context, &options, state, root, &maplets)?,
             None => Draft::leaf(FIRST_NODE, Arc::from([]), None).finish(&options),
         };
-        let tree = Tree::new(root, Arc::clone(&options));
+        let tree = Tree::new(root, Arc::clone(&options), Arc::default());
         let used: HashSet<FileNumber> = verify::maplets(&tree).iter().map(|maplet| maplet.meta().file).collect();
         maplets.retain(|maplet| !used.contains(&maplet.meta().file));
         let trunk = Self {
@@ -407,10 +407,6 @@ impl Trunk {
     }
 
     pub(super) fn options(&self) -> &TrunkOptions {
-        &self.options
-    }
-
-    pub(super) fn shared_options(&self) -> &Arc<TrunkOptions> {
         &self.options
     }
 

@@ -2,6 +2,7 @@
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
 use crate::base::SequenceNumber;
+use crate::io::simulated::Operation;
 use crate::merge::Cursor;
 
 /// A tree with several runs on every path.
@@ -57,6 +58,32 @@ fn what_scans_paid_for_is_merged_once_and_the_rest_is_left() {
     seek(&rig, 50_000, 1000);
     assert!(work_for_scans(&mut rig).is_empty(), "one run costs scans nothing");
     rig.check_reads(&mut Random(8), 100);
+}
+
+/// Scans of a tree that is in no cache read its first leaf and what follows at once, as soon as a few have told how long they are.
+#[test]
+fn scans_tell_those_behind_them_how_much_to_read_at_once() {
+    let mut rig = Rig::new(small_options(1 << 20));
+    let writes = (0..20_000).map(|at| (number_key(at * 50), Some(vec![1; 100])));
+    rig.incorporate(writes.collect());
+    rig.work();
+    let scan = |steps: usize, at: u64| {
+        // Each begins with nothing in memory but what leads to the leaves.
+        for branch in crate::disk::trunk::verify::branches(&rig.tree) {
+            rig.context.cache.remove_file(branch.meta().file);
+        }
+        let mut cursor = rig.tree.cursor();
+        cursor.seek(&number_key(at * 50), SequenceNumber::MAX).unwrap();
+        let before = rig.disk.operation_count(Operation::Read);
+        for _ in 0..steps {
+            cursor.next().unwrap();
+        }
+        rig.disk.operation_count(Operation::Read) - before
+    };
+    let first = scan(60, 1900);
+    let later: u64 = (0..40).map(|at| scan(60, 100 + at * 450)).skip(30).sum();
+    assert!(first >= 1, "nothing is known of the first");
+    assert!(later <= 3, "{later} reads on the way of ten: but for a file's end they have read what they need");
 }
 
 /// What merging costs is what scans had paid before, however often new runs come.
