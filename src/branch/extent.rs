@@ -63,7 +63,7 @@ impl ExtentReader {
         Self { branch, purpose, current: None, ahead: None, streak: 0, backward: false, first: READ_AHEAD_BYTES }
     }
 
-    /// The streaks from now on begin with so many bytes, and double from there.
+    /// The streaks from now on begin with so many bytes; behind them comes as much, and then always as much as came before.
     pub fn begin_with(&mut self, bytes: usize) {
         self.first = bytes.min(READ_AHEAD_BYTES);
     }
@@ -147,7 +147,7 @@ impl ExtentReader {
     /// Bytes of an extent so far into a streak. A scan's extents grow no faster than what it has consumed, so that what it may
     /// have read in vain when it ends is a part of that; and none is larger than what memory allows.
     fn extent_bytes(&self, streak: u32) -> usize {
-        let first = self.first << streak.saturating_sub(1).min(8);
+        let first = self.first << streak.saturating_sub(2).min(8);
         self.memory().allowed(match (self.purpose, streak) {
             (Purpose::Read, 0..=3) => first.min(READ_AHEAD_BYTES),
             (Purpose::Read, 4) => first.min(2 * READ_AHEAD_BYTES),

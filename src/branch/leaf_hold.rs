@@ -17,9 +17,8 @@ use std::ops::Range;
 
 /// After this many leaves in a row that were not cached a scan reads ahead.
 const MISSES_BEFORE_READ_AHEAD: u32 = 2;
-/// What a scan is expected to go on to is read with the first leaf that is missed if it is at least this part of it: one read of
-/// two leaves costs a tenth more than one of one, and a second read as much as the first.
-const EXPECTED_PART: usize = 16;
+/// Bytes that the disk gives in the time of one more read.
+const BYTES_PER_READ: usize = 64 << 10;
 
 enum Held {
     Nothing,
@@ -76,13 +75,14 @@ impl LeafHold {
         self.extents.begin_with(READ_AHEAD_BYTES);
     }
 
-    /// Whether more than this leaf is worth reading, which is not cached; then extents begin with that much.
+    /// Whether it is worth reading what the scan is expected to go on to with this leaf, which is not cached; then extents begin
+    /// with that much. It is where the time that one more leaf takes is less than that of one more read, times the chance of it.
     fn begins_extent(&mut self, wanted: Wanted) -> bool {
-        let expected = std::mem::take(&mut self.expected);
-        if expected < wanted.bytes / EXPECTED_PART || expected == 0 {
+        let expected = std::mem::take(&mut self.expected).min(READ_AHEAD_BYTES);
+        if expected * BYTES_PER_READ < wanted.bytes * wanted.bytes {
             return false;
         }
-        self.extents.begin_with(wanted.bytes + expected.next_multiple_of(page::PAGE_BYTES));
+        self.extents.begin_with(wanted.bytes + expected.next_multiple_of(wanted.bytes));
         true
     }
 
