@@ -11,7 +11,7 @@ use crate::plan::{self, Chain, Turn};
 use crate::record::{Identity, Record};
 use crate::results::Results;
 use crate::text;
-use alluvium_bench::{EngineOptions, Settings};
+use alluvium_bench::{EngineOptions, Settings, Step, catalogue};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ const MEMORY_MIN: u64 = 256 << 20;
 /// "In memory" is a limit of so many times the data.
 const MEMORY_PER_DATA: u64 = 2;
 /// Background threads of engines that can be told, as in all earlier comparisons.
-const BACKGROUND_THREADS: usize = 2;
+pub const BACKGROUND_THREADS: usize = 2;
 
 /// What a command measures unless told otherwise.
 #[derive(Clone, Copy, Debug)]
@@ -106,12 +106,7 @@ pub fn run(arguments: &Run, preset: &Preset) -> Result<usize, String> {
 }
 
 fn limits(no_limit: bool) -> Result<Option<Parent>, String> {
-    let tried = Parent::find().and_then(|parent| {
-        // A group that is made and removed says whether it is permitted.
-        parent.limit(&format!("{}-try", std::process::id()), MEMORY_MIN)?;
-        Ok(parent)
-    });
-    match tried {
+    match Parent::permitted() {
         Ok(parent) => Ok(Some(parent)),
         Err(why) if no_limit => {
             eprintln!(
@@ -232,14 +227,17 @@ fn attempt_turn(
     launcher: &Launcher,
     kept: &mut Kept<'_>,
 ) -> Result<Result<(), String>, String> {
-    let job = job(plan, turn, chain.clone());
+    let job = match job(plan, turn, &chain) {
+        Ok(job) => job,
+        Err(error) => return Ok(Err(error)),
+    };
     let (mut step, mut broken) = (0, None);
     let ran = launcher.run(&job, &mut |measured| {
         let record = record(plan, turn, plan::path(&chain, step), measured);
         step += 1;
         kept.keep(record, plan.disturbed).inspect_err(|error| broken = Some(error.clone()))
     });
-    broken.map_or(Ok(ran), Err)
+    broken.map_or(Ok(ran.map_err(|ended| ended.to_string())), Err)
 }
 
 /// The chain up to the last step that is not measured yet.
@@ -249,15 +247,21 @@ fn missing(plan: &Plan, turn: &Turn, results: &Results) -> Chain {
     last.map_or(Vec::new(), |last| turn.chain[..=last].to_vec())
 }
 
-fn job(plan: &Plan, turn: &Turn, steps: Chain) -> Job {
+fn job(plan: &Plan, turn: &Turn, chain: &[plan::Step]) -> Result<Job, String> {
     let engine = plan.engines[turn.engine].name;
-    Job {
+    let settings = Settings { threads: turn.threads, ..plan.settings.clone() };
+    let step = |step: &plan::Step| {
+        let workload = catalogue::named(&step.workload, &settings).map_err(|error| error.to_string())?;
+        Ok(Step { settings: Settings { ops: step.ops, ..settings.clone() }, workload })
+    };
+    Ok(Job {
         engine: engine.to_owned(),
         directory: plan.stores.join(format!("{}{}-{engine}", stale::PREFIX, std::process::id())),
-        settings: Settings { threads: turn.threads, ..plan.settings.clone() },
+        memory: settings.engine.memory.unwrap_or(u64::MAX),
+        data_bytes: settings.fill_keys().unwrap_or(0) * (settings.key_size + settings.value_size) as u64,
         background_threads: BACKGROUND_THREADS,
-        steps,
-    }
+        steps: chain.iter().map(step).collect::<Result<_, String>>()?,
+    })
 }
 
 fn record(plan: &Plan, turn: &Turn, path: String, measured: Measured) -> Record {

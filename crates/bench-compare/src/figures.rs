@@ -1,29 +1,29 @@
-//! Figures of papers with rivals in them: the frame is `alluvium-bench`'s, which runs all engines of a figure one after the
-//! other in this process. Where cgroups can be made, the kernel holds the process to each engine's memory (`machine::own_limit`).
+//! Figures of papers with rivals in them: the frame is `alluvium-bench`'s, and every engine of it runs in child processes (`children`),
+//! which the kernel holds to the engine's memory where cgroups can be made.
 
 use crate::arguments::Figures;
-use crate::engines::{self, HARNESS_BYTES, KindFactory};
+use crate::children::Children;
+use crate::compare::BACKGROUND_THREADS;
+use crate::engines::{self, KindFactory};
+use crate::launch::Launcher;
 use crate::machine::cgroup::Parent;
-use crate::machine::own_limit::OwnLimit;
+use crate::machine::stale;
 use crate::text::{count, figures};
 use alluvium_bench::Factory;
-use alluvium_bench::engine::Result as EngineResult;
-use alluvium_bench::figures::{Drawing, Figure, Hold, Panel, Stage, named, plot};
+use alluvium_bench::figures::{Drawing, Figure, Panel, Point, Stage, named, plot};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, Table, Width};
 use std::fs;
 use std::time::Duration;
 
-/// Threads for background work, as in the comparison.
-const BACKGROUND_THREADS: usize = 2;
-/// Bytes of keys and values where the figure decides: what engines that make a file of fixed size prepare for.
-const DATA_BYTES: u64 = 1 << 30;
+/// How wide a cell may be before it takes another line: a death's tells why.
+const CELL_WIDTH: u16 = 24;
 
-/// Runs figures and prints them; each goes to the folder of results, too.
+/// Runs figures and prints them; each goes to the folder of results, too. Says at the end what died.
 ///
 /// # Errors
-/// A name that no figure or engine has, an engine that fails, a file that cannot be written.
-pub fn run(arguments: &Figures) -> Result<(), String> {
+/// A name that no figure or engine has, a file that cannot be written.
+pub fn run(arguments: &Figures) -> Result<Option<String>, String> {
     let wanted = wanted(&arguments.names)?;
     let selection = engines::select(&arguments.engines, false)?;
     for (name, why) in &selection.skipped {
@@ -31,27 +31,29 @@ pub fn run(arguments: &Figures) -> Result<(), String> {
     }
     fs::create_dir_all(&arguments.results).map_err(|error| format!("{}: {error}", arguments.results.display()))?;
     let parent = arguments.directory.clone().unwrap_or_else(std::env::temp_dir);
-    let stores = parent.join(format!("bench-compare-{}-figures", std::process::id()));
+    stale::remove_stores(&parent);
+    let stores = parent.join(format!("{}{}-figures", stale::PREFIX, std::process::id()));
+    // Children open the stores, by the engines' names.
     let factories: Vec<KindFactory> =
-        selection.taken.iter().map(|kind| KindFactory::new(kind, DATA_BYTES, BACKGROUND_THREADS)).collect();
+        selection.taken.iter().map(|kind| KindFactory::new(kind, 0, BACKGROUND_THREADS)).collect();
     let factories: Vec<&dyn Factory> = factories.iter().map(|factory| factory as &dyn Factory).collect();
-    let limit =
-        if arguments.no_limit { Err("--no-limit".to_owned()) } else { Parent::find().and_then(OwnLimit::enter) };
-    let held = match &limit {
+    let limits = if arguments.no_limit { Err("--no-limit".to_owned()) } else { Parent::permitted() };
+    let held = match &limits {
         Ok(_) => "memory is a limit that the kernel holds, page cache included".to_owned(),
         Err(why) => format!("memory is what engines are set to, the page cache apart: no limit ({why})"),
     };
-    if limit.is_err() {
+    if limits.is_err() {
         eprintln!("{held}");
     }
-    let limit = Limit(limit.ok());
+    let launcher = Launcher::new(limits.ok())?;
+    let children = Children::new(&launcher);
+    let mut died = Vec::new();
     for figure in wanted {
-        let mut stage = Stage::new(&stores, &());
-        stage.hold = &limit;
+        let mut stage = Stage::new(&stores, &children);
         (stage.num, stage.memory, stage.threads_max) = (arguments.num, arguments.memory, arguments.threads);
         stage.duration = Duration::from_secs_f64(arguments.seconds);
         let drawn = (figure.draw)(figure, &stage, &factories);
-        // What an engine that failed left; the sessions of the others removed theirs.
+        // Children removed their stores; the folder around them is left.
         let _ = fs::remove_dir_all(&stores);
         let mut drawing = drawn.map_err(|error| format!("{}: {error}", figure.name))?;
         drawing.conditions.push(held.clone());
@@ -60,19 +62,9 @@ pub fn run(arguments: &Figures) -> Result<(), String> {
         let text = serde_json::to_string_pretty(&drawing).map_err(|error| error.to_string())?;
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
         println!("{}\n", path.display());
+        died.extend(children.died().iter().map(|engine| format!("{}: {engine}", figure.name)));
     }
-    Ok(())
-}
-
-/// Holds this process to what engines may use, where it can.
-struct Limit(Option<OwnLimit>);
-
-impl Hold for Limit {
-    fn hold(&self, engine: &str, bytes: u64) -> EngineResult<()> {
-        // Engines of the comparison leave room for the harness in what they are told; those that only figures know do not.
-        let room = if engines::find(engine).is_some() { 0 } else { HARNESS_BYTES };
-        Ok(self.0.as_ref().map_or(Ok(()), |limit| limit.beyond_now(bytes + room))?)
-    }
+    Ok((!died.is_empty()).then(|| format!("died, {} in all: {}", died.len(), died.join("; "))))
 }
 
 fn wanted(names: &[String]) -> Result<Vec<&'static Figure>, String> {
@@ -93,26 +85,33 @@ fn print(drawing: &Drawing) {
 
 /// An engine a line, a point a column.
 fn numbers(panel: &Panel) -> Table {
+    let number = |number: Option<f64>| match number {
+        Some(height) if height >= 1000.0 => count(height),
+        Some(height) => figures(height),
+        None => String::new(),
+    };
+    let cell = |point: Option<&Point>| match point.and_then(|point| point.died.as_ref()) {
+        Some(death) => death.to_string(),
+        None => number(point.and_then(|point| point.y)),
+    };
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
-    let points = panel.lines.iter().map(|line| &line.points).max_by_key(|points| points.len());
-    let names = points.into_iter().flatten().map(|point| point.name.clone());
-    table.set_header(std::iter::once(panel.y.clone()).chain(names));
+    table.set_header(std::iter::once(panel.y.as_str()).chain(panel.names()));
     for line in &panel.lines {
-        let cells = line.points.iter().map(|point| match point.y {
-            height if height >= 1000.0 => count(height),
-            height => figures(height),
-        });
+        let cells = panel.names().into_iter().map(|name| cell(line.point(name)));
         table.add_row(std::iter::once(line.engine.clone()).chain(cells));
     }
-    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+        column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(CELL_WIDTH)));
+    }
     table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alluvium_bench::figures::{Line, Point};
+    use alluvium_bench::figures::{Death, Line};
 
     #[test]
     fn figures_have_names() {
@@ -126,15 +125,27 @@ mod tests {
 
     #[test]
     fn a_panel_is_a_table_of_engines_by_points() {
-        let point = |name: &str, y| Point { name: name.into(), x: 1.0, y };
         let lines = vec![
-            Line { engine: "alluvium".into(), points: vec![point("1", 250_000.0), point("2", 500.0)] },
-            Line { engine: "rocksdb".into(), points: vec![point("1", 1.5)] },
+            Line {
+                engine: "alluvium".into(),
+                points: vec![Point::at("1", 1.0, 250_000.0), Point::at("2", 2.0, 500.0)],
+            },
+            Line { engine: "rocksdb".into(), points: vec![Point::at("2", 2.0, 1.5)] },
         ];
-        let panel = Panel { title: "t".into(), x: "threads".into(), y: "ops/s".into(), lines };
+        let mut panel = Panel { y: "ops/s".into(), lines, ..Panel::default() };
         let text = numbers(&panel).to_string();
-        for part in ["ops/s", "alluvium", "250k", "500", "rocksdb", "1.50"] {
+        for part in ["ops/s", "│ alluvium ┆ 250k ┆  500 │", "│ rocksdb  ┆      ┆ 1.50 │"] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
+        let death = Death {
+            why: "killed at its memory limit of 96 MiB".into(),
+            peak_bytes: Some(96 << 20),
+            ..Death::default()
+        };
+        panel.lines[1].points[0] = Point::dead("2", Some(2.0), &death);
+        let text = numbers(&panel).to_string();
+        let words = ["died:", "killed", "memory", "limit", "96", "MiB,", "peak", "96.0"];
+        assert!(words.iter().all(|word| text.contains(word)) && !text.contains("1.50"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() < 60), "{text}");
     }
 }

@@ -1,31 +1,24 @@
 //! What the harness tells a child process, and what the child tells back: JSON, one object a line.
 
-use alluvium_bench::{Outcome, Settings};
+use alluvium_bench::{Outcome, Step};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// One engine's turn: a fresh store and the workloads on it, one after the other.
+/// One engine's turn: a fresh store and steps on it, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// The engine's name.
     pub engine: String,
     /// An absent directory for its store; removed at the end.
     pub directory: PathBuf,
-    /// Sizes and options. The engine's memory is the limit of the whole process.
-    pub settings: Settings,
+    /// The limit of the whole process, page cache included, where limits can be set.
+    pub memory: u64,
+    /// Bytes of keys and values, for engines that make a file of fixed size.
+    pub data_bytes: u64,
     /// Threads that an engine may use in the background, where it can be told.
     pub background_threads: usize,
-    /// The workloads.
+    /// What is done.
     pub steps: Vec<Step>,
-}
-
-/// One workload of a chain.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Step {
-    /// Its name.
-    pub workload: String,
-    /// Operations, where they are not as many as keys.
-    pub ops: Option<u64>,
 }
 
 /// A line from the child.
@@ -66,14 +59,18 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alluvium_bench::{Settings, catalogue};
 
     fn job() -> Job {
+        let settings = Settings { num: Some(1000), threads: 2, ..Settings::default() };
+        let step = |name| Step { workload: catalogue::named(name, &settings).unwrap(), settings: settings.clone() };
         Job {
             engine: "alluvium".into(),
             directory: "store".into(),
-            settings: Settings { num: Some(1000), threads: 2, ..Settings::default() },
+            memory: 1 << 20,
+            data_bytes: 108_000,
             background_threads: 2,
-            steps: vec![Step { workload: "fillseq".into(), ops: None }, Step { workload: "a".into(), ops: Some(5) }],
+            steps: vec![step("fillseq"), step("a")],
         }
     }
 

@@ -1,11 +1,12 @@
 //! Alluvium and its rivals in one run: interleaved, with the same work, the same memory and the same measuring.
 //!
 //! `compare` plans and goes through the turns; each turn is a child process (`launch`, `child`) that runs a session of
-//! `alluvium-bench` on one engine (`engines`). `results` keeps the measurements, `summary` makes medians and ratios of them,
+//! `alluvium-bench` on one engine (`engines`). `figures` draws papers' figures with the same children. `results` keeps the measurements, `summary` makes medians and ratios of them,
 //! `table` and `page` show them.
 
 mod arguments;
 mod child;
+mod children;
 mod compare;
 mod engines;
 mod figures;
@@ -30,22 +31,22 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Quick(run) => compare(&run, &compare::QUICK),
         Command::Full(run) => compare(&run, &compare::FULL),
-        Command::Report(report) => report::make(&report.results, report.commit.as_deref()).map(|()| 0),
+        Command::Report(report) => report::make(&report.results, report.commit.as_deref()).map(|()| None),
         Command::Engines(library) => {
             engines::library::name(library.splinterdb_lib);
             engines::list();
-            Ok(0)
+            Ok(None)
         }
         Command::Figures(figures) => {
             engines::library::name(figures.library.splinterdb_lib.clone());
-            figures::run(&figures).map(|()| 0)
+            figures::run(&figures)
         }
-        Command::Child => child::run().map(|()| 0).map_err(|error| error.to_string()),
+        Command::Child => child::run().map(|()| None).map_err(|error| error.to_string()),
     };
     match result {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(failed) => {
-            eprintln!("bench-compare: {failed} turns failed");
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(fault)) => {
+            eprintln!("bench-compare: {fault}");
             ExitCode::FAILURE
         }
         Err(error) => {
@@ -55,10 +56,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures, then shows what is there.
-fn compare(run: &Run, preset: &Preset) -> Result<usize, String> {
+/// Measures, then shows what is there; says what did not go well.
+fn compare(run: &Run, preset: &Preset) -> Result<Option<String>, String> {
     engines::library::name(run.library.splinterdb_lib.clone());
     let failed = compare::run(run, preset)?;
     report::make(&run.results, Some(&machine::about::commit()))?;
-    Ok(failed)
+    Ok((failed > 0).then(|| format!("{failed} turns failed")))
 }

@@ -1,8 +1,16 @@
 //! Which jobs a run has, and in which order: every repetition goes through all engines before the next one begins, and each
 //! repetition begins with another engine, so that a slow drift of the machine meets all alike.
 
-use crate::job::Step;
 use alluvium_bench::{Settings, catalogue};
+
+/// One workload of a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its name.
+    pub workload: String,
+    /// Operations, where they are not as many as keys.
+    pub ops: Option<u64>,
+}
 
 /// A series of workloads on one store, the first of which loads it.
 pub type Chain = Vec<Step>;

@@ -3,7 +3,8 @@
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 fn run(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_bench-compare"))
@@ -141,4 +142,41 @@ fn a_figure_is_drawn_and_kept() {
     let conditions: Vec<&str> = drawing["conditions"].as_array().unwrap().iter().flat_map(Value::as_str).collect();
     assert!(conditions.iter().any(|condition| condition.starts_with("memory is ")), "{conditions:?}");
     assert!(text(&run(folder.path(), &["figures", "nosuch"]).stderr).contains("nosuch"));
+}
+
+/// The first child of a figure is Alluvium's; the second is the store with a skiplist alone, which lives.
+#[test]
+fn an_engine_that_is_killed_leaves_a_figure_with_the_others_points() {
+    let folder = tempfile::tempdir().unwrap();
+    let figures = Command::new(env!("CARGO_BIN_EXE_bench-compare"))
+        .args(["figures", "flodb-9", "--engines", "alluvium", "--num", "2000", "--seconds", "0.5", "--threads", "2"])
+        .current_dir(folder.path())
+        .env("TMPDIR", folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", figures.id());
+    let child = loop {
+        match fs::read_to_string(&children).unwrap().split_whitespace().next() {
+            Some(child) => break child.to_owned(),
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    // Within its first point: it has the job by now, and two points of half a second before it.
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(Command::new("kill").args(["-KILL", &child]).status().unwrap().success());
+    let output = figures.wait_with_output().unwrap();
+    let (shown, told) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let last = told.lines().last().unwrap_or_default();
+    assert!(last.contains("died, 1 in all: flodb-9: alluvium in ") && last.contains("failure of the claim"), "{told}");
+    assert!(shown.contains("died:") && shown.contains("fails: inserts and deletes: alluvium lives"), "{shown}");
+    let drawing = fs::read_to_string(folder.path().join("results/figure-flodb-9.json")).unwrap();
+    let drawing: Value = serde_json::from_str(&drawing).unwrap();
+    let [ours, single] = [0, 1].map(|line| drawing["panels"][0]["lines"][line]["points"].as_array().unwrap().clone());
+    assert!(ours[0]["y"].is_null() && ours[0]["died"]["why"].as_str().unwrap().contains("SIGKILL"), "{ours:?}");
+    assert!(single.len() == 2 && single.iter().all(|point| point["y"].as_f64().unwrap() > 0.0), "{single:?}");
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["results"]);
 }

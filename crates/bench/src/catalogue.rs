@@ -47,10 +47,15 @@ pub struct UnknownWorkload {
     pub name: String,
     /// A name like it.
     pub nearest: Option<&'static str>,
+    /// What stands behind `fillnear:`, where that is the fault.
+    pub share: Option<String>,
 }
 
 impl fmt::Display for UnknownWorkload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(share) = &self.share {
+            return write!(f, "{}: the share of keys in order is 0 to 100 percent, not {share:?}", self.name);
+        }
         write!(f, "there is no workload {:?}", self.name)?;
         if let Some(nearest) = self.nearest {
             write!(f, "; did you mean {nearest:?}?")?;
@@ -91,7 +96,7 @@ pub fn named(name: &str, settings: &Settings) -> Result<Workload, UnknownWorkloa
         "e" => ycsb(Mix { scan: 95, insert: 5, scan_pairs: (1, 100), ..nothing() }, Choice::Zipfian),
         "f" => ycsb(Mix { read: 50, modify: 50, ..nothing() }, Choice::Zipfian),
         "skewed" => Job::Mix(Mix { read: 50, overwrite: 50, choice: Some(FLODB_SKEW), ..nothing() }),
-        other => fill(near_share(other).ok_or_else(|| unknown(other))?),
+        other => fill(near(other)?),
     };
     Ok(Workload { name: name.to_string(), job })
 }
@@ -102,16 +107,19 @@ pub fn list(names: &str, settings: &Settings) -> Result<Vec<Workload>, UnknownWo
 }
 
 /// The order in `fillnear:90`.
-fn near_share(name: &str) -> Option<Order> {
-    let percent: u8 = name.strip_prefix("fillnear:")?.parse().ok()?;
-    (percent <= 100).then_some(Order::Near { sequential_percent: percent })
+fn near(name: &str) -> Result<Order, UnknownWorkload> {
+    let share = name.strip_prefix("fillnear:").ok_or_else(|| unknown(name))?;
+    match share.parse() {
+        Ok(sequential_percent @ 0..=100) => Ok(Order::Near { sequential_percent }),
+        _ => Err(UnknownWorkload { name: name.to_string(), nearest: None, share: Some(share.to_string()) }),
+    }
 }
 
 fn unknown(name: &str) -> UnknownWorkload {
     let distances = NAMES.iter().map(|(known, _)| (distance(name, known), *known));
     // Half of the letters right, or it is no likeness.
     let nearest = distances.min().filter(|(distance, known)| distance * 2 <= known.len()).map(|(_, known)| known);
-    UnknownWorkload { name: name.to_string(), nearest }
+    UnknownWorkload { name: name.to_string(), nearest, share: None }
 }
 
 /// Letters to change, add or take away (Levenshtein).
@@ -154,9 +162,11 @@ mod tests {
             |sequential_percent| Job::Fill { order: Order::Near { sequential_percent }, arrival: Arrival::Ascending };
         assert_eq!(named("fillnear", &settings).unwrap().job, near(7));
         assert_eq!(named("fillnear:95", &settings).unwrap().job, near(95));
-        for bad in ["fillnear:101", "fillnear:", "fillnear:-1", "fillseq:5"] {
-            assert!(named(bad, &settings).is_err(), "{bad}");
+        for (bad, share) in [("fillnear:101", "101"), ("fillnear:", ""), ("fillnear:-1", "-1"), ("fillnear:9x", "9x")] {
+            let error = named(bad, &settings).unwrap_err().to_string();
+            assert_eq!(error, format!("{bad}: the share of keys in order is 0 to 100 percent, not {share:?}"));
         }
+        assert!(named("fillseq:5", &settings).unwrap_err().to_string().contains("did you mean \"fillseq\"?"));
         let Job::Mix(mix) = named("d", &settings).unwrap().job else { unreachable!() };
         assert_eq!((mix.choice, mix.weights()), (Some(Choice::Uniform), 100));
     }

@@ -37,7 +37,7 @@ mod zipfian;
 pub use alluvium_engine::{Alluvium, SingleLevel};
 pub use engine::{Direction, Engine, EngineOptions, Factory, Figures};
 pub use outcome::Outcome;
-pub use session::Session;
+pub use session::{Session, Step};
 pub use settings::{Control, Settings};
 pub use watch::Watch;
 pub use workload::Workload;

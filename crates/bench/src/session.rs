@@ -16,8 +16,18 @@ use crate::space;
 use crate::values::Values;
 use crate::watch::Watch;
 use crate::workload::{Job, Workload};
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// A workload with its settings: one of a series on one store. Sizes of keys and values and what the engine is told are those of the first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// How large and how long.
+    pub settings: Settings,
+    /// What.
+    pub workload: Workload,
+}
 
 /// One engine's store under a series of workloads.
 pub struct Session<'a> {
@@ -66,6 +76,12 @@ impl<'a> Session<'a> {
         }
         self.settings = settings;
         Ok(())
+    }
+
+    /// Runs a step of a series and measures it.
+    pub fn step(&mut self, step: &Step, watch: &dyn Watch) -> Result<Outcome> {
+        self.set(|settings| settings.clone_from(&step.settings))?;
+        self.run(&step.workload, watch)
     }
 
     /// Runs a workload and measures it.

@@ -116,7 +116,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         (&["fillrandum"][..], "did you mean \"fillrandom\"?"),
         (&["fillseq,frobnicate"], "known: fillseq, fillrandom"),
         (&[""], "no workload \"\""),
-        (&["fillnear:101"], "no workload"),
+        (&["fillseq,fillnear:101"], "fillnear:101: the share of keys in order is 0 to 100 percent, not \"101\""),
         (&["readrandom"], "fillrandom,readrandom"),
         (&["fillseq", "--threads", "0"], "threads"),
         (&["fillseq", "--key-size", "1"], "key size is 2 to 1024"),

@@ -1,7 +1,7 @@
 //! What is measured is what is missing.
 
 use super::*;
-use crate::job::Step;
+use crate::plan::Step;
 
 fn a_plan() -> Plan {
     Plan {

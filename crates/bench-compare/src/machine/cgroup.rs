@@ -11,6 +11,9 @@ use std::time::Duration;
 const REMOVE_ATTEMPTS: u32 = 50;
 const REMOVE_PAUSE: Duration = Duration::from_millis(20);
 
+/// A limit that any kernel takes.
+const TRIED_BYTES: u64 = 256 << 20;
+
 /// The two interfaces of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
@@ -26,10 +29,10 @@ impl Version {
         }
     }
 
-    fn usage_file(self) -> &'static str {
+    fn peak_file(self) -> &'static str {
         match self {
-            Self::One => "memory.usage_in_bytes",
-            Self::Two => "memory.current",
+            Self::One => "memory.max_usage_in_bytes",
+            Self::Two => "memory.peak",
         }
     }
 
@@ -85,6 +88,17 @@ impl Parent {
         version_one.or_else(|| own(str::is_empty).and_then(|path| found("cgroup2", None, &path, Version::Two)))
     }
 
+    /// The same where a group with a limit can be made below.
+    ///
+    /// # Errors
+    /// Says why it cannot.
+    pub fn permitted() -> Result<Self, String> {
+        let parent = Self::find()?;
+        // A group that is made and removed says whether it is permitted.
+        parent.limit(&format!("{}-try", std::process::id()), TRIED_BYTES)?;
+        Ok(parent)
+    }
+
     /// Its version, for the record.
     pub fn kind(&self) -> &'static str {
         match self.version {
@@ -112,16 +126,6 @@ impl Parent {
         group.set_limit(bytes)?;
         Ok(group)
     }
-
-    /// Puts a process back in here, out of a group below.
-    pub fn admit(&self, process: u32) -> Result<(), String> {
-        admit(&self.path, process)
-    }
-}
-
-fn admit(group: &Path, process: u32) -> Result<(), String> {
-    let path = group.join("cgroup.procs");
-    fs::write(&path, process.to_string()).map_err(|error| named(&path, &error))
 }
 
 /// A line of `/proc/self/mountinfo`.
@@ -156,20 +160,19 @@ fn named(path: &Path, error: &io::Error) -> String {
 impl Cgroup {
     /// Puts a process in. What it used before stays where it was.
     pub fn admit(&self, process: u32) -> Result<(), String> {
-        admit(&self.path, process)
+        let path = self.path.join("cgroup.procs");
+        fs::write(&path, process.to_string()).map_err(|error| named(&path, &error))
     }
 
-    /// Changes the limit. The kernel refuses one below what is in use and cannot be given up.
-    pub fn set_limit(&self, bytes: u64) -> Result<(), String> {
+    /// The kernel refuses one below what is in use and cannot be given up.
+    fn set_limit(&self, bytes: u64) -> Result<(), String> {
         let path = self.path.join(self.version.limit_file());
         fs::write(&path, bytes.to_string()).map_err(|error| named(&path, &error))
     }
 
-    /// Bytes in use.
-    pub fn used(&self) -> Result<u64, String> {
-        let path = self.path.join(self.version.usage_file());
-        let text = fs::read_to_string(&path).map_err(|error| named(&path, &error))?;
-        text.trim().parse().map_err(|_| format!("{}: {:?} is no number of bytes", path.display(), text.trim()))
+    /// The most bytes that were in use at once; older kernels of version 2 do not tell.
+    pub fn peak(&self) -> Option<u64> {
+        fs::read_to_string(self.path.join(self.version.peak_file())).ok()?.trim().parse().ok()
     }
 
     /// Whether the kernel killed a process in it because of the limit.
@@ -257,16 +260,12 @@ mod tests {
         assert_eq!(fs::read_to_string(path.join("memory.limit_in_bytes")).unwrap(), "1073741824");
         group.admit(42).unwrap();
         assert_eq!(fs::read_to_string(path.join("cgroup.procs")).unwrap(), "42");
-        group.set_limit(4096).unwrap();
-        assert_eq!(fs::read_to_string(path.join("memory.limit_in_bytes")).unwrap(), "4096");
-        assert!(group.used().unwrap_err().contains("memory.usage_in_bytes"));
-        fs::write(path.join("memory.usage_in_bytes"), "123\n").unwrap();
-        assert_eq!(group.used(), Ok(123));
-        parent.admit(42).unwrap();
-        assert_eq!(fs::read_to_string(folder.path().join("cgroup.procs")).unwrap(), "42");
+        assert_eq!(group.peak(), None);
+        fs::write(path.join("memory.max_usage_in_bytes"), "123\n").unwrap();
+        assert_eq!(group.peak(), Some(123));
         assert!(!group.has_killed());
         assert!(parent.limit("x", 1).unwrap_err().contains("bench-compare-x"));
-        for file in ["memory.limit_in_bytes", "memory.usage_in_bytes", "cgroup.procs"] {
+        for file in ["memory.limit_in_bytes", "memory.max_usage_in_bytes", "cgroup.procs"] {
             fs::remove_file(path.join(file)).unwrap();
         }
         drop(group);

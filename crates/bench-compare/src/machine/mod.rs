@@ -3,5 +3,4 @@
 pub mod about;
 pub mod cgroup;
 pub mod load;
-pub mod own_limit;
 pub mod stale;

@@ -11,6 +11,7 @@ use crate::choice::Choice;
 use crate::engine::{EngineOptions, Factory, Result};
 use crate::keys::Order;
 use crate::outcome::Outcome;
+use crate::session::Step;
 use crate::settings::Settings;
 use crate::workload::{Arrival, Job, Mix, Workload};
 
@@ -100,29 +101,35 @@ fn panels(
     // Neighbours in number are neighbours in key order, so blocks can be popular; they arrive in random order.
     let fill = Job::Fill { order: Order::Sequential, arrival: Arrival::Shuffled };
     for engine in engines {
-        let mut session = stage.session(*engine, settings())?;
-        session.run(&Workload { name: format!("{title}: load"), job: fill.clone() }, stage.watch)?;
-        let (mut throughput, mut latency) = (Vec::new(), Vec::new());
-        for threads in stage.threads() {
-            session.set(|settings| {
-                (settings.threads, settings.duration) = (threads, Some(stage.duration));
-            })?;
+        let settings = stage.settings(settings());
+        let load = Workload { name: format!("{title}: load"), job: fill.clone() };
+        let mut steps = vec![Step { settings: settings.clone(), workload: load }];
+        steps.extend(stage.threads().iter().map(|threads| {
             let name = format!("{title}, {threads} threads");
-            let outcome = session.run(&Workload { name, job: Job::Mix(mix.clone()) }, stage.watch)?;
-            let (name, rate) = (threads.to_string(), rate(&outcome));
-            throughput.push(Point { name: name.clone(), x: threads as f64, y: rate });
-            latency.push(Point { name, x: rate, y: outcome.p90_us });
-        }
-        session.finish()?;
-        by_threads.push(Line { engine: engine.name().to_string(), points: throughput });
-        by_latency.push(Line { engine: engine.name().to_string(), points: latency });
+            stage.timed(&settings, *threads, Workload { name, job: Job::Mix(mix.clone()) })
+        }));
+        let ran = stage.run_behind_load(*engine, steps)?;
+        let names: Vec<String> = stage.threads().iter().map(usize::to_string).collect();
+        let places = names.iter().zip(stage.threads()).map(|(name, threads)| (&name[..], threads as f64));
+        by_threads.push(Line::of(engine.name(), places, &ran, |outcome| Some(rate(outcome))));
+        let points = names.iter().zip(&ran).map(|(name, ran)| match ran {
+            Ok(outcome) => Point::at(name, rate(outcome), outcome.p90_us),
+            Err(death) => Point::dead(name, None, death),
+        });
+        by_latency.push(Line { engine: engine.name().to_string(), points: points.collect() });
     }
-    let panel = |title: String, x: &str, y: &str, lines| Panel { title, x: x.into(), y: y.into(), lines };
+    let panel = |title: String, (x, x_measured): (&str, bool), y: &str, lines| Panel {
+        title,
+        x: x.into(),
+        y: y.into(),
+        x_measured,
+        lines,
+    };
     Ok((
-        panel(title.to_string(), "threads", "operations a second", by_threads),
+        panel(title.to_string(), ("threads", false), "operations a second", by_threads),
         panel(
             format!("{title}: latency"),
-            "operations a second; a point's name is its threads",
+            ("operations a second; a point's name is its threads", true),
             "90th percentile, microseconds",
             by_latency,
         ),
@@ -137,6 +144,5 @@ fn drawing(figure: &Figure, stage: &Stage<'_>, panels: Vec<Panel>, rulings: Vec<
         format!("{} MiB of memory an engine", stage.memory.unwrap_or(MEMORY) >> 20),
         format!("{} cores (the paper: 16 hardware threads), {} s a point", stage.cores, stage.duration.as_secs_f64()),
     ];
-    let (name, source, claim) = (figure.name.to_string(), figure.source.to_string(), figure.claim.to_string());
-    Drawing { figure: name, source, claim, conditions, panels, rulings }
+    Drawing::of(figure, conditions, panels, rulings)
 }

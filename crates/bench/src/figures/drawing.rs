@@ -1,6 +1,10 @@
 //! A figure that was run: plain data, for tables, plots and JSON.
 
+use super::host::Ran;
+use super::{Figure, rules};
+use crate::outcome::Outcome;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// One figure's results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,6 +32,9 @@ pub struct Panel {
     pub x: String,
     /// What `y` means.
     pub y: String,
+    /// Whether `x` was measured, too; otherwise the points' names say all that it does.
+    #[serde(default)]
+    pub x_measured: bool,
     /// A line for every engine.
     pub lines: Vec<Line>,
 }
@@ -41,15 +48,41 @@ pub struct Line {
     pub points: Vec<Point>,
 }
 
-/// One point.
+/// One point, or the place of one where the engine died.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// What it stands for: a number of threads, a workload.
     pub name: String,
-    /// Where it lies.
-    pub x: f64,
-    /// How high.
-    pub y: f64,
+    /// Where it lies; `None` where that was to be measured.
+    pub x: Option<f64>,
+    /// How high; `None` where the engine died.
+    pub y: Option<f64>,
+    /// How it died.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub died: Option<Death>,
+}
+
+/// How an engine's process ended before its work was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Death {
+    /// The workload in which it did.
+    pub workload: String,
+    /// Whether that was before this point: a later one would have been measured on the same store.
+    pub before: bool,
+    /// What ended it.
+    pub why: String,
+    /// The most memory that it and its part of the page cache had, where the kernel told.
+    pub peak_bytes: Option<u64>,
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.before {
+            return write!(f, "died before, in {}", self.workload);
+        }
+        write!(f, "died: {}", self.why)?;
+        self.peak_bytes.map_or(Ok(()), |bytes| write!(f, ", peak {:.1} MiB", bytes as f64 / (1 << 20) as f64))
+    }
 }
 
 /// A rule and what came of it.
@@ -86,15 +119,60 @@ impl Judgement {
     }
 }
 
-impl Line {
-    /// The highest point's height; 0 without points.
-    pub fn peak(&self) -> f64 {
-        self.points.iter().map(|point| point.y).fold(0.0, f64::max)
+impl Drawing {
+    /// A figure's. That our own engine died anywhere fails it, whatever the other rules need.
+    pub fn of(figure: &Figure, conditions: Vec<String>, panels: Vec<Panel>, mut rulings: Vec<Ruling>) -> Self {
+        rulings.extend(rules::lives(&panels));
+        let (name, source, claim) = (figure.name.to_string(), figure.source.to_string(), figure.claim.to_string());
+        Self { figure: name, source, claim, conditions, panels, rulings }
+    }
+}
+
+impl Point {
+    /// One that was measured.
+    pub fn at(name: &str, x: f64, y: f64) -> Self {
+        Self { name: name.into(), x: Some(x), y: Some(y), died: None }
     }
 
-    /// The height of the point with this name.
+    /// The place of one that was not.
+    pub fn dead(name: &str, x: Option<f64>, death: &Death) -> Self {
+        Self { name: name.into(), x, y: None, died: Some(death.clone()) }
+    }
+
+    /// Where it is drawn, if it is.
+    pub fn place(&self) -> Option<(f64, f64)> {
+        self.x.zip(self.y).filter(|(x, y)| x.is_finite() && y.is_finite())
+    }
+}
+
+impl Line {
+    /// A point for each place, as high as `height` says of what ran there; none where it cannot say.
+    pub fn of<'a>(
+        engine: &str,
+        places: impl IntoIterator<Item = (&'a str, f64)>,
+        ran: &[Ran],
+        height: impl Fn(&Outcome) -> Option<f64>,
+    ) -> Self {
+        let point = |((name, x), ran): ((&str, f64), &Ran)| match ran {
+            Ok(outcome) => Some(Point::at(name, x, height(outcome)?)),
+            Err(death) => Some(Point::dead(name, Some(x), death)),
+        };
+        Self { engine: engine.into(), points: places.into_iter().zip(ran).filter_map(point).collect() }
+    }
+
+    /// The highest point's height; 0 without points.
+    pub fn peak(&self) -> f64 {
+        self.points.iter().filter_map(|point| point.y).fold(0.0, f64::max)
+    }
+
+    /// The point with this name.
+    pub fn point(&self, name: &str) -> Option<&Point> {
+        self.points.iter().find(|point| point.name == name)
+    }
+
+    /// Its height.
     pub fn at(&self, name: &str) -> Option<f64> {
-        self.points.iter().find(|point| point.name == name).map(|point| point.y)
+        self.point(name)?.y
     }
 }
 
@@ -102,5 +180,11 @@ impl Panel {
     /// An engine's line.
     pub fn line(&self, engine: &str) -> Option<&Line> {
         self.lines.iter().find(|line| line.engine == engine)
+    }
+
+    /// The points' names: those of the line that has most.
+    pub fn names(&self) -> Vec<&str> {
+        let longest = self.lines.iter().max_by_key(|line| line.points.len());
+        longest.map_or(&[][..], |line| &line.points).iter().map(|point| &point.name[..]).collect()
     }
 }

@@ -4,7 +4,8 @@
 //! The paper has 300 GB of 8-byte keys with 256-byte values, 20 cores and memory components up to 192 GB; here all is smaller by far.
 //! Beside the engines asked for stands the same store with a skiplist alone.
 
-use super::drawing::{Drawing, Line, Panel, Point, Ruling};
+use super::drawing::{Drawing, Line, Panel, Ruling};
+use super::host::Ran;
 use super::stage::Stage;
 use super::{Figure, rules};
 use crate::SingleLevel;
@@ -12,6 +13,7 @@ use crate::choice::Choice;
 use crate::engine::{EngineOptions, Factory, Result};
 use crate::keys::Order;
 use crate::outcome::Outcome;
+use crate::session::Step;
 use crate::settings::Settings;
 use crate::workload::{Arrival, Job, Mix, Workload};
 use std::time::Duration;
@@ -36,8 +38,8 @@ pub const WRITES: Figure = Figure {
     claim: "write-only, half inserts, half deletes: 1.9 to 3.5 times the next best, the disk saturated by one thread",
     draw: |figure, stage, engines| {
         let mix = Mix { insert: 1, delete: 1, ..Mix::default() };
-        let points = |factory: &dyn Factory| by_threads(factory, stage, &mix, |outcome| outcome.ops_per_s);
-        let panel = panel("inserts and deletes", "threads", "operations a second", engines, points)?;
+        let texts = ("inserts and deletes", "threads", "operations a second");
+        let panel = by_threads(texts, engines, stage, &mix, |outcome| outcome.ops_per_s)?;
         let rulings = against(&panel, 1.9);
         Ok(drawing(figure, stage, vec![panel], rulings))
     },
@@ -49,9 +51,8 @@ pub const SCANS: Figure = Figure {
     source: "FloDB, figure 13",
     claim: "95% updates, 5% scans of 100 keys: ahead of all others, the next best at 43 to 90%",
     draw: |figure, stage, engines| {
-        let mix = scans(5);
-        let points = |factory: &dyn Factory| by_threads(factory, stage, &mix, keys_accessed);
-        let panel = panel("95% updates, 5% scans", "threads", "keys accessed a second", engines, points)?;
+        let texts = ("95% updates, 5% scans", "threads", "keys accessed a second");
+        let panel = by_threads(texts, engines, stage, &scans(5), keys_accessed)?;
         let mut rulings = against(&panel, 1.1);
         rulings.push(rules::scales(&panel, 2.5, stage.cores, WRITERS_CORES_MIN));
         Ok(drawing(figure, stage, vec![panel], rulings))
@@ -65,24 +66,15 @@ pub const SCAN_RATIO: Figure = Figure {
     claim: "with more scans the operations a second fall and the keys accessed a second rise",
     draw: |figure, stage, engines| {
         let ratios = [2, 5, 10, 25, 50];
-        let run = |factory: &dyn Factory, rate: &dyn Fn(&Outcome) -> f64| -> Result<Vec<Point>> {
-            let mut session = loaded(factory, stage)?;
-            session.set(|settings| (settings.threads, settings.duration) = (stage.cores, Some(stage.duration)))?;
-            let mut points = Vec::new();
-            for ratio in ratios {
-                let name = format!("{ratio}% scans");
-                let outcome = session.run(&Workload { name, job: Job::Mix(scans(ratio)) }, stage.watch)?;
-                points.push(Point { name: ratio.to_string(), x: f64::from(ratio), y: rate(&outcome) });
-            }
-            session.finish()?;
-            Ok(points)
+        let places: Vec<Place> = ratios.map(|ratio| (ratio.to_string(), f64::from(ratio))).into();
+        let ran = |factory: &dyn Factory| {
+            let workload = |ratio| Workload { name: format!("{ratio}% scans"), job: Job::Mix(scans(ratio)) };
+            loaded(factory, stage, &ratios.map(|ratio| (stage.cores, workload(ratio))))
         };
-        let operations = panel("operations by scans", "scans, %", "operations a second", engines, |factory| {
-            run(factory, &|outcome| outcome.ops_per_s)
-        })?;
-        let keys = panel("keys by scans", "scans, %", "keys accessed a second", engines, |factory| {
-            run(factory, &keys_accessed)
-        })?;
+        let texts = ("operations by scans", "scans, %", "operations a second");
+        let operations = panel(texts, engines, &places, ran, |outcome| outcome.ops_per_s)?;
+        let texts = ("keys by scans", "scans, %", "keys accessed a second");
+        let keys = panel(texts, engines, &places, ran, keys_accessed)?;
         let rulings = vec![rules::rises(&keys, "2", "50", 1.0), rules::falls(&operations, "2", "50")];
         Ok(drawing(figure, stage, vec![operations, keys], rulings))
     },
@@ -96,24 +88,20 @@ pub const MEMORY_SIZE: Figure = Figure {
             2.3 times the next best at every size",
     draw: |figure, stage, engines| {
         let sizes = write_buffers(stage);
-        let points = |factory: &dyn Factory| {
+        let ran = |factory: &dyn Factory| {
             let point = |size: &u64| {
-                let mut session = stage.session(factory, Settings { num: Some(1000), ..sized(*size) })?;
-                session.run(&fill("first keys"), stage.watch)?;
-                // The burst alone: what it leaves for later is what it is about.
-                session.set(|settings| {
-                    (settings.threads, settings.duration) = (stage.cores, Some(burst(stage)));
-                    settings.settle = false;
-                })?;
+                let settings = stage.settings(Settings { num: Some(1000), ..sized(*size) });
                 let job = Job::Mix(Mix { insert: 1, ..Mix::default() });
-                let outcome =
-                    session.run(&Workload { name: format!("burst, {} MiB", size >> 20), job }, stage.watch)?;
-                session.finish()?;
-                Ok(Point { name: mebibytes(*size), x: (*size >> 20) as f64, y: outcome.ops_per_s })
+                let workload = Workload { name: format!("burst, {} MiB", size >> 20), job };
+                let mut step = stage.timed(&settings, stage.cores, workload);
+                // The burst alone: what it leaves for later is what it is about.
+                (step.settings.duration, step.settings.settle) = (Some(burst(stage)), false);
+                last(stage.run(factory, vec![Step { settings, workload: fill("first keys") }, step])?)
             };
             sizes.iter().map(point).collect()
         };
-        let panel = panel("burst", "memory component, MiB", "puts a second", engines, points)?;
+        let texts = ("burst", "memory component, MiB", "puts a second");
+        let panel = panel(texts, engines, &by_size(&sizes), ran, |outcome| outcome.ops_per_s)?;
         let (first, last) = (mebibytes(sizes[0]), mebibytes(sizes[sizes.len() - 1]));
         let mut rulings = vec![rules::rises(&panel, &first, &last, 1.0)];
         rulings.extend(sizes.iter().map(|size| rules::ahead_at(&panel, &mebibytes(*size), SINGLE, 1.0)));
@@ -131,19 +119,17 @@ pub const SKEWED: Figure = Figure {
     draw: |figure, stage, engines| {
         let sizes = write_buffers(stage);
         let mix = Mix { read: 1, overwrite: 1, choice: Some(SKEW), ..Mix::default() };
-        let points = |factory: &dyn Factory| {
+        let ran = |factory: &dyn Factory| {
             let point = |size: &u64| {
-                let mut session = stage.session(factory, sized(*size))?;
-                session.run(&fill("load"), stage.watch)?;
-                session.set(|settings| (settings.threads, settings.duration) = (stage.cores, Some(stage.duration)))?;
-                let name = format!("98/2, {} MiB", size >> 20);
-                let outcome = session.run(&Workload { name, job: Job::Mix(mix.clone()) }, stage.watch)?;
-                session.finish()?;
-                Ok(Point { name: mebibytes(*size), x: (*size >> 20) as f64, y: outcome.ops_per_s })
+                let settings = stage.settings(sized(*size));
+                let workload = Workload { name: format!("98/2, {} MiB", size >> 20), job: Job::Mix(mix.clone()) };
+                let step = stage.timed(&settings, stage.cores, workload);
+                last(stage.run(factory, vec![Step { settings, workload: fill("load") }, step])?)
             };
             sizes.iter().map(point).collect()
         };
-        let panel = panel("98% on 2%", "memory component, MiB", "operations a second", engines, points)?;
+        let texts = ("98% on 2%", "memory component, MiB", "operations a second");
+        let panel = panel(texts, engines, &by_size(&sizes), ran, |outcome| outcome.ops_per_s)?;
         let mut rulings = vec![rules::best_ahead_of(&panel, SINGLE, 5.0)];
         rulings.push(rules::best_ahead_of(&panel, "splinterdb", 3.0));
         rulings.push(rules::best_ahead_of(&panel, "rocksdb", 8.0));
@@ -204,44 +190,55 @@ fn fill(name: &str) -> Workload {
     Workload { name: name.into(), job }
 }
 
-/// A session on a store that was loaded in random order.
-fn loaded<'f>(factory: &'f dyn Factory, stage: &Stage<'_>) -> Result<crate::session::Session<'f>> {
-    let mut session = stage.session(factory, settings())?;
-    session.run(&fill("load"), stage.watch)?;
-    Ok(session)
+/// What ran by threads, timed, on a store that was loaded in random order.
+fn loaded(factory: &dyn Factory, stage: &Stage<'_>, workloads: &[(usize, Workload)]) -> Result<Vec<Ran>> {
+    let settings = stage.settings(settings());
+    let mut steps = vec![Step { settings: settings.clone(), workload: fill("load") }];
+    steps.extend(workloads.iter().map(|(threads, workload)| stage.timed(&settings, *threads, workload.clone())));
+    stage.run_behind_load(factory, steps)
+}
+
+/// What came of the step that a series is about.
+fn last(mut ran: Vec<Ran>) -> Result<Ran> {
+    ran.pop().ok_or_else(|| "a series without an outcome".into())
+}
+
+/// A point's name, and where it lies.
+type Place = (String, f64);
+
+fn by_size(sizes: &[u64]) -> Vec<Place> {
+    sizes.iter().map(|size| (mebibytes(*size), (*size >> 20) as f64)).collect()
 }
 
 fn by_threads(
-    factory: &dyn Factory,
+    texts: (&str, &str, &str),
+    engines: &[&dyn Factory],
     stage: &Stage<'_>,
     mix: &Mix,
     rate: impl Fn(&Outcome) -> f64,
-) -> Result<Vec<Point>> {
-    let mut session = loaded(factory, stage)?;
-    let mut points = Vec::new();
-    for threads in stage.threads() {
-        session.set(|settings| (settings.threads, settings.duration) = (threads, Some(stage.duration)))?;
-        let workload = Workload { name: format!("{threads} threads"), job: Job::Mix(mix.clone()) };
-        let outcome = session.run(&workload, stage.watch)?;
-        points.push(Point { name: threads.to_string(), x: threads as f64, y: rate(&outcome) });
-    }
-    session.finish()?;
-    Ok(points)
+) -> Result<Panel> {
+    let threads = stage.threads();
+    let workload =
+        |threads: &usize| (*threads, Workload { name: format!("{threads} threads"), job: Job::Mix(mix.clone()) });
+    let workloads: Vec<_> = threads.iter().map(workload).collect();
+    let places: Vec<Place> = threads.iter().map(|threads| (threads.to_string(), *threads as f64)).collect();
+    panel(texts, engines, &places, |factory| loaded(factory, stage, &workloads), rate)
 }
 
 /// A line for every engine, and one for the single-level store.
 fn panel(
-    title: &str,
-    x: &str,
-    y: &str,
+    (title, x, y): (&str, &str, &str),
     engines: &[&dyn Factory],
-    points: impl Fn(&dyn Factory) -> Result<Vec<Point>>,
+    places: &[Place],
+    ran: impl Fn(&dyn Factory) -> Result<Vec<Ran>>,
+    rate: impl Fn(&Outcome) -> f64,
 ) -> Result<Panel> {
     let mut lines = Vec::new();
     for engine in engines.iter().copied().chain([&SingleLevel as &dyn Factory]) {
-        lines.push(Line { engine: engine.name().to_string(), points: points(engine)? });
+        let places = places.iter().map(|(name, x)| (&name[..], *x));
+        lines.push(Line::of(engine.name(), places, &ran(engine)?, |outcome| Some(rate(outcome))));
     }
-    Ok(Panel { title: title.into(), x: x.into(), y: y.into(), lines })
+    Ok(Panel { title: title.into(), x: x.into(), y: y.into(), x_measured: false, lines })
 }
 
 fn drawing(figure: &Figure, stage: &Stage<'_>, panels: Vec<Panel>, rulings: Vec<Ruling>) -> Drawing {
@@ -254,6 +251,5 @@ fn drawing(figure: &Figure, stage: &Stage<'_>, panels: Vec<Panel>, rulings: Vec<
         "memory: 256 MiB an engine, or where the memory component has a size, eight times that".to_string(),
         format!("{} cores (the paper: 20), {} s a point", stage.cores, stage.duration.as_secs_f64()),
     ];
-    let (name, source, claim) = (figure.name.to_string(), figure.source.to_string(), figure.claim.to_string());
-    Drawing { figure: name, source, claim, conditions, panels, rulings }
+    Drawing::of(figure, conditions, panels, rulings)
 }

@@ -7,14 +7,16 @@
 mod clsm;
 mod drawing;
 mod flodb;
+mod host;
 mod plot;
 mod rules;
 mod splinterdb;
 mod stage;
 
-pub use drawing::{Drawing, Judgement, Line, Panel, Point, Ruling};
+pub use drawing::{Death, Drawing, Judgement, Line, Panel, Point, Ruling};
+pub use host::{Host, InProcess, Ran};
 pub use plot::plot;
-pub use stage::{Hold, Stage};
+pub use stage::Stage;
 
 use crate::engine::{Factory, Result};
 

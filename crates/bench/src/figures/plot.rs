@@ -1,6 +1,6 @@
 //! A panel as plain text: a grid of characters, a letter for each engine.
 
-use super::drawing::{Line, Panel};
+use super::drawing::{Line, Panel, Point};
 use std::fmt::Write;
 
 const WIDTH: usize = 60;
@@ -8,20 +8,19 @@ const HEIGHT: usize = 14;
 /// The engines' marks, in the order of the lines; where two fall on one place the later one shows.
 const MARKS: [char; 8] = ['A', 'B', 'C', 'D', 'E', 'F', 'G', 'H'];
 
-/// Draws a panel. Both axes begin at 0, so that lengths can be compared; points that are not finite are left out.
+/// Draws a panel. Both axes begin at 0, so that lengths can be compared; points that are not there or not finite are left out.
 pub fn plot(panel: &Panel) -> String {
-    let points =
-        || panel.lines.iter().flat_map(|line| &line.points).filter(|point| point.x.is_finite() && point.y.is_finite());
-    let x_max = points().map(|point| point.x).fold(0.0, f64::max);
-    let y_max = points().map(|point| point.y).fold(0.0, f64::max);
+    let places = || panel.lines.iter().flat_map(|line| &line.points).filter_map(Point::place);
+    let x_max = places().map(|(x, _)| x).fold(0.0, f64::max);
+    let y_max = places().map(|(_, y)| y).fold(0.0, f64::max);
     if x_max <= 0.0 || y_max <= 0.0 {
         return format!("{}: nothing to draw\n", panel.title);
     }
     let mut grid = vec![[' '; WIDTH + 1]; HEIGHT + 1];
     let place = |value: f64, max: f64, cells: usize| ((value / max).clamp(0.0, 1.0) * cells as f64).round() as usize;
     for (line, mark) in panel.lines.iter().zip(MARKS.iter().cycle()) {
-        for point in line.points.iter().filter(|point| point.x.is_finite() && point.y.is_finite()) {
-            grid[HEIGHT - place(point.y, y_max, HEIGHT)][place(point.x, x_max, WIDTH)] = *mark;
+        for (x, y) in line.points.iter().filter_map(Point::place) {
+            grid[HEIGHT - place(y, y_max, HEIGHT)][place(x, x_max, WIDTH)] = *mark;
         }
     }
     let mut out = String::new();
@@ -44,9 +43,9 @@ pub fn plot(panel: &Panel) -> String {
 fn axis(lines: &[Line], x_max: f64, place: &dyn Fn(f64, f64, usize) -> usize) -> String {
     let mut out = " ".repeat(11);
     for point in lines.first().map_or(&[][..], |line| &line.points) {
-        let column = 11 + place(point.x, x_max, WIDTH);
-        let free = out.len() == 11 || out.len() < column;
-        if point.x.is_finite() && free {
+        let Some(x) = point.x.filter(|x| x.is_finite()) else { continue };
+        let column = 11 + place(x, x_max, WIDTH);
+        if out.len() == 11 || out.len() < column {
             let _ = write!(out, "{:>width$}{}", "", point.name, width = column.saturating_sub(out.len()));
         }
     }
@@ -72,15 +71,16 @@ pub fn short(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::Point;
+    use crate::figures::Death;
 
     fn panel(lines: &[(&str, &[(f64, f64)])]) -> Panel {
-        let point = |(x, y): &(f64, f64)| Point { name: x.to_string(), x: *x, y: *y };
+        let point = |(x, y): &(f64, f64)| Point::at(&x.to_string(), *x, *y);
         let line = |(engine, points): &(&str, &[(f64, f64)])| Line {
             engine: (*engine).to_string(),
             points: points.iter().map(point).collect(),
         };
-        Panel { title: "t".into(), x: "threads".into(), y: "ops/s".into(), lines: lines.iter().map(line).collect() }
+        let lines = lines.iter().map(line).collect();
+        Panel { title: "t".into(), x: "threads".into(), y: "ops/s".into(), x_measured: false, lines }
     }
 
     #[test]
@@ -102,6 +102,15 @@ mod tests {
         assert!(plot(&panel(&[])).contains("nothing to draw"));
         assert!(plot(&panel(&[("e", &[(0.0, 0.0)])])).contains("nothing to draw"));
         assert!(plot(&panel(&[("e", &[(f64::NAN, 1.0), (1.0, f64::INFINITY), (1.0, 1.0)])])).contains('A'));
+    }
+
+    #[test]
+    fn where_an_engine_died_there_is_no_point() {
+        let mut panel = panel(&[("ours", &[(1.0, 50.0), (2.0, 100.0)]), ("theirs", &[(2.0, 50.0)])]);
+        let whole = plot(&panel);
+        panel.lines[1].points.push(Point::dead("1", Some(1.0), &Death::default()));
+        panel.lines[1].points.push(Point::dead("3", None, &Death::default()));
+        assert_eq!(plot(&panel), whole);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The rules by which claims are judged: pure functions of panels. Each says its bound and the numbers it saw.
 
-use super::drawing::{Judgement, Line, Panel, Point, Ruling};
+use super::drawing::{Judgement, Line, Panel, Ruling};
 use super::plot::short;
 
 /// What our engine is called.
@@ -14,10 +14,34 @@ fn not_judged(rule: String, needs: &str) -> Ruling {
     Ruling { rule, judgement: Judgement::NotJudged, why: format!("needs {needs}") }
 }
 
+/// Where one of these engines (none: any) died at one of these points (none: at any): that fails a claim of ours, and of others' nothing can be
+/// said. Ours comes first.
+fn lost(panel: &Panel, rule: &str, engines: &[&str], points: &[&str]) -> Option<Ruling> {
+    let among = |names: &[&str], name: &str| names.is_empty() || names.contains(&name);
+    let dead = |line: &&Line| {
+        let mut points = line.points.iter().filter(|point| among(points, &point.name));
+        points.find_map(|point| Some((line.engine.clone(), point.name.clone(), point.died.as_ref()?.to_string())))
+    };
+    let mut lines: Vec<&Line> = panel.lines.iter().filter(|line| among(engines, &line.engine)).collect();
+    lines.sort_by_key(|line| line.engine != OURS);
+    let (engine, point, death) = lines.iter().find_map(dead)?;
+    let judgement = if engine == OURS { Judgement::Fails } else { Judgement::NotJudged };
+    Some(Ruling { rule: rule.into(), judgement, why: format!("{engine} at {point} {death}") })
+}
+
+/// Our engine lives through every point; `None` where it did, which needs no saying.
+pub fn lives(panels: &[Panel]) -> Option<Ruling> {
+    let rule = |panel: &Panel| format!("{}: {OURS} lives through every point", panel.title);
+    panels.iter().find_map(|panel| lost(panel, &rule(panel), &[OURS], &[]))
+}
+
 /// Our best throughput is at least `factor` times that of one thread. Needs `cores_min` cores: threads that share cores cannot
 /// be faster than one.
 pub fn scales(panel: &Panel, factor: f64, cores: usize, cores_min: usize) -> Ruling {
     let rule = format!("{}: best throughput at least {factor} times that of 1 thread", panel.title);
+    if let Some(ruling) = lost(panel, &rule, &[OURS], &[]) {
+        return ruling;
+    }
     if cores < cores_min {
         return not_judged(rule, &format!("a machine with {cores_min} cores; this one has {cores}"));
     }
@@ -32,6 +56,9 @@ pub fn scales(panel: &Panel, factor: f64, cores: usize, cores_min: usize) -> Rul
 /// Our best throughput is at least `factor` times the best of any other engine.
 pub fn ahead_of_all(panel: &Panel, factor: f64) -> Ruling {
     let rule = format!("{}: our best at least {factor} times the best competitor's", panel.title);
+    if let Some(ruling) = lost(panel, &rule, &[], &[]) {
+        return ruling;
+    }
     let best = panel.lines.iter().filter(|line| line.engine != OURS).max_by(|a, b| a.peak().total_cmp(&b.peak()));
     let (Some(ours), Some(best)) = (panel.line(OURS), best) else {
         return not_judged(rule, "ours and a competitor, such as rocksdb or leveldb");
@@ -42,6 +69,9 @@ pub fn ahead_of_all(panel: &Panel, factor: f64) -> Ruling {
 /// Our best throughput is at least `factor` times the best of one other engine.
 pub fn best_ahead_of(panel: &Panel, other: &str, factor: f64) -> Ruling {
     let rule = format!("{}: our best at least {factor} times {other}'s", panel.title);
+    if let Some(ruling) = lost(panel, &rule, &[OURS, other], &[]) {
+        return ruling;
+    }
     match (panel.line(OURS), panel.line(other)) {
         (Some(ours), Some(theirs)) => compare(rule, ours.peak(), theirs, theirs.peak(), factor),
         _ => not_judged(rule, other),
@@ -51,12 +81,18 @@ pub fn best_ahead_of(panel: &Panel, other: &str, factor: f64) -> Ruling {
 /// From one point to another ours rises by a factor, at least.
 pub fn rises(panel: &Panel, from: &str, to: &str, factor: f64) -> Ruling {
     let rule = format!("{}: ours at {to} at least {factor} times ours at {from}", panel.title);
+    if let Some(ruling) = lost(panel, &rule, &[OURS], &[from, to]) {
+        return ruling;
+    }
     between(panel, rule, from, to, |before, after| after >= factor * before)
 }
 
 /// From one point to another ours does not rise.
 pub fn falls(panel: &Panel, from: &str, to: &str) -> Ruling {
     let rule = format!("{}: ours at {to} not above ours at {from}", panel.title);
+    if let Some(ruling) = lost(panel, &rule, &[OURS], &[from, to]) {
+        return ruling;
+    }
     between(panel, rule, from, to, |before, after| after <= before)
 }
 
@@ -71,6 +107,9 @@ fn between(panel: &Panel, rule: String, from: &str, to: &str, holds: impl Fn(f64
 /// At one point we have at least `factor` times what another engine has.
 pub fn ahead_at(panel: &Panel, point: &str, other: &str, factor: f64) -> Ruling {
     let rule = format!("{}, {point}: at least {factor} times {other}", panel.title);
+    if let Some(ruling) = lost(panel, &rule, &[OURS, other], &[point]) {
+        return ruling;
+    }
     let height = |line: &Line| line.at(point);
     match (panel.line(OURS).and_then(height), panel.line(other), panel.line(other).and_then(height)) {
         (Some(ours), Some(line), Some(theirs)) => compare(rule, ours, line, theirs, factor),
@@ -82,6 +121,9 @@ pub fn ahead_at(panel: &Panel, point: &str, other: &str, factor: f64) -> Ruling 
 /// Another engine's best is at most `factor` times what it has with one thread.
 pub fn stays_flat(panel: &Panel, other: &str, factor: f64, cores: usize, cores_min: usize) -> Ruling {
     let rule = format!("{}: {other}'s best at most {factor} times its 1 thread", panel.title);
+    if let Some(ruling) = lost(panel, &rule, &[other], &[]) {
+        return ruling;
+    }
     if cores < cores_min {
         return not_judged(rule, &format!("a machine with {cores_min} cores; this one has {cores}"));
     }
@@ -96,6 +138,9 @@ pub fn stays_flat(panel: &Panel, other: &str, factor: f64, cores: usize, cores_m
 /// At one point ours is at most `factor` times what another engine's is: for what is better low.
 pub fn below_at(panel: &Panel, point: &str, other: &str, factor: f64) -> Ruling {
     let rule = format!("{}, {point}: at most {} times {other}", panel.title, short(factor));
+    if let Some(ruling) = lost(panel, &rule, &[OURS, other], &[point]) {
+        return ruling;
+    }
     let at = |engine| panel.line(engine).and_then(|line| line.at(point));
     match (at(OURS), at(other)) {
         (Some(ours), Some(theirs)) => {
@@ -109,6 +154,9 @@ pub fn below_at(panel: &Panel, point: &str, other: &str, factor: f64) -> Ruling 
 /// At one point ours is at most a bound.
 pub fn at_most(panel: &Panel, point: &str, bound: f64) -> Ruling {
     let rule = format!("{}, {point}: at most {bound}", panel.title);
+    if let Some(ruling) = lost(panel, &rule, &[OURS], &[point]) {
+        return ruling;
+    }
     match panel.line(OURS).and_then(|line| line.at(point)) {
         Some(ours) => ruling(rule, ours <= bound, short(ours)),
         None => not_judged(rule, "a run of ours"),
@@ -124,6 +172,9 @@ pub fn share_read_at(
     part: f64,
 ) -> Ruling {
     let rule = format!("{}, {point}: at least {part} of {of}", returned.title);
+    if let Some(ruling) = lost(returned, &rule, &[OURS], &[point]) {
+        return ruling;
+    }
     let at = |panel: &Panel| panel.line(OURS).and_then(|line| line.at(point));
     match (at(returned), at(read), whole) {
         (None, _, _) | (_, None, _) => not_judged(rule, "a run of ours whose reads were counted"),
@@ -138,33 +189,40 @@ pub fn share_read_at(
 /// From point to point ours never falls by more than a part `slack` of what it was.
 pub fn never_falls(panel: &Panel, slack: f64) -> Ruling {
     let rule = format!("{}: ours falls nowhere, by more than {slack}", panel.title);
+    if let Some(ruling) = lost(panel, &rule, &[OURS], &[]) {
+        return ruling;
+    }
     steady(panel, rule, |before, after| after >= before * (1.0 - slack))
 }
 
 /// From point to point ours never rises by more than a part `slack` of what it was.
 pub fn never_rises(panel: &Panel, slack: f64) -> Ruling {
     let rule = format!("{}: ours rises nowhere, by more than {slack}", panel.title);
+    if let Some(ruling) = lost(panel, &rule, &[OURS], &[]) {
+        return ruling;
+    }
     steady(panel, rule, |before, after| after <= before * (1.0 + slack))
 }
 
 fn steady(panel: &Panel, rule: String, holds: impl Fn(f64, f64) -> bool) -> Ruling {
     let points = panel.line(OURS).map_or(&[][..], |line| &line.points);
-    if points.len() < 2 {
+    let heights: Vec<(&str, f64)> = points.iter().filter_map(|point| Some((&point.name[..], point.y?))).collect();
+    let ([first, _, ..], [.., last]) = (&heights[..], &heights[..]) else {
         return not_judged(rule, "a run of ours with two points");
-    }
-    let step = |pair: &[Point]| {
-        format!("{} at {} to {} at {}", short(pair[0].y), pair[0].name, short(pair[1].y), pair[1].name)
     };
-    match points.windows(2).find(|pair| !holds(pair[0].y, pair[1].y)) {
-        Some(pair) => ruling(rule, false, step(pair)),
-        None => ruling(rule, true, step(&[points[0].clone(), points[points.len() - 1].clone()])),
-    }
+    let fault = heights.windows(2).find(|pair| !holds(pair[0].1, pair[1].1));
+    let ((from, before), (to, after)) = fault.map_or((*first, *last), |pair| (pair[0], pair[1]));
+    let why = format!("{} at {from} to {} at {to}", short(before), short(after));
+    ruling(rule, fault.is_none(), why)
 }
 
 /// In the middle of two points ours is at least a part of their harmonic mean: what a mix of two kinds of work would do if each
 /// took as long as it does alone.
 pub fn near_harmonic_mean(panel: &Panel, (from, middle, to): (&str, &str, &str), part: f64) -> Ruling {
     let rule = format!("{}, {middle}: at least {part} of the harmonic mean of {from} and {to}", panel.title);
+    if let Some(ruling) = lost(panel, &rule, &[OURS], &[from, middle, to]) {
+        return ruling;
+    }
     let at = |point| panel.line(OURS).and_then(|line| line.at(point)).filter(|height| *height > 0.0);
     match (at(from), at(middle), at(to)) {
         (Some(first), Some(ours), Some(last)) => {
@@ -186,10 +244,10 @@ fn compare(rule: String, ours: f64, line: &Line, theirs: f64, factor: f64) -> Ru
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::Point;
+    use crate::figures::{Death, Point};
 
     fn panel(lines: &[(&str, &[f64])]) -> Panel {
-        let point = |(at, y): (usize, &f64)| Point { name: (1 << at).to_string(), x: f64::from(1 << at), y: *y };
+        let point = |(at, y): (usize, &f64)| Point::at(&(1 << at).to_string(), f64::from(1 << at), *y);
         let line = |(engine, heights): &(&str, &[f64])| Line {
             engine: (*engine).to_string(),
             points: heights.iter().enumerate().map(point).collect(),
@@ -255,5 +313,51 @@ mod tests {
             assert_eq!(ruling.judgement, Judgement::NotJudged, "{ruling:?}");
             assert!(ruling.why.starts_with("needs ") && ruling.why.contains(needs), "{ruling:?}");
         }
+    }
+
+    /// Every rule with every point there, then with one line's last point dead.
+    #[test]
+    fn a_death_of_a_rival_is_not_judged_and_one_of_ours_fails() {
+        let rules: [fn(&Panel) -> Ruling; 11] = [
+            |panel| ahead_of_all(panel, 1.0),
+            |panel| best_ahead_of(panel, "rocksdb", 1.0),
+            |panel| ahead_at(panel, "4", "rocksdb", 1.0),
+            |panel| below_at(panel, "4", "rocksdb", 9.0),
+            |panel| scales(panel, 1.0, 4, 4),
+            |panel| rises(panel, "1", "4", 1.0),
+            |panel| falls(panel, "2", "4"),
+            |panel| at_most(panel, "4", 999.0),
+            |panel| share_read_at((panel, panel), "4", ("w", Some(1.0)), 0.5),
+            |panel| never_falls(panel, 0.5),
+            |panel| near_harmonic_mean(panel, ("1", "2", "4"), 0.1),
+        ];
+        let both = panel(&[("rocksdb", &[90.0, 95.0, 95.0]), (OURS, &[100.0, 190.0, 180.0])]);
+        let died = |engine: &str| {
+            let mut panel = both.clone();
+            let line = panel.lines.iter_mut().find(|line| line.engine == engine).unwrap();
+            let death = Death { why: "killed".into(), peak_bytes: Some(3 << 19), ..Death::default() };
+            line.points[2] = Point::dead("4", Some(4.0), &death);
+            panel
+        };
+        let (theirs, ours) = (died("rocksdb"), died(OURS));
+        for (at, rule) in rules.iter().enumerate() {
+            assert_eq!(rule(&both).judgement, Judgement::Holds, "{at}");
+            let expected = if at < 4 { Judgement::NotJudged } else { Judgement::Holds };
+            assert_eq!(rule(&theirs).judgement, expected, "{at}");
+            let ruling = rule(&ours);
+            assert_eq!(
+                (ruling.judgement, &ruling.why[..]),
+                (Judgement::Fails, "alluvium at 4 died: killed, peak 1.5 MiB")
+            );
+        }
+        assert_eq!(ahead_of_all(&theirs, 1.0).why, "rocksdb at 4 died: killed, peak 1.5 MiB");
+        assert_eq!(stays_flat(&theirs, "rocksdb", 9.0, 4, 4).judgement, Judgement::NotJudged);
+        // What needs another point is judged.
+        assert_eq!(ahead_at(&theirs, "2", "rocksdb", 2.0).judgement, Judgement::Holds);
+        assert_eq!(ahead_at(&ours, "2", "rocksdb", 2.0).judgement, Judgement::Holds);
+        assert_eq!(
+            (lives(&[both.clone(), theirs]), lives(&[both, ours]).map(|ruling| ruling.judgement)),
+            (None, Some(Judgement::Fails))
+        );
     }
 }

@@ -1,9 +1,10 @@
 //! Where and how large figures are run: what a user may say, and what follows from the machine.
 
+use super::host::{Host, Ran};
 use crate::engine::{EngineOptions, Factory, Result};
-use crate::session::Session;
+use crate::session::Step;
 use crate::settings::Settings;
-use crate::watch::Watch;
+use crate::workload::Workload;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,31 +24,16 @@ pub struct Stage<'a> {
     pub check: bool,
     /// Cores of the machine.
     pub cores: usize,
-    /// Who wants to see progress.
-    pub watch: &'a dyn Watch,
-    /// Told before each store of the engine and its memory, so that the caller can hold the process to it.
-    pub hold: &'a dyn Hold,
-}
-
-/// Who holds the process to an engine's memory.
-pub trait Hold {
-    /// The engine's next store may use so many bytes. Nothing of the one before is open any more.
-    fn hold(&self, engine: &str, bytes: u64) -> Result<()>;
-}
-
-/// Nobody does: engines have what they are set to.
-impl Hold for () {
-    fn hold(&self, _engine: &str, _bytes: u64) -> Result<()> {
-        Ok(())
-    }
+    /// Where the engines run.
+    pub host: &'a dyn Host,
 }
 
 impl<'a> Stage<'a> {
     /// Figures' own sizes, a few seconds a point.
-    pub fn new(directory: &'a Path, watch: &'a dyn Watch) -> Self {
+    pub fn new(directory: &'a Path, host: &'a dyn Host) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let duration = Duration::from_secs(3);
-        Self { directory, num: None, duration, memory: None, threads_max: None, check: false, cores, watch, hold: &() }
+        Self { directory, num: None, duration, memory: None, threads_max: None, check: false, cores, host }
     }
 
     /// 1, 2, 4 and so on: the paper's numbers of threads, as far as they say something here.
@@ -64,17 +50,25 @@ impl<'a> Stage<'a> {
         kibibytes.map_or(1 << 30, |kibibytes| kibibytes << 10)
     }
 
-    /// A session on a fresh store. The figure says what it would take; the user's word stands above it.
-    pub fn session<'f>(&self, factory: &'f dyn Factory, settings: Settings) -> Result<Session<'f>> {
+    /// What a figure would take, with the user's word above it.
+    pub fn settings(&self, settings: Settings) -> Settings {
         let engine = EngineOptions { memory: self.memory.or(settings.engine.memory), ..settings.engine };
-        self.session_of(factory, Settings { num: self.num.or(settings.num), engine, ..settings })
+        Settings { num: self.num.or(settings.num), engine, ..settings }
     }
 
-    /// The same for a figure that has taken the user's numbers into account.
-    pub fn session_of<'f>(&self, factory: &'f dyn Factory, settings: Settings) -> Result<Session<'f>> {
-        if let Some(memory) = settings.engine.memory {
-            self.hold.hold(factory.name(), memory)?;
-        }
-        Session::new(factory, self.directory.join(factory.name()), Settings { check: self.check, ..settings })
+    /// A step that ends when the stage's time is over.
+    pub fn timed(&self, settings: &Settings, threads: usize, workload: Workload) -> Step {
+        Step { settings: Settings { threads, duration: Some(self.duration), ..settings.clone() }, workload }
+    }
+
+    /// Runs steps one after the other on a fresh store, which the first one loads.
+    pub fn run(&self, factory: &dyn Factory, mut steps: Vec<Step>) -> Result<Vec<Ran>> {
+        steps.iter_mut().for_each(|step| step.settings.check = self.check);
+        self.host.run(factory, &self.directory.join(factory.name()), &steps)
+    }
+
+    /// The same without what came of the first one.
+    pub fn run_behind_load(&self, factory: &dyn Factory, steps: Vec<Step>) -> Result<Vec<Ran>> {
+        Ok(self.run(factory, steps)?.into_iter().skip(1).collect())
     }
 }

@@ -1,8 +1,8 @@
 //! Every figure, tiny, with ours alone and with a second engine under a rival's name.
 
-use super::{ALL, Hold, Judgement, Line, Stage, named, plot};
+use super::{ALL, Death, Drawing, Host, InProcess, Judgement, Line, Ran, Stage, named, plot};
 use crate::engine::{Engine, EngineOptions, Factory, Result};
-use crate::{Alluvium, Watch};
+use crate::{Alluvium, Step};
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -20,8 +20,11 @@ impl Factory for Rival {
     }
 }
 
-fn tiny<'a>(directory: &'a Path, watch: &'a dyn Watch) -> Stage<'a> {
-    let mut stage = Stage::new(directory, watch);
+/// Here, and nobody watches.
+const HERE: InProcess<'_> = InProcess(&());
+
+fn tiny<'a>(directory: &'a Path, host: &'a dyn Host) -> Stage<'a> {
+    let mut stage = Stage::new(directory, host);
     stage.num = Some(2000);
     stage.duration = Duration::from_millis(20);
     (stage.memory, stage.threads_max, stage.check) = (Some(16 << 20), Some(2), true);
@@ -36,7 +39,7 @@ fn every_figure_is_drawn_and_claims_on_rivals_are_judged_only_with_rivals() {
         // What a rule says without a rival is its own test's affair: one figure of each paper is enough here.
         let with_alone = ["clsm-5", "flodb-9", "splinterdb-9"].contains(&figure.name);
         for engines in with_alone.then_some(alone).into_iter().chain([&[&Alluvium as &dyn Factory, &Rival][..]]) {
-            let drawing = (figure.draw)(figure, &tiny(directory.path(), &()), engines).unwrap();
+            let drawing = (figure.draw)(figure, &tiny(directory.path(), &HERE), engines).unwrap();
             assert_eq!((drawing.figure.as_str(), drawing.claim.as_str()), (figure.name, figure.claim));
             assert!(!drawing.conditions.is_empty() && !drawing.rulings.is_empty(), "{}", figure.name);
             for panel in &drawing.panels {
@@ -78,10 +81,11 @@ fn names_are_found_or_listed() {
 #[derive(Default)]
 struct Told(Mutex<Vec<(String, u64)>>);
 
-impl Hold for Told {
-    fn hold(&self, engine: &str, bytes: u64) -> Result<()> {
-        self.0.lock().unwrap().push((engine.to_string(), bytes >> 20));
-        Ok(())
+impl Host for Told {
+    fn run(&self, factory: &dyn Factory, directory: &Path, steps: &[Step]) -> Result<Vec<Ran>> {
+        let memory = steps[0].settings.engine.memory.unwrap();
+        self.0.lock().unwrap().push((factory.name().to_string(), memory >> 20));
+        HERE.run(factory, directory, steps)
     }
 }
 
@@ -89,8 +93,7 @@ impl Hold for Told {
 #[test]
 fn memory_follows_from_the_data_and_is_told_before_each_store() {
     let (directory, told) = (tempfile::tempdir().unwrap(), Told::default());
-    let mut stage = tiny(directory.path(), &());
-    stage.hold = &told;
+    let mut stage = tiny(directory.path(), &told);
     let draw = |name: &str, stage: &Stage<'_>| {
         let figure = named(name).unwrap()[0];
         (figure.draw)(figure, stage, &[&Alluvium]).unwrap()
@@ -103,9 +106,51 @@ fn memory_follows_from_the_data_and_is_told_before_each_store() {
     assert_eq!(sizes, [16, 40, 80, 96]);
 }
 
+/// Kills one engine in the last step of every series.
+struct Deadly(&'static str);
+
+impl Host for Deadly {
+    fn run(&self, factory: &dyn Factory, directory: &Path, steps: &[Step]) -> Result<Vec<Ran>> {
+        let mut ran = HERE.run(factory, directory, steps)?;
+        if factory.name() == self.0 {
+            let workload = steps.last().unwrap().workload.name.clone();
+            *ran.last_mut().unwrap() = Err(Death { workload, why: "killed".into(), ..Death::default() });
+        }
+        Ok(ran)
+    }
+}
+
+/// Of figures whose series have one point each, and more: one of each kind.
+#[test]
+fn an_engine_that_dies_leaves_the_others_their_points() {
+    let directory = tempfile::tempdir().unwrap();
+    let names =
+        ["clsm-6", "flodb-14", "flodb-16", "splinterdb-5", "splinterdb-7", "splinterdb-table-1", "splinterdb-9"];
+    for (name, dead) in names.into_iter().flat_map(|name| [(name, "rocksdb"), (name, "alluvium")]) {
+        let figure = named(name).unwrap()[0];
+        let drawing = (figure.draw)(figure, &tiny(directory.path(), &Deadly(dead)), &[&Alluvium, &Rival]).unwrap();
+        let points = drawing
+            .panels
+            .iter()
+            .flat_map(|panel| &panel.lines)
+            .flat_map(|line| line.points.iter().map(|point| (line.engine.as_str(), point)));
+        let (died, lived): (Vec<_>, Vec<_>) = points.partition(|(_, point)| point.died.is_some());
+        assert!(!died.is_empty() && died.iter().all(|(engine, point)| *engine == dead && point.y.is_none()), "{name}");
+        assert!(lived.iter().any(|(engine, _)| *engine != dead) && lived.iter().all(|(_, point)| point.y.is_some()));
+        let named = drawing.rulings.iter().filter(|ruling| ruling.why.contains("died: killed"));
+        let expected = if dead == "alluvium" { Judgement::Fails } else { Judgement::NotJudged };
+        assert!(named.clone().all(|ruling| ruling.judgement == expected), "{name}: {named:?}");
+        let lives = named.filter(|ruling| ruling.rule.ends_with("alluvium lives through every point")).count();
+        assert_eq!(lives, usize::from(dead == "alluvium"), "{name}");
+        let json = serde_json::to_string(&drawing).unwrap();
+        assert!(json.contains("\"y\":null") && json.contains("\"why\":\"killed\""), "{json}");
+        assert_eq!(serde_json::from_str::<Drawing>(&json).unwrap().rulings, drawing.rulings);
+    }
+}
+
 #[test]
 fn threads_double_up_to_the_bound() {
-    let mut stage = tiny(Path::new("."), &());
+    let mut stage = tiny(Path::new("."), &HERE);
     stage.threads_max = Some(12);
     assert_eq!(stage.threads(), [1, 2, 4, 8]);
     (stage.threads_max, stage.cores) = (None, 2);

@@ -7,7 +7,7 @@ use crate::commands::bench;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::report::{align_right, table};
-use alluvium_bench::figures::{Drawing, Figure, Panel, Stage, named, plot};
+use alluvium_bench::figures::{Drawing, Figure, InProcess, Panel, Stage, named, plot};
 use alluvium_bench::{Alluvium, Watch};
 use comfy_table::Table;
 
@@ -20,7 +20,8 @@ pub fn run(common: &Common, arguments: &Figures) -> Result<(), Failure> {
         ));
     }
     let (temporary, progress) = (bench::temporary()?, BenchProgress::new());
-    let mut stage = Stage::new(temporary.path(), &progress);
+    let host = InProcess(&progress);
+    let mut stage = Stage::new(temporary.path(), &host);
     (stage.num, stage.duration, stage.memory) = (arguments.num, arguments.duration, common.memory);
     (stage.threads_max, stage.check) = (arguments.threads.map(usize::from), arguments.check);
     let drawn = figures.iter().try_for_each(|figure| {
@@ -58,21 +59,45 @@ fn print(drawing: &Drawing, json: bool) -> Result<(), Failure> {
     output.finish()
 }
 
-/// A panel's points: a row for each, two columns for each engine.
+/// A panel's points: a row for each, a column for each engine; two where the places were measured, too.
 fn numbers(panel: &Panel) -> Table {
-    let mut heads = vec!["point".to_string()];
-    let columns = |engine: &str| [format!("{engine}: {}", panel.x), format!("{engine}: {}", panel.y)];
-    heads.extend(panel.lines.iter().flat_map(|line| columns(&line.engine)));
+    let mut heads = vec![if panel.x_measured { "point".to_string() } else { panel.x.clone() }];
+    for line in &panel.lines {
+        heads.extend(panel.x_measured.then(|| format!("{}: {}", line.engine, panel.x)));
+        heads.push(format!("{}: {}", line.engine, panel.y));
+    }
     let mut table = table(&heads.iter().map(String::as_str).collect::<Vec<_>>());
-    let rows = panel.lines.iter().map(|line| line.points.len()).max().unwrap_or(0);
-    for at in 0..rows {
-        let name = panel.lines.iter().find_map(|line| line.points.get(at)).map_or("", |point| &point.name);
-        let cells = panel.lines.iter().flat_map(|line| match line.points.get(at) {
-            Some(point) => [format!("{:.0}", point.x), format!("{:.2}", point.y)],
-            None => [String::new(), String::new()],
-        });
-        table.add_row(std::iter::once(name.to_string()).chain(cells));
+    for name in panel.names() {
+        let mut cells = vec![name.to_string()];
+        for point in panel.lines.iter().map(|line| line.point(name)) {
+            let digits =
+                |number: Option<f64>, digits| number.map_or(String::new(), |number| format!("{number:.digits$}"));
+            cells.extend(panel.x_measured.then(|| digits(point.and_then(|point| point.x), 0)));
+            let died = point.and_then(|point| point.died.as_ref()).map(ToString::to_string);
+            cells.push(died.unwrap_or_else(|| digits(point.and_then(|point| point.y), 2)));
+        }
+        table.add_row(cells);
     }
     align_right(&mut table, 1);
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alluvium_bench::figures::{Line, Point};
+
+    #[test]
+    fn a_point_s_place_is_told_only_where_it_was_measured() {
+        let line =
+            Line { engine: "alluvium".into(), points: vec![Point::at("load", 1.0, 250.0), Point::at("e", 7.0, 3.5)] };
+        let mut panel = Panel { x: "phase".into(), y: "ops/s".into(), lines: vec![line], ..Panel::default() };
+        let columns = |panel: &Panel| numbers(panel).column_iter().count();
+        assert_eq!(columns(&panel), 2);
+        let text = numbers(&panel).to_string();
+        assert!(text.contains("phase") && text.contains("250.00") && !text.contains('7'), "{text}");
+        panel.x_measured = true;
+        assert_eq!(columns(&panel), 3);
+        assert!(numbers(&panel).to_string().contains('7'));
+    }
 }

@@ -39,17 +39,16 @@ fn draw(
     kvell: [(&str, f64); 2],
 ) -> Result<Drawing> {
     let least = data.memory(stage);
-    // From small to large, so that memory which an engine gave back late is never in the next one's way.
     let sizes = STEPS.map(|times| (least as f64 * times) as u64);
     let mebibytes = sizes.map(|bytes| bytes >> 20);
     let mut all: [Vec<Runs>; PHASES.len()] = Default::default();
     for factory in engines {
-        all.iter_mut().for_each(|runs| runs.push(Runs { engine: factory.name().into(), outcomes: Vec::new() }));
+        all.iter_mut().for_each(|runs| runs.push(Runs { engine: factory.name().into(), ran: Vec::new() }));
         for memory in sizes {
             let stage = Stage { memory: Some(memory), ..*stage };
             let ran = run(*factory, &stage, &data.settings(&stage, cores(&stage)), &PHASES)?;
-            for (runs, outcome) in all.iter_mut().filter_map(|runs| runs.last_mut()).zip(ran.outcomes) {
-                runs.outcomes.push(outcome);
+            for (runs, ran) in all.iter_mut().filter_map(|runs| runs.last_mut()).zip(ran.ran) {
+                runs.ran.push(ran);
             }
         }
     }

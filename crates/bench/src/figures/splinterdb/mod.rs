@@ -2,7 +2,7 @@
 //!
 //! The paper has 24-byte keys, values of 100 bytes and 1 KiB, 80 GiB of them with memory for a tenth or less, 32 cores, and every
 //! engine at the number of threads that suits it best. Here the data is small and memory is a tenth of it, if an engine can live
-//! on that; the threads are the machine's cores. Which memory the kernel holds an engine to is the caller's affair (`Stage::hold`).
+//! on that; the threads are the machine's cores. Which memory the kernel holds an engine to is the caller's affair (`Stage::host`).
 //!
 //! A load counts with the time that it takes to settle: what an engine puts off is not done. Write amplification leaves the log out,
 //! which is a constant on top that every engine has; I/O amplification has it.
@@ -20,11 +20,13 @@ pub use threads::{INSERTS, READS};
 pub use ycsb::{AMPLIFICATION, LATENCY, YCSB};
 
 use super::Figure;
-use super::drawing::{Drawing, Line, Panel, Point, Ruling};
+use super::drawing::{Drawing, Line, Panel, Ruling};
+use super::host::Ran;
 use super::stage::Stage;
 use crate::catalogue;
 use crate::engine::{EngineOptions, Factory, Result};
 use crate::outcome::Outcome;
+use crate::session::Step;
 use crate::settings::Settings;
 
 const KEY_BYTES: usize = 24;
@@ -88,19 +90,23 @@ fn cores(stage: &Stage<'_>) -> usize {
 /// What one engine did.
 struct Runs {
     engine: String,
-    outcomes: Vec<Outcome>,
+    ran: Vec<Ran>,
 }
 
-/// Workloads by name, one after the other on one store, which the first one loads; those behind it run for the stage's time.
+/// Workloads by name as steps: the first loads the store, those behind it run for the stage's time.
+fn steps(stage: &Stage<'_>, settings: &Settings, workloads: &[&str]) -> Result<Vec<Step>> {
+    let step = |(at, name): (usize, &&str)| {
+        let workload = catalogue::named(name, settings)?;
+        let load = Step { settings: settings.clone(), workload: workload.clone() };
+        Ok(if at == 0 { load } else { stage.timed(settings, settings.threads, workload) })
+    };
+    workloads.iter().enumerate().map(step).collect()
+}
+
+/// Runs workloads by name, one after the other on one store.
 fn run(factory: &dyn Factory, stage: &Stage<'_>, settings: &Settings, workloads: &[&str]) -> Result<Runs> {
-    let mut session = stage.session_of(factory, settings.clone())?;
-    let mut outcomes = Vec::new();
-    for name in workloads {
-        outcomes.push(session.run(&catalogue::named(name, settings)?, stage.watch)?);
-        session.set(|settings| settings.duration = Some(stage.duration))?;
-    }
-    session.finish()?;
-    Ok(Runs { engine: factory.name().to_string(), outcomes })
+    let ran = stage.run(factory, steps(stage, settings, workloads)?)?;
+    Ok(Runs { engine: factory.name().to_string(), ran })
 }
 
 /// Operations a second; those of a fill with the time to settle.
@@ -113,16 +119,11 @@ fn rate(outcome: &Outcome) -> f64 {
     outcome.ops as f64 / (outcome.elapsed_s + settled).max(1e-9)
 }
 
-/// A panel with a point for each workload, where `height` knows one.
-fn by_workload(title: &str, y: &str, runs: &[Runs], height: impl Fn(&Outcome) -> Option<f64>) -> Panel {
-    let line = |runs: &Runs| {
-        let point = |(at, outcome): (usize, &Outcome)| {
-            Some(Point { name: outcome.workload.clone(), x: at as f64 + 1.0, y: height(outcome)? })
-        };
-        let points = runs.outcomes.iter().enumerate().filter_map(point).collect();
-        Line { engine: runs.engine.clone(), points }
-    };
-    Panel { title: title.into(), x: "phase".into(), y: y.into(), lines: runs.iter().map(line).collect() }
+/// A panel with a point for each phase, where `height` knows one.
+fn by_phase(title: &str, y: &str, phases: &[&str], runs: &[Runs], height: impl Fn(&Outcome) -> Option<f64>) -> Panel {
+    let places = || phases.iter().enumerate().map(|(at, phase)| (*phase, at as f64 + 1.0));
+    let lines = runs.iter().map(|runs| Line::of(&runs.engine, places(), &runs.ran, &height)).collect();
+    Panel { title: title.into(), x: "phase".into(), y: y.into(), x_measured: false, lines }
 }
 
 /// A panel with a point for each number, such as one of threads, where `height` knows one; each engine's outcomes are in the
@@ -133,13 +134,10 @@ fn by_number(
     runs: &[Runs],
     height: impl Fn(&Outcome) -> Option<f64>,
 ) -> Panel {
-    let line = |runs: &Runs| {
-        let point = |(number, outcome): (&u64, &Outcome)| {
-            Some(Point { name: number.to_string(), x: *number as f64, y: height(outcome)? })
-        };
-        Line { engine: runs.engine.clone(), points: numbers.iter().zip(&runs.outcomes).filter_map(point).collect() }
-    };
-    Panel { title: title.into(), x: x.into(), y: y.into(), lines: runs.iter().map(line).collect() }
+    let names: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    let places = || names.iter().zip(numbers).map(|(name, number)| (&name[..], *number as f64));
+    let lines = runs.iter().map(|runs| Line::of(&runs.engine, places(), &runs.ran, &height)).collect();
+    Panel { title: title.into(), x: x.into(), y: y.into(), x_measured: false, lines }
 }
 
 fn drawing(
@@ -154,6 +152,5 @@ fn drawing(
         stage.cores,
         stage.duration.as_secs_f64()
     ));
-    let (name, source, claim) = (figure.name.to_string(), figure.source.to_string(), figure.claim.to_string());
-    Drawing { figure: name, source, claim, conditions, panels, rulings }
+    Drawing::of(figure, conditions, panels, rulings)
 }

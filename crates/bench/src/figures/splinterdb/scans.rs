@@ -3,8 +3,7 @@
 //! The paper modifies YCSB's E "to have only fixed-length scans", so keys to start from are zipfian here as there. Its device's
 //! bandwidth is the vendor's figure; here it is measured first, at the place where the stores are, past the page cache.
 
-use super::{Runs, SMALL, by_number, cores, drawing};
-use crate::catalogue;
+use super::{Runs, SMALL, by_number, cores, drawing, steps};
 use crate::choice::Choice;
 use crate::device;
 use crate::engine::{Factory, Result};
@@ -34,7 +33,7 @@ pub const SCANS: Figure = Figure {
             let mut panel = by_number((title, "pairs a scan", "MB a second"), &LENGTHS, &runs, rate);
             // The paper's axis is logarithmic, too.
             let points = panel.lines.iter_mut().flat_map(|line| &mut line.points);
-            points.for_each(|point| point.x = point.x.log10() + 1.0);
+            points.for_each(|point| point.x = point.x.map(|pairs| pairs.log10() + 1.0));
             panel
         };
         let returned = panel("returned", |outcome| Some(outcome.user_bytes_read as f64 / 1e6));
@@ -56,16 +55,12 @@ pub const SCANS: Figure = Figure {
 
 fn scan(factory: &dyn Factory, stage: &Stage<'_>) -> Result<Runs> {
     let settings = SMALL.settings(stage, cores(stage));
-    let mut session = stage.session_of(factory, settings.clone())?;
-    session.run(&catalogue::named("load", &settings)?, stage.watch)?;
-    session.set(|settings| settings.duration = Some(stage.duration))?;
-    let mut outcomes = Vec::new();
-    for pairs in LENGTHS {
+    let mut steps = steps(stage, &settings, &["load"])?;
+    steps.extend(LENGTHS.map(|pairs| {
         let choice = Some(Choice::Zipfian);
         let mix = Mix { scan: 1, scan_pairs: (pairs, pairs), choice, ..Mix::default() };
         let workload = Workload { name: format!("scans of {pairs}"), job: Job::Mix(mix) };
-        outcomes.push(session.run(&workload, stage.watch)?);
-    }
-    session.finish()?;
-    Ok(Runs { engine: factory.name().into(), outcomes })
+        stage.timed(&settings, settings.threads, workload)
+    }));
+    Ok(Runs { engine: factory.name().into(), ran: stage.run_behind_load(factory, steps)? })
 }

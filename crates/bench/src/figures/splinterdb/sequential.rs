@@ -25,9 +25,9 @@ pub const NEAR_SEQUENTIAL: Figure = Figure {
         let fills = |factory: &&dyn Factory| {
             let fill = |share: &u64| {
                 let mut runs = run(*factory, stage, &settings, &[&format!("fillnear:{share}")])?;
-                runs.outcomes.pop().ok_or_else(|| "a fill without an outcome".into())
+                runs.ran.pop().ok_or_else(|| "a fill without an outcome".into())
             };
-            Ok(Runs { engine: factory.name().into(), outcomes: SHARES.iter().map(fill).collect::<Result<_>>()? })
+            Ok(Runs { engine: factory.name().into(), ran: SHARES.iter().map(fill).collect::<Result<_>>()? })
         };
         let runs = engines.iter().map(fills).collect::<Result<Vec<Runs>>>()?;
         let panel = |title, y, height: fn(&Outcome) -> Option<f64>| {

@@ -1,9 +1,10 @@
 //! Figures 10 and 11: reads (YCSB C) and insertions (YCSB's load) by the number of threads.
 
-use super::{MOVED, Runs, SMALL, by_number, cores, drawing, rate, run};
+use super::{MOVED, Runs, SMALL, by_number, cores, drawing, rate, run, steps};
 use crate::catalogue;
 use crate::engine::{Factory, Result};
 use crate::figures::drawing::Panel;
+use crate::figures::host::Ran;
 use crate::figures::stage::Stage;
 use crate::figures::{Figure, rules};
 use crate::outcome::Outcome;
@@ -19,15 +20,10 @@ pub const READS: Figure = Figure {
     draw: |figure, stage, engines| {
         let read = |factory: &dyn Factory| {
             let settings = SMALL.settings(stage, cores(stage));
-            let mut session = stage.session_of(factory, settings.clone())?;
-            session.run(&catalogue::named("load", &settings)?, stage.watch)?;
-            let mut outcomes = Vec::new();
-            for threads in stage.threads() {
-                session.set(|settings| (settings.threads, settings.duration) = (threads, Some(stage.duration)))?;
-                outcomes.push(session.run(&catalogue::named("c", &settings)?, stage.watch)?);
-            }
-            session.finish()?;
-            Ok(outcomes)
+            let mut steps = steps(stage, &settings, &["load"])?;
+            let reads = catalogue::named("c", &settings)?;
+            steps.extend(stage.threads().iter().map(|threads| stage.timed(&settings, *threads, reads.clone())));
+            stage.run_behind_load(factory, steps)
         };
         let runs = all(engines, read)?;
         let rates = panel("YCSB C", "gets a second", stage, &runs, |outcome| Some(rate(outcome)));
@@ -52,11 +48,11 @@ pub const INSERTS: Figure = Figure {
     claim: "loads scale almost linearly to 10 threads, where the device is full at an I/O amplification of 7.5; RocksDB's by 2.7",
     draw: |figure, stage, engines| {
         let load = |factory: &dyn Factory| {
-            let mut outcomes = Vec::new();
+            let mut ran = Vec::new();
             for threads in stage.threads() {
-                outcomes.extend(run(factory, stage, &SMALL.settings(stage, threads), &["load"])?.outcomes);
+                ran.extend(run(factory, stage, &SMALL.settings(stage, threads), &["load"])?.ran);
             }
-            Ok(outcomes)
+            Ok(ran)
         };
         let runs = all(engines, load)?;
         let rates = panel("loads", "insertions a second", stage, &runs, |outcome| Some(rate(outcome)));
@@ -71,8 +67,8 @@ pub const INSERTS: Figure = Figure {
     },
 };
 
-fn all(engines: &[&dyn Factory], run: impl Fn(&dyn Factory) -> Result<Vec<Outcome>>) -> Result<Vec<Runs>> {
-    engines.iter().map(|factory| Ok(Runs { engine: factory.name().into(), outcomes: run(*factory)? })).collect()
+fn all(engines: &[&dyn Factory], run: impl Fn(&dyn Factory) -> Result<Vec<Ran>>) -> Result<Vec<Runs>> {
+    engines.iter().map(|factory| Ok(Runs { engine: factory.name().into(), ran: run(*factory)? })).collect()
 }
 
 fn panel(title: &str, y: &str, stage: &Stage<'_>, runs: &[Runs], height: fn(&Outcome) -> Option<f64>) -> Panel {

@@ -6,9 +6,9 @@
 //! and the longest.
 
 use super::super::{Figure, rules};
-use super::{Data, LARGE, MOVED, SMALL, by_workload, cores, drawing, rate, run};
+use super::{Data, LARGE, MOVED, SMALL, by_phase, cores, drawing, rate, run};
 use crate::engine::{Factory, Result};
-use crate::figures::drawing::{Line, Panel, Point};
+use crate::figures::drawing::{Line, Panel};
 use crate::figures::stage::Stage;
 use crate::outcome::Outcome;
 
@@ -35,7 +35,7 @@ pub const YCSB: Figure = Figure {
         for (letter, data) in [("5a", SMALL), ("5b", LARGE)] {
             let runs = all(&data, stage, engines, &PHASES)?;
             let title = format!("{letter}: {}", data.title);
-            let panel = by_workload(&title, "operations a second", &runs, |outcome| Some(rate(outcome)));
+            let panel = by_phase(&title, "operations a second", &PHASES, &runs, |outcome| Some(rate(outcome)));
             rulings.push(rules::ahead_at(&panel, "load", "rocksdb", 6.0));
             rulings.extend(["a", "b", "d", "f"].map(|phase| rules::ahead_at(&panel, phase, "rocksdb", 1.4)));
             rulings.push(rules::ahead_at(&panel, "c", "rocksdb", 2.0));
@@ -56,8 +56,8 @@ pub const AMPLIFICATION: Figure = Figure {
     draw: |figure, stage, engines| {
         let runs = all(&SMALL, stage, engines, &PHASES)?;
         let texts = ("write amplification", "data bytes by user bytes");
-        let written = by_workload(texts.0, texts.1, &runs, |outcome| outcome.write_amp);
-        let moved = by_workload("I/O amplification", MOVED, &runs, |outcome| outcome.io_amp);
+        let written = by_phase(texts.0, texts.1, &PHASES, &runs, |outcome| outcome.write_amp);
+        let moved = by_phase("I/O amplification", MOVED, &PHASES, &runs, |outcome| outcome.io_amp);
         let mut rulings = vec![rules::below_at(&written, "load", "rocksdb", 0.6)];
         rulings.push(rules::below_at(&written, "load", "splinterdb", 1.1));
         rulings.extend(PHASES.map(|phase| rules::below_at(&moved, phase, "rocksdb", 1.0)));
@@ -75,13 +75,14 @@ pub const LATENCY: Figure = Figure {
         let line = |factory: &&dyn Factory| -> Result<Line> {
             let runs = run(*factory, stage, &SMALL.settings(stage, cores(stage)), &["load"])?;
             let points = METRICS.iter().enumerate().flat_map(|(at, (name, time))| {
-                let point = move |outcome| Point { name: (*name).into(), x: at as f64 + 1.0, y: time(outcome) };
-                runs.outcomes.iter().map(point)
+                let place = [(*name, at as f64 + 1.0)];
+                Line::of(&runs.engine, place, &runs.ran, |outcome| Some(time(outcome))).points
             });
             Ok(Line { points: points.collect(), engine: runs.engine.clone() })
         };
         let lines = engines.iter().map(line).collect::<Result<Vec<Line>>>()?;
-        let panel = Panel { title: "insertions".into(), x: "metric".into(), y: "microseconds".into(), lines };
+        let (title, x, y) = ("insertions".into(), "metric".into(), "microseconds".into());
+        let panel = Panel { title, x, y, x_measured: false, lines };
         let rulings = METRICS.map(|(name, _)| rules::below_at(&panel, name, "rocksdb", 1.0 / 3.0)).into();
         let conditions = vec![SMALL.condition(stage), format!("{} threads load", cores(stage))];
         Ok(drawing(figure, stage, conditions, vec![panel], rulings))

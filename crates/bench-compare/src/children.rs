@@ -1,0 +1,164 @@
+//! A figure's host: every series of its steps in a child process of its own, so that an engine that dies takes nothing with it.
+
+use crate::compare::BACKGROUND_THREADS;
+use crate::engines::{self, HARNESS_BYTES, OURS};
+use crate::job::Job;
+use crate::launch::{Ended, Launcher};
+use alluvium_bench::engine::Result;
+use alluvium_bench::figures::{Death, Host, Ran};
+use alluvium_bench::{Factory, Step};
+use std::cell::RefCell;
+use std::path::Path;
+
+/// The least that engines which make a file of fixed size prepare for: figures insert for a time, not by number.
+const DATA_BYTES_MIN: u64 = 1 << 30;
+
+/// Starts children and remembers which died.
+pub struct Children<'a> {
+    launcher: &'a Launcher,
+    died: RefCell<Vec<String>>,
+}
+
+impl<'a> Children<'a> {
+    /// Started by this launcher.
+    pub fn new(launcher: &'a Launcher) -> Self {
+        Self { launcher, died: RefCell::default() }
+    }
+
+    /// What died since the last call, for people.
+    pub fn died(&self) -> Vec<String> {
+        self.died.take()
+    }
+
+    fn job(&self, engine: &str, directory: &Path, steps: &[Step]) -> Job {
+        let settings = steps.first().map(|step| &step.settings);
+        // Engines of the comparison leave room for the harness in what they are told; those that only figures know do not.
+        let room = if engines::find(engine).is_some() { 0 } else { HARNESS_BYTES };
+        let memory = settings.and_then(|settings| settings.engine.memory);
+        let bytes = settings.map_or(0, |settings| {
+            settings.fill_keys().unwrap_or(0).saturating_mul((settings.key_size + settings.value_size) as u64)
+        });
+        Job {
+            engine: engine.to_owned(),
+            directory: directory.to_owned(),
+            memory: memory.map_or(u64::MAX, |bytes| bytes.saturating_add(room)),
+            data_bytes: bytes.max(DATA_BYTES_MIN),
+            background_threads: BACKGROUND_THREADS,
+            steps: steps.to_vec(),
+        }
+    }
+}
+
+impl Host for Children<'_> {
+    fn run(&self, factory: &dyn Factory, directory: &Path, steps: &[Step]) -> Result<Vec<Ran>> {
+        steps.iter().try_for_each(|step| step.settings.validate())?;
+        let mut ran: Vec<Ran> = Vec::new();
+        let ended = self.launcher.run(&self.job(factory.name(), directory, steps), &mut |measured| {
+            ran.push(Ok(measured.outcome));
+            Ok(())
+        });
+        let (why, peak_bytes) = match ended {
+            Ok(()) => return Ok(ran),
+            Err(Ended::Died { why, peak_bytes }) => (why, peak_bytes),
+            Err(Ended::Failed(error)) => (format!("gave up, {error}"), None),
+        };
+        // All steps may be done, and only the end of the process was not good: then the last one is lost.
+        ran.truncate(steps.len().saturating_sub(1));
+        let workload = steps.get(ran.len()).map_or_else(String::new, |step| step.workload.name.clone());
+        let death = Death { workload, before: false, why, peak_bytes };
+        let fails = if factory.name() == OURS { " (a failure of the claim)" } else { "" };
+        self.died.borrow_mut().push(format!("{} in {}{fails}", factory.name(), death.workload));
+        eprintln!("{} in {} {death}", factory.name(), death.workload);
+        ran.push(Err(death.clone()));
+        ran.resize(steps.len(), Err(Death { before: true, ..death }));
+        Ok(ran)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Measured, Message};
+    use crate::machine::cgroup::Parent;
+    use alluvium_bench::{Alluvium, EngineOptions, Outcome, Settings, SingleLevel, catalogue};
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// A program that hears a job, tells of as many workloads, and then does as `end` says.
+    fn launcher_of(folder: &Path, workloads: u64, end: &str, limits: Option<Parent>) -> Launcher {
+        let mut script = "#!/bin/sh\ncat > /dev/null\n".to_owned();
+        for ops in 0..workloads {
+            let outcome = Outcome { ops, ..Outcome::default() };
+            let message = Message::Measured(Box::new(Measured { outcome, ..Measured::default() }));
+            script += &format!("echo '{}'\n", serde_json::to_string(&message).unwrap());
+        }
+        let program = folder.join("child");
+        fs::write(&program, script + end).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        Launcher::of(program, limits)
+    }
+
+    fn steps(names: &[&str]) -> Vec<Step> {
+        let engine = EngineOptions { memory: Some(32 << 20), ..EngineOptions::default() };
+        let settings = Settings { num: Some(100), engine, ..Settings::default() };
+        let step =
+            |name: &&str| Step { workload: catalogue::named(name, &settings).unwrap(), settings: settings.clone() };
+        names.iter().map(step).collect()
+    }
+
+    #[test]
+    fn what_was_done_stays_and_what_was_not_says_how_it_died() {
+        let folder = tempfile::tempdir().unwrap();
+        let ran = |workloads, end| {
+            let launcher = launcher_of(folder.path(), workloads, end, None);
+            let children = Children::new(&launcher);
+            let ran = children.run(&Alluvium, &folder.path().join("store"), &steps(&["load", "a", "c"])).unwrap();
+            (ran, children.died())
+        };
+        let (whole, died) = ran(3, "echo '{\"message\":\"finished\"}'\n");
+        assert!(whole.len() == 3 && whole.iter().all(Ran::is_ok) && died.is_empty(), "{whole:?}");
+        // Aborted, and killed by who knows whom.
+        for (end, why) in [("kill -ABRT $$\n", "SIGABRT"), ("kill -KILL $$\n", "SIGKILL"), ("exit 3\n", "status: 3")] {
+            let (ran, died) = ran(1, end);
+            assert_eq!(ran.iter().map(Ran::is_ok).collect::<Vec<_>>(), [true, false, false]);
+            let (first, second) = (ran[1].as_ref().unwrap_err(), ran[2].as_ref().unwrap_err());
+            assert!(first.to_string().starts_with("died: its process ended") && first.why.contains(why), "{first}");
+            assert_eq!((first.before, second.before, second.workload.as_str()), (false, true, "a"));
+            assert_eq!(second.to_string(), "died before, in a");
+            assert_eq!(died, ["alluvium in a (a failure of the claim)"]);
+        }
+        let (told, _) = ran(0, "echo '{\"message\":\"failed\",\"error\":\"no room\"}'\n");
+        assert_eq!(told[0].as_ref().unwrap_err().to_string(), "died: gave up, no room");
+        // Everything was told, but the end was bad.
+        let (ran, _) = ran(3, "exit 1\n");
+        assert_eq!(ran.iter().map(Ran::is_ok).collect::<Vec<_>>(), [true, true, false]);
+    }
+
+    /// On the real kernel, where it permits: three times the memory that an engine has.
+    #[test]
+    fn the_kernel_s_limit_is_named_with_the_peak() {
+        let folder = tempfile::tempdir().unwrap();
+        let parent = match Parent::permitted() {
+            Ok(parent) => parent,
+            Err(why) => return println!("skipped: {why}"),
+        };
+        // Without a line's end `tail` keeps all; what the harness may use is on top for an engine that only figures know.
+        let launcher =
+            launcher_of(folder.path(), 1, "head -c 200000000 /dev/zero | tail > /dev/null\nexit 1\n", Some(parent));
+        let children = Children::new(&launcher);
+        let ran = children.run(&SingleLevel, &folder.path().join("store"), &steps(&["load", "c"])).unwrap();
+        let death = ran[1].as_ref().unwrap_err();
+        assert_eq!(death.why, "killed at its memory limit of 64 MiB");
+        assert!(death.peak_bytes.is_none_or(|peak| (32 << 20..=64 << 20).contains(&peak)), "{death:?}");
+        assert_eq!(children.died(), ["single-level in c"]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_an_error_and_no_death() {
+        let launcher = Launcher::of("nowhere".into(), None);
+        let mut steps = steps(&["load"]);
+        steps[0].settings.threads = 0;
+        let error = Children::new(&launcher).run(&Alluvium, Path::new("nowhere"), &steps).unwrap_err();
+        assert!(error.to_string().contains("threads"), "{error}");
+    }
+}
