@@ -22,13 +22,9 @@ pub(super) const GARBAGE_START: u64 = 4;
 pub(super) const GARBAGE_LIMIT: u64 = 16;
 /// The least budget a store opens with.
 const BUDGET_MIN: u64 = 256 << 10;
-/// What a Memtable gets of a small budget, up to `MEMTABLE_BYTES_SMALL`, of a middling one, up to `MEMTABLE_BYTES_MIDDLING`, and of a
-/// large one, up to `MEMTABLE_BYTES_MAX`. Larger ones save some merging, and take from the cache, so that data which just fits no
-/// longer does; those of a few megabytes are written out in hardly less time than larger ones, as that waits for the disk
-/// (`docs/performance.md`). So it is a twelfth up to 96 MiB of budget, 8 MiB up to 160 MiB, a twentieth up to 640 MiB, 32 MiB up
-/// to 2 GiB, and a sixty-fourth from there to 4 GiB.
-const MEMTABLE_PART_SMALL: u64 = 12;
-const MEMTABLE_BYTES_SMALL: u64 = 8 << 20;
+/// What a Memtable gets of a small budget, up to `MEMTABLE_BYTES_MIDDLING`, and of a large one, up to `MEMTABLE_BYTES_MAX`. Larger
+/// ones save some merging, and take from the cache, so that data which just fits no longer does (`docs/performance.md`). So it is a
+/// twentieth up to 640 MiB of budget, 32 MiB up to 2 GiB, and a sixty-fourth from there to 4 GiB.
 const MEMTABLE_PART: u64 = 20;
 const MEMTABLE_BYTES_MIDDLING: u64 = 32 << 20;
 const MEMTABLE_PART_LARGE: u64 = 64;
@@ -105,9 +101,8 @@ impl Budget {
         }
         let memtable = match options.write_buffer {
             None => {
-                let small = (total / MEMTABLE_PART_SMALL).min(MEMTABLE_BYTES_SMALL);
-                let middling = (total / MEMTABLE_PART).min(MEMTABLE_BYTES_MIDDLING);
-                small.max(middling).max(total / MEMTABLE_PART_LARGE).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX)
+                let small = (total / MEMTABLE_PART).min(MEMTABLE_BYTES_MIDDLING);
+                small.max(total / MEMTABLE_PART_LARGE).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX)
             }
             Some(bytes) if bytes >= MEMTABLE_BYTES_MIN && bytes <= total / WRITE_BUFFER_PART => bytes,
             Some(bytes) => {
