@@ -1,7 +1,7 @@
 //! What the store does by the clock, on a simulated disk whose time moves only as a test says: the sync interval, trying again,
 //! patience, and slowed writers. No test here waits in real time, but for the last ones, whose stores have threads.
 
-use crate::support::{Random, tiny, tiny_unsynced};
+use crate::support::{Random, expect_sound, tiny, tiny_unsynced};
 use alluvium::io::simulated::SimulatedStorage;
 use alluvium::io::{LockMode, LockPart, Storage};
 use alluvium::parts::SteppedDb;
@@ -157,6 +157,7 @@ fn room_is_found_again_when_a_look_is_due() {
     disk.advance(LOOK / 2);
     assert!(db.step());
     db.put("key", "value").unwrap();
+    expect_sound(&db);
 }
 
 #[test]
@@ -193,6 +194,7 @@ fn deletes_on_a_full_disk_are_gathered_for_a_second() {
     assert_eq!(after(LOOK), 1);
     assert_eq!(after(LOOK), 1);
     assert_eq!(after(GATHER), 0);
+    expect_sound(&db);
 }
 
 #[test]
@@ -232,6 +234,7 @@ fn fill_slowly(seed: u64, slow: &str) -> (Stats, Duration) {
     let bound = Duration::from_millis(2) + owed / 4;
     println!("the longest of a single write {longest:?}, at most {bound:?}");
     assert!(longest <= bound, "a single write was slowed by {longest:?}, at most {bound:?}");
+    expect_sound(&db);
     (stats, took)
 }
 
