@@ -261,6 +261,40 @@ fn a_slow_disk_slows_writers_by_a_bounded_time_the_same_for_equal_seeds() {
     }
 }
 
+/// What a stepped store has to do is done, its merges held, and a few keys are overwritten until that slows who writes.
+#[test]
+fn writes_that_are_slowed_for_garbage_are_told_apart() {
+    let disk = SimulatedStorage::new(11);
+    let db = open(&disk, tiny_unsynced());
+    let mut random = Random(11);
+    let mut overwrite = |count: u32| {
+        for _ in 0..count {
+            db.put(random.below(2000).to_be_bytes(), random.bytes(100)).unwrap();
+        }
+    };
+    // Merges measure how much of what comes makes garbage.
+    for _ in 0..20 {
+        overwrite(2000);
+        while db.step() {}
+    }
+    let before = db.stats();
+    assert_eq!((before.garbage_slowed_writes, before.garbage_slowed_ns), (0, 0), "{before}");
+    let pause = db.pause_background();
+    let rounds = (0..30).find(|_| {
+        overwrite(500);
+        db.stats().garbage_slowed_writes > 10
+    });
+    let stats = db.stats();
+    println!("{stats}");
+    assert!(rounds.is_some(), "nobody is slowed for garbage: {stats}");
+    assert!(stats.garbage_bytes > before.garbage_bytes, "{before}\n{stats}");
+    let (writes, time) = (stats.garbage_slowed_writes, stats.garbage_slowed_ns);
+    assert!(writes <= stats.slowed_writes && time > 0 && time <= stats.slowed_ns, "{stats}");
+    drop(pause);
+    while db.step() {}
+    expect_sound(&db);
+}
+
 fn wait_until(what: &str, done: impl Fn() -> bool) {
     let started = Instant::now();
     while !done() {
@@ -299,5 +333,6 @@ fn waiting_for_quiet_does_not_keep_a_full_disk_from_being_looked_at() {
         assert!(started.elapsed() < Duration::from_secs(3), "no room is found: {}", db.stats());
     }
     db.put("key", "value").unwrap();
+    expect_sound(&db);
     db.close().unwrap();
 }

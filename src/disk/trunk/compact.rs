@@ -48,6 +48,11 @@ impl Merged {
         kept.chain([self.parts.load().entries]).sum()
     }
 
+    /// Bytes of the inputs that stay.
+    pub fn kept_bytes(&self) -> u64 {
+        self.kept.iter().map(|branch| branch.meta().bytes).sum()
+    }
+
     /// The run, in key order, and which of it is new; from here on whoever took them decides their fate.
     pub fn take(self) -> (Vec<Arc<Branch>>, Vec<Arc<Branch>>) {
         let added = self.parts.take();
