@@ -16,6 +16,14 @@ number-before-latch          | suite | linearizability::random_histories_are_lin
 item-not-forgotten           | suite | linearizability::random_histories_are_linearizable             | not linearizable
 item-not-forgotten           | suite | item_cache::values_kept_apart_from_their_pages_are_the_newest | the item is old
 item-added-late              | model | db::model_tests::stores::a_get_from_the_disk_beside_a_new_version | the item is old
+maplet-lacks-a-key           | lib   | disk::trunk::tests::model::overwrites_and_deletes              | maplet against its branches
+maplet-lacks-a-key           | suite | model::a_trunk_of_three_levels_is_reached_and_right            | a get shows another value
+tombstone-dropped-early      | lib   | disk::trunk::tests::model::overwrites_and_deletes              | keys, not
+tombstone-dropped-early      | suite | model::random_operations_on_a_simulated_disk                   | shows another
+flushed-for-neighbour        | lib   | disk::trunk::tests::model::overwrites_and_deletes              | keys, not
+flushed-for-neighbour        | suite | model::random_operations_on_a_simulated_disk                   | shows another\|ends early
+flushed-for-neighbour        | suite | crash::small::every_short_run_on_a_tree_survives_deaths        | it holds no prefix
+join-revives-deletes         | lib   | disk::trunk::tests::join::what_is_dead_in_a_shared_file_stays_dead | deleted keys show again
 oldest-generation-first      | suite | linearizability::random_histories_are_linearizable             | not linearizable
 oldest-generation-first      | suite | concurrency::reads_never_go_back                               | key [0-9]*: [0-9]* after [0-9]*
 number-before-latch          | model | db::model_tests::stores::batches_beside_puts_of_their_keys     | versions came out of order

@@ -1,7 +1,7 @@
 //! Background work as a user steers it: compacting ranges, calling that off, closing in the middle of it, pauses, and a limit on
 //! what it writes.
 
-use crate::support::{Random, setting, tiny, tiny_unsynced};
+use crate::support::{Random, expect_sound, setting, tiny, tiny_unsynced};
 use alluvium::io::Storage;
 use alluvium::io::simulated::SimulatedStorage;
 use alluvium::parts::SteppedDb;
@@ -256,6 +256,7 @@ fn closing_under_load_on_the_real_disk_takes_less_than_a_second() {
     assert!(elapsed < CLOSING, "closing took {elapsed:?}");
     let db = Db::open(directory.path(), options).unwrap();
     assert_eq!(db.stats().last_number, keys);
+    expect_sound(&db);
     db.close().unwrap();
 }
 
@@ -398,6 +399,7 @@ fn a_limit_slows_writers_smoothly_to_what_it_carries() {
             rate > carried * 0.4 && rate < carried * 2.0,
             "{rate:.0} bytes a second, the limit carries {carried:.0}"
         );
+        expect_sound(&db);
         db.close().unwrap();
     }
 }

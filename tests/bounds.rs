@@ -2,7 +2,7 @@
 //!
 //! What the system counts (resident memory, open files) is that of a whole process, so that load runs in a child of its own.
 
-use crate::support::{Random, setting, tiny};
+use crate::support::{Random, expect_sound, setting, tiny};
 use alluvium::io::Storage;
 use alluvium::io::simulated::SimulatedStorage;
 use alluvium::{Db, Options};
@@ -44,6 +44,7 @@ fn memory_that_cannot_be_written_out_stays_in_its_budget() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert_eq!(db.stats().failure, None);
+    expect_sound(&db);
 }
 
 /// Data many times the budget, written, read in order and at random: what the store counts as memory stays in the budget.
@@ -78,6 +79,7 @@ fn what_the_store_counts_stays_in_its_budget() {
         }
     }
     assert!(db.stats().branch_bytes > 2 * budget, "{}", db.stats());
+    expect_sound(&db);
 }
 
 /// Buffers of background work, which have fixed sizes, the test's own binary and the allocator's rest come on top.
@@ -112,6 +114,7 @@ fn many_threads_that_write_now_and_then_take_little_log() {
     // What was written comes to 650 KiB; some threads' chunks are not full.
     assert!(stats.log_bytes < 2 << 20, "{} bytes of log", stats.log_bytes);
     assert_eq!(stats.branch_files, 0, "memory was written out for the log's sake");
+    expect_sound(&db);
     db.close().unwrap();
 }
 
@@ -174,4 +177,6 @@ fn child_with_a_load() {
     let (peak, bound) = (peak << 10, budget + BESIDE_THE_BUDGET);
     println!("peak of resident memory: {} MiB, budget {} MiB", peak >> 20, budget >> 20);
     assert!(peak <= bound, "resident memory: {peak} bytes at the peak, {bound} are allowed\n{}", db.stats());
+    // Behind the look at the peak: checking takes memory of its own.
+    expect_sound(&db);
 }

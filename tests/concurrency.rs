@@ -216,6 +216,7 @@ fn closing_is_quick_under_load() {
     let started = Instant::now();
     db.close().unwrap();
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    expect_sound(&Db::open(directory.path(), tiny()).unwrap());
 }
 
 /// Once, an interval beyond what the clock can count killed the log keeper, and writers waited for ever for the segment that

@@ -11,6 +11,9 @@
 //! - `ladder`: every operation of a run fails, once or for ever, in every way.
 //! - `damage`: a disk that rots, loses and misplaces under a running store.
 //!
+//! `small`, `long`, `ladder` and `damage` do so on trees of several levels, too, and demand that it struck there: deaths and faults while
+//! leaves were split and joined and bundles merged, some while files were kept as they were and, on a full disk, squeezed (`Strikes`).
+//!
 //! More by command (README.md, Tests): `ALLUVIUM_CRASH_LENGTH` operations in the small runs; `ALLUVIUM_CRASH_WORLDS` long runs from
 //! `ALLUVIUM_SEED` on, with one in `ALLUVIUM_CRASH_POINTS` of their crash points, in a tree of small nodes one in twice as many;
 //! the small runs on such trees take it, too. `ALLUVIUM_CRASH_CUTS` are the power cuts a crash point; one in

@@ -1,6 +1,6 @@
 //! Iterators and snapshots that live long, and space that comes back all the same.
 
-use crate::support::{Random, tiny};
+use crate::support::{Random, expect_sound, tiny};
 use alluvium::Db;
 
 fn bytes_on_disk(path: &std::path::Path) -> u64 {
@@ -46,6 +46,7 @@ fn an_idle_iterator_pins_no_files() {
         iter.step().unwrap();
     }
     assert_eq!(expected, 2000);
+    expect_sound(&db);
 }
 
 /// One hot key (`protocol.md`: "with log bytes bounded"): neither the log nor the store grows, whatever is written.
@@ -66,6 +67,7 @@ fn one_hot_key_leaves_the_log_bounded() {
     db.settle().unwrap();
     assert!(log_bytes_max < 8 << 20, "{log_bytes_max} bytes of log at most");
     assert!(bytes_on_disk(directory.path()) < 1 << 20);
+    expect_sound(&db);
 }
 
 /// Snapshots and iterators outlive the handle; then they say so instead of reading what may be gone.

@@ -168,9 +168,9 @@ impl World {
             let mut expected = model.iter();
             for pair in iter {
                 let (key, value) = pair.unwrap();
-                assert_eq!(expected.next(), Some((&key, &value)));
+                assert_eq!(expected.next(), Some((&key, &value)), "a scan shows another pair");
             }
-            assert_eq!(expected.next(), None);
+            assert_eq!(expected.next(), None, "a scan ends early");
         };
         check(self.db().iter().unwrap(), &self.model);
         for (snapshot, model) in &self.snapshots {
@@ -179,7 +179,7 @@ impl World {
             assert!(backward.iter().map(|(key, value)| (key, value)).eq(model.iter().rev()));
         }
         for (key, value) in &self.model {
-            assert_eq!(self.db().get(key).unwrap().as_ref(), Some(value));
+            assert_eq!(self.db().get(key).unwrap().as_ref(), Some(value), "a get shows another value");
         }
     }
 }
@@ -188,7 +188,7 @@ fn check_position(iter: &Iter, pairs: &[(Vec<u8>, Vec<u8>)], at: i64) {
     match usize::try_from(at).ok().and_then(|at| pairs.get(at)) {
         Some((key, value)) => {
             assert!(iter.valid(), "nowhere, expected {key:?}");
-            assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
+            assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]), "an iterator shows another pair");
         }
         None => assert!(!iter.valid(), "at {:?}, expected nowhere", iter.key()),
     }

@@ -73,6 +73,7 @@ fn many_at_once_are_what_one_by_one_would_be() {
             let keys = questions(&mut random);
             assert_eq!(db.multi_get(&keys).unwrap(), answers(&model, &keys));
         }
+        expect_sound(&db);
     }
 }
 
@@ -100,4 +101,5 @@ fn a_failed_read_fails_the_call_and_no_later_one() {
         assert_eq!(db.multi_get(&keys).unwrap(), answers(&model, &keys));
     }
     assert!(failures > 10, "only {failures} calls met the fault");
+    expect_sound(&db);
 }

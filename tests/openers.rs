@@ -3,7 +3,7 @@
 mod hooked;
 
 use crate::disks::{Ext4, with_private_mounts};
-use crate::support::{Random, setting, tiny, tiny_unsynced};
+use crate::support::{Random, expect_sound, setting, tiny, tiny_unsynced};
 use alluvium::io::simulated::SimulatedStorage;
 use alluvium::io::{PosixStorage, Storage};
 use alluvium::parts::SteppedDb;
@@ -117,7 +117,7 @@ fn a_reader_beside_a_writer_sees_what_was_written_before_and_keeps_it() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(model.iter().all(|(key, value)| db.get(key).unwrap().as_ref() == Some(value)));
-    db.verify().unwrap();
+    expect_sound(&db);
 }
 
 /// Readers open while writers go at full speed, through incorporations and recycled segments: whatever a reader shows is one
@@ -176,6 +176,7 @@ fn readers_open_at_any_moment_of_a_writer_at_full_speed() {
     });
     let total = db.stats();
     assert!(total.incorporations > 5, "nothing was incorporated meanwhile: {total}");
+    expect_sound(&db);
 }
 
 /// At each operation of a reader's opening, once, a writer writes, incorporates, merges, and recycles and removes what it may:

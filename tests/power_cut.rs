@@ -13,7 +13,7 @@ mod ledger;
 mod writer;
 
 use crate::disks::{Ext4, with_private_mounts};
-use crate::support::{Random, setting};
+use crate::support::{Random, expect_sound, setting};
 use alluvium::io::{PosixStorage, Storage};
 use alluvium::{Db, Options};
 use judge::Judge;
@@ -162,7 +162,7 @@ fn cut_again_and_again(disk: &Ext4, cuts: u64, seed: u64) {
         lost += verdict.lost;
         rounds_with_losses += u64::from(verdict.lost > 0);
         if round % 10 == 9 {
-            db.verify().unwrap();
+            expect_sound(&db);
         }
         if random.one_in(2) {
             db.close().unwrap();
@@ -237,6 +237,7 @@ fn a_forced_cut_after_a_kill_keeps_a_prefix() {
             let db = Db::open(disk.path().join("store"), options).unwrap();
             // Unforced, the same life of the mount keeps all that returned.
             judge.judge(&db, &ledger, !forced);
+            expect_sound(&db);
         }
     });
 }

@@ -3,7 +3,7 @@
 
 use crate::linearizability::history::Value;
 use crate::linearizability::values::{decode, encode};
-use crate::support::{Random, setting, tiny};
+use crate::support::{Random, expect_sound, setting, tiny};
 use alluvium::io::simulated::SimulatedStorage;
 use alluvium::{Db, Iter, MemoryComponent, Options, Snapshot, WriteBatch};
 use std::collections::BTreeMap;
@@ -154,7 +154,7 @@ fn thousands_live_over_overwrites() {
     let stats = db.stats();
     assert_eq!(stats.snapshots, 0);
     assert!(stats.branch_bytes < 1 << 20 && stats.memory_bytes < 1 << 20, "{stats}");
-    db.verify().unwrap();
+    expect_sound(&db);
 }
 
 /// Readers end also where the writer panics.
@@ -227,6 +227,7 @@ fn forget_iterators(options: Options) {
     }
     let live = db.iter().unwrap().count() as u64;
     assert_eq!(entries_left(&db), live, "{}", db.stats());
+    expect_sound(&db);
 }
 
 /// Writers that go round and round their keys, and scans of everything beside them.
@@ -345,4 +346,5 @@ fn scan_beside_writers(options: Options) {
     let (writes, scans) = (Rounds::marks(&rounds.done), scans.load(Ordering::Relaxed));
     println!("{scans} scans beside {writes:?} writes");
     assert!(scans > 5 && writes.iter().all(|writes| *writes > 2 * rounds.keys), "{scans} scans, {writes:?} writes");
+    expect_sound(&db);
 }

@@ -76,3 +76,21 @@ fn compaction_leaves_one_run_and_drops_what_is_dead() {
     db.compact().unwrap();
     assert_eq!(db.stats().compacted_bytes, written);
 }
+
+#[test]
+fn a_tree_that_grew_and_shrank_tells_so() {
+    let db = open(&SimulatedStorage::new(2));
+    let figures = |db: &SteppedDb| (db.stats().splits, db.stats().joins);
+    assert_eq!(figures(&db), (0, 0));
+    for stretch in 0..20u32 {
+        (stretch * 1000..(stretch + 1) * 1000).for_each(|key| db.put(key.to_be_bytes(), [1; 100]).unwrap());
+        while db.step() {}
+    }
+    let (splits, joins) = figures(&db);
+    assert!(splits > 0 && joins == 0, "{splits} splits, {joins} joins");
+    (0..20_000u32).filter(|key| key % 100 > 0).for_each(|key| db.delete(key.to_be_bytes()).unwrap());
+    db.compact().unwrap();
+    while db.step() {}
+    assert!(figures(&db).1 > 0, "{}", db.stats());
+    db.verify().unwrap();
+}

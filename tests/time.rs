@@ -1,7 +1,7 @@
 //! What the store does by the clock, on a simulated disk whose time moves only as a test says: the sync interval, trying again,
 //! patience, and slowed writers. No test here waits in real time, but for the last ones, whose stores have threads.
 
-use crate::support::{Random, tiny, tiny_unsynced};
+use crate::support::{Random, expect_sound, tiny, tiny_unsynced};
 use alluvium::io::simulated::SimulatedStorage;
 use alluvium::io::{LockMode, LockPart, Storage};
 use alluvium::parts::SteppedDb;
@@ -157,6 +157,7 @@ fn room_is_found_again_when_a_look_is_due() {
     disk.advance(LOOK / 2);
     assert!(db.step());
     db.put("key", "value").unwrap();
+    expect_sound(&db);
 }
 
 #[test]
@@ -193,6 +194,7 @@ fn deletes_on_a_full_disk_are_gathered_for_a_second() {
     assert_eq!(after(LOOK), 1);
     assert_eq!(after(LOOK), 1);
     assert_eq!(after(GATHER), 0);
+    expect_sound(&db);
 }
 
 #[test]
@@ -232,6 +234,7 @@ fn fill_slowly(seed: u64, slow: &str) -> (Stats, Duration) {
     let bound = Duration::from_millis(2) + owed / 4;
     println!("the longest of a single write {longest:?}, at most {bound:?}");
     assert!(longest <= bound, "a single write was slowed by {longest:?}, at most {bound:?}");
+    expect_sound(&db);
     (stats, took)
 }
 
@@ -256,6 +259,40 @@ fn a_slow_disk_slows_writers_by_a_bounded_time_the_same_for_equal_seeds() {
         assert!(stats.slowed_ns > last, "a slower disk slows writers more: {slept:?}");
         last = stats.slowed_ns;
     }
+}
+
+/// What a stepped store has to do is done, its merges held, and a few keys are overwritten until that slows who writes.
+#[test]
+fn writes_that_are_slowed_for_garbage_are_told_apart() {
+    let disk = SimulatedStorage::new(11);
+    let db = open(&disk, tiny_unsynced());
+    let mut random = Random(11);
+    let mut overwrite = |count: u32| {
+        for _ in 0..count {
+            db.put(random.below(2000).to_be_bytes(), random.bytes(100)).unwrap();
+        }
+    };
+    // Merges measure how much of what comes makes garbage.
+    for _ in 0..20 {
+        overwrite(2000);
+        while db.step() {}
+    }
+    let before = db.stats();
+    assert_eq!((before.garbage_slowed_writes, before.garbage_slowed_ns), (0, 0), "{before}");
+    let pause = db.pause_background();
+    let rounds = (0..30).find(|_| {
+        overwrite(500);
+        db.stats().garbage_slowed_writes > 10
+    });
+    let stats = db.stats();
+    println!("{stats}");
+    assert!(rounds.is_some(), "nobody is slowed for garbage: {stats}");
+    assert!(stats.garbage_bytes > before.garbage_bytes, "{before}\n{stats}");
+    let (writes, time) = (stats.garbage_slowed_writes, stats.garbage_slowed_ns);
+    assert!(writes <= stats.slowed_writes && time > 0 && time <= stats.slowed_ns, "{stats}");
+    drop(pause);
+    while db.step() {}
+    expect_sound(&db);
 }
 
 fn wait_until(what: &str, done: impl Fn() -> bool) {
@@ -296,5 +333,6 @@ fn waiting_for_quiet_does_not_keep_a_full_disk_from_being_looked_at() {
         assert!(started.elapsed() < Duration::from_secs(3), "no room is found: {}", db.stats());
     }
     db.put("key", "value").unwrap();
+    expect_sound(&db);
     db.close().unwrap();
 }

@@ -23,6 +23,14 @@ pub enum Bug {
     ValueNotCheckedAgain,
     /// Promise 1: a reader does not ask whether the block that it looked at still is its node's newest (`memory/version.rs`, 2).
     NewestNotReadAgain,
+    /// Promise 1: a maplet lacks a key of each column that it was made of anew (`branch/maplet_file.rs`).
+    MapletLacksAKey,
+    /// Promise 1: a merge at a leaf drops tombstones though the leaf's oldest bundle takes no part (`disk/trunk/compact.rs`, 3).
+    TombstoneDroppedEarly,
+    /// Promise 1: a flush to a child counts as one to the child's neighbour, too (`disk/trunk/node.rs`, 3).
+    FlushedForNeighbour,
+    /// Promise 1: joined leaves keep a file that reaches where it was active no more (`disk/trunk/join.rs`, 1).
+    JoinRevivesDeletes,
     /// Promise 2: the entries of a batch forget it before it is committed (`memory/version.rs`, 3).
     BatchForgottenFirst,
     /// Promise 2: a batch's entries become visible one after the other (B2).
@@ -76,7 +84,7 @@ pub enum Bug {
 }
 
 #[cfg(feature = "planted-bugs")]
-const ALL: [(&str, Bug); 32] = [
+const ALL: [(&str, Bug); 36] = [
     ("number-before-latch", Bug::NumberBeforeLatch),
     ("oldest-generation-first", Bug::OldestGenerationFirst),
     ("item-not-forgotten", Bug::ItemNotForgotten),
@@ -84,6 +92,10 @@ const ALL: [(&str, Bug); 32] = [
     ("block-number-kept", Bug::BlockNumberKept),
     ("value-not-checked-again", Bug::ValueNotCheckedAgain),
     ("newest-not-read-again", Bug::NewestNotReadAgain),
+    ("maplet-lacks-a-key", Bug::MapletLacksAKey),
+    ("tombstone-dropped-early", Bug::TombstoneDroppedEarly),
+    ("flushed-for-neighbour", Bug::FlushedForNeighbour),
+    ("join-revives-deletes", Bug::JoinRevivesDeletes),
     ("batch-forgotten-first", Bug::BatchForgottenFirst),
     ("batch-entry-by-entry", Bug::BatchEntryByEntry),
     ("batch-in-parts", Bug::BatchInParts),

@@ -109,13 +109,18 @@ impl BackgroundSpeed {
         self.of_memory(limit, done) + done.of_user(merge, done.compacted)
     }
 
-    /// Nanoseconds by which a KiB of writes is delayed.
-    pub(super) fn delay_per_kib(&self, full: Fullness, limit: Option<u64>, done: impl FnOnce() -> Done) -> u64 {
-        if full.memory == 0 && full.tree == 0 {
-            return 0;
+    /// By how much writes are delayed.
+    pub(super) fn delay_rate(&self, full: Fullness, limit: Option<u64>, done: impl FnOnce() -> Done) -> Rate {
+        let tree = full.tree.max(full.garbage);
+        if full.memory == 0 && tree == 0 {
+            return Rate::default();
         }
         let done = done();
-        2 * (full.memory * self.of_memory(limit, &done)).max(full.tree * self.of_tree(limit, &done)) / 1024
+        let (for_memory, for_tree) = (full.memory * self.of_memory(limit, &done), tree * self.of_tree(limit, &done));
+        Rate {
+            ns_per_kib: 2 * for_memory.max(for_tree) / 1024,
+            for_garbage: for_tree > for_memory && full.garbage > full.tree,
+        }
     }
 }
 
@@ -124,11 +129,21 @@ fn least(limit: Option<u64>) -> u64 {
     limit.map_or(0, |limit| 1024 * 1_000_000_000 / limit.max(1))
 }
 
-/// How far memory and the tree's debt are on their way to where writers would have to wait, in 1/1024.
+/// How far memory, the tree's debt and its garbage are on their way to where writers would have to wait, in 1/1024.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fullness {
     pub(super) memory: u64,
     pub(super) tree: u64,
+    pub(super) garbage: u64,
+}
+
+/// By how much writes are delayed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Rate {
+    /// Nanoseconds a KiB.
+    pub(super) ns_per_kib: u64,
+    /// Whether garbage makes it what it is, more than memory and debt.
+    pub(super) for_garbage: bool,
 }
 
 /// How full something is between two marks, in 1/1024: 0 at `start`, 1024 at `limit` and beyond.
@@ -146,27 +161,27 @@ pub(super) fn garbage_fullness(garbage: u64, tree: u64, memtable: u64) -> u64 {
 /// One thread's account of delay that it still owes.
 #[derive(Debug, Default)]
 pub(super) struct Pressure {
-    ns_per_kib: u64,
+    rate: Rate,
     bytes_until_look: u64,
     owed_ns: u64,
 }
 
 impl Pressure {
-    /// Accounts for a write of `bytes` and sleeps when enough has come together; returns the nanoseconds slept. The rate, in
-    /// nanoseconds a KiB, is asked for now and then only, the clock only around a sleep.
-    pub(super) fn delay(&mut self, bytes: u64, clock: &dyn Clock, rate: impl FnOnce() -> u64) -> u64 {
+    /// Accounts for a write of `bytes` and sleeps when enough has come together; returns the nanoseconds slept. The rate is asked for
+    /// now and then only, the clock only around a sleep.
+    pub(super) fn delay(&mut self, bytes: u64, clock: &dyn Clock, rate: impl FnOnce() -> Rate) -> u64 {
         if self.bytes_until_look <= bytes {
-            self.ns_per_kib = rate();
+            self.rate = rate();
             self.bytes_until_look = LOOK_BYTES;
         } else {
             self.bytes_until_look -= bytes;
         }
-        if self.ns_per_kib == 0 {
+        if self.rate.ns_per_kib == 0 {
             // Nothing is behind any more.
             self.owed_ns = 0;
             return 0;
         }
-        self.owed_ns = self.owed_ns.saturating_add(bytes.saturating_mul(self.ns_per_kib) / 1024);
+        self.owed_ns = self.owed_ns.saturating_add(bytes.saturating_mul(self.rate.ns_per_kib) / 1024);
         if self.owed_ns < SLEEP_NS_MIN {
             return 0;
         }
@@ -176,6 +191,11 @@ impl Pressure {
         let slept = clock.now().saturating_sub(started).as_nanos() as u64;
         self.owed_ns = self.owed_ns.saturating_sub(slept);
         slept
+    }
+
+    /// Whether garbage sets the rate that was asked for last.
+    pub(super) fn is_for_garbage(&self) -> bool {
+        self.rate.for_garbage
     }
 }
 
@@ -222,7 +242,25 @@ mod tests {
     const DONE: Done = Done { user: 100 << 10, incorporated: 200 << 10, compacted: 300 << 10, workers: 2 };
 
     fn rate(full: Fullness, limit: Option<u64>) -> u64 {
-        BackgroundSpeed::default().delay_per_kib(full, limit, || DONE)
+        BackgroundSpeed::default().delay_rate(full, limit, || DONE).ns_per_kib
+    }
+
+    fn of(ns_per_kib: u64) -> Rate {
+        Rate { ns_per_kib, for_garbage: false }
+    }
+
+    /// Garbage slows as debt does, and only where it slows more than everything else is it told to be why.
+    #[test]
+    fn the_delay_is_for_garbage_where_that_weighs_most() {
+        let rate = |memory, tree, garbage| {
+            BackgroundSpeed::default().delay_rate(Fullness { memory, tree, garbage }, None, || DONE)
+        };
+        let tree_alone = rate(0, 512, 0);
+        assert!(tree_alone.ns_per_kib > 0 && !tree_alone.for_garbage);
+        assert_eq!(rate(0, 0, 512), Rate { for_garbage: true, ..tree_alone });
+        assert_eq!(rate(0, 512, 512), tree_alone);
+        assert_eq!(rate(0, 300, 512), rate(0, 0, 512));
+        assert!(!rate(1024, 0, 1).for_garbage && rate(1, 0, 1024).for_garbage);
     }
 
     #[test]
@@ -250,9 +288,9 @@ mod tests {
         let clock = disk.stepped_clock();
         let mut pressure = Pressure::default();
         assert_eq!(rate(Fullness::default(), None), 0);
-        assert_eq!((0..1000).map(|_| pressure.delay(1000, &*clock, || 0)).sum::<u64>(), 0);
+        assert_eq!((0..1000).map(|_| pressure.delay(1000, &*clock, Rate::default)).sum::<u64>(), 0);
         assert_eq!(disk.now(), Duration::ZERO);
-        let full = rate(Fullness { memory: 1024, tree: 0 }, None);
+        let full = of(rate(Fullness { memory: 1024, ..Fullness::default() }, None));
         let mut pressure = Pressure::default();
         let slept: u64 = (0..1000).map(|_| pressure.delay(1000, &*clock, || full)).sum();
         // A million bytes at 20 ns each; what is still owed at the end may be missing.
@@ -264,22 +302,25 @@ mod tests {
     /// background writes above all, writers at the full delay were faster than background work, and debt grew without end.
     #[test]
     fn debt_slows_by_what_merging_takes_as_well() {
-        let memory = rate(Fullness { memory: 1024, tree: 0 }, None);
+        let of_memory = Fullness { memory: 1024, ..Fullness::default() };
+        let of_tree = |tree| Fullness { tree, ..Fullness::default() };
+        let memory = rate(of_memory, None);
         // Three bytes merged for each of a user's, by two threads.
-        assert_eq!(rate(Fullness { memory: 0, tree: 1024 }, None), memory + memory * 3 / 2);
-        assert_eq!(rate(Fullness { memory: 0, tree: 512 }, None), (memory + memory * 3 / 2) / 2);
+        assert_eq!(rate(of_tree(1024), None), memory + memory * 3 / 2);
+        assert_eq!(rate(of_tree(512), None), (memory + memory * 3 / 2) / 2);
         // A MiB a second for all: two bytes of each written out, three merged; writers are half as fast.
         let limit = Some(1 << 20);
         let ns_per_kib = 1_000_000_000 / 1024;
-        assert_eq!(rate(Fullness { memory: 1024, tree: 0 }, limit), 4 * ns_per_kib);
-        assert_eq!(rate(Fullness { memory: 0, tree: 1024 }, limit), 10 * ns_per_kib);
+        assert_eq!(rate(of_memory, limit), 4 * ns_per_kib);
+        assert_eq!(rate(of_tree(1024), limit), 10 * ns_per_kib);
     }
 
     /// A store that was just opened has little of a user's to set what it wrote against, perhaps nothing: merges of what came before would
     /// seem to cost a hundred times what they do, and the first writes would be slowed as much.
     #[test]
     fn what_little_says_nothing_is_not_believed() {
-        let rate = |done| BackgroundSpeed::default().delay_per_kib(Fullness { memory: 0, tree: 1024 }, None, || done);
+        let full = Fullness { tree: 1024, ..Fullness::default() };
+        let rate = |done| BackgroundSpeed::default().delay_rate(full, None, || done).ns_per_kib;
         let done = |user, compacted| Done { user, incorporated: 0, compacted, workers: 1 };
         let one_for_one = rate(done(TELLING_BYTES, TELLING_BYTES));
         for user in [0, 1, TELLING_BYTES - 1] {
@@ -305,7 +346,7 @@ mod tests {
         let disk = SimulatedStorage::new(1);
         let (clock, mut pressure) = (disk.stepped_clock(), Pressure::default());
         let slept: Vec<u64> =
-            [1_000_000].into_iter().chain([1; 12]).map(|bytes| pressure.delay(bytes, &*clock, || 20_480)).collect();
+            [1_000_000].into_iter().chain([1; 12]).map(|bytes| pressure.delay(bytes, &*clock, || of(20_480))).collect();
         assert!(slept.iter().all(|slept| *slept <= 20_000_000 / OWED_PART), "{slept:?}");
         // The small ones owe a little themselves.
         let sum = slept.iter().sum::<u64>();
@@ -319,7 +360,7 @@ mod tests {
         let disk = SimulatedStorage::new(1);
         let (clock, mut pressure) = (disk.stepped_clock(), Pressure::default());
         // 10 ms each.
-        let slept: Vec<u64> = (0..1000).map(|_| pressure.delay(10 << 10, &*clock, || 1_000_000)).collect();
+        let slept: Vec<u64> = (0..1000).map(|_| pressure.delay(10 << 10, &*clock, || of(1_000_000))).collect();
         let (sum, longest) = (slept.iter().sum::<u64>(), slept.iter().max().unwrap());
         assert!(sum > 9_800_000_000 && *longest < 11_000_000, "{sum} in all, {longest} at most");
     }

@@ -158,7 +158,7 @@ const KINDS: [BackgroundKind; 12] = [
 ];
 
 /// The counters, in the order in which the file has them: new ones go to the end.
-fn counters(stats: &mut Stats) -> [&mut u64; 34] {
+fn counters(stats: &mut Stats) -> [&mut u64; 41] {
     [
         &mut stats.last_number,
         &mut stats.synced_number,
@@ -194,6 +194,13 @@ fn counters(stats: &mut Stats) -> [&mut u64; 34] {
         &mut stats.ballast_bytes,
         &mut stats.items,
         &mut stats.item_hits,
+        &mut stats.splits,
+        &mut stats.joins,
+        &mut stats.squeezes,
+        &mut stats.kept_bytes,
+        &mut stats.garbage_bytes,
+        &mut stats.garbage_slowed_writes,
+        &mut stats.garbage_slowed_ns,
     ]
 }
 

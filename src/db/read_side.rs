@@ -80,6 +80,7 @@ impl ReadSide {
             snapshots: self.pins.count() as u64,
             oldest_snapshot: self.pins.oldest_age(),
             debt_bytes: view.tree.debt(),
+            garbage_bytes: view.tree.garbage(),
             ..Stats::default()
         }
     }

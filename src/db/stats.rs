@@ -194,12 +194,26 @@ pub struct Stats {
     pub incorporations: u64,
     /// Trunk jobs done: flushes, compactions, splits.
     pub jobs: u64,
+    /// Leaves split because they had outgrown their target.
+    pub splits: u64,
+    /// Joinings of neighbouring trunk nodes that deletes have left with little.
+    pub joins: u64,
+    /// Branch files written anew without what was dead in them, on a full disk.
+    pub squeezes: u64,
+    /// Bytes of branch files that merges and joinings took over as they were, because nothing overlaps them.
+    pub kept_bytes: u64,
     /// Bytes of trunk work waiting.
     pub debt_bytes: u64,
+    /// About how many of the tree's bytes are garbage, or newer versions that make some. Where they are many, writers are slowed.
+    pub garbage_bytes: u64,
     /// Writes that backpressure slowed.
     pub slowed_writes: u64,
     /// Time that writes spent slowed, nanoseconds.
     pub slowed_ns: u64,
+    /// How many of them for garbage in the tree, more than for full memory or for work that waits.
+    pub garbage_slowed_writes: u64,
+    /// Time of `slowed_ns` that these spent.
+    pub garbage_slowed_ns: u64,
     /// Writes that waited because all memory was full.
     pub stalled_writes: u64,
     /// Time that they waited, nanoseconds.
@@ -275,13 +289,24 @@ impl fmt::Display for Stats {
         )?;
         write!(
             f,
-            "background   {} incorporations, {} jobs, {} bytes waiting; {} writes slowed by {} us",
+            "background   {} incorporations, {} jobs, {} splits, {} joins, {} bytes waiting; {} writes slowed by {} us",
             self.incorporations,
             self.jobs,
+            self.splits,
+            self.joins,
             self.debt_bytes,
             self.slowed_writes,
             self.slowed_ns / 1000
         )?;
+        if self.garbage_slowed_writes > 0 {
+            write!(
+                f,
+                "\ngarbage      {} bytes; {} of the writes slowed for it, by {} us",
+                self.garbage_bytes,
+                self.garbage_slowed_writes,
+                self.garbage_slowed_ns / 1000
+            )?;
+        }
         if self.stalled_writes > 0 || self.longest_delay_ns > 0 {
             write!(
                 f,

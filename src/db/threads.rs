@@ -30,6 +30,8 @@ pub(super) struct WriteCounters {
     pub(super) logged_bytes: AtomicU64,
     pub(super) slowed_writes: AtomicU64,
     pub(super) slowed_ns: AtomicU64,
+    pub(super) garbage_slowed_writes: AtomicU64,
+    pub(super) garbage_slowed_ns: AtomicU64,
 }
 
 impl WriteCounters {

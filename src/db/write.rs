@@ -1,6 +1,6 @@
 //! The path of a write: `docs/concurrency.md`, W, step by step.
 
-use super::backpressure::{Done, Fullness, fullness, garbage_fullness};
+use super::backpressure::{Done, Fullness, Rate, fullness, garbage_fullness};
 use super::batch::{Operation, WriteBatch};
 use super::budget::{DEBT_LIMIT, DEBT_START, GENERATIONS_MAX};
 use super::full_disk::Need;
@@ -268,17 +268,21 @@ impl Inner {
         if planted::is(Bug::GenerationsWithoutBound) {
             return;
         }
-        let slept = thread.pressure.delay(bytes, &*self.clock, || self.delay_per_kib());
+        let slept = thread.pressure.delay(bytes, &*self.clock, || self.delay_rate());
         if slept > 0 {
             self.delays.note_slowed(slept);
             WriteCounters::add(&thread.counters.slowed_writes, 1);
             WriteCounters::add(&thread.counters.slowed_ns, slept);
+            if thread.pressure.is_for_garbage() {
+                WriteCounters::add(&thread.counters.garbage_slowed_writes, 1);
+                WriteCounters::add(&thread.counters.garbage_slowed_ns, slept);
+            }
         }
     }
 
-    /// Nanoseconds by which a KiB of writes is delayed at the moment.
-    fn delay_per_kib(&self) -> u64 {
-        self.speed.delay_per_kib(self.fullness(), self.write_limit.get(), || {
+    /// By how much writes are delayed at the moment.
+    fn delay_rate(&self) -> Rate {
+        self.speed.delay_rate(self.fullness(), self.write_limit.get(), || {
             let written = self.trunk.written();
             Done {
                 user: self.user_bytes_through(self.incorporated.load(Ordering::Relaxed)),
@@ -297,15 +301,15 @@ impl Inner {
         (u128::from(bytes) * u128::from(number.min(last).saturating_sub(start)) / u128::from(numbers)) as u64
     }
 
-    /// How far memory, and the tree's debt or its garbage, are on their way to where writers would have to wait.
+    /// How far memory, the tree's debt and its garbage are on their way to where writers would have to wait.
     fn fullness(&self) -> Fullness {
         let view = self.view.load();
         let memory: u64 = view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum();
         let size = self.budget.memtable as u64;
         let in_memory = fullness(memory, size * (GENERATIONS_MAX as u64 + 1) / 2, size * GENERATIONS_MAX as u64);
         let tree = fullness(view.tree.debt(), size * DEBT_START, size * DEBT_LIMIT);
-        let space = garbage_fullness(view.tree.garbage(), view.tree.bytes(), size);
-        Fullness { memory: in_memory, tree: tree.max(space) }
+        let garbage = garbage_fullness(view.tree.garbage(), view.tree.bytes(), size);
+        Fullness { memory: in_memory, tree, garbage }
     }
 
     /// Returns once `full` is no longer the newest generation: switches, waiting for an incorporation where the stack is at

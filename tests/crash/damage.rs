@@ -4,7 +4,7 @@
 use super::death::options;
 use super::promise::{Contents, Promise};
 use super::step::{KEYS, Step, name, read};
-use super::world::{Tree, open, write};
+use super::world::{Grown, Tree, open, write};
 use crate::support::{Random, setting};
 use alluvium::Error;
 use alluvium::io::simulated::SimulatedStorage;
@@ -14,11 +14,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const RUN: &str = "fill 1; fill 2; batch 4; large 7; fill 3; flush; fill 1; delete 2; fill 5; large 8; work; fill 6; flush; put 2; \
                    fill 4; fill 9; compact; batch 1; fill 0; large 7; delete 8; flush; fill 3; work; compact; put 5";
 
+/// The same of a tree of several levels.
+const RUN_ON_A_TREE: &str = "fill 0; fill 5; fill 10; fill 15; fill 20; large 7; fill 25; fill 30; fill 35; fill 2; fill 7; fill 12; \
+                             fill 17; fill 22; fill 27; fill 32; fill 37; work; work; compact; batch 4; clear 0; clear 16; fill 2; \
+                             flush; work; work; fill 37; large 8; compact-range 5; work; compact; delete 8; put 5";
+
 /// How often damage was noticed.
 #[derive(Debug, Default)]
 struct Noticed {
     errors: u64,
     answers: u64,
+    /// Of these errors, in operations on a tree of more than one node.
+    on_trees: u64,
 }
 
 /// An error may come where there is damage, if it says where; and a store that found some takes no more writes.
@@ -69,12 +76,14 @@ fn check_reads(db: &SteppedDb, wanted: &Contents, noticed: &mut Noticed) -> Resu
 }
 
 /// The run on a disk with this fault, from the first operation after the opening on; then it is opened again, if it opens.
-fn run(fault: &str, seed: u64, noticed: &mut Noticed) -> Result<(), String> {
+fn run(fault: &str, tree: Tree, seed: u64, noticed: &mut Noticed) -> Result<(), String> {
     let disk = SimulatedStorage::new(seed);
-    let Ok(db) = open(&disk, options(), Tree::Usual) else { return Err("a sound disk".into()) };
+    let Ok(db) = open(&disk, options(), tree) else { return Err("a sound disk".into()) };
     disk.inject(fault);
     let mut promise = Promise::default();
-    for (at, step) in read(RUN).into_iter().enumerate() {
+    let steps = if tree == Tree::Usual { RUN } else { RUN_ON_A_TREE };
+    for (at, step) in read(steps).into_iter().enumerate() {
+        let (errors, is_tree) = (noticed.errors, Grown::of(&db).height > 0);
         let here = |error: String| format!("at operation {}, {step}: {error}", at + 1);
         if let Some(changes) = step.changes(at) {
             promise.begin(changes.clone());
@@ -86,6 +95,7 @@ fn run(fault: &str, seed: u64, noticed: &mut Noticed) -> Result<(), String> {
             let done = match step {
                 Step::Flush => db.flush(),
                 Step::Compact => db.compact(),
+                Step::CompactRange(key) => db.compact_range(Step::range_from(key)),
                 _ => {
                     db.step();
                     Ok(())
@@ -94,12 +104,13 @@ fn run(fault: &str, seed: u64, noticed: &mut Noticed) -> Result<(), String> {
             judge(done, noticed).map_err(here)?;
         }
         check_reads(&db, &promise.contents(), noticed).map_err(here)?;
+        noticed.on_trees += if is_tree { noticed.errors - errors } else { 0 };
     }
     let verified = db.verify();
     judge(verified, noticed).map_err(|error| format!("verify: {error}"))?;
     let disk = disk.kill();
     drop(db);
-    if let Some(db) = judge(open(&disk, options(), Tree::Usual), noticed)? {
+    if let Some(db) = judge(open(&disk, options(), tree), noticed)? {
         check_reads(&db, &promise.contents(), noticed).map_err(|error| format!("reopened: {error}"))?;
     }
     Ok(())
@@ -107,6 +118,17 @@ fn run(fault: &str, seed: u64, noticed: &mut Noticed) -> Result<(), String> {
 
 #[test]
 fn damage_under_a_running_store_is_named_or_harmless() {
+    let noticed = damage_every_file(Tree::Usual);
+    assert!(noticed.errors > 100 && noticed.answers > 1000, "the damage went unnoticed: {noticed:?}");
+}
+
+#[test]
+fn damage_under_a_tree_of_several_levels_is_named_or_harmless() {
+    let noticed = damage_every_file(Tree::Small { fanout: 2 });
+    assert!(noticed.on_trees > 100 && noticed.answers > 1000, "the damage went unnoticed: {noticed:?}");
+}
+
+fn damage_every_file(tree: Tree) -> Noticed {
     let seeds = setting("ALLUVIUM_DAMAGE_SEEDS", 4);
     let (mut noticed, mut failures) = (Noticed::default(), Vec::new());
     for file in ["branch", "value"] {
@@ -117,7 +139,7 @@ fn damage_under_a_running_store_is_named_or_harmless() {
                     let nth = 1 + Random(seed).below(12);
                     for how in ["p=0.1".to_owned(), format!("nth={nth}"), format!("nth={nth}..")] {
                         let fault = format!("({operation} name~.{file} {how}) -> {effect}");
-                        let done = catch_unwind(AssertUnwindSafe(|| run(&fault, seed, &mut by_this)));
+                        let done = catch_unwind(AssertUnwindSafe(|| run(&fault, tree, seed, &mut by_this)));
                         match done {
                             Ok(Ok(())) => {}
                             Ok(Err(error)) => failures.push(format!("{fault}, seed {seed}: {error}")),
@@ -128,10 +150,11 @@ fn damage_under_a_running_store_is_named_or_harmless() {
                 println!("{operation} .{file} -> {effect}: {by_this:?}");
                 noticed.errors += by_this.errors;
                 noticed.answers += by_this.answers;
+                noticed.on_trees += by_this.on_trees;
             }
         }
     }
     println!("{noticed:?}");
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    assert!(noticed.errors > 100 && noticed.answers > 1000, "the damage went unnoticed: {noticed:?}");
+    noticed
 }

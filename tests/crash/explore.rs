@@ -7,7 +7,7 @@
 use super::death::Death;
 use super::promise::Promise;
 use super::step::{Step, print};
-use super::world::{Grown, Tree, World, contents, open, write};
+use super::world::{Grown, Strikes, Tree, World, contents, open, write};
 use crate::support::Random;
 use alluvium::io::Storage;
 use alluvium::io::simulated::{CrashPoint, SimulatedStorage};
@@ -52,12 +52,8 @@ pub struct Tally {
     pub mapped: u64,
     /// Those of a store whose tree has more than one node.
     pub grown: u64,
-    /// Deaths in operations in which leaves were split.
-    pub in_splits: u64,
-    /// In which leaves were joined.
-    pub in_joins: u64,
-    /// In which something was merged in a tree of more than one node.
-    pub in_merges: u64,
+    /// Where deaths struck.
+    pub deaths: Strikes,
 }
 
 impl Tally {
@@ -66,9 +62,7 @@ impl Tally {
         self.recoveries += other.recoveries;
         self.mapped += other.mapped;
         self.grown += other.grown;
-        self.in_splits += other.in_splits;
-        self.in_joins += other.in_joins;
-        self.in_merges += other.in_merges;
+        self.deaths.add(other.deaths);
     }
 }
 
@@ -135,21 +129,13 @@ impl Explorer<'_> {
                 continue;
             }
             self.points(&world.disk, &during)?;
-            self.note(before, Grown::of(world.db()), self.tally.points - points);
+            self.tally.deaths.note(before, Grown::of(world.db()), self.tally.points - points);
         }
         self.trail = vec!["at the end".into()];
         world.check()?;
         // Nothing is under way any more.
         world.disk.crash_points();
         self.deaths(&world.disk.clone_disk(), &world.promise)
-    }
-
-    /// So many deaths were in an operation that made this tree of that.
-    fn note(&mut self, before: Grown, after: Grown, points: u64) {
-        let note = |noted: bool, count: &mut u64| *count += if noted { points } else { 0 };
-        note(before.leaves < after.leaves, &mut self.tally.in_splits);
-        note(before.leaves > after.leaves, &mut self.tally.in_joins);
-        note(before.height > 0 && before.merged_bytes < after.merged_bytes, &mut self.tally.in_merges);
     }
 
     fn points(&mut self, disk: &SimulatedStorage, during: &Promise) -> Checked {
@@ -181,6 +167,8 @@ impl Explorer<'_> {
         self.tally.mapped += u64::from(names.iter().any(|name| name.ends_with(".maplet")));
         self.trail.push(format!("after {death}"));
         let disk = death.strike(&image.clone_disk());
+        // Whether a full disk has the room that an opening takes is another matter.
+        disk.set_capacity(None);
         let promise = if death.loses_unsynced() { during.clone().after_power_loss() } else { during.clone() };
         let again = depth < self.plan.depth && self.random.one_in(self.plan.during_recovery);
         if again {
@@ -235,6 +223,7 @@ impl Explorer<'_> {
         let db = open(&disk, death.options(self.plan.maplets), self.plan.tree)
             .map_err(|error| format!("it does not open: {error}"))?;
         promise.prefix(&contents(&db)?, at_least)?;
+        db.verify().map_err(|error| format!("verify: {error}"))?;
         self.trail.truncate(self.trail.len() - 2);
         Ok(())
     }

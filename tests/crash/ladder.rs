@@ -8,7 +8,7 @@
 use super::death::{SYNC_INTERVAL, options};
 use super::promise::{Contents, Promise};
 use super::step::{Changes, Step, read};
-use super::world::{Tree, contents, open, write};
+use super::world::{Grown, Strikes, Tree, contents, open, write};
 use crate::support::setting;
 use alluvium::Error;
 use alluvium::io::simulated::{Operation, SimulatedStorage};
@@ -23,8 +23,20 @@ const RUN: &str = "put 1; batch 2; sync; large 5; wait; fill 3; work; fill 4; pu
 /// No run of these does so many operations: where they are passed, something goes round in circles.
 const OPERATIONS_MAX: u64 = 20_000;
 
-/// From this seed on the log goes to shared memory first.
+/// The same of a tree of several levels, which splits and joins leaves, merges, and keeps files as they are.
+const RUN_ON_A_TREE: &str = "fill 0; fill 5; fill 10; fill 15; fill 20; fill 25; fill 30; fill 35; fill 2; fill 7; fill 12; fill 17; \
+                             fill 22; fill 27; sync; fill 32; fill 37; fill 4; fill 9; fill 14; fill 19; fill 24; fill 29; fill 34; \
+                             fill 39; compact; clear 0; clear 16; clear 24; fill 2; fill 37; flush; work; compact; put-sync 6; \
+                             reopen; fill 3; optimize 0; put 8";
+
+/// In every other million of seeds the log goes to shared memory first.
 const MEMORY: u64 = 1_000_000;
+/// From this seed on there is a tree.
+const ON_A_TREE: u64 = 2 * MEMORY;
+
+fn tree_of(seed: u64) -> Tree {
+    if seed < ON_A_TREE { Tree::Usual } else { Tree::Small { fanout: 3 } }
+}
 
 /// A store under faults.
 struct Climb {
@@ -33,18 +45,19 @@ struct Climb {
     promise: Promise,
     /// The reason that the store gave for taking no more writes.
     reason: Option<String>,
+    tree: Tree,
 }
 
 type Checked = Result<(), String>;
 
 impl Climb {
     /// Where the fault hits the opening, the next one must do better, once it is over.
-    fn open(disk: &SimulatedStorage) -> Result<SteppedDb, String> {
-        if let Ok(db) = open(disk, options(), Tree::Usual) {
+    fn open(disk: &SimulatedStorage, tree: Tree) -> Result<SteppedDb, String> {
+        if let Ok(db) = open(disk, options(), tree) {
             return Ok(db);
         }
         disk.clear_faults();
-        open(disk, options(), Tree::Usual).map_err(|error| format!("it does not open once the fault is over: {error}"))
+        open(disk, options(), tree).map_err(|error| format!("it does not open once the fault is over: {error}"))
     }
 
     fn apply(&mut self, step: Step, at: usize) -> Checked {
@@ -57,6 +70,8 @@ impl Climb {
             Step::Sync => db.sync(),
             Step::Flush => db.flush(),
             Step::Compact => db.compact(),
+            Step::CompactRange(key) => db.compact_range(Step::range_from(key)),
+            Step::Optimize(key) => db.optimize(Step::range_from(key)),
             Step::Work => {
                 db.step();
                 Ok(())
@@ -82,7 +97,7 @@ impl Climb {
             _ => unreachable!("the run has no such operation"),
         };
         self.check_reason(&done)?;
-        if done.is_ok() && matches!(step, Step::Sync | Step::Flush | Step::Compact) {
+        if done.is_ok() && matches!(step, Step::Sync | Step::Flush | Step::Compact | Step::CompactRange(_)) {
             self.promise.sync();
         }
         self.check_contents()
@@ -148,7 +163,7 @@ impl Climb {
 
     fn reopen(&mut self, poisoned: bool) -> Checked {
         let at_least = if poisoned { self.promise.synced } else { self.promise.acknowledged };
-        let db = Self::open(&self.disk)?;
+        let db = Self::open(&self.disk, self.tree)?;
         self.reason = None;
         if let Some(found) = try_contents(&db)? {
             self.promise.prefix(&found, at_least).map_err(|error| format!("reopened, {error}"))?;
@@ -182,23 +197,29 @@ impl Climb {
                 matches!(operation, Operation::Sync | Operation::MapSync | Operation::SyncDirectory)
             });
         let cut = self.disk.clone_disk().power_cut(seed);
-        check_opened(&cut, &self.promise, self.promise.synced)
+        check_opened((&cut, self.tree), &self.promise, self.promise.synced)
             .map_err(|error| format!("after power cut {seed}: {error}"))?;
         let killed = self.disk.kill();
         let at_least = if poisoned { self.promise.synced } else { self.promise.acknowledged };
-        let found = check_opened(&killed, &self.promise, at_least).map_err(|error| format!("after a kill: {error}"))?;
+        let found = check_opened((&killed, self.tree), &self.promise, at_least)
+            .map_err(|error| format!("after a kill: {error}"))?;
         // What was recovered stays, unless the mark of the failed sync could not be left.
         if poisoned || !sync_failed {
             let again = killed.power_cut(seed);
             let promise = Promise::of(found);
-            check_opened(&again, &promise, 0).map_err(|error| format!("after a kill and power cut {seed}: {error}"))?;
+            check_opened((&again, self.tree), &promise, 0)
+                .map_err(|error| format!("after a kill and power cut {seed}: {error}"))?;
         }
         Ok(())
     }
 }
 
-fn check_opened(disk: &SimulatedStorage, promise: &Promise, at_least: usize) -> Result<Contents, String> {
-    let db = open(disk, options(), Tree::Usual).map_err(|error| format!("it does not open: {error}"))?;
+fn check_opened(
+    (disk, tree): (&SimulatedStorage, Tree),
+    promise: &Promise,
+    at_least: usize,
+) -> Result<Contents, String> {
+    let db = open(disk, options(), tree).map_err(|error| format!("it does not open: {error}"))?;
     let found = contents(&db)?;
     promise.prefix(&found, at_least)?;
     db.verify().map_err(|error| format!("verify: {error}"))?;
@@ -222,19 +243,24 @@ fn try_contents(db: &SteppedDb) -> Result<Option<Contents>, String> {
     }
 }
 
-/// The run under a fault; returns how many operations there were.
-fn climb(fault: &str, seed: u64) -> Result<u64, String> {
-    let disk = SimulatedStorage::new(seed);
-    disk.set_memory_outlives(seed >= MEMORY);
+/// The run under a fault; returns how many operations there were. Notes what the fault struck.
+fn climb(fault: &str, seed: u64, strikes: &mut Strikes) -> Result<u64, String> {
+    let (disk, tree) = (SimulatedStorage::new(seed), tree_of(seed));
+    disk.set_memory_outlives(!(seed / MEMORY).is_multiple_of(2));
     disk.inject(fault);
     disk.inject(&format!("(any nth={OPERATIONS_MAX}) -> crash"));
-    let db = Climb::open(&disk)?;
-    let mut climb = Climb { disk, db: Some(db), promise: Promise::default(), reason: None };
+    let db = Climb::open(&disk, tree)?;
+    let mut climb = Climb { disk, db: Some(db), promise: Promise::default(), reason: None, tree };
     let mut struck = String::new();
-    for (at, step) in read(RUN).into_iter().enumerate() {
+    let run = if tree == Tree::Usual { RUN } else { RUN_ON_A_TREE };
+    for (at, step) in read(run).into_iter().enumerate() {
+        let before = climb.db.as_ref().map(Grown::of);
         climb.apply(step, at).map_err(|error| format!("{struck}at operation {}, {step}: {error}", at + 1))?;
         if let (true, Some((operation, name))) = (struck.is_empty(), climb.disk.failed_operations().first()) {
             struck = format!("struck {operation} {name} in operation {}, {step}; ", at + 1);
+            if let (Some(before), Some(after)) = (before, climb.db.as_ref().map(Grown::of)) {
+                strikes.note(before, after, 1);
+            }
         }
     }
     let operations = climb.disk.operations();
@@ -244,15 +270,31 @@ fn climb(fault: &str, seed: u64) -> Result<u64, String> {
 
 #[test]
 fn every_operation_may_fail_once_or_for_ever() {
-    let started = Instant::now();
-    let total = climb("", 1).unwrap().max(climb("", MEMORY + 1).unwrap());
+    let mut strikes = Strikes::default();
     if let Ok(fault) = std::env::var("ALLUVIUM_LADDER_FAULT") {
-        climb(&fault, setting("ALLUVIUM_SEED", 1)).unwrap();
+        climb(&fault, setting("ALLUVIUM_SEED", 1), &mut strikes).unwrap();
         return;
     }
-    assert!(total > 100, "{total}");
     // By default every operation fails in some of the ways, every way at some of the operations.
-    let every = setting("ALLUVIUM_LADDER_EVERY", 12);
+    fail_every_operation(0, setting("ALLUVIUM_LADDER_EVERY", 12), &mut strikes);
+}
+
+/// On a tree of several levels, and with more operations: each fails in fewer of the ways.
+#[test]
+fn every_operation_on_a_tree_may_fail() {
+    let mut strikes = Strikes::default();
+    fail_every_operation(ON_A_TREE, setting("ALLUVIUM_LADDER_EVERY", 80), &mut strikes);
+    let Strikes { on_trees, in_splits, in_joins, in_merges, in_kept, .. } = strikes;
+    let least = [on_trees, in_splits, in_joins, in_merges, in_kept].into_iter().min().unwrap();
+    assert!(least > 5, "too few faults while the tree did something: {strikes:?}");
+}
+
+/// With seeds from the first on.
+fn fail_every_operation(first: u64, every: u64, strikes: &mut Strikes) {
+    let started = Instant::now();
+    let sound = |seed| climb("", seed, &mut Strikes::default()).unwrap();
+    let total = sound(first + 1).max(sound(first + MEMORY + 1));
+    assert!(total > 100, "{total}");
     let (mut runs, mut failures) = (0, Vec::new());
     for nth in 1..=total {
         let mut ways = Vec::new();
@@ -271,12 +313,12 @@ fn every_operation_may_fail_once_or_for_ever() {
             for place in 0..2 {
                 if every == 1 || (nth / every + place).is_multiple_of(2) {
                     runs += 1;
-                    failures.extend(climb_caught(fault, nth * 100 + at as u64 + place * MEMORY));
+                    failures.extend(climb_caught(fault, first + nth * 100 + at as u64 + place * MEMORY, strikes));
                 }
             }
         }
     }
-    println!("{total} operations, {runs} runs, {:.1} s", started.elapsed().as_secs_f64());
+    println!("{total} operations, {runs} runs, {strikes:?}, {:.1} s", started.elapsed().as_secs_f64());
     tell(runs, &failures);
 }
 
@@ -290,7 +332,8 @@ fn every_sync_may_fail() {
         for nth in 1..=count {
             for seed in 0..setting("ALLUVIUM_LADDER_SEEDS", 6) {
                 runs += 1;
-                failures.extend(climb_caught(&format!("({operation} nth={nth}) -> eio"), seed + nth * 100 + place));
+                let fault = format!("({operation} nth={nth}) -> eio");
+                failures.extend(climb_caught(&fault, seed + nth * 100 + place, &mut Strikes::default()));
             }
         }
     }
@@ -298,8 +341,8 @@ fn every_sync_may_fail() {
 }
 
 /// What is wrong with the run under a fault, panics included.
-fn climb_caught(fault: &str, seed: u64) -> Option<String> {
-    let done = catch_unwind(AssertUnwindSafe(|| climb(fault, seed))).unwrap_or_else(|panic| {
+fn climb_caught(fault: &str, seed: u64, strikes: &mut Strikes) -> Option<String> {
+    let done = catch_unwind(AssertUnwindSafe(|| climb(fault, seed, strikes))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         Err(format!("panic: {}", text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")))
     });

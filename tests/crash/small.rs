@@ -23,8 +23,8 @@ const FILLED: &str = "fill 0; fill 5; fill 10; fill 15; fill 20; fill 25; fill 3
 const TREES: [&str; 2] =
     ["put 3; put 33; delete 5; flush", "compact; clear 0; clear 16; clear 24; fill 2; fill 37; flush"];
 
-const ON_TREES: [Step; 6] =
-    [Step::Work, Step::Compact, Step::CompactRange(5), Step::Optimize(0), Step::Fill(3), Step::Clear(30)];
+const ON_TREES: [Step; 7] =
+    [Step::Work, Step::Compact, Step::CompactRange(5), Step::Optimize(0), Step::Fill(3), Step::Clear(30), Step::Full];
 
 /// Every run of `length` operations of the alphabet.
 fn runs(length: usize) -> Vec<Vec<Step>> {
@@ -128,6 +128,6 @@ fn every_short_run_on_a_tree_survives_deaths() {
         tally.add(explore_all(&runs, setting("ALLUVIUM_SEED", 1), &plan));
     }
     println!("{tally:?}, {:.1} s", started.elapsed().as_secs_f64());
-    let of_trees = [tally.grown, tally.in_splits, tally.in_joins, tally.in_merges];
-    assert!(of_trees.iter().all(|count| *count > 20), "too few deaths while the tree did something: {tally:?}");
+    let least = tally.grown.min(tally.deaths.least());
+    assert!(least > 20, "too few deaths while the tree did something: {tally:?}");
 }

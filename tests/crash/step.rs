@@ -45,6 +45,8 @@ pub enum Step {
     Wait,
     /// Closes the store and opens it again.
     Reopen,
+    /// The disk is full, background work makes what room it can, and then there is room again.
+    Full,
     /// Takes a snapshot that is checked at the end of the run.
     Snapshot,
     /// The process dies and the store is recovered.
@@ -104,6 +106,7 @@ impl fmt::Display for Step {
             Self::Compact => f.write_str("compact"),
             Self::Work => f.write_str("work"),
             Self::Wait => f.write_str("wait"),
+            Self::Full => f.write_str("full"),
             Self::Reopen => f.write_str("reopen"),
             Self::Snapshot => f.write_str("snapshot"),
             Self::Kill => f.write_str("kill"),
@@ -141,6 +144,7 @@ fn read_one(text: &str) -> Step {
         "compact" => Step::Compact,
         "work" => Step::Work,
         "wait" => Step::Wait,
+        "full" => Step::Full,
         "reopen" => Step::Reopen,
         "snapshot" => Step::Snapshot,
         "kill" => Step::Kill,
@@ -195,7 +199,8 @@ fn draw_for_trees(random: &mut Random) -> Step {
         675..705 => Step::CompactRange(key),
         705..730 => Step::Optimize(key),
         730..890 => Step::Work,
-        890..910 => Step::Wait,
+        890..905 => Step::Wait,
+        905..910 => Step::Full,
         910..925 => Step::Reopen,
         925..955 => Step::Snapshot,
         955..975 => Step::Kill,

@@ -7,6 +7,12 @@ use alluvium::io::simulated::SimulatedStorage;
 use alluvium::parts::SteppedDb;
 use alluvium::{Options, Snapshot, WriteBatch, WriteOptions};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// More pieces of work than there are at a time.
+const WORK_MAX: usize = 200;
+/// At least so long as a store waits before it looks for room again.
+const FULL_DISK_LOOK: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub struct World {
@@ -33,9 +39,12 @@ pub enum Tree {
 #[derive(Clone, Copy, Debug)]
 pub struct Grown {
     pub height: u32,
-    pub leaves: u64,
-    /// What merges have written since the opening.
-    pub merged_bytes: u64,
+    leaves: u64,
+    /// What merges have written since the opening, and what they took over as it was.
+    merged_bytes: u64,
+    kept_bytes: u64,
+    /// Files written anew for their dead parts.
+    squeezes: u64,
 }
 
 impl Grown {
@@ -43,7 +52,58 @@ impl Grown {
         let stats = db.stats();
         let leaves = stats.levels.iter().filter(|level| level.height == 0).map(|level| level.nodes).sum();
         let height = stats.levels.iter().map(|level| level.height).max().unwrap_or(0);
-        Self { height, leaves, merged_bytes: stats.compacted_bytes }
+        Self {
+            height,
+            leaves,
+            merged_bytes: stats.compacted_bytes,
+            kept_bytes: stats.kept_bytes,
+            squeezes: stats.squeezes,
+        }
+    }
+}
+
+/// How often something struck a store while its tree did what.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Strikes {
+    /// In operations on a tree of more than one node.
+    pub on_trees: u64,
+    /// In operations in which leaves were split.
+    pub in_splits: u64,
+    /// In which leaves were joined.
+    pub in_joins: u64,
+    /// In which something was merged in a tree of more than one node.
+    pub in_merges: u64,
+    /// In which a merge or a joining took files over as they were.
+    pub in_kept: u64,
+    /// In which a file was squeezed.
+    pub in_squeezes: u64,
+}
+
+impl Strikes {
+    /// So many were in an operation that made this tree of that.
+    pub fn note(&mut self, before: Grown, after: Grown, strikes: u64) {
+        let note = |noted: bool, count: &mut u64| *count += if noted { strikes } else { 0 };
+        note(before.height > 0, &mut self.on_trees);
+        note(before.leaves < after.leaves, &mut self.in_splits);
+        note(before.leaves > after.leaves, &mut self.in_joins);
+        note(before.height > 0 && before.merged_bytes < after.merged_bytes, &mut self.in_merges);
+        note(before.kept_bytes < after.kept_bytes, &mut self.in_kept);
+        note(before.squeezes < after.squeezes, &mut self.in_squeezes);
+    }
+
+    pub fn add(&mut self, other: Self) {
+        self.on_trees += other.on_trees;
+        self.in_splits += other.in_splits;
+        self.in_joins += other.in_joins;
+        self.in_merges += other.in_merges;
+        self.in_kept += other.in_kept;
+        self.in_squeezes += other.in_squeezes;
+    }
+
+    /// The least of them.
+    pub fn least(&self) -> u64 {
+        let Self { on_trees, in_splits, in_joins, in_merges, in_kept, in_squeezes } = *self;
+        [on_trees, in_splits, in_joins, in_merges, in_kept, in_squeezes].into_iter().min().unwrap_or(0)
     }
 }
 
@@ -120,6 +180,7 @@ impl World {
                 self.db().step();
                 Ok(())
             }
+            Step::Full => return self.fill_the_disk(),
             Step::Snapshot => {
                 let snapshot = self.db().snapshot();
                 snapshot.map(|snapshot| self.snapshots.push((snapshot, self.promise.contents())))
@@ -141,6 +202,24 @@ impl World {
             self.promise.sync();
         }
         Ok(())
+    }
+
+    /// Nobody has any room until background work has made what it can; then there is room again.
+    fn fill_the_disk(&mut self) -> Result<(), String> {
+        let db = self.db();
+        self.disk.set_capacity(Some(self.disk.used()));
+        match db.flush() {
+            Err(error) if !error.is_disk_full() => return Err(format!("a flush on a full disk failed: {error}")),
+            _ => (0..WORK_MAX).take_while(|_| db.step()).for_each(drop),
+        }
+        self.disk.set_capacity(None);
+        for _ in 0..WORK_MAX {
+            self.disk.advance(FULL_DISK_LOOK);
+            if !db.step() && !db.stats().disk_full {
+                return Ok(());
+            }
+        }
+        Err(format!("the disk has room, and the store does not go on: {}", db.stats()))
     }
 
     fn die(&mut self, death: Death) -> Result<(), String> {

@@ -25,6 +25,7 @@ impl Inner {
         let mut findings = Findings::new(depth, progress);
         // The view holds every file that is checked below.
         let (view, state) = self.check_manifest(&mut findings)?;
+        self.check_structure(&view.tree, &mut findings);
         let branches = trunk::branches(&view.tree);
         findings.await_bytes(branches.iter().map(|branch| branch.meta().bytes).sum());
         // Its own readers: what the store has in its cache says nothing of the disk.
@@ -75,6 +76,14 @@ impl Inner {
         Ok((view, state))
     }
 
+    /// The tree in memory, by itself. (Outside the lock: this looks at every reference.)
+    fn check_structure(&self, tree: &trunk::Tree, findings: &mut Findings<'_>) {
+        if let Err(found) = trunk::check_structure(tree) {
+            let path = self.storage.path_of(MANIFEST_NAME);
+            findings.damage(Error::corruption(&path, 0, "node of the tree in memory", "one in order", found));
+        }
+    }
+
     /// The headers of the segments that hold something that is needed.
     fn check_segments(&self, findings: &mut Findings<'_>) -> Result<()> {
         for number in self.log.live_segments() {
@@ -90,5 +99,34 @@ impl Inner {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::simulated::SimulatedStorage;
+    use crate::parts::SteppedDb;
+    use crate::{Db, Options};
+
+    /// Once, an internal error of this kind made the check itself panic.
+    #[test]
+    fn a_tree_that_is_not_in_order_is_a_finding() {
+        let disk = SimulatedStorage::new(1);
+        let db = SteppedDb::open(Arc::new(disk), Options::default()).unwrap();
+        db.put("key", "value").unwrap();
+        db.flush().unwrap();
+        let found = |db: &Db| {
+            let found = db.verify_with(Depth::Deep, &mut |_| ()).unwrap();
+            found.damage.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        };
+        assert_eq!(found(&db), "");
+        let sound = Arc::clone(&db.inner.view.load_full().tree);
+        let publish = |tree| db.inner.view.update(|view| (view.generations.clone(), tree));
+        publish(trunk::unsound(&sound));
+        let told = found(&db);
+        assert!(told.contains("which nothing sees") && told.contains("MANIFEST"), "{told}");
+        publish(sound);
+        assert_eq!(found(&db), "");
     }
 }

@@ -29,6 +29,7 @@ use super::redundancy::Redundancy;
 use super::run;
 use super::tree::Tree;
 use super::trunk::Trunk;
+use crate::base::planted::{self, Bug};
 use crate::base::sync::Arc;
 use crate::base::{FileNumber, SequenceNumber};
 use crate::branch::{Branch, Maplet};
@@ -244,6 +245,11 @@ impl<'a> Editor<'a> {
         let moved: Vec<_> = branches.filter(has_keys).cloned().collect();
         let mut draft = Draft::of(node);
         draft.pivots[at].first_active = node.bundles.len();
+        if planted::is(Bug::FlushedForNeighbour)
+            && let Some(next) = draft.pivots.get_mut(at + 1)
+        {
+            next.first_active = node.bundles.len();
+        }
         if !moved.is_empty() {
             let mut below = Draft::of(&pivot.child).offered(&draft.maplets[at]);
             // What serves the child was not looked at as part of a changed node.

@@ -17,6 +17,7 @@ use super::policy;
 use super::run;
 use super::run_cursor::{RunCursor, seek_together};
 use super::watch::{Steps, Watch};
+use crate::base::planted::{self, Bug};
 use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
 use crate::branch::{Branch, BranchContext, Purpose, Target};
@@ -48,6 +49,11 @@ impl Merged {
         kept.chain([self.parts.load().entries]).sum()
     }
 
+    /// Bytes of the inputs that stay.
+    pub fn kept_bytes(&self) -> u64 {
+        self.kept.iter().map(|branch| branch.meta().bytes).sum()
+    }
+
     /// The run, in key order, and which of it is new; from here on whoever took them decides their fate.
     pub fn take(self) -> (Vec<Arc<Branch>>, Vec<Arc<Branch>>) {
         let added = self.parts.take();
@@ -65,7 +71,7 @@ impl Pass<'_> {
         let cuts = self.cuts(node, policy::load(node, range.clone()).bytes);
         let bytes_max = if node.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };
         let mut writer = self.writer(&cuts, bytes_max);
-        let bottom = node.is_leaf() && range.start == 0;
+        let bottom = node.is_leaf() && (range.start == 0 || planted::is(Bug::TombstoneDroppedEarly));
         let mut all_kept = Vec::new();
         let mut steps = Steps::new(self.watch);
         for piece in pieces(node, &range) {

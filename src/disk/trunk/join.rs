@@ -24,6 +24,7 @@ use super::node::Node;
 use super::options::{PART_BYTES_MIN, TrunkOptions};
 use super::policy::Choice;
 use super::run;
+use crate::base::planted::{self, Bug};
 use crate::base::sync::Arc;
 use crate::branch::Branch;
 use std::ops::Range;
@@ -107,6 +108,9 @@ pub fn kept<'a>(leaves: &'a [Arc<Node>], options: &TrunkOptions) -> Vec<&'a Arc<
     let mut kept = kept::choose(&inputs, (&first.lower, last.upper.as_deref()), true, &sizes);
     let refers = |leaf: &Node, branch: &Arc<Branch>| leaf.branches().any(|own| Arc::ptr_eq(own, branch));
     let reaches = |leaf: &Node, branch: &Branch| run::overlaps(branch, &leaf.lower, leaf.upper.as_deref());
+    if planted::is(Bug::JoinRevivesDeletes) {
+        return kept;
+    }
     kept.retain(|branch| leaves.iter().all(|leaf| !reaches(leaf, branch) || refers(leaf, branch)));
     kept
 }

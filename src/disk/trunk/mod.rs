@@ -53,7 +53,9 @@ pub use parts::PartWriter;
 pub use reshape::Wanted;
 pub use slot::Load;
 pub use statistics::{LevelFigures, TreeFigures};
+#[cfg(test)]
+pub use tests::unsound;
 pub use tree::Tree;
 pub use trunk::Trunk;
-pub use verify::{branches, check_nodes, check_tree, maplets};
+pub use verify::{branches, check_nodes, check_structure, check_tree, maplets};
 pub use watch::Watch;

@@ -86,6 +86,10 @@ pub struct Written {
     pub splits: u64,
     /// Joinings of nodes.
     pub joins: u64,
+    /// Files written anew without what was dead in them.
+    pub squeezes: u64,
+    /// Bytes of branch files that merges and joinings took over as they were.
+    pub kept_bytes: u64,
     /// Jobs run.
     pub jobs: u64,
 }
@@ -102,6 +106,8 @@ pub struct Counters {
     incorporations: AtomicU64,
     splits: AtomicU64,
     joins: AtomicU64,
+    squeezes: AtomicU64,
+    kept_bytes: AtomicU64,
     jobs: AtomicU64,
 }
 
@@ -139,6 +145,16 @@ impl Counters {
         self.joins.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A file was squeezed.
+    pub fn squeezed(&self) {
+        self.squeezes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A merge or a joining refers to so much that it did not write.
+    pub fn kept(&self, bytes: u64) {
+        self.kept_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// A job was run.
     pub fn job_done(&self) {
         self.jobs.fetch_add(1, Ordering::Relaxed);
@@ -156,6 +172,8 @@ impl Counters {
             incorporations: self.incorporations.load(Ordering::Relaxed),
             splits: self.splits.load(Ordering::Relaxed),
             joins: self.joins.load(Ordering::Relaxed),
+            squeezes: self.squeezes.load(Ordering::Relaxed),
+            kept_bytes: self.kept_bytes.load(Ordering::Relaxed),
             jobs: self.jobs.load(Ordering::Relaxed),
         }
     }

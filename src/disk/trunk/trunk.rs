@@ -318,6 +318,7 @@ impl Trunk {
             self.unfit_files.lock().insert(meta.file, Some(file.live_in()));
             return Ok(Change::Nothing);
         }
+        self.counters.squeezed();
         Ok(Change::Squeeze { branch: Arc::clone(&file.branch), parts })
     }
 
@@ -353,6 +354,7 @@ impl Trunk {
         let is_whole = is_bottom && range.end == node.bundles.len();
         let Some(merged) = pass.merge(node, range, sizes)? else { return Ok(Change::Nothing) };
         self.counters.compacted(merged.parts.load());
+        self.counters.kept(merged.kept_bytes());
         if is_bottom {
             merged.parts.iter().for_each(|branch| self.garbage.note_written(branch, pass.retention));
         }
@@ -375,6 +377,7 @@ impl Trunk {
         let run = if parent.height == 1 {
             let Some(run) = pass.join(&children)? else { return Ok(Change::Nothing) };
             self.counters.compacted(run.parts.load());
+            self.counters.kept(run.kept_bytes());
             run.parts.iter().for_each(|branch| self.garbage.note_written(branch, pass.retention));
             self.starved.forget(children[0].id);
             Some(run)

@@ -19,11 +19,45 @@ use std::collections::BTreeMap;
 /// Every branch that the tree refers to, once, by file number.
 pub fn branches(tree: &Tree) -> Vec<&Arc<Branch>> {
     let mut branches: BTreeMap<FileNumber, &Arc<Branch>> = BTreeMap::new();
-    tree.visit(&mut |node| {
-        assert_structure(node);
-        branches.extend(node.branches().map(|branch| (branch.meta().file, branch)));
-    });
+    tree.visit(&mut |node| branches.extend(node.branches().map(|branch| (branch.meta().file, branch))));
     branches.into_values().collect()
+}
+
+/// Whether every node keeps to what reads rely on: its children tile its range, and it refers to nothing that none of its slots sees. Only
+/// an internal error could break it, since `open` checks what comes from disk; the manifest would then say the same.
+pub fn check_structure(tree: &Tree) -> Result<(), String> {
+    let mut found = Ok(());
+    tree.visit(&mut |node| {
+        if found.is_ok() {
+            found = check_node(node);
+        }
+    });
+    found
+}
+
+fn check_node(node: &Node) -> Result<(), String> {
+    for (at, bundle) in node.bundles.iter().enumerate() {
+        for branch in &bundle.branches {
+            let sees = |slot: usize| {
+                let upper = node.slot_upper(slot).map(|upper| &**upper);
+                node.first_active(slot) <= at && run::overlaps(branch, node.slot_lower(slot), upper)
+            };
+            if !(0..node.slots.len()).any(sees) {
+                return Err(format!("node {} holds branch {}, which nothing sees", node.id.0, branch.meta().file));
+            }
+        }
+    }
+    for (slot, pivot) in node.pivots.iter().enumerate() {
+        let child = &pivot.child;
+        let is_in_place = child.height + 1 == node.height
+            && child.lower == pivot.lower
+            && (slot > 0 || child.lower == node.lower)
+            && child.upper.as_ref() == node.slot_upper(slot);
+        if !is_in_place {
+            return Err(format!("node {} has child {}, which is not of its slot {slot}", node.id.0, child.id.0));
+        }
+    }
+    Ok(())
 }
 
 /// Every maplet that serves some slot of the tree, once, by file number.
@@ -211,21 +245,4 @@ fn misplaced_tombstone(of_runs: &[RangeTombstones], key: &[u8], version: Sequenc
             .map(|number| format!("behind the older range delete {number}"))
             .or_else(|| newer.map(|number| format!("in front of the newer range delete {number}")))
     })
-}
-
-/// What every node keeps to; only an internal error could break it, since `open` checks what comes from disk.
-fn assert_structure(node: &Node) {
-    for (at, bundle) in node.bundles.iter().enumerate() {
-        for branch in &bundle.branches {
-            let sees = |slot: usize| {
-                let upper = node.slot_upper(slot).map(|upper| &**upper);
-                node.first_active(slot) <= at && run::overlaps(branch, node.slot_lower(slot), upper)
-            };
-            assert!((0..node.slots.len()).any(sees), "node {} holds a branch that nothing sees", node.id.0);
-        }
-    }
-    for (slot, pivot) in node.pivots.iter().enumerate() {
-        assert!(pivot.child.height + 1 == node.height && pivot.child.upper.as_ref() == node.slot_upper(slot));
-        assert_eq!(pivot.child.lower, pivot.lower);
-    }
 }

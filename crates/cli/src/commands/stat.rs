@@ -86,8 +86,14 @@ fn told_by_writer(stats: &Stats) -> Vec<(&'static str, String)> {
     if looked > 0 {
         told.push(("page cache hit", format!("{:.1}%", stats.cache_hits as f64 / looked as f64 * 100.0)));
     }
+    let of_tree = [("leaves split", stats.splits), ("nodes joined", stats.joins), ("files squeezed", stats.squeezes)];
+    told.extend(of_tree.into_iter().filter(|(_, count)| *count > 0).map(|(label, count)| (label, grouped(count))));
+    if stats.kept_bytes > 0 {
+        told.push(("kept as it was by merges", size(stats.kept_bytes)));
+    }
     let delays = [
         ("writes slowed", stats.slowed_writes, stats.slowed_ns),
+        ("writes slowed for garbage", stats.garbage_slowed_writes, stats.garbage_slowed_ns),
         ("writes that waited for memory", stats.stalled_writes, stats.stalled_ns),
     ];
     for (label, count, time) in delays.into_iter().filter(|(_, count, _)| *count > 0) {
@@ -184,7 +190,8 @@ fn figures(stats: &Stats) -> Report {
         .size("cache_bytes", "page cache in use", stats.cache_bytes)
         .count("items", "values cached apart from pages", stats.items)
         .size("memory_budget", "memory budget", stats.memory_budget)
-        .size("debt_bytes", "background work waiting", stats.debt_bytes);
+        .size("debt_bytes", "background work waiting", stats.debt_bytes)
+        .size("garbage_bytes", "probably garbage", stats.garbage_bytes);
     report
         .count("cache_hits", "", stats.cache_hits)
         .count("cache_misses", "", stats.cache_misses)
@@ -200,8 +207,14 @@ fn figures(stats: &Stats) -> Report {
         .decimal("write_amplification", "", stats.write_amplification())
         .count("incorporations", "", stats.incorporations)
         .count("jobs", "", stats.jobs)
+        .count("splits", "", stats.splits)
+        .count("joins", "", stats.joins)
+        .count("squeezes", "", stats.squeezes)
+        .size("kept_bytes", "", stats.kept_bytes)
         .count("slowed_writes", "", stats.slowed_writes)
         .count("slowed_ns", "", stats.slowed_ns)
+        .count("garbage_slowed_writes", "", stats.garbage_slowed_writes)
+        .count("garbage_slowed_ns", "", stats.garbage_slowed_ns)
         .count("stalled_writes", "", stats.stalled_writes)
         .count("stalled_ns", "", stats.stalled_ns)
         .count("longest_delay_ns", "", stats.longest_delay_ns)
@@ -222,11 +235,14 @@ mod tests {
         assert_eq!(idle.len(), 1, "{idle:?}");
         let mut stats = Stats { user_bytes: 1000, incorporated_bytes: 1200, writes: 9, ..Stats::default() };
         (stats.slowed_writes, stats.slowed_ns, stats.longest_delay_ns) = (3, 2_000_000, 1_500_000);
+        (stats.garbage_slowed_writes, stats.garbage_slowed_ns) = (2, 1_000_000);
+        (stats.splits, stats.joins, stats.squeezes, stats.kept_bytes) = (7, 5, 1, 2048);
         (stats.cache_hits, stats.cache_misses) = (3, 1);
         (stats.background_paused, stats.disk_full, stats.background_write_limit) = (true, true, Some(1 << 20));
         let told = told_by_writer(&stats).into_iter().map(|(label, text)| format!("{label}: {text}\n"));
         let expected = "written by users: 1000 B\nwrite amplification: 1.20\npage cache hit: 75.0%\n\
-            writes slowed: 3 of 9, 2 ms in all\nlongest delay of a write: 1.5 ms\nlimit of background writes: 1.0 MiB/s\n\
+            leaves split: 7\nnodes joined: 5\nfiles squeezed: 1\nkept as it was by merges: 2.0 KiB\n\
+            writes slowed: 3 of 9, 2 ms in all\nwrites slowed for garbage: 2 of 9, 1 ms in all\nlongest delay of a write: 1.5 ms\nlimit of background writes: 1.0 MiB/s\n\
             background work: merges are paused\ndisk: full: no puts are taken\n";
         assert_eq!(told.collect::<String>(), expected);
     }
@@ -241,6 +257,12 @@ mod tests {
         assert_eq!(report.json()["levels"][1]["nodes"], 8);
         assert_eq!(report.json()["branch_files"], 12_345);
         assert!(report.json()["failure"].is_null());
+        let told = Stats { joins: 3, garbage_bytes: 4, garbage_slowed_ns: 5, ..Stats::default() };
+        let told = figures(&told).json();
+        assert_eq!(
+            (&told["joins"], &told["garbage_bytes"], &told["garbage_slowed_ns"]),
+            (&json!(3), &json!(4), &json!(5))
+        );
         assert!(report.table().to_string().contains("12,345"));
     }
 }

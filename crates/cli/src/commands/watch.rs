@@ -78,6 +78,8 @@ struct Rates {
 struct WriterRates {
     user_bytes: f64,
     slowed_writes: f64,
+    /// How many of them for garbage.
+    garbage_slowed_writes: f64,
     /// Background bytes for each of the user's; `None` where there were none.
     write_amplification: Option<f64>,
     /// The share of cache look-ups that hit; `None` where there were none.
@@ -115,6 +117,7 @@ impl Rates {
         let of_writer = WriterRates {
             user_bytes: user,
             slowed_writes: rate(|stats| stats.slowed_writes),
+            garbage_slowed_writes: rate(|stats| stats.garbage_slowed_writes),
             write_amplification: (user > 0.0).then(|| background / user),
             cache_hits: (hits + misses > 0.0).then(|| hits / (hits + misses)),
         };
@@ -161,6 +164,10 @@ fn text(look: &Look, rates: Rates) -> String {
             or_none(of.cache_hits, 100.0, "%"),
             grouped(of.slowed_writes as u64),
         ));
+        if of.garbage_slowed_writes >= 1.0 {
+            let (slowed, garbage) = (grouped(of.garbage_slowed_writes as u64), size(stats.garbage_bytes));
+            add(format!("{slowed} writes/s slowed for garbage, about {garbage} in the tree"));
+        }
     }
     if let Some(limit) = stats.background_write_limit {
         add(format!("background writes limited to {}/s", size(limit)));
@@ -215,12 +222,15 @@ fn json(look: &Look, rates: Rates) -> serde_json::Value {
             "age_s": age.as_secs_f64(),
             "user_bytes_per_second": of.user_bytes,
             "slowed_writes_per_second": of.slowed_writes,
+            "garbage_slowed_writes_per_second": of.garbage_slowed_writes,
             "write_amplification": of.write_amplification,
             "cache_hit_share": of.cache_hits,
             "cache_bytes": stats.cache_bytes,
             "memory_bytes": stats.memory_bytes,
             "slowed_writes": stats.slowed_writes,
             "slowed_ns": stats.slowed_ns,
+            "garbage_slowed_writes": stats.garbage_slowed_writes,
+            "garbage_slowed_ns": stats.garbage_slowed_ns,
             "stalled_writes": stats.stalled_writes,
             "longest_delay_ns": stats.longest_delay_ns,
             "background_write_limit": stats.background_write_limit,
@@ -236,6 +246,7 @@ fn json(look: &Look, rates: Rates) -> serde_json::Value {
         "last_number": stats.last_number,
         "memory_entries": stats.memory_entries,
         "debt_bytes": stats.debt_bytes,
+        "garbage_bytes": stats.garbage_bytes,
         "branch_bytes": stats.branch_bytes,
         "branch_files": stats.branch_files,
         "unnamed_bytes": look.unnamed_bytes(),
@@ -285,6 +296,8 @@ mod tests {
             cache_hits: 30 * times,
             cache_misses: 10 * times,
             slowed_writes: 4 * times,
+            garbage_slowed_writes: 3 * times,
+            garbage_bytes: 2048,
             ..Stats::default()
         };
         let before = look(start, stats(1), teller(7, 300), &[]);
@@ -293,6 +306,7 @@ mod tests {
         let of_writer = WriterRates {
             user_bytes: 1000.0,
             slowed_writes: 4.0,
+            garbage_slowed_writes: 3.0,
             write_amplification: Some(2.0),
             cache_hits: Some(0.75),
         };
@@ -300,6 +314,8 @@ mod tests {
         let shown = text(&now, rates);
         assert!(shown.contains("process 7, 0.1 s ago: 1000 B/s from users, write amplification 2.0"), "{shown}");
         assert!(shown.contains("75.0% hit"), "{shown}");
+        assert!(shown.contains("3 writes/s slowed for garbage, about 2.0 KiB in the tree"), "{shown}");
+        assert_eq!(json(&now, rates)["writer"]["garbage_slowed_writes"], 9);
         // The same figures met twice: they were not told anew yet, and then: there is nothing to tell.
         let twice = |age| Rates::between(&now, &look(now.at, stats(3), teller(7, age), &[]), rates);
         assert_eq!(twice(900), rates);

@@ -10,7 +10,9 @@ use crate::branch::{file_name, maplet_name, parse_file_name, parse_maplet_name};
 use crate::cache::{FileTable, PageCache};
 use crate::disk::trunk::apply::Applied;
 use crate::disk::trunk::node::Node;
-use crate::disk::trunk::{Job, Outcome, Tree, TreeFigures, Trunk, TrunkOptions, branches, check_tree, maplets};
+use crate::disk::trunk::{
+    Job, Outcome, Tree, TreeFigures, Trunk, TrunkOptions, branches, check_structure, check_tree, maplets,
+};
 use crate::io::Storage;
 use crate::io::simulated::{Operation, SimulatedStorage};
 use crate::manifest::ManifestState;
@@ -241,6 +243,7 @@ impl Rig {
     /// The manifest says what the tree says, and the disk holds the files that it names.
     pub fn check(&self) {
         self.state.check().unwrap();
+        check_structure(&self.tree).unwrap();
         let mut nodes = 0;
         self.tree.visit(&mut |node| {
             nodes += 1;

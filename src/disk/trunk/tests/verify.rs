@@ -3,9 +3,14 @@
 
 use super::rig::{Random, Rig, Said, Write, number_key, small_options};
 use crate::base::FileNumber;
+use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
-use crate::disk::trunk::{check_nodes, check_tree};
-use crate::format::manifest_edit::{MapletMeta, NodeImage};
+use crate::disk::trunk::node::{Key, Node, Pivot};
+use crate::disk::trunk::redundancy::Redundancy;
+use crate::disk::trunk::scans::ScanCost;
+use crate::disk::trunk::slot::{Load, Slot};
+use crate::disk::trunk::{Tree, branches, check_nodes, check_structure, check_tree};
+use crate::format::manifest_edit::{MapletMeta, NodeId, NodeImage};
 
 fn writes(keys: std::ops::Range<u64>, value: u8) -> Vec<Write> {
     keys.map(|number| (number_key(number), Some(vec![value; 40]))).collect()
@@ -135,6 +140,41 @@ fn a_tree_that_is_not_the_manifests_is_found() {
     assert!(check_nodes(&old, &rig.state).unwrap_err().contains("is named as"));
     rig.apply(super::maplets::split(rig.tree.root(), 50));
     assert!(check_nodes(&rig.tree, &state).is_err());
+}
+
+/// A tree with a root more, such as no draft makes: it has the old one's bundles, and none of them active.
+pub fn unsound(tree: &Tree) -> Arc<Tree> {
+    let (old, lower) = (tree.root(), Key::from([]));
+    let node = Node {
+        id: NodeId(1 << 40),
+        height: old.height + 1,
+        lower: Arc::clone(&lower),
+        upper: None,
+        pivots: vec![Pivot { lower, child: Arc::clone(old), first_active: old.bundles.len() }],
+        bundles: old.bundles.clone(),
+        slots: vec![Slot::new(&[], &[], None, None, &[])],
+        heads: vec![0],
+        active: Load::default(),
+        totals: old.totals,
+        merge: None,
+        scans: ScanCost::of(0),
+        redundancy: Redundancy::default(),
+    };
+    Tree::new(Arc::new(node), Arc::new(small_options(1 << 20)))
+}
+
+/// Once, gathering the files of such a tree was a panic, in the middle of the check that was to tell.
+#[test]
+fn a_reference_that_no_slot_sees_is_found() {
+    let mut rig = Rig::new(small_options(1 << 20));
+    rig.incorporate(writes(0..100, 1));
+    rig.apply(super::maplets::split(rig.tree.root(), 50));
+    rig.incorporate(writes(0..100, 2));
+    check_structure(&rig.tree).unwrap();
+    let unsound = unsound(&rig.tree);
+    assert_eq!(branches(&unsound).len(), branches(&rig.tree).len());
+    let found = check_structure(&unsound).unwrap_err();
+    assert!(found.contains("which nothing sees"), "{found}");
 }
 
 /// What is found after a change of the one maplet of a tree whose left child's slot it serves.
