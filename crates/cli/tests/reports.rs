@@ -180,7 +180,8 @@ fn repair_tells_what_it_saved_and_what_it_lost() {
     let path = largest(&store, "branch").expect("a branch file");
     let name = path.file_name().unwrap().to_str().unwrap().to_owned();
     let mut bytes = std::fs::read(&path).unwrap();
-    bytes[40 << 10] ^= 1;
+    // Files begin with a leaf. Further in there may be a page of the index, from which nothing is lost: this test failed by that.
+    bytes[1 << 10] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
     let table = store.run(&["repair"]).expect(3);
     for text in ["repaired, with losses", &name, "user", "page checksum"] {
