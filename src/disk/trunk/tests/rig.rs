@@ -10,7 +10,9 @@ use crate::branch::{file_name, maplet_name, parse_file_name, parse_maplet_name};
 use crate::cache::{FileTable, PageCache};
 use crate::disk::trunk::apply::Applied;
 use crate::disk::trunk::node::Node;
-use crate::disk::trunk::{Job, Outcome, Tree, TreeFigures, Trunk, TrunkOptions, branches, check_tree, maplets};
+use crate::disk::trunk::{
+    FromMemory, Job, Outcome, Tree, TreeFigures, Trunk, TrunkOptions, branches, check_tree, maplets,
+};
 use crate::io::Storage;
 use crate::io::simulated::{Operation, SimulatedStorage};
 use crate::manifest::ManifestState;
@@ -188,8 +190,9 @@ impl Rig {
         let through = SequenceNumber(self.last);
         let retention = self.retention();
         let (never, tombstones) = (AtomicBool::new(false), RangeTombstones::new(deletions));
-        let source = (&mut VecCursor::new(entries) as &mut dyn Cursor, &tombstones);
-        self.trunk.incorporate(&self.tree, source, &retention, through, &never).unwrap().unwrap()
+        let entries = &mut VecCursor::new(entries);
+        let source = FromMemory { entries, tombstones: &tombstones, through, is_oldest: true };
+        self.trunk.incorporate(&self.tree, source, &retention, &never).unwrap().unwrap()
     }
 
     pub fn apply(&mut self, outcome: Outcome) {
