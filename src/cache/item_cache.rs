@@ -118,7 +118,7 @@ impl ItemCache {
     /// Says that what the tree holds is going to change, by a memory component that itself changes no more.
     pub fn begin_change(&self) {
         let begun = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
-        // Invariant 3. Changes come one after the other; were there two at once, the later count would stand.
+        // Invariant 3. Of two at once the later count stands: who has it has searched both memory components.
         for shard in &self.shards {
             let mut shard = shard.lock();
             shard.begun = shard.begun.max(begun);

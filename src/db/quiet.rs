@@ -47,15 +47,14 @@ impl Inner {
                 }
                 // What stands still because of a pause does nothing.
                 if state.running == state.parked {
-                    let (incorporating, relieve_at) = (state.incorporating, state.relieve_at);
-                    let reclaim = state.reclaim;
+                    let (relieve_at, reclaim) = (state.relieve_at, state.reclaim);
                     match self.pick(&mut state, Duty::All) {
                         None => return Ok(()),
                         // Only a look: what was picked goes back (a job's claim by its drop).
                         Some(_) => {
-                            (state.incorporating, state.relieve_at) = (incorporating, relieve_at);
+                            state.incorporating.clear();
                             state.sweeping = false;
-                            state.reclaim = reclaim;
+                            (state.relieve_at, state.reclaim) = (relieve_at, reclaim);
                         }
                     }
                     // There is something to do, and nobody gets it done.

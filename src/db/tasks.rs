@@ -4,17 +4,21 @@
 //! (`full_disk`) the jobs are those that free space, and they go first where incorporation found no room. Choosing a job is the
 //! trunk's pure picker; here it meets the view, the memory and the state of the disk.
 
+use super::budget::DEBT_START;
 use super::compact::Wish;
 use super::full_disk;
 use super::inner::Inner;
 use super::reclaim::LastReclaim;
 use super::running::RunningTasks;
-use super::view::Generation;
+use super::view::{Generation, View};
 use crate::base::sync::{Arc, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
 use crate::base::{Error, Result, SequenceNumber};
 use crate::disk::trunk::{Job, Tree};
 use crate::merge::Retention;
 use std::time::Duration;
+
+/// Generations that are incorporated at a time: of three (`GENERATIONS_MAX`) one is written to.
+const INCORPORATIONS_MAX: usize = 2;
 
 /// What the pool shares.
 #[derive(Default)]
@@ -36,7 +40,8 @@ pub(super) struct Work {
 #[derive(Default)]
 pub(super) struct WorkState {
     pub(super) stopped: bool,
-    pub(super) incorporating: bool,
+    /// The ends of the generations that are being incorporated, in the order in which they will be part of the tree.
+    pub(super) incorporating: Vec<SequenceNumber>,
     pub(super) sweeping: bool,
     pub(super) running: usize,
     /// How many of those that run are jobs.
@@ -89,7 +94,8 @@ pub(super) enum Duty {
 /// What a task was, once it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskKind {
-    Incorporate,
+    /// Of the generation with this end.
+    Incorporate(SequenceNumber),
     Job,
     Other,
 }
@@ -97,7 +103,7 @@ pub(super) enum TaskKind {
 impl Task {
     pub(super) fn kind(&self) -> TaskKind {
         match self {
-            Self::Incorporate(..) => TaskKind::Incorporate,
+            Self::Incorporate(_, end) => TaskKind::Incorporate(*end),
             Self::Job(..) => TaskKind::Job,
             Self::Sweep(_) | Self::Remove | Self::Reclaim | Self::Ballast | Self::Relieve => TaskKind::Other,
         }
@@ -117,6 +123,18 @@ impl Work {
         if !state.stopped {
             self.progress.wait_for(&mut state, Duration::from_millis(20));
         }
+    }
+
+    /// Waits until no generation that is being incorporated is older than the one with this end; an error where the store closes.
+    pub(super) fn wait_for_turn(&self, end: SequenceNumber) -> Result<()> {
+        let mut state = self.state.lock();
+        while state.incorporating.first() != Some(&end) {
+            if state.stopped {
+                return Err(Error::Closed);
+            }
+            self.progress.wait_for(&mut state, Duration::from_millis(20));
+        }
+        Ok(())
     }
 
     /// A sweep has ended.
@@ -233,10 +251,10 @@ impl Inner {
 
     fn pick_for_memory(&self, state: &mut WorkState) -> Option<Task> {
         let view = self.view.load();
-        if !state.incorporating
-            && let Some((generation, end)) = view.oldest_switched()
+        if (state.incorporating.is_empty() || self.may_incorporate_beside(state, &view))
+            && let Some((generation, end)) = view.oldest_switched(&state.incorporating)
         {
-            state.incorporating = true;
+            state.incorporating.push(end);
             return Some(Task::Incorporate(generation, end));
         }
         if !state.sweeping && view.newest().memtable.is_sweep_due() {
@@ -244,6 +262,13 @@ impl Inner {
             return Some(Task::Sweep(Arc::clone(view.newest())));
         }
         self.is_reclaim_due(&mut state.reclaim).then_some(Task::Reclaim)
+    }
+
+    /// Two at a time, since half of the time one waits for the disk. Not where merges are behind, which would be so by one worker
+    /// more, nor on a full disk, where the one would take the room that the other looks for.
+    fn may_incorporate_beside(&self, state: &WorkState, view: &View) -> bool {
+        let is_behind = view.tree.debt() > self.budget.memtable as u64 * DEBT_START;
+        state.incorporating.len() < INCORPORATIONS_MAX && !is_behind && !self.health.is_full()
     }
 
     fn may_remove(&self, state: &WorkState) -> bool {

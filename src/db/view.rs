@@ -59,6 +59,11 @@ impl Generation {
         }
     }
 
+    /// The number that its own begin behind, once it has any.
+    pub(super) fn start(&self) -> SequenceNumber {
+        SequenceNumber(self.starts_after.load(Ordering::Acquire))
+    }
+
     /// Whether a number is beyond this generation's start. Spins while the start is unset: the switching thread is two
     /// instructions away from setting it.
     fn reaches(&self, number: SequenceNumber) -> bool {
@@ -115,16 +120,20 @@ impl View {
     /// No generation that is switched away from has a number beyond this one, nor has the tree.
     pub(super) fn switched_through(&self) -> SequenceNumber {
         // While it is not set it is greater than any number.
-        SequenceNumber(self.newest().starts_after.load(Ordering::Acquire))
+        self.newest().start()
     }
 
-    /// The oldest generation, where it is switched away from and may be incorporated.
-    pub(super) fn oldest_switched(&self) -> Option<(Arc<Generation>, SequenceNumber)> {
-        let oldest = self.generations.last()?;
-        if self.generations.len() < 2 {
-            return None;
-        }
-        oldest.end().map(|end| (Arc::clone(oldest), end))
+    /// The oldest generation that is switched away from and whose end is not one of `taken`.
+    pub(super) fn oldest_switched(&self, taken: &[SequenceNumber]) -> Option<(Arc<Generation>, SequenceNumber)> {
+        let switched = self.generations[1..].iter().rev();
+        let mut ends = switched.map_while(|generation| Some((generation, generation.end()?)));
+        let (generation, end) = ends.find(|(_, end)| !taken.contains(end))?;
+        Some((Arc::clone(generation), end))
+    }
+
+    /// Whether nothing in memory is older.
+    pub(super) fn is_oldest(&self, generation: &Arc<Generation>) -> bool {
+        self.generations.last().is_some_and(|oldest| Arc::ptr_eq(oldest, generation))
     }
 }
 

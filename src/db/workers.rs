@@ -18,7 +18,7 @@ use super::view::Generation;
 use crate::base::planted::{self, Bug};
 use crate::base::sync::{Arc, Ordering};
 use crate::base::{Error, Result, SequenceNumber};
-use crate::disk::trunk::{Job, Load};
+use crate::disk::trunk::{FromMemory, Job, Load, Outcome};
 use crate::merge::Retention;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -33,10 +33,8 @@ impl Inner {
                 Ok(None) => return,
                 Err(error) => return self.poison(&error),
             };
-            let done = catch_unwind(AssertUnwindSafe(|| self.perform(&task)));
             let kind = task.kind();
-            // A job refers to nodes of its tree: while it lives their files do, and nobody may be told that all is quiet.
-            drop(task);
+            let done = catch_unwind(AssertUnwindSafe(|| self.perform(task)));
             self.finish_task(kind, done.unwrap_or_else(|panic| Err(panicked(&*panic))));
         }
     }
@@ -59,13 +57,14 @@ impl Inner {
         }
     }
 
-    fn perform(&self, task: &Task) -> Result<()> {
+    /// Once it returns the task is gone. (A job refers to nodes of its tree: while it lives their files do, and nobody may be told that
+    /// all is quiet.)
+    fn perform(&self, task: Task) -> Result<()> {
         let now = self.clock.now();
         let of_kind = |kind| Running::new(kind, Load::default(), now);
-        let running = self.work.running.begin(match task {
+        let running = self.work.running.begin(match &task {
             Task::Incorporate(generation, end) => {
-                let before = SequenceNumber(self.incorporated.load(Ordering::Acquire));
-                let bytes = match self.user_bytes_between(before, *end) {
+                let bytes = match self.user_bytes_between(generation.start(), *end) {
                     // From before the opening.
                     0 => generation.memtable.bytes() as u64,
                     bytes => bytes,
@@ -84,16 +83,16 @@ impl Inner {
         self.perform_listed(task, &running)
     }
 
-    fn perform_listed(&self, task: &Task, running: &Running) -> Result<()> {
+    fn perform_listed(&self, task: Task, running: &Running) -> Result<()> {
         match task {
-            Task::Incorporate(generation, end) => self.incorporate(generation, *end, running),
+            Task::Incorporate(generation, end) => self.incorporate(generation, end, running),
             Task::Job(job, _) => {
                 let was_full = self.health.is_full();
-                self.run_job(job, running).inspect_err(|error| {
+                self.run_job(&job, running).inspect_err(|error| {
                     if error.is_disk_full() && was_full {
-                        self.trunk.note_unfit(job);
+                        self.trunk.note_unfit(&job);
                     } else if error.is_disk_full() {
-                        self.trunk.note_starved(job);
+                        self.trunk.note_starved(&job);
                     }
                 })
             }
@@ -126,21 +125,22 @@ impl Inner {
         if result.is_ok() && kind != TaskKind::Other {
             self.health.recovered();
         }
-        let mut needs_room = None;
+        let (mut needs_room, is_incorporation) = (None, matches!(kind, TaskKind::Incorporate(_)));
+        let gave_up = matches!(result, Err(Error::Closed));
         match result {
             Err(error) if error.is_disk_full() => needs_room = Some(error),
             Err(Error::Closed) | Ok(()) => {}
             Err(error) => self.poison(&error),
         }
         // Not while there is a job that may free space. (Only a look: its claim goes back by its drop.)
-        let hopeless = kind == TaskKind::Incorporate && needs_room.is_some() && {
+        let hopeless = is_incorporation && needs_room.is_some() && {
             let state = self.work.state.lock();
             state.needs_room && state.jobs == 0 && self.trunk.pick_reclaim(&self.view.load().tree).is_none()
         };
         if let Some(error) = &needs_room {
             let need = match kind {
-                TaskKind::Incorporate if hopeless => Need::LastResort,
-                TaskKind::Incorporate | TaskKind::Other => Need::Memory,
+                TaskKind::Incorporate(_) if hopeless => Need::LastResort,
+                TaskKind::Incorporate(_) | TaskKind::Other => Need::Memory,
                 TaskKind::Job => Need::Merge,
             };
             // A merge that was for readers' sake makes way for those that free space.
@@ -164,9 +164,11 @@ impl Inner {
         }
         let mut state = self.work.state.lock();
         match kind {
-            TaskKind::Incorporate => {
-                state.incorporating = false;
-                state.needs_room = needs_room.is_some();
+            TaskKind::Incorporate(end) => {
+                state.incorporating.retain(|taken| *taken != end);
+                if !gave_up {
+                    state.needs_room = needs_room.is_some();
+                }
             }
             TaskKind::Job => {
                 state.jobs -= 1;
@@ -183,34 +185,56 @@ impl Inner {
     }
 
     /// Brings a switched generation into the tree (rule D1).
-    fn incorporate(&self, generation: &Arc<Generation>, end: SequenceNumber, running: &Running) -> Result<()> {
+    fn incorporate(&self, generation: Arc<Generation>, end: SequenceNumber, running: &Running) -> Result<()> {
         let started = self.clock.now();
         // Rule G3: from here the generation never changes.
         self.sequencer.wait_through(end);
         if !planted::is(Bug::IncorporatedAheadOfLog) {
             self.sync_through(end)?;
         }
-        let tree = Arc::clone(&self.view.load().tree);
+        let outcome = self.write_out(&generation, end, running);
+        // Rule G5: what is older comes first. Where that came to nothing, this is done anew behind it.
+        self.work.wait_for_turn(end)?;
+        if !self.view.load().is_oldest(&generation) {
+            return Err(Error::Closed);
+        }
+        // It was ended because the store closes: the log has what the Memtable holds.
+        let outcome = outcome?.ok_or(Error::Closed)?;
+        let segments = self.log.recyclable(end);
+        self.commit_outcome(outcome, Some(Incorporated { generation: &generation, end, segments: &segments }))?;
+        // Its memory is for the next one.
+        drop(generation);
+        self.speed.record(running.bytes(), self.clock.now().saturating_sub(started));
+        self.incorporated.store(end.0, Ordering::Release);
+        self.room.notify_all();
+        // Where a read-only opener is at it, the next incorporation does it.
+        if let Some(_alone) = locks::to_recycle(&*self.storage)? {
+            self.log.recycle(&segments)?;
+        }
+        self.remove_dead_files()
+    }
+
+    /// Writes what the generation holds as files for the tree; `None` where it was ended.
+    fn write_out(
+        &self,
+        generation: &Arc<Generation>,
+        end: SequenceNumber,
+        running: &Running,
+    ) -> Result<Option<Outcome>> {
+        let (tree, is_oldest) = {
+            let view = self.view.load();
+            (Arc::clone(&view.tree), view.is_oldest(generation))
+        };
         // Rule S2: the pins are read after everything in the generation was numbered.
         let retention = Retention::new(self.pins.numbers());
         generation.memtable.seal();
         let tombstones = generation.memtable.range_tombstones();
         let mut cursor = forget::begin(self.cache.items(), generation.memtable.sealed_cursor(), &tombstones);
         let companion = Companion { inner: self, running, class: Class::Memory };
-        let outcome = self.trunk.incorporate(&tree, (&mut cursor, &tombstones), &retention, end, &companion);
+        let source = FromMemory { entries: &mut cursor, tombstones: &tombstones, through: end, is_oldest };
+        let outcome = self.trunk.incorporate(&tree, source, &retention, &companion);
         self.speed.note_running(0, Duration::ZERO);
-        drop((cursor, tree));
-        // It was ended because the store closes: the log has what the Memtable holds.
-        let outcome = outcome?.ok_or(Error::Closed)?;
-        let segments = self.log.recyclable(end);
-        self.commit_outcome(outcome, Some(Incorporated { generation, end, segments: &segments }))?;
-        self.speed.record(running.bytes(), self.clock.now().saturating_sub(started));
-        self.incorporated.store(end.0, Ordering::Release);
-        // Where a read-only opener is at it, the next incorporation does it.
-        if let Some(_alone) = locks::to_recycle(&*self.storage)? {
-            self.log.recycle(&segments)?;
-        }
-        self.remove_dead_files()
+        outcome
     }
 
     /// About how many bytes users wrote in these numbers; 0 where that was before the opening.
@@ -248,9 +272,8 @@ impl Inner {
             task
         };
         let Some(task) = task else { return false };
-        let done = self.perform(&task);
         let kind = task.kind();
-        drop(task);
+        let done = self.perform(task);
         self.finish_task(kind, done);
         true
     }
@@ -271,3 +294,6 @@ pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
     Error::ReadOnly { reason: format!("background work panicked: {text}") }
 }
+
+#[cfg(test)]
+mod tests;

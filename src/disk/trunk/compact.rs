@@ -33,6 +33,18 @@ pub struct Pass<'a> {
     pub watch: &'a dyn Watch,
 }
 
+/// What comes from memory into the tree.
+pub struct FromMemory<'a> {
+    /// Every entry up to `through` that the tree has not, but for what is older in memory.
+    pub entries: &'a mut dyn Cursor,
+    /// The range tombstones beside them.
+    pub tombstones: &'a RangeTombstones,
+    /// The last number among them, or one behind it.
+    pub through: SequenceNumber,
+    /// Nothing in memory is older.
+    pub is_oldest: bool,
+}
+
 /// A merged run.
 #[derive(Debug)]
 pub struct Merged {
@@ -148,21 +160,15 @@ impl Pass<'_> {
             .with_edges_from(*self.options.kept_bytes().start())
     }
 
-    /// Writes the entries of `source`, which come from memory, and the range tombstones beside them, as parts for the tree's
-    /// root; `None` where the watch ended it.
-    pub fn incorporate(
-        &self,
-        root: &Node,
-        source: &mut dyn Cursor,
-        tombstones: &RangeTombstones,
-    ) -> Result<Option<NewParts>> {
+    /// Writes what comes from memory as parts for the tree's root; `None` where the watch ended it.
+    pub fn incorporate(&self, root: &Node, from: FromMemory<'_>) -> Result<Option<NewParts>> {
         let cuts = self.cuts(root, self.options.branch_bytes);
         let bytes_max = if root.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };
         let mut writer = self.writer(&cuts, bytes_max);
-        let bottom = root.is_leaf() && root.bundles.is_empty();
+        let bottom = from.is_oldest && root.is_leaf() && root.bundles.is_empty();
         let mut steps = Steps::new(self.watch);
-        source.seek_first()?;
-        if !self.copy((source, tombstones), None, bottom, &mut writer, &mut steps)? {
+        from.entries.seek_first()?;
+        if !self.copy((from.entries, from.tombstones), None, bottom, &mut writer, &mut steps)? {
             return Ok(None);
         }
         finish(writer, steps)

@@ -47,6 +47,7 @@ mod trunk;
 mod verify;
 mod watch;
 
+pub use compact::FromMemory;
 pub use job::{Job, JobKind, Outcome, Scope};
 pub use options::TrunkOptions;
 pub use parts::PartWriter;

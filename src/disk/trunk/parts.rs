@@ -41,11 +41,6 @@ impl NewParts {
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Branch>> {
         self.0.iter()
     }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 impl Drop for NewParts {
@@ -216,13 +211,10 @@ impl<'a> PartWriter<'a> {
         self.ended + self.builder.as_ref().map_or(0, BranchBuilder::bytes)
     }
 
-    /// Ends the last part and makes the files' names durable.
+    /// Ends the last part. Whoever makes the parts part of the store syncs their directory first.
     pub fn finish(mut self) -> Result<NewParts> {
         self.pass_stops(None)?;
         self.end_part(None)?;
-        if !self.parts.is_empty() {
-            self.context.storage.sync_directory()?;
-        }
         Ok(self.parts)
     }
 }

@@ -4,7 +4,7 @@
 
 use super::apply::{self, Applied};
 use super::claims::{Claims, Ticket};
-use super::compact::Pass;
+use super::compact::{FromMemory, Pass};
 use super::cover::can_cover;
 use super::draft::Draft;
 use super::garbage::Garbage;
@@ -28,12 +28,12 @@ use super::tree::Tree;
 use super::verify;
 use super::watch::Watch;
 use crate::base::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::base::{FileNumber, Result, SequenceNumber};
+use crate::base::{FileNumber, Result};
 use crate::branch::{Branch, BranchContext, Maplet, MapletPlan};
 use crate::filter::maplet::COLUMNS_MAX;
 use crate::format::manifest_edit::{BundleId, ManifestEdit, NodeId};
 use crate::manifest::ManifestState;
-use crate::merge::{Cursor, RangeTombstones, Retention};
+use crate::merge::Retention;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
@@ -117,20 +117,17 @@ impl Trunk {
         Ok((trunk, tree))
     }
 
-    /// Writes the entries of `source`, and the range tombstones beside them, which are newer than all the tree and hold every
-    /// number up to `through` that the tree lacks, as part files cut at the root's pivots. Heavy I/O, no lock. Applied in the order of `through`.
-    /// `None` where the watch ended it: then nothing was done.
+    /// Writes what comes from memory, and is newer than all the tree, as part files cut at the root's pivots. Heavy I/O, no lock.
+    /// Applied in the order of `through`. `None` where the watch ended it: then nothing was done.
     pub fn incorporate(
         &self,
         tree: &Tree,
-        (source, tombstones): (&mut dyn Cursor, &RangeTombstones),
+        source: FromMemory<'_>,
         retention: &Retention,
-        through: SequenceNumber,
         watch: &dyn Watch,
     ) -> Result<Option<Outcome>> {
-        let Some(parts) = self.pass(retention, watch).incorporate(tree.root(), source, tombstones)? else {
-            return Ok(None);
-        };
+        let through = source.through;
+        let Some(parts) = self.pass(retention, watch).incorporate(tree.root(), source)? else { return Ok(None) };
         self.counters.incorporated(parts.load());
         Ok(Some(Outcome { change: Change::Incorporate { parts, through }, ticket: None }))
     }

@@ -11,7 +11,7 @@ use crate::cache::{FileTable, PageCache};
 use crate::disk::trunk::apply::Applied;
 use crate::disk::trunk::node::Node;
 use crate::disk::trunk::{
-    Job, Outcome, Tree, TreeFigures, Trunk, TrunkOptions, branches, check_structure, check_tree, maplets,
+    FromMemory, Job, Outcome, Tree, TreeFigures, Trunk, TrunkOptions, branches, check_structure, check_tree, maplets,
 };
 use crate::io::Storage;
 use crate::io::simulated::{Operation, SimulatedStorage};
@@ -190,8 +190,9 @@ impl Rig {
         let through = SequenceNumber(self.last);
         let retention = self.retention();
         let (never, tombstones) = (AtomicBool::new(false), RangeTombstones::new(deletions));
-        let source = (&mut VecCursor::new(entries) as &mut dyn Cursor, &tombstones);
-        self.trunk.incorporate(&self.tree, source, &retention, through, &never).unwrap().unwrap()
+        let entries = &mut VecCursor::new(entries);
+        let source = FromMemory { entries, tombstones: &tombstones, through, is_oldest: true };
+        self.trunk.incorporate(&self.tree, source, &retention, &never).unwrap().unwrap()
     }
 
     pub fn apply(&mut self, outcome: Outcome) {
