@@ -160,7 +160,7 @@ pub fn unsound(tree: &Tree) -> Arc<Tree> {
         scans: ScanCost::of(0),
         redundancy: Redundancy::default(),
     };
-    Tree::new(Arc::new(node), Arc::new(small_options(1 << 20)))
+    Tree::new(Arc::new(node), Arc::new(small_options(1 << 20)), Arc::default())
 }
 
 /// Once, gathering the files of such a tree was a panic, in the middle of the check that was to tell.
