@@ -17,7 +17,7 @@ item-not-forgotten           | suite | linearizability::random_histories_are_lin
 item-not-forgotten           | suite | item_cache::values_kept_apart_from_their_pages_are_the_newest | the item is old
 item-added-late              | model | db::model_tests::stores::a_get_from_the_disk_beside_a_new_version | the item is old
 maplet-lacks-a-key           | lib   | disk::trunk::tests::model::overwrites_and_deletes              | maplet against its branches
-maplet-lacks-a-key           | suite | model::a_trunk_of_three_levels_is_reached_and_right            | a get shows another value
+maplet-lacks-a-key           | suite | model::random_operations_on_a_simulated_disk                   | a get shows another value
 tombstone-dropped-early      | lib   | disk::trunk::tests::model::overwrites_and_deletes              | keys, not
 tombstone-dropped-early      | suite | model::random_operations_on_a_simulated_disk                   | shows another
 flushed-for-neighbour        | lib   | disk::trunk::tests::model::overwrites_and_deletes              | keys, not

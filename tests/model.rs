@@ -79,9 +79,17 @@ impl World {
             650..750 => self.batch(),
             750..900 => {
                 let key = self.key();
-                assert_eq!(self.db().get(&key).unwrap().as_ref(), self.model.get(&key), "get {key:?}");
+                assert_eq!(
+                    self.db().get(&key).unwrap().as_ref(),
+                    self.model.get(&key),
+                    "a get shows another value: {key:?}"
+                );
                 if let Some((snapshot, model)) = self.snapshots.last() {
-                    assert_eq!(snapshot.get(&key).unwrap().as_ref(), model.get(&key), "get at snapshot {key:?}");
+                    assert_eq!(
+                        snapshot.get(&key).unwrap().as_ref(),
+                        model.get(&key),
+                        "a get at a snapshot shows another value: {key:?}"
+                    );
                 }
             }
             900..960 => self.scan(),

@@ -217,8 +217,8 @@ impl BranchCursor {
     }
 
     /// The scan that begins with the next search is expected to go on to so many bytes behind the first leaf.
-    pub fn expect(&mut self, bytes: usize) {
-        self.leaf.expect(bytes);
+    pub fn foresee(&mut self, bytes: usize) {
+        self.leaf.foresee(bytes);
     }
 
     /// Begins a search that `search_together` takes to its end.

@@ -70,7 +70,7 @@ impl LeafHold {
     }
 
     /// The scan that begins now is expected to go on to so many bytes behind the first leaf.
-    pub fn expect(&mut self, bytes: usize) {
+    pub fn foresee(&mut self, bytes: usize) {
         self.expected = bytes;
         self.extents.begin_with(READ_AHEAD_BYTES);
     }

@@ -103,7 +103,7 @@ fn turning_around_anywhere_agrees_with_the_list() {
                 if random.below(4) == 0 || !cursor.valid() {
                     at = random.below(entries.len());
                     if round % 4 >= 2 {
-                        cursor.expect(random.below(100_000));
+                        cursor.foresee(random.below(100_000));
                     }
                     let backward = random.below(2) == 0;
                     let number = if backward { SequenceNumber::ZERO } else { SequenceNumber::MAX };
@@ -221,7 +221,7 @@ fn a_scan_reads_at_once_what_it_is_expected_to() {
             let branch = store.open(&meta);
             branch.footer().unwrap();
             let mut cursor = branch.cursor(Purpose::Read);
-            cursor.expect(expected);
+            cursor.foresee(expected);
             cursor.begin().unwrap();
             let target = Target { key: &entries[at].key, number: SequenceNumber(at as u64 + 1), backward };
             let before = reads(&store);

@@ -40,7 +40,7 @@ impl RunCursor {
         let (purpose, expected) = (self.purpose, self.expected);
         self.cursor.get_or_insert_with(|| {
             let mut cursor = part.cursor(purpose);
-            cursor.expect(expected);
+            cursor.foresee(expected);
             cursor
         })
     }
@@ -56,7 +56,7 @@ impl RunCursor {
         }
         let expected = self.expected;
         let cursor = self.open(at.min(parts - 1));
-        cursor.expect(expected);
+        cursor.foresee(expected);
         cursor.begin()
     }
 
