@@ -363,7 +363,7 @@ fn what_background_work_writes_keeps_to_its_limit() {
 fn a_limit_slows_writers_smoothly_to_what_it_carries() {
     // A store in which background work writes little more than users did, or the limit is passed by what files have besides.
     let options = Options { memory_budget: Some(8 << 20), background_threads: Some(2), ..Options::default() };
-    let memtable = (8 << 20) / 20;
+    let memtable = (8 << 20) / 12;
     for (limit, value) in [(6 << 20, 100), (6 << 20, 8000)] {
         let db = Db::open_with(Arc::new(SimulatedStorage::new(10)), options.clone()).unwrap();
         db.set_background_write_limit(Some(limit)).unwrap();

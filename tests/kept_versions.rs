@@ -49,7 +49,8 @@ fn memory_returns_to_what_it_was_once_snapshots_are_dropped() {
     pass(&db, &disk, MINUTE);
     let after = db.stats();
     assert_eq!((after.memory_entries, after.snapshots), (200, 0));
-    let grown = after.memory_bytes - before.memory_bytes;
+    // It may be less: what was written first may lie in blocks that are spare now.
+    let grown = after.memory_bytes.saturating_sub(before.memory_bytes);
     assert!(grown * 20 < during.memory_bytes - before.memory_bytes, "{before:?}\n{during:?}\n{after:?}");
 }
 
@@ -70,7 +71,7 @@ fn a_key_overwritten_for_ever_grows_neither_memory_nor_log() {
             }
         }
         let stats = db.stats();
-        // 45 MB were written, under a budget of 4 MiB of which a twentieth is a Memtable and six of these are log.
+        // 45 MB were written, under a budget of 4 MiB of which a twelfth is a Memtable and six of these are log.
         assert!(stats.user_bytes > 40 << 20);
         assert!(most_log < 6 << 20, "{component:?}: {most_log} bytes of log");
         assert!(most_memory < 1 << 20, "{component:?}: {most_memory} bytes of memory");

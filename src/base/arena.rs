@@ -196,7 +196,10 @@ impl Drop for Arena {
 #[derive(Debug, Default)]
 struct Shelf {
     lent: Vec<Arc<Mapping>>,
+    /// The last is taken first.
     idle: Vec<Arc<Mapping>>,
+    /// The fewest that were idle since `release_unused` looked.
+    idle_least: usize,
 }
 
 /// Arenas of one size. Any thread.
@@ -222,6 +225,7 @@ impl ArenaPool {
     pub fn take(self: &Arc<Self>) -> Arena {
         let mut shelf = self.shelf.lock();
         let mapping = shelf.idle.pop().unwrap_or_else(|| Arc::new(Mapping::new(self.soft_bytes, self.capacity_bytes)));
+        shelf.idle_least = shelf.idle_least.min(shelf.idle.len());
         shelf.lent.push(Arc::clone(&mapping));
         Arena { base: mapping.base, mapping, pool: Arc::clone(self) }
     }
@@ -231,6 +235,27 @@ impl ArenaPool {
         let shelf = self.shelf.lock();
         let resident = |mapping: &Arc<Mapping>| mapping.used_bytes().max(mapping.touched_bytes.load(Ordering::Relaxed));
         shelf.lent.iter().chain(&shelf.idle).map(resident).sum()
+    }
+
+    /// Gives the memory of those arenas back to the system that nobody took since the last call.
+    pub fn release_unused(&self) {
+        let mut shelf = self.shelf.lock();
+        let unused = shelf.idle_least;
+        let gone: Vec<_> = shelf.idle.drain(..unused).collect();
+        shelf.idle_least = shelf.idle.len();
+        drop(shelf);
+        drop(gone);
+    }
+
+    /// Arenas that have memory, lent or idle.
+    pub fn count(&self) -> usize {
+        let shelf = self.shelf.lock();
+        shelf.lent.len() + shelf.idle.len()
+    }
+
+    /// Bytes of an arena that its owner fills, and that stay with it while it is idle.
+    pub fn soft_bytes(&self) -> usize {
+        self.soft_bytes
     }
 
     fn give_back(&self, mapping: &Arc<Mapping>) {
@@ -290,6 +315,32 @@ mod tests {
             assert_eq!(base.read(), 0xab);
             assert_eq!(base.add((64 << 10) - FIRST_BYTES).read(), 0);
         }
+    }
+
+    #[test]
+    fn what_lies_unused_from_one_look_to_the_next_is_released() {
+        let pool = ArenaPool::new(64 << 10, 0, 3);
+        let three: Vec<_> = (0..3).map(|_| pool.take()).collect();
+        assert_eq!(pool.count(), 3);
+        pool.release_unused();
+        drop(three);
+        // They were in use when it was looked last.
+        pool.release_unused();
+        assert_eq!(pool.count(), 3);
+        // One at a time, so that two lie unused.
+        drop(pool.take());
+        drop(pool.take());
+        pool.release_unused();
+        assert_eq!(pool.count(), 1);
+        let taken = pool.take();
+        assert!(taken.life() > 0, "the one in use was kept");
+        pool.release_unused();
+        drop(taken);
+        pool.release_unused();
+        assert_eq!(pool.count(), 1);
+        pool.release_unused();
+        assert_eq!(pool.count(), 0);
+        assert_eq!(pool.take().life(), 0);
     }
 
     #[test]

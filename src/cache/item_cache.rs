@@ -56,7 +56,7 @@ pub struct ItemCache {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     /// Bytes that a shard may have.
     limit: AtomicUsize,
-    limit_max: usize,
+    limit_max: AtomicUsize,
     bytes: CachePadded<AtomicUsize>,
     /// Items in all shards.
     count: CachePadded<AtomicUsize>,
@@ -74,7 +74,7 @@ impl ItemCache {
         Self {
             shards: (0..count).map(|_| CachePadded::default()).collect(),
             limit: AtomicUsize::new(limit),
-            limit_max: limit,
+            limit_max: AtomicUsize::new(limit),
             bytes: CachePadded::default(),
             count: CachePadded::default(),
             begun: AtomicU64::new(0),
@@ -144,10 +144,22 @@ impl ItemCache {
     pub fn tend(&self, missed: u64) {
         let hits = self.statistics().hits;
         let gained = hits.saturating_sub(self.hits_before.swap(hits, Ordering::Relaxed));
-        let (step, limit) = (self.limit_max / STEPS, self.limit.load(Ordering::Relaxed));
+        let (most, limit) = (self.limit_max.load(Ordering::Relaxed), self.limit.load(Ordering::Relaxed));
+        let step = most / STEPS;
         let is_worth_it = gained * MISSES_A_HIT >= missed;
         let limit = if is_worth_it { limit + step } else { limit.saturating_sub(step) };
-        let limit = limit.clamp(step, self.limit_max);
+        self.set_limit(limit.clamp(step, most));
+    }
+
+    /// Changes the memory that it has at most. What it has of that stays the same part, by what items are worth.
+    pub fn resize(&self, bytes: usize) {
+        let most = bytes / self.shards.len();
+        let before = self.limit_max.swap(most, Ordering::Relaxed).max(1);
+        let limit = self.limit.load(Ordering::Relaxed) as u128 * most as u128 / before as u128;
+        self.set_limit(limit as usize);
+    }
+
+    fn set_limit(&self, limit: usize) {
         self.limit.store(limit, Ordering::Relaxed);
         for shard in &self.shards {
             self.change(&mut shard.lock(), |items| items.shrink_to(limit));

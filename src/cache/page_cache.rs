@@ -5,7 +5,7 @@
 //! the shard that file and number give it, and each shard has a clock with a hand of its own.
 //!
 //! Invariants:
-//! 1. The bytes that the cache was made for, less those of the tables and of the items, are shared equally by the shards, and none holds more
+//! 1. The bytes that the cache may hold (`resize`), less those of the tables and of the items, are shared equally by the shards, and none holds more
 //!    than its share, but until its next page comes where tables or items grew meanwhile. A table has chunks only where it has pages.
 //! 2. Every page in a table has an entry in its shard's ring. An entry without a page is left over from a file that is
 //!    gone (`dead` counts them); they never make up more than half of a ring.
@@ -21,6 +21,7 @@ use super::page_table::{CREDIT_MAX, PageRef, PageTable};
 use crate::base::FileNumber;
 use crate::base::planted::{self, Bug};
 use crate::base::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering};
+use crate::io::frames;
 use crossbeam_epoch::Guard;
 use crossbeam_utils::CachePadded;
 use std::collections::HashMap;
@@ -39,6 +40,8 @@ const VISITS_MAX: usize = 128;
 const RETIRED_BYTES: usize = 4 << 20;
 /// A ring with fewer left-over entries is not swept.
 const DEAD_MIN: usize = 32;
+/// Pages that a shrinking cache gives up at a time, under a shard's mutex.
+const SLICE: usize = 32;
 /// The most of the cache that items take.
 const ITEMS_PART: usize = 2;
 /// After so many missed leaves it is asked what the items are worth.
@@ -77,7 +80,7 @@ struct Shard {
 #[derive(Debug)]
 pub struct PageCache {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
-    bytes: usize,
+    bytes: AtomicUsize,
     /// Bytes of the tables in `tables`.
     table_bytes: CachePadded<AtomicUsize>,
     bytes_used: CachePadded<AtomicUsize>,
@@ -111,7 +114,7 @@ impl PageCache {
         let count = 1 << wanted.ilog2();
         Self {
             shards: (0..count).map(|_| CachePadded::default()).collect(),
-            bytes,
+            bytes: AtomicUsize::new(bytes),
             table_bytes: CachePadded::default(),
             bytes_used: CachePadded::default(),
             retired: Arc::default(),
@@ -138,7 +141,43 @@ impl PageCache {
     /// What a shard may hold.
     fn shard_bytes(&self) -> usize {
         let others = self.table_bytes.load(Ordering::Relaxed) + self.items.bytes();
-        self.bytes.saturating_sub(others) / self.shards.len()
+        self.bytes().saturating_sub(others) / self.shards.len()
+    }
+
+    /// What the cache may hold.
+    fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Changes what the cache may hold. Pages over it are given up at once, and the system gets their memory as soon as nobody reads
+    /// them: somebody else wants it. One caller at a time.
+    pub fn resize(&self, bytes: usize) {
+        let before = self.bytes.swap(bytes, Ordering::Relaxed);
+        if bytes == before {
+            return;
+        }
+        let items = self.items.bytes();
+        self.items.resize(bytes / ITEMS_PART);
+        if bytes > before {
+            return;
+        }
+        let mut freed = items.saturating_sub(self.items.bytes());
+        let mut victims = Vec::new();
+        for shard in &self.shards {
+            let is_over = |shard: &Shard| shard.bytes > self.shard_bytes();
+            let mut gives = true;
+            while gives {
+                let mut shard = shard.lock();
+                let given = victims.len();
+                self.change(&mut shard, |shard| {
+                    while is_over(shard) && victims.len() < given + SLICE && self.give_up_one(shard, &mut victims) {}
+                });
+                gives = victims.len() == given + SLICE;
+            }
+        }
+        freed += victims.iter().map(|page| page.bytes_held()).sum::<usize>();
+        self.retire(victims);
+        frames::release(freed);
     }
 
     fn shard(&self, table: &PageTable, page: u32) -> &Mutex<Shard> {
@@ -186,8 +225,8 @@ impl PageCache {
     /// Adds a page and gives up others for it. A page that a shard could not hold is not kept.
     pub fn insert(&self, table: &Arc<PageTable>, number: u32, page: Page, kind: PageKind) {
         let bytes = held(&page);
-        if bytes > self.bytes / self.shards.len()
-            || self.retired.load(Ordering::Relaxed) > RETIRED_BYTES + self.bytes / 8
+        if bytes > self.bytes() / self.shards.len()
+            || self.retired.load(Ordering::Relaxed) > RETIRED_BYTES + self.bytes() / 8
         {
             return;
         }
@@ -196,36 +235,46 @@ impl PageCache {
         if table.contains(number) {
             return;
         }
-        let before = shard.bytes;
         let shard_bytes = if planted::is(Bug::CacheWithoutBound) { usize::MAX } else { self.shard_bytes() };
-        while shard.bytes + bytes > shard_bytes {
-            let Some((victim, shrunk)) = shard.evict() else { break };
-            self.table_bytes.fetch_sub(shrunk, Ordering::Relaxed);
-            shard.bytes -= held(&victim);
-            shard.evictions += 1;
-            victims.push(victim);
-        }
-        if shard.bytes + bytes <= shard_bytes {
-            let grown = table.put(number, page, kind as u8, credits(kind).0);
-            self.table_bytes.fetch_add(grown, Ordering::Relaxed);
-            shard.ring.push(Entry { table: Arc::downgrade(table), page: number });
-            shard.bytes += bytes;
-        }
-        // One step up or down, so that no reader sees a sum that never was.
+        self.change(&mut shard, |shard| {
+            while shard.bytes + bytes > shard_bytes && self.give_up_one(shard, &mut victims) {}
+            if shard.bytes + bytes <= shard_bytes {
+                let grown = table.put(number, page, kind as u8, credits(kind).0);
+                self.table_bytes.fetch_add(grown, Ordering::Relaxed);
+                shard.ring.push(Entry { table: Arc::downgrade(table), page: number });
+                shard.bytes += bytes;
+            }
+        });
+        drop(shard);
+        self.retire(victims);
+    }
+
+    /// Takes the page out of a shard that the clock gives up; false where there is none.
+    fn give_up_one(&self, shard: &mut Shard, victims: &mut Vec<Page>) -> bool {
+        let Some((victim, shrunk)) = shard.evict() else { return false };
+        self.table_bytes.fetch_sub(shrunk, Ordering::Relaxed);
+        shard.bytes -= held(&victim);
+        shard.evictions += 1;
+        victims.push(victim);
+        true
+    }
+
+    /// Changes a shard, and the sum in one step up or down, so that no reader sees one that never was.
+    fn change(&self, shard: &mut Shard, change: impl FnOnce(&mut Shard)) {
+        let before = shard.bytes;
+        change(shard);
         let after = shard.bytes;
         if after >= before {
             self.bytes_used.fetch_add(after - before, Ordering::Relaxed);
         } else {
             self.bytes_used.fetch_sub(before - after, Ordering::Relaxed);
         }
-        drop(shard);
-        self.retire(victims);
     }
 
     /// Whether pages that nobody has asked for yet (a builder's) would find room without driving others out. Shards may fill
     /// a little unevenly, so this says no just before the cache is full.
     pub fn has_room(&self) -> bool {
-        self.bytes_used() < self.bytes - self.bytes / 32
+        self.bytes_used() < self.bytes() - self.bytes() / 32
     }
 
     /// Forgets every page of a file that is gone. O(pages that it has here); for background threads.

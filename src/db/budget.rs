@@ -23,9 +23,9 @@ pub(super) const GARBAGE_LIMIT: u64 = 16;
 /// The least budget a store opens with.
 const BUDGET_MIN: u64 = 256 << 10;
 /// What a Memtable gets of a small budget, up to `MEMTABLE_BYTES_MIDDLING`, and of a large one, up to `MEMTABLE_BYTES_MAX`. Larger
-/// ones save some merging, and take from the cache, so that data which just fits no longer does (`docs/performance.md`). So it is a
-/// twentieth up to 640 MiB of budget, 32 MiB up to 2 GiB, and a sixty-fourth from there to 4 GiB.
-const MEMTABLE_PART: u64 = 20;
+/// ones save some merging, and take from the cache, so that data which just fits no longer does while there are writes (`lending`;
+/// `docs/performance.md`). So it is a twelfth up to 384 MiB of budget, 32 MiB up to 2 GiB, and a sixty-fourth from there to 4 GiB.
+const MEMTABLE_PART: u64 = 12;
 const MEMTABLE_BYTES_MIDDLING: u64 = 32 << 20;
 const MEMTABLE_PART_LARGE: u64 = 64;
 /// Larger ones save little more, and their log takes longer to read after a crash; `Options::write_buffer` may ask for more.

@@ -5,6 +5,7 @@ use super::ballast::Ballast;
 use super::budget::Budget;
 use super::full_disk::Relief;
 use super::health::Health;
+use super::lending::Lending;
 use super::live_stats::Publisher;
 use super::locks::Guard;
 use super::options::Options;
@@ -64,6 +65,7 @@ pub(super) struct Inner {
     pub(super) numbers: Arc<FileNumbers>,
     pub(super) threads: Arc<Threads>,
     pub(super) memtables: Arc<MemtablePool>,
+    pub(super) lending: Lending,
     pub(super) log: Arc<Log>,
     /// This process's log generation, and the number from which it counts.
     pub(super) log_generation: u64,

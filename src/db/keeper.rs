@@ -106,6 +106,7 @@ impl Inner {
                 continue;
             }
             self.publish_stats(false);
+            self.lend_memory_when_due();
             // Memory grows while nothing else would wake a worker.
             if self.wants_ballast() {
                 self.work.wake();

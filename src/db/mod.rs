@@ -17,6 +17,7 @@ mod inner;
 mod iter;
 mod keeper;
 mod latches;
+mod lending;
 mod live_stats;
 mod locks;
 #[cfg(all(test, feature = "model-checking"))]

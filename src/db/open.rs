@@ -152,6 +152,7 @@ fn open_once(
         read: Arc::new(parts.into_read_side(storage, pins, last, ViewCell::new(vec![newest], tree))),
         threads: Threads::new(),
         memtables,
+        lending: super::lending::Lending::default(),
         log,
         log_generation: generation,
         log_start: recovered.next_number,

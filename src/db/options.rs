@@ -68,7 +68,7 @@ pub struct Options {
     pub background_write_limit: Option<u64>,
     /// Bytes that one memory generation takes of new writes before it is written out; up to three are in memory. More takes larger
     /// bursts at full speed and merges less; out of it come fewer and longer runs. At most a sixth of `memory_budget`. `None`
-    /// takes a twentieth up to 32 MiB, and up to 64 MiB where that is a sixty-fourth.
+    /// takes a twelfth up to 32 MiB, and up to 64 MiB where that is a sixty-fourth.
     pub write_buffer: Option<u64>,
     /// How memory keeps the keys of new writes.
     pub memory_component: MemoryComponent,

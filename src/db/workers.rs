@@ -186,6 +186,7 @@ impl Inner {
 
     /// Brings a switched generation into the tree (rule D1).
     fn incorporate(&self, generation: Arc<Generation>, end: SequenceNumber, running: &Running) -> Result<()> {
+        self.take_memory_back();
         let started = self.clock.now();
         // Rule G3: from here the generation never changes.
         self.sequencer.wait_through(end);
@@ -259,6 +260,7 @@ impl Inner {
     /// Does one piece of background work in the calling thread; false where there is none, or none is due yet. The log comes
     /// first, since writers wait for it.
     pub(super) fn step(&self) -> bool {
+        self.lend_memory_when_due();
         if self.step_sync() || self.step_log() {
             return true;
         }

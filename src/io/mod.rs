@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub mod aligned;
 mod clock;
-mod frames;
+pub mod frames;
 pub mod posix;
 pub mod reads;
 mod shared_memory;

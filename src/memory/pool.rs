@@ -1,4 +1,5 @@
-//! Where Memtables come from: recycled memory, so that a switch of generations costs no page faults.
+//! Where Memtables come from: recycled memory, so that a switch of generations costs no page faults. What no Memtable has needed for a
+//! while is released, and is somebody else's until one needs it again.
 //!
 //! Any thread may take one. A Memtable's memory comes back by itself when its last `Arc` is dropped.
 
@@ -10,8 +11,8 @@ use crate::base::sync::Arc;
 /// Address space behind the soft size for what writers have under way when a Memtable fills: dozens of the largest
 /// batches (`limits::BATCH_BYTES_MAX`), with what versions and nodes add. It costs nothing until it is used.
 const SLACK_BYTES: usize = 1536 << 20;
-/// Recycled arenas kept: while one fills, one is being incorporated, and one waits to be taken.
-const IDLE_ARENAS_MAX: usize = 3;
+/// Arenas in use where nobody holds old views, and recycled ones kept: one fills, and two are being incorporated.
+const ARENAS_MAX: usize = 3;
 
 /// Memtables of one size.
 #[derive(Debug)]
@@ -27,13 +28,23 @@ impl MemtablePool {
     pub fn new(component: MemoryComponent, soft_bytes: usize) -> Arc<Self> {
         // Five quarters for the index, and a page for rounding.
         let soft_bytes = soft_bytes.min((ARENA_BYTES_MAX - SLACK_BYTES) / 5 * 4 - (4 << 10));
-        let arenas = ArenaPool::new(soft_bytes + index_bytes(soft_bytes), SLACK_BYTES, IDLE_ARENAS_MAX);
+        let arenas = ArenaPool::new(soft_bytes + index_bytes(soft_bytes), SLACK_BYTES, ARENAS_MAX);
         Arc::new(Self { component, soft_bytes, arenas })
     }
 
     /// An empty Memtable.
     pub fn take(self: &Arc<Self>) -> Arc<Memtable> {
         Arc::new(Memtable::new(self.arenas.take(), self.soft_bytes, self.component))
+    }
+
+    /// Gives memory back to the system that no Memtable needed since the last call.
+    pub fn release_unused(&self) {
+        self.arenas.release_unused();
+    }
+
+    /// Bytes that are set apart for Memtables and that none has.
+    pub fn spare_bytes(&self) -> usize {
+        ARENAS_MAX.saturating_sub(self.arenas.count()) * self.arenas.soft_bytes()
     }
 
     /// Bytes of memory that all Memtables, those kept for reuse included, occupy now.
