@@ -222,6 +222,7 @@ impl Inner {
             return false;
         }
         let (view, retention) = (self.view.load(), Retention::new(self.pins.numbers()));
-        self.trunk.pick(&view.tree).is_none() && self.trunk.pick_wanted(&view.tree, &wish.wanted, &retention).is_none()
+        self.trunk.pick(&view.tree, &retention).is_none()
+            && self.trunk.pick_wanted(&view.tree, &wish.wanted, &retention).is_none()
     }
 }

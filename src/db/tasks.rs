@@ -282,11 +282,11 @@ impl Inner {
     }
 
     fn pick_job(&self, state: &WorkState) -> Option<Task> {
-        if let Some(job) = self.pick_from_newest(|tree| self.trunk.pick(tree)) {
+        let retention = Retention::new(self.pins.numbers());
+        if let Some(job) = self.pick_from_newest(|tree| self.trunk.pick(tree, &retention)) {
             return Some(Task::Job(job, None));
         }
         let wished = state.wishes.iter().filter(|wish| !wish.is_cancelled()).find_map(|wish| {
-            let retention = Retention::new(self.pins.numbers());
             let job = self.pick_from_newest(|tree| self.trunk.pick_wanted(tree, &wish.wanted, &retention))?;
             Some(Task::Job(job, Some(Arc::clone(wish))))
         });

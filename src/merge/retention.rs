@@ -51,6 +51,16 @@ impl Retention {
         self.pins.iter().take_while(|pin| **pin < end).any(|pin| later.pins.binary_search(pin).is_err())
     }
 
+    /// The oldest pin.
+    pub fn oldest(&self) -> Option<SequenceNumber> {
+        self.pins.first().copied()
+    }
+
+    /// Whether this is one of the pins.
+    pub fn has(&self, pin: SequenceNumber) -> bool {
+        self.pins.binary_search(&pin).is_ok()
+    }
+
     pub(super) fn keeps_all(&self) -> bool {
         self.pins.first() == Some(&SequenceNumber::ZERO)
     }

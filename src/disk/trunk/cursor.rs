@@ -12,7 +12,7 @@ use super::run::{self, Run};
 use super::run_cursor::{RunCursor, seek_together};
 use super::tree::Tree;
 use crate::base::sync::Arc;
-use crate::base::{Result, SequenceNumber};
+use crate::base::{Kind, Result, SequenceNumber};
 use crate::branch::Target;
 use crate::merge::{Cursor, EntryRef, MergeCursor, RangeTombstones};
 
@@ -23,6 +23,8 @@ pub struct TreeCursor {
     valid: bool,
     /// Entries that were stepped over since the last search.
     steps: u64,
+    /// Tombstones that were stepped over in the path's leaf.
+    dead: u64,
 }
 
 /// A leaf's range and what covers it.
@@ -92,7 +94,7 @@ impl Path {
 
 impl TreeCursor {
     pub(super) fn new(tree: Arc<Tree>) -> Self {
-        Self { tree, path: None, valid: false, steps: 0 }
+        Self { tree, path: None, valid: false, steps: 0, dead: 0 }
     }
 
     /// A scan begins; how many entries it is likely to come past.
@@ -106,6 +108,22 @@ impl TreeCursor {
             self.tree.scan_length().ended(self.steps);
         }
         self.steps = 0;
+        self.leave_leaf();
+    }
+
+    /// The leaf is charged for what was dead in it.
+    fn leave_leaf(&mut self) {
+        if let Some(path) = &self.path {
+            path.leaf.scans.charge_dead(self.dead);
+        }
+        self.dead = 0;
+    }
+
+    /// Counts the entry that is stepped over.
+    #[inline]
+    fn step(&mut self) {
+        self.steps += 1;
+        self.dead += u64::from(self.entry().kind == Kind::Delete);
     }
 
     /// The path whose range holds `key`.
@@ -126,6 +144,7 @@ impl TreeCursor {
                 return Ok(());
             }
             let Some(upper) = path.upper.clone() else { break };
+            self.leave_leaf();
             let expected = self.tree.scan_length().expected(self.steps);
             self.path_to(&upper)?.search(&upper, SequenceNumber::MAX, false, expected)?;
         }
@@ -144,6 +163,7 @@ impl TreeCursor {
             }
             // The leaf in front ends where this one begins. No entry has the number MAX, so what is sought lies before.
             let lower = Arc::clone(&path.lower);
+            self.leave_leaf();
             let before = Path::to(&self.tree, |node| slot_before(node, &lower))?;
             let expected = self.tree.scan_length().expected(self.steps);
             self.path.insert(before).search(&lower, SequenceNumber::MAX, true, expected)?;
@@ -193,8 +213,8 @@ impl Cursor for TreeCursor {
     #[inline]
     fn next(&mut self) -> Result<()> {
         debug_assert!(self.valid);
+        self.step();
         self.valid = false;
-        self.steps += 1;
         if let Some(path) = &mut self.path {
             path.cursor.next()?;
         }
@@ -203,8 +223,8 @@ impl Cursor for TreeCursor {
 
     fn prev(&mut self) -> Result<()> {
         debug_assert!(self.valid);
+        self.step();
         self.valid = false;
-        self.steps += 1;
         if let Some(path) = &mut self.path {
             path.cursor.prev()?;
         }

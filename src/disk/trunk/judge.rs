@@ -14,7 +14,7 @@ use super::split_keys;
 use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
 use crate::branch::{Purpose, Target};
-use crate::merge::{Cursor, EntryRef};
+use crate::merge::{Cursor, EntryRef, Retention};
 
 /// Windows of a leaf that are looked at.
 const WINDOWS: usize = 8;
@@ -31,6 +31,8 @@ const SPLIT_LARGEST_PERCENT: u64 = 80;
 pub enum Verdict {
     /// It is well as it is.
     Leave,
+    /// As well as snapshots let it be: once they are gone it is to be looked at again.
+    Hold,
     /// Rewrite it whole.
     Rewrite,
     /// Split it at these keys.
@@ -40,10 +42,13 @@ pub enum Verdict {
 /// Looks at a leaf whose target is `target` bytes.
 pub fn judge(pass: &Pass<'_>, leaf: &Node, target: u64) -> Result<Verdict> {
     let bytes = leaf.active.bytes;
-    let live = sample(pass, leaf)?.apply(bytes);
-    // Folding may make more of what it keeps than there was.
-    let garbage = bytes.saturating_sub(live);
-    let is_wasteful = garbage.saturating_mul(100) >= live.saturating_mul(pass.options.garbage_percent) && garbage > 0;
+    let survival = sample(pass, leaf)?;
+    let live = survival.of(survival.kept, bytes);
+    let is_wasteful = |live: u64| {
+        // Folding may make more of what it keeps than there was.
+        let garbage = bytes.saturating_sub(live);
+        garbage.saturating_mul(100) >= live.saturating_mul(pass.options.garbage_percent) && garbage > 0
+    };
     if bytes > target {
         if live.saturating_mul(100) < target.saturating_mul(SPLIT_LIVE_PERCENT) {
             return Ok(Verdict::Rewrite);
@@ -60,20 +65,29 @@ pub fn judge(pass: &Pass<'_>, leaf: &Node, target: u64) -> Result<Verdict> {
             return Ok(Verdict::Rewrite);
         }
     }
-    Ok(if is_wasteful { Verdict::Rewrite } else { Verdict::Leave })
+    Ok(if is_wasteful(live) {
+        Verdict::Rewrite
+    } else if is_wasteful(survival.of(survival.newest, bytes)) {
+        Verdict::Hold
+    } else {
+        Verdict::Leave
+    })
 }
 
 /// How much of what was looked at a whole merge would keep.
 #[derive(Clone, Copy, Debug, Default)]
 struct Survival {
     seen: u64,
+    /// For the snapshots there are.
     kept: u64,
+    /// If there were none.
+    newest: u64,
 }
 
 impl Survival {
-    /// The same share of `bytes`.
-    fn apply(self, bytes: u64) -> u64 {
-        if self.seen == 0 { bytes } else { (u128::from(bytes) * u128::from(self.kept) / u128::from(self.seen)) as u64 }
+    /// The share of `bytes` that `part` is of what was seen.
+    fn of(self, part: u64, bytes: u64) -> u64 {
+        if self.seen == 0 { bytes } else { (u128::from(bytes) * u128::from(part) / u128::from(self.seen)) as u64 }
     }
 }
 
@@ -84,8 +98,9 @@ fn sample(pass: &Pass<'_>, leaf: &Node) -> Result<Survival> {
     let tombstones = run::range_tombstones(&runs, &leaf.lower, upper)?;
     // The cache is welcome to these pages: reads of the leaf will want them.
     let mut cursor = merged(runs, Purpose::Read);
+    let without_snapshots = Pass { retention: &Retention::default(), ..*pass };
     for start in windows(leaf) {
-        let mut filter = pass.filter(&tombstones, true);
+        let (mut filter, mut newest) = (pass.filter(&tombstones, true), without_snapshots.filter(&tombstones, true));
         let target = Target { key: &start, number: SequenceNumber::MAX, backward: false };
         cursor.search(false, |runs| seek_together(runs, target, 0))?;
         for _ in 0..ENTRIES_PER_WINDOW {
@@ -98,10 +113,18 @@ fn sample(pass: &Pass<'_>, leaf: &Node) -> Result<Survival> {
                 survival.kept += bytes(entry);
                 Ok(())
             })?;
+            newest.push(entry, &mut |entry| {
+                survival.newest += bytes(entry);
+                Ok(())
+            })?;
             cursor.next()?;
         }
         filter.finish(&mut |entry| {
             survival.kept += bytes(entry);
+            Ok(())
+        })?;
+        newest.finish(&mut |entry| {
+            survival.newest += bytes(entry);
             Ok(())
         })?;
     }

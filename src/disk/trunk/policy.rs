@@ -47,21 +47,28 @@ const RECLAIM_PART: u64 = 32;
 const SMALL_BUNDLE_BYTES: u64 = 64 << 10;
 /// So many of them.
 const SMALL_BUNDLES: usize = 4;
+/// The density of updates at which a leaf has as much that is newer as is old.
+const DENSITY_ONE: u128 = 1 << 16;
 
-/// The choices for a tree, the most urgent first, up to the first that `accepts` says yes to.
-pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {
+/// The choices for a tree, the most urgent first, up to the first that `accepts` says yes to. `is_released` says of a leaf whether its
+/// oldest run may have what only snapshots needed that are gone.
+pub fn choose(
+    tree: &Tree,
+    is_released: &dyn Fn(&Node) -> bool,
+    mut accepts: impl FnMut(&Choice) -> bool,
+) -> Option<Choice> {
     let mut nodes = Vec::new();
     tree.visit(&mut |node| nodes.push(node));
     let flushes = nodes.iter().filter_map(|node| flush(node, tree.options()));
     let target = tree.options().leaf_target(tree.bytes());
-    let mut judged: Vec<_> = nodes.iter().filter(|node| is_doubtful(node, target, tree.options())).collect();
-    // Where updates are densest first: that gives most back for what it rewrites.
-    let density = |leaf: &Node| (u128::from(newer(leaf).bytes) << 16) / u128::from(oldest(leaf).bytes.max(1));
+    let is_doubtful = |leaf: &Node| leaf.is_leaf() && (is_doubtful(leaf, target, tree.options()) || is_released(leaf));
+    let mut judged: Vec<_> = nodes.iter().filter(|node| is_doubtful(node)).collect();
     judged.sort_by_key(|leaf| std::cmp::Reverse(density(leaf)));
     let judged = judged.into_iter().map(|leaf| Choice::Judge(Arc::clone(leaf)));
     let mut merges: Vec<_> = nodes.iter().filter(|node| node.merge.is_some()).collect();
     merges.sort_by_key(|node| std::cmp::Reverse(node.runs()));
-    // Beside saturated writers there is always a leaf to judge: reads would ask more and more runs.
+    // Beside saturated writers there is always a leaf to judge: reads would ask more and more runs. But where more may be
+    // garbage than not, the leaf is looked at before its newest runs are merged with each other, which would free next to nothing.
     let pressing = merges.partition_point(|node| node.runs() > tree.options().runs_limit);
     let merge = |node: &&Arc<Node>| Some(Choice::Merge(Arc::clone(node), node.merge.clone()?));
     let (pressing, merges) = (merges[..pressing].iter(), merges[pressing..].iter());
@@ -69,7 +76,10 @@ pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<C
     let many = maps.partition_point(|(probes, _)| *probes >= tree.options().runs_limit / 2);
     let map = |(_, choice): &(usize, Choice)| choice.clone();
     let (pressing_maps, maps) = (maps[..many].iter().map(map), maps[many..].iter().map(map));
-    let urgent = flushes.chain(pressing_maps).chain(pressing.copied().filter_map(merge));
+    let is_dense = |node: &Node| is_doubtful(node) && density(node) >= DENSITY_ONE;
+    let judge_first = |node: &Arc<Node>| is_dense(node).then(|| Choice::Judge(Arc::clone(node)));
+    let pressing = pressing.flat_map(|node| judge_first(node).into_iter().chain(merge(node)));
+    let urgent = flushes.chain(pressing_maps).chain(pressing);
     let usual = judged.chain(merges.copied().filter_map(merge)).chain(maps);
     let joins = std::iter::once_with(|| join::choices(&nodes, target, tree.options())).flatten();
     urgent.chain(usual).chain(joins).find(|choice| accepts(choice))
@@ -159,19 +169,31 @@ fn flush_tombstones(node: &Arc<Node>) -> Option<Choice> {
     (0..node.pivots.len()).find(is_rich).map(|at| Choice::Flush(Arc::clone(node), at))
 }
 
-/// The flush of a full node.
+/// The flush of a full node: to the child that most waits for (§2.3). What waits weighs at least half as much as what it may take the
+/// place of, so that tombstones, and small values over large ones, do not lie above that for ever. And where tombstones for one child
+/// are many, they go down although the node is not full.
 fn flush(node: &Arc<Node>, options: &TrunkOptions) -> Option<Choice> {
-    flush_over(node, options.full_bytes(node.below()))
-}
-
-/// The flush of a node with more than `bytes` active: to the child that most waits for (§2.3).
-fn flush_over(node: &Arc<Node>, bytes: u64) -> Option<Choice> {
-    if node.is_leaf() || node.active.bytes <= bytes {
+    if node.is_leaf() {
         return None;
     }
-    // Of equals the first, for the goldens' sake.
-    let fullest = (0..node.slots.len()).rev().max_by_key(|at| node.slots[*at].pending.bytes)?;
-    (!node.slots[fullest].runs.is_empty()).then(|| Choice::Flush(Arc::clone(node), fullest))
+    let below: u64 = node.pivots.iter().map(|pivot| pivot.child.totals.entries).sum();
+    let weight = |load: &Load| {
+        let as_below = u128::from(load.entries) * u128::from(node.below()) / u128::from(below.max(1));
+        u64::try_from(as_below / 2).unwrap_or(u64::MAX).max(load.bytes)
+    };
+    let is_rich = |at: &usize| {
+        let tombstones = node.slots[*at].pending.tombstones;
+        let hidden = node.pivots[*at].child.totals.entries;
+        tombstones > 0 && tombstones.saturating_mul(100) >= hidden.saturating_mul(TOMBSTONE_PERCENT)
+    };
+    let mut slots = 0..node.slots.len();
+    let at = if weight(&node.active) > options.full_bytes(node.below()) {
+        // Of equals the first, for the goldens' sake.
+        slots.rev().max_by_key(|at| weight(&node.slots[*at].pending))
+    } else {
+        slots.find(is_rich)
+    }?;
+    (!node.slots[at].runs.is_empty()).then(|| Choice::Flush(Arc::clone(node), at))
 }
 
 /// What the oldest run of a leaf has.
@@ -189,6 +211,13 @@ pub fn newer(node: &Node) -> Load {
         tombstones: node.active.tombstones - oldest.tombstones,
         range_tombstones: node.active.range_tombstones - oldest.range_tombstones,
     }
+}
+
+/// How dense the updates of a leaf are, by bytes or by entries: where they are densest a rewrite gives most back for what it costs.
+fn density(leaf: &Node) -> u128 {
+    let (newer, oldest) = (newer(leaf), oldest(leaf));
+    let share = |newer: u64, oldest: u64| u128::from(newer) * DENSITY_ONE / u128::from(oldest.max(1));
+    share(newer.bytes, oldest.bytes).max(share(newer.entries, oldest.entries))
 }
 
 /// How much of what a node holds is probably garbage, or makes some.
@@ -209,8 +238,11 @@ fn is_doubtful(node: &Node, target: u64, options: &TrunkOptions) -> bool {
         return true;
     }
     let (oldest, newer) = (oldest(node), newer(node));
-    let many =
-        newer.bytes > 0 && newer.bytes.saturating_mul(100) >= oldest.bytes.saturating_mul(options.garbage_percent);
+    let is_dense = |newer: u64, oldest: u64| {
+        newer > 0 && newer.saturating_mul(100) >= oldest.saturating_mul(options.garbage_percent)
+    };
+    // By entries as well: a small value hides a large one.
+    let many = is_dense(newer.bytes, oldest.bytes) || is_dense(newer.entries, oldest.entries);
     let tombstones = newer.tombstones > 0
         && newer.tombstones.saturating_mul(100) >= oldest.entries.saturating_mul(TOMBSTONE_PERCENT);
     // What a range tombstone hides, no count tells.

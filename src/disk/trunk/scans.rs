@@ -1,4 +1,4 @@
-//! What scans pay for the runs that they meet, leaf by leaf: the sum decides when it is worth merging a leaf's path for their sake. Any
+//! What scans pay for the runs that they meet, and for what is dead there, leaf by leaf: the sum decides when it is worth merging a leaf's path for their sake. Any
 //! thread; a count and nothing else, so all accesses are relaxed, and of two at once one may be lost.
 //!
 //! The rule is that of renting or buying skis: once scans have paid as much for runs as a merge costs, the path is merged. So
@@ -12,6 +12,9 @@ use crate::base::sync::{AtomicU64, Ordering};
 const BYTES_PER_UNIT: u64 = 250;
 /// A read of the disk that a search waited for: about as long as merging so many times as many bytes takes.
 const UNITS_PER_READ: u64 = 32;
+
+/// Stepping over so many tombstones, each with what it hides, takes as long as a unit.
+const TOMBSTONES_PER_UNIT: u64 = 2;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -34,6 +37,14 @@ impl ScanCost {
         if more > 0 {
             let units = more + reads as u64 * UNITS_PER_READ * more / runs as u64;
             // Not one step: readers of other cores may have the line, and a lost search changes little.
+            self.0.store(self.units() + units, Ordering::Relaxed);
+        }
+    }
+
+    /// A scan stepped over so many tombstones, and over what they hide.
+    pub fn charge_dead(&self, tombstones: u64) {
+        let units = tombstones / TOMBSTONES_PER_UNIT;
+        if units > 0 {
             self.0.store(self.units() + units, Ordering::Relaxed);
         }
     }
@@ -75,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_run_costs_nothing_and_more_are_charged_with_their_reads() {
+    fn one_run_costs_nothing_and_more_are_charged_with_their_reads_and_what_is_dead() {
         let cost = ScanCost::default();
         cost.charge(1, 2);
         cost.charge(0, 0);
@@ -85,6 +96,9 @@ mod tests {
         cost.charge(4, 8);
         assert_eq!(cost.units(), 4 + 3 + 192);
         assert!(cost.exceeds(199 * BYTES_PER_UNIT - 1) && !cost.exceeds(199 * BYTES_PER_UNIT));
+        cost.charge_dead(1);
+        cost.charge_dead(2000);
+        assert_eq!(cost.units(), 199 + 1000);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use super::tree::Tree;
 use super::verify;
 use super::watch::Watch;
 use crate::base::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::base::{FileNumber, Result};
+use crate::base::{FileNumber, Result, SequenceNumber};
 use crate::branch::{Branch, BranchContext, Maplet, MapletPlan};
 use crate::filter::maplet::COLUMNS_MAX;
 use crate::format::manifest_edit::{BundleId, ManifestEdit, NodeId};
@@ -49,6 +49,14 @@ enum Unfit {
     Parts,
 }
 
+/// When a leaf was looked at. There is nothing new to see until a newer bundle comes, or the snapshot goes.
+#[derive(Clone, Copy, Debug)]
+struct Judged {
+    newest: BundleId,
+    /// The oldest snapshot of the time, where it was left as it is for snapshots' sake.
+    held_for: Option<SequenceNumber>,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Trunk {
@@ -57,9 +65,8 @@ pub struct Trunk {
     next_node: AtomicU64,
     next_bundle: AtomicU64,
     claims: Arc<Claims>,
-    /// Leaves that were looked at and left as they are, with their newest bundle of the time: until another comes, there
-    /// is nothing new to see.
-    judged: Mutex<HashMap<NodeId, BundleId>>,
+    /// Leaves that were looked at and left as they are.
+    judged: Mutex<HashMap<NodeId, Judged>>,
     /// Nodes whose merging found no room on a full disk.
     unfit: Mutex<HashMap<NodeId, Unfit>>,
     /// Files whose squeezing did; or gained nothing, with what was live of them.
@@ -133,10 +140,16 @@ impl Trunk {
     }
 
     /// The most urgent work that no running job is about; `None` where there is nothing to do. A pure function of the tree,
-    /// the running jobs and which leaves were judged.
-    pub fn pick(&self, tree: &Tree) -> Option<Job> {
+    /// the running jobs, and which leaves were judged and which files written under which snapshots; `retention` are those of now.
+    pub fn pick(&self, tree: &Tree, retention: &Retention) -> Option<Job> {
         let mut ticket = None;
-        let choice = policy::choose(tree, |choice| !self.is_starved(choice) && self.claim(choice, &mut ticket))?;
+        let is_released = |leaf: &Node| {
+            let oldest = leaf.bundles.first().filter(|bundle| bundle.is_compacted());
+            let is_in = |branch: &Arc<Branch>| self.garbage.is_in(branch, retention, SequenceNumber::MAX);
+            oldest.is_some_and(|oldest| oldest.branches.iter().any(is_in))
+        };
+        let accepts = |choice: &Choice| self.is_open(choice, retention) && self.claim(choice, &mut ticket);
+        let choice = policy::choose(tree, &is_released, accepts)?;
         ticket.map(|ticket| Job { choice, ticket, for_scans: false })
     }
 
@@ -144,7 +157,7 @@ impl Trunk {
     pub fn pick_wanted(&self, tree: &Tree, wanted: &Wanted, retention: &Retention) -> Option<Job> {
         let mut ticket = None;
         let has_garbage = |branch: &Branch| self.garbage.is_in(branch, retention, wanted.through);
-        let accepts = |choice: &Choice| !self.is_starved(choice) && self.claim(choice, &mut ticket);
+        let accepts = |choice: &Choice| self.is_open(choice, retention) && self.claim(choice, &mut ticket);
         let choice = reshape::choose(tree, wanted, &has_garbage, accepts)?;
         ticket.map(|ticket| Job { choice, ticket, for_scans: false })
     }
@@ -160,15 +173,19 @@ impl Trunk {
     /// About how many bytes are still to be read until a key range is as it is wanted; `None` where it is, whatever jobs run.
     pub fn remaining(&self, tree: &Tree, wanted: &Wanted, retention: &Retention) -> Option<u64> {
         let has_garbage = |branch: &Branch| self.garbage.is_in(branch, retention, wanted.through);
-        let is_work = |choice: &Choice| !matches!(choice, Choice::Judge(leaf) if self.is_judged(leaf));
+        let is_work = |choice: &Choice| !self.is_judged(choice, retention);
         reshape::choose(tree, wanted, &has_garbage, is_work)?;
         Some(reshape::remaining(tree, wanted, &has_garbage))
     }
 
-    /// Forgets what it knows of files that the tree does not refer to.
+    /// Forgets what it knows of files and nodes that the tree does not have.
     pub fn forget_gone(&self, tree: &Tree) {
-        let mut files = BTreeSet::new();
-        tree.visit(&mut |node| files.extend(node.branches().map(|branch| branch.meta().file)));
+        let (mut files, mut nodes) = (BTreeSet::new(), HashSet::new());
+        tree.visit(&mut |node| {
+            files.extend(node.branches().map(|branch| branch.meta().file));
+            nodes.insert(node.id);
+        });
+        self.judged.lock().retain(|node, _| nodes.contains(node));
         self.unfit_files.lock().retain(|file, _| files.contains(file));
         self.garbage.forget_all_but(&files);
     }
@@ -252,20 +269,29 @@ impl Trunk {
         split(leaf, keys)
     }
 
-    /// Claims what the choice is about, unless a running job has claimed it or it would come to nothing.
+    /// Claims what the choice is about, unless a running job has claimed it.
     fn claim(&self, choice: &Choice, ticket: &mut Option<Arc<Ticket>>) -> bool {
-        if let Choice::Judge(leaf) = choice
-            && self.is_judged(leaf)
-        {
-            return false;
-        }
         *ticket = self.claims.take(job::claim(choice));
         ticket.is_some()
     }
 
-    fn is_judged(&self, leaf: &Node) -> bool {
-        let newest = leaf.bundles.last().map(|bundle| bundle.id);
-        newest.is_some() && self.judged.lock().get(&leaf.id).copied() == newest
+    /// Whether the choice may be made: it finds room, and does not come to nothing again.
+    fn is_open(&self, choice: &Choice, retention: &Retention) -> bool {
+        !self.is_starved(choice) && !self.is_judged(choice, retention)
+    }
+
+    /// Whether the choice is to look at a leaf where there is nothing new to see.
+    fn is_judged(&self, choice: &Choice, retention: &Retention) -> bool {
+        let Choice::Judge(leaf) = choice else { return false };
+        let Some(judged) = self.judged.lock().get(&leaf.id).copied() else { return false };
+        leaf.bundles.last().is_some_and(|newest| newest.id == judged.newest)
+            && judged.held_for.is_none_or(|snapshot| retention.has(snapshot))
+    }
+
+    fn note_judged(&self, leaf: &Node, held_for: Option<SequenceNumber>) {
+        if let Some(newest) = leaf.bundles.last() {
+            self.judged.lock().insert(leaf.id, Judged { newest: newest.id, held_for });
+        }
     }
 
     /// Does a job's I/O. Heavy, no lock; trivially cheap for a flush. Where the watch ends it, its
@@ -290,9 +316,11 @@ impl Trunk {
                     self.merge(&pass, leaf, 0..leaf.bundles.len(), &sizes)?
                 }
                 Verdict::Leave => {
-                    if let Some(newest) = leaf.bundles.last() {
-                        self.judged.lock().insert(leaf.id, newest.id);
-                    }
+                    self.note_judged(leaf, None);
+                    Change::Nothing
+                }
+                Verdict::Hold => {
+                    self.note_judged(leaf, retention.oldest());
                     Change::Nothing
                 }
             },

@@ -69,7 +69,7 @@ fn run(mix: &Mix) -> Rig {
             rig.work();
         } else {
             for _ in 0..random.below(4) {
-                let Some(job) = rig.trunk.pick(&rig.tree) else { break };
+                let Some(job) = rig.trunk.pick(&rig.tree, &rig.retention()) else { break };
                 rig.finish(&job);
             }
         }
@@ -120,7 +120,9 @@ fn jobs_finish_in_any_order() {
                     let writes = writes(&mut random, 300, 4_000, 20, 1);
                     incorporate(&mut rig, writes);
                 }
-                1 | 2 if running.len() < 6 => running.extend(rig.trunk.pick(&rig.tree).map(|job| (job, None))),
+                1 | 2 if running.len() < 6 => {
+                    running.extend(rig.trunk.pick(&rig.tree, &rig.retention()).map(|job| (job, None)))
+                }
                 3 if !running.is_empty() => {
                     let at = random.below(running.len());
                     let (job, outcome) = &mut running[at];

@@ -36,7 +36,7 @@ pub fn compare(name: &str, text: &str) {
 fn an_empty_tree() {
     let rig = Rig::new(small_options(64 << 10));
     assert_eq!(rig.tree.describe(), "node 1 [start, end)\n");
-    assert!(rig.trunk.pick(&rig.tree).is_none());
+    assert!(rig.trunk.pick(&rig.tree, &rig.retention()).is_none());
 }
 
 #[test]

@@ -30,7 +30,9 @@ fn jobs_finish_in_any_order() {
                     let writes = writes(&mut random, 300, if seed == 1 { 100_000_000 } else { 4_000 });
                     rig.incorporate(writes);
                 }
-                1 | 2 if running.len() < 6 => running.extend(rig.trunk.pick(&rig.tree).map(|job| (job, None))),
+                1 | 2 if running.len() < 6 => {
+                    running.extend(rig.trunk.pick(&rig.tree, &rig.retention()).map(|job| (job, None)))
+                }
                 3 if !running.is_empty() => {
                     let at = random.below(running.len());
                     let (job, outcome) = &mut running[at];
@@ -73,7 +75,7 @@ fn a_leaf_is_split_while_its_bundles_are_merged() {
     let merge = loop {
         rig.incorporate(writes(&mut random, 200, 100_000_000));
         // Judging, and so splitting, is held back, for there to be many runs.
-        let Some(job) = rig.trunk.pick(&rig.tree) else { continue };
+        let Some(job) = rig.trunk.pick(&rig.tree, &rig.retention()) else { continue };
         if job.to_string().starts_with("merge at node 1 ") {
             break job;
         }
@@ -120,7 +122,7 @@ fn a_result_that_nothing_needs_is_dropped() {
     let (merge, node) = loop {
         rig.incorporate(writes(&mut random, 300, 100_000_000));
         let mut found = None;
-        while let Some(job) = rig.trunk.pick(&rig.tree) {
+        while let Some(job) = rig.trunk.pick(&rig.tree, &rig.retention()) {
             let mut inner = None;
             rig.tree.visit(&mut |node| {
                 if node.height > 0 && job.to_string().starts_with(&format!("merge at node {} ", node.id.0)) {
@@ -186,12 +188,12 @@ fn a_claim_holds_until_the_job_is_dropped() {
     let mut rig = Rig::new(small_options(16 << 10));
     let mut random = Random(24);
     rig.incorporate(writes(&mut random, 2000, 100_000_000));
-    let first = rig.trunk.pick(&rig.tree).unwrap();
+    let first = rig.trunk.pick(&rig.tree, &rig.retention()).unwrap();
     let text = first.to_string();
-    let others: Vec<Job> = std::iter::from_fn(|| rig.trunk.pick(&rig.tree)).collect();
+    let others: Vec<Job> = std::iter::from_fn(|| rig.trunk.pick(&rig.tree, &rig.retention())).collect();
     assert!(others.iter().all(|job| job.to_string() != text));
     drop(first);
-    assert_eq!(rig.trunk.pick(&rig.tree).unwrap().to_string(), text);
+    assert_eq!(rig.trunk.pick(&rig.tree, &rig.retention()).unwrap().to_string(), text);
     drop(others);
     assert_eq!(rig.trunk.running(), 0);
 }
@@ -206,7 +208,7 @@ fn a_failed_job_leaves_nothing() {
         rig.incorporate(writes(&mut random, 300, 1000));
     }
     let job = loop {
-        let Some(job) = rig.trunk.pick(&rig.tree) else {
+        let Some(job) = rig.trunk.pick(&rig.tree, &rig.retention()) else {
             rig.incorporate(writes(&mut random, 300, 1000));
             continue;
         };
@@ -225,7 +227,7 @@ fn a_failed_job_leaves_nothing() {
     let text = job.to_string();
     drop(job);
     rig.check_files();
-    let job = rig.trunk.pick(&rig.tree).unwrap();
+    let job = rig.trunk.pick(&rig.tree, &rig.retention()).unwrap();
     assert_eq!(job.to_string(), text);
     rig.finish(&job);
     drop(job);

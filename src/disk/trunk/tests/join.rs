@@ -162,7 +162,7 @@ fn what_waits_for_both_goes_on_waiting() {
 /// The first job that is a joining; others are done on the way.
 fn joining(rig: &mut Rig) -> Job {
     loop {
-        let job = rig.trunk.pick(&rig.tree).expect("a joining");
+        let job = rig.trunk.pick(&rig.tree, &rig.retention()).expect("a joining");
         if job.to_string().starts_with("join") {
             return job;
         }
@@ -212,7 +212,7 @@ fn nothing_comes_to_leaves_that_are_being_joined() {
     let outcome = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
     for round in 0..12 {
         rig.incorporate(puts((0..600).step_by(3).map(|number| (number + round) % 600)));
-        while let Some(other) = rig.trunk.pick(&rig.tree) {
+        while let Some(other) = rig.trunk.pick(&rig.tree, &rig.retention()) {
             let text = other.to_string();
             assert!(!text.ends_with(" to 1") && !text.ends_with(" to 2") && !text.contains("leaf"), "{text}");
             rig.finish(&other);
@@ -249,7 +249,9 @@ fn waves(seed: u64, fanout: usize) -> (Rig, usize) {
                 };
                 incorporate(&mut rig, writes);
             }
-            1..=3 if running.len() < 6 => running.extend(rig.trunk.pick(&rig.tree).map(|job| (job, None))),
+            1..=3 if running.len() < 6 => {
+                running.extend(rig.trunk.pick(&rig.tree, &rig.retention()).map(|job| (job, None)))
+            }
             4 if !running.is_empty() => {
                 let at = random.below(running.len());
                 let (job, outcome) = &mut running[at];

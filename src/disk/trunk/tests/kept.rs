@@ -162,7 +162,7 @@ fn stretches_among_scattered_writes() {
             }
             let before = files(&rig);
             for _ in 0..random.below(4) {
-                let Some(job) = rig.trunk.pick(&rig.tree) else { break };
+                let Some(job) = rig.trunk.pick(&rig.tree, &rig.retention()) else { break };
                 rig.finish(&job);
             }
             kept += files(&rig).intersection(&before).count();

@@ -273,7 +273,7 @@ fn they_can_be_left_out() {
     rig.checks = true;
     rig.incorporate(writes(&mut random, 200, KEYS));
     assert!(rig.state.maplets.is_empty());
-    while let Some(job) = rig.trunk.pick(&rig.tree) {
+    while let Some(job) = rig.trunk.pick(&rig.tree, &rig.retention()) {
         assert!(!job.to_string().starts_with("map"));
         rig.finish(&job);
     }

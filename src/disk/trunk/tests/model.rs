@@ -31,7 +31,7 @@ fn run(seed: u64, keys: u64, rounds: usize, deletes_percent: usize) -> Rig {
             rig.work();
         } else {
             for _ in 0..random.below(4) {
-                let Some(job) = rig.trunk.pick(&rig.tree) else { break };
+                let Some(job) = rig.trunk.pick(&rig.tree, &rig.retention()) else { break };
                 rig.finish(&job);
             }
         }

@@ -231,7 +231,7 @@ impl Rig {
     /// Does all work there is; tells what it was.
     pub fn work(&mut self) -> Vec<String> {
         let mut done = Vec::new();
-        while let Some(job) = self.trunk.pick(&self.tree) {
+        while let Some(job) = self.trunk.pick(&self.tree, &self.retention()) {
             done.push(job.to_string());
             self.finish(&job);
             assert!(done.len() < 10_000, "work does not end: {:?}\n{}", &done[9_980..], self.tree.describe());
@@ -454,7 +454,14 @@ impl Rig {
         let before = looks();
         let (trunk, tree) = Trunk::open(Arc::clone(&self.context), self.options.clone(), &self.state).unwrap();
         assert_eq!(looks(), before, "opening looked into branches");
-        assert_eq!(tree.describe(), self.tree.describe());
+        // A slot that for a while had one run alone, which is asked by its filter, may find a maplet again that a neighbour has kept.
+        let apart = |tree: &Tree| -> (Vec<String>, Vec<String>) {
+            let text = tree.describe();
+            text.lines().map(str::to_owned).partition(|line| line.contains(" has maplets"))
+        };
+        let ((found, rest), (kept, before)) = (apart(&tree), apart(&self.tree));
+        assert_eq!(rest, before);
+        assert!(found.len() >= kept.len(), "{kept:?}\n{found:?}");
         assert_eq!(tree.bytes(), self.tree.bytes());
         assert_eq!(tree.debt(), self.tree.debt());
         let served: BTreeSet<FileNumber> = maplets(&tree).iter().map(|maplet| maplet.meta().file).collect();

@@ -78,16 +78,19 @@ fn the_leaf_with_the_densest_updates_is_looked_at_first() {
         let writes = (0..ENTRIES_PER_BRANCH).map(write).collect();
         rig.incorporate(writes);
         // Only references move.
-        while let Some(job) = rig.trunk.pick(&rig.tree).filter(|job| matches!(job.choice, Choice::Flush(..))) {
+        while let Some(job) =
+            rig.trunk.pick(&rig.tree, &rig.retention()).filter(|job| matches!(job.choice, Choice::Flush(..)))
+        {
             rig.finish(&job);
         }
     }
     let density = |leaf: &Node| {
-        let newer = policy::newer(leaf).bytes as f64;
-        newer / (leaf.active.bytes as f64 - newer).max(1.0)
+        let (newer, all) = (policy::newer(leaf), leaf.active);
+        let share = |newer: u64, all: u64| newer as f64 / ((all - newer) as f64).max(1.0);
+        share(newer.bytes, all.bytes).max(share(newer.entries, all.entries))
     };
     let (last, judged) = (Cell::new(f64::MAX), Cell::new(0));
-    policy::choose(&rig.tree, |choice| {
+    policy::choose(&rig.tree, &|_| false, |choice: &Choice| {
         if let Choice::Judge(leaf) = choice {
             assert!(density(leaf) <= last.get() * 1.001, "{} after {}", density(leaf), last.get());
             last.set(density(leaf));
@@ -140,12 +143,14 @@ fn leaves_of_very_many_runs_go_before_leaves_of_garbage() {
     for _ in 0..60 {
         let writes = (0..ENTRIES_PER_BRANCH).map(|_| (number_key(random.next() % KEYS), Some(vec![6; 100])));
         rig.incorporate(writes.collect());
-        while let Some(job) = rig.trunk.pick(&rig.tree).filter(|job| matches!(job.choice, Choice::Flush(..))) {
+        while let Some(job) =
+            rig.trunk.pick(&rig.tree, &rig.retention()).filter(|job| matches!(job.choice, Choice::Flush(..)))
+        {
             rig.finish(&job);
         }
     }
     let mut order = Vec::new();
-    policy::choose(&rig.tree, |choice| {
+    policy::choose(&rig.tree, &|_| false, |choice: &Choice| {
         order.push(choice.clone());
         false
     });
@@ -155,10 +160,84 @@ fn leaves_of_very_many_runs_go_before_leaves_of_garbage() {
         Choice::Map(node, at) => node.slots[*at].spared_probes() >= limit / 2,
         _ => false,
     };
-    let judged = order.iter().position(|choice| matches!(choice, Choice::Judge(_))).unwrap();
-    let (before, behind) = order.split_at(judged);
-    let merges = before.iter().filter(|choice| matches!(choice, Choice::Merge(..))).count();
-    let maps = before.iter().filter(|choice| matches!(choice, Choice::Map(..))).count();
+    let last = order.iter().rposition(is_pressing).unwrap();
+    let urgent = &order[..=last];
+    // A rewrite of all of such a leaf has it no longer among those of many runs, either.
+    let is_of_many = |choice: &Choice| matches!(choice, Choice::Judge(leaf) if leaf.runs() > limit);
+    assert!(urgent.iter().all(|choice| is_pressing(choice) || is_of_many(choice)), "{} choices", order.len());
+    let count = |what: fn(&Choice) -> bool| urgent.iter().filter(|choice| what(choice)).count();
+    let merges = count(|choice| matches!(choice, Choice::Merge(..)));
+    let maps = count(|choice| matches!(choice, Choice::Map(..)));
+    let judged = count(|choice| matches!(choice, Choice::Judge(_)));
     assert!(merges > 0 && maps > 0, "{merges} merges and {maps} maplets of {} choices", order.len());
-    assert!(before.iter().all(is_pressing) && !behind.iter().any(is_pressing));
+    assert!(judged > 0 && order.len() > last + 1, "{judged} judged first, {} choices", order.len());
+}
+
+/// Puts values of `bytes` under every number up to `count`, or deletes what stands there, a Memtable at a time, and does all work.
+fn write_all(rig: &mut Rig, count: u64, bytes: Option<usize>) {
+    let write = |number: u64| -> Write {
+        // Scattered, as the keys of a hash are.
+        let key = number_key(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24);
+        (key, bytes.map(|bytes| vec![number as u8; bytes]))
+    };
+    let numbers: Vec<u64> = (0..count).collect();
+    for some in numbers.chunks(BRANCH_BYTES as usize / (20 + bytes.unwrap_or(0))) {
+        rig.incorporate(some.iter().map(|number| write(*number)).collect());
+        rig.work();
+    }
+}
+
+/// Once, tombstones were weighed by their own bytes on the way down: those of all of a store's keys lay in the root for ever, and below
+/// them everything.
+#[test]
+fn deletes_bring_their_space_back_by_themselves() {
+    const COUNT: u64 = 6000;
+    let mut rig = rig();
+    write_all(&mut rig, COUNT, Some(1000));
+    let full = rig.tree.bytes();
+    assert!(rig.tree.root().height > 0);
+    for deleted in [COUNT / 3, COUNT * 4 / 5] {
+        write_all(&mut rig, deleted, None);
+        // Not bytes, since files so small are mostly overhead.
+        let (now, live) = (rig.tree.root().totals.entries, rig.expected(u64::MAX).len() as u64);
+        assert!(now < live * 3 / 2, "{now} entries are left of {COUNT}, and {live} live");
+    }
+    write_all(&mut rig, COUNT, None);
+    assert!(rig.tree.bytes() < full / 20, "{full} bytes became {}, and nothing lives", rig.tree.bytes());
+}
+
+/// The same of small values over large ones.
+#[test]
+fn small_values_over_large_ones_bring_their_space_back() {
+    const COUNT: u64 = 20_000;
+    let mut rig = rig();
+    write_all(&mut rig, COUNT, Some(300));
+    let full = rig.tree.bytes();
+    write_all(&mut rig, COUNT, Some(1));
+    let now = rig.tree.bytes();
+    assert!(now < full / 2, "{full} bytes became {now}");
+}
+
+/// Once, a leaf that was left as it is because snapshots needed what would be garbage was not looked at again when they were gone, and
+/// neither was what merges had written for them.
+#[test]
+fn what_only_a_snapshot_needed_goes_with_it() {
+    const COUNT: u64 = 6000;
+    let mut rig = rig();
+    write_all(&mut rig, COUNT, Some(300));
+    let full = rig.tree.bytes();
+    rig.pins.insert(rig.last);
+    for _ in 0..2 {
+        write_all(&mut rig, COUNT, Some(300));
+    }
+    let held = rig.tree.bytes();
+    assert!(held > full * 2 - full / 4, "{full} bytes became {held} under a snapshot");
+    assert!(rig.work().is_empty());
+    rig.pins.clear();
+    rig.work();
+    let now = rig.tree.bytes();
+    assert!(now < full * 3 / 2, "{full} bytes became {held} under a snapshot and {now} behind it");
+    // Others than were there when it was looked at mean nothing.
+    rig.pins.insert(rig.last);
+    assert!(rig.work().is_empty());
 }
