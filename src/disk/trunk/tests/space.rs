@@ -2,6 +2,7 @@
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
 use crate::base::sync::Arc;
+use crate::disk::trunk::Wanted;
 use crate::disk::trunk::node::Node;
 use crate::disk::trunk::options::TrunkOptions;
 use crate::disk::trunk::policy::{self, Choice};
@@ -206,7 +207,23 @@ fn deletes_bring_their_space_back_by_themselves() {
     assert!(rig.tree.bytes() < full / 20, "{full} bytes became {}, and nothing lives", rig.tree.bytes());
 }
 
-/// The same of small values over large ones.
+/// Tombstones at a leaf have it looked at before updates as many would.
+#[test]
+fn a_leaf_is_rewritten_for_a_third_of_tombstones() {
+    const COUNT: u64 = 3000;
+    let mut rig = rig();
+    write_all(&mut rig, COUNT, Some(300));
+    // One run everywhere, so that nothing is newer than that but what comes now.
+    let wanted = Wanted { clean: true, ..Wanted::ALL };
+    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &wanted, &rig.retention()) {
+        rig.finish(&job);
+    }
+    write_all(&mut rig, COUNT / 3, None);
+    let (now, live) = (rig.tree.root().totals.entries, rig.expected(u64::MAX).len() as u64);
+    assert!(now < live * 5 / 4, "{now} entries are left of {COUNT}, and {live} live");
+}
+
+/// Once, small values over large ones lay above them for ever, as tombstones did.
 #[test]
 fn small_values_over_large_ones_bring_their_space_back() {
     const COUNT: u64 = 20_000;
