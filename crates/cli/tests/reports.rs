@@ -77,6 +77,7 @@ fn stat_watches_a_store_that_another_process_writes() {
     db.close().unwrap();
     let lines: Vec<serde_json::Value> = seen.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[0]["writes_per_second"].is_null(), "no look came before: {lines:?}");
     assert!(lines[2]["writes_per_second"].as_f64().unwrap() > 0.0, "{lines:?}");
     assert!(lines[2]["writer"]["user_bytes_per_second"].as_f64().unwrap() > 0.0, "{lines:?}");
     assert!(lines[2]["branch_bytes"].as_u64().unwrap() > 0 && !lines[2]["levels"].as_array().unwrap().is_empty());
@@ -84,6 +85,9 @@ fn stat_watches_a_store_that_another_process_writes() {
     let alone = store.run(&["stat", "--watch", "1", "--times", "1", "--json"]).expect(0).json();
     assert!(alone["writer"].is_null() && alone["branch_bytes"].as_u64().unwrap() > 0, "{alone}");
     store.run(&["stat", "--times", "1"]).expect(2);
+    store.run(&["stat", "--watch", "0.1", "--times", "2"]).expect(0);
+    let refused = store.run(&["stat", "--watch", "0", "--times", "1"]).expect(2);
+    assert!(refused.err.contains("at least 0.1"), "{refused:?}");
 }
 
 #[test]
