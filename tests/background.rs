@@ -357,8 +357,8 @@ fn what_background_work_writes_keeps_to_its_limit() {
     }
 }
 
-/// Once, the slowdown was at most what incorporation takes, twice, by bytes in memory: where a limit left less for merges, debt grew without
-/// end. And no sleep was longer than two milliseconds, so that writers of large values met full memory and stood.
+/// Once, the slowdown was at most what incorporation takes, twice, by bytes in memory: where a limit left less for merges, debt
+/// grew without end. And no sleep was longer than two milliseconds, so that writers of large values met full memory and stood.
 #[test]
 fn a_limit_slows_writers_smoothly_to_what_it_carries() {
     // A store in which background work writes little more than users did, or the limit is passed by what files have besides.

@@ -1,5 +1,5 @@
-//! Is the store linearizable? Many short runs of real threads on a real store with tiny parts, so that generations are switched, drained and
-//! incorporated in the middle of them; each run's history is judged by a checker of our own.
+//! Is the store linearizable? Many short runs of real threads on a real store with tiny parts, so that generations are switched,
+//! drained and incorporated in the middle of them; each run's history is judged by a checker of our own.
 //!
 //! - `history`: what the threads did and saw, and when. `checker`: whether some order of instants explains it. `shrink`, `report`: the
 //!   smallest part of it that nothing explains, for people. `hand_made`: the checker itself is tested.

@@ -5,8 +5,9 @@
 //! the shard that file and number give it, and each shard has a clock with a hand of its own.
 //!
 //! Invariants:
-//! 1. The bytes that the cache may hold (`resize`), less those of the tables and of the items, are shared equally by the shards, and none holds more
-//!    than its share, but until its next page comes where tables or items grew meanwhile. A table has chunks only where it has pages.
+//! 1. The bytes that the cache may hold (`resize`), less those of the tables and of the items, are shared equally by the shards,
+//!    and none holds more than its share, but until its next page comes where tables or items grew meanwhile. A table has chunks
+//!    only where it has pages.
 //! 2. Every page in a table has an entry in its shard's ring. An entry without a page is left over from a file that is
 //!    gone (`dead` counts them); they never make up more than half of a ring.
 //! 3. A page that the hand meets `credit` times without being asked for between goes. One eviction visits at most

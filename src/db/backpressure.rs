@@ -3,7 +3,8 @@
 //! The delay of a write is its bytes times a rate: twice what background work needs per byte (measured) times how far memory or tree
 //! debt is between where it starts to matter and where it must not go. At the far end writers are twice as slow as background
 //! work, so the far end is not reached. What is needed for memory is its writing out; what is needed for debt is that and the
-//! merging that follows; both by what users wrote, which is less than what it takes in memory or in files. A limit on background writes (`rate_limit`) shows in what is measured, and from the first write on.
+//! merging that follows; both by what users wrote, which is less than what it takes in memory or in files. A limit on background
+//! writes (`rate_limit`) shows in what is measured, and from the first write on.
 
 use super::budget::{GARBAGE_LIMIT, GARBAGE_LIMIT_PERCENT, GARBAGE_START, GARBAGE_START_PERCENT};
 use crate::base::sync::{AtomicU64, Ordering};

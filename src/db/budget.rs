@@ -22,6 +22,8 @@ pub(super) const GARBAGE_START: u64 = 4;
 pub(super) const GARBAGE_LIMIT: u64 = 16;
 /// The least budget a store opens with.
 const BUDGET_MIN: u64 = 256 << 10;
+/// And the largest, 64 TiB: more than any machine has, and so far below 2^64 that no sum of parts comes near it.
+const BUDGET_MAX: u64 = 64 << 40;
 /// What a Memtable gets of a small budget, up to `MEMTABLE_BYTES_MIDDLING`, and of a large one, up to `MEMTABLE_BYTES_MAX`. Larger
 /// ones save some merging, and take from the cache, so that data which just fits no longer does while there are writes (`lending`;
 /// `docs/performance.md`). So it is a twelfth up to 384 MiB of budget, 32 MiB up to 2 GiB, and a sixty-fourth from there to 4 GiB.
@@ -53,6 +55,9 @@ const EXTENTS_BYTES_MIN: u64 = 256 << 10;
 const UNCOUNTED_BYTES: u64 = 24 << 20;
 /// What the kernel gives at most is asked for; more cores than this do not help a store's background work.
 const WORKERS_MAX: usize = 8;
+/// Who asks gets as many. A tree seldom has more than a dozen merges that can run side by side, while every thread has a stack, and
+/// extents of its own of up to `EXTENTS_BYTES_MAX`: with so many these are 1 GiB.
+const WORKERS_ASKED_MAX: usize = 64;
 
 /// The parts of the budget, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,11 +98,23 @@ impl Budget {
                 "memory_budget is {total} bytes, at least {BUDGET_MIN} are needed"
             )));
         }
+        if total > BUDGET_MAX {
+            return Err(Error::InvalidArgument(format!(
+                "memory_budget is {total} bytes, more than the {BUDGET_MAX} that may be asked for; None takes half of the machine's \
+                 memory"
+            )));
+        }
         super::rate_limit::check(options.background_write_limit)?;
         let cores = || std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         let workers = options.background_threads.unwrap_or_else(|| cores().clamp(2, WORKERS_MAX));
         if workers == 0 {
             return Err(Error::InvalidArgument("background_threads is 0, at least 1 is needed".into()));
+        }
+        if workers > WORKERS_ASKED_MAX {
+            return Err(Error::InvalidArgument(format!(
+                "background_threads is {workers}, more than the {WORKERS_ASKED_MAX} that may be asked for; None takes as many as the \
+                 machine has cores, up to {WORKERS_MAX}"
+            )));
         }
         let memtable = match options.write_buffer {
             None => {
@@ -215,5 +232,38 @@ mod tests {
         assert!(Budget::new(&Options { memory_budget: Some(1), ..Options::default() }).is_err());
         assert!(Budget::new(&Options { background_threads: Some(0), ..Options::default() }).is_err());
         assert!(Budget::new(&Options::default()).unwrap().total >= BUDGET_MIN);
+    }
+
+    /// Once, any number was taken: a hundred thousand threads died of memory, and a budget near 2^64 overflowed where its parts are
+    /// added.
+    #[test]
+    fn absurd_sizes_are_refused_and_the_largest_work() {
+        let refused = |options: Options, what: &str, found: u64, most: u64| {
+            let error = Budget::new(&options).unwrap_err();
+            let told = error.to_string();
+            let parts = [what, &found.to_string(), &most.to_string(), "None takes"];
+            assert!(
+                matches!(error, Error::InvalidArgument(_)) && parts.iter().all(|part| told.contains(part)),
+                "{told}"
+            );
+        };
+        for threads in [WORKERS_ASKED_MAX + 1, 100_000, usize::MAX] {
+            let options = Options { background_threads: Some(threads), ..Options::default() };
+            refused(options, "background_threads", threads as u64, WORKERS_ASKED_MAX as u64);
+        }
+        for bytes in [BUDGET_MAX + 1, u64::MAX] {
+            // A write buffer that such a budget would allow: its parts overflowed.
+            let options = Options { memory_budget: Some(bytes), write_buffer: Some(bytes / 6), ..Options::default() };
+            refused(options, "memory_budget", bytes, BUDGET_MAX);
+        }
+        let largest = Options {
+            memory_budget: Some(BUDGET_MAX),
+            background_threads: Some(WORKERS_ASKED_MAX),
+            write_buffer: Some(BUDGET_MAX / WRITE_BUFFER_PART),
+            ..Options::default()
+        };
+        let budget = Budget::new(&largest).unwrap();
+        let fixed = (GENERATIONS_MAX * budget.memtable * 5 / 4 + 3 * budget.segment + budget.extents) as u64;
+        assert!(fixed + budget.cache as u64 <= BUDGET_MAX && budget.log > 0, "{budget:?}");
     }
 }

@@ -63,8 +63,13 @@ impl Inner {
     pub(super) fn release(&self) {
         self.threads.clear();
         self.relaxed.clear();
-        // Idle iterators give their files back; what is obsolete is found as stray at the next opening.
+        // Idle iterators give their files back.
         self.seats.revoke_idle(u64::MAX);
+        // A worker that was stopped between publishing a merge and looking for dead files leaves them. What readers that are still alive
+        // hold, and what cannot be removed, is found as stray at the next opening. After a failure nothing is touched.
+        if self.health.check().is_ok() {
+            let _ = self.remove_dead_files();
+        }
         // Before the lock goes: what is found without it counts as left by a process that died.
         self.publisher.withdraw(&*self.storage);
         self.lock.lock().take();

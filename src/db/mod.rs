@@ -258,6 +258,7 @@ impl Db {
     /// without versions and deletes that no snapshot needs. What is in that form already is not rewritten, so a second call costs
     /// nothing. A call rewrites up to all that the range holds, and a leaf of the tree (up to eight times `Options::write_buffer`)
     /// at either end; it needs room on the disk for the leaves that are being rewritten. Others may read and write meanwhile.
+    /// In an empty range, one that ends before it begins included, there is nothing to rewrite, which is no error.
     ///
     /// For after many deletes or overwrites, when the space is wanted now. To read faster for less work: `optimize`. To see how
     /// far it is, or call it off: `compact_with`.

@@ -43,7 +43,7 @@ pub enum LogMemory {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes for everything the store keeps in memory: Memtables, log mapping, page cache, filters, build buffers. `None`
-    /// takes half of the machine's or the container's memory. At least 256 KiB; below some 128 MiB the
+    /// takes half of the machine's or the container's memory. At least 256 KiB, at most 64 TiB; below some 128 MiB the
     /// buffers of background work, which have fixed sizes, pass it.
     pub memory_budget: Option<u64>,
     /// What a write without options of its own gets.
@@ -55,8 +55,8 @@ pub struct Options {
     pub compression: Compression,
     /// Whether to make a store where there is none.
     pub create_if_missing: bool,
-    /// Threads that merge in the background; `None` derives them from the machine's cores. Three more write full memory out and keep
-    /// the log.
+    /// Threads that merge in the background, at most 64; `None` derives them from the machine's cores. Three more write full memory out
+    /// and keep the log.
     pub background_threads: Option<usize>,
     /// How old a snapshot may become, those of iterators included, before its reads fail with `Error::SnapshotExpired` and what it
     /// kept is given up. `None`: as old as its owner likes; `Stats::oldest_snapshot` shows one that was forgotten.

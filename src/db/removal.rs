@@ -1,4 +1,4 @@
-//! Removing the files that no tree and no reader can reach any more (`docs/recovery.md`, D2). Workers.
+//! Removing the files that no tree and no reader can reach any more (`docs/recovery.md`, D2). Workers, and whoever closes.
 
 use super::inner::Inner;
 use super::locks;
@@ -92,6 +92,26 @@ mod tests {
             second.join().unwrap().unwrap();
         });
         assert!(!inner.has_dead_files() && inner.work.state.lock().no_removal_until.is_none());
+        assert_eq!(disk.list().unwrap().iter().filter(|name| name.ends_with(".branch")).count(), 1);
+    }
+
+    /// Once, a store that was closed right behind a merge left the files that the merge had replaced until the next opening, where
+    /// `verify` noted them.
+    #[test]
+    fn closing_removes_what_a_merge_has_left() {
+        let disk = SimulatedStorage::new(1);
+        let options = Options { memory_budget: Some(1 << 20), background_threads: Some(1), ..Options::default() };
+        let db = SteppedDb::open(Arc::new(disk.clone()), options).unwrap();
+        for round in 0..2u8 {
+            db.put("key", [round]).unwrap();
+            db.flush().unwrap();
+        }
+        // Whatever holds the files until there is no worker any more.
+        let view = db.inner.view.load_full();
+        db.compact().unwrap();
+        drop(view);
+        assert!(db.inner.has_dead_files());
+        db.close().unwrap();
         assert_eq!(disk.list().unwrap().iter().filter(|name| name.ends_with(".branch")).count(), 1);
     }
 }

@@ -8,14 +8,14 @@
 //!
 //! | tag | field, in this order | form |
 //! | --- | --- | --- |
-//! | 1 | branch that comes in (repeats) | sized: file, bytes, key_min, key_max, number_min, number_max, entries, tombstones, distinct_keys, range_tombstones, byte open_ended (0 or 1), list of value files |
+//! | 1 | branch that comes in (repeats) | *branch* |
 //! | 2 | branch dropped (repeats) | file |
-//! | 3 | node (repeats) | sized: id, height, lower, upper (byte 0, or byte 1 and the key), list of pivots (lower, child, first_active), list of bundles (id, byte compacted, list of branches), list of lists of shares (branch, bytes) |
+//! | 3 | node (repeats) | *node* |
 //! | 4 | node dropped (repeats) | node |
 //! | 5 | root | node |
 //! | 6 | incorporated | number |
-//! | 7 | earlier log recovery, oldest first (repeats; snapshots only) | sized: generation, cut, list of skipped (first, last), next_number |
-//! | 8 | log recovery | as 7 |
+//! | 7 | earlier log recovery, oldest first (repeats; snapshots only) | *recovery* |
+//! | 8 | log recovery | *recovery* |
 //! | 9 | log generations from | generation |
 //! | 10 | keyspace (repeats) | sized: id, name, comparator (both UTF-8) |
 //! | 11, 12, 13 | next file, next node, next bundle | number |
@@ -23,8 +23,16 @@
 //! | 15 | log segment that comes in (repeats) | file |
 //! | 16 | log segment dropped (repeats) | file |
 //! | 17 | log synced through | number |
-//! | 18 | maplet that comes in (repeats) | sized: file, pages, lower, upper (as in 3), list of columns (entries, list of branches) |
+//! | 18 | maplet that comes in (repeats) | *maplet* |
 //! | 19 | maplet dropped (repeats) | file |
+//!
+//! All of these are sized:
+//! - *branch*: file, bytes, key_min, key_max, number_min, number_max, entries, tombstones, distinct_keys, range_tombstones, byte
+//!   open_ended (0 or 1), list of value files
+//! - *node*: id, height, lower, upper (byte 0, or byte 1 and the key), list of pivots (lower, child, first_active), list of bundles
+//!   (id, byte compacted, list of branches), list of lists of shares (branch, bytes)
+//! - *recovery*: generation, cut, list of skipped (first, last), next_number
+//! - *maplet*: file, pages, lower, upper (as a node's), list of columns (entries, list of branches)
 //!
 //! Invariants:
 //! 1. Equal edits have equal bytes, and bytes that decode are the only encoding of what they decode to: tags never

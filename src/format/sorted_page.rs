@@ -7,7 +7,7 @@
 //! | --- | --- | --- |
 //! | 0 | 24 | n, h, p, w, base, s, t, e, o (`layout`) |
 //! | 24 | p | the prefix |
-//! | 24 + p | h n | heads: for each key the h bytes behind the prefix as a big-endian number (short keys filled with zeroes), stored little-endian like every number |
+//! | 24 + p | h n | heads: of each key the h bytes behind the prefix as a big-endian number (zeroes behind a short key), little-endian |
 //! | then | w n | packed values: a search of an index page ends here and never touches an entry, but for equal heads |
 //! | then | o n | offsets: where in the payload each entry starts; none where all entries have the length e |
 //! | then | | entries, without gaps; one ends where the next starts, the last with the payload |

@@ -1,8 +1,8 @@
 //! The log keepers' work: the next segment and pages ahead; the sealing of retired segments; recycling. `make_ready` and `finish` each run
 //! on one thread of the store in a loop with `wait_for_work`; the rest is called from anywhere.
 //!
-//! Two threads, because what writers wait for must not stand behind the sync of a whole segment: while one thread did both, a sync of 80 ms
-//! on a busy disk was a put of 80 ms.
+//! Two threads, because what writers wait for must not stand behind the sync of a whole segment: while one thread did both, a sync
+//! of 80 ms on a busy disk was a put of 80 ms.
 //!
 //! Invariants:
 //! 1. A segment is retired (under the state lock, another becomes current), then a grace period passes, then it is

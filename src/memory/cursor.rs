@@ -4,8 +4,8 @@
 //!
 //! Invariants:
 //! 1. A cursor `at` a number belongs to a reader whose snapshot has that number, and shows each key's newest version at or below it,
-//!    no other. The snapshot keeps that version in its chain and its block as it is; nodes never change or go away. So a cursor keeps plain
-//!    places and can always go on from there.
+//!    no other. The snapshot keeps that version in its chain and its block as it is; nodes never change or go away. So a cursor
+//!    keeps plain places and can always go on from there.
 //! 2. A cursor over all versions is for a Memtable that was sealed, or is of the single-level kind: nothing leaves a chain. It shows every
 //!    version that was placed before the step that would meet it, perhaps some that are placed during it, in order and none twice.
 //! 3. Before it believes that one node follows another it has had everything between the two drained (`cleared`). All that its snapshot

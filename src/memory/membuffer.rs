@@ -1,9 +1,9 @@
 //! The Membuffer: the nodes that are in the hash index and not yet in the skiplist (FloDB §3.1, §4.1 to §4.3).
 //!
 //! FloDB copies entries from a hash table of its own into the skiplist. Here one hash index finds the keys of both levels, and an entry's
-//! node lies in the arena from the beginning, so that draining copies nothing: nodes are sorted, by partition, and linked by multi-insert. A
-//! get never needs the order, so only scans wait for a drain, and a key never is in two places. Incorporation sorts what is left by
-//! itself, without linking it (`sealed_cursor.rs`).
+//! node lies in the arena from the beginning, so that draining copies nothing: nodes are sorted, by partition, and linked by
+//! multi-insert. A get never needs the order, so only scans wait for a drain, and a key never is in two places. Incorporation sorts
+//! what is left by itself, without linking it (`sealed_cursor.rs`).
 //!
 //! Any thread. Writers only `push` to feeds of their own (`feed.rs`). Whoever needs order hands the feeds' nodes over to the
 //! partitions, takes a partition's nodes and links them.

@@ -5,8 +5,8 @@
 //! `hash_index` finds them, `reach` knows between which keys they lie, `feed` and `boundaries` serve the `membuffer`, whose nodes are not
 //! ordered yet; `writer` is one thread's part, `memtable` joins these and writes, `lookup` reads a key, `range_tombstones` are kept
 //! beside the entries, `reclaim` takes out what
-//! snapshots no longer need, `order` sorts, `bulk` fills a Memtable at once, `cursor` and `sealed_cursor` read one in order, `pool` recycles
-//! memory.
+//! snapshots no longer need, `order` sorts, `bulk` fills a Memtable at once, `cursor` and `sealed_cursor` read one in order, `pool`
+//! recycles memory.
 
 mod boundaries;
 mod bulk;

@@ -1,5 +1,5 @@
-//! Reads a sealed Memtable from front to back: what incorporation does. Each partition is put into order as it comes, without being linked,
-//! so that nodes are fetched long before they are read; walking the skiplist would wait for each.
+//! Reads a sealed Memtable from front to back: what incorporation does. Each partition is put into order as it comes, without being
+//! linked, so that nodes are fetched long before they are read; walking the skiplist would wait for each.
 //!
 //! One thread at a time. Nothing changes in a sealed Memtable but links, which this does not follow past a partition.
 

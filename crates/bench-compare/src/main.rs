@@ -1,8 +1,8 @@
 //! Alluvium and its rivals in one run: interleaved, with the same work, the same memory and the same measuring.
 //!
 //! `compare` plans and goes through the turns; each turn is a child process (`launch`, `child`) that runs a session of
-//! `alluvium-bench` on one engine (`engines`). `figures` draws papers' figures with the same children. `results` keeps the measurements, `summary` makes medians and ratios of them,
-//! `table` and `page` show them.
+//! `alluvium-bench` on one engine (`engines`). `figures` draws papers' figures with the same children. `results` keeps the
+//! measurements, `summary` makes medians and ratios of them, `table` and `page` show them.
 
 mod arguments;
 mod child;

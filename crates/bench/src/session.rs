@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A workload with its settings: one of a series on one store. Sizes of keys and values and what the engine is told are those of the first.
+/// A workload with its settings: one of a series on one store. Sizes of keys and values and what the engine is told are those of
+/// the first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// How large and how long.

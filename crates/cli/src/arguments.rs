@@ -3,10 +3,12 @@
 
 use crate::bench_arguments::Bench;
 use crate::bytes;
+use crate::duration::parse_interval;
 use crate::input::Format;
 use crate::soak_arguments::Soak;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -226,19 +228,23 @@ A process that has the store open for writing tells its figures about once a sec
 they are: what runs in its background and how far it is, writes that it slowed, its memory and cache, whether it is paused, has
 failed, or its disk is full. A process that died tells nothing.
 
-With --watch a look every so often: writes a second, what waits in memory and as debt of merges, runs and bytes of the tree, bytes
-of branch files that came into it a second, files that are being written (or are left to be removed), and of a writer what users
-wrote a second, the write amplification since the look before, and a line for each running task. A look at a store that tells no
-figures reads its manifest and log, so look seldom where the log is long.
+With --watch a look every so often: writes a second, bytes of branch files that background work wrote a second, what waits in memory
+and as debt of merges, the tree, files that are being written (or are left to be removed), and of a writer what users wrote a second,
+the write amplification since the look before, and a line for each running task. The tree is told level by level, root first:
+\"1x16.7 MiB, 3 runs / 2x12.5 MiB, 8 runs\" is a root of 16.7 MiB, of which the worst read meets 3 runs, over two nodes of 12.5 MiB
+each on average with at most 8. Rates are those since the look before, so the first look has none (\"-\", in JSON null), nor is there one
+of what nobody tells. Every operation of a batch is a write where a writer tells its figures; elsewhere a batch is one, since it takes
+one sequence number. A look at a store that tells no figures reads its manifest and log, so look seldom where the log is long. A
+writer tells its figures about once a second: in between the rates before hold.
 
 Examples:
   alluvium --db /tmp/store stat
   alluvium --db /tmp/store stat --watch
-  alluvium --db /tmp/store stat --watch 10 --json")]
+  alluvium --db /tmp/store stat --watch 0.5 --times 10 --json")]
 pub struct Stat {
-    /// Look again and again, every so many seconds [default: 2]
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = clap::value_parser!(u64).range(1..))]
-    pub watch: Option<u64>,
+    /// Look again and again, every so many seconds, 0.1 or more [default: 2]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = parse_interval)]
+    pub watch: Option<Duration>,
     /// End after so many looks
     #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u64).range(1..))]
     pub times: Option<u64>,

@@ -22,6 +22,13 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     duration.filter(|duration| !duration.is_zero() && *duration <= LONGEST).ok_or_else(expected)
 }
 
+/// Seconds between two looks, with or without a fraction, such as 2 or 0.5.
+pub fn parse_interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=LONGEST.as_secs_f64()).contains(seconds));
+    let expected = || "expected seconds such as 2 or 0.5, at least 0.1 and at most a year".to_string();
+    seconds.map(Duration::from_secs_f64).ok_or_else(expected)
+}
+
 /// A length of time for people, to the second: 1h02m03s.
 pub fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -35,7 +42,7 @@ pub fn format_duration(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{format_duration, parse_duration};
+    use super::{format_duration, parse_duration, parse_interval};
     use std::time::Duration;
 
     #[test]
@@ -45,6 +52,12 @@ mod tests {
         }
         for bad in ["", "0s", "5", "h", "-1s", "1.5h", "1h30m", "3w", "999999999999d", "99999999999999999999s"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+        for (text, milliseconds) in [("0.1", 100), ("0.2", 200), ("2", 2000), ("1.5", 1500)] {
+            assert_eq!(parse_interval(text), Ok(Duration::from_millis(milliseconds)));
+        }
+        for bad in ["", "0", "0.09", "-1", "nan", "inf", "1e300", "2s", "x"] {
+            assert!(parse_interval(bad).is_err_and(|told| told.contains("at least 0.1")), "{bad}");
         }
         for (seconds, text) in [(0, "0s"), (59, "59s"), (61, "1m01s"), (3723, "1h02m03s")] {
             assert_eq!(format_duration(Duration::from_secs(seconds)), text);

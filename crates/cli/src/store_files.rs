@@ -16,6 +16,8 @@ pub enum FileKind {
     Spare,
     /// Sorted pairs.
     Branch,
+    /// Which branches may have a key.
+    Maplet,
     /// One large value.
     Value,
     /// Held by the writer.
@@ -28,24 +30,28 @@ pub enum FileKind {
     Damaged,
     /// Room for a full disk.
     Ballast,
-    /// Not the store's.
-    Foreign,
+    /// What the writer tells of itself.
+    Stats,
+    /// By its name none that a store makes. (Whether one with a store's name is of another store, `verify` tells.)
+    Unknown,
 }
 
 impl FileKind {
     /// All kinds, in the order of reports.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Manifest,
         Self::Log,
         Self::Spare,
         Self::Branch,
+        Self::Maplet,
         Self::Value,
         Self::Lock,
         Self::Poison,
         Self::RepairMark,
         Self::Damaged,
         Self::Ballast,
-        Self::Foreign,
+        Self::Stats,
+        Self::Unknown,
     ];
 
     /// The kind that a name tells.
@@ -55,6 +61,7 @@ impl FileKind {
             "LOCK" => Self::Lock,
             "POISON" => Self::Poison,
             "BALLAST" => Self::Ballast,
+            "STATS" => Self::Stats,
             _ if name.strip_suffix(".damaged").is_some_and(is_of_store) => Self::Damaged,
             _ => match name.split_once('.') {
                 Some((number, extension)) if number.len() >= 6 && number.bytes().all(|b| b.is_ascii_digit()) => {
@@ -62,12 +69,13 @@ impl FileKind {
                         "log" => Self::Log,
                         "free" | "log.new" => Self::Spare,
                         "branch" => Self::Branch,
+                        "maplet" => Self::Maplet,
                         "value" => Self::Value,
                         "repair" => Self::RepairMark,
-                        _ => Self::Foreign,
+                        _ => Self::Unknown,
                     }
                 }
-                _ => Self::Foreign,
+                _ => Self::Unknown,
             },
         }
     }
@@ -79,20 +87,22 @@ impl FileKind {
             Self::Log => "log",
             Self::Spare => "spare log",
             Self::Branch => "branch",
+            Self::Maplet => "maplet",
             Self::Value => "value",
             Self::Lock => "lock",
             Self::Poison => "poison",
             Self::RepairMark => "repair mark",
             Self::Damaged => "damaged",
             Self::Ballast => "ballast",
-            Self::Foreign => "foreign",
+            Self::Stats => "figures",
+            Self::Unknown => "unknown",
         }
     }
 }
 
 /// Whether a name without what repair put behind it is one of a store's file.
 fn is_of_store(original: &str) -> bool {
-    original.starts_with("MANIFEST.") || FileKind::of_name(original) != FileKind::Foreign
+    original.starts_with("MANIFEST.") || FileKind::of_name(original) != FileKind::Unknown
 }
 
 /// One file.
@@ -126,7 +136,7 @@ pub fn list(directory: &Path) -> Result<Vec<StoreFile>, Error> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => return Err(failed(error)),
         };
-        let kind = if metadata.is_file() { FileKind::of_name(&name) } else { FileKind::Foreign };
+        let kind = if metadata.is_file() { FileKind::of_name(&name) } else { FileKind::Unknown };
         files.push(StoreFile { name, kind, bytes: metadata.len() });
     }
     if !files.iter().any(|file| file.kind == FileKind::Manifest) {
@@ -149,17 +159,20 @@ mod tests {
             ("000001.free", FileKind::Spare),
             ("000001.log.new", FileKind::Spare),
             ("1234567.branch", FileKind::Branch),
+            ("000004.maplet", FileKind::Maplet),
             ("000003.value", FileKind::Value),
+            ("000007.repair", FileKind::RepairMark),
             ("LOCK", FileKind::Lock),
             ("POISON", FileKind::Poison),
             ("000003.value.damaged", FileKind::Damaged),
             ("MANIFEST.2.damaged", FileKind::Damaged),
-            ("notes.damaged", FileKind::Foreign),
+            ("notes.damaged", FileKind::Unknown),
             ("BALLAST", FileKind::Ballast),
-            ("notes.log", FileKind::Foreign),
-            ("000003.value.old", FileKind::Foreign),
-            (".branch", FileKind::Foreign),
-            ("manifest", FileKind::Foreign),
+            ("STATS", FileKind::Stats),
+            ("notes.log", FileKind::Unknown),
+            ("000003.value.old", FileKind::Unknown),
+            (".branch", FileKind::Unknown),
+            ("manifest", FileKind::Unknown),
         ] {
             assert_eq!(FileKind::of_name(name), kind, "{name}");
         }

@@ -144,8 +144,8 @@ fn a_disk_that_refuses_it_does_without_and_is_asked_again() {
     }
 }
 
-/// A writer that was killed leaves its file, and whoever looks must not take it for news. *Else:* a store that nobody has open looks as if a
-/// merge ran on in it for ever.
+/// A writer that was killed leaves its file, and whoever looks must not take it for news. *Else:* a store that nobody has open
+/// looks as if a merge ran on in it for ever.
 #[test]
 fn what_a_killed_writer_left_is_not_live_and_goes_with_the_next_opening() {
     let directory = tempfile::tempdir().unwrap();

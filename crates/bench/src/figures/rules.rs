@@ -14,8 +14,8 @@ fn not_judged(rule: String, needs: &str) -> Ruling {
     Ruling { rule, judgement: Judgement::NotJudged, why: format!("needs {needs}") }
 }
 
-/// Where one of these engines (none: any) died at one of these points (none: at any): that fails a claim of ours, and of others' nothing can be
-/// said. Ours comes first.
+/// Where one of these engines (none: any) died at one of these points (none: at any): that fails a claim of ours, and of others'
+/// nothing can be said. Ours comes first.
 fn lost(panel: &Panel, rule: &str, engines: &[&str], points: &[&str]) -> Option<Ruling> {
     let among = |names: &[&str], name: &str| names.is_empty() || names.contains(&name);
     let dead = |line: &&Line| {

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 /// Prints the figures.
 pub fn run(common: &Common, asked: &Stat) -> Result<(), Failure> {
-    if let Some(seconds) = asked.watch {
-        return watch::run(common, seconds, asked.times.unwrap_or(u64::MAX));
+    if let Some(interval) = asked.watch {
+        return watch::run(common, interval, asked.times.unwrap_or(u64::MAX));
     }
     let opened = common.open_to_read()?.stats();
     let live = Db::live_stats(common.directory()?)?;
@@ -157,7 +157,8 @@ fn tree(levels: &[LevelStats]) -> Table {
     table
 }
 
-fn level_json(level: &LevelStats) -> Value {
+/// A level of the tree, for programs.
+pub fn level_json(level: &LevelStats) -> Value {
     json!({
         "height": level.height,
         "nodes": level.nodes,

@@ -1,9 +1,9 @@
 //! `stat --watch`: a look every so often at a store that another process may have open. Where that process tells its figures
 //! (`Db::live_stats`), the store is not opened, and they are shown with what runs in its background; elsewhere what manifest, log and
-//! directory show from outside. Rates are those since the look before.
+//! directory show from outside. Rates are those since the look before; the first look has none.
 
 use crate::arguments::Common;
-use crate::commands::stat::task_json;
+use crate::commands::stat::{level_json, task_json};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::report::{grouped, size};
@@ -87,8 +87,8 @@ struct WriterRates {
 }
 
 impl Rates {
-    /// `last`: those of the look before.
-    fn between(before: &Look, now: &Look, last: Self) -> Self {
+    /// `last`: those of the look before, which may have had none. `None` where they are not known yet.
+    fn between(before: &Look, now: &Look, last: Option<Self>) -> Option<Self> {
         let time = now.at.saturating_duration_since(before.at);
         let seconds = time.as_secs_f64().max(1e-6);
         let rate =
@@ -101,14 +101,14 @@ impl Rates {
                     |(name, bytes): (&String, &u64)| bytes.saturating_sub(before.files.get(name).copied().unwrap_or(0));
                 let written: u64 = now.files.iter().map(grown).sum();
                 let writes = rate(|stats| stats.last_number);
-                return Self { writes, background_bytes: written as f64 / seconds, of_writer: None };
+                return Some(Self { writes, background_bytes: written as f64 / seconds, of_writer: None });
             }
         };
         if time < SAME {
             return if writer.age < IDLE {
                 last
             } else {
-                Self { of_writer: Some(WriterRates::default()), ..Self::default() }
+                Some(Self { of_writer: Some(WriterRates::default()), ..Self::default() })
             };
         }
         let (user, background) =
@@ -121,20 +121,20 @@ impl Rates {
             write_amplification: (user > 0.0).then(|| background / user),
             cache_hits: (hits + misses > 0.0).then(|| hits / (hits + misses)),
         };
-        Self { writes: rate(|stats| stats.writes), background_bytes: background, of_writer: Some(of_writer) }
+        Some(Self { writes: rate(|stats| stats.writes), background_bytes: background, of_writer: Some(of_writer) })
     }
 }
 
-/// Looks every so many seconds, so many times.
-pub fn run(common: &Common, seconds: u64, times: u64) -> Result<(), Failure> {
+/// Looks every so often, so many times.
+pub fn run(common: &Common, interval: Duration, times: u64) -> Result<(), Failure> {
     let mut output = Output::new();
-    let (mut before, mut rates): (Option<Look>, Rates) = (None, Rates::default());
+    let (mut before, mut rates): (Option<Look>, Option<Rates>) = (None, None);
     for look in 0..times {
         if look > 0 {
-            std::thread::sleep(Duration::from_secs(seconds));
+            std::thread::sleep(interval);
         }
         let now = Look::take(common)?;
-        rates = before.as_ref().map_or(Rates::default(), |before| Rates::between(before, &now, rates));
+        rates = before.as_ref().and_then(|before| Rates::between(before, &now, rates));
         output.line(if common.json { json(&now, rates).to_string() } else { text(&now, rates) })?;
         output.flush()?;
         before = Some(now);
@@ -143,7 +143,7 @@ pub fn run(common: &Common, seconds: u64, times: u64) -> Result<(), Failure> {
 }
 
 /// A line, and one for each thing about a writer that is worth one.
-fn text(look: &Look, rates: Rates) -> String {
+fn text(look: &Look, rates: Option<Rates>) -> String {
     let mut text = line(look, rates);
     let stats = &look.stats;
     let mut add = |line: String| {
@@ -151,20 +151,20 @@ fn text(look: &Look, rates: Rates) -> String {
         text.push_str(&line);
     };
     if let Some(Teller { process, age }) = look.writer {
-        let of = rates.of_writer.unwrap_or_default();
+        let of = rates.and_then(|rates| rates.of_writer);
         let or_none = |figure: Option<f64>, unit: f64, end| {
             figure.map_or("-".into(), |figure| format!("{:.1}{end}", figure * unit))
         };
         add(format!(
             "process {process}, {:.1} s ago: {}/s from users, write amplification {}, cache {} of which {} hit, {} writes/s slowed",
             age.as_secs_f64(),
-            size(of.user_bytes as u64),
-            or_none(of.write_amplification, 1.0, ""),
+            rate(of.map(|of| of.user_bytes), size),
+            or_none(of.and_then(|of| of.write_amplification), 1.0, ""),
             size(stats.cache_bytes),
-            or_none(of.cache_hits, 100.0, "%"),
-            grouped(of.slowed_writes as u64),
+            or_none(of.and_then(|of| of.cache_hits), 100.0, "%"),
+            rate(of.map(|of| of.slowed_writes), grouped),
         ));
-        if of.garbage_slowed_writes >= 1.0 {
+        if let Some(of) = of.filter(|of| of.garbage_slowed_writes >= 1.0) {
             let (slowed, garbage) = (grouped(of.garbage_slowed_writes as u64), size(stats.garbage_bytes));
             add(format!("{slowed} writes/s slowed for garbage, about {garbage} in the tree"));
         }
@@ -191,17 +191,22 @@ fn running(task: &BackgroundTask) -> String {
     format!("running: {task}{}", share.unwrap_or_default())
 }
 
-fn line(look: &Look, rates: Rates) -> String {
+/// A figure a second, or that it is not known.
+fn rate(figure: Option<f64>, tell: fn(u64) -> String) -> String {
+    figure.map_or("-".into(), |figure| tell(figure as u64))
+}
+
+fn line(look: &Look, rates: Option<Rates>) -> String {
     let stats = &look.stats;
-    let levels: Vec<_> = stats
-        .levels
-        .iter()
-        .map(|level| format!("{}x{}", level.nodes, size(level.bytes / level.nodes.max(1))))
-        .collect();
+    let level = |level: &LevelStats| {
+        let (nodes, bytes) = (level.nodes, size(level.bytes / level.nodes.max(1)));
+        format!("{nodes}x{bytes}, {} runs", level.runs)
+    };
+    let levels: Vec<_> = stats.levels.iter().map(level).collect();
     format!(
         "{} writes/s, {}/s of background; memory {} entries; debt {}; tree {} in {} files [{}]; unnamed {}; log {}",
-        grouped(rates.writes as u64),
-        size(rates.background_bytes as u64),
+        rate(rates.map(|rates| rates.writes), grouped),
+        rate(rates.map(|rates| rates.background_bytes), size),
         grouped(stats.memory_entries),
         size(stats.debt_bytes),
         size(stats.branch_bytes),
@@ -212,19 +217,18 @@ fn line(look: &Look, rates: Rates) -> String {
     )
 }
 
-fn json(look: &Look, rates: Rates) -> serde_json::Value {
+fn json(look: &Look, rates: Option<Rates>) -> serde_json::Value {
     let stats = &look.stats;
-    let level = |level: &LevelStats| json!({ "height": level.height, "nodes": level.nodes, "bundles": level.bundles, "bytes": level.bytes });
+    let of = rates.and_then(|rates| rates.of_writer);
     let writer = look.writer.map(|Teller { process, age }| {
-        let of = rates.of_writer.unwrap_or_default();
         json!({
             "process": process,
             "age_s": age.as_secs_f64(),
-            "user_bytes_per_second": of.user_bytes,
-            "slowed_writes_per_second": of.slowed_writes,
-            "garbage_slowed_writes_per_second": of.garbage_slowed_writes,
-            "write_amplification": of.write_amplification,
-            "cache_hit_share": of.cache_hits,
+            "user_bytes_per_second": of.map(|of| of.user_bytes),
+            "slowed_writes_per_second": of.map(|of| of.slowed_writes),
+            "garbage_slowed_writes_per_second": of.map(|of| of.garbage_slowed_writes),
+            "write_amplification": of.and_then(|of| of.write_amplification),
+            "cache_hit_share": of.and_then(|of| of.cache_hits),
             "cache_bytes": stats.cache_bytes,
             "memory_bytes": stats.memory_bytes,
             "slowed_writes": stats.slowed_writes,
@@ -241,8 +245,8 @@ fn json(look: &Look, rates: Rates) -> serde_json::Value {
         })
     });
     json!({
-        "writes_per_second": rates.writes,
-        "background_bytes_per_second": rates.background_bytes,
+        "writes_per_second": rates.map(|rates| rates.writes),
+        "background_bytes_per_second": rates.map(|rates| rates.background_bytes),
         "last_number": stats.last_number,
         "memory_entries": stats.memory_entries,
         "debt_bytes": stats.debt_bytes,
@@ -251,7 +255,7 @@ fn json(look: &Look, rates: Rates) -> serde_json::Value {
         "branch_files": stats.branch_files,
         "unnamed_bytes": look.unnamed_bytes(),
         "log_bytes": stats.log_bytes,
-        "levels": stats.levels.iter().map(level).collect::<Vec<_>>(),
+        "levels": stats.levels.iter().map(level_json).collect::<Vec<_>>(),
         "writer": writer,
     })
 }
@@ -278,10 +282,13 @@ mod tests {
         let files = [("000002.branch", 60), ("000003.branch", 500)];
         for writer in [None, teller(1, 0)] {
             let now = look(after, numbers(3000), writer, &files);
-            let rates = Rates::between(&before, &now, Rates::default());
+            let rates = Rates::between(&before, &now, None).unwrap();
             assert!((rates.writes - 1000.0).abs() < 1e-6 && (rates.background_bytes - 260.0).abs() < 1e-6, "{rates:?}");
             assert_eq!((before.unnamed_bytes(), now.unnamed_bytes()), (40, 460));
-            assert!(line(&now, rates).starts_with("1,000 writes/s, 260 B/s of background"), "{}", line(&now, rates));
+            let shown = text(&now, Some(rates));
+            assert!(shown.starts_with("1,000 writes/s, 260 B/s of background"), "{shown}");
+            // What only a writer tells is not known of one that told nothing at the look before.
+            assert_eq!(shown.contains(": -/s from users"), writer.is_some(), "{shown}");
         }
     }
 
@@ -302,7 +309,7 @@ mod tests {
         };
         let before = look(start, stats(1), teller(7, 300), &[]);
         let now = look(start + Duration::from_secs(2), stats(3), teller(7, 100), &[]);
-        let rates = Rates::between(&before, &now, Rates::default());
+        let rates = Rates::between(&before, &now, None);
         let of_writer = WriterRates {
             user_bytes: 1000.0,
             slowed_writes: 4.0,
@@ -310,7 +317,7 @@ mod tests {
             write_amplification: Some(2.0),
             cache_hits: Some(0.75),
         };
-        assert_eq!(rates, Rates { writes: 100.0, background_bytes: 2000.0, of_writer: Some(of_writer) });
+        assert_eq!(rates, Some(Rates { writes: 100.0, background_bytes: 2000.0, of_writer: Some(of_writer) }));
         let shown = text(&now, rates);
         assert!(shown.contains("process 7, 0.1 s ago: 1000 B/s from users, write amplification 2.0"), "{shown}");
         assert!(shown.contains("75.0% hit"), "{shown}");
@@ -319,7 +326,31 @@ mod tests {
         // The same figures met twice: they were not told anew yet, and then: there is nothing to tell.
         let twice = |age| Rates::between(&now, &look(now.at, stats(3), teller(7, age), &[]), rates);
         assert_eq!(twice(900), rates);
-        assert_eq!((twice(3000).writes, twice(3000).of_writer), (0.0, Some(WriterRates::default())));
+        let idle = twice(3000).unwrap();
+        assert_eq!((idle.writes, idle.of_writer), (0.0, Some(WriterRates::default())));
+        let still_unknown = Rates::between(&now, &look(now.at, stats(3), teller(7, 900), &[]), None);
+        assert_eq!(still_unknown, None);
+    }
+
+    /// Once, the first look told of 0 writes a second, whatever the writer did.
+    #[test]
+    fn the_first_look_has_no_rates() {
+        let levels = [(1, 1, 3), (0, 2, 8)];
+        let levels = levels.map(|(height, nodes, runs)| LevelStats {
+            height,
+            nodes,
+            runs,
+            bytes: 4096,
+            ..LevelStats::default()
+        });
+        let first = look(Instant::now(), Stats { levels: levels.to_vec(), ..Stats::default() }, teller(7, 100), &[]);
+        let (shown, told) = (text(&first, None), json(&first, None));
+        assert!(shown.starts_with("- writes/s, -/s of background;"), "{shown}");
+        assert!(shown.contains(": -/s from users") && shown.contains("- writes/s slowed"), "{shown}");
+        assert!(shown.contains("[1x4.0 KiB, 3 runs / 2x2.0 KiB, 8 runs]"), "{shown}");
+        assert!(told["writes_per_second"].is_null() && told["background_bytes_per_second"].is_null(), "{told}");
+        assert!(told["writer"]["user_bytes_per_second"].is_null() && told["writer"]["process"] == 7, "{told}");
+        assert_eq!(told["levels"][1]["runs"], 8);
     }
 
     #[test]
@@ -345,7 +376,7 @@ mod tests {
             ..Stats::default()
         };
         let look = look(Instant::now(), stats, teller(7, 100), &[]);
-        let (shown, told) = (text(&look, Rates::default()), json(&look, Rates::default()));
+        let (shown, told) = (text(&look, Some(Rates::default())), json(&look, Some(Rates::default())));
         for part in ["merge at node 3", "(75%)", "limited to 2.0 KiB/s", "paused", "full", "failure: the disk died"] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
