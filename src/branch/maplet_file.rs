@@ -33,8 +33,8 @@ pub struct MapletPlan<'a> {
 
 impl MapletPlan<'_> {
     /// Builds it, durably but for its directory entry; `None` where it was cancelled. At most `COLUMNS_MAX` columns. `go_on` is told
-    /// of bytes as they are written, may wait, and says whether to go on.
-    pub fn build(&self, context: &Arc<BranchContext>, go_on: &dyn Fn(u64) -> bool) -> Result<Option<Arc<Maplet>>> {
+    /// of entries and bytes as they are written, may wait, and says whether to go on.
+    pub fn build(&self, context: &Arc<BranchContext>, go_on: &dyn Fn(u64, u64) -> bool) -> Result<Option<Arc<Maplet>>> {
         let mut known: Vec<&Arc<Maplet>> = self.known.iter().filter(|maplet| self.is_usable(maplet)).collect();
         loop {
             match self.attempts(context, &known, go_on) {
@@ -56,7 +56,7 @@ impl MapletPlan<'_> {
         &self,
         context: &Arc<BranchContext>,
         known: &[&Arc<Maplet>],
-        go_on: &dyn Fn(u64) -> bool,
+        go_on: &dyn Fn(u64, u64) -> bool,
     ) -> Result<Option<Arc<Maplet>>, Trouble> {
         let mut shape = None;
         for attempt in 1..=ATTEMPTS_MAX {
@@ -66,7 +66,7 @@ impl MapletPlan<'_> {
             let mut build = MapletBuild::new(tried, sources);
             while let Some(payload) = build.next_page()? {
                 file.append(payload)?;
-                if !go_on(PAGE_BYTES as u64) {
+                if !go_on(entries / u64::from(tried.pages()).max(1), PAGE_BYTES as u64) {
                     return Ok(None);
                 }
             }

@@ -249,12 +249,14 @@ fn stats_of(image: StatsImage) -> Stats {
 }
 
 fn level_figures(level: &LevelStats) -> [u64; LEVEL_FIGURES] {
-    let LevelStats { height, nodes, bundles, branches, bytes, entries, runs, probes } = *level;
-    [height.into(), nodes, bundles, branches, bytes, entries, runs, probes]
+    let LevelStats { height, nodes, bundles, branches, bytes, entries, runs, probes, tombstones } = *level;
+    [height.into(), nodes, bundles, branches, bytes, entries, runs, probes, tombstones]
 }
 
-fn level_of([height, nodes, bundles, branches, bytes, entries, runs, probes]: [u64; LEVEL_FIGURES]) -> LevelStats {
-    LevelStats { height: height as u32, nodes, bundles, branches, bytes, entries, runs, probes }
+fn level_of(
+    [height, nodes, bundles, branches, bytes, entries, runs, probes, tombstones]: [u64; LEVEL_FIGURES],
+) -> LevelStats {
+    LevelStats { height: height as u32, nodes, bundles, branches, bytes, entries, runs, probes, tombstones }
 }
 
 fn task_image(task: BackgroundTask) -> TaskImage {

@@ -60,6 +60,7 @@ impl ReadSide {
             branches: level.branches,
             bytes: level.load.bytes,
             entries: level.load.entries,
+            tombstones: level.load.tombstones,
             runs: level.runs_max,
             probes: level.probes_max,
         };

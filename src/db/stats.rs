@@ -17,6 +17,8 @@ pub struct LevelStats {
     pub bytes: u64,
     /// Entries of these branches, all versions.
     pub entries: u64,
+    /// How many of them are tombstones.
+    pub tombstones: u64,
     /// The most runs that a scan meets in one of the nodes.
     pub runs: u64,
     /// The most look-ups that a get makes in one of the nodes, in maplets and filters, before it reads data.
@@ -251,13 +253,14 @@ impl fmt::Display for Stats {
         for level in &self.levels {
             writeln!(
                 f,
-                "height {:<5} {} nodes, {} bundles, {} branches, {} bytes, {} entries, {} runs, {} probes",
+                "height {:<5} {} nodes, {} bundles, {} branches, {} bytes, {} entries, {} of them tombstones, {} runs, {} probes",
                 level.height,
                 level.nodes,
                 level.bundles,
                 level.branches,
                 level.bytes,
                 level.entries,
+                level.tombstones,
                 level.runs,
                 level.probes
             )?;

@@ -25,7 +25,7 @@ pub const MAGIC: [u8; 8] = *b"ALVSTATS";
 /// No file is longer.
 pub const FILE_BYTES_MAX: usize = HEADER_BYTES + PAYLOAD_BYTES_MAX;
 /// Figures of a level.
-pub const LEVEL_FIGURES: usize = 8;
+pub const LEVEL_FIGURES: usize = 9;
 
 const HEADER_BYTES: usize = 32;
 const PAYLOAD_BYTES_MAX: usize = 32 << 10;
@@ -178,7 +178,7 @@ mod tests {
             process: 77,
             written_at: 1_700_000_000_000,
             counters: vec![0, 1, u64::MAX],
-            levels: vec![[1, 2, 3, 4, 5, 6, 7, 8], [0; 8]],
+            levels: vec![[1, 2, 3, 4, 5, 6, 7, 8, 9], [0; LEVEL_FIGURES]],
             tasks: vec![task(None), task(Some(Vec::new())), task(Some(b"z".to_vec()))],
             failure: Some("the disk died".into()),
         }

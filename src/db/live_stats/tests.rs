@@ -11,8 +11,17 @@ const NOON: Duration = Duration::from_secs(1_700_000_000);
 
 /// Each field another; a new one does not compile before it stands here.
 fn full() -> Stats {
-    let level =
-        |height| LevelStats { height, nodes: 2, bundles: 3, branches: 4, bytes: 5, entries: 6, runs: 7, probes: 8 };
+    let level = |height| LevelStats {
+        height,
+        nodes: 2,
+        bundles: 3,
+        branches: 4,
+        bytes: 5,
+        entries: 6,
+        runs: 7,
+        probes: 8,
+        tombstones: 9,
+    };
     let task = |kind, node, to| BackgroundTask {
         kind,
         node,

@@ -1,8 +1,8 @@
 //! Which branch files may hold what no reader needs any more, as far as that is known without reading them. Any thread.
 //!
-//! A file's counts tell whether it has versions behind others, or tombstones, of ranges too. Those that a merge of a leaf's oldest bundle has written it kept
-//! for the snapshots of that time (`merge/retention.rs`), so they are garbage only once one of these has gone; that is remembered while
-//! the store is open, and afterwards there are no snapshots.
+//! A file's counts tell whether it has versions behind others, or tombstones, of ranges too. Those that a merge of a leaf's oldest
+//! bundle has written it kept for the snapshots of that time (`merge/retention.rs`), so they are garbage only once one of these has
+//! gone; that is remembered while the store is open, and afterwards there are no snapshots.
 
 use crate::base::sync::Mutex;
 use crate::base::{FileNumber, SequenceNumber};

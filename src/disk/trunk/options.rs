@@ -20,8 +20,9 @@ pub const LEAF_PERCENT_OF_ALL: u64 = 25;
 /// with more, an entry is rewritten less often.
 pub const RUNS_MAX: usize = 8;
 
-/// Bundles of an internal node that are one run each already are merged only past this many runs (SplinterDB, Appendix:
-/// a node refers to at most 3F branches).
+/// Nodes of more runs than this are merged before all else. Bundles of an internal node that are one run each already are merged only past
+/// it (SplinterDB, Appendix: a node refers to at most 3F branches; here it is the order of work, and no bound: beside a writer at full speed
+/// there are up to twice as many).
 pub const RUNS_LIMIT: usize = 3 * FANOUT;
 
 /// Look-ups that a get makes at one node before a maplet takes their place: with fewer, gets are faster and maplets are
@@ -39,8 +40,8 @@ pub const TOMBSTONE_PERCENT: u64 = 25;
 /// What the halves of a split leaf are filled to. Two halves of a leaf just over its target are half full.
 pub const SPLIT_FILL_PERCENT: u64 = 60;
 
-/// A branch file has at least a page each of data, index, filter, properties and footer, and one of fingerprints with maplets, and its key ranges are measured
-/// to a page: below this size most of a part would be overhead.
+/// A branch file has at least a page each of data, index, filter, properties and footer, and one of fingerprints with maplets, and its
+/// key ranges are measured to a page: below this size most of a part would be overhead.
 pub const PART_BYTES_MIN: u64 = 32 << 10;
 
 /// Part files of internal nodes are cut at the pivots of the deepest level for which parts come out at so many times that size on

@@ -358,7 +358,7 @@ impl Trunk {
             columns: slot.runs.iter().take(COLUMNS_MAX).map(covered).collect(),
             known: &known,
         };
-        let Some(maplet) = plan.build(&self.context, &|written| watch.advance(0, written))? else {
+        let Some(maplet) = plan.build(&self.context, &|entries, written| watch.advance(entries, written))? else {
             return Ok(Change::Nothing);
         };
         self.counters.mapped(maplet.bytes());

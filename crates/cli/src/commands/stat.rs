@@ -135,7 +135,8 @@ pub fn task_json(task: &BackgroundTask) -> Value {
 
 /// The tree, root first.
 fn tree(levels: &[LevelStats]) -> Table {
-    let mut table = table(&["level", "nodes", "bundles", "branches", "entries", "size", "runs", "probes"]);
+    let mut table =
+        table(&["level", "nodes", "bundles", "branches", "entries", "tombstones", "size", "runs", "probes"]);
     for level in levels {
         let name = match level.height {
             0 => "0 (leaves)".to_string(),
@@ -148,6 +149,7 @@ fn tree(levels: &[LevelStats]) -> Table {
             grouped(level.bundles),
             grouped(level.branches),
             grouped(level.entries),
+            grouped(level.tombstones),
             size(level.bytes),
             level.runs.to_string(),
             level.probes.to_string(),
@@ -165,6 +167,7 @@ pub fn level_json(level: &LevelStats) -> Value {
         "bundles": level.bundles,
         "branches": level.branches,
         "entries": level.entries,
+        "tombstones": level.tombstones,
         "bytes": level.bytes,
         "runs": level.runs,
         "probes": level.probes,
