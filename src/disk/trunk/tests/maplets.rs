@@ -2,7 +2,7 @@
 //! damaged. (That reads with them are right is checked by all the tests here, which build them as they go.)
 
 use super::rig::{Random, Rig, Said, Write, number_key, small_options};
-use crate::base::sync::{Arc, AtomicBool};
+use crate::base::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 use crate::branch::maplet_name;
 use crate::disk::trunk::claims::Claims;
 use crate::disk::trunk::hollow::{Cuts, Hollow};
@@ -10,6 +10,7 @@ use crate::disk::trunk::job::{Change, Place, claim};
 use crate::disk::trunk::node::Node;
 use crate::disk::trunk::policy::Choice;
 use crate::disk::trunk::slot::Slot;
+use crate::disk::trunk::watch::Watch;
 use crate::disk::trunk::{Job, Outcome, TrunkOptions, maplets};
 use crate::io::{OpenMode, Storage};
 
@@ -297,4 +298,31 @@ fn a_run_with_range_tombstones_is_always_asked() {
     assert!(slot.cover.maplets().count() == 1 && slot.spared_probes() == 1 && slot.probes() > 1);
     rig.check_reads(&mut random, 500);
     rig.check_files();
+}
+
+/// Counts what a pass tells.
+#[derive(Default)]
+struct Told {
+    entries: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Watch for Told {
+    fn advance(&self, entries: u64, written: u64) -> bool {
+        self.entries.fetch_add(entries, Ordering::Relaxed);
+        self.bytes.fetch_add(written, Ordering::Relaxed);
+        true
+    }
+}
+
+/// Once, a maplet told of the bytes that it wrote alone, and its progress stood at nothing until it was done.
+#[test]
+fn building_one_tells_how_far_it_is() {
+    let (rig, _) = with_runs(12, false);
+    let job = map_job(rig.tree.root(), 0);
+    let told = Told::default();
+    rig.trunk.run(&job, &rig.tree, &rig.retention(), &told).unwrap();
+    let (entries, all) = (told.entries.into_inner(), job.scope().load.entries);
+    assert!(entries > all / 2 && entries <= all, "{entries} of {all} entries");
+    assert!(told.bytes.into_inner() > 0);
 }
