@@ -1,5 +1,5 @@
 //! Memory that is set apart for Memtables is the cache's while none needs it: under a small budget a store that is read and not written
-//! has a third more of cache.
+//! has half as much cache again.
 //!
 //! A Memtable takes memory where it finds none that is kept for it, as it does in a young store; the incorporation that a switch brings
 //! has the cache give up as much, so for milliseconds of the first writes, which touch a part of it, both have it.
