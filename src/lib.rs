@@ -19,10 +19,10 @@ mod value;
 
 pub use base::{Error, Result};
 pub use db::{
-    BackgroundKind, BackgroundPause, BackgroundTask, Cancellation, CheckProgress, CompactOptions, CompactProgress,
-    CompactReport, Compression, Db, Depth, Durability, Goal, Iter, LevelStats, LiveStats, LogMemory, Loss, LostKeys,
-    MemoryComponent, Options, ReadOnlyDb, RepairReport, Reversed, Snapshot, Stats, Verification, VerifyReport,
-    WriteBatch, WriteOptions,
+    BackgroundKind, BackgroundPause, BackgroundTask, Cancellation, Change, CheckProgress, CompactOptions,
+    CompactProgress, CompactReport, Compression, Db, Depth, Durability, Goal, Iter, LevelStats, LiveStats, LogMemory,
+    Loss, LostKeys, MemoryComponent, Options, ReadOnlyDb, RepairReport, Reversed, Snapshot, Stats, Swap, Verification,
+    VerifyReport, WriteBatch, WriteOptions,
 };
 
 /// The README's example is a test.

@@ -291,3 +291,60 @@ fn one_write_of_each_key_by_each_writer() {
     expect_sound(&db);
     db.close().unwrap();
 }
+
+/// Rule P1: of counters that several threads count up beside flushes, and beside writes of other keys that fill memory, no count is
+/// lost: whether the old value was in the Membuffer, in a Memtable that is being written out, or in a branch file.
+#[test]
+fn no_update_is_lost() {
+    const COUNTERS: u64 = 4;
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), tiny()).unwrap();
+    let stop = AtomicBool::new(false);
+    let mut counted = [0; COUNTERS as usize];
+    std::thread::scope(|scope| {
+        let (db, stop) = (&db, &stop);
+        let counters: Vec<_> = (0..3u64)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let (mut random, mut counts) = (Random(thread), [0; COUNTERS as usize]);
+                    while !stop.load(Ordering::Relaxed) {
+                        let key = random.below(COUNTERS) as u8;
+                        match random.below(4) {
+                            // Rest, so that the counters go to branch files now and then.
+                            0 => std::thread::sleep(Duration::from_micros(random.below(2000))),
+                            1 => {
+                                let old = db.get([key]).unwrap();
+                                let new = (number(old.clone()) + 1).to_le_bytes();
+                                let swap = db.compare_and_swap([key], old.as_deref(), Some(&new)).unwrap();
+                                counts[key as usize] += u64::from(swap.is_done());
+                            }
+                            _ => {
+                                let add = |old: Option<&[u8]>| number(old.map(<[u8]>::to_vec)) + 1;
+                                db.update([key], |old| Some(add(old).to_le_bytes().to_vec())).unwrap();
+                                counts[key as usize] += 1;
+                            }
+                        }
+                    }
+                    counts
+                })
+            })
+            .collect();
+        scope.spawn(move || {
+            let mut random = Random(9);
+            while !stop.load(Ordering::Relaxed) {
+                for _ in 0..random.below(200) {
+                    db.put(random.below(1 << 40).to_le_bytes(), [7; 400]).unwrap();
+                }
+                db.flush().unwrap();
+            }
+        });
+        std::thread::sleep(duration());
+        stop.store(true, Ordering::Relaxed);
+        for counts in counters.into_iter().map(|counter| counter.join().unwrap()) {
+            (0..counted.len()).for_each(|key| counted[key] += counts[key]);
+        }
+    });
+    assert!(db.stats().incorporations > 2, "{}", db.stats());
+    let found: Vec<u64> = (0..COUNTERS).map(|key| number(db.get([key as u8]).unwrap())).collect();
+    assert_eq!(found, counted);
+}

@@ -8,6 +8,7 @@ use super::SequenceNumber;
 
 /// The bugs, each named by what goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code)]
 pub enum Bug {
     /// Promise 1: a write takes its number before the latch of its key, so numbers do not follow the order of effects (W3).
     NumberBeforeLatch,
@@ -31,6 +32,16 @@ pub enum Bug {
     FlushedForNeighbour,
     /// Promise 1: joined leaves keep a file that reaches where it was active no more (`disk/trunk/join.rs`, 1).
     JoinRevivesDeletes,
+    /// Promise 1: an update does not look whether somebody has written its key since it read (P1).
+    UpdateUnchecked,
+    /// Promise 1: an update does not look whether a memory generation has gone to the tree since it read (P1).
+    RetiredUnchecked,
+    /// Promise 1: a transaction does not look whether a key that it read was written since (P1).
+    ReadsUnchecked,
+    /// Promise 1: a transaction does not mind that its ranges were written while it was validated (P2).
+    RangesUnchecked,
+    /// Promise 1: a transaction does not wait for the writers that may not have seen its watch (`db/watches.rs`, 1).
+    WatchWithoutGrace,
     /// Promise 2: the entries of a batch forget it before it is committed (`memory/version.rs`, 3).
     BatchForgottenFirst,
     /// Promise 2: a batch's entries become visible one after the other (B2).
@@ -84,7 +95,7 @@ pub enum Bug {
 }
 
 #[cfg(feature = "planted-bugs")]
-const ALL: [(&str, Bug); 36] = [
+const ALL: [(&str, Bug); 41] = [
     ("number-before-latch", Bug::NumberBeforeLatch),
     ("oldest-generation-first", Bug::OldestGenerationFirst),
     ("item-not-forgotten", Bug::ItemNotForgotten),
@@ -96,6 +107,11 @@ const ALL: [(&str, Bug); 36] = [
     ("tombstone-dropped-early", Bug::TombstoneDroppedEarly),
     ("flushed-for-neighbour", Bug::FlushedForNeighbour),
     ("join-revives-deletes", Bug::JoinRevivesDeletes),
+    ("update-unchecked", Bug::UpdateUnchecked),
+    ("retired-unchecked", Bug::RetiredUnchecked),
+    ("reads-unchecked", Bug::ReadsUnchecked),
+    ("ranges-unchecked", Bug::RangesUnchecked),
+    ("watch-without-grace", Bug::WatchWithoutGrace),
     ("batch-forgotten-first", Bug::BatchForgottenFirst),
     ("batch-entry-by-entry", Bug::BatchEntryByEntry),
     ("batch-in-parts", Bug::BatchInParts),

@@ -13,6 +13,7 @@ use super::rate_limit::RateLimit;
 use super::read_side::ReadSide;
 use super::tasks::Work;
 use super::threads::Threads;
+use super::watches::Watches;
 use crate::base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex};
 use crate::base::{Error, FileNumber, FileNumbers, Result, SequenceNumber};
 use crate::disk::trunk::Trunk;
@@ -64,6 +65,7 @@ pub(super) struct Inner {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) numbers: Arc<FileNumbers>,
     pub(super) threads: Arc<Threads>,
+    pub(super) watches: Watches,
     pub(super) memtables: Arc<MemtablePool>,
     pub(super) lending: Lending,
     pub(super) log: Arc<Log>,

@@ -8,6 +8,7 @@ mod ballast;
 mod batch;
 mod budget;
 mod close;
+mod commit;
 mod compact;
 mod files;
 mod forget;
@@ -29,6 +30,7 @@ mod options;
 mod owners;
 mod pause;
 mod pins;
+mod premise;
 mod publish;
 mod quiet;
 mod rate_limit;
@@ -47,9 +49,11 @@ mod stats;
 mod stepped;
 mod tasks;
 mod threads;
+mod update;
 mod value_holds;
 mod verify;
 mod view;
+mod watches;
 mod workers;
 mod write;
 
@@ -80,6 +84,7 @@ pub use snapshot::Snapshot;
 pub use stats::{BackgroundKind, BackgroundTask, LevelStats, Stats, VerifyReport};
 #[cfg(any(test, feature = "testing"))]
 pub use stepped::{LogOnlyWriter, SteppedDb, open_small, open_tuned};
+pub use update::{Change, Swap};
 pub use verify::{CheckProgress, Depth, Verification};
 
 /// An open store. Share it between threads by reference or in an `Arc`; every method may be called from any thread.
@@ -175,6 +180,105 @@ impl Db {
     /// Applies a batch, with options.
     pub fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         self.inner.write_batch(batch, self.durability(options))
+    }
+
+    /// Reads a key's value, asks `change` what it shall be (`None`: the key goes), and writes that, all at one instant: no write of others
+    /// comes between. Gives the new value. `change` runs while nothing is held, so it may do whatever it likes with the store; where
+    /// somebody else has written the key meanwhile, it is asked again.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// let count = |old: Option<&[u8]>| old.and_then(|old| old.try_into().ok()).map_or(0, u64::from_be_bytes);
+    /// let add_one = |old: Option<&[u8]>| Some((count(old) + 1).to_be_bytes().to_vec());
+    /// db.update("visits", add_one)?;
+    /// assert_eq!(db.update("visits", add_one)?.map(|new| count(Some(&new))), Some(2));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As `put`, and as `get`.
+    pub fn update(
+        &self,
+        key: impl AsRef<[u8]>,
+        mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>> {
+        self.update_with(key, WriteOptions::default(), |old| change(old).map_or(Change::Delete, Change::Put))
+    }
+
+    /// `update` with options, by a function that may also leave the key as it is. Gives the value that the key then has.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::{Change, WriteOptions};
+    /// db.put("highest", "17 m")?;
+    /// let now = db.update_with("highest", WriteOptions::sync(), |old| match old {
+    ///     Some(old) if old >= b"12 m" => Change::Keep,
+    ///     _ => Change::Put(b"12 m".to_vec()),
+    /// })?;
+    /// assert_eq!(now.as_deref(), Some(&b"17 m"[..]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn update_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: WriteOptions,
+        change: impl FnMut(Option<&[u8]>) -> Change,
+    ) -> Result<Option<Vec<u8>>> {
+        self.inner.update(key.as_ref(), self.durability(options), change)
+    }
+
+    /// Gives a key the value `new`, or none, if it has the value `expected`, or none.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// use alluvium::Swap;
+    /// assert!(db.compare_and_swap("lock", None, Some(b"mine"))?.is_done());
+    /// assert_eq!(db.compare_and_swap("lock", None, Some(b"hers"))?, Swap::Differs(Some(b"mine".to_vec())));
+    /// assert!(db.compare_and_swap("lock", Some(b"mine"), None)?.is_done());
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As `update`. A value that differs is no error.
+    pub fn compare_and_swap(&self, key: impl AsRef<[u8]>, expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<Swap> {
+        self.compare_and_swap_with(key, expected, new, WriteOptions::default())
+    }
+
+    /// `compare_and_swap`, with options.
+    pub fn compare_and_swap_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+        options: WriteOptions,
+    ) -> Result<Swap> {
+        self.inner.compare_and_swap(key.as_ref(), expected, new, self.durability(options))
+    }
+
+    /// Sets a key that has no value; false, and nothing is written, where it has one.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// assert!(db.put_if_absent("name", "Rhine")?);
+    /// assert!(!db.put_if_absent("name", "Rhône")?);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn put_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+        self.put_if_absent_with(key, value, WriteOptions::default())
+    }
+
+    /// `put_if_absent`, with options.
+    pub fn put_if_absent_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: WriteOptions,
+    ) -> Result<bool> {
+        self.inner.put_if_absent(key.as_ref(), value.as_ref(), self.durability(options))
     }
 
     /// The value of a key, the newest at this moment.

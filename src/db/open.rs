@@ -151,6 +151,7 @@ fn open_once(
     let inner = Inner {
         read: Arc::new(parts.into_read_side(storage, pins, last, ViewCell::new(vec![newest], tree))),
         threads: Threads::new(),
+        watches: super::watches::Watches::new(),
         memtables,
         lending: super::lending::Lending::default(),
         log,

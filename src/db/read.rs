@@ -31,18 +31,47 @@ impl<'k> Asked<'k> {
     }
 }
 
+/// What `get_newest` knows of the key besides its value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Newest {
+    /// Whether it has a value.
+    pub(super) is_live: bool,
+    /// The number of its newest version, put or delete; `ZERO` where it never had one.
+    pub(super) through: SequenceNumber,
+    /// Whatever of the key was in the tree was seen, if no generation with numbers above this one has gone there since.
+    pub(super) tree_known_through: SequenceNumber,
+}
+
 impl ReadSide {
     /// Reads the newest version at or below `at` into `out`, replacing what it holds; false where there is none.
     pub(super) fn get_at(&self, user_key: &[u8], at: SequenceNumber, out: &mut Vec<u8>) -> Result<bool> {
         out.clear();
+        let asked = self.ask(user_key, at)?;
+        let view = self.view.load();
+        self.find(&view, asked, &mut Reading::new(), out)
+    }
+
+    /// Reads the newest version into `out`, replacing what it holds, for a caller that wants to write what comes of it.
+    pub(super) fn get_newest(&self, user_key: &[u8], out: &mut Vec<u8>) -> Result<Newest> {
+        out.clear();
+        let asked = self.ask(user_key, SequenceNumber::MAX)?;
+        let view = self.view.load();
+        let mut pages = Reading::new();
+        let tree_known_through = view.retired_through();
+        let newest = self.newest(&view, asked, &mut pages, out)?;
+        let is_live = self.complete(&view, asked, newest, &mut pages, out)?;
+        let through = newest.map_or(SequenceNumber::ZERO, |(number, _)| number);
+        Ok(Newest { is_live, through, tree_known_through })
+    }
+
+    fn ask<'k>(&self, user_key: &'k [u8], at: SequenceNumber) -> Result<Asked<'k>> {
         self.check_open()?;
         let asked = Asked::new(self, user_key, at);
         if at == SequenceNumber::MAX && self.pins.being_taken() && !planted::is(Bug::GetDoesNotWait) {
             // Rule S3.
             self.latches.wait_for_holder(Latches::index_of(asked.hash));
         }
-        let view = self.view.load();
-        self.find(&view, asked, &mut Reading::new(), out)
+        Ok(asked)
     }
 
     /// As `get_at`, in a view that the caller holds, over a source of pages. Appends to `out`.
@@ -53,7 +82,20 @@ impl ReadSide {
         pages: &mut P,
         out: &mut Vec<u8>,
     ) -> Result<bool, P::Stop> {
-        match self.newest(view, asked, pages, out)? {
+        let newest = self.newest(view, asked, pages, out)?;
+        self.complete(view, asked, newest, pages, out)
+    }
+
+    /// Makes the user's value in `out` of what `newest` gave; false where there is none.
+    fn complete<'v, P: Pages<'v>>(
+        &self,
+        view: &'v View,
+        asked: Asked<'_>,
+        newest: Option<(SequenceNumber, Kind)>,
+        pages: &mut P,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, P::Stop> {
+        match newest {
             None => Ok(false),
             Some((number, Kind::Merge)) => self.find_merged(view, asked, number, pages, out),
             Some((_, kind)) => Ok(self.resolve(kind, out)?),
@@ -177,7 +219,7 @@ impl ReadSide {
 }
 
 /// Calls `f` with the encoded form of a key, on the stack where it is short: a get allocates nothing.
-fn with_encoded<T>(keyspace: KeyspaceId, user_key: &[u8], f: impl FnOnce(&[u8]) -> T) -> T {
+pub(super) fn with_encoded<T>(keyspace: KeyspaceId, user_key: &[u8], f: impl FnOnce(&[u8]) -> T) -> T {
     let length = KeyspaceId::BYTES + user_key.len();
     if length <= KEY_ON_STACK {
         let mut encoded = [0u8; KEY_ON_STACK];

@@ -4,9 +4,10 @@
 //! A view never changes; whoever changes the stack or the tree publishes a new one under `ViewCell`'s lock. Readers take a
 //! counted reference without a lock.
 
+use super::read::with_encoded;
 use super::value_holds::ValueHolds;
 use crate::base::sync::{Arc, AtomicU64, Backoff, Mutex, Ordering};
-use crate::base::{FileNumber, SequenceNumber};
+use crate::base::{FileNumber, KeyspaceId, SequenceNumber};
 use crate::disk::trunk::Tree;
 use crate::memory::Memtable;
 use arc_swap::{ArcSwap, Guard};
@@ -121,6 +122,26 @@ impl View {
     pub(super) fn switched_through(&self) -> SequenceNumber {
         // While it is not set it is greater than any number.
         self.newest().start()
+    }
+
+    /// Numbers up to this one may have left memory for the tree; nothing above it has.
+    pub(super) fn retired_through(&self) -> SequenceNumber {
+        // Only the newest generation's start may be unset, and only while it has a predecessor.
+        self.generations.last().map_or(SequenceNumber::ZERO, |oldest| oldest.start())
+    }
+
+    /// The number of the newest committed version of a key in memory, or of the newest range tombstone over it; `ZERO` where memory
+    /// has neither.
+    pub(super) fn newest_in_memory(&self, keyspace: KeyspaceId, user_key: &[u8], hash: u64) -> SequenceNumber {
+        let newest = |generation: &Arc<Generation>| {
+            let memtable = &generation.memtable;
+            let version = memtable.newest_number(keyspace, user_key, hash);
+            let covering = memtable
+                .has_range_tombstones()
+                .then(|| with_encoded(keyspace, user_key, |encoded| memtable.covering(encoded, SequenceNumber::MAX)));
+            version.max(covering.filter(|number| *number > SequenceNumber::ZERO))
+        };
+        self.generations.iter().find_map(newest).unwrap_or(SequenceNumber::ZERO)
     }
 
     /// The oldest generation that is switched away from and whose end is not one of `taken`.

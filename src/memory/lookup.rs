@@ -37,8 +37,10 @@ impl Memtable {
     }
 
     /// The number of the key's newest committed version.
-    #[cfg_attr(not(test), expect(dead_code, reason = "`update` will check with it that nobody wrote since its read"))]
     pub fn newest_number(&self, keyspace: KeyspaceId, user_key: &[u8], hash: u64) -> Option<SequenceNumber> {
+        if !self.reach.may_have(user_key) {
+            return None;
+        }
         let node = self.find(keyspace, user_key, hash)?;
         self.read(node, SequenceNumber::MAX, |_, look| Some(look.number()))
     }

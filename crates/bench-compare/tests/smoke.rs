@@ -163,7 +163,7 @@ fn an_engine_that_is_killed_leaves_a_figure_with_the_others_points() {
             None => std::thread::sleep(Duration::from_millis(2)),
         }
     };
-    // Within its first point: it has the job by now, and two points of half a second before it.
+    // Within its first point, or on a busy machine in the load: it has the job by now, and two points of half a second before it.
     std::thread::sleep(Duration::from_millis(200));
     assert!(Command::new("kill").args(["-KILL", &child]).status().unwrap().success());
     let output = figures.wait_with_output().unwrap();
@@ -171,7 +171,11 @@ fn an_engine_that_is_killed_leaves_a_figure_with_the_others_points() {
     assert_eq!(output.status.code(), Some(1), "{told}");
     let last = told.lines().last().unwrap_or_default();
     assert!(last.contains("died, 1 in all: flodb-9: alluvium in ") && last.contains("failure of the claim"), "{told}");
-    assert!(shown.contains("died:") && shown.contains("fails: inserts and deletes: alluvium lives"), "{shown}");
+    assert!(
+        (shown.contains("died:") || shown.contains("died before, in load"))
+            && shown.contains("fails: inserts and deletes: alluvium lives"),
+        "{shown}"
+    );
     let drawing = fs::read_to_string(folder.path().join("results/figure-flodb-9.json")).unwrap();
     let drawing: Value = serde_json::from_str(&drawing).unwrap();
     let [ours, single] = [0, 1].map(|line| drawing["panels"][0]["lines"][line]["points"].as_array().unwrap().clone());

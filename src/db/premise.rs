@@ -1,0 +1,70 @@
+//! What a conditional write rests on: that nobody has written since what its caller has read (cLSM §3.3, optimistic concurrency
+//! control; `docs/concurrency.md`, P).
+//!
+//! One thread. Points that were read are looked at under their latches; ranges, and points that are too many for that, are watched
+//! (`watches`).
+
+use super::view::View;
+use super::watches::Watch;
+use crate::base::planted::{self, Bug};
+use crate::base::{KeyspaceId, SequenceNumber, hash};
+
+/// A key that was read.
+#[derive(Debug)]
+pub(super) struct ReadKey<'a> {
+    key: &'a [u8],
+    hash: u64,
+    /// The caller knows of everything that was written to it up to this number; nothing later may have been.
+    through: SequenceNumber,
+}
+
+impl<'a> ReadKey<'a> {
+    pub(super) fn new(key: &'a [u8], through: SequenceNumber) -> Self {
+        Self { key, hash: hash::key_hash(KeyspaceId::DEFAULT, key), through }
+    }
+
+    /// Whether memory has something newer.
+    pub(super) fn is_overtaken(&self, view: &View) -> bool {
+        view.newest_in_memory(KeyspaceId::DEFAULT, self.key, self.hash) > self.through
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Premise<'a> {
+    /// The writer holds the latches of all of these.
+    pub(super) reads: &'a [ReadKey<'a>],
+    /// Of these reads everything in the tree is known if no generation with numbers above this has gone there.
+    pub(super) tree_known_through: SequenceNumber,
+    /// What else must stay as it is.
+    pub(super) watch: Option<&'a Watch>,
+}
+
+/// Why a conditional write did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// This one of the reads was overtaken by a write.
+    Overtaken(usize),
+    /// What overtook a read may have left memory for the tree; look there.
+    Retired,
+    /// Somebody writes what is watched.
+    Watched,
+}
+
+impl Premise<'_> {
+    /// Hashes of the keys whose latches the writer takes.
+    pub(super) fn hashes(&self) -> impl Iterator<Item = u64> {
+        self.reads.iter().map(|read| read.hash)
+    }
+
+    /// Rule P1. The caller holds the latches of all reads.
+    pub(super) fn overtaken(&self, view: &View) -> Option<Refusal> {
+        if self.reads.is_empty() || planted::is(Bug::UpdateUnchecked) {
+            return None;
+        }
+        if view.retired_through() > self.tree_known_through && !planted::is(Bug::RetiredUnchecked) {
+            return Some(Refusal::Retired);
+        }
+        self.reads.iter().position(|read| read.is_overtaken(view)).map(Refusal::Overtaken)
+    }
+}

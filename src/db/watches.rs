@@ -1,0 +1,138 @@
+//! Key ranges in which nobody may have written between a transaction's validation and its number (`docs/concurrency.md`, P2).
+//!
+//! Whoever watches stops nobody: a writer that meets a watch over one of its keys marks it, and the watcher then gives up. Any thread.
+//!
+//! Invariants:
+//! 1. A watch is published before the grace period that its watcher waits for (`Sequencer::wait_for_announced`). So every writer has
+//!    either left its slot by the end of that, and what it wrote is found by the validation behind it; or announced later and sees the
+//!    watch, since both sides have a fence between their store and their load.
+//! 2. A writer marks the watches over its keys after it has announced and before it takes its number. The watcher closes its watch,
+//!    which fails where that was marked, and then takes its own number; whoever finds the watch closed waits for that. So a writer of a
+//!    watched key that did not make the watcher give up has a greater number.
+//! 3. Nobody closes a watch before it has passed all others, so who waits for a closed one waits for a thread that waits for none.
+
+#![allow(dead_code)]
+
+use crate::base::planted::{self, Bug};
+use crate::base::sequencer::Sequencer;
+use crate::base::sync::{Arc, AtomicU32, AtomicUsize, Backoff, Ordering};
+use crate::base::{KeyspaceId, key};
+use arc_swap::ArcSwap;
+
+const OPEN: u32 = 0;
+const MARKED: u32 = 1;
+const CLOSED: u32 = 2;
+const OVER: u32 = 3;
+
+/// A range of encoded keys: the first, and the first behind; `None` at the end of the last keyspace.
+pub(super) type KeyRange = (Vec<u8>, Option<Vec<u8>>);
+
+/// One watcher's ranges.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// Ascending, apart from each other.
+    ranges: Vec<KeyRange>,
+    state: AtomicU32,
+}
+
+/// All watches of a store.
+#[derive(Debug)]
+pub(super) struct Watches {
+    /// How many there are, for writers: mostly none.
+    count: AtomicUsize,
+    all: ArcSwap<Vec<Arc<Watch>>>,
+}
+
+/// A watch that ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Watching<'a> {
+    watches: &'a Watches,
+    watch: Arc<Watch>,
+}
+
+impl Watches {
+    pub(super) fn new() -> Self {
+        Self { count: AtomicUsize::new(0), all: ArcSwap::default() }
+    }
+
+    /// Begins to watch ranges, which ascend and are apart from each other. When it returns, whoever may write there without marking the
+    /// watch has written (invariant 1).
+    pub(super) fn begin(&self, ranges: Vec<KeyRange>, sequencer: &Sequencer) -> Watching<'_> {
+        debug_assert!(ranges.is_sorted_by(|one, next| one.1.as_ref().is_some_and(|end| *end <= next.0)));
+        let watch = Arc::new(Watch { ranges, state: AtomicU32::new(OPEN) });
+        self.all.rcu(|all| all.iter().cloned().chain([Arc::clone(&watch)]).collect::<Vec<_>>());
+        self.count.fetch_add(1, Ordering::SeqCst);
+        if !planted::is(Bug::WatchWithoutGrace) {
+            sequencer.wait_for_announced();
+        }
+        Watching { watches: self, watch }
+    }
+
+    /// A writer's way past the watches of others: marks those over its keys. Then closes its own, and says whether it could. Between the
+    /// announcement and the number.
+    #[inline]
+    pub(super) fn pass<'k, K: Iterator<Item = (KeyspaceId, &'k [u8])>>(
+        &self,
+        keys: impl Fn() -> K,
+        own: Option<&Watch>,
+    ) -> bool {
+        if self.count.load(Ordering::Acquire) > 0 {
+            self.mark(keys(), own);
+        }
+        own.is_none_or(Watch::close)
+    }
+
+    #[cold]
+    fn mark<'k>(&self, keys: impl Iterator<Item = (KeyspaceId, &'k [u8])>, own: Option<&Watch>) {
+        let all = self.all.load();
+        for (keyspace, user_key) in keys {
+            let encoded = key::encoded(keyspace, user_key);
+            let others = all.iter().filter(|watch| own.is_none_or(|own| !std::ptr::eq(own, &***watch)));
+            others.filter(|watch| watch.covers(&encoded)).for_each(|watch| watch.mark());
+        }
+    }
+}
+
+impl Watch {
+    fn covers(&self, key: &[u8]) -> bool {
+        let behind = self.ranges.partition_point(|(start, _)| &start[..] <= key);
+        behind > 0 && self.ranges[behind - 1].1.as_deref().is_none_or(|end| key < end)
+    }
+
+    fn mark(&self) {
+        let mut backoff = Backoff::new();
+        loop {
+            match self.state.compare_exchange(OPEN, MARKED, Ordering::AcqRel, Ordering::Acquire) {
+                Err(CLOSED) => backoff.wait(),
+                _ => return,
+            }
+        }
+    }
+
+    fn close(&self) -> bool {
+        self.state.compare_exchange(OPEN, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+            || planted::is(Bug::RangesUnchecked)
+    }
+
+    /// The watcher has its number.
+    pub(super) fn is_over(&self) {
+        self.state.store(OVER, Ordering::Release);
+    }
+}
+
+impl Watching<'_> {
+    pub(super) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+}
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        self.watch.is_over();
+        let others = |all: &Arc<Vec<Arc<Watch>>>| -> Vec<Arc<Watch>> {
+            all.iter().filter(|watch| !Arc::ptr_eq(watch, &self.watch)).cloned().collect()
+        };
+        self.watches.all.rcu(others);
+        self.watches.count.fetch_sub(1, Ordering::Release);
+    }
+}
