@@ -21,8 +21,8 @@ pub use base::{Error, Result};
 pub use db::{
     BackgroundKind, BackgroundPause, BackgroundTask, Cancellation, Change, CheckProgress, CompactOptions,
     CompactProgress, CompactReport, Compression, Db, Depth, Durability, Goal, Iter, LevelStats, LiveStats, LogMemory,
-    Loss, LostKeys, MemoryComponent, Options, ReadOnlyDb, RepairReport, Reversed, Snapshot, Stats, Swap, Verification,
-    VerifyReport, WriteBatch, WriteOptions,
+    Loss, LostKeys, MemoryComponent, Options, ReadOnlyDb, RepairReport, Reversed, Savepoint, Snapshot, Stats, Swap,
+    TransactOptions, Transaction, TransactionIter, Verification, VerifyReport, WriteBatch, WriteOptions,
 };
 
 /// The README's example is a test.

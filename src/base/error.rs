@@ -86,6 +86,16 @@ pub enum Error {
         /// The failure.
         reason: String,
     },
+    /// Somebody has written what a transaction has read, since that began. Nothing was changed.
+    #[error(
+        "the transaction has read \"{}\", which others have written since it began; nothing was changed: run it again (`Db::transact` \
+         does so by itself)",
+        key.escape_ascii()
+    )]
+    Conflict {
+        /// The user's key: one that was got, or one in a range that was iterated over.
+        key: Vec<u8>,
+    },
     /// A key has merge operands that could not be folded into a value.
     #[error("the key \"{}\" has merge operands, but {reason}", key.escape_ascii())]
     MergeOperands {

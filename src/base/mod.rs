@@ -12,7 +12,6 @@ pub mod number;
 pub mod parallel;
 pub(crate) mod planted;
 pub mod prefetch;
-#[cfg(any(test, feature = "testing"))]
 pub(crate) mod random;
 pub mod sequencer;
 pub mod sync;

@@ -8,7 +8,6 @@ use super::SequenceNumber;
 
 /// The bugs, each named by what goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code)]
 pub enum Bug {
     /// Promise 1: a write takes its number before the latch of its key, so numbers do not follow the order of effects (W3).
     NumberBeforeLatch,

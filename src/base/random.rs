@@ -1,4 +1,4 @@
-//! Random numbers from a seed, for tests and for the simulated disk. Whoever owns the state draws; any thread.
+//! Random numbers from a seed, for tests, for the simulated disk and for pauses of random length. Whoever owns the state draws; any thread.
 //!
 //! Invariants:
 //! 1. The numbers are a pure function of the state, the same everywhere and for ever, so that a seed that a failed test

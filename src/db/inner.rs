@@ -14,7 +14,7 @@ use super::read_side::ReadSide;
 use super::tasks::Work;
 use super::threads::Threads;
 use super::watches::Watches;
-use crate::base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex};
+use crate::base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, RwLock};
 use crate::base::{Error, FileNumber, FileNumbers, Result, SequenceNumber};
 use crate::disk::trunk::Trunk;
 use crate::format::manifest_edit::ManifestEdit;
@@ -66,6 +66,8 @@ pub(super) struct Inner {
     pub(super) numbers: Arc<FileNumbers>,
     pub(super) threads: Arc<Threads>,
     pub(super) watches: Watches,
+    /// Whether transactions may still commit. Closing waits for those that do; all else that writes borrows the handle that is closed.
+    pub(super) commits: RwLock<bool>,
     pub(super) memtables: Arc<MemtablePool>,
     pub(super) lending: Lending,
     pub(super) log: Arc<Log>,

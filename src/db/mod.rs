@@ -49,6 +49,7 @@ mod stats;
 mod stepped;
 mod tasks;
 mod threads;
+mod transaction;
 mod update;
 mod value_holds;
 mod verify;
@@ -84,6 +85,7 @@ pub use snapshot::Snapshot;
 pub use stats::{BackgroundKind, BackgroundTask, LevelStats, Stats, VerifyReport};
 #[cfg(any(test, feature = "testing"))]
 pub use stepped::{LogOnlyWriter, SteppedDb, open_small, open_tuned};
+pub use transaction::{Savepoint, TransactOptions, Transaction, TransactionIter};
 pub use update::{Change, Swap};
 pub use verify::{CheckProgress, Depth, Verification};
 
@@ -279,6 +281,47 @@ impl Db {
         options: WriteOptions,
     ) -> Result<bool> {
         self.inner.put_if_absent(key.as_ref(), value.as_ref(), self.durability(options))
+    }
+
+    /// Begins a transaction.
+    pub fn transaction(&self) -> Result<Transaction> {
+        Transaction::begin(&self.inner)
+    }
+
+    /// Runs `work` in a transaction and commits that; where it conflicts with others, runs it again in a new one, after a pause of random
+    /// length, up to 100 times. Gives what `work` gave. An error of `work` rolls back and ends it.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// # db.put("from", [10])?;
+    /// # db.put("to", [5])?;
+    /// let sent = db.transact(|transaction| {
+    ///     let [from, to] = [transaction.get("from")?, transaction.get("to")?].map(|value| value.map_or(0, |value| value[0]));
+    ///     if from < 3 {
+    ///         return Ok(false);
+    ///     }
+    ///     transaction.put("from", [from - 3])?;
+    ///     transaction.put("to", [to + 3])?;
+    ///     Ok::<_, alluvium::Error>(true)
+    /// })?;
+    /// assert!(sent && db.get("to")? == Some(vec![8]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `work` gave; `Conflict` where no attempt was left; else as `Transaction::commit`.
+    pub fn transact<T, E: From<Error>>(&self, work: impl FnMut(&Transaction) -> Result<T, E>) -> Result<T, E> {
+        self.transact_with(&TransactOptions::default(), work)
+    }
+
+    /// `transact`, with options.
+    pub fn transact_with<T, E: From<Error>>(
+        &self,
+        options: &TransactOptions,
+        work: impl FnMut(&Transaction) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.inner.transact(options, work)
     }
 
     /// The value of a key, the newest at this moment.
@@ -597,6 +640,7 @@ impl Db {
         if self.inner.closed.load(Ordering::Acquire) {
             return Ok(());
         }
+        *self.inner.commits.write() = false;
         // What must still be written out must not take longer than it can.
         self.inner.write_limit.set(None);
         let result = self.inner.prepare_to_close();

@@ -152,6 +152,7 @@ fn open_once(
         read: Arc::new(parts.into_read_side(storage, pins, last, ViewCell::new(vec![newest], tree))),
         threads: Threads::new(),
         watches: super::watches::Watches::new(),
+        commits: crate::base::sync::RwLock::new(true),
         memtables,
         lending: super::lending::Lending::default(),
         log,

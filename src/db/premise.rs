@@ -4,10 +4,12 @@
 //! One thread. Points that were read are looked at under their latches; ranges, and points that are too many for that, are watched
 //! (`watches`).
 
+use super::read::with_encoded;
 use super::view::View;
 use super::watches::Watch;
 use crate::base::planted::{self, Bug};
-use crate::base::{KeyspaceId, SequenceNumber, hash};
+use crate::base::{KeyspaceId, Result, SequenceNumber, hash};
+use crate::branch::Reading;
 
 /// A key that was read.
 #[derive(Debug)]
@@ -21,6 +23,19 @@ pub(super) struct ReadKey<'a> {
 impl<'a> ReadKey<'a> {
     pub(super) fn new(key: &'a [u8], through: SequenceNumber) -> Self {
         Self { key, hash: hash::key_hash(KeyspaceId::DEFAULT, key), through }
+    }
+
+    pub(super) fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// The number of its newest version in the tree, or of a range tombstone over it there; `ZERO` where it has none. Not by the item
+    /// cache, which wants to be asked before the view is taken. `value` is for what comes with it.
+    pub(super) fn newest_in_tree(&self, view: &View, value: &mut Vec<u8>) -> Result<SequenceNumber> {
+        let newest = with_encoded(KeyspaceId::DEFAULT, self.key, |encoded| {
+            view.tree.get(encoded, self.hash, SequenceNumber::MAX, &mut Reading::new(), value)
+        })?;
+        Ok(newest.map_or(SequenceNumber::ZERO, |(number, _)| number))
     }
 
     /// Whether memory has something newer.

@@ -38,6 +38,10 @@ impl Snapshot {
         Self { read: Arc::clone(read), pin }
     }
 
+    pub(super) fn pin(&self) -> &Pin {
+        &self.pin
+    }
+
     /// The sequence number that the snapshot stands at.
     pub fn number(&self) -> u64 {
         self.pin.number().0

@@ -11,13 +11,11 @@
 //!    watched key that did not make the watcher give up has a greater number.
 //! 3. Nobody closes a watch before it has passed all others, so who waits for a closed one waits for a thread that waits for none.
 
-#![allow(dead_code)]
-
 use crate::base::planted::{self, Bug};
 use crate::base::sequencer::Sequencer;
 use crate::base::sync::{Arc, AtomicU32, AtomicUsize, Backoff, Ordering};
 use crate::base::{KeyspaceId, key};
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 
 const OPEN: u32 = 0;
 const MARKED: u32 = 1;
@@ -33,6 +31,8 @@ pub(super) struct Watch {
     /// Ascending, apart from each other.
     ranges: Vec<KeyRange>,
     state: AtomicU32,
+    /// An encoded key of whoever marked it.
+    by: ArcSwapOption<Vec<u8>>,
 }
 
 /// All watches of a store.
@@ -59,7 +59,7 @@ impl Watches {
     /// watch has written (invariant 1).
     pub(super) fn begin(&self, ranges: Vec<KeyRange>, sequencer: &Sequencer) -> Watching<'_> {
         debug_assert!(ranges.is_sorted_by(|one, next| one.1.as_ref().is_some_and(|end| *end <= next.0)));
-        let watch = Arc::new(Watch { ranges, state: AtomicU32::new(OPEN) });
+        let watch = Arc::new(Watch { ranges, state: AtomicU32::new(OPEN), by: ArcSwapOption::empty() });
         self.all.rcu(|all| all.iter().cloned().chain([Arc::clone(&watch)]).collect::<Vec<_>>());
         self.count.fetch_add(1, Ordering::SeqCst);
         if !planted::is(Bug::WatchWithoutGrace) {
@@ -88,7 +88,7 @@ impl Watches {
         for (keyspace, user_key) in keys {
             let encoded = key::encoded(keyspace, user_key);
             let others = all.iter().filter(|watch| own.is_none_or(|own| !std::ptr::eq(own, &***watch)));
-            others.filter(|watch| watch.covers(&encoded)).for_each(|watch| watch.mark());
+            others.filter(|watch| watch.covers(&encoded)).for_each(|watch| watch.mark(&encoded));
         }
     }
 }
@@ -99,7 +99,9 @@ impl Watch {
         behind > 0 && self.ranges[behind - 1].1.as_deref().is_none_or(|end| key < end)
     }
 
-    fn mark(&self) {
+    fn mark(&self, key: &[u8]) {
+        // Before the mark, so that who finds that finds a key.
+        self.by.store(Some(Arc::new(key.to_vec())));
         let mut backoff = Backoff::new();
         loop {
             match self.state.compare_exchange(OPEN, MARKED, Ordering::AcqRel, Ordering::Acquire) {
@@ -123,6 +125,16 @@ impl Watch {
 impl Watching<'_> {
     pub(super) fn watch(&self) -> &Watch {
         &self.watch
+    }
+
+    pub(super) fn ranges(&self) -> &[KeyRange] {
+        &self.watch.ranges
+    }
+
+    /// The user's key of one of those who made the watcher give up.
+    pub(super) fn marked_by(&self) -> Vec<u8> {
+        let encoded = self.watch.by.load_full().unwrap_or_default();
+        key::split(&encoded).map_or_else(Vec::new, |(_, user_key)| user_key.to_vec())
     }
 }
 

@@ -1,0 +1,388 @@
+//! Iterating over what a transaction sees: its snapshot, with its own writes on top. What is walked over counts as read.
+//!
+//! One thread at a time.
+
+use super::Transaction;
+use super::read_set::StretchId;
+use super::write_set::Tick;
+use crate::base::{KeyspaceId, Result, key};
+use crate::db::iter::{Bounds, Iter};
+use std::ops::Bound;
+
+/// The pairs of a range as a transaction sees them: those of its snapshot, with what it had written when the iterator was made; what it
+/// writes later does not show. New: it stands nowhere; seek, or use it as an `Iterator`, from either end or from both.
+///
+/// Whatever it walks over counts as read, absent keys in between included: if somebody else writes there before the commit, that fails
+/// (no phantoms). What it did not come to does not count.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+/// db.put("a", "1")?;
+/// let transaction = db.transaction()?;
+/// transaction.put("b", "2")?;
+/// let keys: Vec<_> = transaction.iter()?.rev().map(|pair| pair.map(|(key, _)| key)).collect::<Result<_, _>>()?;
+/// assert_eq!(keys, [b"b".to_vec(), b"a".to_vec()]);
+/// # Ok::<(), alluvium::Error>(())
+/// ```
+pub struct TransactionIter<'t> {
+    front: Walk<'t>,
+    /// Made once it is asked for.
+    back: Option<Walk<'t>>,
+}
+
+/// A position.
+struct Walk<'t> {
+    transaction: &'t Transaction,
+    /// Over the snapshot. Walking forward it stands on the first of its keys at or behind `key`, walking backward on the last at or
+    /// before it.
+    base: Iter,
+    forward: bool,
+    bounds: Bounds,
+    /// User keys between which it stays.
+    lower: Vec<u8>,
+    upper: Option<Vec<u8>>,
+    tick: Tick,
+    stretch: Option<StretchId>,
+    state: State,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    New,
+    /// On a pair that `Iterator` has not given out yet.
+    On,
+    Given,
+    Nowhere,
+}
+
+impl<'t> TransactionIter<'t> {
+    pub(super) fn new(transaction: &'t Transaction, bounds: Bounds) -> Result<Self> {
+        let tick = transaction.state.lock().writes.iterator_begins();
+        Ok(Self { front: Walk::new(transaction, bounds, tick)?, back: None })
+    }
+
+    /// Moves to the first pair.
+    pub fn seek_first(&mut self) -> Result<()> {
+        self.front.seek_first()
+    }
+
+    /// Moves to the last pair.
+    pub fn seek_last(&mut self) -> Result<()> {
+        self.front.seek_last()
+    }
+
+    /// Moves to the first pair whose key is `key` or behind it.
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.front.seek(key.as_ref())
+    }
+
+    /// Moves to the last pair whose key is `key` or before it.
+    pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.front.seek_for_prev(key.as_ref())
+    }
+
+    /// Moves one pair on; off the end the iterator stands nowhere, and there it stays.
+    pub fn step(&mut self) -> Result<()> {
+        self.front.step()
+    }
+
+    /// Moves one pair back.
+    pub fn step_back(&mut self) -> Result<()> {
+        self.front.step_back()
+    }
+
+    /// Whether it stands on a pair.
+    pub fn valid(&self) -> bool {
+        self.front.valid()
+    }
+
+    /// The key it stands on; empty where it stands nowhere.
+    pub fn key(&self) -> &[u8] {
+        if self.valid() { &self.front.key } else { &[] }
+    }
+
+    /// The value it stands on; empty where it stands nowhere.
+    pub fn value(&self) -> &[u8] {
+        if self.valid() { &self.front.value } else { &[] }
+    }
+}
+
+impl Drop for TransactionIter<'_> {
+    fn drop(&mut self) {
+        self.front.transaction.state.lock().writes.iterator_ends();
+    }
+}
+
+impl Iterator for TransactionIter<'_> {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let moved = match self.front.state {
+            State::New => self.front.seek_first(),
+            State::Given => self.front.step(),
+            State::On | State::Nowhere => Ok(()),
+        };
+        if let Err(error) = moved {
+            return Some(Err(error));
+        }
+        if self.back.as_ref().is_some_and(|back| back.is_at_or_before(&self.front)) {
+            self.front.state = State::Nowhere;
+        }
+        self.front.give()
+    }
+}
+
+impl DoubleEndedIterator for TransactionIter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let front = &self.front;
+        let back = match &mut self.back {
+            Some(back) => back,
+            none => match Walk::new(front.transaction, front.bounds.clone(), front.tick) {
+                Ok(back) => none.insert(back),
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        let moved = match back.state {
+            State::New => back.seek_last(),
+            State::Given => back.step_back(),
+            State::On | State::Nowhere => Ok(()),
+        };
+        if let Err(error) = moved {
+            return Some(Err(error));
+        }
+        if front.state != State::New && back.is_at_or_before(front) {
+            back.state = State::Nowhere;
+        }
+        back.give()
+    }
+}
+
+impl<'t> Walk<'t> {
+    fn new(transaction: &'t Transaction, bounds: Bounds, tick: Tick) -> Result<Self> {
+        let base = transaction.snapshot.iterate(bounds.clone())?;
+        let (lower, upper) = bounds.clone().into_keys();
+        let lower = key::split(&lower).map_or(Vec::new(), |(_, user_key)| user_key.to_vec());
+        // A bound in the next keyspace bounds nothing in this one.
+        let upper = upper.and_then(|upper| match key::split(&upper) {
+            Some((KeyspaceId::DEFAULT, user_key)) => Some(user_key.to_vec()),
+            _ => None,
+        });
+        Ok(Self {
+            transaction,
+            base,
+            forward: true,
+            bounds,
+            lower,
+            upper,
+            tick,
+            stretch: None,
+            state: State::New,
+            key: Vec::new(),
+            value: Vec::new(),
+        })
+    }
+
+    fn valid(&self) -> bool {
+        matches!(self.state, State::On | State::Given)
+    }
+
+    /// Whether a walk from the back has come to where one from the front is, or one of them past its end.
+    fn is_at_or_before(&self, front: &Self) -> bool {
+        match (self.state, front.state) {
+            (State::New, _) => false,
+            _ if !self.valid() || !front.valid() => true,
+            _ => self.key <= front.key,
+        }
+    }
+
+    fn give(&mut self) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+        if !self.valid() {
+            return None;
+        }
+        self.state = State::Given;
+        Some(Ok((self.key.clone(), self.value.clone())))
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        let lower = self.lower.clone();
+        self.seek(&lower)
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.state = State::Nowhere;
+        let upper = self.encoded_upper();
+        self.begin_stretch(upper.clone().unwrap_or_default(), upper);
+        self.forward = false;
+        self.base.seek_last()?;
+        self.find_backward(None)
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.state = State::Nowhere;
+        let from = key.max(&self.lower).to_vec();
+        let start = key::encoded(KeyspaceId::DEFAULT, &from);
+        self.begin_stretch(start.clone(), Some(start));
+        self.forward = true;
+        self.base.seek(&from)?;
+        self.find_forward(Bound::Included(from))
+    }
+
+    fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        if self.upper.as_deref().is_some_and(|upper| key >= upper) {
+            return self.seek_last();
+        }
+        self.state = State::Nowhere;
+        let start = key::encoded(KeyspaceId::DEFAULT, key);
+        let mut end = start.clone();
+        end.push(0);
+        self.begin_stretch(start, Some(end));
+        self.forward = false;
+        self.base.seek_for_prev(key)?;
+        self.find_backward(Some(Bound::Included(key.to_vec())))
+    }
+
+    fn step(&mut self) -> Result<()> {
+        if !self.valid() {
+            return Ok(());
+        }
+        self.state = State::Nowhere;
+        if !self.forward {
+            self.forward = true;
+            self.base.seek(&self.key)?;
+        }
+        if self.base.valid() && self.base.key() == self.key {
+            self.base.step()?;
+        }
+        self.find_forward(Bound::Excluded(self.key.clone()))
+    }
+
+    fn step_back(&mut self) -> Result<()> {
+        if !self.valid() {
+            return Ok(());
+        }
+        self.state = State::Nowhere;
+        if self.forward {
+            self.forward = false;
+            self.base.seek_for_prev(&self.key)?;
+        }
+        if self.base.valid() && self.base.key() == self.key {
+            self.base.step_back()?;
+        }
+        self.find_backward(Some(Bound::Excluded(self.key.clone())))
+    }
+
+    /// From where the base stands, the first pair at or behind `from`.
+    fn find_forward(&mut self, mut from: Bound<Vec<u8>>) -> Result<()> {
+        loop {
+            let mut state = self.transaction.state.lock();
+            let end = self.upper.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            let own = state.writes.first((from.as_ref().map(|key| &key[..]), end), self.tick);
+            let base = self.base.valid().then(|| self.base.key());
+            match own {
+                Some((key, value)) if base.is_none_or(|base| key <= base) => {
+                    self.key.clear();
+                    self.key.extend_from_slice(key);
+                    if let Some(value) = value {
+                        self.value.clear();
+                        self.value.extend_from_slice(value);
+                        break;
+                    }
+                }
+                _ => {
+                    let Some(base) = base else {
+                        let upper = self.bounds.clone().into_keys().1;
+                        if let Some(stretch) = self.stretch {
+                            state.reads.extend_to(stretch, upper.as_deref());
+                        }
+                        return Ok(());
+                    };
+                    self.key.clear();
+                    self.key.extend_from_slice(base);
+                    self.value.clear();
+                    self.value.extend_from_slice(self.base.value());
+                    break;
+                }
+            }
+            // Deleted by the transaction.
+            drop(state);
+            if self.base.valid() && self.base.key() == self.key {
+                self.base.step()?;
+            }
+            from = Bound::Excluded(self.key.clone());
+        }
+        self.arrive(true);
+        Ok(())
+    }
+
+    /// From where the base stands, the last pair at or before `from`; `None`: the end of the range.
+    fn find_backward(&mut self, mut from: Option<Bound<Vec<u8>>>) -> Result<()> {
+        loop {
+            let mut state = self.transaction.state.lock();
+            let end = match &from {
+                Some(from) => from.as_ref().map(|key| &key[..]),
+                None => self.upper.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
+            };
+            let own = state.writes.last((Bound::Included(&self.lower[..]), end), self.tick);
+            let base = self.base.valid().then(|| self.base.key());
+            match own {
+                Some((key, value)) if base.is_none_or(|base| key >= base) => {
+                    self.key.clear();
+                    self.key.extend_from_slice(key);
+                    if let Some(value) = value {
+                        self.value.clear();
+                        self.value.extend_from_slice(value);
+                        break;
+                    }
+                }
+                _ => {
+                    let Some(base) = base else {
+                        if let Some(stretch) = self.stretch {
+                            state.reads.extend_down_to(stretch, &key::encoded(KeyspaceId::DEFAULT, &self.lower));
+                        }
+                        return Ok(());
+                    };
+                    self.key.clear();
+                    self.key.extend_from_slice(base);
+                    self.value.clear();
+                    self.value.extend_from_slice(self.base.value());
+                    break;
+                }
+            }
+            // Deleted by the transaction.
+            drop(state);
+            if self.base.valid() && self.base.key() == self.key {
+                self.base.step_back()?;
+            }
+            from = Some(Bound::Excluded(self.key.clone()));
+        }
+        self.arrive(false);
+        Ok(())
+    }
+
+    /// Stands on `key`: everything up to it, or down to it, was read.
+    fn arrive(&mut self, forward: bool) {
+        self.state = State::On;
+        if let Some(stretch) = self.stretch {
+            let key = key::encoded(KeyspaceId::DEFAULT, &self.key);
+            let reads = &mut self.transaction.state.lock().reads;
+            if forward { reads.extend_through(stretch, &key) } else { reads.extend_down_to(stretch, &key) }
+        }
+    }
+
+    fn begin_stretch(&mut self, start: Vec<u8>, end: Option<Vec<u8>>) {
+        self.stretch = Some(self.transaction.state.lock().reads.begin((start, end)));
+    }
+
+    fn encoded_upper(&self) -> Option<Vec<u8>> {
+        self.bounds.clone().into_keys().1
+    }
+}
+
+impl std::fmt::Debug for TransactionIter<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TransactionIter").field("state", &self.front.state).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,168 @@
+//! The commit: whether what was read is as it was, and the write if it is (`docs/concurrency.md`, P1 and P2).
+//!
+//! A few keys are looked at under their latches. Ranges, and many keys, are watched: from a moment on nobody writes them unseen, what
+//! was written before that moment is looked through at leisure, and the write happens if until then nobody came.
+
+use super::read_set::ReadSet;
+use crate::base::planted::{self, Bug};
+use crate::base::{Error, Result, SequenceNumber, key};
+use crate::db::batch::Operation;
+use crate::db::inner::Inner;
+use crate::db::options::Durability;
+use crate::db::premise::{Premise, ReadKey, Refusal};
+use crate::db::snapshot::Snapshot;
+use crate::db::view::View;
+use crate::db::watches::KeyRange;
+use crate::merge::Cursor;
+
+/// Keys that were read and whose latches a commit takes at most; more are watched.
+const LATCHED_MAX: usize = 128;
+
+impl Inner {
+    /// Applies the operations if nothing of the reads was written after the snapshot.
+    pub(super) fn commit_transaction(
+        &self,
+        snapshot: &Snapshot,
+        operations: &[Operation],
+        reads: &ReadSet,
+        durability: Durability,
+    ) -> Result<()> {
+        // A snapshot is one order with everything; what only reads happened then.
+        if operations.is_empty() {
+            return Ok(());
+        }
+        let _inside = snapshot.pin().enter()?;
+        if reads.is_empty() || planted::is(Bug::ReadsUnchecked) {
+            return self.write_all(operations, None, durability).map(drop);
+        }
+        let since = snapshot.pin().number();
+        let keys: Vec<ReadKey<'_>> = reads.keys.iter().map(|key| ReadKey::new(key, since)).collect();
+        if reads.has_stretches() || keys.len() > LATCHED_MAX {
+            self.commit_watched(since, operations, &keys, reads.ranges(), durability)
+        } else {
+            self.commit_latched(since, operations, &keys, durability)
+        }
+    }
+
+    /// Rule P1.
+    fn commit_latched(
+        &self,
+        since: SequenceNumber,
+        operations: &[Operation],
+        keys: &[ReadKey<'_>],
+        durability: Durability,
+    ) -> Result<()> {
+        let mut tree_known_through = since;
+        // Ends: a round is repeated only when a whole memory generation went to the tree during it.
+        loop {
+            let view = self.view.load_full();
+            if view.retired_through() > tree_known_through {
+                find_newer_key(&view, since, keys)?;
+                tree_known_through = view.retired_through();
+            }
+            drop(view);
+            let premise = Premise { reads: keys, tree_known_through, watch: None };
+            match self.write_all(operations, Some(&premise), durability)? {
+                Ok(()) => return Ok(()),
+                Err(Refusal::Overtaken(read)) => return Err(conflict(keys[read].key())),
+                Err(Refusal::Retired | Refusal::Watched) => {}
+            }
+        }
+    }
+
+    /// Rule P2.
+    fn commit_watched(
+        &self,
+        since: SequenceNumber,
+        operations: &[Operation],
+        keys: &[ReadKey<'_>],
+        ranges: Vec<KeyRange>,
+        durability: Durability,
+    ) -> Result<()> {
+        // What may need the disk first, without a watch; what came to the tree meanwhile is little.
+        let view = self.view.load_full();
+        let mut tree_known_through = since;
+        if view.retired_through() > since {
+            find_newer_key(&view, since, keys)?;
+            ranges.iter().try_for_each(|range| find_newer_in_tree(&view, since, range))?;
+            tree_known_through = view.retired_through();
+        }
+        drop(view);
+        let watching = self.watches.begin(ranges, &self.sequencer);
+        // Everything that was written unseen has a number up to this snapshot's.
+        let now = self.pins.take(&self.sequencer);
+        let view = self.view.load_full();
+        if view.retired_through() > tree_known_through {
+            find_newer_key(&view, since, keys)?;
+            watching.ranges().iter().try_for_each(|range| find_newer_in_tree(&view, since, range))?;
+        }
+        if let Some(newer) = keys.iter().find(|key| key.is_overtaken(&view)) {
+            return Err(conflict(newer.key()));
+        }
+        watching.ranges().iter().try_for_each(|range| find_newer_in_memory(&view, since, now.number(), range))?;
+        drop(view);
+        drop(now);
+        let premise = Premise { reads: &[], tree_known_through: since, watch: Some(watching.watch()) };
+        match self.write_all(operations, Some(&premise), durability)? {
+            Ok(()) => Ok(()),
+            Err(_) => Err(conflict(&watching.marked_by())),
+        }
+    }
+}
+
+/// An error if anything newer of some key has left memory for the tree.
+fn find_newer_key(view: &View, since: SequenceNumber, keys: &[ReadKey<'_>]) -> Result<()> {
+    let mut value = Vec::new();
+    for key in keys {
+        value.clear();
+        let newest = key.newest_in_tree(view, &mut value)?;
+        if newest > since {
+            return Err(conflict(key.key()));
+        }
+    }
+    Ok(())
+}
+
+/// An error if anything newer in a range has left memory for the tree.
+fn find_newer_in_tree(view: &View, since: SequenceNumber, range: &KeyRange) -> Result<()> {
+    find_newer(&mut view.tree.cursor(), since, range)
+}
+
+/// An error if there is anything newer in a range in memory; `now` bounds what was written unseen.
+fn find_newer_in_memory(view: &View, since: SequenceNumber, now: SequenceNumber, range: &KeyRange) -> Result<()> {
+    let (start, end) = range;
+    for generation in view.generations.iter().filter(|generation| generation.end().is_none_or(|end| end > since)) {
+        let memtable = &generation.memtable;
+        let deleted = memtable.range_tombstones().clip(start, end.as_deref());
+        if let Some(deletion) = deleted.deletions().find(|deletion| deletion.number > since) {
+            return Err(conflict_at(&deletion.start));
+        }
+        if !memtable.is_empty() {
+            find_newer(&mut memtable.cursor_at(now), since, range)?;
+        }
+    }
+    Ok(())
+}
+
+fn find_newer(cursor: &mut dyn Cursor, since: SequenceNumber, (start, end): &KeyRange) -> Result<()> {
+    cursor.seek(start, SequenceNumber::MAX)?;
+    while cursor.valid() {
+        let entry = cursor.entry();
+        if end.as_deref().is_some_and(|end| entry.key >= end) {
+            break;
+        }
+        if entry.number > since || cursor.covering(entry.key, SequenceNumber::MAX) > since {
+            return Err(conflict_at(entry.key));
+        }
+        cursor.next()?;
+    }
+    Ok(())
+}
+
+fn conflict_at(encoded: &[u8]) -> Error {
+    conflict(key::split(encoded).map_or(encoded, |(_, user_key)| user_key))
+}
+
+fn conflict(user_key: &[u8]) -> Error {
+    Error::Conflict { key: user_key.to_vec() }
+}
