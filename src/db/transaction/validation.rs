@@ -124,8 +124,9 @@ fn find_newer_key(view: &View, since: SequenceNumber, keys: &[ReadKey<'_>]) -> R
 }
 
 /// An error if anything newer in a range has left memory for the tree.
-fn find_newer_in_tree(view: &View, since: SequenceNumber, range: &KeyRange) -> Result<()> {
-    find_newer(&mut view.tree.cursor(), since, range)
+fn find_newer_in_tree(view: &View, since: SequenceNumber, (start, end): &KeyRange) -> Result<()> {
+    let newer = view.tree.written_since(since, start, end.as_deref())?;
+    newer.map_or(Ok(()), |key| Err(conflict_at(&key)))
 }
 
 /// An error if there is anything newer in a range in memory; `now` bounds what was written unseen.
@@ -137,24 +138,17 @@ fn find_newer_in_memory(view: &View, since: SequenceNumber, now: SequenceNumber,
         if let Some(deletion) = deleted.deletions().find(|deletion| deletion.number > since) {
             return Err(conflict_at(&deletion.start));
         }
-        if !memtable.is_empty() {
-            find_newer(&mut memtable.cursor_at(now), since, range)?;
+        if memtable.is_empty() {
+            continue;
         }
-    }
-    Ok(())
-}
-
-fn find_newer(cursor: &mut dyn Cursor, since: SequenceNumber, (start, end): &KeyRange) -> Result<()> {
-    cursor.seek(start, SequenceNumber::MAX)?;
-    while cursor.valid() {
-        let entry = cursor.entry();
-        if end.as_deref().is_some_and(|end| entry.key >= end) {
-            break;
+        let mut cursor = memtable.cursor_at(now);
+        cursor.seek(start, SequenceNumber::MAX)?;
+        while cursor.valid() && end.as_deref().is_none_or(|end| cursor.entry().key < end) {
+            if cursor.entry().number > since {
+                return Err(conflict_at(cursor.entry().key));
+            }
+            cursor.next()?;
         }
-        if entry.number > since || cursor.covering(entry.key, SequenceNumber::MAX) > since {
-            return Err(conflict_at(entry.key));
-        }
-        cursor.next()?;
     }
     Ok(())
 }

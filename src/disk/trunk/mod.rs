@@ -46,6 +46,7 @@ mod tree;
 mod trunk;
 mod verify;
 mod watch;
+mod written_since;
 
 pub use compact::FromMemory;
 pub use job::{Job, JobKind, Outcome, Scope};

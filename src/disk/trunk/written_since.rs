@@ -1,0 +1,41 @@
+//! Whether anything in a key range is newer than a number: for whoever has read the range as of that number, and wants to know whether it
+//! still is so (`docs/concurrency.md`, P2). Any thread.
+//!
+//! Files know their greatest numbers, so only those with newer entries are read; mostly what was written out since.
+
+use super::run::overlaps;
+use super::tree::Tree;
+use crate::base::sync::Arc;
+use crate::base::{Result, SequenceNumber};
+use crate::branch::{Branch, Purpose};
+use crate::merge::Cursor;
+use std::collections::HashSet;
+
+impl Tree {
+    /// A key from `lower` to below `upper` of which some version, or a range tombstone over it, has a number above `since`. What was
+    /// dropped since may not be found, so the caller holds a pin at `since`.
+    pub fn written_since(&self, since: SequenceNumber, lower: &[u8], upper: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        let mut seen = HashSet::new();
+        let mut newer: Vec<&Arc<Branch>> = Vec::new();
+        self.visit(&mut |node| {
+            let branches = node.bundles.iter().flat_map(|bundle| &bundle.branches);
+            let branches = branches.filter(|branch| branch.meta().number_max > since && overlaps(branch, lower, upper));
+            newer.extend(branches.filter(|branch| seen.insert(branch.meta().file)));
+        });
+        for branch in newer {
+            let deleted = branch.range_tombstones()?.clip(lower, upper);
+            if let Some(deletion) = deleted.deletions().find(|deletion| deletion.number > since) {
+                return Ok(Some(deletion.start));
+            }
+            let mut cursor = branch.cursor(Purpose::Read);
+            cursor.seek(lower, SequenceNumber::MAX)?;
+            while cursor.valid() && upper.is_none_or(|upper| cursor.entry().key < upper) {
+                if cursor.entry().number > since {
+                    return Ok(Some(cursor.entry().key.to_vec()));
+                }
+                cursor.next()?;
+            }
+        }
+        Ok(None)
+    }
+}
