@@ -103,6 +103,8 @@ impl Inner {
             stalled_writes: self.delays.stalled_writes(),
             stalled_ns: self.delays.stalled_ns(),
             longest_delay_ns: self.delays.longest_ns(),
+            conflicts: self.conflicts.load(Ordering::Relaxed),
+            overtaken_updates: self.overtaken_updates.load(Ordering::Relaxed),
             running: self.work.running.describe(self.clock.now()),
             background_write_limit: self.write_limit.get(),
             background_paused: self.work.is_paused(),

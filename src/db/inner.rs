@@ -68,6 +68,10 @@ pub(super) struct Inner {
     pub(super) watches: Watches,
     /// Whether transactions may still commit. Closing waits for those that do; all else that writes borrows the handle that is closed.
     pub(super) commits: RwLock<bool>,
+    /// `Stats::conflicts`.
+    pub(super) conflicts: AtomicU64,
+    /// `Stats::overtaken_updates`.
+    pub(super) overtaken_updates: AtomicU64,
     pub(super) memtables: Arc<MemtablePool>,
     pub(super) lending: Lending,
     pub(super) log: Arc<Log>,

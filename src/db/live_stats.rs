@@ -158,7 +158,7 @@ const KINDS: [BackgroundKind; 12] = [
 ];
 
 /// The counters, in the order in which the file has them: new ones go to the end.
-fn counters(stats: &mut Stats) -> [&mut u64; 41] {
+fn counters(stats: &mut Stats) -> [&mut u64; 43] {
     [
         &mut stats.last_number,
         &mut stats.synced_number,
@@ -201,6 +201,8 @@ fn counters(stats: &mut Stats) -> [&mut u64; 41] {
         &mut stats.garbage_bytes,
         &mut stats.garbage_slowed_writes,
         &mut stats.garbage_slowed_ns,
+        &mut stats.conflicts,
+        &mut stats.overtaken_updates,
     ]
 }
 

@@ -153,6 +153,8 @@ fn open_once(
         threads: Threads::new(),
         watches: super::watches::Watches::new(),
         commits: crate::base::sync::RwLock::new(true),
+        conflicts: 0.into(),
+        overtaken_updates: 0.into(),
         memtables,
         lending: super::lending::Lending::default(),
         log,

@@ -222,6 +222,10 @@ pub struct Stats {
     pub stalled_ns: u64,
     /// The longest that a single write was slowed or waited for memory, nanoseconds.
     pub longest_delay_ns: u64,
+    /// Commits of transactions that failed because others had written what was read.
+    pub conflicts: u64,
+    /// Times that an update, or its like, began again because another write was quicker.
+    pub overtaken_updates: u64,
     /// What background work does at the moment.
     pub running: Vec<BackgroundTask>,
     /// Bytes a second that it may write; `None` where it may as it can.
@@ -318,6 +322,10 @@ impl fmt::Display for Stats {
                 self.stalled_ns / 1000,
                 self.longest_delay_ns / 1000
             )?;
+        }
+        if self.conflicts > 0 || self.overtaken_updates > 0 {
+            let (conflicts, updates) = (self.conflicts, self.overtaken_updates);
+            write!(f, "\nconflicts    {conflicts} of transactions; {updates} times an update began again")?;
         }
         if let Some(limit) = self.background_write_limit {
             write!(f, "\nlimit        {limit} bytes of background writes a second")?;

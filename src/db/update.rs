@@ -9,6 +9,7 @@ use super::options::Durability;
 use super::premise::{Premise, ReadKey};
 use super::write::check_sizes;
 use crate::base::Result;
+use crate::base::sync::Ordering;
 use std::borrow::Cow;
 
 /// What becomes of a key: the answer of the function that `Db::update_with` calls.
@@ -114,6 +115,7 @@ impl Inner {
             if self.write_key(key, value.as_deref(), Some(&premise), durability)?.is_ok() {
                 return Ok(value);
             }
+            self.overtaken_updates.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

@@ -72,6 +72,8 @@ fn full() -> Stats {
         garbage_bytes: 139,
         garbage_slowed_writes: 140,
         garbage_slowed_ns: 141,
+        conflicts: 142,
+        overtaken_updates: 143,
         slowed_writes: 128,
         slowed_ns: 129,
         stalled_writes: 130,

@@ -12,8 +12,8 @@ use super::iter::Bounds;
 use super::options::WriteOptions;
 use super::snapshot::Snapshot;
 use super::write::check_sizes;
-use crate::base::Result;
-use crate::base::sync::{Arc, Mutex};
+use crate::base::sync::{Arc, Mutex, Ordering};
+use crate::base::{Error, Result};
 use read_set::ReadSet;
 use std::ops::RangeBounds;
 use write_set::WriteSet;
@@ -171,11 +171,15 @@ impl Transaction {
         // The closing of the store waits for this.
         let open = inner.commits.read();
         if !*open {
-            return Err(crate::base::Error::Closed);
+            return Err(Error::Closed);
         }
         inner.check_open()?;
         let durability = options.durability.unwrap_or(inner.options.durability);
-        inner.commit_transaction(&snapshot, &writes.into_operations(), &reads, durability)
+        let committed = inner.commit_transaction(&snapshot, &writes.into_operations(), &reads, durability);
+        if let Err(Error::Conflict { .. }) = &committed {
+            inner.conflicts.fetch_add(1, Ordering::Relaxed);
+        }
+        committed
     }
 
     /// Forgets all writes, as dropping does.

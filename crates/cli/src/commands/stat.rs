@@ -102,6 +102,9 @@ fn told_by_writer(stats: &Stats) -> Vec<(&'static str, String)> {
     if stats.longest_delay_ns > 0 {
         told.push(("longest delay of a write", format!("{:.1} ms", milliseconds(stats.longest_delay_ns))));
     }
+    let overtaken =
+        [("transactions that conflicted", stats.conflicts), ("updates begun again", stats.overtaken_updates)];
+    told.extend(overtaken.into_iter().filter(|(_, count)| *count > 0).map(|(label, count)| (label, grouped(count))));
     if let Some(limit) = stats.background_write_limit {
         told.push(("limit of background writes", format!("{}/s", size(limit))));
     }
@@ -222,6 +225,8 @@ fn figures(stats: &Stats) -> Report {
         .count("stalled_writes", "", stats.stalled_writes)
         .count("stalled_ns", "", stats.stalled_ns)
         .count("longest_delay_ns", "", stats.longest_delay_ns)
+        .count("conflicts", "", stats.conflicts)
+        .count("overtaken_updates", "", stats.overtaken_updates)
         .count("log_memory_refused", "", stats.log_memory_refused);
     let label = if stats.failure.is_some() { "failure" } else { "" };
     report.add("failure", label, stats.failure.clone().into(), stats.failure.clone().unwrap_or_default());
@@ -242,11 +247,13 @@ mod tests {
         (stats.garbage_slowed_writes, stats.garbage_slowed_ns) = (2, 1_000_000);
         (stats.splits, stats.joins, stats.squeezes, stats.kept_bytes) = (7, 5, 1, 2048);
         (stats.cache_hits, stats.cache_misses) = (3, 1);
+        (stats.conflicts, stats.overtaken_updates) = (6, 1234);
         (stats.background_paused, stats.disk_full, stats.background_write_limit) = (true, true, Some(1 << 20));
         let told = told_by_writer(&stats).into_iter().map(|(label, text)| format!("{label}: {text}\n"));
         let expected = "written by users: 1000 B\nwrite amplification: 1.20\npage cache hit: 75.0%\n\
             leaves split: 7\nnodes joined: 5\nfiles squeezed: 1\nkept as it was by merges: 2.0 KiB\n\
-            writes slowed: 3 of 9, 2 ms in all\nwrites slowed for garbage: 2 of 9, 1 ms in all\nlongest delay of a write: 1.5 ms\nlimit of background writes: 1.0 MiB/s\n\
+            writes slowed: 3 of 9, 2 ms in all\nwrites slowed for garbage: 2 of 9, 1 ms in all\nlongest delay of a write: 1.5 ms\n\
+            transactions that conflicted: 6\nupdates begun again: 1,234\nlimit of background writes: 1.0 MiB/s\n\
             background work: merges are paused\ndisk: full: no puts are taken\n";
         assert_eq!(told.collect::<String>(), expected);
     }

@@ -80,6 +80,8 @@ struct WriterRates {
     slowed_writes: f64,
     /// How many of them for garbage.
     garbage_slowed_writes: f64,
+    /// Transactions that failed, and updates that began again.
+    conflicts: f64,
     /// Background bytes for each of the user's; `None` where there were none.
     write_amplification: Option<f64>,
     /// The share of cache look-ups that hit; `None` where there were none.
@@ -118,6 +120,7 @@ impl Rates {
             user_bytes: user,
             slowed_writes: rate(|stats| stats.slowed_writes),
             garbage_slowed_writes: rate(|stats| stats.garbage_slowed_writes),
+            conflicts: rate(|stats| stats.conflicts + stats.overtaken_updates),
             write_amplification: (user > 0.0).then(|| background / user),
             cache_hits: (hits + misses > 0.0).then(|| hits / (hits + misses)),
         };
@@ -167,6 +170,12 @@ fn text(look: &Look, rates: Option<Rates>) -> String {
         if let Some(of) = of.filter(|of| of.garbage_slowed_writes >= 1.0) {
             let (slowed, garbage) = (grouped(of.garbage_slowed_writes as u64), size(stats.garbage_bytes));
             add(format!("{slowed} writes/s slowed for garbage, about {garbage} in the tree"));
+        }
+        if let Some(of) = of.filter(|of| of.conflicts >= 1.0) {
+            add(format!(
+                "{}/s transactions failed or updates ran again for others' writes",
+                grouped(of.conflicts as u64)
+            ));
         }
     }
     if let Some(limit) = stats.background_write_limit {
@@ -227,6 +236,7 @@ fn json(look: &Look, rates: Option<Rates>) -> serde_json::Value {
             "user_bytes_per_second": of.map(|of| of.user_bytes),
             "slowed_writes_per_second": of.map(|of| of.slowed_writes),
             "garbage_slowed_writes_per_second": of.map(|of| of.garbage_slowed_writes),
+            "conflicts_per_second": of.map(|of| of.conflicts),
             "write_amplification": of.and_then(|of| of.write_amplification),
             "cache_hit_share": of.and_then(|of| of.cache_hits),
             "cache_bytes": stats.cache_bytes,
@@ -235,6 +245,8 @@ fn json(look: &Look, rates: Option<Rates>) -> serde_json::Value {
             "slowed_ns": stats.slowed_ns,
             "garbage_slowed_writes": stats.garbage_slowed_writes,
             "garbage_slowed_ns": stats.garbage_slowed_ns,
+            "conflicts": stats.conflicts,
+            "overtaken_updates": stats.overtaken_updates,
             "stalled_writes": stats.stalled_writes,
             "longest_delay_ns": stats.longest_delay_ns,
             "background_write_limit": stats.background_write_limit,
@@ -305,6 +317,8 @@ mod tests {
             slowed_writes: 4 * times,
             garbage_slowed_writes: 3 * times,
             garbage_bytes: 2048,
+            conflicts: 4 * times,
+            overtaken_updates: times,
             ..Stats::default()
         };
         let before = look(start, stats(1), teller(7, 300), &[]);
@@ -314,6 +328,7 @@ mod tests {
             user_bytes: 1000.0,
             slowed_writes: 4.0,
             garbage_slowed_writes: 3.0,
+            conflicts: 5.0,
             write_amplification: Some(2.0),
             cache_hits: Some(0.75),
         };
@@ -322,6 +337,7 @@ mod tests {
         assert!(shown.contains("process 7, 0.1 s ago: 1000 B/s from users, write amplification 2.0"), "{shown}");
         assert!(shown.contains("75.0% hit"), "{shown}");
         assert!(shown.contains("3 writes/s slowed for garbage, about 2.0 KiB in the tree"), "{shown}");
+        assert!(shown.contains("5/s transactions failed or updates ran again"), "{shown}");
         assert_eq!(json(&now, rates)["writer"]["garbage_slowed_writes"], 9);
         // The same figures met twice: they were not told anew yet, and then: there is nothing to tell.
         let twice = |age| Rates::between(&now, &look(now.at, stats(3), teller(7, age), &[]), rates);
