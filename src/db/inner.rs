@@ -22,6 +22,7 @@ use crate::io::Clock;
 use crate::log::{Log, NameSegment};
 use crate::manifest::Manifest;
 use crate::memory::MemtablePool;
+use crossbeam_utils::CachePadded;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::time::Duration;
@@ -65,7 +66,8 @@ pub(super) struct Inner {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) numbers: Arc<FileNumbers>,
     pub(super) threads: Arc<Threads>,
-    pub(super) watches: Watches,
+    /// In a line of its own, since every writer looks there and hardly anybody writes.
+    pub(super) watches: CachePadded<Watches>,
     /// Whether transactions may still commit. Closing waits for those that do; all else that writes borrows the handle that is closed.
     pub(super) commits: RwLock<bool>,
     /// `Stats::conflicts`.

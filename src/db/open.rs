@@ -151,7 +151,7 @@ fn open_once(
     let inner = Inner {
         read: Arc::new(parts.into_read_side(storage, pins, last, ViewCell::new(vec![newest], tree))),
         threads: Threads::new(),
-        watches: super::watches::Watches::new(),
+        watches: super::watches::Watches::new().into(),
         commits: crate::base::sync::RwLock::new(true),
         conflicts: 0.into(),
         overtaken_updates: 0.into(),
