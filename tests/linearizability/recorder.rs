@@ -177,13 +177,13 @@ impl<'a> Recorder<'a> {
 
     fn wrote(&mut self, name: &'static str, pairs: Vec<(Key, Value)>, done: alluvium::Result<()>) -> Broken {
         done.map_err(|error| format!("a {name} failed: {error}"))?;
-        self.begin(name, Effect::Write(pairs));
+        self.begin(name, Effect::write(pairs));
         Ok(())
     }
 
     /// A read that has not seen anything yet.
     fn read(&mut self, name: &'static str) -> usize {
-        self.begin(name, Effect::Read(Vec::new()))
+        self.begin(name, Effect::default())
     }
 
     fn begin(&mut self, name: &'static str, effect: Effect) -> usize {
@@ -208,9 +208,7 @@ impl<'a> Recorder<'a> {
     fn saw_one(&mut self, operation: usize, by: &'static str, key: Key, found: Option<&[u8]>) -> Broken {
         let told = |wrong| format!("a {by} of key {:?} gave {wrong}", String::from_utf8_lossy(&self.keys.names[key]));
         let value = values::decode(found).map_err(told)?;
-        if let Effect::Read(seen) = &mut self.operations[operation].effect {
-            seen.push(Seen { key, value, by });
-        }
+        self.operations[operation].effect.saw.push(Seen { key, value, by });
         Ok(())
     }
 
