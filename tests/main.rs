@@ -24,6 +24,7 @@ mod real_errors;
 mod recovery;
 mod reopen;
 mod repair;
+mod serializability;
 mod shared;
 mod snapshots;
 mod stepped;
