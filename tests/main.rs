@@ -31,3 +31,4 @@ mod stepped;
 mod support;
 mod tidy;
 mod time;
+mod updates;
