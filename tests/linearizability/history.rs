@@ -2,8 +2,8 @@
 //!
 //! Every operation reads some keys and then writes some, at one instant between its call and its return. A put, a delete and a
 //! batch only write; a get, a `multi_get`, a snapshot with everything that was ever read through it, and an iterator with
-//! everything that it went over, only read; an update, a swap and a put of an absent key do both, or only read where they left
-//! the key alone. Times are ticks of one counter; operations of one thread follow each other in their order there, whatever
+//! everything that it went over, only read; a transaction, an update, a swap and a put of an absent key do both, or only read
+//! where they were refused or left the key alone. Times are ticks of one counter; operations of one thread follow each other in their order there, whatever
 //! their ticks.
 
 /// A key: its place in the order of all keys of the run.

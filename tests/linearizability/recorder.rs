@@ -1,9 +1,11 @@
 //! One thread of a run: does the steps of its plan and writes down what it saw, and when.
 //!
 //! Ticks come from one counter. Taking one is a fence, which could hide that the store lacks one; so a *sparse* thread takes
-//! them now and then only, and what it does between two ticks lies between them. `changes`: what reads and writes at once.
+//! them now and then only, and what it does between two ticks lies between them. `changes` and
+//! `transactions`: what reads and writes at once.
 
 mod changes;
+mod transactions;
 
 use super::history::{Effect, Key, Operation, Seen, Value};
 use super::plan::{Keys, Step};
@@ -113,6 +115,7 @@ impl<'a> Recorder<'a> {
             Step::Update { key, value, length, manner } => self.update(*key, *value, *length, *manner),
             Step::CompareAndSwap { key, value, length, guess } => self.swap(*key, *value, *length, *guess),
             Step::PutIfAbsent(key, value, length) => self.put_if_absent(*key, *value, *length),
+            Step::Transaction(deeds, commits) => self.transaction(deeds, *commits),
             Step::Get(key) => self.get(*key),
             Step::MultiGet(keys) => {
                 let operation = self.read("multi_get");
