@@ -17,7 +17,7 @@ mod plan;
 mod recorder;
 mod report;
 mod shrink;
-mod stalls;
+pub mod stalls;
 pub mod values;
 mod world;
 

@@ -28,6 +28,8 @@ pub enum Step {
     /// A put of a value that gets a file of its own.
     Large(u8),
     Delete(u8),
+    /// Puts a key whatever its old value is, once that was read.
+    Update(u8),
     /// Puts a key and the next, deletes the third, atomically.
     Batch(u8),
     /// Deletes a key and those behind it, atomically: leaves run empty.
@@ -67,7 +69,7 @@ impl Step {
             (name(key), Some(value))
         };
         Some(match self {
-            Self::Put(key) | Self::PutSync(key) => vec![put(key, usize::from(key) * 9)],
+            Self::Put(key) | Self::PutSync(key) | Self::Update(key) => vec![put(key, usize::from(key) * 9)],
             Self::Fill(key) => vec![put(key, 1500 + usize::from(key % 10) * 200)],
             Self::Large(key) => vec![put(key, 256 << 10)],
             Self::Delete(key) => vec![(name(key), None)],
@@ -97,6 +99,7 @@ impl fmt::Display for Step {
             Self::Fill(key) => write!(f, "fill {key}"),
             Self::Large(key) => write!(f, "large {key}"),
             Self::Delete(key) => write!(f, "delete {key}"),
+            Self::Update(key) => write!(f, "update {key}"),
             Self::Batch(key) => write!(f, "batch {key}"),
             Self::Clear(key) => write!(f, "clear {key}"),
             Self::CompactRange(key) => write!(f, "compact-range {key}"),
@@ -135,6 +138,7 @@ fn read_one(text: &str) -> Step {
         "fill" => Step::Fill(key),
         "large" => Step::Large(key),
         "delete" => Step::Delete(key),
+        "update" => Step::Update(key),
         "batch" => Step::Batch(key),
         "clear" => Step::Clear(key),
         "compact-range" => Step::CompactRange(key),
@@ -165,7 +169,8 @@ pub fn draw(random: &mut Random, length: usize, kind: Kind) -> Vec<Step> {
 fn draw_for_few_keys(random: &mut Random) -> Step {
     let key = random.below(10) as u8;
     match random.below(1000) {
-        0..300 => Step::Put(key),
+        0..250 => Step::Put(key),
+        250..300 => Step::Update(key),
         300..440 => Step::Fill(key),
         440..540 => Step::Delete(key),
         540..640 => Step::Batch(key),
@@ -186,7 +191,8 @@ fn draw_for_few_keys(random: &mut Random) -> Step {
 fn draw_for_trees(random: &mut Random) -> Step {
     let key = random.below(u64::from(KEYS)) as u8;
     match random.below(1000) {
-        0..100 => Step::Put(key),
+        0..70 => Step::Put(key),
+        70..100 => Step::Update(key),
         100..410 => Step::Fill(key),
         410..440 => Step::Delete(key),
         440..530 => Step::Clear(key),

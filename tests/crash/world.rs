@@ -280,6 +280,7 @@ impl World {
 pub fn write(db: &SteppedDb, changes: &Changes, step: Step) -> alluvium::Result<()> {
     match (step, &changes[..]) {
         (Step::PutSync(_), [(key, Some(value))]) => db.put_with(key, value, WriteOptions::sync()),
+        (Step::Update(_), [(key, Some(value))]) => db.update(key, |_| Some(value.clone())).map(drop),
         (_, [(key, Some(value))]) => db.put(key, value),
         (_, [(key, None)]) => db.delete(key),
         _ => {

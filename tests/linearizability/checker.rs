@@ -9,9 +9,10 @@
 //! 3. A configuration is how many operations of each thread have taken place, and the state. Since the operations of a thread
 //!    follow each other, the first is the set of all that have taken place.
 //! 4. An operation can be the next if none that is still open had returned before it was called. A read that can be the next and sees
-//!    the state takes place at once: it changes nothing, so later is no better. Only writes are tried one after the other.
+//!    the state takes place at once: it changes nothing, so later is no better. Only writes are tried one after the other, and of
+//!    those that read, too, only the ones that see the state.
 
-use super::history::{Effect, History, Key, Operation, Seen, Value};
+use super::history::{History, Key, Operation, Seen, Value};
 use std::collections::{HashMap, HashSet};
 
 /// Keys and threads of a history at most, so that a configuration is small and copied.
@@ -38,18 +39,11 @@ pub fn check(history: &History) -> Result<(), Violation> {
     Ok(())
 }
 
-fn reads(history: &History) -> impl Iterator<Item = (&Operation, &Vec<Seen>)> {
-    history.operations().filter_map(|operation| match &operation.effect {
-        Effect::Read(seen) => Some((operation, seen)),
-        Effect::Write(_) => None,
-    })
-}
-
 /// One read is of one instant, so it sees one value of a key.
 fn reads_agree(history: &History) -> Result<(), Violation> {
-    for (operation, seen) in reads(history) {
+    for operation in history.operations() {
         let mut known: [Option<Seen>; KEYS_MAX] = [None; KEYS_MAX];
-        for seen in seen {
+        for seen in &operation.effect.saw {
             let first = *known[seen.key].get_or_insert(*seen);
             if first.value != seen.value {
                 return Err(Violation { why: format!("one {} sees two values of a key", operation.name) });
@@ -63,17 +57,15 @@ fn reads_agree(history: &History) -> Result<(), Violation> {
 fn reads_were_written(history: &History) -> Result<(), Violation> {
     let mut written: HashMap<(Key, Value), u64> = HashMap::new();
     for operation in history.operations() {
-        if let Effect::Write(pairs) = &operation.effect {
-            for pair in pairs {
-                let first = written.entry(*pair).or_insert(operation.call);
-                *first = operation.call.min(*first);
-            }
+        for pair in &operation.effect.wrote {
+            let first = written.entry(*pair).or_insert(operation.call);
+            *first = operation.call.min(*first);
         }
     }
-    for (operation, seen) in reads(history) {
-        for seen in seen {
+    for operation in history.operations() {
+        for seen in &operation.effect.saw {
             let why = match written.get(&(seen.key, seen.value)) {
-                _ if history.initial[seen.key] == seen.value => continue,
+                _ if history.initial[seen.key] == seen.value || seen.value == Value::PRESENT => continue,
                 Some(call) if *call <= operation.ret => continue,
                 Some(_) => "before it was written",
                 None => "which nobody wrote",
@@ -88,7 +80,7 @@ fn reads_were_written(history: &History) -> Result<(), Violation> {
 fn groups(history: &History) -> Vec<Vec<Key>> {
     let mut group: Vec<usize> = (0..history.initial.len()).collect();
     for operation in history.operations() {
-        let keys = operation.effect.keys();
+        let keys: Vec<Key> = operation.effect.keys().collect();
         for pair in keys.windows(2) {
             let (from, to) = (group[pair[0]], group[pair[1]]);
             if from != to {
@@ -111,6 +103,11 @@ impl Configuration {
     fn operations_done(&self) -> usize {
         self.done.iter().map(|done| usize::from(*done)).sum()
     }
+
+    /// Whether what an operation saw is the state.
+    fn sees(&self, operation: &Operation) -> bool {
+        operation.effect.saw.iter().all(|seen| seen.fits(self.state[seen.key]))
+    }
 }
 
 struct Search<'a> {
@@ -122,7 +119,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(history: &'a History, keys: &[Key]) -> Self {
-        let touches = |operation: &&Operation| operation.effect.keys().first().is_some_and(|key| keys.contains(key));
+        let touches = |operation: &&Operation| operation.effect.keys().next().is_some_and(|key| keys.contains(&key));
         let threads = history.threads.iter().map(|thread| thread.iter().filter(touches).collect()).collect();
         let mut start = Configuration { done: [0; THREADS_MAX], state: [Value::ABSENT; KEYS_MAX] };
         start.state[..history.initial.len()].copy_from_slice(&history.initial);
@@ -155,11 +152,9 @@ impl<'a> Search<'a> {
     fn reaches_the_end(&mut self, mut at: Configuration) -> bool {
         let candidates = loop {
             let candidates = self.candidates(&at);
-            let sees = |(_, operation): &&(usize, &Operation)| match &operation.effect {
-                Effect::Read(seen) => seen.iter().all(|seen| at.state[seen.key] == seen.value),
-                Effect::Write(_) => false,
-            };
-            let Some((thread, _)) = candidates.iter().find(sees) else { break candidates };
+            let only_reads =
+                |(_, operation): &&(usize, &Operation)| operation.effect.wrote.is_empty() && at.sees(operation);
+            let Some((thread, _)) = candidates.iter().find(only_reads) else { break candidates };
             at.done[*thread] += 1;
         };
         if candidates.is_empty() {
@@ -172,10 +167,10 @@ impl<'a> Search<'a> {
             return false;
         }
         for (thread, operation) in candidates {
-            if let Effect::Write(pairs) = &operation.effect {
+            if !operation.effect.wrote.is_empty() && at.sees(operation) {
                 let mut after = at;
                 after.done[thread] += 1;
-                pairs.iter().for_each(|(key, value)| after.state[*key] = *value);
+                operation.effect.wrote.iter().for_each(|(key, value)| after.state[*key] = *value);
                 if self.reaches_the_end(after) {
                     return true;
                 }

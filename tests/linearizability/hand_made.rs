@@ -11,12 +11,18 @@ const Y: Key = 1;
 
 fn write(call: u64, ret: u64, pairs: &[(Key, u32)]) -> Operation {
     let pairs = pairs.iter().map(|(key, value)| (*key, Value(*value))).collect();
-    Operation { name: "write", effect: Effect::Write(pairs), call, ret }
+    Operation { name: "write", effect: Effect::write(pairs), call, ret }
+}
+
+/// One that saw a value of a key and wrote another.
+fn update(call: u64, ret: u64, key: Key, saw: u32, wrote: u32) -> Operation {
+    let saw = Seen { key, value: Value(saw), by: "update" };
+    Operation { name: "update", effect: Effect { saw: vec![saw], wrote: vec![(key, Value(wrote))] }, call, ret }
 }
 
 fn read(call: u64, ret: u64, pairs: &[(Key, u32)]) -> Operation {
     let seen = pairs.iter().map(|(key, value)| Seen { key: *key, value: Value(*value), by: "read" }).collect();
-    Operation { name: "read", effect: Effect::Read(seen), call, ret }
+    Operation { name: "read", effect: Effect::read(seen), call, ret }
 }
 
 /// Two keys, absent before.
@@ -94,6 +100,51 @@ fn a_lost_update_is_rejected() {
     not_linearizable(&[&[write(1, 2, &[(X, 10)]), write(3, 4, &[(X, 0)])], &[read(5, 6, &[(X, 10)])]], NO_ORDER);
 }
 
+/// Two updates of the same value: the one that came second put its value over what the first made of it.
+#[test]
+fn an_update_of_what_is_not_there_is_rejected() {
+    let put = write(1, 2, &[(X, 10)]);
+    linearizable(&[&[put.clone(), update(3, 6, X, 10, 11)], &[update(4, 5, X, 11, 12), read(7, 8, &[(X, 12)])]]);
+    linearizable(&[&[put.clone(), update(3, 6, X, 12, 11)], &[update(4, 5, X, 10, 12), read(7, 8, &[(X, 11)])]]);
+    not_linearizable(&[&[put.clone(), update(3, 6, X, 10, 11)], &[update(4, 5, X, 10, 12)]], NO_ORDER);
+    // Of an update and a put the put is the last, or else what the update found.
+    for (saw, last) in [(10, 11), (10, 12), (11, 12)] {
+        let threads =
+            [&[put.clone(), update(3, 6, X, saw, 12)][..], &[write(4, 5, &[(X, 11)]), read(7, 8, &[(X, last)])]];
+        let lost = (saw, last) == (10, 12);
+        if lost { not_linearizable(&threads, NO_ORDER) } else { linearizable(&threads) }
+    }
+    // The old value was overwritten before the update was called; it was deleted; it never was there.
+    not_linearizable(&[&[put.clone(), write(3, 4, &[(X, 11)])], &[update(5, 6, X, 10, 12)]], NO_ORDER);
+    not_linearizable(&[&[put.clone(), write(3, 4, &[(X, 0)])], &[update(5, 6, X, 10, 12)]], NO_ORDER);
+    not_linearizable(&[&[put.clone(), update(3, 4, X, 99, 11)]], "which nobody wrote");
+    // Beside a batch an update stands before or behind it, for both keys.
+    let batch = [put, write(3, 8, &[(X, 11), (Y, 20)])];
+    linearizable(&[&batch, &[update(4, 5, X, 11, 12), read(6, 7, &[(Y, 20)])]]);
+    not_linearizable(&[&batch, &[update(4, 5, X, 11, 12), read(6, 7, &[(Y, 0)])]], NO_ORDER);
+}
+
+#[test]
+fn swaps_and_puts_of_absent_keys_are_judged() {
+    // Of two swaps from the same value one finds it.
+    let put = write(1, 2, &[(X, 10)]);
+    linearizable(&[&[put.clone(), update(3, 6, X, 10, 11)], &[read(4, 5, &[(X, 11)])]]);
+    not_linearizable(&[&[put.clone(), update(3, 4, X, 10, 11)], &[update(5, 6, X, 10, 12)]], NO_ORDER);
+    // One that was refused saw what was there, not what it will be.
+    not_linearizable(&[&[put.clone(), read(3, 4, &[(X, 11)]), update(5, 6, X, 10, 11)]], "before it was written");
+    // Of two puts of an absent key one is done, and the other one found something.
+    let present = |call, ret| read(call, ret, &[(X, Value::PRESENT.0)]);
+    for second in [3, 7] {
+        linearizable(&[&[update(1, 6, X, 0, 10)], &[present(second, 8), read(9, 10, &[(X, 10)])]]);
+        not_linearizable(&[&[update(1, 6, X, 0, 10)], &[update(second, 8, X, 0, 11)]], NO_ORDER);
+        linearizable(&[&[update(1, 6, X, 0, 10)], &[write(2, 5, &[(X, 0)]), update(second, 8, X, 0, 11)]]);
+    }
+    // Refused, though nothing was ever there; and though it had been deleted.
+    not_linearizable(&[&[present(1, 2)]], NO_ORDER);
+    not_linearizable(&[&[put.clone(), write(3, 4, &[(X, 0)]), present(5, 6)]], NO_ORDER);
+    linearizable(&[&[put, write(3, 6, &[(X, 0)])], &[present(4, 5)]]);
+}
+
 #[test]
 fn a_torn_batch_is_rejected() {
     let batch = [write(1, 9, &[(X, 10), (Y, 20)])];
@@ -168,6 +219,20 @@ fn the_smallest_wrong_part_is_found_and_shown() {
     }
 }
 
+/// Of a lost update the two operations are left that saw the same value.
+#[test]
+fn a_lost_update_is_shown_alone() {
+    let wrong = history(&[
+        &[write(1, 2, &[(X, 10), (Y, 20)]), update(3, 6, X, 10, 11), read(7, 8, &[(Y, 20)])],
+        &[update(4, 5, X, 10, 12), read(9, 10, &[(X, 12)])],
+    ]);
+    let text = report(&shrink(&wrong));
+    assert_eq!(text.lines().count(), 3, "{text}");
+    for line in ["before: k0 = v10", "thread 0: update sees k0 = v10 k0 := v11", "thread 1: update sees k0 = v10"] {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
+}
+
 /// The checker says of small random histories, right ones and wrong ones, what trying every order says; and of large right ones
 /// that they are right.
 #[test]
@@ -195,7 +260,8 @@ fn random_history(random: &mut Random, threads: usize, operations: usize, right:
     let (mut state, mut next) = (initial.clone(), 10);
     let mut all: Vec<Vec<Operation>> = vec![Vec::new(); threads];
     let (mut values, mut instants) = (vec![vec![state[0]], vec![state[1]]], vec![0; threads]);
-    for at in 0..1 + random.below(operations as u64) {
+    let first = random.below(3);
+    for at in first..first + 1 + random.below(operations as u64) {
         let chosen = random.below(threads as u64) as usize;
         let thread = &mut all[chosen];
         // Ten ticks from one instant to the next. The operation is called after the instant of the thread's last one, which has
@@ -208,28 +274,27 @@ fn random_history(random: &mut Random, threads: usize, operations: usize, right:
         let ret = instant + random.below(40);
         instants[chosen] = instant;
         let keys: &[Key] = [&[X][..], &[Y], &[X, Y]][random.below(3) as usize];
-        if random.one_in(2) {
-            let pairs: Vec<(Key, Value)> = keys
-                .iter()
-                .map(|key| {
-                    next += 1;
-                    (*key, if random.one_in(6) { Value::ABSENT } else { Value(next) })
-                })
-                .collect();
-            for (key, value) in &pairs {
-                state[*key] = *value;
-                values[*key].push(*value);
-            }
-            thread.push(Operation { name: "write", effect: Effect::Write(pairs), call, ret });
-        } else {
-            let lie = !right && !random.one_in(3);
-            let mut see = |key: &Key| {
-                let any = values[*key][random.below(values[*key].len() as u64) as usize];
-                Seen { key: *key, value: if lie { any } else { state[*key] }, by: "read" }
-            };
-            let seen = keys.iter().map(&mut see).collect();
-            thread.push(Operation { name: "read", effect: Effect::Read(seen), call, ret });
+        let lie = !right && !random.one_in(3);
+        let mut see = |key: &Key| {
+            let any = values[*key][random.below(values[*key].len() as u64) as usize];
+            let value = if lie { any } else { state[*key] };
+            let is_vague = value != Value::ABSENT && random.one_in(8);
+            Seen { key: *key, value: if is_vague { Value::PRESENT } else { value }, by: "read" }
+        };
+        // Reads, writes, and operations that do both.
+        let kind = at % 3;
+        let saw: Vec<Seen> = if kind > 0 { keys.iter().map(&mut see).collect() } else { Vec::new() };
+        let mut make = |key: &Key| {
+            next += 1;
+            (*key, if random.one_in(6) { Value::ABSENT } else { Value(next) })
+        };
+        let wrote: Vec<(Key, Value)> = if kind < 2 { keys.iter().map(&mut make).collect() } else { Vec::new() };
+        for (key, value) in &wrote {
+            state[*key] = *value;
+            values[*key].push(*value);
         }
+        let name = ["write", "update", "read"][kind as usize];
+        thread.push(Operation { name, effect: Effect { saw, wrote }, call, ret });
     }
     History { initial, threads: all }
 }
@@ -243,14 +308,8 @@ fn some_order_fits(history: &History, done: &mut Vec<usize>, state: &mut Vec<Val
         || open.iter().any(|(thread, operation)| {
             let too_late = open.iter().any(|(_, other)| other.ret < operation.call);
             let before = state.clone();
-            let fits = !too_late
-                && match &operation.effect {
-                    Effect::Read(seen) => seen.iter().all(|seen| state[seen.key] == seen.value),
-                    Effect::Write(pairs) => {
-                        pairs.iter().for_each(|(key, value)| state[*key] = *value);
-                        true
-                    }
-                };
+            let fits = !too_late && operation.effect.saw.iter().all(|seen| seen.fits(state[seen.key]));
+            operation.effect.wrote.iter().for_each(|(key, value)| state[*key] = *value);
             done[*thread] += 1;
             let explained = fits && some_order_fits(history, done, state);
             done[*thread] -= 1;

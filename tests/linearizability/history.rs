@@ -1,9 +1,10 @@
 //! What a run of several threads did and saw, and when: the input of the checker. Plain data.
 //!
-//! Every operation either writes some keys or reads some keys, at one instant between its call and its return. A put, a delete
-//! and a batch are writes; a get, a `multi_get`, a snapshot with everything that was ever read through it, and an iterator with
-//! everything that it went over, are reads. Times are ticks of one counter; operations of one thread follow each other in
-//! their order there, whatever their ticks.
+//! Every operation reads some keys and then writes some, at one instant between its call and its return. A put, a delete and a
+//! batch only write; a get, a `multi_get`, a snapshot with everything that was ever read through it, and an iterator with
+//! everything that it went over, only read; a transaction, an update, a swap and a put of an absent key do both, or only read
+//! where they were refused or left the key alone. Times are ticks of one counter; operations of one thread follow each other in their order there, whatever
+//! their ticks.
 
 /// A key: its place in the order of all keys of the run.
 pub type Key = usize;
@@ -19,6 +20,8 @@ impl Value {
     pub const EMPTY: Self = Self(1);
     /// The first that is not one of these.
     pub const FIRST: u32 = 2;
+    /// Only seen: the key is there, and nobody said with which value.
+    pub const PRESENT: Self = Self(u32::MAX);
 }
 
 /// What a read found at a key, and by which call.
@@ -29,20 +32,34 @@ pub struct Seen {
     pub by: &'static str,
 }
 
-/// What an operation does to the state, or says about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    Write(Vec<(Key, Value)>),
-    Read(Vec<Seen>),
+impl Seen {
+    /// Whether a key with this value shows just this.
+    pub fn fits(&self, value: Value) -> bool {
+        self.value == value || self.value == Value::PRESENT && value != Value::ABSENT
+    }
+}
+
+/// What an operation says about the state, and then does to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effect {
+    pub saw: Vec<Seen>,
+    pub wrote: Vec<(Key, Value)>,
 }
 
 impl Effect {
-    /// The keys that it touches.
-    pub fn keys(&self) -> Vec<Key> {
-        match self {
-            Self::Write(pairs) => pairs.iter().map(|(key, _)| *key).collect(),
-            Self::Read(seen) => seen.iter().map(|seen| seen.key).collect(),
-        }
+    /// Of one that reads nothing.
+    pub fn write(wrote: Vec<(Key, Value)>) -> Self {
+        Self { saw: Vec::new(), wrote }
+    }
+
+    /// Of one that writes nothing.
+    pub fn read(saw: Vec<Seen>) -> Self {
+        Self { saw, wrote: Vec::new() }
+    }
+
+    /// The keys that it touches; one that it reads and writes, twice.
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
+        self.saw.iter().map(|seen| seen.key).chain(self.wrote.iter().map(|(key, _)| *key))
     }
 }
 

@@ -60,7 +60,7 @@ pub struct Shape {
     hot: Option<Key>,
     lengths: Lengths,
     /// How many in a hundred are of which kind, as in `Shape::step`.
-    weights: [u64; 11],
+    weights: [u64; 15],
     /// Whether threads stand still in the middle of operations.
     pub stalls: bool,
 }
@@ -87,6 +87,22 @@ pub enum Step {
     Delete(Key),
     /// Puts, and deletes where the value is absent.
     Batch(Vec<(Key, Value, usize)>),
+    Update {
+        key: Key,
+        value: Value,
+        length: usize,
+        manner: Manner,
+    },
+    /// The new value may be absent.
+    CompareAndSwap {
+        key: Key,
+        value: Value,
+        length: usize,
+        guess: Guess,
+    },
+    PutIfAbsent(Key, Value, usize),
+    /// What it does, and whether it commits.
+    Transaction(Vec<Deed>, bool),
     Get(Key),
     MultiGet(Vec<Key>),
     Snapshot,
@@ -109,20 +125,62 @@ pub enum Step {
     Meet,
 }
 
+/// What is done in a transaction.
+#[derive(Clone, Debug)]
+pub enum Deed {
+    Get(Key),
+    Put(Key, Value, usize),
+    Delete(Key),
+    /// A scan of the keys with a prefix, forward or back.
+    Scan(usize, bool),
+    Save,
+    /// Goes back to one of the savepoints.
+    RollBack(usize),
+}
+
+/// What an update does with the old value.
+#[derive(Clone, Copy, Debug)]
+pub enum Manner {
+    /// Puts the new one.
+    Always,
+    /// Deletes some.
+    Deletes,
+    /// Deletes some, and leaves some as they are.
+    Keeps,
+}
+
+/// What a swap expects.
+#[derive(Clone, Copy, Debug)]
+pub enum Guess {
+    Absent,
+    /// What its thread saw or wrote there last.
+    Known,
+    /// What it sees just before.
+    Fresh,
+}
+
 impl Shape {
     /// The shape of a world.
     pub fn draw(random: &mut Random) -> Self {
         let keys = Keys::draw(random);
-        let weights = match random.below(5) {
+        // Updates, swaps, puts of absent keys and transactions are the last four.
+        let weights = match random.below(9) {
             // Single keys only: each is checked by itself.
-            0 => [40, 10, 0, 50, 0, 0, 0, 0, 0, 0, 0],
+            0 => [40, 10, 0, 50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             // Batches and plain gets.
-            1 => [10, 5, 30, 50, 5, 0, 0, 0, 0, 0, 0],
+            1 => [10, 5, 30, 50, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             // Snapshots over overwrites.
-            2 => [35, 5, 10, 5, 2, 10, 15, 3, 8, 2, 5],
+            2 => [35, 5, 10, 5, 2, 10, 15, 3, 8, 2, 5, 0, 0, 0, 0],
             // Scans beside writers.
-            3 => [30, 10, 10, 5, 2, 3, 3, 2, 15, 5, 15],
-            _ => [25, 8, 12, 20, 5, 6, 8, 2, 5, 3, 6],
+            3 => [30, 10, 10, 5, 2, 3, 3, 2, 15, 5, 15, 0, 0, 0, 0],
+            // Updates of single keys beside what disturbs them.
+            4 => [15, 10, 0, 15, 0, 0, 0, 0, 0, 0, 0, 35, 15, 10, 0],
+            // Updates beside batches and snapshots.
+            5 => [8, 8, 15, 8, 4, 4, 5, 2, 4, 2, 2, 20, 10, 8, 0],
+            // Transactions beside each other, and beside single operations.
+            6 => [10, 5, 5, 10, 0, 2, 3, 0, 3, 0, 0, 5, 3, 2, 50],
+            7 => [20, 8, 10, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40],
+            _ => [20, 8, 10, 15, 5, 5, 6, 2, 5, 3, 5, 8, 4, 4, 12],
         };
         Self {
             threads: 2 + random.below(5) as usize,
@@ -178,7 +236,40 @@ impl Shape {
             8 => Step::Scan { held: random.one_in(2), prefix, back },
             9 if random.one_in(2) => Step::DropSnapshot,
             9 => Step::OpenIterator { prefix, back },
-            _ => Step::GoOn,
+            10 => Step::GoOn,
+            11 => {
+                let (value, length) = self.value(random, next);
+                let manner = [Manner::Always, Manner::Deletes, Manner::Keeps][random.below(3) as usize];
+                Step::Update { key: self.key(random), value, length, manner }
+            }
+            12 => {
+                let (value, length) = if random.one_in(6) { (Value::ABSENT, 0) } else { self.value(random, next) };
+                let guess = [Guess::Absent, Guess::Known, Guess::Known, Guess::Fresh][random.below(4) as usize];
+                Step::CompareAndSwap { key: self.key(random), value, length, guess }
+            }
+            13 => {
+                let (value, length) = self.value(random, next);
+                Step::PutIfAbsent(self.key(random), value, length)
+            }
+            _ => {
+                let deeds = 1 + random.below(6);
+                let deeds = (0..deeds).map(|_| self.deed(random, next)).collect();
+                Step::Transaction(deeds, !random.one_in(8))
+            }
+        }
+    }
+
+    fn deed(&self, random: &mut Random, next: &mut u32) -> Deed {
+        match random.below(20) {
+            0..7 => Deed::Get(self.key(random)),
+            7..13 => {
+                let (value, length) = self.value(random, next);
+                Deed::Put(self.key(random), value, length)
+            }
+            13..15 => Deed::Delete(self.key(random)),
+            15..18 => Deed::Scan(random.below(self.keys.prefixes.len() as u64) as usize, random.one_in(2)),
+            18 => Deed::Save,
+            _ => Deed::RollBack(random.below(4) as usize),
         }
     }
 

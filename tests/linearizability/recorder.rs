@@ -1,11 +1,15 @@
 //! One thread of a run: does the steps of its plan and writes down what it saw, and when.
 //!
 //! Ticks come from one counter. Taking one is a fence, which could hide that the store lacks one; so a *sparse* thread takes
-//! them now and then only, and what it does between two ticks lies between them.
+//! them now and then only, and what it does between two ticks lies between them. `changes` and
+//! `transactions`: what reads and writes at once.
+
+mod changes;
+mod transactions;
 
 use super::history::{Effect, Key, Operation, Seen, Value};
 use super::plan::{Keys, Step};
-use super::values;
+use super::values::{self, encode};
 use crate::support::Random;
 use alluvium::{Db, Iter, Snapshot, WriteBatch};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +25,8 @@ pub struct Recorder<'a> {
     /// The first operation that has no return yet.
     unreturned: usize,
     now: u64,
+    /// The bytes that it saw or wrote last at each key.
+    known: Vec<Option<Vec<u8>>>,
     /// With the operation that their reads belong to.
     snapshots: Vec<(usize, Snapshot)>,
     iterator: Option<Walk>,
@@ -44,8 +50,8 @@ impl<'a> Recorder<'a> {
     pub fn new(db: &'a Db, keys: &'a Keys, ticks: &'a AtomicU64, seed: u64) -> Self {
         let mut random = Random(seed);
         let sparse = random.one_in(4);
-        let (operations, snapshots) = (Vec::with_capacity(32), Vec::new());
-        Self { db, keys, ticks, random, sparse, operations, unreturned: 0, now: 0, snapshots, iterator: None }
+        let (operations, snapshots, known) = (Vec::with_capacity(32), Vec::new(), vec![None; keys.names.len()]);
+        Self { db, keys, ticks, random, sparse, operations, unreturned: 0, now: 0, known, snapshots, iterator: None }
     }
 
     /// What was done and seen. Ends what is still open.
@@ -86,7 +92,9 @@ impl<'a> Recorder<'a> {
     fn apply(&mut self, step: &Step) -> Broken {
         match step {
             Step::Put(key, value, length) => {
-                let done = self.db.put(self.name(*key), values::encode(*value, *length));
+                let bytes = encode(*value, *length);
+                let done = self.db.put(self.name(*key), &bytes);
+                self.known[*key] = Some(bytes);
                 self.wrote("put", vec![(*key, *value)], done)
             }
             Step::Delete(key) => {
@@ -104,11 +112,11 @@ impl<'a> Recorder<'a> {
                 let done = self.db.write(batch);
                 self.wrote("batch", operations.iter().map(|(key, value, _)| (*key, *value)).collect(), done)
             }
-            Step::Get(key) => {
-                let operation = self.read("get");
-                let found = self.db.get(self.name(*key));
-                self.saw(operation, "get", &[*key], found.map(|found| vec![found]))
-            }
+            Step::Update { key, value, length, manner } => self.update(*key, *value, *length, *manner),
+            Step::CompareAndSwap { key, value, length, guess } => self.swap(*key, *value, *length, *guess),
+            Step::PutIfAbsent(key, value, length) => self.put_if_absent(*key, *value, *length),
+            Step::Transaction(deeds, commits) => self.transaction(deeds, *commits),
+            Step::Get(key) => self.get(*key),
             Step::MultiGet(keys) => {
                 let operation = self.read("multi_get");
                 let found = self.db.multi_get(&self.names(keys));
@@ -175,15 +183,21 @@ impl<'a> Recorder<'a> {
         keys.iter().map(|key| self.name(*key)).collect()
     }
 
+    fn get(&mut self, key: Key) -> Broken {
+        let operation = self.read("get");
+        let found = self.db.get(self.name(key));
+        self.saw(operation, "get", &[key], found.map(|found| vec![found]))
+    }
+
     fn wrote(&mut self, name: &'static str, pairs: Vec<(Key, Value)>, done: alluvium::Result<()>) -> Broken {
         done.map_err(|error| format!("a {name} failed: {error}"))?;
-        self.begin(name, Effect::Write(pairs));
+        self.begin(name, Effect::write(pairs));
         Ok(())
     }
 
     /// A read that has not seen anything yet.
     fn read(&mut self, name: &'static str) -> usize {
-        self.begin(name, Effect::Read(Vec::new()))
+        self.begin(name, Effect::default())
     }
 
     fn begin(&mut self, name: &'static str, effect: Effect) -> usize {
@@ -208,9 +222,8 @@ impl<'a> Recorder<'a> {
     fn saw_one(&mut self, operation: usize, by: &'static str, key: Key, found: Option<&[u8]>) -> Broken {
         let told = |wrong| format!("a {by} of key {:?} gave {wrong}", String::from_utf8_lossy(&self.keys.names[key]));
         let value = values::decode(found).map_err(told)?;
-        if let Effect::Read(seen) = &mut self.operations[operation].effect {
-            seen.push(Seen { key, value, by });
-        }
+        self.operations[operation].effect.saw.push(Seen { key, value, by });
+        self.known[key] = found.map(<[u8]>::to_vec);
         Ok(())
     }
 

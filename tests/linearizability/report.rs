@@ -1,6 +1,6 @@
 //! A history for people: one line an operation, with its place in time, thread, and what it did or saw.
 
-use super::history::{Effect, History, Key, Value};
+use super::history::{History, Key, Value};
 use std::fmt::Write;
 
 /// Ticks that still fit into a drawing.
@@ -34,19 +34,15 @@ pub fn report(history: &History) -> String {
             _ => write!(text, "  [{from:3}, {to:3}]"),
         };
         let _ = write!(text, " thread {thread}: {}", operation.name);
-        match &operation.effect {
-            Effect::Write(pairs) => {
-                pairs.iter().for_each(|(key, value)| {
-                    let _ = write!(text, " {} := {}", name(*key), shown(*value));
-                });
-            }
-            Effect::Read(all) => {
-                text.push_str(" sees");
-                all.iter().for_each(|seen| {
-                    let by = if seen.by == operation.name { String::new() } else { format!(" (by {})", seen.by) };
-                    let _ = write!(text, " {} = {}{by}", name(seen.key), shown(seen.value));
-                });
-            }
+        if operation.effect.wrote.is_empty() || !operation.effect.saw.is_empty() {
+            text.push_str(" sees");
+        }
+        for seen in &operation.effect.saw {
+            let by = if seen.by == operation.name { String::new() } else { format!(" (by {})", seen.by) };
+            let _ = write!(text, " {} = {}{by}", name(seen.key), shown(seen.value));
+        }
+        for (key, value) in &operation.effect.wrote {
+            let _ = write!(text, " {} := {}", name(*key), shown(*value));
         }
         text.push('\n');
     }
@@ -57,6 +53,7 @@ fn shown(value: Value) -> String {
     match value {
         Value::ABSENT => "absent".into(),
         Value::EMPTY => "empty".into(),
+        Value::PRESENT => "something".into(),
         Value(number) => format!("v{number}"),
     }
 }

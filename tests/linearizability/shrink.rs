@@ -9,7 +9,7 @@
 //! 3. What had returned before anything else was called comes first in every order: a write then is the state before.
 
 use super::checker::check;
-use super::history::{Effect, History, Key, Operation, Value};
+use super::history::{Effect, History, Key, Operation, Seen, Value};
 
 /// Takes away all that can go.
 pub fn shrink(history: &History) -> History {
@@ -32,7 +32,7 @@ pub fn shrink(history: &History) -> History {
 }
 
 fn size(history: &History) -> usize {
-    history.operations().map(|operation| operation.effect.keys().len()).sum()
+    history.operations().map(|operation| operation.effect.keys().count()).sum()
 }
 
 /// The history after its first operation, where that is sure to be the first and what is wrong comes after it.
@@ -44,13 +44,11 @@ fn without_the_first(history: &History) -> Option<History> {
     if without.operations().any(|other| other.call <= first.ret) {
         return None;
     }
-    if let Effect::Write(pairs) = first.effect {
-        // A read of what was there before is what is wrong, and would look like one of what nobody wrote.
-        if pairs.iter().any(|(key, _)| is_read(&without, *key, history.initial[*key], 0)) {
-            return None;
-        }
-        pairs.iter().for_each(|(key, value)| without.initial[*key] = *value);
+    // A read of what was there before is what is wrong, and would look like one of what nobody wrote.
+    if first.effect.wrote.iter().any(|(key, _)| is_read(&without, *key, history.initial[*key], 0)) {
+        return None;
     }
+    first.effect.wrote.iter().for_each(|(key, value)| without.initial[*key] = *value);
     check(&without).is_err().then_some(without)
 }
 
@@ -62,7 +60,7 @@ fn try_without(history: &mut History, thread: usize, at: usize) {
         *history = without;
         return;
     }
-    for key in (0..removed.effect.keys().len()).rev() {
+    for key in (0..removed.effect.keys().count()).rev() {
         let mut without = history.clone();
         if let Some(gone) = take_out(&mut without.threads[thread][at], key)
             && may_go(&without, &gone, removed.call)
@@ -73,26 +71,22 @@ fn try_without(history: &mut History, thread: usize, at: usize) {
     }
 }
 
-/// Takes one key of several out of an operation.
+/// Takes one key of several out of an operation that only reads or only writes: what an update saw tells why it is wrong.
 fn take_out(operation: &mut Operation, at: usize) -> Option<Effect> {
-    match &mut operation.effect {
-        Effect::Write(pairs) if pairs.len() > 1 => Some(Effect::Write(vec![pairs.remove(at)])),
-        Effect::Read(seen) if seen.len() > 1 => Some(Effect::Read(vec![seen.remove(at)])),
+    let Effect { saw, wrote } = &mut operation.effect;
+    match (saw.len(), wrote.len()) {
+        (2.., 0) => Some(Effect::read(vec![saw.remove(at)])),
+        (0, 2..) => Some(Effect::write(vec![wrote.remove(at)])),
         _ => None,
     }
 }
 
 fn may_go(rest: &History, gone: &Effect, call: u64) -> bool {
-    match gone {
-        Effect::Read(_) => true,
-        Effect::Write(pairs) => !pairs.iter().any(|(key, value)| is_read(rest, *key, *value, call)),
-    }
+    !gone.wrote.iter().any(|(key, value)| is_read(rest, *key, *value, call))
 }
 
 /// Whether a read that returned after this time sees the value.
 fn is_read(history: &History, key: Key, value: Value, from: u64) -> bool {
-    history.operations().any(|operation| match &operation.effect {
-        Effect::Read(seen) => operation.ret >= from && seen.iter().any(|seen| (seen.key, seen.value) == (key, value)),
-        Effect::Write(_) => false,
-    })
+    let reads = |seen: &Seen| seen.key == key && seen.fits(value);
+    history.operations().any(|operation| operation.ret >= from && operation.effect.saw.iter().any(reads))
 }

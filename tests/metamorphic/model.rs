@@ -1,6 +1,7 @@
 //! What the answers are: a sorted map, and a copy of it for each snapshot and each iterator.
 
-use super::operation::{Answer, Bounds, Key, Move, Operation, Value, key};
+use super::operation::{Answer, Bounds, Expected, Key, Move, Operation, Value, altered, key};
+use alluvium::Change;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 use std::rc::Rc;
@@ -27,6 +28,34 @@ impl Model {
             Operation::Put(key, value) => self.change(*key, Some(*value)),
             Operation::Delete(key) => self.change(*key, None),
             Operation::Batch(changes) => changes.iter().for_each(|(key, value)| self.change(*key, *value)),
+            Operation::Update(number, value) => {
+                let number = *number;
+                match altered(self.map.get(&key(number)).map(|old| &old[..]), *value) {
+                    Change::Put(value) => _ = Rc::make_mut(&mut self.map).insert(key(number), value),
+                    Change::Delete => self.change(number, None),
+                    Change::Keep => {}
+                }
+                return values(&self.map, &[number]);
+            }
+            Operation::CompareAndSwap(number, expected, new) => {
+                let old = self.map.get(&key(*number));
+                let is_expected = match expected {
+                    Expected::Absent => old.is_none(),
+                    Expected::Current => true,
+                    Expected::Some(value) => old == Some(&value.bytes()),
+                };
+                if !is_expected {
+                    return values(&self.map, &[*number]);
+                }
+                self.change(*number, *new);
+            }
+            Operation::PutIfAbsent(number, value) => {
+                let is_absent = !self.map.contains_key(&key(*number));
+                if is_absent {
+                    self.change(*number, Some(*value));
+                }
+                return Answer::Is(is_absent);
+            }
             Operation::Get(key) => return values(&self.map, &[*key]),
             Operation::MultiGet(keys) => return values(&self.map, keys),
             Operation::Snapshot => self.snapshots.push(Rc::clone(&self.map)),

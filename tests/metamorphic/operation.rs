@@ -1,6 +1,7 @@
 //! What is done to every store of a run, and what is answered.
 
 use crate::support::Random;
+use alluvium::Change;
 use std::ops::Bound;
 
 /// A key, by its number; see `key`.
@@ -16,6 +17,25 @@ pub struct Value {
 impl Value {
     pub fn bytes(self) -> Vec<u8> {
         self.stamp.to_le_bytes().into_iter().cycle().take(self.length).collect()
+    }
+}
+
+/// What a swap expects at its key.
+#[derive(Clone, Copy, Debug)]
+pub enum Expected {
+    Absent,
+    /// Whatever is there.
+    Current,
+    Some(Value),
+}
+
+/// What an update makes of an old value.
+pub fn altered(old: Option<&[u8]>, value: Value) -> Change {
+    match old {
+        Some(old) if old.len() % 4 == 1 => Change::Delete,
+        Some(old) if old.len() % 4 == 2 => Change::Keep,
+        Some(old) => Change::Put([&old[..old.len().min(50)], &value.bytes()].concat()),
+        None => Change::Put(value.bytes()),
     }
 }
 
@@ -45,6 +65,10 @@ pub enum Operation {
     Put(Key, Value),
     Delete(Key),
     Batch(Vec<(Key, Option<Value>)>),
+    /// What becomes of the key depends on its old value: see `altered`.
+    Update(Key, Value),
+    CompareAndSwap(Key, Expected, Option<Value>),
+    PutIfAbsent(Key, Value),
     Get(Key),
     MultiGet(Vec<Key>),
     Snapshot,
@@ -80,6 +104,8 @@ pub struct Drawn {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
     Done,
+    /// Whether it was done.
+    Is(bool),
     Values(Vec<Option<Vec<u8>>>),
     /// Where an iterator stood, after each move.
     Stood(Vec<Option<(Vec<u8>, Vec<u8>)>>),
@@ -146,7 +172,15 @@ impl Drawing {
     fn operation(&mut self) -> Operation {
         let which = self.random.next() as usize >> 8;
         match self.random.below(1000) {
-            0..330 => Operation::Put(self.key(), self.value()),
+            0..290 => Operation::Put(self.key(), self.value()),
+            290..310 => Operation::Update(self.key(), self.value()),
+            310..320 => {
+                let expected = [Expected::Absent, Expected::Current, Expected::Some(self.value())];
+                let expected = expected[self.random.below(3) as usize];
+                let new = (!self.random.one_in(3)).then(|| self.value());
+                Operation::CompareAndSwap(self.key(), expected, new)
+            }
+            320..330 => Operation::PutIfAbsent(self.key(), self.value()),
             330..420 => Operation::Delete(self.key()),
             420..540 => Operation::Batch(self.changes()),
             540..620 => Operation::Get(self.key()),

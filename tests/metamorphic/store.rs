@@ -1,14 +1,15 @@
 //! A store that does the operations of a run, with settings of its own, and its own doings between them.
 
 use super::model::{chosen, ordered, prefix};
-use super::operation::{Answer, Bounds, Drawn, Key, Move, Operation, key};
+use super::operation::{Answer, Bounds, Drawn, Expected, Key, Move, Operation, altered, key};
 use super::settings::Settings;
 use crate::support::{Random, expect_sound, expect_sound_closed};
 use alluvium::io::simulated::SimulatedStorage;
 use alluvium::io::{PosixStorage, Storage};
 use alluvium::parts::{SteppedDb, TrunkOptions, open_tuned};
 use alluvium::{
-    BackgroundPause, Cancellation, CompactOptions, Db, Error, Goal, Iter, ReadOnlyDb, Snapshot, Stats, WriteBatch,
+    BackgroundPause, Cancellation, CompactOptions, Db, Error, Goal, Iter, ReadOnlyDb, Snapshot, Stats, Swap,
+    WriteBatch, WriteOptions,
 };
 use std::ops::Deref;
 use std::sync::Arc;
@@ -176,6 +177,26 @@ impl Store {
                     };
                 }
                 self.db().write(batch).unwrap();
+            }
+            Operation::Update(number, value) => {
+                let change = |old: Option<&[u8]>| altered(old, *value);
+                let given = self.db().update_with(key(*number), WriteOptions::default(), change);
+                return Answer::Values(vec![given.unwrap()]);
+            }
+            Operation::CompareAndSwap(number, expected, new) => {
+                let expected = match expected {
+                    Expected::Absent => None,
+                    Expected::Current => self.db().get(key(*number)).unwrap(),
+                    Expected::Some(value) => Some(value.bytes()),
+                };
+                let new = new.map(|value| value.bytes());
+                match self.db().compare_and_swap(key(*number), expected.as_deref(), new.as_deref()).unwrap() {
+                    Swap::Done => {}
+                    Swap::Differs(found) => return Answer::Values(vec![found]),
+                }
+            }
+            Operation::PutIfAbsent(number, value) => {
+                return Answer::Is(self.db().put_if_absent(key(*number), value.bytes()).unwrap());
             }
             Operation::Get(number) => return Answer::Values(vec![self.db().get(key(*number)).unwrap()]),
             Operation::MultiGet(numbers) => return Answer::Values(self.db().multi_get(&keys(numbers)).unwrap()),

@@ -8,10 +8,10 @@ use crate::io::simulated::SimulatedStorage;
 use std::time::Duration;
 
 /// A store, and what the scenes do with it.
-struct Store(SteppedDb);
+pub(super) struct Store(pub(super) SteppedDb);
 
 impl Store {
-    fn open() -> Self {
+    pub(super) fn open() -> Self {
         Self::of_kind(MemoryComponent::TwoLevel)
     }
 
@@ -20,13 +20,13 @@ impl Store {
         Self(SteppedDb::open_small(Arc::new(disk), Self::options(memory_component)).unwrap())
     }
 
-    fn options(memory_component: MemoryComponent) -> Options {
+    pub(super) fn options(memory_component: MemoryComponent) -> Options {
         let memory_budget = Some(320 << 10);
         Options { sync_interval: None, memory_budget, memory_component, ..Options::default() }
     }
 
     /// One that has keys with the count 1, and blocks that were used before.
-    fn with(keys: &[&str]) -> Self {
+    pub(super) fn with(keys: &[&str]) -> Self {
         let store = Self::open();
         for key in keys {
             store.put(key, 9);
@@ -36,20 +36,20 @@ impl Store {
         store
     }
 
-    fn put(&self, key: &str, count: u64) {
+    pub(super) fn put(&self, key: &str, count: u64) {
         self.0.put(key, value(key, count)).unwrap();
     }
 
     /// The count of a key, 0 where it is absent.
-    fn get(&self, key: &str) -> u64 {
+    pub(super) fn get(&self, key: &str) -> u64 {
         self.0.get(key).unwrap().map_or(0, |value| count(key, &value))
     }
 
-    fn snapshot(&self) -> Snapshot {
+    pub(super) fn snapshot(&self) -> Snapshot {
         self.0.snapshot().unwrap()
     }
 
-    fn write(&self, keys: &[&str], count: u64) {
+    pub(super) fn write(&self, keys: &[&str], count: u64) {
         let mut batch = WriteBatch::new();
         for key in keys {
             batch.put(*key, value(key, count));
@@ -62,7 +62,7 @@ impl Store {
     }
 
     /// Puts a new memory generation on top and writes out what is below.
-    fn write_out(&self) {
+    pub(super) fn write_out(&self) {
         let inner = &self.0.inner;
         let switching = inner.switching.lock();
         inner.switch(&inner.view.load_full());
@@ -76,7 +76,7 @@ impl Store {
     }
 }
 
-fn at(snapshot: &Snapshot, key: &str) -> u64 {
+pub(super) fn at(snapshot: &Snapshot, key: &str) -> u64 {
     snapshot.get(key).unwrap().map_or(0, |value| count(key, &value))
 }
 

@@ -1,0 +1,382 @@
+//! One thread of a run: transactions, and operations outside of any, as they come by its seed; it writes down what they did and saw.
+//!
+//! Ticks come from one counter. Taking one is a fence, which could hide that the store lacks one; so a *sparse* thread takes them
+//! now and then only, and what it does between two ticks lies between them.
+
+use super::history::{Action, By, Item, Key, Outcome, Transaction};
+use super::lists::{Lists, decode, encode};
+use crate::support::Random;
+use alluvium::{Db, Error, Savepoint, Snapshot, Swap, TransactOptions, WriteBatch};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// What the threads of a run share.
+pub struct Board {
+    pub lists: Lists,
+    pub ticks: AtomicU64,
+    /// The next item.
+    pub items: AtomicU32,
+    /// For each range, how many of its keys were made.
+    pub made: Vec<AtomicUsize>,
+}
+
+/// See the module.
+pub struct Client<'a> {
+    db: &'a Db,
+    board: &'a Board,
+    thread: usize,
+    random: Random,
+    sparse: bool,
+    done: Vec<Transaction>,
+    /// The first that has no return yet.
+    unreturned: usize,
+    now: u64,
+}
+
+pub type Broken = Result<(), String>;
+
+fn told(what: &'static str) -> impl Fn(Error) -> String {
+    move |error| format!("{what} failed: {error}")
+}
+
+impl<'a> Client<'a> {
+    pub fn new(db: &'a Db, board: &'a Board, thread: usize, seed: u64) -> Self {
+        let mut random = Random(seed);
+        let sparse = random.one_in(4);
+        Self { db, board, thread, random, sparse, done: Vec::new(), unreturned: 0, now: 0 }
+    }
+
+    /// What was done and seen.
+    pub fn finish(mut self) -> Vec<Transaction> {
+        self.tick();
+        self.done
+    }
+
+    fn tick(&mut self) {
+        self.now = self.board.ticks.fetch_add(1, Ordering::SeqCst);
+        self.done[self.unreturned..].iter_mut().for_each(|done| done.ret = self.now);
+        self.unreturned = self.done.len();
+    }
+
+    fn pause(&mut self) {
+        match self.random.below(8) {
+            0 => std::thread::yield_now(),
+            1 => (0..self.random.below(300)).for_each(|_| std::hint::spin_loop()),
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, name: &'static str, actions: Vec<Action>, outcome: Outcome) {
+        let (thread, call) = (self.thread, self.now);
+        self.done.push(Transaction { thread, name, actions, outcome, call, ret: u64::MAX });
+    }
+
+    fn item(&mut self) -> Item {
+        self.board.items.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn bytes(&mut self, list: &[Item]) -> Vec<u8> {
+        let more = if self.random.one_in(20) { 3000 } else { self.random.below(100) };
+        encode(list, more as usize)
+    }
+
+    fn list(&mut self) -> Key {
+        // Half of everything goes to one of them.
+        let number = if self.random.one_in(2) { 1 } else { self.random.next() >> 1 };
+        self.board.lists.list(number)
+    }
+
+    fn range(&mut self) -> usize {
+        self.random.below(self.board.lists.ranges as u64) as usize
+    }
+
+    /// A key that nobody has made yet.
+    fn once(&mut self) -> Option<Key> {
+        let range = self.range();
+        self.board.lists.once(range, self.board.made[range].fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Does something. An error is something that no history may have.
+    pub fn step(&mut self) -> Broken {
+        self.pause();
+        if !self.sparse || self.done.is_empty() || self.random.one_in(4) {
+            self.tick();
+        }
+        match self.random.below(100) {
+            0..50 => self.transaction()?,
+            50..60 => self.transact()?,
+            60..70 => self.update()?,
+            70..74 => self.swap()?,
+            74..77 => self.put_if_absent()?,
+            77..82 => self.batch()?,
+            82..86 => self.snapshot()?,
+            86..91 => {
+                let key = self.list();
+                let found = self.db.get(self.board.lists.name(key)).map_err(told("a get"))?;
+                self.note("get", vec![read(key, decode(found.as_deref())?)], Outcome::Committed);
+            }
+            91..98 => {
+                // Memory fills, and is switched away from.
+                let (number, length) = (self.random.below(1000), 200 + self.random.below(2000));
+                self.db.put(format!("filler{number}"), vec![1; length as usize]).map_err(told("a put"))?;
+            }
+            98 => self.db.flush().map_err(told("a flush"))?,
+            _ if self.random.one_in(4) => self.db.compact().map_err(told("a compaction"))?,
+            _ => {}
+        }
+        if !self.sparse || self.random.one_in(4) {
+            self.tick();
+        }
+        Ok(())
+    }
+
+    fn transaction(&mut self) -> Broken {
+        let transaction = self.db.transaction().map_err(told("a transaction"))?;
+        let mut open = Open::new(&transaction);
+        let done = self.deeds(&mut open);
+        let Open { actions, own, .. } = open;
+        done?;
+        self.pause();
+        if self.random.one_in(10) {
+            transaction.rollback();
+            self.note("transaction", actions, Outcome::Aborted);
+            return Ok(());
+        }
+        let outcome = match transaction.commit() {
+            Ok(()) => Outcome::Committed,
+            Err(Error::Conflict { key }) => self.conflict(&key, &actions, !own.is_empty())?,
+            Err(error) => return Err(format!("a commit failed: {error}")),
+        };
+        self.note("transaction", actions, outcome);
+        Ok(())
+    }
+
+    /// The key that a conflict names was read, and something was to be written.
+    fn conflict(&mut self, name: &[u8], actions: &[Action], writes: bool) -> Result<Outcome, String> {
+        let was_read =
+            |action: &Action| matches!(action, Action::Read { key, .. } if self.board.lists.key(name) == Some(*key));
+        match writes && actions.iter().any(was_read) {
+            true => Ok(Outcome::Aborted),
+            false => Err(format!("a conflict at {:?} after {actions:?}", name.escape_ascii().to_string())),
+        }
+    }
+
+    /// By the store's own way to try again: every attempt but the last was aborted.
+    fn transact(&mut self) -> Broken {
+        let (mut attempts, mut broken) = (Vec::new(), None);
+        let options = TransactOptions { attempts: 3, ..TransactOptions::default() };
+        let done = self.db.transact_with(&options, |transaction| {
+            let mut open = Open::new(transaction);
+            let done = self.deeds(&mut open);
+            attempts.push(open.actions);
+            done.map_err(|error| {
+                broken = Some(error);
+                Error::Cancelled
+            })
+        });
+        if let Some(broken) = broken {
+            return Err(broken);
+        }
+        let last = match done {
+            Ok(()) => Outcome::Committed,
+            Err(Error::Conflict { .. }) if attempts.len() == 3 => Outcome::Aborted,
+            Err(error) => return Err(format!("a transaction failed at attempt {}: {error}", attempts.len())),
+        };
+        let count = attempts.len();
+        for (at, actions) in attempts.into_iter().enumerate() {
+            self.note("transact", actions, if at + 1 == count { last } else { Outcome::Aborted });
+        }
+        Ok(())
+    }
+
+    /// One to six things that a transaction does.
+    fn deeds(&mut self, open: &mut Open<'_>) -> Broken {
+        for _ in 0..1 + self.random.below(6) {
+            self.pause();
+            match self.random.below(20) {
+                0..6 => {
+                    let key = self.list();
+                    open.get(&self.board.lists, key)?;
+                }
+                6..12 => {
+                    let (key, item) = (self.list(), self.item());
+                    let list = [open.get(&self.board.lists, key)?, vec![item]].concat();
+                    let bytes = self.bytes(&list);
+                    open.append(&self.board.lists, key, item, &bytes)?;
+                }
+                12..14 => {
+                    if let Some(key) = self.once() {
+                        let item = self.item();
+                        let bytes = self.bytes(&[item]);
+                        open.append(&self.board.lists, key, item, &bytes)?;
+                    }
+                }
+                14..17 => {
+                    let (range, back) = (self.range(), self.random.one_in(2));
+                    open.scan(&self.board.lists, range, back)?;
+                }
+                17..19 => {
+                    open.actions.push(Action::Save);
+                    open.saved.push((open.transaction.savepoint(), open.own.clone()));
+                }
+                _ => {
+                    if let Some(to) = (self.random.next() as usize >> 1).checked_rem(open.saved.len()) {
+                        open.roll_back(to)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Each run of the function but the last has read something.
+    fn update(&mut self) -> Broken {
+        let (key, item, mut runs) = (self.list(), self.item(), Vec::new());
+        let more = self.random.below(100) as usize;
+        let add = |old: Option<&[u8]>| {
+            let list = decode(old);
+            let new = [list.as_deref().unwrap_or(&[]), &[item]].concat();
+            runs.push(list);
+            Some(encode(&new, more))
+        };
+        self.db.update(self.board.lists.name(key), add).map_err(told("an update"))?;
+        let count = runs.len();
+        for (at, list) in runs.into_iter().enumerate() {
+            let mut actions = vec![read(key, list?)];
+            actions.extend((at + 1 == count).then_some(Action::Append(key, item)));
+            self.note("update", actions, Outcome::Committed);
+        }
+        Ok(())
+    }
+
+    fn swap(&mut self) -> Broken {
+        let (key, item) = (self.list(), self.item());
+        let name = self.board.lists.name(key);
+        let old = self.db.get(&name).map_err(told("a get"))?;
+        let list = decode(old.as_deref())?;
+        self.note("get", vec![read(key, list.clone())], Outcome::Committed);
+        let new = self.bytes(&[&list[..], &[item]].concat());
+        let actions = match self.db.compare_and_swap(&name, old.as_deref(), Some(&new)).map_err(told("a swap"))? {
+            Swap::Done => vec![read(key, list), Action::Append(key, item)],
+            Swap::Differs(found) => vec![read(key, decode(found.as_deref())?)],
+        };
+        self.note("compare_and_swap", actions, Outcome::Committed);
+        Ok(())
+    }
+
+    fn put_if_absent(&mut self) -> Broken {
+        let (key, item) = (self.list(), self.item());
+        let bytes = self.bytes(&[item]);
+        if self.db.put_if_absent(self.board.lists.name(key), bytes).map_err(told("a put_if_absent"))? {
+            self.note("put_if_absent", vec![read(key, Vec::new()), Action::Append(key, item)], Outcome::Committed);
+        }
+        Ok(())
+    }
+
+    /// Some keys that come out of nowhere.
+    fn batch(&mut self) -> Broken {
+        let (mut batch, mut actions) = (WriteBatch::new(), Vec::new());
+        for _ in 0..1 + self.random.below(3) {
+            if let Some(key) = self.once() {
+                let item = self.item();
+                batch.put(self.board.lists.name(key), self.bytes(&[item]));
+                actions.push(Action::Append(key, item));
+            }
+        }
+        self.db.write(batch).map_err(told("a batch"))?;
+        self.note("batch", actions, Outcome::Committed);
+        Ok(())
+    }
+
+    fn snapshot(&mut self) -> Broken {
+        let snapshot = self.db.snapshot().map_err(told("a snapshot"))?;
+        let actions = all_of(&snapshot, &self.board.lists)?;
+        self.note("snapshot", actions, Outcome::Committed);
+        Ok(())
+    }
+
+    /// Everything, once nobody writes any more.
+    pub fn look_at_all(&mut self) -> Broken {
+        self.tick();
+        self.snapshot()?;
+        let transaction = self.db.transaction().map_err(told("a transaction"))?;
+        let mut open = Open::new(&transaction);
+        self.board.lists.all().try_for_each(|key| open.get(&self.board.lists, key).map(drop))?;
+        let actions = open.actions;
+        self.note("transaction", actions, Outcome::Committed);
+        self.tick();
+        Ok(())
+    }
+}
+
+fn read(key: Key, list: Vec<Item>) -> Action {
+    Action::Read { key, list, by: By::Get }
+}
+
+fn all_of(snapshot: &Snapshot, lists: &Lists) -> Result<Vec<Action>, String> {
+    let mut actions = Vec::new();
+    for range in 0..lists.ranges {
+        let pairs: alluvium::Result<Vec<_>> = snapshot.prefix(lists.prefix(range)).and_then(Iterator::collect);
+        walked(lists, range, pairs, &mut actions)?;
+    }
+    Ok(actions)
+}
+
+/// What a walk over a range showed: all of its keys.
+fn walked(
+    lists: &Lists,
+    range: usize,
+    pairs: alluvium::Result<Vec<(Vec<u8>, Vec<u8>)>>,
+    actions: &mut Vec<Action>,
+) -> Broken {
+    let mut pairs: BTreeMap<_, _> = pairs.map_err(told("a scan"))?.into_iter().collect();
+    for key in lists.of_range(range) {
+        let list = decode(pairs.remove(&lists.name(key)).as_deref())?;
+        actions.push(Action::Read { key, list, by: By::Range });
+    }
+    pairs.pop_first().map_or(Ok(()), |(name, _)| Err(format!("a scan came to {name:?}, which is nobody's")))
+}
+
+/// A transaction under way.
+struct Open<'t> {
+    transaction: &'t alluvium::Transaction,
+    actions: Vec<Action>,
+    /// The keys that it has written.
+    own: BTreeSet<Key>,
+    saved: Vec<(Savepoint, BTreeSet<Key>)>,
+}
+
+impl<'t> Open<'t> {
+    fn new(transaction: &'t alluvium::Transaction) -> Self {
+        Self { transaction, actions: Vec::new(), own: BTreeSet::new(), saved: Vec::new() }
+    }
+
+    fn get(&mut self, lists: &Lists, key: Key) -> Result<Vec<Item>, String> {
+        let found = self.transaction.get(lists.name(key)).map_err(told("a transaction's get"))?;
+        let list = decode(found.as_deref())?;
+        self.actions.push(read(key, list.clone()));
+        Ok(list)
+    }
+
+    fn append(&mut self, lists: &Lists, key: Key, item: Item, bytes: &[u8]) -> Broken {
+        self.transaction.put(lists.name(key), bytes).map_err(told("a transaction's put"))?;
+        self.actions.push(Action::Append(key, item));
+        self.own.insert(key);
+        Ok(())
+    }
+
+    fn scan(&mut self, lists: &Lists, range: usize, back: bool) -> Broken {
+        let iter = self.transaction.prefix(lists.prefix(range)).map_err(told("a transaction's scan"))?;
+        let pairs = if back { iter.rev().collect() } else { iter.collect() };
+        walked(lists, range, pairs, &mut self.actions)
+    }
+
+    fn roll_back(&mut self, to: usize) -> Broken {
+        self.saved.truncate(to + 1);
+        let (savepoint, own) = &self.saved[to];
+        self.transaction.rollback_to(savepoint).map_err(told("a rollback to a savepoint"))?;
+        self.own = own.clone();
+        self.actions.push(Action::RollBack(to));
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! The keys of a run, some ranges of them, and what their values say.
+//!
+//! A range has keys with lists, which are made longer by whoever has read them, and between those keys that one write each makes: a blind
+//! one, so that they come out of nowhere for whoever walks over the range.
+
+use super::history::{Item, Key};
+use std::ops::Range;
+
+/// Keys of a range with lists; between them are those that are made once.
+pub const LISTS: usize = 4;
+/// So many are made once.
+pub const ONCE: usize = 16;
+const IN_RANGE: usize = LISTS + ONCE;
+
+/// The keys of one run.
+#[derive(Clone, Debug)]
+pub struct Lists {
+    run: u64,
+    pub ranges: usize,
+}
+
+impl Lists {
+    pub fn new(run: u64, ranges: usize) -> Self {
+        Self { run, ranges }
+    }
+
+    pub fn all(&self) -> Range<Key> {
+        0..self.ranges * IN_RANGE
+    }
+
+    pub fn of_range(&self, range: usize) -> Range<Key> {
+        range * IN_RANGE..(range + 1) * IN_RANGE
+    }
+
+    /// A key with a list.
+    pub fn list(&self, number: u64) -> Key {
+        let number = number as usize % (self.ranges * LISTS);
+        number / LISTS * IN_RANGE + number % LISTS * (IN_RANGE / LISTS)
+    }
+
+    /// The key of a range that is made by its write of this number, if there are so many.
+    pub fn once(&self, range: usize, number: usize) -> Option<Key> {
+        let per_list = IN_RANGE / LISTS - 1;
+        (number < ONCE).then(|| range * IN_RANGE + number % LISTS * (per_list + 1) + 1 + number / LISTS)
+    }
+
+    pub fn prefix(&self, range: usize) -> Vec<u8> {
+        format!("{:06}/{range}/", self.run).into_bytes()
+    }
+
+    pub fn name(&self, key: Key) -> Vec<u8> {
+        [self.prefix(key / IN_RANGE), format!("{:02}", key % IN_RANGE).into_bytes()].concat()
+    }
+
+    /// The key of a name.
+    pub fn key(&self, name: &[u8]) -> Option<Key> {
+        self.all().find(|key| self.name(*key) == name)
+    }
+}
+
+/// A list's bytes, and so many more.
+pub fn encode(list: &[Item], more: usize) -> Vec<u8> {
+    let mut bytes = (list.len() as u32).to_le_bytes().to_vec();
+    list.iter().for_each(|item| bytes.extend(item.to_le_bytes()));
+    bytes.resize(bytes.len() + more, more as u8);
+    bytes
+}
+
+/// The list of what the store gave, or what is wrong with it.
+pub fn decode(found: Option<&[u8]>) -> Result<Vec<Item>, String> {
+    let Some(bytes) = found else { return Ok(Vec::new()) };
+    let (words, rest) = bytes.as_chunks::<4>();
+    let mut words = words.iter().map(|word| u32::from_le_bytes(*word));
+    let count = words.next().unwrap_or(u32::MAX) as usize;
+    if count >= bytes.len() / 4 + 1 {
+        return Err(format!("a value of {} bytes that nobody wrote: {rest:?}", bytes.len()));
+    }
+    let padding = &bytes[4 + 4 * count..];
+    if padding.iter().any(|byte| *byte != padding.len() as u8) {
+        return Err(format!("a value of {} bytes that is mixed of several", bytes.len()));
+    }
+    Ok(words.take(count).collect())
+}
+
+#[test]
+fn keys_and_lists_are_told_apart() {
+    let lists = Lists::new(7, 3);
+    let mut kinds = vec![0; lists.all().end];
+    (0..(3 * LISTS) as u64).for_each(|number| kinds[lists.list(number)] += 1);
+    (0..3).for_each(|range| (0..ONCE).for_each(|number| kinds[lists.once(range, number).unwrap()] += 1));
+    assert!(kinds.iter().all(|count| *count == 1), "{kinds:?}");
+    assert!(lists.all().is_sorted_by_key(|key| lists.name(key)));
+    assert!(lists.all().all(|key| lists.key(&lists.name(key)) == Some(key)));
+    for (list, more) in [(&[][..], 0), (&[7], 3), (&[1, 2, 3], 500)] {
+        let bytes = encode(list, more);
+        assert_eq!(decode(Some(&bytes)), Ok(list.to_vec()));
+        assert!(more == 0 || decode(Some(&bytes[..bytes.len() - 1])).is_err());
+    }
+    assert!(decode(Some(b"")).is_err());
+}

@@ -1,0 +1,366 @@
+//! Atomic read-modify-write of one key (`docs/concurrency.md`, P1): the old value in every place where it can lie, and everything
+//! that others can do between the read and the write. The function itself does that, since it runs while nothing is held.
+
+use crate::support::expect_sound;
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::parts::{SteppedDb, open_small};
+use alluvium::{Change, Error, MemoryComponent, Options, Snapshot, Swap, WriteBatch, WriteOptions};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+const KEY: &str = "key";
+/// Long enough for a file of its own.
+const LARGE: usize = 300 << 10;
+
+fn options() -> Options {
+    Options { memory_budget: Some(256 << 10), sync_interval: None, ..Options::default() }
+}
+
+/// A store on this disk that does nothing but what is asked, whose memory a few writes fill.
+fn open(disk: &SimulatedStorage, memory_component: MemoryComponent) -> SteppedDb {
+    SteppedDb::open_small(Arc::new(disk.clone()), Options { memory_component, ..options() }).unwrap()
+}
+
+fn store() -> SteppedDb {
+    open(&SimulatedStorage::new(1), MemoryComponent::TwoLevel)
+}
+
+/// Keys on both sides of the one that matters.
+fn put_neighbours(db: &SteppedDb, from: usize) {
+    (from..from + 4).for_each(|at| db.put(format!("{}{at}", ["a", "z"][at % 2]), [at as u8; 50]).unwrap());
+}
+
+/// Everything in memory goes to branch files, and nothing stays behind.
+fn write_out(db: &SteppedDb) {
+    db.flush().unwrap();
+    while db.step() {}
+}
+
+/// A generation is switched away from, and not written out.
+fn seal(db: &SteppedDb) {
+    for at in 0.. {
+        if db.stats().generations > 1 {
+            return;
+        }
+        db.put(format!("x{at}"), [1; 500]).unwrap();
+    }
+}
+
+/// Where the old value is; what it is.
+type Place = (&'static str, fn(&SteppedDb) -> Option<Vec<u8>>);
+
+fn put(db: &SteppedDb, length: usize) -> Option<Vec<u8>> {
+    let value = [b"old".to_vec(), vec![7; length]].concat();
+    db.put(KEY, &value).unwrap();
+    Some(value)
+}
+
+const PLACES: [Place; 13] = [
+    ("nowhere", |_| None),
+    ("waiting in the Membuffer", |db| put(db, 20)),
+    ("in order in memory", |db| {
+        let old = put(db, 20);
+        assert!(db.iter().unwrap().count() > 2);
+        old
+    }),
+    ("of no bytes", |db| {
+        db.put(KEY, "").unwrap();
+        Some(Vec::new())
+    }),
+    ("in a sealed generation", |db| {
+        let old = put(db, 20);
+        seal(db);
+        old
+    }),
+    ("in a branch file", |db| {
+        let old = put(db, 20);
+        write_out(db);
+        old
+    }),
+    ("in the last of two branch files", |db| {
+        put(db, 100);
+        write_out(db);
+        let old = put(db, 20);
+        write_out(db);
+        old
+    }),
+    ("in a value file, of memory", |db| put(db, LARGE)),
+    ("in a value file, of a branch", |db| {
+        let old = put(db, LARGE);
+        write_out(db);
+        old
+    }),
+    ("deleted in memory", |db| {
+        put(db, 20);
+        db.delete(KEY).unwrap();
+        None
+    }),
+    ("in a branch file, and deleted in memory", |db| {
+        put(db, 20);
+        write_out(db);
+        db.delete(KEY).unwrap();
+        None
+    }),
+    ("in a branch file, and deleted in a sealed generation", |db| {
+        put(db, LARGE);
+        write_out(db);
+        db.delete(KEY).unwrap();
+        seal(db);
+        None
+    }),
+    ("in a branch file, and deleted in another one", |db| {
+        put(db, 20);
+        write_out(db);
+        db.delete(KEY).unwrap();
+        write_out(db);
+        None
+    }),
+];
+
+/// What others do after the read; the value that they leave, where they write the key.
+type Disturbance = (&'static str, Disturb);
+type Disturb = fn(&SteppedDb, &mut Vec<Snapshot>) -> Option<Option<Vec<u8>>>;
+
+fn others() -> Option<Vec<u8>> {
+    Some(b"of another one".to_vec())
+}
+
+const DISTURBANCES: [Disturbance; 12] = [
+    ("nothing", |_, _| None),
+    ("a snapshot", |db, snapshots| {
+        snapshots.push(db.snapshot().unwrap());
+        None
+    }),
+    ("writes of other keys", |db, _| {
+        put_neighbours(db, 2);
+        None
+    }),
+    ("a switch", |db, _| {
+        seal(db);
+        None
+    }),
+    // Nobody wrote the key, but the update cannot know that from memory.
+    ("what was in memory goes to the tree", |db, _| {
+        put_neighbours(db, 2);
+        write_out(db);
+        None
+    }),
+    ("a put", |db, _| {
+        db.put(KEY, "of another one").unwrap();
+        Some(others())
+    }),
+    ("a delete", |db, _| {
+        db.delete(KEY).unwrap();
+        Some(None)
+    }),
+    ("a batch", |db, _| {
+        let mut batch = WriteBatch::new();
+        batch.put("a0", "too").put(KEY, "of another one").delete("z1");
+        db.write(batch).unwrap();
+        Some(others())
+    }),
+    ("an update", |db, _| {
+        db.update(KEY, |_| others()).unwrap();
+        Some(others())
+    }),
+    ("a put, and a switch", |db, _| {
+        db.put(KEY, "of another one").unwrap();
+        seal(db);
+        Some(others())
+    }),
+    // Old value read from the disk, a newer one written, incorporated and gone from memory before the check.
+    ("a put that goes to the tree", |db, _| {
+        db.put(KEY, "of another one").unwrap();
+        write_out(db);
+        Some(others())
+    }),
+    ("a delete that goes to the tree, below a snapshot", |db, snapshots| {
+        snapshots.push(db.snapshot().unwrap());
+        db.delete(KEY).unwrap();
+        write_out(db);
+        Some(None)
+    }),
+];
+
+fn changes() -> [Change; 4] {
+    [Change::Put(b"new".to_vec()), Change::Put(vec![9; LARGE]), Change::Delete, Change::Keep]
+}
+
+#[test]
+fn the_old_value_is_the_newest_whatever_happens_meanwhile() {
+    for memory in [MemoryComponent::TwoLevel, MemoryComponent::Skiplist] {
+        for (place, fill) in PLACES {
+            for (at, (what, disturb)) in DISTURBANCES.into_iter().enumerate() {
+                // Large values take a while.
+                let changes = changes().into_iter().enumerate().filter(|(number, _)| *number != 1 || at % 5 == 0);
+                for (_, change) in changes {
+                    let story = format!("{memory:?}, the old value {place}, then {what}, then {}", short(&change));
+                    update_once(memory, fill, disturb, change, &story);
+                }
+            }
+        }
+    }
+}
+
+fn short(change: &Change) -> String {
+    match change {
+        Change::Put(value) => format!("{} bytes", value.len()),
+        other => format!("{other:?}"),
+    }
+}
+
+fn update_once(
+    memory: MemoryComponent,
+    fill: fn(&SteppedDb) -> Option<Vec<u8>>,
+    disturb: Disturb,
+    change: Change,
+    story: &str,
+) {
+    let disk = SimulatedStorage::new(1);
+    let db = open(&disk, memory);
+    put_neighbours(&db, 0);
+    let before = fill(&db);
+    let first = db.snapshot().unwrap();
+    let (mut snapshots, mut runs, mut left) = (Vec::new(), Vec::new(), None);
+    let given = db.update_with(KEY, WriteOptions::default(), |old| {
+        runs.push(old.map(<[u8]>::to_vec));
+        if runs.len() == 1 {
+            left = disturb(&db, &mut snapshots);
+        }
+        assert!(runs.len() < 10, "{story}: asked again and again");
+        change.clone()
+    });
+    assert_eq!(runs[0], before, "{story}: the first look");
+    let then = left.unwrap_or(before.clone());
+    let (gives, now) = match change {
+        // What changes nothing is of the moment at which it looked, and need not look again.
+        Change::Keep => (before.clone(), then),
+        Change::Delete if before.is_none() => (None, then),
+        Change::Delete | Change::Put(_) => {
+            assert_eq!(runs.last(), Some(&then), "{story}: the last look");
+            let new = if let Change::Put(value) = change { Some(value) } else { None };
+            (new.clone(), new)
+        }
+    };
+    assert_eq!(given.unwrap(), gives, "{story}: given");
+    assert_eq!(db.get(KEY).unwrap(), now, "{story}: a get");
+    assert_eq!(first.get(KEY).unwrap(), before, "{story}: the snapshot of before");
+    for snapshot in snapshots {
+        assert_eq!(snapshot.get(KEY).unwrap(), before, "{story}: the function's snapshot");
+    }
+    let pairs: Vec<_> = db.prefix(KEY).unwrap().map(|pair| pair.unwrap().1).collect();
+    assert_eq!(pairs, now.clone().into_iter().collect::<Vec<_>>(), "{story}: a scan");
+    drop(first);
+    write_out(&db);
+    assert_eq!(db.get(KEY).unwrap(), now, "{story}: after writing out");
+    expect_sound(&db);
+    db.close().unwrap();
+    assert_eq!(open(&disk, memory).get(KEY).unwrap(), now, "{story}: after reopening");
+}
+
+#[test]
+fn a_swap_tells_absent_from_empty_and_gives_what_is_there() {
+    let db = store();
+    let swap = |expected, new| db.compare_and_swap(KEY, expected, new).unwrap();
+    let differs = |value: Option<&[u8]>| Swap::Differs(value.map(<[u8]>::to_vec));
+    assert_eq!(swap(Some(b""), Some(b"a")), differs(None));
+    assert_eq!(swap(Some(b"a"), None), differs(None));
+    assert_eq!(swap(None, None), Swap::Done);
+    assert_eq!(swap(None, Some(b"")), Swap::Done);
+    assert_eq!(swap(None, Some(b"a")), differs(Some(b"")));
+    assert_eq!(swap(Some(b""), Some(b"a")), Swap::Done);
+    write_out(&db);
+    assert_eq!(swap(Some(b"ab"), Some(b"c")), differs(Some(b"a")));
+    assert_eq!(swap(Some(b"a"), Some(b"a")), Swap::Done);
+    let large = vec![3; LARGE];
+    assert_eq!(swap(Some(b"a"), Some(&large)), Swap::Done);
+    write_out(&db);
+    assert_eq!(swap(Some(&large[1..]), None), differs(Some(&large)));
+    assert_eq!(swap(Some(&large), None), Swap::Done);
+    assert_eq!(swap(Some(&large), None), differs(None));
+    assert_eq!(db.get(KEY).unwrap(), None);
+}
+
+/// Neither the value file that it would have got, nor anything else, is left of what was not written.
+#[test]
+fn what_is_refused_leaves_nothing_behind() {
+    let disk = SimulatedStorage::new(1);
+    let db = open(&disk, MemoryComponent::TwoLevel);
+    db.put(KEY, "there").unwrap();
+    assert!(!db.put_if_absent(KEY, vec![1; LARGE]).unwrap());
+    assert!(!db.compare_and_swap(KEY, Some(b"x"), Some(&vec![1; LARGE])).unwrap().is_done());
+    let mut runs = 0;
+    db.update(KEY, |_| {
+        runs += 1;
+        (runs < 3).then(|| db.put(KEY, [runs]).unwrap());
+        Some(vec![1; LARGE])
+    })
+    .unwrap();
+    assert_eq!(runs, 3);
+    db.delete(KEY).unwrap();
+    write_out(&db);
+    db.compact().unwrap();
+    while db.step() {}
+    db.close().unwrap();
+    assert_eq!(crate::support::expect_sound_closed(&(Arc::new(disk) as Arc<dyn alluvium::io::Storage>)), [""; 0]);
+}
+
+#[test]
+fn a_function_that_panics_leaves_the_store_as_it_was() {
+    let db = store();
+    db.put(KEY, "old").unwrap();
+    for _ in 0..3 {
+        let panicked = catch_unwind(AssertUnwindSafe(|| db.update(KEY, |_| panic!("out of the caller's function"))));
+        assert!(panicked.is_err());
+        assert_eq!(db.get(KEY).unwrap().as_deref(), Some(&b"old"[..]));
+    }
+    db.update(KEY, |old| Some([old.unwrap(), b", new"].concat())).unwrap();
+    db.sync().unwrap();
+    assert_eq!(db.get(KEY).unwrap().as_deref(), Some(&b"old, new"[..]));
+    assert!(db.stats().failure.is_none());
+    db.close().unwrap();
+}
+
+#[test]
+fn what_no_store_could_take_is_refused_and_nothing_is_written() {
+    let db = store();
+    let long_key = vec![1; 1 << 20];
+    let refused = |told: Error| assert!(matches!(told, Error::InvalidArgument(_)), "{told}");
+    refused(db.update(&long_key, |_| panic!("not even asked")).unwrap_err());
+    refused(db.compare_and_swap(&long_key, None, Some(b"")).unwrap_err());
+    refused(db.put_if_absent(&long_key, "").unwrap_err());
+    assert_eq!(db.iter().unwrap().count(), 0);
+    assert_eq!(
+        db.update("", |old| Some(old.map_or(b"empty key".to_vec(), <[u8]>::to_vec))).unwrap().unwrap(),
+        b"empty key"
+    );
+}
+
+/// Of threads that put an absent key one finds it absent, wherever it was deleted, and beside flushes.
+#[test]
+fn one_of_many_puts_an_absent_key() {
+    const THREADS: usize = 3;
+    let db =
+        open_small(Arc::new(SimulatedStorage::new(1)), Options { memory_budget: Some(1 << 20), ..options() }).unwrap();
+    for round in 0..400u32 {
+        let all = std::sync::Barrier::new(THREADS);
+        let put = |thread: usize| {
+            all.wait();
+            let value = [round.to_le_bytes(), (thread as u32).to_le_bytes()].concat();
+            db.put_if_absent(KEY, &value).unwrap().then_some(value)
+        };
+        let done: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || put(thread))).collect();
+            threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(done.len(), 1, "round {round}");
+        assert_eq!(db.get(KEY).unwrap().as_ref(), Some(&done[0]), "round {round}");
+        if round % 3 == 0 {
+            db.flush().unwrap();
+        }
+        db.delete(KEY).unwrap();
+        if round % 5 == 0 {
+            db.flush().unwrap();
+        }
+    }
+}
