@@ -1,7 +1,8 @@
 //! Alluvium behind the trait, by its public face alone: what a user's program would call.
 
 use crate::engine::{Direction, Engine, EngineOptions, Factory, Figures, Result};
-use alluvium::{Db, Durability, LogMemory, MemoryComponent, Options, WriteBatch};
+use crate::striped::{Increments, Striped};
+use alluvium::{Change, Db, Durability, LogMemory, MemoryComponent, Options, WriteBatch, WriteOptions};
 use std::path::Path;
 
 /// Opens Alluvium stores.
@@ -14,7 +15,7 @@ impl Factory for Alluvium {
     }
 
     fn open(&self, directory: &Path, options: &EngineOptions) -> Result<Box<dyn Engine>> {
-        open(directory, options, MemoryComponent::TwoLevel)
+        Ok(Box::new(open(directory, options, MemoryComponent::TwoLevel)?))
     }
 
     fn is_log(&self, path: &Path) -> bool {
@@ -32,7 +33,7 @@ impl Factory for SingleLevel {
     }
 
     fn open(&self, directory: &Path, options: &EngineOptions) -> Result<Box<dyn Engine>> {
-        open(directory, options, MemoryComponent::Skiplist)
+        Ok(Box::new(open(directory, options, MemoryComponent::Skiplist)?))
     }
 
     fn is_log(&self, path: &Path) -> bool {
@@ -40,9 +41,29 @@ impl Factory for SingleLevel {
     }
 }
 
-fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryComponent) -> Result<Box<dyn Engine>> {
+/// Opens Alluvium stores whose read-modify-writes are a get and a put under a lock: what its own are measured against.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AlluviumStriped;
+
+impl Factory for AlluviumStriped {
+    fn name(&self) -> &str {
+        "alluvium-striped"
+    }
+
+    fn open(&self, directory: &Path, options: &EngineOptions) -> Result<Box<dyn Engine>> {
+        let store = open(directory, options, MemoryComponent::TwoLevel)?;
+        Ok(Box::new(Striped::new(store, Increments::Striped)))
+    }
+
+    fn is_log(&self, path: &Path) -> bool {
+        is_log(path)
+    }
+}
+
+fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryComponent) -> Result<Store> {
     let durability = if options.sync { Durability::Sync } else { Durability::Buffered };
-    let (memory_budget, write_buffer) = (options.memory, options.write_buffer);
+    let each = |size: Option<u64>| size.map(|size| options.each(size));
+    let (memory_budget, write_buffer) = (each(options.memory), each(options.write_buffer));
     let log_memory = match options.shared_log {
         None => LogMemory::default(),
         Some(false) => LogMemory::File,
@@ -58,7 +79,7 @@ fn open(directory: &Path, options: &EngineOptions, memory_component: MemoryCompo
         maplets,
         ..Options::default()
     };
-    Ok(Box::new(Store { db: Db::open(directory, options)? }))
+    Ok(Store { db: Db::open(directory, options)? })
 }
 
 fn is_log(path: &Path) -> bool {
@@ -120,6 +141,18 @@ impl Engine for Store {
         Ok(visited)
     }
 
+    fn update(&self, key: &[u8], change: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> bool) -> Result<()> {
+        self.db.update_with(key, WriteOptions::default(), |old| {
+            let mut new = Vec::new();
+            if change(old, &mut new) { Change::Put(new) } else { Change::Keep }
+        })?;
+        Ok(())
+    }
+
+    fn put_if_absent(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        Ok(self.db.put_if_absent(key, value)?)
+    }
+
     fn settle(&self) -> Result<()> {
         self.db.flush()?;
         Ok(self.db.settle()?)
@@ -174,8 +207,12 @@ mod tests {
             .update(b"b", &mut |old, new| {
                 new.extend_from_slice(old.unwrap_or(b"none"));
                 new.push(b'!');
+                true
             })
             .unwrap();
+        engine.update(b"b", &mut |_, _| false).unwrap();
+        assert!(!engine.put_if_absent(b"b", b"2").unwrap() && engine.put_if_absent(b"c", b"2").unwrap());
+        engine.delete(b"c").unwrap();
         assert!(engine.get(b"b", &mut value).unwrap() && value == b"1!");
         engine.delete(b"b").unwrap();
         engine.settle().unwrap();

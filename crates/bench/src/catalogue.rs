@@ -11,7 +11,7 @@ use std::fmt;
 pub const FLODB_SKEW: Choice = Choice::Hot { operations_percent: 98, keys_percent: 2, block: 1 };
 
 /// Every name, and what it does, for people.
-pub const NAMES: [(&str, &str); 20] = [
+pub const NAMES: [(&str, &str); 24] = [
     ("fillseq", "load the keys in key order"),
     ("fillrandom", "load the keys in random order, each once"),
     (
@@ -30,6 +30,10 @@ pub const NAMES: [(&str, &str); 20] = [
         "overwrite with one thread more that walks over all pairs; processor time is by puts and pairs",
     ),
     ("updaterandom", "read, modify and write loaded keys, drawn uniformly"),
+    ("putifabsent", "put where the key is absent: half new keys, half loaded ones, drawn uniformly"),
+    ("increment", "add 1 to loaded keys, drawn uniformly; their values are counters: --value-size 8"),
+    ("incrementskewed", "the same with the keys of YCSB's zipfian"),
+    ("counters", "50% get, 50% add 1, as incrementskewed"),
     ("load", "YCSB: fillrandom under its other name"),
     ("a", "YCSB: 50% get, 50% put"),
     ("b", "YCSB: 95% get, 5% put"),
@@ -89,6 +93,10 @@ pub fn named(name: &str, settings: &Settings) -> Result<Workload, UnknownWorkloa
         "readwhilewriting" => uniform(Mix { read: 1, beside: Some(Beside::Writer), ..nothing() }),
         "writewhilescanning" => uniform(Mix { overwrite: 1, beside: Some(Beside::Scanner), ..nothing() }),
         "updaterandom" => uniform(Mix { modify: 1, ..nothing() }),
+        "putifabsent" => uniform(Mix { if_absent_new: 1, if_absent_old: 1, ..nothing() }),
+        "increment" => uniform(Mix { increment: 1, ..nothing() }),
+        "counters" => Job::Mix(Mix { read: 50, increment: 50, choice: Some(Choice::Zipfian), ..nothing() }),
+        "incrementskewed" => Job::Mix(Mix { increment: 1, choice: Some(Choice::Zipfian), ..nothing() }),
         "a" => ycsb(Mix { read: 50, overwrite: 50, ..nothing() }, Choice::Zipfian),
         "b" => ycsb(Mix { read: 95, overwrite: 5, ..nothing() }, Choice::Zipfian),
         "c" => ycsb(Mix { read: 1, ..nothing() }, Choice::Zipfian),

@@ -1,5 +1,6 @@
 //! What a benchmark needs of a store. Alluvium implements it here; rivals implement it in `crates/bench-compare`.
 
+use crate::counter;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -42,6 +43,25 @@ pub struct EngineOptions {
     /// Ask a filter for each file, where the engine has something better by default.
     #[serde(default)]
     pub plain_filters: bool,
+    /// The store is one of several side by side; sizes are those of all together.
+    #[serde(default)]
+    pub partitions: Option<Partitions>,
+}
+
+/// Stores side by side, each with a range of the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partitions {
+    /// How many.
+    pub count: u64,
+    /// The numbers of keys in key order (`Order::Sequential`) that they share evenly; the last takes larger ones, too.
+    pub keys: u64,
+}
+
+impl EngineOptions {
+    /// The part of a size that one store has.
+    pub fn each(&self, size: u64) -> u64 {
+        size / self.partitions.map_or(1, |partitions| partitions.count.max(1))
+    }
 }
 
 /// Opens stores of one kind.
@@ -75,17 +95,44 @@ pub trait Engine: Send + Sync {
         limit: u64,
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<u64>;
-    /// Reads the value, calls `change` with it (`None` where the key is absent) and puts what it leaves in its second
-    /// argument. Atomic only where the engine can.
+    /// Reads the value, calls `change` with it (`None` where the key is absent) and, where that is true, puts what it leaves in
+    /// its second argument. `change` may be called several times. This one is a get and a put, which others may come between:
+    /// an engine that has nothing better stands behind `Striped`.
     #[allow(clippy::type_complexity)] // An alias would need a lifetime that every implementation then had to name.
-    fn update(&self, key: &[u8], change: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>)) -> Result<()> {
-        let (mut old, mut new) = (Vec::new(), Vec::new());
-        let found = self.get(key, &mut old)?;
-        change(found.then_some(&old[..]), &mut new);
-        self.put(key, &new)
+    fn update(&self, key: &[u8], change: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> bool) -> Result<()> {
+        get_and_put(self, key, change)
+    }
+    /// Sets a key that is absent; whether it was. As atomic as `update`.
+    fn put_if_absent(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let mut absent = false;
+        self.update(key, &mut |old, new| {
+            absent = old.is_none();
+            if absent {
+                new.clear();
+                new.extend_from_slice(value);
+            }
+            absent
+        })?;
+        Ok(absent)
+    }
+    /// Adds to a counter (`counter.rs`). As atomic as `update`, or by what the engine has for it.
+    fn increment(&self, key: &[u8], by: u64) -> Result<()> {
+        self.update(key, &mut |old, new| counter::add(old, new, by))
     }
     /// Writes what is in memory to data files and waits until background work has nothing left to do.
     fn settle(&self) -> Result<()>;
     /// Its figures.
     fn figures(&self) -> Figures;
+}
+
+/// An update in two steps.
+#[allow(clippy::type_complexity)] // As `Engine::update`.
+pub fn get_and_put(
+    engine: &(impl Engine + ?Sized),
+    key: &[u8],
+    change: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> bool,
+) -> Result<()> {
+    let (mut old, mut new) = (Vec::new(), Vec::new());
+    let found = engine.get(key, &mut old)?;
+    if change(found.then_some(&old[..]), &mut new) { engine.put(key, &new) } else { Ok(()) }
 }

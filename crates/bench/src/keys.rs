@@ -52,6 +52,12 @@ impl Keys {
         if bytes >= HEAD_BYTES { 1 << 62 } else { 1 << (8 * bytes as u32 - 1) }
     }
 
+    /// The number of a key of the sequential order, loaded or missing.
+    #[inline]
+    pub fn sequential_number(key: &[u8]) -> u64 {
+        key.iter().take(HEAD_BYTES).fold(0, |head, byte| head << 8 | u64::from(*byte)) / 2
+    }
+
     /// Writes the key of a number.
     #[inline]
     pub fn write(&self, number: u64, out: &mut [u8]) {
@@ -124,6 +130,22 @@ mod tests {
             let rises = |order| (0..1000).filter(|n| key(order, bytes, *n) < key(order, bytes, n + 1)).count();
             assert_eq!(rises(Order::Sequential), 1000);
             assert!((400..600).contains(&rises(Order::Random)), "{bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn numbers_of_sequential_keys_come_back() {
+        for bytes in [2, 8, 24] {
+            let keys = Keys::new(Order::Sequential, bytes);
+            for number in [0, 1, 255, 10_000] {
+                let mut missing = vec![0; bytes];
+                keys.write_missing(number, &mut missing);
+                let found = (
+                    Keys::sequential_number(&key(Order::Sequential, bytes, number)),
+                    Keys::sequential_number(&missing),
+                );
+                assert_eq!(found, (number, number), "{bytes} bytes");
+            }
         }
     }
 

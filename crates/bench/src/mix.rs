@@ -24,6 +24,9 @@ enum Operation {
     Delete,
     Scan,
     Modify,
+    IfAbsentNew,
+    IfAbsentOld,
+    Increment,
 }
 
 /// Does a worker's share.
@@ -31,15 +34,17 @@ pub fn run(field: &Field<'_>, lane: usize, mix: &Mix) -> Result<Tally> {
     let total = field.settings.operations();
     let threads = field.settings.threads as u64;
     let share = total.map(|total| total / threads + u64::from((lane as u64) < total % threads));
-    let insertable = if mix.insert > 0 { total.unwrap_or(field.loaded) } else { 0 };
+    let insertable = if mix.grows() { total.unwrap_or(field.loaded) } else { 0 };
     let choice = mix.choice.unwrap_or(Choice::Uniform);
-    let chooser = Chooser::new(choice, field.loaded, field.loaded.saturating_add(insertable));
+    let range = (field.loaded / mix.ranges.max(1)).max(1);
+    let chooser = Chooser::new(choice, range, range.saturating_add(insertable));
     let mut mixer = Mixer::new(field, lane, Random::new(field.settings.seed, lane as u64 + 1), chooser);
+    mixer.first = lane as u64 % mix.ranges.max(1) * range;
     let draw = Draw::new(mix);
     let mut now = mixer.tally.latencies.restart();
     // One operation is done however late the thread gets to run: a point without any says nothing.
     while share.is_none_or(|share| mixer.tally.ops < share) && (mixer.tally.ops == 0 || !field.stopped(now)) {
-        if mix.insert > 0 && mixer.tally.ops.is_multiple_of(LOOK_EVERY) {
+        if mix.grows() && mix.ranges <= 1 && mixer.tally.ops.is_multiple_of(LOOK_EVERY) {
             mixer.chooser.grow(field.acknowledged());
         }
         let left = share.map_or(u64::MAX, |share| share - mixer.tally.ops);
@@ -80,6 +85,9 @@ impl Draw {
             (mix.delete, Operation::Delete),
             (mix.scan, Operation::Scan),
             (mix.modify, Operation::Modify),
+            (mix.if_absent_new, Operation::IfAbsentNew),
+            (mix.if_absent_old, Operation::IfAbsentOld),
+            (mix.increment, Operation::Increment),
         ];
         let mut weights = 0;
         let mut bounds = Vec::new();
@@ -106,6 +114,8 @@ struct Mixer<'f, 'a> {
     lane: usize,
     random: Random,
     chooser: Chooser,
+    /// The number that the chooser's first stands for.
+    first: u64,
     key: Vec<u8>,
     value: Vec<u8>,
     tally: Tally,
@@ -114,7 +124,7 @@ struct Mixer<'f, 'a> {
 impl<'f, 'a> Mixer<'f, 'a> {
     fn new(field: &'f Field<'a>, lane: usize, random: Random, chooser: Chooser) -> Self {
         let key = vec![0; field.keys.bytes()];
-        Self { field, lane, random, chooser, key, value: Vec::new(), tally: Tally::new() }
+        Self { field, lane, random, chooser, first: 0, key, value: Vec::new(), tally: Tally::new() }
     }
 
     /// Does one operation, or a batch of at most `left`; how many it was.
@@ -128,14 +138,23 @@ impl<'f, 'a> Mixer<'f, 'a> {
             Operation::Delete => self.delete()?,
             Operation::Scan => self.scan(mix.scan_pairs)?,
             Operation::Modify => self.modify()?,
+            Operation::IfAbsentNew => self.if_absent_new()?,
+            Operation::IfAbsentOld => self.if_absent_old()?,
+            Operation::Increment => self.increment()?,
         }
         Ok(1)
     }
 
-    /// The number of a loaded key, which is written to the buffer.
+    /// The number of a loaded key.
+    #[inline]
+    fn number(&mut self) -> u64 {
+        self.first + self.chooser.pick(&mut self.random)
+    }
+
+    /// The same, and the key is written to the buffer.
     #[inline]
     fn pick(&mut self) -> u64 {
-        let number = self.chooser.pick(&mut self.random);
+        let number = self.number();
         self.field.keys.write(number, &mut self.key);
         number
     }
@@ -160,7 +179,7 @@ impl<'f, 'a> Mixer<'f, 'a> {
     }
 
     fn miss(&mut self) -> Result<()> {
-        let number = self.chooser.pick(&mut self.random);
+        let number = self.number();
         self.field.keys.write_missing(number, &mut self.key);
         match self.field.engine.get(&self.key, &mut self.value)? {
             true => self.tally.found += 1,
@@ -176,8 +195,7 @@ impl<'f, 'a> Mixer<'f, 'a> {
             let number = self.pick();
             field.engine.put(&self.key, field.values.of(number, self.random.below(VERSIONS)))?;
         } else {
-            let numbers: Vec<(u64, u64)> =
-                (0..count).map(|_| (self.chooser.pick(&mut self.random), self.random.below(VERSIONS))).collect();
+            let numbers: Vec<(u64, u64)> = (0..count).map(|_| (self.number(), self.random.below(VERSIONS))).collect();
             let bytes = field.keys.bytes();
             let mut keys = vec![0; bytes * numbers.len()];
             numbers.iter().zip(keys.chunks_exact_mut(bytes)).for_each(|((n, _), key)| field.keys.write(*n, key));
@@ -191,11 +209,48 @@ impl<'f, 'a> Mixer<'f, 'a> {
     }
 
     fn insert(&mut self) -> Result<()> {
+        let number = self.claim();
+        self.field.engine.put(&self.key, self.field.values.of(number, 0))?;
+        self.claimed();
+        Ok(())
+    }
+
+    /// The number of a new key, which is written to the buffer.
+    fn claim(&mut self) -> u64 {
         let number = self.field.claim(self.lane, 1);
         self.field.keys.write(number, &mut self.key);
-        self.field.engine.put(&self.key, self.field.values.of(number, 0))?;
+        number
+    }
+
+    /// The new key is in the store.
+    fn claimed(&mut self) {
         self.field.settle(self.lane);
+        self.wrote_value();
+    }
+
+    fn wrote_value(&mut self) {
         self.tally.bytes_written += (self.key.len() + self.field.values.bytes()) as u64;
+    }
+
+    fn if_absent_new(&mut self) -> Result<()> {
+        let number = self.claim();
+        let put = self.field.engine.put_if_absent(&self.key, self.field.values.of(number, 0))?;
+        self.tally.wrong += u64::from(!put);
+        self.claimed();
+        Ok(())
+    }
+
+    fn if_absent_old(&mut self) -> Result<()> {
+        let number = self.pick();
+        let put = self.field.engine.put_if_absent(&self.key, self.field.values.of(number, 0))?;
+        *(if put { &mut self.tally.not_found } else { &mut self.tally.found }) += 1;
+        Ok(())
+    }
+
+    fn increment(&mut self) -> Result<()> {
+        self.pick();
+        self.field.engine.increment(&self.key, 1)?;
+        self.wrote_value();
         Ok(())
     }
 
@@ -238,11 +293,12 @@ impl<'f, 'a> Mixer<'f, 'a> {
             wrong = check && old.is_some_and(|old| !field.values.fits(number, old));
             new.clear();
             new.extend_from_slice(field.values.of(number, version));
+            true
         })?;
         *(if found { &mut self.tally.found } else { &mut self.tally.not_found }) += 1;
         self.tally.wrong += u64::from(wrong);
         self.tally.bytes_read += read as u64;
-        self.tally.bytes_written += (self.key.len() + field.values.bytes()) as u64;
+        self.wrote_value();
         Ok(())
     }
 }
@@ -255,7 +311,7 @@ mod tests {
     fn operations_come_by_weight() {
         let draw = Draw::new(&Mix { read: 65, insert: 20, modify: 10, delete: 5, ..Mix::default() });
         let mut random = Random::new(1, 0);
-        let mut counts = [0u32; 7];
+        let mut counts = [0u32; 10];
         (0..100_000).for_each(|_| counts[draw.operation(&mut random) as usize] += 1);
         for (at, share) in
             [(Operation::Read, 65), (Operation::Insert, 20), (Operation::Modify, 10), (Operation::Delete, 5)]

@@ -5,11 +5,13 @@
 //! 2. A fill starts with a fresh store; the other workloads need one that is loaded.
 
 use crate::calibrate;
+use crate::counter;
 use crate::engine::{Engine, Factory, Result};
 use crate::field::Field;
 use crate::keys::{Keys, Order};
 use crate::measure::{self, Before};
 use crate::outcome::Outcome;
+use crate::partitioned::Partitioned;
 use crate::run;
 use crate::settings::Settings;
 use crate::space;
@@ -152,6 +154,12 @@ impl<'a> Session<'a> {
                 workload.name, workload.name
             )
             .into()),
+            Job::Mix(mix) if mix.increment > 0 && self.settings.value_size != counter::BYTES => {
+                Err(format!("{} needs counters: values of {} bytes", workload.name, counter::BYTES).into())
+            }
+            Job::Mix(mix) if mix.increment > 0 && self.settings.check => {
+                Err(format!("{} leaves values that cannot be checked", workload.name).into())
+            }
             Job::Mix(mix) if mix.weights() == 0 => Err(format!("{} does nothing", workload.name).into()),
             _ => Ok(()),
         }
@@ -180,7 +188,11 @@ impl<'a> Session<'a> {
     fn open(&mut self) -> Result<()> {
         if self.engine.is_none() {
             fs::create_dir_all(&self.directory).map_err(|error| named(&self.directory, &error))?;
-            self.engine = Some(self.factory.open(&self.directory, &self.settings.engine)?);
+            let options = &self.settings.engine;
+            self.engine = Some(match options.partitions {
+                None => self.factory.open(&self.directory, options)?,
+                Some(parts) => Box::new(Partitioned::open(self.factory, &self.directory, options, parts)?),
+            });
         }
         Ok(())
     }

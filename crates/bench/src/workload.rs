@@ -57,10 +57,18 @@ pub struct Mix {
     pub scan: u32,
     /// Read-modify-writes of loaded keys.
     pub modify: u32,
+    /// Puts, if absent, of new keys: each is put.
+    pub if_absent_new: u32,
+    /// Puts, if absent, of loaded keys: none is put.
+    pub if_absent_old: u32,
+    /// Additions of 1 to loaded keys, whose values are counters.
+    pub increment: u32,
     /// Pairs of a scan, drawn evenly between both, which are included.
     pub scan_pairs: (u64, u64),
     /// Which keys.
     pub choice: Option<Choice>,
+    /// The numbers of the loaded keys fall into so many ranges of one size, and each thread keeps to one; 0: all have all.
+    pub ranges: u64,
     /// What one thread more does as fast as it can, until the others are done.
     pub beside: Option<Beside>,
 }
@@ -77,13 +85,20 @@ pub enum Beside {
 impl Mix {
     /// The sum of the weights.
     pub fn weights(&self) -> u32 {
-        self.read + self.miss + self.overwrite + self.insert + self.delete + self.scan + self.modify
+        let puts = self.overwrite + self.insert + self.delete;
+        let modifies = self.modify + self.if_absent_new + self.if_absent_old + self.increment;
+        self.read + self.miss + self.scan + puts + modifies
+    }
+
+    /// Whether it makes new keys.
+    pub fn grows(&self) -> bool {
+        self.insert + self.if_absent_new > 0
     }
 
     /// Whether it writes, and leaves every key that was there: then the live bytes are known at every moment.
     pub fn rewrites(&self) -> bool {
-        let writes = self.overwrite + self.insert + self.modify > 0 || self.beside == Some(Beside::Writer);
-        writes && self.delete == 0
+        let writes = self.overwrite + self.modify + self.increment > 0 || self.grows();
+        (writes || self.beside == Some(Beside::Writer)) && self.delete == 0
     }
 }
 

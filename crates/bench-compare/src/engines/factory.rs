@@ -45,11 +45,12 @@ impl Factory for KindFactory {
         let setup = Setup {
             directory: directory.to_owned(),
             memory_bytes: options.memory.ok_or("the comparison gives every engine a memory limit")?,
+            write_buffer: options.write_buffer,
             data_bytes: self.data_bytes,
             sync: options.sync,
             background_threads: self.background_threads,
         };
-        let opened = open(&setup)?;
+        let opened = open(&options.partitions.map_or(setup.clone(), |partitions| setup.part(partitions.count)))?;
         let about = About { version: opened.version, settings: opened.settings };
         *self.about.lock().unwrap_or_else(PoisonError::into_inner) = about;
         Ok(opened.engine)

@@ -1,9 +1,10 @@
 //! fjall: a log-structured merge tree in Rust, leveled.
 
 use super::quiet;
-use super::setup::{MIB, Opened, Setup, mib, setting};
+use super::setup::{MIB, Opened, STRIPED, Setup, mib, setting};
 use super::versions;
 use alluvium_bench::engine::{Direction, Engine, Figures, Result};
+use alluvium_bench::{Increments, Striped};
 use fjall::config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry};
 use fjall::{CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,8 +46,10 @@ pub fn open(setup: &Setup) -> Result<Opened> {
         setting("log", if setup.sync { "on, every write synced" } else { "on, not synced" }),
         setting("files read through", "the page cache, within the limit"),
         setting("log bytes", "computed from its format"),
+        setting("read-modify-write", STRIPED),
     ];
-    let engine = Box::new(Fjall { keyspace, database, sync: setup.sync, journaled: AtomicU64::new(0) });
+    let engine = Fjall { keyspace, database, sync: setup.sync, journaled: AtomicU64::new(0) };
+    let engine = Box::new(Striped::new(engine, Increments::Striped));
     Ok(Opened { engine, version: versions::of("fjall").to_owned(), settings })
 }
 

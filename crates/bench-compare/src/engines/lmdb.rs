@@ -2,8 +2,9 @@
 //! a loss of power can turn into a broken file; `lmdb-durable` has its defaults, where every commit is on the disk.
 
 use super::pending::{Changes, Known, Pending};
-use super::setup::{Opened, Setup, mib, setting};
+use super::setup::{Opened, STRIPED, Setup, mib, setting};
 use alluvium_bench::engine::{Direction, Engine, Figures, Result};
+use alluvium_bench::{Increments, Striped};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, RwTxn};
 use std::ops::Bound;
@@ -53,13 +54,13 @@ fn open(setup: &Setup, flags: EnvFlags, puts: usize) -> Result<Opened> {
         setting("puts a transaction", puts),
         setting("log", "none: copy on write"),
         setting("files read through", "a memory map of the page cache, within the limit"),
+        setting("read-modify-write", if puts > 1 { STRIPED } else { "a write transaction" }),
     ];
-    let engine = Lmdb { env, database, pending: (puts > 1).then(|| Pending::new(puts)) };
-    Ok(Opened {
-        engine: Box::new(engine),
-        version: format!("{}.{}.{}", version.major, version.minor, version.patch),
-        settings,
-    })
+    let version = format!("{}.{}.{}", version.major, version.minor, version.patch);
+    let lmdb = Lmdb { env, database, pending: (puts > 1).then(|| Pending::new(puts)) };
+    let engine: Box<dyn Engine> =
+        if puts > 1 { Box::new(Striped::new(lmdb, Increments::Striped)) } else { Box::new(lmdb) };
+    Ok(Opened { engine, version, settings })
 }
 
 fn flags_text(flags: EnvFlags) -> String {
@@ -165,18 +166,15 @@ impl Engine for Lmdb {
         Ok(visited)
     }
 
-    /// Reads and writes in one transaction, which makes it atomic; where puts share transactions, as any other get and put.
-    fn update(&self, key: &[u8], change: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>)) -> Result<()> {
-        let mut new = Vec::new();
-        if self.pending.is_some() {
-            let mut old = Vec::new();
-            let found = self.get(key, &mut old)?;
-            change(found.then_some(&old[..]), &mut new);
-            return self.put(key, &new);
-        }
+    /// Reads and writes in one transaction, of which there is one at a time. Where puts wait for a shared one, locks are around
+    /// this engine, and they call only its get and put.
+    fn update(&self, key: &[u8], change: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> bool) -> Result<()> {
         self.write(|transaction| {
-            change(self.database.get(transaction, key)?, &mut new);
-            Ok(self.database.put(transaction, key, &new)?)
+            let mut new = Vec::new();
+            if change(self.database.get(transaction, key)?, &mut new) {
+                self.database.put(transaction, key, &new)?;
+            }
+            Ok(())
         })
     }
 

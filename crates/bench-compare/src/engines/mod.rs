@@ -50,6 +50,8 @@ pub struct Kind {
     pub syncs: bool,
     /// Why it cannot run here, whatever is built in.
     pub missing: fn() -> Option<String>,
+    /// Whether it takes part only where it is named: a variant, for one question.
+    pub by_name: bool,
 }
 
 /// The opener of an engine behind a feature.
@@ -67,8 +69,25 @@ macro_rules! built_in {
 }
 
 /// All of them, in the order of tables and plots.
-pub static KINDS: [Kind; 8] = [
-    Kind { name: OURS, feature: None, open: Some(ours::open), is_log: ours::is_log, syncs: true, missing: || None },
+pub static KINDS: [Kind; 9] = [
+    Kind {
+        name: OURS,
+        feature: None,
+        open: Some(ours::open),
+        is_log: ours::is_log,
+        syncs: true,
+        missing: || None,
+        by_name: false,
+    },
+    Kind {
+        name: "alluvium-striped",
+        feature: None,
+        open: Some(ours::open_striped),
+        is_log: ours::is_log,
+        syncs: true,
+        missing: || None,
+        by_name: true,
+    },
     Kind {
         name: "rocksdb",
         feature: Some("rocksdb"),
@@ -76,6 +95,7 @@ pub static KINDS: [Kind; 8] = [
         is_log: |path| has_extension(path, "log"),
         syncs: true,
         missing: || None,
+        by_name: false,
     },
     Kind {
         name: "splinterdb",
@@ -84,6 +104,7 @@ pub static KINDS: [Kind; 8] = [
         is_log: |_| false,
         syncs: false,
         missing: splinterdb_missing,
+        by_name: false,
     },
     Kind {
         name: "fjall",
@@ -92,6 +113,7 @@ pub static KINDS: [Kind; 8] = [
         is_log: |path| has_extension(path, "jnl"),
         syncs: true,
         missing: || None,
+        by_name: false,
     },
     Kind {
         name: "leveldb",
@@ -100,6 +122,7 @@ pub static KINDS: [Kind; 8] = [
         is_log: |path| has_extension(path, "log"),
         syncs: true,
         missing: || None,
+        by_name: false,
     },
     Kind {
         name: "lmdb",
@@ -108,6 +131,7 @@ pub static KINDS: [Kind; 8] = [
         is_log: |_| false,
         syncs: false,
         missing: || None,
+        by_name: false,
     },
     Kind {
         name: "lmdb-durable",
@@ -116,6 +140,7 @@ pub static KINDS: [Kind; 8] = [
         is_log: |_| false,
         syncs: true,
         missing: || None,
+        by_name: false,
     },
     Kind {
         name: "redb",
@@ -124,6 +149,7 @@ pub static KINDS: [Kind; 8] = [
         is_log: |_| false,
         syncs: true,
         missing: || None,
+        by_name: false,
     },
 ];
 
@@ -173,14 +199,14 @@ pub struct Selection {
     pub skipped: Vec<(&'static str, String)>,
 }
 
-/// Picks engines by name; without names, all that can take part here.
+/// Picks engines by name; without names, all that can take part here but those that want to be named.
 ///
 /// # Errors
 /// A name that no engine has, or an engine asked for by name that cannot take part.
 pub fn select(names: &[String], sync: bool) -> Result<Selection, String> {
     let mut selection = Selection::default();
     if names.is_empty() {
-        for kind in &KINDS {
+        for kind in KINDS.iter().filter(|kind| !kind.by_name) {
             match kind.hindrance(sync) {
                 None => selection.taken.push(kind),
                 Some(why) => selection.skipped.push((kind.name, why)),
@@ -206,9 +232,10 @@ pub fn list() {
     for kind in &KINDS {
         let state = kind.hindrance(false).unwrap_or_else(|| {
             let synced = if kind.syncs { "" } else { "; not with --sync" };
-            format!("ready{synced}")
+            let named = if kind.by_name { "; only where it is named" } else { "" };
+            format!("ready{synced}{named}")
         });
-        println!("{:<13} {state}", kind.name);
+        println!("{:<17} {state}", kind.name);
     }
 }
 

@@ -1,14 +1,28 @@
 //! Alluvium, with everything it keeps in memory in its one budget.
 
-use super::setup::{Opened, Setup, mib, setting};
-use alluvium_bench::engine::{EngineOptions, Factory, Result};
-use alluvium_bench::{Alluvium, engine};
+use super::setup::{Opened, STRIPED, Setup, mib, setting};
+use alluvium_bench::engine::{Engine, EngineOptions, Factory, Result};
+use alluvium_bench::{Alluvium, AlluviumStriped};
 use std::path::Path;
 
 /// Opens it.
 pub fn open(setup: &Setup) -> Result<Opened> {
-    let options = EngineOptions { memory: Some(setup.budget_bytes()), sync: setup.sync, ..EngineOptions::default() };
-    let engine: Box<dyn engine::Engine> = Alluvium.open(&setup.directory, &options)?;
+    open_by(&Alluvium, "its own", setup)
+}
+
+/// Opens it with the textbook's read-modify-write around its gets and puts.
+pub fn open_striped(setup: &Setup) -> Result<Opened> {
+    open_by(&AlluviumStriped, STRIPED, setup)
+}
+
+fn open_by(factory: &dyn Factory, modifies: &str, setup: &Setup) -> Result<Opened> {
+    let options = EngineOptions {
+        memory: Some(setup.budget_bytes()),
+        write_buffer: setup.write_buffer,
+        sync: setup.sync,
+        ..EngineOptions::default()
+    };
+    let engine: Box<dyn Engine> = factory.open(&setup.directory, &options)?;
     let interval = alluvium::Options::default().sync_interval;
     let settings = vec![
         mib("budget for everything", setup.budget_bytes()),
@@ -19,6 +33,7 @@ pub fn open(setup: &Setup) -> Result<Opened> {
         setting("log", if setup.sync { "on, every write synced" } else { "on, not synced by the write" }),
         setting("log synced in the background", interval.map_or("never".into(), |every| format!("every {every:?}"))),
         setting("files read through", "its own cache, direct I/O"),
+        setting("read-modify-write", modifies),
     ];
     Ok(Opened { engine, version: env!("CARGO_PKG_VERSION").to_owned(), settings })
 }

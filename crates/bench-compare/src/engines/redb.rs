@@ -2,9 +2,10 @@
 //! transactions of a thousand, which no other engine here needs; with `--sync` each put is its own transaction.
 
 use super::pending::{Changes, Known, Pending};
-use super::setup::{Opened, Setup, mib, setting};
+use super::setup::{Opened, STRIPED, Setup, mib, setting};
 use super::versions;
 use alluvium_bench::engine::{Direction, Engine, Figures, Result};
+use alluvium_bench::{Increments, Striped};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 
 const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("bench");
@@ -28,10 +29,12 @@ pub fn open(setup: &Setup) -> Result<Opened> {
         setting("durability", if setup.sync { "immediate" } else { "none until the store settles" }),
         setting("log", "none: copy on write"),
         setting("files read through", "the page cache, within the limit"),
+        setting("read-modify-write", STRIPED),
     ];
     let engine = Redb { database, pending: Pending::new(puts), sync: setup.sync };
     // The table must be there before the first read.
     engine.commit(&Changes::new(), true)?;
+    let engine = Striped::new(engine, Increments::Striped);
     Ok(Opened { engine: Box::new(engine), version: versions::of("redb").to_owned(), settings })
 }
 

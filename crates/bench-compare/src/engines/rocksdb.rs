@@ -1,12 +1,13 @@
 //! RocksDB, leveled, as its tuning guide has it for point reads and writes on few cores.
 
-use super::setup::{Opened, Setup, mib, setting};
+use super::setup::{Opened, STRIPED, Setup, mib, setting};
 use super::versions;
 use alluvium_bench::engine::{Direction, Engine, Figures, Result};
+use alluvium_bench::{Increments, Striped, counter};
 use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompressionType, DataBlockIndexType, Options, WaitForCompactOptions, WriteBatch,
-    WriteOptions,
+    BlockBasedOptions, Cache, DB, DBCompressionType, DataBlockIndexType, MergeOperands, Options, WaitForCompactOptions,
+    WriteBatch, WriteOptions,
 };
 
 const WRITE_BUFFERS: i32 = 3;
@@ -34,6 +35,7 @@ pub fn open(setup: &Setup) -> Result<Opened> {
     options.set_max_background_jobs(i32::try_from(setup.background_threads)?);
     options.set_bytes_per_sync(1 << 20);
     options.set_max_open_files(-1);
+    options.set_merge_operator_associative("add", add);
     options.enable_statistics();
     options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
     let db = DB::open(&options, &setup.directory)?;
@@ -49,9 +51,17 @@ pub fn open(setup: &Setup) -> Result<Opened> {
         setting("log", if setup.sync { "on, every write synced" } else { "on, not synced" }),
         setting("statistics", "tickers only"),
         setting("files read through", "the page cache, within the limit"),
+        setting("read-modify-write", STRIPED),
+        setting("counters", "an associative merge operator, without locks"),
     ];
-    let engine = Box::new(Rocks { db, options, sync: setup.sync });
-    Ok(Opened { engine, version: version(), settings })
+    let engine = Striped::new(Rocks { db, options, sync: setup.sync }, Increments::Own);
+    Ok(Opened { engine: Box::new(engine), version: version(), settings })
+}
+
+/// The merge operator of counters.
+fn add(_: &[u8], counter: Option<&[u8]>, operands: &MergeOperands) -> Option<Vec<u8>> {
+    let sum = operands.iter().fold(counter::of(counter), |sum, by| sum.wrapping_add(counter::of(Some(by))));
+    Some(counter::bytes(sum).into())
 }
 
 /// RocksDB's own version stands behind the plus sign of the crate that binds it.
@@ -126,6 +136,14 @@ impl Engine for Rocks {
         }
         iterator.status()?;
         Ok(visited)
+    }
+
+    fn increment(&self, key: &[u8], by: u64) -> Result<()> {
+        match self.sync {
+            false => self.db.merge(key, counter::bytes(by))?,
+            true => self.db.merge_opt(key, counter::bytes(by), &self.write_options())?,
+        }
+        Ok(())
     }
 
     fn settle(&self) -> Result<()> {

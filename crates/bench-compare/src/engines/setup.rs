@@ -14,6 +14,8 @@ pub struct Setup {
     pub directory: PathBuf,
     /// The whole memory that the process may use, page cache included: its cgroup's limit.
     pub memory_bytes: u64,
+    /// Bytes of a write buffer; `None`: by the memory.
+    pub write_buffer: Option<u64>,
     /// Keys and values that will be stored, bytes.
     pub data_bytes: u64,
     /// Whether every write is on the disk before it returns.
@@ -35,19 +37,30 @@ pub struct Opened {
 /// One mebibyte.
 pub const MIB: u64 = 1 << 20;
 
+/// How engines without read-modify-writes of their own do them.
+pub const STRIPED: &str = "get and put under one of 1024 locks, which every write takes";
+
 /// What the harness itself may use of the limit: histograms, the pool of values, the program.
 pub const HARNESS_BYTES: u64 = 32 * MIB;
 
 impl Setup {
+    /// One of several stores that share what the harness leaves and the background threads.
+    pub fn part(self, count: u64) -> Self {
+        let count = count.max(1);
+        let memory_bytes = self.budget_bytes() / count + HARNESS_BYTES;
+        let background_threads = (self.background_threads / count as usize).max(1);
+        Self { memory_bytes, background_threads, data_bytes: self.data_bytes / count, ..self }
+    }
+
     /// Half of what the harness leaves, for a block cache. The rest is for write buffers, filters and the kernel's page cache, which
     /// these engines read through and which counts in the limit, too. (With half of the limit itself RocksDB was killed at 96 MiB.)
     pub fn cache_bytes(&self) -> u64 {
         self.budget_bytes() / 2
     }
 
-    /// A write buffer: 64 MiB as everywhere in this comparison, less where the limit is small.
+    /// A write buffer, where nothing was said: 64 MiB as everywhere in this comparison, less where the limit is small.
     pub fn write_buffer_bytes(&self) -> u64 {
-        (self.budget_bytes() / 8).clamp(MIB, 64 * MIB)
+        self.write_buffer.unwrap_or_else(|| (self.budget_bytes() / 8).clamp(MIB, 64 * MIB))
     }
 
     /// Everything but what the harness needs, for engines that keep all they have in one budget.
@@ -74,7 +87,14 @@ mod tests {
     use super::*;
 
     fn setup(memory_bytes: u64) -> Setup {
-        Setup { directory: PathBuf::from("nowhere"), memory_bytes, data_bytes: 0, sync: false, background_threads: 2 }
+        Setup {
+            directory: PathBuf::from("nowhere"),
+            memory_bytes,
+            write_buffer: None,
+            data_bytes: 0,
+            sync: false,
+            background_threads: 2,
+        }
     }
 
     #[test]
@@ -87,8 +107,18 @@ mod tests {
     }
 
     #[test]
+    fn parts_share_what_one_store_would_have() {
+        let whole = setup(512 * MIB);
+        let part = whole.clone().part(4);
+        assert_eq!((4 * part.budget_bytes(), part.background_threads), (whole.budget_bytes(), 1));
+        assert_eq!(whole.clone().part(1), whole);
+    }
+
+    #[test]
     fn write_buffers_are_64_mib_where_there_is_room() {
         assert_eq!(setup(1024 * MIB).write_buffer_bytes(), 64 * MIB);
         assert_eq!(setup(256 * MIB).write_buffer_bytes(), 28 * MIB);
+        let said = Setup { write_buffer: Some(3 * MIB), ..setup(256 * MIB) };
+        assert_eq!(said.write_buffer_bytes(), 3 * MIB);
     }
 }

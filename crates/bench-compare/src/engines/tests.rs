@@ -1,11 +1,12 @@
 //! Every engine that is built in gives right answers, and engines are picked by name.
 
 use super::*;
+use alluvium_bench::counter;
 use alluvium_bench::engine::{Direction, Engine};
 use std::path::PathBuf;
 
 fn setup(directory: PathBuf, sync: bool) -> Setup {
-    Setup { directory, memory_bytes: 256 << 20, data_bytes: 1 << 20, sync, background_threads: 2 }
+    Setup { directory, memory_bytes: 256 << 20, write_buffer: None, data_bytes: 1 << 20, sync, background_threads: 2 }
 }
 
 fn key(number: u32) -> [u8; 8] {
@@ -39,14 +40,20 @@ fn check_answers(engine: &dyn Engine, name: &str) {
         .update(&key(8), &mut |old, new| {
             assert_eq!(old, Some(&[8u8; 100][..]), "{name}");
             new.extend_from_slice(b"eight");
+            true
         })
         .unwrap();
     engine
         .update(&key(9), &mut |old, new| {
             assert_eq!(old, None, "{name}");
             new.extend_from_slice(b"nine");
+            true
         })
         .unwrap();
+    engine.update(&key(10), &mut |_, _| false).unwrap();
+    assert!(!engine.put_if_absent(&key(10), b"no").unwrap(), "{name}");
+    assert!(engine.put_if_absent(&key(6), b"six").unwrap(), "{name}");
+    engine.delete(&key(6)).unwrap();
     for round in ["written", "settled"] {
         let mut value = b"rest".to_vec();
         assert!(engine.get(&key(10), &mut value).unwrap(), "{name}, {round}");
@@ -115,19 +122,74 @@ fn engines_may_be_used_by_many_threads() {
     }
 }
 
+/// Every engine that is there, those too that take part only by name.
+fn all_ready() -> impl Iterator<Item = &'static Kind> {
+    KINDS.iter().filter(|kind| kind.hindrance(false).is_none())
+}
+
+#[test]
+fn increments_and_updates_of_several_threads_lose_none() {
+    for kind in all_ready() {
+        let directory = tempfile::tempdir().unwrap();
+        let opened = kind.open.unwrap()(&setup(directory.path().to_owned(), false)).unwrap();
+        let engine = &*opened.engine;
+        let (rounds, keys) = (600u32, 5);
+        let first = std::sync::atomic::AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for round in 0..rounds {
+                        engine.increment(&key(round % keys), 2).unwrap();
+                        engine.update(&key(100 + round % keys), &mut |old, new| counter::add(old, new, 1)).unwrap();
+                        let put = engine.put_if_absent(&key(1000 + round), b"once").unwrap();
+                        first.fetch_add(u64::from(put), std::sync::atomic::Ordering::Relaxed);
+                        // Other writes of the same engine, which must not swallow what waits.
+                        engine.put_batch(&[(&key(5000 + round), b"batch"), (&key(5001), b"batch")]).unwrap();
+                    }
+                });
+            }
+        });
+        for round in ["written", "settled"] {
+            let sum = |from: u32| -> u64 {
+                let mut value = Vec::new();
+                let counts = (from..from + keys).map(|number| {
+                    assert!(engine.get(&key(number), &mut value).unwrap(), "{}, {round}", kind.name);
+                    counter::of(Some(&value))
+                });
+                counts.sum()
+            };
+            let expected = u64::from(4 * rounds);
+            assert_eq!((sum(0), sum(100)), (2 * expected, expected), "{}, {round}", kind.name);
+            engine.settle().unwrap();
+        }
+        assert_eq!(first.into_inner(), u64::from(rounds), "{}", kind.name);
+    }
+}
+
 #[test]
 fn names_pick_engines() {
     let taken = select(&["alluvium".to_owned(), "alluvium".to_owned()], false).unwrap().taken;
     assert_eq!(taken.iter().map(|kind| kind.name).collect::<Vec<_>>(), ["alluvium"]);
+    let striped = select(&["alluvium-striped".to_owned()], false).unwrap().taken;
+    assert_eq!(striped.iter().map(|kind| kind.name).collect::<Vec<_>>(), ["alluvium-striped"]);
+    assert!(select(&[], false).unwrap().taken.iter().all(|kind| kind.name != "alluvium-striped"));
     let error = select(&["oracle".to_owned()], false).unwrap_err();
-    assert!(error.contains("oracle") && error.contains("known: alluvium, rocksdb"), "{error}");
+    assert!(error.contains("oracle") && error.contains("known: alluvium, alluvium-striped, rocksdb"), "{error}");
 }
 
 #[test]
 fn what_cannot_take_part_says_why() {
     let absent = Kind {
         open: None,
-        ..Kind { name: "x", feature: Some("y"), open: None, is_log: |_| false, syncs: true, missing: || None }
+        ..Kind {
+            name: "x",
+            feature: Some("y"),
+            open: None,
+            is_log: |_| false,
+            syncs: true,
+            missing: || None,
+            by_name: false,
+        }
     };
     assert_eq!(absent.hindrance(false).unwrap(), "not built in; build with --features y");
     let unsynced = Kind { open: Some(ours::open), syncs: false, ..absent };
@@ -136,7 +198,8 @@ fn what_cannot_take_part_says_why() {
     // Whatever is built in, every engine either takes part or is named with its reason.
     for sync in [false, true] {
         let selection = select(&[], sync).unwrap();
-        assert_eq!(selection.taken.len() + selection.skipped.len(), KINDS.len());
+        let named = KINDS.iter().filter(|kind| kind.by_name).count();
+        assert_eq!(selection.taken.len() + selection.skipped.len() + named, KINDS.len());
     }
 }
 

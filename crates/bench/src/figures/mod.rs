@@ -33,10 +33,15 @@ pub struct Figure {
 }
 
 /// All of them.
-pub const ALL: [Figure; 17] = [
+pub const ALL: [Figure; 22] = [
+    clsm::PARTITIONS,
     clsm::WRITES,
     clsm::READS,
     clsm::MIXED,
+    clsm::MEMORY_SIZE,
+    clsm::MODIFY,
+    clsm::PRODUCTION,
+    clsm::COMPACTION,
     flodb::WRITES,
     flodb::SCANS,
     flodb::SCAN_RATIO,

@@ -57,6 +57,7 @@ fn settings(common: &Common, bench: &Bench) -> Settings {
             sync: common.sync,
             shared_log: common.shared_log(),
             plain_filters: bench.filters == Filters::Quotient,
+            partitions: None,
         },
         ..Settings::default()
     }

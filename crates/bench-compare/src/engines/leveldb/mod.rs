@@ -3,8 +3,9 @@
 mod ffi;
 
 use super::quiet;
-use super::setup::{MIB, Opened, Setup, mib, setting};
+use super::setup::{MIB, Opened, STRIPED, Setup, mib, setting};
 use alluvium_bench::engine::{Direction, Engine, Figures, Result};
+use alluvium_bench::{Increments, Striped};
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -44,8 +45,10 @@ pub fn open(setup: &Setup) -> Result<Opened> {
         setting("log", if setup.sync { "on, every write synced" } else { "on, not synced" }),
         setting("files read through", "the page cache, within the limit"),
         setting("log bytes", "computed from its format"),
+        setting("read-modify-write", STRIPED),
     ];
-    let engine = Box::new(Level { store, logged: AtomicU64::new(0) });
+    let engine = Level { store, logged: AtomicU64::new(0) };
+    let engine = Box::new(Striped::new(engine, Increments::Striped));
     Ok(Opened { engine, version: format!("{major}.{minor}"), settings })
 }
 

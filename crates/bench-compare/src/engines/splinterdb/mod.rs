@@ -3,9 +3,10 @@
 
 mod ffi;
 
-use super::setup::{MIB, Opened, Setup, mib, setting};
+use super::setup::{MIB, Opened, STRIPED, Setup, mib, setting};
 use super::{library, quiet};
 use alluvium_bench::engine::{Direction, Engine, Figures, Result};
+use alluvium_bench::{Increments, Striped};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,10 +61,12 @@ pub fn open(setup: &Setup) -> Result<Opened> {
         setting("log", "on, not synced"),
         setting("files read through", "direct I/O"),
         setting("log bytes", "computed from its format"),
+        setting("read-modify-write", STRIPED),
         setting("when it settles", "the memtable stays in memory: it has no call for a flush"),
     ];
     let version = store.version();
-    Ok(Opened { engine: Box::new(Splinter { store, logged: AtomicU64::new(0) }), version, settings })
+    let engine = Splinter { store, logged: AtomicU64::new(0) };
+    Ok(Opened { engine: Box::new(Striped::new(engine, Increments::Striped)), version, settings })
 }
 
 impl Splinter {

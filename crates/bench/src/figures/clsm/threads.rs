@@ -1,30 +1,18 @@
-//! cLSM ("Scaling Concurrent Log-Structured Data Stores", EuroSys 2015), figures 5 to 7: throughput by threads.
-//!
-//! The paper has 150 GB of 8-byte keys with 256-byte values, 16 hardware threads and up to 128 threads; here the data is small,
-//! and so are the numbers of threads. A point is a run for a fixed time on a store that was loaded once; between points
-//! background work is waited for.
+//! Figures 5 to 7: throughput by threads.
 
-use super::drawing::{Drawing, Line, Panel, Point};
-use super::stage::Stage;
-use super::{Figure, rules};
+use super::{POPULAR, Scale, WRITERS_CORES_MIN};
 use crate::choice::Choice;
-use crate::engine::{EngineOptions, Factory, Result};
-use crate::keys::Order;
+use crate::engine::{Factory, Result};
+use crate::figures::drawing::{Drawing, Line, Panel, Point, Ruling};
+use crate::figures::stage::Stage;
+use crate::figures::{Figure, rules};
 use crate::outcome::Outcome;
-use crate::session::Step;
-use crate::settings::Settings;
-use crate::workload::{Arrival, Job, Mix, Workload};
+use crate::workload::Mix;
 
-const KEYS: u64 = 1_000_000;
 const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 256;
-const MEMORY: u64 = 256 << 20;
-/// Pairs of a block of 4 KiB.
-const BLOCK: u64 = 16;
-/// "90% of the keys are selected randomly from popular blocks that comprise 10% of the database" (section 5.1).
-const POPULAR: Choice = Choice::Hot { operations_percent: 90, keys_percent: 10, block: BLOCK };
-/// Writers share the cores with background work: below this number nothing can be said about them.
-const WRITERS_CORES_MIN: usize = 4;
+const SCALE: Scale =
+    Scale { keys: 1_000_000, key_bytes: KEY_BYTES, value_bytes: VALUE_BYTES, memory: 256 << 20, paper: "150 GB" };
 
 /// Figure 5: writes.
 pub const WRITES: Figure = Figure {
@@ -84,11 +72,6 @@ pub const MIXED: Figure = Figure {
     },
 };
 
-fn settings() -> Settings {
-    let engine = EngineOptions { memory: Some(MEMORY), ..EngineOptions::default() };
-    Settings { num: Some(KEYS), key_size: KEY_BYTES, value_size: VALUE_BYTES, engine, ..Settings::default() }
-}
-
 /// Throughput by threads, and the 90th percentile of times by throughput (the paper's panels a and b).
 fn panels(
     title: &str,
@@ -98,17 +81,9 @@ fn panels(
     rate: impl Fn(&Outcome) -> f64,
 ) -> Result<(Panel, Panel)> {
     let (mut by_threads, mut by_latency) = (Vec::new(), Vec::new());
-    // Neighbours in number are neighbours in key order, so blocks can be popular; they arrive in random order.
-    let fill = Job::Fill { order: Order::Sequential, arrival: Arrival::Shuffled };
     for engine in engines {
-        let settings = stage.settings(settings());
-        let load = Workload { name: format!("{title}: load"), job: fill.clone() };
-        let mut steps = vec![Step { settings: settings.clone(), workload: load }];
-        steps.extend(stage.threads().iter().map(|threads| {
-            let name = format!("{title}, {threads} threads");
-            stage.timed(&settings, *threads, Workload { name, job: Job::Mix(mix.clone()) })
-        }));
-        let ran = stage.run_behind_load(*engine, steps)?;
+        let points = stage.threads().into_iter().map(|threads| (threads, mix.clone())).collect::<Vec<_>>();
+        let ran = SCALE.behind_load(stage, *engine, title, &points)?;
         let names: Vec<String> = stage.threads().iter().map(usize::to_string).collect();
         let places = names.iter().zip(stage.threads()).map(|(name, threads)| (&name[..], threads as f64));
         by_threads.push(Line::of(engine.name(), places, &ran, |outcome| Some(rate(outcome))));
@@ -136,13 +111,6 @@ fn panels(
     ))
 }
 
-fn drawing(figure: &Figure, stage: &Stage<'_>, panels: Vec<Panel>, rulings: Vec<super::Ruling>) -> Drawing {
-    let keys = stage.num.unwrap_or(KEYS);
-    let megabytes = keys * (KEY_BYTES + VALUE_BYTES) as u64 / 1_000_000;
-    let conditions = vec![
-        format!("{keys} keys of 8 bytes with values of 256 bytes: {megabytes} MB (the paper: 150 GB)"),
-        format!("{} MiB of memory an engine", stage.memory.unwrap_or(MEMORY) >> 20),
-        format!("{} cores (the paper: 16 hardware threads), {} s a point", stage.cores, stage.duration.as_secs_f64()),
-    ];
-    Drawing::of(figure, conditions, panels, rulings)
+fn drawing(figure: &Figure, stage: &Stage<'_>, panels: Vec<Panel>, rulings: Vec<Ruling>) -> Drawing {
+    Drawing::of(figure, SCALE.conditions(stage), panels, rulings)
 }
