@@ -30,3 +30,4 @@ mod stepped;
 mod support;
 mod tidy;
 mod time;
+mod walks;
