@@ -20,9 +20,10 @@ mod value;
 pub use base::{Error, Result};
 pub use db::{
     BackgroundKind, BackgroundPause, BackgroundTask, Cancellation, Change, CheckProgress, CompactOptions,
-    CompactProgress, CompactReport, Compression, Db, Depth, Durability, Goal, Iter, LevelStats, LiveStats, LogMemory,
-    Loss, LostKeys, MemoryComponent, Options, ReadOnlyDb, RepairReport, Reversed, Savepoint, Snapshot, Stats, Swap,
-    TransactOptions, Transaction, TransactionIter, Verification, VerifyReport, WriteBatch, WriteOptions,
+    CompactProgress, CompactReport, Compression, Db, Depth, Durability, Goal, Iter, Keys, LevelStats, LiveStats,
+    LogMemory, Loss, LostKeys, MemoryComponent, Options, Pinned, PinnedPairs, ReadOnlyDb, RepairReport, Savepoint,
+    Snapshot, Stats, Swap, TransactOptions, Transaction, TransactionIter, Verification, VerifyReport, WriteBatch,
+    WriteOptions,
 };
 
 /// The README's example is a test.

@@ -155,7 +155,7 @@ fn keys_with_common_prefixes_scan_right_in_both_kinds() {
         }
         let all: Vec<_> = db.iter().unwrap().map(Result::unwrap).collect();
         assert!(all.iter().map(|(k, v)| (k, v)).eq(expected.iter()), "{component:?}");
-        let reversed: Vec<_> = db.iter().unwrap().reversed().map(Result::unwrap).collect();
+        let reversed: Vec<_> = db.iter().unwrap().rev().map(Result::unwrap).collect();
         assert!(reversed.iter().map(|(k, v)| (k, v)).eq(expected.iter().rev()), "{component:?}");
     }
 }

@@ -32,3 +32,4 @@ mod support;
 mod tidy;
 mod time;
 mod updates;
+mod walks;

@@ -183,7 +183,7 @@ impl World {
         check(self.db().iter().unwrap(), &self.model);
         for (snapshot, model) in &self.snapshots {
             check(snapshot.iter().unwrap(), model);
-            let backward: Vec<_> = snapshot.iter().unwrap().reversed().map(|pair| pair.unwrap()).collect();
+            let backward: Vec<_> = snapshot.iter().unwrap().rev().map(|pair| pair.unwrap()).collect();
             assert!(backward.iter().map(|(key, value)| (key, value)).eq(model.iter().rev()));
         }
         for (key, value) in &self.model {

@@ -64,7 +64,7 @@ impl Contents {
             }
             2 => assert!(self.pairs().eq(scanned(snapshot.iter().unwrap())), "a scan at {at} is not {self:?}"),
             _ => assert!(
-                self.pairs().rev().eq(scanned(snapshot.iter().unwrap().reversed())),
+                self.pairs().rev().eq(scanned(snapshot.iter().unwrap().rev())),
                 "a reverse scan at {at} is not {self:?}"
             ),
         }
@@ -337,7 +337,7 @@ fn scan_beside_writers(options: Options) {
             let pairs = if scans.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
                 scanned(iter).collect()
             } else {
-                scanned(iter.reversed()).collect()
+                scanned(iter.rev()).collect()
             };
             rounds.check(&pairs, &done, &begun);
         }

@@ -137,8 +137,13 @@ impl Branch {
         leaf.look_ahead(LEAF_LINES);
         let Some(page) = SortedPage::new(leaf.payload()) else { return Ok(None) };
         let Some(parts) = page.find(key, at) else { return Ok(None) };
-        out.extend_from_slice(page.value(&parts));
-        Ok(Some((tag_number(parts.tag), tag_kind(parts.tag))))
+        let kind = tag_kind(parts.tag);
+        if P::HOLDS && kind == Kind::Put {
+            pages.hold(parts.value, out);
+        } else {
+            out.extend_from_slice(page.value(&parts));
+        }
+        Ok(Some((tag_number(parts.tag), kind)))
     }
 
     /// Asks the processor for what `get` will read of the filter, so that the misses of many branches overlap.

@@ -14,7 +14,7 @@ use crate::base::{Result, SequenceNumber};
 use crate::cache::Page;
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
 use crate::io::ReadDone;
-use crate::merge::{Cursor, EntryRef};
+use crate::merge::{Cursor, EntryRef, HeldValue};
 use crossbeam_epoch::Guard;
 use std::ops::Range;
 
@@ -387,5 +387,9 @@ impl Cursor for BranchCursor {
             kind: tag_kind(self.tag),
             value: self.leaf.payload().get(self.value.clone()).unwrap_or_default(),
         }
+    }
+
+    fn hold(&self) -> Option<HeldValue> {
+        self.leaf.hold_value(&self.value)
     }
 }

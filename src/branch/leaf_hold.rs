@@ -13,6 +13,7 @@ use crate::cache::{Page, PageBuffer};
 use crate::format::page::{self, Compression, PAGE_HEADER_BYTES};
 use crate::format::sorted_page::{ChildLocation, SortedPage};
 use crate::io::{ReadDone, ReadRequest};
+use crate::merge::HeldValue;
 use std::ops::Range;
 
 /// After this many leaves in a row that were not cached a scan reads ahead.
@@ -96,6 +97,12 @@ impl LeafHold {
             Held::Raw => &self.raw[..],
         };
         bytes.get(self.payload.clone()).unwrap_or_default()
+    }
+
+    /// The value at this place of the payload, held with its page (`docs/concurrency.md`, C3). What was read ahead is no page.
+    pub fn hold_value(&self, value: &Range<usize>) -> Option<HeldValue> {
+        let Held::Cached(page) = &self.held else { return None };
+        HeldValue::new(Arc::<PageBuffer>::clone(page), self.payload.start + value.start..self.payload.start + value.end)
     }
 
     /// Takes hold of the leaf at `location`.

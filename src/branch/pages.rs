@@ -14,11 +14,14 @@ use crate::cache::Page;
 use crate::format::page::{PAGE_BYTES, PageKind};
 use crossbeam_epoch::Guard;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// A source of pages of branches that live for `'t`.
 pub trait Pages<'t> {
     /// Why a get ends without an answer.
     type Stop: From<Error>;
+    /// Whether values of puts go to `hold`, not into the get's buffer.
+    const HOLDS: bool = false;
 
     /// The page.
     fn page<'a>(&'a mut self, branch: &'t Branch, wanted: Wanted) -> Result<Found<'a>, Self::Stop>
@@ -31,6 +34,11 @@ pub trait Pages<'t> {
     /// How many leaves so far were not in the cache, of those whose memory is as large as the item cache's chunks: what it grows by is what
     /// the page cache gives up, and memory of one size is of no use for another (`io/frames.rs`).
     fn small_leaves_read(&self) -> u64;
+
+    /// Keeps the value at this place of the payload of the leaf that was given last, or else appends it to `out`.
+    fn hold(&mut self, value: Range<usize>, out: &mut Vec<u8>) {
+        let _ = (value, out);
+    }
 }
 
 fn is_small_leaf(wanted: Wanted, page: &Page) -> bool {

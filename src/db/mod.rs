@@ -6,6 +6,7 @@
 mod backpressure;
 mod ballast;
 mod batch;
+mod bounds;
 mod budget;
 mod close;
 mod commit;
@@ -29,7 +30,9 @@ mod open;
 mod options;
 mod owners;
 mod pause;
+mod pinned;
 mod pins;
+mod position;
 mod premise;
 mod publish;
 mod quiet;
@@ -54,6 +57,7 @@ mod update;
 mod value_holds;
 mod verify;
 mod view;
+mod walks;
 mod watches;
 mod workers;
 mod write;
@@ -62,9 +66,9 @@ use crate::base::sync::Ordering;
 use crate::base::{Error, Result, SequenceNumber};
 use crate::io::{PosixStorage, Storage};
 use crate::log::Chore;
+use bounds::Bounds;
 use budget::{Budget, Figures};
 use inner::{Driver, Inner};
-use iter::Bounds;
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
@@ -75,10 +79,11 @@ use tasks::Duty;
 pub use crate::branch::Compression;
 pub use batch::WriteBatch;
 pub use compact::{Cancellation, CompactOptions, CompactProgress, CompactReport, Goal};
-pub use iter::{Iter, Reversed};
+pub use iter::Iter;
 pub use live_stats::LiveStats;
 pub use options::{Durability, LogMemory, MemoryComponent, Options, WriteOptions};
 pub use pause::BackgroundPause;
+pub use pinned::Pinned;
 pub use read_only::ReadOnlyDb;
 pub use repair::{Loss, LostKeys, RepairReport};
 pub use snapshot::Snapshot;
@@ -88,6 +93,7 @@ pub use stepped::{LogOnlyWriter, SteppedDb, open_small, open_tuned};
 pub use transaction::{Savepoint, TransactOptions, Transaction, TransactionIter};
 pub use update::{Change, Swap};
 pub use verify::{CheckProgress, Depth, Verification};
+pub use walks::{Keys, PinnedPairs};
 
 /// An open store. Share it between threads by reference or in an `Arc`; every method may be called from any thread.
 ///
@@ -333,6 +339,11 @@ impl Db {
     /// Reads a value into `out`, replacing what it holds; false where the key is absent. Allocates nothing once `out` has room.
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
         self.inner.get_at(key.as_ref(), SequenceNumber::MAX, out)
+    }
+
+    /// The value of a key without a copy, where it lies in a cached page: see `Pinned`.
+    pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
+        self.inner.get_pinned_at(key.as_ref(), SequenceNumber::MAX)
     }
 
     /// The values of many keys, in their order, all as of one moment. What is not in memory is read from the disk together,

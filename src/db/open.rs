@@ -253,7 +253,7 @@ impl Parts {
             view,
             pins,
             relaxed: Relaxed::default(),
-            seats: super::iter::Seats::default(),
+            seats: super::position::Seats::default(),
             values: self.values,
             value_holds: self.value_holds,
             cache: self.cache,

@@ -64,7 +64,9 @@ impl ReadSide {
         Ok(Newest { is_live, through, tree_known_through })
     }
 
-    fn ask<'k>(&self, user_key: &'k [u8], at: SequenceNumber) -> Result<Asked<'k>> {
+    /// What a get begins with, before it takes its view.
+    #[inline]
+    pub(super) fn ask<'k>(&self, user_key: &'k [u8], at: SequenceNumber) -> Result<Asked<'k>> {
         self.check_open()?;
         let asked = Asked::new(self, user_key, at);
         if at == SequenceNumber::MAX && self.pins.being_taken() && !planted::is(Bug::GetDoesNotWait) {
@@ -87,7 +89,7 @@ impl ReadSide {
     }
 
     /// Makes the user's value in `out` of what `newest` gave; false where there is none.
-    fn complete<'v, P: Pages<'v>>(
+    pub(super) fn complete<'v, P: Pages<'v>>(
         &self,
         view: &'v View,
         asked: Asked<'_>,
@@ -104,7 +106,7 @@ impl ReadSide {
 
     /// The newest version at or below `at`, or the range tombstone that hides it: number and kind; what it holds is appended to
     /// `out`.
-    fn newest<'v, P: Pages<'v>>(
+    pub(super) fn newest<'v, P: Pages<'v>>(
         &self,
         view: &'v View,
         asked: Asked<'_>,

@@ -2,12 +2,14 @@
 //! (`docs/recovery.md`, Openers).
 
 use super::ballast::Ballast;
+use super::bounds::Bounds;
 use super::budget::Budget;
 use super::files::{self, Found};
-use super::iter::{Bounds, Iter};
+use super::iter::Iter;
 use super::locks::{self, Guard};
 use super::open::{Parts, check_branches, check_keyspaces, recover};
 use super::options::Options;
+use super::pinned::Pinned;
 use super::pins::Pins;
 use super::read_side::ReadSide;
 use super::refill;
@@ -96,6 +98,11 @@ impl ReadOnlyDb {
     /// Reads a value into `out`, replacing what it holds; false where the key is absent.
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
         self.read.get_at(key.as_ref(), SequenceNumber::MAX, out)
+    }
+
+    /// The value of a key without a copy, where it lies in a cached page: see `Pinned`.
+    pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
+        self.read.get_pinned_at(key.as_ref(), SequenceNumber::MAX)
     }
 
     /// The values of many keys, in their order; see `Db::multi_get`.

@@ -1,8 +1,8 @@
 //! What reading needs of an open store, whether it was opened for writing or only for reading. Any thread.
 
-use super::iter::Seats;
 use super::latches::Latches;
 use super::pins::Pins;
+use super::position::Seats;
 use super::relaxed::Relaxed;
 use super::stats::{LevelStats, Stats};
 use super::value_holds::ValueHolds;

@@ -1,6 +1,8 @@
 //! A moment of the store, kept as long as the value lives.
 
-use super::iter::{Bounds, Iter};
+use super::bounds::Bounds;
+use super::iter::Iter;
+use super::pinned::Pinned;
 use super::pins::Pin;
 use super::read_side::ReadSide;
 use crate::base::Result;
@@ -52,6 +54,12 @@ impl Snapshot {
         let _inside = self.pin.enter()?;
         let mut value = Vec::new();
         Ok(self.read.get_at(key.as_ref(), self.pin.number(), &mut value)?.then_some(value))
+    }
+
+    /// The value of a key at the snapshot without a copy, where it lies in a cached page: see `Pinned`.
+    pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
+        let _inside = self.pin.enter()?;
+        self.read.get_pinned_at(key.as_ref(), self.pin.number())
     }
 
     /// The values of many keys at the snapshot, in their order; see `Db::multi_get`.

@@ -2,6 +2,7 @@
 //!
 //! Order of entries: encoded key ascending, then sequence number *descending* (newest version first).
 
+use super::held::HeldValue;
 use crate::base::{Kind, Result, SequenceNumber};
 use std::cmp::Ordering;
 
@@ -54,6 +55,11 @@ pub trait Cursor: Send {
         let _ = (key, at);
         SequenceNumber::ZERO
     }
+    /// The value of the entry it stands on, kept for longer than the cursor stands there; `None` where only a copy can be.
+    /// Requires `valid()`.
+    fn hold(&self) -> Option<HeldValue> {
+        None
+    }
 }
 
 impl<C: Cursor + ?Sized> Cursor for Box<C> {
@@ -83,5 +89,8 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     }
     fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
         (**self).covering(key, at)
+    }
+    fn hold(&self) -> Option<HeldValue> {
+        (**self).hold()
     }
 }

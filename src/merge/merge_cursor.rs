@@ -19,6 +19,7 @@
 //! does not return before ties are passed over.
 
 use super::cursor::{Cursor, EntryRef};
+use super::held::HeldValue;
 use crate::base::{Result, SequenceNumber, key};
 use std::cmp::Ordering;
 
@@ -284,5 +285,9 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
 
     fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
         self.sources.iter().map(|source| source.covering(key, at)).max().unwrap_or(SequenceNumber::ZERO)
+    }
+
+    fn hold(&self) -> Option<HeldValue> {
+        self.sources[self.winner].hold()
     }
 }

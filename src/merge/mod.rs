@@ -2,6 +2,7 @@
 //! versions are kept; range tombstones, and what merge operands mean.
 
 pub mod cursor;
+pub mod held;
 pub mod merge_cursor;
 pub mod operator;
 pub mod range_tombstones;
@@ -12,12 +13,13 @@ pub mod version_filter;
 pub mod visible;
 
 pub use cursor::{Cursor, EntryRef};
+pub use held::HeldValue;
 pub use merge_cursor::MergeCursor;
 pub use operator::MergeOperator;
 pub use range_tombstones::{Fragment, NO_RANGE_TOMBSTONES, RangeTombstone, RangeTombstones};
 pub use retention::Retention;
 pub use version_filter::VersionFilter;
-pub use visible::VisibleCursor;
+pub use visible::{Values, VisibleCursor};
 
 #[cfg(test)]
 mod tests;

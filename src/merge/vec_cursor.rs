@@ -1,7 +1,9 @@
 //! A cursor over entries in a vector, for tests of whatever reads cursors, and for benchmarks. It can fail on command.
 
 use super::cursor::{Cursor, EntryRef};
+use super::held::HeldValue;
 use super::range_tombstones::RangeTombstones;
+use crate::base::sync::Arc;
 use crate::base::{Error, Kind, Result, SequenceNumber};
 use std::path::Path;
 
@@ -125,5 +127,10 @@ impl Cursor for VecCursor {
 
     fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
         self.tombstones.covering(key, at)
+    }
+
+    fn hold(&self) -> Option<HeldValue> {
+        let value = self.entry().value;
+        HeldValue::new(Arc::new(value.to_vec()), 0..value.len())
     }
 }

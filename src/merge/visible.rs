@@ -10,9 +10,11 @@
 //!    an operand, gathering took it to some older version of `key`, to an entry of a greater key, or nowhere.
 //! 3. Going backward, and where operands were gathered, what is seen is copied to `value`, `number`, `kind` and `operands`.
 //!    Going backward, finding it took the inner cursor past it: to some entry of a smaller key, or nowhere.
-//! 4. A key with many versions costs a bounded number of steps, then a seek; with operands, one step for each.
+//! 4. Where keys alone are wanted (`Values::Left`), `value` stays empty, and `operands` says only whether there are any.
+//! 5. A key with many versions costs a bounded number of steps, then a seek; with operands, one step for each.
 
 use super::cursor::{Cursor, EntryRef};
+use super::held::HeldValue;
 use crate::base::{Error, Kind, Result, SequenceNumber};
 use std::path::Path;
 
@@ -27,6 +29,18 @@ enum State {
     /// As `Forward`, but operands were gathered.
     Gathered,
     Backward,
+}
+
+/// What a cursor's user wants of the values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Values {
+    /// Their bytes, until the cursor moves.
+    #[default]
+    Shown,
+    /// The same, and those of puts longer than that, without a copy: `hold`.
+    Held,
+    /// Nothing.
+    Left,
 }
 
 /// A cursor over the live keys of a snapshot.
@@ -45,6 +59,9 @@ pub struct VisibleCursor<C> {
     operands: Vec<Vec<u8>>,
     /// Whether any source has range tombstones.
     masked: bool,
+    values: Values,
+    /// Going backward, the value that is seen, in place of a copy in `value`.
+    held: Option<HeldValue>,
 }
 
 impl<C: Cursor> VisibleCursor<C> {
@@ -53,12 +70,19 @@ impl<C: Cursor> VisibleCursor<C> {
     pub fn new(inner: C, at: SequenceNumber, lower: Vec<u8>, upper: Option<Vec<u8>>) -> Self {
         let (key, value, operands) = (Vec::new(), Vec::new(), Vec::new());
         let (state, number, kind) = (State::Nowhere, at, Kind::Void);
-        Self { inner, at, lower, upper, state, key, value, number, kind, operands, masked: false }
+        let (masked, values, held) = (false, Values::Shown, None);
+        Self { inner, at, lower, upper, state, key, value, number, kind, operands, masked, values, held }
     }
 
     /// The same, which asks `inner` for range tombstones if `masked`: where no source has any, no key pays for asking.
     pub fn masked(mut self, masked: bool) -> Self {
         self.masked = masked;
+        self
+    }
+
+    /// The same, for a user who wants this of the values.
+    pub fn wanting(mut self, values: Values) -> Self {
+        self.values = values;
         self
     }
 
@@ -152,6 +176,15 @@ impl<C: Cursor> VisibleCursor<C> {
         }
     }
 
+    /// The value of `entry`, kept for longer than the cursor stands there; `None` where only a copy can be: then `entry` has it.
+    /// Requires `valid()`, and a put.
+    pub fn hold(&self) -> Option<HeldValue> {
+        match self.state {
+            State::Forward => self.inner.hold(),
+            _ => self.held.clone(),
+        }
+    }
+
     /// The operands that make the key's value of `entry`, oldest first; mostly none. Requires `valid()`.
     pub fn operands(&self) -> &[Vec<u8>] {
         &self.operands
@@ -222,6 +255,11 @@ impl<C: Cursor> VisibleCursor<C> {
         let floor = self.floor();
         self.number = self.inner.entry().number;
         self.begin_key();
+        if self.values == Values::Left {
+            // An operand makes a value of whatever is below it.
+            self.operands.push(Vec::new());
+            return Ok(());
+        }
         while self.inner.valid() {
             let entry = self.inner.entry();
             if entry.key != &self.key[..] || entry.number < floor {
@@ -243,6 +281,7 @@ impl<C: Cursor> VisibleCursor<C> {
     fn begin_key(&mut self) {
         self.kind = Kind::Delete;
         self.value.clear();
+        self.held = None;
         self.operands.clear();
     }
 
@@ -320,13 +359,19 @@ impl<C: Cursor> VisibleCursor<C> {
         let entry = self.inner.entry();
         self.number = entry.number;
         if entry.kind == Kind::Merge {
-            self.operands.push(entry.value.to_vec());
+            if let Some(base) = self.held.take() {
+                self.value.extend_from_slice(&base);
+            }
+            self.operands.push(if self.values == Values::Left { Vec::new() } else { entry.value.to_vec() });
             return;
         }
         self.kind = entry.kind;
         self.operands.clear();
         self.value.clear();
-        self.value.extend_from_slice(entry.value);
+        self.held = if self.values == Values::Held && entry.kind == Kind::Put { self.inner.hold() } else { None };
+        if self.held.is_none() && self.values != Values::Left {
+            self.value.extend_from_slice(entry.value);
+        }
     }
 
     /// Moves the inner cursor, which stands on a version of `key` or nowhere, to the last entry of a smaller key.

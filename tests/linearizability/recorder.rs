@@ -250,7 +250,7 @@ impl<'a> Recorder<'a> {
         }
         let ahead = ahead.into_iter();
         Ok(match back {
-            true => Walk { operation, iter: Box::new(iter.reversed()), ahead, by: "reverse scan" },
+            true => Walk { operation, iter: Box::new(iter.rev()), ahead, by: "reverse scan" },
             false => Walk { operation, iter: Box::new(iter), ahead, by: "scan" },
         })
     }

@@ -235,7 +235,7 @@ impl Store {
             }
             Operation::Scan(which, backwards) => {
                 let iterator = self.iterate(*which, Bounds::All);
-                let pairs: Result<_, _> = if *backwards { iterator.reversed().collect() } else { iterator.collect() };
+                let pairs: Result<_, _> = if *backwards { iterator.rev().collect() } else { iterator.collect() };
                 return Answer::Pairs(pairs.unwrap());
             }
             Operation::ReadOnly => {

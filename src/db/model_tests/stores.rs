@@ -332,7 +332,7 @@ fn scans_beside_puts_and_each_other() {
             expected.extend((m > 0).then(|| ("m".to_owned(), m)));
             expected.sort();
             assert_eq!(rows(&snapshot), expected, "the scan is not what the snapshot has");
-            let mut backwards: Vec<Vec<u8>> = snapshot.iter().unwrap().reversed().map(|pair| pair.unwrap().0).collect();
+            let mut backwards: Vec<Vec<u8>> = snapshot.iter().unwrap().rev().map(|pair| pair.unwrap().0).collect();
             backwards.reverse();
             assert!(backwards.iter().eq(expected.iter().map(|(key, _)| key.as_bytes())), "backwards: {backwards:?}");
         };

@@ -53,7 +53,7 @@ fn delete_range(db: &Db, start: &str, end: &str) {
 /// All that a snapshot shows, the same by walking both ways, by gets and by gets together.
 fn shown(snapshot: &Snapshot) -> String {
     let pairs: Vec<_> = snapshot.iter().unwrap().map(Result::unwrap).filter(|(key, _)| key != b"~").collect();
-    let mut back: Vec<_> = snapshot.iter().unwrap().reversed().map(Result::unwrap).collect();
+    let mut back: Vec<_> = snapshot.iter().unwrap().rev().map(Result::unwrap).collect();
     back.retain(|(key, _)| key != b"~");
     back.reverse();
     assert_eq!(pairs, back);

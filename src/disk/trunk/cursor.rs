@@ -14,7 +14,7 @@ use super::tree::Tree;
 use crate::base::sync::Arc;
 use crate::base::{Kind, Result, SequenceNumber};
 use crate::branch::Target;
-use crate::merge::{Cursor, EntryRef, MergeCursor, RangeTombstones};
+use crate::merge::{Cursor, EntryRef, HeldValue, MergeCursor, RangeTombstones};
 
 /// See the module.
 pub struct TreeCursor {
@@ -250,5 +250,9 @@ impl Cursor for TreeCursor {
             Some(path) if !path.tombstones.is_empty() && path.holds(key) => path.tombstones.covering(key, at),
             _ => SequenceNumber::ZERO,
         }
+    }
+
+    fn hold(&self) -> Option<HeldValue> {
+        self.path.as_ref()?.cursor.hold()
     }
 }

@@ -4,7 +4,7 @@ use super::run::Run;
 use crate::base::sync::Arc;
 use crate::base::{Result, SequenceNumber};
 use crate::branch::{BranchCursor, Purpose, Target, search_together};
-use crate::merge::{Cursor, EntryRef};
+use crate::merge::{Cursor, EntryRef, HeldValue};
 
 /// See the module.
 pub struct RunCursor {
@@ -164,5 +164,9 @@ impl Cursor for RunCursor {
             // The trait's contract: `entry` requires `valid()`.
             None => unreachable!("a cursor that stands nowhere has no entry"),
         }
+    }
+
+    fn hold(&self) -> Option<HeldValue> {
+        self.cursor.as_ref()?.hold()
     }
 }

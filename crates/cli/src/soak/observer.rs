@@ -104,7 +104,7 @@ impl<'a> Observer<'a> {
         let iter = snapshot.range(lower..self.reading.key(writer, to).to_vec())?;
         let mut found = vec![0; (to - from) as usize];
         let scanned = match reversed {
-            true => self.reading.collect(writer, from, true, &mut found, iter.reversed())?,
+            true => self.reading.collect(writer, from, true, &mut found, iter.rev())?,
             false => self.reading.collect(writer, from, false, &mut found, iter)?,
         };
         board.add(Total::Scanned, scanned);

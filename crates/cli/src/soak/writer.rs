@@ -175,7 +175,7 @@ impl<'a> Writer<'a> {
         let iter = db.range(lower..self.reading.key(writer, to).to_vec())?;
         let mut found = vec![0; (to - from) as usize];
         let scanned = match reversed {
-            true => self.reading.collect(writer, from, true, &mut found, iter.reversed())?,
+            true => self.reading.collect(writer, from, true, &mut found, iter.rev())?,
             false => self.reading.collect(writer, from, false, &mut found, iter)?,
         };
         board.add(Total::Scanned, scanned);
