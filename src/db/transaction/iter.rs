@@ -7,10 +7,11 @@ use super::read_set::StretchId;
 use super::write_set::Tick;
 use crate::base::{KeyspaceId, Result, key};
 use crate::db::iter::{Bounds, Iter};
+use std::iter::FusedIterator;
 use std::ops::Bound;
 
 /// The pairs of a range as a transaction sees them: those of its snapshot, with what it had written when the iterator was made; what it
-/// writes later does not show. New: it stands nowhere; seek, or use it as an `Iterator`, from either end or from both.
+/// writes later does not show. A cursor, and an `Iterator` from both ends, as `Iter` is.
 ///
 /// Whatever it walks over counts as read, absent keys in between included: if somebody else writes there before the commit, that fails
 /// (no phantoms). What it did not come to does not count.
@@ -66,21 +67,25 @@ impl<'t> TransactionIter<'t> {
 
     /// Moves to the first pair.
     pub fn seek_first(&mut self) -> Result<()> {
+        self.back = None;
         self.front.seek_first()
     }
 
     /// Moves to the last pair.
     pub fn seek_last(&mut self) -> Result<()> {
+        self.back = None;
         self.front.seek_last()
     }
 
     /// Moves to the first pair whose key is `key` or behind it.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.back = None;
         self.front.seek(key.as_ref())
     }
 
     /// Moves to the last pair whose key is `key` or before it.
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.back = None;
         self.front.seek_for_prev(key.as_ref())
     }
 
@@ -120,6 +125,9 @@ impl Iterator for TransactionIter<'_> {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if self.back.as_ref().is_some_and(|back| back.state == State::Nowhere) {
+            return None;
+        }
         let moved = match self.front.state {
             State::New => self.front.seek_first(),
             State::Given => self.front.step(),
@@ -128,16 +136,23 @@ impl Iterator for TransactionIter<'_> {
         if let Err(error) = moved {
             return Some(Err(error));
         }
-        if self.back.as_ref().is_some_and(|back| back.is_at_or_before(&self.front)) {
-            self.front.state = State::Nowhere;
-        }
-        self.front.give()
+        let front = &self.front;
+        let is_left = self.back.as_ref().is_none_or(|back| match back.state {
+            State::New => true,
+            State::On => front.key <= back.key,
+            State::Given => front.key < back.key,
+            State::Nowhere => false,
+        });
+        if is_left { self.front.give() } else { None }
     }
 }
 
 impl DoubleEndedIterator for TransactionIter<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
         let front = &self.front;
+        if front.state == State::Nowhere {
+            return None;
+        }
         let back = match &mut self.back {
             Some(back) => back,
             none => match Walk::new(front.transaction, front.bounds.clone(), front.tick) {
@@ -153,23 +168,28 @@ impl DoubleEndedIterator for TransactionIter<'_> {
         if let Err(error) = moved {
             return Some(Err(error));
         }
-        if front.state != State::New && back.is_at_or_before(front) {
-            back.state = State::Nowhere;
-        }
-        back.give()
+        let is_left = match front.state {
+            State::New => true,
+            State::On => back.key >= front.key,
+            State::Given => back.key > front.key,
+            State::Nowhere => false,
+        };
+        if is_left { back.give() } else { None }
     }
 }
+
+/// Off an end it stays there, and where its ends have met.
+impl FusedIterator for TransactionIter<'_> {}
 
 impl<'t> Walk<'t> {
     fn new(transaction: &'t Transaction, bounds: Bounds, tick: Tick) -> Result<Self> {
         let base = transaction.snapshot.iterate(bounds.clone())?;
-        let (lower, upper) = bounds.clone().into_keys();
-        let lower = key::split(&lower).map_or(Vec::new(), |(_, user_key)| user_key.to_vec());
+        let lower = key::split(&bounds.lower).map_or(Vec::new(), |(_, user_key)| user_key.to_vec());
         // A bound in the next keyspace bounds nothing in this one.
-        let upper = upper.and_then(|upper| match key::split(&upper) {
+        let upper = match bounds.upper.as_deref().and_then(key::split) {
             Some((KeyspaceId::DEFAULT, user_key)) => Some(user_key.to_vec()),
             _ => None,
-        });
+        };
         Ok(Self {
             transaction,
             base,
@@ -189,15 +209,6 @@ impl<'t> Walk<'t> {
         matches!(self.state, State::On | State::Given)
     }
 
-    /// Whether a walk from the back has come to where one from the front is, or one of them past its end.
-    fn is_at_or_before(&self, front: &Self) -> bool {
-        match (self.state, front.state) {
-            (State::New, _) => false,
-            _ if !self.valid() || !front.valid() => true,
-            _ => self.key <= front.key,
-        }
-    }
-
     fn give(&mut self) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
         if !self.valid() {
             return None;
@@ -213,7 +224,7 @@ impl<'t> Walk<'t> {
 
     fn seek_last(&mut self) -> Result<()> {
         self.state = State::Nowhere;
-        let upper = self.encoded_upper();
+        let upper = self.bounds.upper.clone();
         self.begin_stretch(upper.clone().unwrap_or_default(), upper);
         self.forward = false;
         self.base.seek_last()?;
@@ -293,9 +304,8 @@ impl<'t> Walk<'t> {
                 }
                 _ => {
                     let Some(base) = base else {
-                        let upper = self.bounds.clone().into_keys().1;
                         if let Some(stretch) = self.stretch {
-                            state.reads.extend_to(stretch, upper.as_deref());
+                            state.reads.extend_to(stretch, self.bounds.upper.as_deref());
                         }
                         return Ok(());
                     };
@@ -374,10 +384,6 @@ impl<'t> Walk<'t> {
 
     fn begin_stretch(&mut self, start: Vec<u8>, end: Option<Vec<u8>>) {
         self.stretch = Some(self.transaction.state.lock().reads.begin((start, end)));
-    }
-
-    fn encoded_upper(&self) -> Option<Vec<u8>> {
-        self.bounds.clone().into_keys().1
     }
 }
 
