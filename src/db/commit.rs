@@ -77,9 +77,6 @@ impl Inner {
             let unplaced = Unplaced { inner: self, slot: &thread.slot };
             let early_pin = planted::is(Bug::PinsBeforeNumber).then(|| self.pins.newest());
             let number = self.sequencer.take(&thread.slot);
-            if let Some(watch) = premise.and_then(|premise| premise.watch) {
-                watch.is_over();
-            }
             let guard = guard.unwrap_or_else(|| hold_latches(&self.latches, latches));
             // Step 4.
             if planted::is(Bug::AcknowledgedBeforeSealed) {
@@ -99,6 +96,9 @@ impl Inner {
                 let entries = entries.iter().map(|e| ((e.keyspace, e.key, e.hash), e.kind, &*e.value));
                 owner.memtable.place_loose(entries, number);
                 prepared.withdraw(generation, &mut thread.memory);
+            }
+            if let Some(watch) = premise.and_then(|premise| premise.watch) {
+                watch.is_over();
             }
             // Step 6.
             drop(guard);

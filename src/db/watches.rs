@@ -7,8 +7,8 @@
 //!    either left its slot by the end of that, and what it wrote is found by the validation behind it; or announced later and sees the
 //!    watch, since both sides have a fence between their store and their load.
 //! 2. A writer marks the watches over its keys after it has announced and before it takes its number. The watcher closes its watch,
-//!    which fails where that was marked, and then takes its own number; whoever finds the watch closed waits for that. So a writer of a
-//!    watched key that did not make the watcher give up has a greater number.
+//!    which fails where that was marked, then takes its own number and places its entries; whoever finds the watch closed waits for that.
+//!    So a writer of a watched key that did not make the watcher give up has a greater number, and is seen by nobody before the watcher is.
 //! 3. Nobody closes a watch before it has passed all others, so who waits for a closed one waits for a thread that waits for none.
 
 use crate::base::planted::{self, Bug};
@@ -116,7 +116,7 @@ impl Watch {
             || planted::is(Bug::RangesUnchecked)
     }
 
-    /// The watcher has its number.
+    /// The watcher's entries are placed.
     pub(super) fn is_over(&self) {
         self.state.store(OVER, Ordering::Release);
     }
