@@ -31,4 +31,5 @@ mod stepped;
 mod support;
 mod tidy;
 mod time;
+mod transactions;
 mod updates;
