@@ -31,5 +31,6 @@ mod stepped;
 mod support;
 mod tidy;
 mod time;
+mod transactions;
 mod updates;
 mod walks;

@@ -2,10 +2,11 @@
 //! `model-checking`; `docs/concurrency.md`, Model checking).
 //!
 //! `stores` plays them on whole stores over a simulated disk, `memtables` on a Memtable where a scene needs what a store cannot be
-//! made to do. `updates`: reads and writes at one instant, on whole stores.
+//! made to do. `updates`, `transactions`: reads and writes at one instant, on whole stores.
 
 mod memtables;
 mod stores;
+mod transactions;
 mod updates;
 
 use crate::base::sync::Arc;

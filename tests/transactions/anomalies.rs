@@ -1,0 +1,265 @@
+//! Each anomaly that an isolation below serializable allows, by its name.
+
+use super::{conflicts, get, seen, store, walk, write_out};
+
+#[test]
+fn dirty_read() {
+    let db = store();
+    db.put("x", "old").unwrap();
+    let writer = db.transaction().unwrap();
+    writer.put("x", "new").unwrap();
+    writer.put("y", "new").unwrap();
+    let reader = db.transaction().unwrap();
+    assert_eq!((get(&db, "x"), seen(&reader, "x"), seen(&reader, "y")), ("old".into(), "old".into(), "absent".into()));
+    assert_eq!(walk(&reader, ""), ["x"]);
+    assert_eq!(db.iter().unwrap().count(), 1);
+    writer.commit().unwrap();
+    // The reader stays where it began.
+    assert_eq!((seen(&reader, "x"), seen(&reader, "y")), ("old".into(), "absent".into()));
+    assert_eq!((get(&db, "x"), get(&db, "y")), ("new".into(), "new".into()));
+}
+
+#[test]
+fn aborted_read() {
+    let db = store();
+    db.put("x", "old").unwrap();
+    for end in 0..4 {
+        let writer = db.transaction().unwrap();
+        assert_eq!(seen(&writer, "x"), "old");
+        writer.put("x", "new").unwrap();
+        writer.put("y", "new").unwrap();
+        writer.delete("x").unwrap();
+        match end {
+            0 => writer.rollback(),
+            1 => drop(writer),
+            2 => {
+                db.put("x", "old").unwrap();
+                conflicts(writer, &["x"]);
+            }
+            _ => {
+                // What was read and taken back was read.
+                db.put("x", "old").unwrap();
+                let start = writer.savepoint();
+                writer.put("z", "z").unwrap();
+                writer.rollback_to(&start).unwrap();
+                conflicts(writer, &["x"]);
+            }
+        }
+        write_out(&db);
+        assert_eq!((get(&db, "x"), get(&db, "y"), get(&db, "z")), ("old".into(), "absent".into(), "absent".into()));
+    }
+}
+
+#[test]
+fn lost_update() {
+    let db = store();
+    db.put("x", "1").unwrap();
+    let [one, other] = [db.transaction().unwrap(), db.transaction().unwrap()];
+    for (transaction, by) in [(&one, "a"), (&other, "b")] {
+        let old = seen(transaction, "x");
+        transaction.put("x", old + by).unwrap();
+    }
+    one.commit().unwrap();
+    conflicts(other, &["x"]);
+    assert_eq!(get(&db, "x"), "1a");
+    // Beside single writes of every kind.
+    let writes: [fn(&alluvium::Db); 4] = [
+        |db| db.put("x", "put").unwrap(),
+        |db| db.delete("x").unwrap(),
+        |db| assert!(db.put_if_absent("x", "was absent").unwrap()),
+        |db| _ = db.update("x", |old| Some([old.unwrap(), b"updated"].concat())).unwrap(),
+    ];
+    for write in writes {
+        let transaction = db.transaction().unwrap();
+        let old = seen(&transaction, "x");
+        transaction.put("x", old + "lost").unwrap();
+        write(&db);
+        conflicts(transaction, &["x"]);
+        assert!(!get(&db, "x").contains("lost"));
+    }
+}
+
+#[test]
+fn read_skew() {
+    let db = store();
+    db.put("x", "50").unwrap();
+    db.put("y", "50").unwrap();
+    let reader = db.transaction().unwrap();
+    let writing = db.transaction().unwrap();
+    assert_eq!((seen(&reader, "x"), seen(&writing, "x")), ("50".into(), "50".into()));
+    let transfer = db.transaction().unwrap();
+    transfer.put("x", "20").unwrap();
+    transfer.put("y", "80").unwrap();
+    transfer.commit().unwrap();
+    assert_eq!((seen(&reader, "y"), seen(&writing, "y")), ("50".into(), "50".into()), "half a transfer");
+    assert_eq!(reader.multi_get(&["x", "y"]).unwrap(), [Some(b"50".to_vec()), Some(b"50".to_vec())]);
+    reader.commit().unwrap();
+    writing.put("z", "100").unwrap();
+    conflicts(writing, &["x", "y"]);
+}
+
+/// Two doctors are on call, and each goes home since the other one is there.
+#[test]
+fn write_skew() {
+    let db = store();
+    for written_out in [false, true] {
+        db.put("ada", "on call").unwrap();
+        db.put("grace", "on call").unwrap();
+        if written_out {
+            write_out(&db);
+        }
+        let [one, other] = [db.transaction().unwrap(), db.transaction().unwrap()];
+        for (transaction, goes) in [(&one, "ada"), (&other, "grace")] {
+            assert_eq!((seen(transaction, "ada"), seen(transaction, "grace")), ("on call".into(), "on call".into()));
+            transaction.put(goes, "at home").unwrap();
+        }
+        one.commit().unwrap();
+        conflicts(other, &["ada"]);
+        assert_eq!((get(&db, "ada"), get(&db, "grace")), ("at home".into(), "on call".into()));
+    }
+}
+
+/// The same, where what each has read is that a key is absent.
+#[test]
+fn write_skew_of_absent_keys() {
+    let db = store();
+    let [one, other] = [db.transaction().unwrap(), db.transaction().unwrap()];
+    for (transaction, looks, puts) in [(&one, "a", "b"), (&other, "b", "a")] {
+        assert_eq!(seen(transaction, looks), "absent");
+        transaction.put(puts, "there").unwrap();
+    }
+    one.commit().unwrap();
+    conflicts(other, &["b"]);
+    assert_eq!(get(&db, "a"), "absent");
+}
+
+/// Each counts what is there, and adds one.
+#[test]
+fn phantom() {
+    let db = store();
+    db.put("room/1", "Ada").unwrap();
+    db.put("rook", "of another range").unwrap();
+    let [one, other] = [db.transaction().unwrap(), db.transaction().unwrap()];
+    for (transaction, key) in [(&one, "room/2"), (&other, "room/3")] {
+        assert_eq!(walk(transaction, "room/").len(), 1);
+        transaction.put(key, "a guest").unwrap();
+    }
+    one.commit().unwrap();
+    conflicts(other, &["room/2"]);
+    assert_eq!(get(&db, "room/3"), "absent");
+    // Deletes are phantoms, too; what is beside the range is none.
+    for (write, key, is_phantom) in [
+        ("put", "room/", true),
+        ("put", "room/~", true),
+        ("delete", "room/1", true),
+        ("put", "roop", false),
+        ("delete", "rook", false),
+    ] {
+        let transaction = db.transaction().unwrap();
+        walk(&transaction, "room/");
+        transaction.put("count", "2").unwrap();
+        if write == "put" {
+            db.put(key, "new").unwrap()
+        } else {
+            db.delete(key).unwrap()
+        }
+        if is_phantom {
+            conflicts(transaction, &[key]);
+        } else {
+            transaction.commit().unwrap();
+        }
+    }
+}
+
+/// Only what an iterator has come to counts, from either end, and what it sought between counts only from there.
+#[test]
+fn phantoms_where_an_iterator_walked() {
+    let db = store();
+    let fill = || ["b", "d", "f", "h"].iter().for_each(|key| db.put(key, "old").unwrap());
+    // The iterator's moves, and which of the keys a to i are then read.
+    type Moves = fn(&mut alluvium::TransactionIter<'_>);
+    let cases: [(Moves, &str); 9] = [
+        (|iter| drop(iter.next()), "ab"),
+        (|iter| assert_eq!(iter.take(2).count(), 2), "abcd"),
+        (|iter| drop(iter.next_back()), "hi"),
+        (|iter| drop((iter.next(), iter.next_back())), "abhi"),
+        (|iter| iter.seek("d").unwrap(), "d"),
+        (|iter| iter.seek("e").unwrap(), "ef"),
+        (|iter| iter.seek_for_prev("e").unwrap(), "de"),
+        (
+            |iter| {
+                iter.seek("d").unwrap();
+                iter.step().unwrap();
+                iter.step_back().unwrap();
+                iter.step_back().unwrap();
+            },
+            "bcdef",
+        ),
+        (|iter| assert_eq!(iter.count(), 4), "abcdefghi"),
+    ];
+    for (case, (moves, read)) in cases.into_iter().enumerate() {
+        for key in "abcdefghi".chars().map(String::from) {
+            fill();
+            let transaction = db.transaction().unwrap();
+            moves(&mut transaction.iter().unwrap());
+            transaction.put("own", "1").unwrap();
+            db.put(&key, "new").unwrap();
+            let conflicted = transaction.commit().is_err();
+            assert_eq!(conflicted, read.contains(&key), "case {case}, a put of {key}, of what is read: {read}");
+            ["a", "c", "e", "g", "i", "own"].iter().for_each(|key| db.delete(key).unwrap());
+        }
+    }
+}
+
+#[test]
+fn who_only_reads_never_conflicts() {
+    let db = store();
+    db.put("x", "old").unwrap();
+    let (by_get, by_walk) = (db.transaction().unwrap(), db.transaction().unwrap());
+    let taken_back = db.transaction().unwrap();
+    let start = taken_back.savepoint();
+    taken_back.put("y", seen(&taken_back, "x")).unwrap();
+    taken_back.rollback_to(&start).unwrap();
+    assert_eq!((seen(&by_get, "x"), walk(&by_walk, "").len()), ("old".into(), 1));
+    db.put("x", "new").unwrap();
+    write_out(&db);
+    assert_eq!((seen(&by_get, "x"), walk(&by_walk, "").len()), ("old".into(), 1));
+    for transaction in [by_get, by_walk, taken_back] {
+        transaction.commit().unwrap();
+    }
+}
+
+#[test]
+fn who_only_writes_never_conflicts() {
+    let db = store();
+    db.put("x", "old").unwrap();
+    let transactions = ["1", "2", "3"].map(|value| {
+        let transaction = db.transaction().unwrap();
+        transaction.put("x", value).unwrap();
+        transaction.delete("y").unwrap();
+        // Of itself.
+        assert_eq!(seen(&transaction, "x"), value);
+        transaction
+    });
+    db.put("x", "newer").unwrap();
+    db.put("y", "newer").unwrap();
+    write_out(&db);
+    for (transaction, value) in transactions.into_iter().zip(["1", "2", "3"]) {
+        transaction.commit().unwrap();
+        assert_eq!((get(&db, "x"), get(&db, "y")), (value.into(), "absent".into()));
+    }
+}
+
+/// What began after a commit had returned sees it.
+#[test]
+fn the_order_is_that_of_real_time() {
+    let db = store();
+    for round in 0..50 {
+        let [old, new] = [db.transaction().unwrap(), db.transaction().unwrap()];
+        new.put("x", format!("{round}")).unwrap();
+        new.commit().unwrap();
+        assert_ne!(seen(&old, "x"), round.to_string());
+        assert_eq!(seen(&db.transaction().unwrap(), "x"), round.to_string());
+        assert_eq!(get(&db, "x"), round.to_string());
+    }
+}

@@ -1,0 +1,303 @@
+//! A transaction's life: savepoints, retries, the limits that it meets, and what is left when it ends.
+
+use super::{LARGE, conflicts, get, on, options, seen, store, write_out};
+use crate::support::{expect_sound_closed, tiny};
+use alluvium::io::Storage;
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::{Db, Error, Options, TransactOptions, WriteOptions};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[test]
+fn savepoints() {
+    let db = store();
+    db.put("x", "0").unwrap();
+    let transaction = db.transaction().unwrap();
+    let before_all = transaction.savepoint();
+    transaction.put("x", "1").unwrap();
+    let outer = transaction.savepoint();
+    transaction.put("x", "2").unwrap();
+    transaction.delete("y").unwrap();
+    let inner = transaction.savepoint();
+    transaction.delete("x").unwrap();
+    transaction.put("z", "3").unwrap();
+    transaction.rollback_to(&inner).unwrap();
+    assert_eq!((seen(&transaction, "x"), seen(&transaction, "z")), ("2".into(), "absent".into()));
+    // Again, and to one around it.
+    transaction.put("z", "4").unwrap();
+    transaction.rollback_to(&inner).unwrap();
+    assert_eq!(seen(&transaction, "z"), "absent");
+    transaction.rollback_to(&outer).unwrap();
+    assert_eq!(seen(&transaction, "x"), "1");
+    // What was made after it is stale, and what another one made is not its own.
+    let other = db.transaction().unwrap();
+    let foreign = other.savepoint();
+    for stale in [&inner, &foreign] {
+        let refused = transaction.rollback_to(stale).unwrap_err();
+        assert!(matches!(refused, Error::InvalidArgument(_)), "{refused}");
+        assert_eq!(seen(&transaction, "x"), "1");
+    }
+    transaction.rollback_to(&before_all).unwrap();
+    assert_eq!(seen(&transaction, "x"), "0");
+    transaction.put("w", "5").unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(["x", "y", "z", "w"].map(|key| get(&db, key)), ["0", "absent", "absent", "5"]);
+}
+
+#[test]
+fn transact_tries_again() {
+    let db = store();
+    let mut runs = 0;
+    let given = db.transact(|transaction| {
+        runs += 1;
+        let old = seen(transaction, "x");
+        transaction.put("x", format!("{old} {runs}"))?;
+        if runs < 4 {
+            db.put("x", format!("other {runs}"))?;
+        }
+        Ok::<_, Error>(runs)
+    });
+    assert_eq!((given.unwrap(), runs), (4, 4));
+    assert_eq!(get(&db, "x"), "other 3 4");
+    assert_eq!(db.stats().conflicts, 3);
+}
+
+#[test]
+fn transact_gives_up() {
+    let db = store();
+    let (mut runs, options) = (0, TransactOptions { attempts: 5, ..TransactOptions::default() });
+    let refused = db.transact_with(&options, |transaction| {
+        runs += 1;
+        drop(transaction.get("x")?);
+        transaction.put("x", "never")?;
+        db.put("x", "other")
+    });
+    let told = refused.unwrap_err();
+    assert!(matches!(&told, Error::Conflict { key } if key == b"x") && told.to_string().contains("\"x\""), "{told}");
+    assert_eq!((runs, get(&db, "x")), (5, "other".into()));
+}
+
+/// An error of the work is the caller's, and nothing of that run is written.
+#[test]
+fn transact_ends_with_an_error_of_the_work() {
+    #[derive(Debug)]
+    enum Mine {
+        Store(#[allow(dead_code, reason = "for `Debug`")] Error),
+        Enough,
+    }
+    impl From<Error> for Mine {
+        fn from(error: Error) -> Self {
+            Self::Store(error)
+        }
+    }
+    let db = store();
+    let mut runs = 0;
+    let ended: Result<(), Mine> = db.transact(|transaction| {
+        runs += 1;
+        transaction.put("x", "never")?;
+        Err(Mine::Enough)
+    });
+    assert!(matches!(ended, Err(Mine::Enough)) && runs == 1, "{ended:?}");
+    assert_eq!(get(&db, "x"), "absent");
+    // A conflict that the work itself was given is not one of this commit.
+    let ended: Result<(), Error> = db.transact(|_| Err(Error::Conflict { key: b"y".to_vec() }));
+    assert!(matches!(ended, Err(Error::Conflict { .. })));
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        db.transact(|transaction| -> Result<(), Error> {
+            transaction.put("x", "never")?;
+            panic!("in the caller's work")
+        })
+    }));
+    assert!(panicked.is_err());
+    assert_eq!((get(&db, "x"), db.stats().snapshots), ("absent".into(), 0));
+    db.put("x", "goes on").unwrap();
+}
+
+/// Counters that threads count up by `transact`, some by gets and some by walks.
+#[test]
+fn many_threads_get_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), tiny()).unwrap();
+    let number = |value: Option<Vec<u8>>| value.map_or(0, |value| u64::from_le_bytes(value.try_into().unwrap()));
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let db = &db;
+            scope.spawn(move || {
+                let options = TransactOptions { attempts: 1000, ..TransactOptions::default() };
+                for at in 0..100 {
+                    db.transact_with(&options, |transaction| {
+                        let count = if thread % 2 == 0 {
+                            number(transaction.get("count")?)
+                        } else {
+                            transaction.prefix("cou")?.next().transpose()?.map_or(0, |(_, value)| number(Some(value)))
+                        };
+                        transaction.put(format!("{thread}/{at}"), [1; 500])?;
+                        transaction.put("count", (count + 1).to_le_bytes())
+                    })
+                    .unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(number(db.get("count").unwrap()), 400);
+    db.close().unwrap();
+}
+
+#[test]
+fn it_outlives_the_store_and_says_so() {
+    let disk = SimulatedStorage::new(1);
+    let db = on(&disk);
+    db.put("x", "1").unwrap();
+    let [reads, writes, dropped] = [db.transaction().unwrap(), db.transaction().unwrap(), db.transaction().unwrap()];
+    writes.put("x", "2").unwrap();
+    dropped.put("x", "3").unwrap();
+    db.close().unwrap();
+    assert!(matches!(reads.get("x"), Err(Error::Closed)));
+    assert_eq!(seen(&writes, "x"), "2", "its own needs no store");
+    writes.put("y", "2").unwrap();
+    assert!(matches!(writes.commit(), Err(Error::Closed)));
+    drop((reads, dropped));
+    assert_eq!(get(&on(&disk), "x"), "1");
+}
+
+#[test]
+fn it_is_too_old_where_its_snapshot_is() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let disk = SimulatedStorage::new(1);
+    let options = Options { snapshot_age_limit: Some(MINUTE), ..options() };
+    let db = alluvium::parts::SteppedDb::open_small(Arc::new(disk.clone()), options).unwrap();
+    db.put("x", "1").unwrap();
+    let [reads, writes, blind] = [db.transaction().unwrap(), db.transaction().unwrap(), db.transaction().unwrap()];
+    assert_eq!(seen(&writes, "x"), "1");
+    writes.put("y", "2").unwrap();
+    blind.put("z", "3").unwrap();
+    disk.advance(MINUTE * 2);
+    while db.step() {}
+    assert!(matches!(reads.get("x"), Err(Error::SnapshotExpired { limit: MINUTE })));
+    assert!(matches!(writes.commit(), Err(Error::SnapshotExpired { limit: MINUTE })));
+    assert_eq!(get(&db, "y"), "absent");
+    match blind.commit() {
+        Ok(()) => assert_eq!(get(&db, "z"), "3"),
+        Err(error) => assert!(matches!(error, Error::SnapshotExpired { .. }), "{error}"),
+    }
+}
+
+/// It keeps versions as a snapshot does, and no longer than it lives.
+#[test]
+fn versions_go_when_it_ends() {
+    let db = store();
+    db.put("x", "1").unwrap();
+    for end in 0..3 {
+        let transaction = db.transaction().unwrap();
+        assert_eq!(db.stats().snapshots, 1);
+        db.put("x", "2").unwrap();
+        assert_eq!(seen(&transaction, "x"), if end == 0 { "1" } else { "2" });
+        match end {
+            0 => transaction.rollback(),
+            1 => transaction.commit().unwrap(),
+            _ => {
+                transaction.put("y", "1").unwrap();
+                conflicts(transaction, &["x"]);
+            }
+        }
+        assert_eq!(db.stats().snapshots, 0, "end {end}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_nothing_is_written() {
+    let db = store();
+    let transaction = db.transaction().unwrap();
+    let long = vec![1; 1 << 20];
+    assert!(matches!(transaction.put(&long, ""), Err(Error::InvalidArgument(_))));
+    for at in 0..200 {
+        transaction.put(format!("{at}"), vec![1; 200 << 10]).unwrap();
+    }
+    assert!(matches!(transaction.commit(), Err(Error::InvalidArgument(_))));
+    assert_eq!(db.iter().unwrap().count(), 0);
+    // Much, and many keys.
+    let transaction = db.transaction().unwrap();
+    for at in 0..2000 {
+        assert_eq!(transaction.get(format!("{at:05}")).unwrap(), None);
+        transaction.put(format!("{at:05}"), [at as u8; 100]).unwrap();
+    }
+    transaction.commit().unwrap();
+    assert_eq!(db.iter().unwrap().count(), 2000);
+}
+
+/// Neither the value files of a transaction that was refused, nor those of one that was dropped, are left.
+#[test]
+fn what_is_refused_leaves_nothing_behind() {
+    let disk = SimulatedStorage::new(1);
+    let db = on(&disk);
+    for walks in [false, true] {
+        let transaction = db.transaction().unwrap();
+        if walks {
+            assert!(transaction.iter().unwrap().count() < 2);
+        } else {
+            drop(transaction.get("x").unwrap());
+        }
+        transaction.put("y", vec![1; LARGE]).unwrap();
+        transaction.put("z", vec![1; LARGE]).unwrap();
+        db.put("x", "other").unwrap();
+        conflicts(transaction, &["x"]);
+    }
+    let dropped = db.transaction().unwrap();
+    dropped.put("y", vec![1; LARGE]).unwrap();
+    drop(dropped);
+    write_out(&db);
+    db.close().unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(disk);
+    assert_eq!(expect_sound_closed(&storage), [""; 0]);
+}
+
+/// All of it or nothing is there after a loss of power, and all of it where that was asked for.
+#[test]
+fn a_crash_leaves_all_of_it_or_nothing() {
+    for seed in 0..40 {
+        for sync in [false, true] {
+            let disk = SimulatedStorage::new(seed);
+            let db = on(&disk);
+            db.put("x", "old").unwrap();
+            db.sync().unwrap();
+            let transaction = db.transaction().unwrap();
+            assert_eq!(seen(&transaction, "x"), "old");
+            if seed % 2 == 0 {
+                assert_eq!(transaction.iter().unwrap().count(), 1);
+            }
+            transaction.delete("x").unwrap();
+            transaction.put("y", "new").unwrap();
+            transaction.put("z", vec![1; LARGE]).unwrap();
+            let options = if sync { WriteOptions::sync() } else { WriteOptions::default() };
+            transaction.commit_with(options).unwrap();
+            let after = disk.power_cut(seed);
+            drop(db);
+            let db = on(&after);
+            let state = ["x", "y"].map(|key| get(&db, key));
+            let is_there = state == ["absent", "new"] && db.get("z").unwrap() == Some(vec![1; LARGE]);
+            let is_gone = state == ["old", "absent"] && db.get("z").unwrap().is_none();
+            assert!(is_there || is_gone && !sync, "seed {seed}, synced: {sync}: {state:?}");
+        }
+    }
+}
+
+/// It belongs to nobody's thread.
+#[test]
+fn it_goes_from_thread_to_thread() {
+    let db = store();
+    let transaction = db.transaction().unwrap();
+    transaction.put("x", "1").unwrap();
+    let transaction = std::thread::spawn(move || {
+        transaction.put("y", "2").unwrap();
+        transaction
+    });
+    let transaction = transaction.join().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let transaction = &transaction;
+            scope.spawn(move || transaction.put(format!("z{thread}"), seen(transaction, "y")).unwrap());
+        }
+    });
+    transaction.commit().unwrap();
+    assert_eq!(db.iter().unwrap().count(), 5);
+}

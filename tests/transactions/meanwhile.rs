@@ -1,0 +1,146 @@
+//! What others do to what a transaction has read is found wherever it then lies: in memory, in a generation that waits, in a branch file
+//! that an incorporation or a merge made, or as a tombstone.
+
+use super::{LARGE, seal, store, write_out};
+use alluvium::parts::SteppedDb;
+use alluvium::{Error, WriteBatch};
+
+const KEY: &str = "m";
+
+/// How the key was before.
+const PLACES: [(&str, fn(&SteppedDb)); 5] = [
+    ("absent", |_| {}),
+    ("in memory", |db| db.put(KEY, "old").unwrap()),
+    ("in a branch file", |db| {
+        db.put(KEY, "old").unwrap();
+        write_out(db);
+    }),
+    ("in a value file", |db| {
+        db.put(KEY, vec![1; LARGE]).unwrap();
+        write_out(db);
+    }),
+    ("deleted over a branch file", |db| {
+        db.put(KEY, "old").unwrap();
+        write_out(db);
+        db.delete(KEY).unwrap();
+    }),
+];
+
+/// How it is read: by a get, as one of many, walked over from either end, or as one of two walks.
+const READS: [(&str, fn(&alluvium::Transaction)); 5] = [
+    ("a get", |transaction| drop(transaction.get(KEY).unwrap())),
+    ("one of many gets", |transaction| {
+        (0..300).for_each(|at| drop(transaction.get(format!("many{at}")).unwrap()));
+        drop(transaction.get(KEY).unwrap());
+    }),
+    ("a walk", |transaction| transaction.range("k".."o").unwrap().for_each(|pair| drop(pair.unwrap()))),
+    ("a walk back", |transaction| transaction.iter().unwrap().rev().for_each(|pair| drop(pair.unwrap()))),
+    ("a get and a walk elsewhere", |transaction| {
+        drop(transaction.multi_get(&["a9", KEY]).unwrap());
+        assert_eq!(transaction.prefix("nothing").unwrap().count(), 0);
+    }),
+];
+
+/// What others do to the key.
+const WRITES: [(&str, fn(&SteppedDb)); 5] = [
+    ("a put", |db| db.put(KEY, "new").unwrap()),
+    ("a large put", |db| db.put(KEY, vec![2; LARGE]).unwrap()),
+    ("a batch", |db| {
+        let mut batch = WriteBatch::new();
+        batch.put("a0", "too").put(KEY, "new");
+        db.write(batch).unwrap();
+    }),
+    ("a put and a delete", |db| {
+        db.put(KEY, "new").unwrap();
+        db.delete(KEY).unwrap();
+    }),
+    ("a transaction", |db| {
+        db.transact(|transaction| {
+            drop(transaction.get(KEY)?);
+            transaction.put(KEY, "new")
+        })
+        .unwrap();
+    }),
+];
+
+/// Where that goes.
+const WAYS: [(&str, fn(&SteppedDb)); 5] = [
+    ("nothing", |_| {}),
+    ("a switch", seal),
+    ("an incorporation", write_out),
+    ("an incorporation and newer memory", |db| {
+        write_out(db);
+        put_neighbours(db);
+    }),
+    ("two incorporations and a merge", |db| {
+        write_out(db);
+        put_neighbours(db);
+        write_out(db);
+        db.compact().unwrap();
+        while db.step() {}
+    }),
+];
+
+/// Keys around the one that matters, but not in the range that is walked over.
+fn put_neighbours(db: &SteppedDb) {
+    (0..4).for_each(|at| db.put(format!("{}{at}", ["a", "z"][at % 2]), [at as u8; 50]).unwrap());
+}
+
+#[test]
+fn every_write_to_what_was_read_is_found() {
+    for (place, fill) in PLACES {
+        for (read, reading) in READS {
+            for (write, writing) in WRITES {
+                for (way, go) in WAYS {
+                    let db = store();
+                    put_neighbours(&db);
+                    fill(&db);
+                    let transaction = db.transaction().unwrap();
+                    reading(&transaction);
+                    transaction.put("own", "1").unwrap();
+                    writing(&db);
+                    let expected = db.get(KEY).unwrap();
+                    go(&db);
+                    let story = format!("{place}, then read by {read}, then {write}, then {way}");
+                    match transaction.commit() {
+                        Err(Error::Conflict { key }) => {
+                            // One that walked over everything met more of them.
+                            let is_named = key == KEY.as_bytes() || read == "a walk back";
+                            assert!(is_named, "{story}: named is {:?}", key.escape_ascii().to_string());
+                        }
+                        // What was absent is absent again, and left nothing behind.
+                        Ok(()) if write == "a put and a delete" && place == "absent" => continue,
+                        other => panic!("{story}: {other:?}"),
+                    }
+                    assert_eq!(db.get("own").unwrap(), None, "{story}");
+                    assert_eq!(db.get(KEY).unwrap(), expected, "{story}");
+                }
+            }
+        }
+    }
+}
+
+/// Nobody wrote what was read, whatever else has moved.
+#[test]
+fn nothing_else_is_a_conflict() {
+    for (place, fill) in PLACES {
+        for (read, reading) in READS.into_iter().filter(|(read, _)| *read != "a walk back") {
+            for (way, go) in WAYS {
+                let db = store();
+                put_neighbours(&db);
+                fill(&db);
+                let transaction = db.transaction().unwrap();
+                reading(&transaction);
+                transaction.put("own", "1").unwrap();
+                transaction.put(KEY, "mine").unwrap();
+                db.put("b", "new").unwrap();
+                db.delete("z1").unwrap();
+                go(&db);
+                let committed = transaction.commit();
+                let story = format!("{place}, then read by {read}, then {way}");
+                assert!(committed.is_ok(), "{story}: {committed:?}");
+                assert_eq!(db.get(KEY).unwrap().as_deref(), Some(&b"mine"[..]), "{story}");
+            }
+        }
+    }
+}
