@@ -1,5 +1,7 @@
 //! Alluvium: an embedded, persistent, ordered key-value store.
 
+#[cfg(feature = "async")]
+mod aio;
 pub mod base;
 mod branch;
 mod cache;
@@ -17,6 +19,8 @@ mod merge;
 pub mod parts;
 mod value;
 
+#[cfg(feature = "async")]
+pub use aio::{AsyncDb, AsyncSnapshot, Scan};
 pub use base::{Error, Result};
 pub use db::{
     BackgroundKind, BackgroundPause, BackgroundTask, Cancellation, Change, CheckProgress, CompactOptions,

@@ -88,6 +88,7 @@ impl Branch {
         pages: &mut P,
         out: &mut Vec<u8>,
     ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
+        pages.begin(self)?;
         if self.meta.range_tombstones == 0 {
             return self.find(key, hash, at, pages, out);
         }
@@ -129,6 +130,7 @@ impl Branch {
         pages: &mut P,
         out: &mut Vec<u8>,
     ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
+        pages.begin(self)?;
         if at < self.meta.number_min {
             return Ok(None);
         }
@@ -209,6 +211,12 @@ impl Branch {
     pub fn mark_obsolete(&self) {
         // Release: whoever drops the last `Arc` synchronizes with every earlier drop through the count anyway.
         self.obsolete.store(true, Ordering::Release);
+    }
+
+    /// Whether what is kept outside of the page cache is in memory.
+    #[cfg(feature = "async")]
+    pub(super) fn is_begun(&self) -> bool {
+        self.footer.get().is_some() && (self.meta.range_tombstones == 0 || self.range_tombstones.get().is_some())
     }
 
     /// The footer, read and checked at first use.

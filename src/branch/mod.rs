@@ -20,6 +20,8 @@ mod extent;
 mod extent_memory;
 mod fingerprints;
 mod holding;
+#[cfg(feature = "async")]
+mod in_memory;
 mod index_build;
 mod leaf_hold;
 mod leaf_size;
@@ -46,6 +48,8 @@ pub use context::{BranchContext, BranchForm, file_name, maplet_name, parse_file_
 pub use cursor::BranchCursor;
 pub use extent_memory::ExtentMemory;
 pub use holding::Holding;
+#[cfg(feature = "async")]
+pub use in_memory::InMemory;
 pub use maplet::Maplet;
 pub use maplet_file::MapletPlan;
 pub use pages::{Gathering, Pages, Reading, Stopped};

@@ -28,6 +28,12 @@ pub trait Pages<'t> {
     where
         't: 'a;
 
+    /// A get is about to look into the branch, and may read what this keeps outside of the page cache.
+    fn begin(&self, branch: &'t Branch) -> Result<(), Self::Stop> {
+        let _ = branch;
+        Ok(())
+    }
+
     /// The epoch in which pages are looked up.
     fn guard(&self) -> &Guard;
 

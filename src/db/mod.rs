@@ -3,6 +3,8 @@
 //! `open` puts the parts of `inner` together and recovers; `write` and `read` are the two hot paths; `workers` and `keeper`
 //! are the background. The rules are in `docs/concurrency.md` and `docs/recovery.md`.
 
+#[cfg(feature = "async")]
+mod at_once;
 mod backpressure;
 mod ballast;
 mod batch;

@@ -40,6 +40,11 @@ impl Snapshot {
         Self { read: Arc::clone(read), pin }
     }
 
+    #[cfg(feature = "async")]
+    pub(super) fn read_side(&self) -> &ReadSide {
+        &self.read
+    }
+
     pub(super) fn pin(&self) -> &Pin {
         &self.pin
     }

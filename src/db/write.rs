@@ -226,7 +226,7 @@ impl Inner {
     }
 
     /// How far memory, the tree's debt and its garbage are on their way to where writers would have to wait.
-    fn fullness(&self) -> Fullness {
+    pub(super) fn fullness(&self) -> Fullness {
         let view = self.view.load();
         let memory: u64 = view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum();
         let size = self.budget.memtable as u64;

@@ -251,6 +251,12 @@ impl Log {
         self.bytes() > self.options.budget_bytes
     }
 
+    /// Whether a writer that uses up the current segment finds the next one made.
+    #[cfg(feature = "async")]
+    pub fn has_segment_ready(&self) -> bool {
+        self.state.lock().next.is_some()
+    }
+
     /// Whether the disk is full: from then on segments are as small as they may be, and no file is kept for reuse, so that little
     /// room carries many deletes and many openings.
     pub fn set_scarce(&self, scarce: bool) {

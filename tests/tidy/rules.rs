@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 /// The layers, lowest first (`design.md`, Code layout). A module imports only from lower ones.
-const LAYERS: [&[&str]; 7] = [
+const LAYERS: [&[&str]; 8] = [
     &["base"],
     &["io"],
     &["format"],
@@ -13,6 +13,7 @@ const LAYERS: [&[&str]; 7] = [
     &["memory", "log", "manifest", "branch", "value"],
     &["disk"],
     &["db"],
+    &["aio"],
 ];
 
 /// The disk components never import each other.

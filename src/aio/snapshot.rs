@@ -1,0 +1,80 @@
+//! A moment of the store for asynchronous callers.
+
+use super::scan::Scan;
+use crate::base::Result;
+use crate::db::Snapshot;
+use blocking::unblock;
+use std::ops::RangeBounds;
+
+/// A `Snapshot`, its methods as futures: `AsyncDb` tells what is promised of them.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+/// # let db = alluvium::AsyncDb::new(db.into());
+/// # futures_lite::future::block_on(async {
+/// db.put("key", "old").await?;
+/// let snapshot = db.snapshot()?;
+/// db.put("key", "new").await?;
+/// assert_eq!(snapshot.get("key").await?.as_deref(), Some(&b"old"[..]));
+/// # Ok::<(), alluvium::Error>(())
+/// # })?;
+/// # Ok::<(), alluvium::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct AsyncSnapshot {
+    snapshot: Snapshot,
+}
+
+impl AsyncSnapshot {
+    /// The same moment, for asynchronous callers.
+    pub fn new(snapshot: Snapshot) -> Self {
+        Self { snapshot }
+    }
+
+    /// The snapshot itself, whose methods wait on the calling thread.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// `Snapshot::get`.
+    pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let key = key.as_ref();
+        match self.snapshot.get_at_once(key)? {
+            Some(value) => Ok(value),
+            None => {
+                let (snapshot, key) = (self.snapshot.clone(), key.to_vec());
+                unblock(move || snapshot.get(key)).await
+            }
+        }
+    }
+
+    /// `Snapshot::multi_get`: those keys that need the disk are read together.
+    pub async fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let (mut values, mut places, mut missing) = (Vec::with_capacity(keys.len()), Vec::new(), Vec::new());
+        for (place, key) in keys.iter().enumerate() {
+            let found = self.snapshot.get_at_once(key.as_ref())?;
+            if found.is_none() {
+                places.push(place);
+                missing.push(key.as_ref().to_vec());
+            }
+            values.push(found.flatten());
+        }
+        if !missing.is_empty() {
+            let snapshot = self.snapshot.clone();
+            let found = unblock(move || snapshot.multi_get(&missing)).await?;
+            places.into_iter().zip(found).for_each(|(place, value)| values[place] = value);
+        }
+        Ok(values)
+    }
+
+    /// The pairs of a key range, in order.
+    pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Scan> {
+        self.snapshot.range(range).map(Scan::new)
+    }
+
+    /// The pairs whose keys begin with a prefix, in order.
+    pub fn scan_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
+        self.snapshot.prefix(prefix).map(Scan::new)
+    }
+}

@@ -1,0 +1,303 @@
+//! The asynchronous face: what is in memory is answered by the first poll, what needs the disk never holds up the poller, and whatever
+//! is dropped half-way harms nobody. A binary of its own, because it needs the feature `async`.
+
+#[path = "../openers/hooked.rs"]
+mod hooked;
+
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::{AsyncDb, Change, Db, Durability, Error, Options, Scan, Swap, WriteBatch, WriteOptions};
+use futures_lite::future::{block_on, poll_once, yield_now};
+use futures_lite::{Stream, StreamExt};
+use hooked::Hooked;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+/// Where reads of a disk hang until it is opened again.
+#[derive(Default)]
+struct Gate {
+    /// Whether it is closed, and how many hang there.
+    state: Mutex<(bool, usize)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.1 += 1;
+        self.changed.notify_all();
+        while state.0 {
+            state = self.changed.wait(state).unwrap();
+        }
+        state.1 -= 1;
+    }
+
+    fn set_closed(&self, closed: bool) {
+        self.state.lock().unwrap().0 = closed;
+        self.changed.notify_all();
+    }
+
+    fn wait_for_reader(&self) {
+        let mut state = self.state.lock().unwrap();
+        while state.1 == 0 {
+            state = self.changed.wait(state).unwrap();
+        }
+    }
+}
+
+fn small() -> Options {
+    Options { memory_budget: Some(8 << 20), background_threads: Some(1), sync_interval: None, ..Options::default() }
+}
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key{number:05}").into_bytes()
+}
+
+fn value(number: u32) -> Vec<u8> {
+    vec![number as u8; 1000]
+}
+
+/// Some 6 MB in files, none of it cached, on a disk whose reads the gate stops; and a few pairs in memory.
+fn on_disk() -> (AsyncDb, Arc<Gate>, Hooked) {
+    let disk = Arc::new(SimulatedStorage::new(1));
+    let db = Db::open_with(disk.clone(), small()).unwrap();
+    (0..6000).for_each(|number| db.put(key(number), value(number)).unwrap());
+    db.put("large", vec![9; 300 << 10]).unwrap();
+    db.flush().unwrap();
+    // A merge after the opening would leave its pages in the cache.
+    db.compact().unwrap();
+    db.settle().unwrap();
+    db.close().unwrap();
+    let gate = Arc::new(Gate::default());
+    let passing = Arc::clone(&gate);
+    let storage = Hooked::new(disk, |_| (), move |_| passing.pass());
+    let db = Db::open_with(Arc::new(storage.clone()), small()).unwrap();
+    db.settle().unwrap();
+    db.put("memory", "here").unwrap();
+    (AsyncDb::new(Arc::new(db)), gate, storage)
+}
+
+/// What a first poll gives; it must come back although reads hang.
+fn polled<T>(future: impl Future<Output = T>) -> Option<T> {
+    block_on(poll_once(future))
+}
+
+fn expect_pending<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) {
+    assert!(future.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+}
+
+/// Until writes are done at once: a log that was just opened makes its next segment.
+fn wait_for_room(db: &AsyncDb) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while polled(db.put("first", "")).is_none_or(|put| put.is_err()) {
+        assert!(Instant::now() < until, "no write is done at once");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn send<T: Send>(value: T) -> T {
+    value
+}
+
+#[test]
+fn a_get_is_pending_while_its_read_hangs_and_others_go_on() {
+    let (db, gate, storage) = on_disk();
+    wait_for_room(&db);
+    gate.set_closed(true);
+    let operations = storage.operations();
+    let mut hangs = pin!(send(db.get(key(17))));
+    expect_pending(hangs.as_mut());
+    gate.wait_for_reader();
+    assert!(storage.operations() > operations);
+    expect_pending(hangs.as_mut());
+    // Memory answers at once, for what is there and what memory has deleted; and takes writes.
+    assert_eq!(polled(db.get("memory")).unwrap().unwrap().as_deref(), Some(&b"here"[..]));
+    assert!(polled(db.put("memory", "new")).unwrap().is_ok());
+    assert!(polled(db.delete(key(18))).unwrap().is_ok());
+    assert_eq!(polled(db.get(key(18))).unwrap().unwrap(), None);
+    let mut batch = WriteBatch::new();
+    batch.put("one", "1").put("two", "2");
+    assert!(polled(db.write(batch)).unwrap().is_ok());
+    assert_eq!(polled(db.snapshot().unwrap().get("two")).unwrap().unwrap().as_deref(), Some(&b"2"[..]));
+    // A key that needs the disk among some that do not; a scan; a read-modify-write.
+    let keys = ["one".into(), key(4000), "two".into()];
+    let mut many = pin!(send(db.multi_get(&keys)));
+    expect_pending(many.as_mut());
+    let mut pairs = db.scan_prefix("key0400").unwrap();
+    assert!(polled(pairs.next()).is_none());
+    let mut update = pin!(send(db.update(key(5000), |old| old.map(|old| [old, &b"!"[..]].concat()))));
+    expect_pending(update.as_mut());
+    gate.set_closed(false);
+    block_on(async {
+        assert_eq!(hangs.await.unwrap(), Some(value(17)));
+        assert_eq!(many.await.unwrap(), [Some(b"1".to_vec()), Some(value(4000)), Some(b"2".to_vec())]);
+        assert_eq!(pairs.next().await.unwrap().unwrap(), (key(4000), value(4000)));
+        assert_eq!(update.await.unwrap(), Some([&value(5000)[..], b"!"].concat()));
+    });
+    // Now its page is cached.
+    gate.set_closed(true);
+    assert_eq!(polled(db.get(key(17))).unwrap().unwrap(), Some(value(17)));
+    assert_eq!(polled(db.snapshot().unwrap().get(key(17))).unwrap().unwrap(), Some(value(17)));
+    gate.set_closed(false);
+    // A value in a file of its own is read elsewhere, each time.
+    for _ in 0..2 {
+        assert_eq!(block_on(db.get("large")).unwrap().unwrap(), vec![9; 300 << 10]);
+        gate.set_closed(true);
+        assert!(polled(db.get("large")).is_none());
+        gate.set_closed(false);
+    }
+}
+
+#[test]
+fn dropped_futures_leave_nothing_broken() {
+    let (db, gate, _) = on_disk();
+    gate.set_closed(true);
+    for number in 0..20 {
+        assert!(polled(db.get(key(number * 100 + 1))).is_none());
+        assert!(polled(db.scan::<Vec<u8>>(key(number)..).unwrap().next()).is_none());
+        assert!(polled(db.update(key(5999), |old| old.map(<[u8]>::to_vec))).is_none());
+        drop(db.get(key(5000)));
+    }
+    gate.set_closed(false);
+    let unpolled = db.put("never", "polled");
+    drop(unpolled);
+    let until = Instant::now() + Duration::from_secs(20);
+    block_on(async {
+        for number in 0..6000 {
+            assert_eq!(db.get(key(number)).await.unwrap(), Some(value(number)));
+        }
+        assert_eq!(db.get("never").await.unwrap(), None);
+        // What was dropped ends on its own threads, and lets the store go.
+        let store = Arc::downgrade(db.db());
+        db.close().await.unwrap();
+        while store.strong_count() > 0 {
+            assert!(Instant::now() < until, "a dropped future keeps the store");
+            yield_now().await;
+        }
+    });
+}
+
+#[test]
+fn every_method_does_what_its_namesake_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = AsyncDb::new(Arc::new(Db::open(directory.path(), small()).unwrap()));
+    let synced = WriteOptions { durability: Some(Durability::Sync), ..WriteOptions::default() };
+    block_on(async {
+        db.put("a", "1").await.unwrap();
+        db.put_with("b", "2", synced).await.unwrap();
+        assert!(db.db().stats().synced_number >= 2);
+        db.put("large", vec![3; 400 << 10]).await.unwrap();
+        let before = db.snapshot().unwrap();
+        db.delete("a").await.unwrap();
+        db.delete_with("large", synced).await.unwrap();
+        let mut batch = WriteBatch::new();
+        batch.put("c", "3").delete("b");
+        db.write(batch.clone()).await.unwrap();
+        db.write_with(batch, synced).await.unwrap();
+        let keys = ["a", "b", "c", "large"];
+        assert_eq!(db.multi_get(&keys).await.unwrap(), [None, None, Some(b"3".to_vec()), None]);
+        let old = before.multi_get(&keys).await.unwrap();
+        assert_eq!(old, [Some(b"1".to_vec()), Some(b"2".to_vec()), None, Some(vec![3; 400 << 10])]);
+        assert_eq!(before.snapshot().get("a").unwrap(), before.get("a").await.unwrap());
+        db.update("c", |old| Some(old.unwrap_or_default().repeat(2))).await.unwrap();
+        assert_eq!(db.update_with("c", synced, |_| Change::Keep).await.unwrap().as_deref(), Some(&b"33"[..]));
+        assert_eq!(db.compare_and_swap("c", Some(b"33"), Some(b"4")).await.unwrap(), Swap::Done);
+        assert!(!db.put_if_absent("c", "5").await.unwrap() && db.put_if_absent("d", "5").await.unwrap());
+        let moved = db.transact(|transaction| -> alluvium::Result<_> {
+            let value = transaction.get("d")?.unwrap_or_default();
+            transaction.delete("d")?;
+            transaction.put("e", &value)?;
+            Ok(value)
+        });
+        assert_eq!(moved.await.unwrap(), b"5");
+        (db.flush().await.unwrap(), db.sync().await.unwrap());
+        assert_eq!(keys_of(db.scan::<&str>(..).unwrap()).await, ["c", "e"]);
+        assert_eq!(keys_of(db.scan("d"..).unwrap()).await, ["e"]);
+        assert_eq!(keys_of(before.scan_prefix("").unwrap()).await, ["a", "b", "large"]);
+        assert_eq!(keys_of(Scan::backward(before.snapshot().range("a".."c").unwrap())).await, ["b", "a"]);
+        let other = db.clone();
+        other.close().await.unwrap();
+        assert!(db.get("c").await.unwrap().is_some(), "a store with another handle stays open");
+        db.close().await.unwrap();
+        assert!(matches!(before.get("a").await, Err(Error::Closed)));
+        assert!(matches!(before.scan::<&str>(..), Err(Error::Closed)));
+    });
+    Db::open(directory.path(), small()).unwrap();
+}
+
+async fn keys_of(pairs: impl Stream<Item = alluvium::Result<(Vec<u8>, Vec<u8>)>>) -> Vec<String> {
+    let mut pairs = pin!(pairs);
+    let mut keys = Vec::new();
+    while let Some(pair) = pairs.next().await {
+        keys.push(String::from_utf8(pair.unwrap().0).unwrap());
+    }
+    keys
+}
+
+/// More pairs than one round brings, both ways, by way of short rounds and long values; and an error in the middle.
+#[test]
+fn scans_go_on_round_after_round_and_end_behind_an_error() {
+    let (db, _, _) = on_disk();
+    block_on(async {
+        let pairs: Vec<_> = db.scan_prefix("key").unwrap().map(Result::unwrap).collect().await;
+        assert!(pairs.iter().map(|pair| &pair.0).eq(&(0..6000).map(key).collect::<Vec<_>>()));
+        let iter = db.db().prefix("key").unwrap();
+        let back: Vec<_> = Scan::backward(iter).map(Result::unwrap).collect().await;
+        assert!(back.iter().eq(pairs.iter().rev()));
+        let mut under_way = db.scan_prefix("key").unwrap();
+        for number in 0..16 {
+            assert_eq!(under_way.next().await.unwrap().unwrap().0, key(number));
+        }
+        db.close().await.unwrap();
+        assert!(matches!(under_way.next().await, Some(Err(Error::Closed))));
+        assert!(under_way.next().await.is_none() && under_way.next().await.is_none());
+    });
+}
+
+/// Where a write would wait it is not done by whoever polls: here for a value file, for a sync and for room. The poller does not come
+/// to the disk.
+#[test]
+fn writes_that_would_wait_are_done_elsewhere() {
+    let disk = Arc::new(SimulatedStorage::new(2));
+    let gate = Arc::new(Gate::default());
+    let (passing, polls, poller) = (Arc::clone(&gate), Arc::new(AtomicU64::new(0)), std::thread::current().id());
+    let by_poller = Arc::clone(&polls);
+    let before = move |_| {
+        if std::thread::current().id() == poller {
+            by_poller.fetch_add(1, Ordering::Relaxed);
+        } else {
+            passing.pass();
+        }
+    };
+    let db = Db::open_with(Arc::new(Hooked::new(disk, before, |_| ())), small()).unwrap();
+    let db = AsyncDb::new(Arc::new(db));
+    wait_for_room(&db);
+    let writer = db.clone();
+    gate.set_closed(true);
+    let before = polls.load(Ordering::Relaxed);
+    let mut large = pin!(send(writer.put("large", vec![1; 300 << 10])));
+    let is_pending = polled(large.as_mut()).is_none();
+    let synced = WriteOptions { durability: Some(Durability::Sync), ..WriteOptions::default() };
+    let mut sync = pin!(send(writer.put_with("a", "1", synced)));
+    let is_synced = polled(sync.as_mut()).is_some();
+    // Until memory or the log is full, since nothing can be written out or made.
+    let waiting = (0..40_000).find(|number| polled(writer.put(key(*number), value(*number))).is_none());
+    let (stats, after) = (db.db().stats(), polls.load(Ordering::Relaxed));
+    gate.set_closed(false);
+    assert!(is_pending, "a value file was written");
+    assert!(waiting.is_some(), "no write waits for room\n{stats}");
+    assert_eq!(before, after, "the poller came to the disk");
+    block_on(async {
+        large.await.unwrap();
+        if !is_synced {
+            sync.await.unwrap();
+        }
+        for number in 0..waiting.unwrap_or(0) {
+            assert_eq!(db.get(key(number)).await.unwrap(), Some(value(number)));
+        }
+        db.close().await.unwrap();
+    });
+}
