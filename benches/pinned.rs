@@ -54,13 +54,17 @@ fn main() -> alluvium::Result<()> {
         };
         let get = measure(time, || {
             for _ in 0..1000 {
-                db.get(key(random())).ok().flatten().map(|value| touch(&value));
+                if let Ok(Some(value)) = db.get(key(random())) {
+                    touch(&value);
+                }
             }
             1000
         });
         let pinned = measure(time, || {
             for _ in 0..1000 {
-                db.get_pinned(key(random())).ok().flatten().map(|value| touch(&value));
+                if let Ok(Some(value)) = db.get_pinned(key(random())) {
+                    touch(&value);
+                }
             }
             1000
         });

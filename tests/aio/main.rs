@@ -5,7 +5,7 @@
 mod hooked;
 
 use alluvium::io::simulated::SimulatedStorage;
-use alluvium::{AsyncDb, Change, Db, Durability, Error, Options, Scan, Swap, WriteBatch, WriteOptions};
+use alluvium::{AsyncDb, Change, Db, Error, Options, Scan, Swap, WriteBatch, WriteOptions};
 use futures_lite::future::{block_on, poll_once, yield_now};
 use futures_lite::{Stream, StreamExt};
 use hooked::Hooked;
@@ -184,7 +184,7 @@ fn dropped_futures_leave_nothing_broken() {
 fn every_method_does_what_its_namesake_does() {
     let directory = tempfile::tempdir().unwrap();
     let db = AsyncDb::new(Arc::new(Db::open(directory.path(), small()).unwrap()));
-    let synced = WriteOptions { durability: Some(Durability::Sync), ..WriteOptions::default() };
+    let synced = WriteOptions::sync();
     block_on(async {
         db.put("a", "1").await.unwrap();
         db.put_with("b", "2", synced).await.unwrap();
@@ -213,7 +213,8 @@ fn every_method_does_what_its_namesake_does() {
             Ok(value)
         });
         assert_eq!(moved.await.unwrap(), b"5");
-        (db.flush().await.unwrap(), db.sync().await.unwrap());
+        db.flush().await.unwrap();
+        db.sync().await.unwrap();
         assert_eq!(keys_of(db.scan::<&str>(..).unwrap()).await, ["c", "e"]);
         assert_eq!(keys_of(db.scan("d"..).unwrap()).await, ["e"]);
         assert_eq!(keys_of(before.scan_prefix("").unwrap()).await, ["a", "b", "large"]);
@@ -280,7 +281,7 @@ fn writes_that_would_wait_are_done_elsewhere() {
     let before = polls.load(Ordering::Relaxed);
     let mut large = pin!(send(writer.put("large", vec![1; 300 << 10])));
     let is_pending = polled(large.as_mut()).is_none();
-    let synced = WriteOptions { durability: Some(Durability::Sync), ..WriteOptions::default() };
+    let synced = WriteOptions::sync();
     let mut sync = pin!(send(writer.put_with("a", "1", synced)));
     let is_synced = polled(sync.as_mut()).is_some();
     // Until memory or the log is full, since nothing can be written out or made.
