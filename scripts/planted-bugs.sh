@@ -26,6 +26,19 @@ flushed-for-neighbour        | suite | crash::small::every_short_run_on_a_tree_s
 join-revives-deletes         | lib   | disk::trunk::tests::join::what_is_dead_in_a_shared_file_stays_dead | deleted keys show again
 oldest-generation-first      | suite | linearizability::random_histories_are_linearizable             | not linearizable
 oldest-generation-first      | suite | concurrency::reads_never_go_back                               | key [0-9]*: [0-9]* after [0-9]*
+update-unchecked             | suite | updates::the_old_value_is_the_newest_whatever_happens_meanwhile | the last look
+update-unchecked             | suite | linearizability::random_histories_are_linearizable             | not linearizable
+update-unchecked             | model | db::model_tests::updates::two_updates_of_one_key               | an update was lost
+update-unchecked             | model | db::model_tests::updates::a_put_stalled_beside_put_if_absent   | the put vanished\|was put by
+retired-unchecked            | suite | updates::the_old_value_is_the_newest_whatever_happens_meanwhile | the last look
+retired-unchecked            | suite | transactions::meanwhile::every_write_to_what_was_read_is_found | an incorporation
+reads-unchecked              | suite | transactions::anomalies::lost_update                           | no conflict at
+reads-unchecked              | suite | transactions::anomalies::write_skew                            | no conflict at
+reads-unchecked              | suite | transactions::anomalies::phantom                               | no conflict at
+reads-unchecked              | suite | serializability::random_histories_are_serializable             | lost update\|write skew\|phantom\|cycle
+reads-unchecked              | model | db::model_tests::transactions::two_transactions_with_write_skew | write skew
+ranges-unchecked             | model | db::model_tests::transactions::two_transactions_that_walk_and_insert | a phantom
+watch-without-grace          | model | db::model_tests::transactions::a_walk_beside_an_incorporation  | a phantom
 number-before-latch          | model | db::model_tests::stores::batches_beside_puts_of_their_keys     | versions came out of order
 block-number-kept            | model | db::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn
 value-not-checked-again      | model | db::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn

@@ -35,11 +35,11 @@ pub enum Bug {
     UpdateUnchecked,
     /// Promise 1: an update does not look whether a memory generation has gone to the tree since it read (P1).
     RetiredUnchecked,
-    /// Promise 1: a transaction does not look whether a key that it read was written since (P1).
+    /// Promise 2: a transaction does not look whether a key that it read was written since (P1).
     ReadsUnchecked,
-    /// Promise 1: a transaction does not mind that its ranges were written while it was validated (P2).
+    /// Promise 2: a transaction does not mind that its ranges were written while it was validated (P2).
     RangesUnchecked,
-    /// Promise 1: a transaction does not wait for the writers that may not have seen its watch (`db/watches.rs`, 1).
+    /// Promise 2: a transaction does not wait for the writers that may not have seen its watch (`db/watches.rs`, 1).
     WatchWithoutGrace,
     /// Promise 2: the entries of a batch forget it before it is committed (`memory/version.rs`, 3).
     BatchForgottenFirst,

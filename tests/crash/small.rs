@@ -8,8 +8,16 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-const ALPHABET: [Step; 7] =
-    [Step::Put(1), Step::Delete(1), Step::Batch(0), Step::Flush, Step::Compact, Step::Sync, Step::Wait];
+const ALPHABET: [Step; 8] = [
+    Step::Put(1),
+    Step::Delete(1),
+    Step::Batch(0),
+    Step::Transaction(1),
+    Step::Flush,
+    Step::Compact,
+    Step::Sync,
+    Step::Wait,
+];
 
 /// What a store may hold before: nothing, or something in every place.
 const GROUNDS: [&[Step]; 2] =
@@ -94,7 +102,7 @@ fn every_short_run_survives_every_death() {
             all.extend(runs(length).into_iter().map(|run| [ground, &run].concat()));
         }
     }
-    assert_eq!(runs(3).len(), 343);
+    assert_eq!(runs(3).len(), 512);
     let mut tally = explore_all(&all, seed, &plan);
     // With the log in shared memory, and maplets, every longest run, or as many as asked for.
     let some = setting("ALLUVIUM_CRASH_MEMORY_EVERY", 3) as usize;

@@ -32,6 +32,8 @@ pub enum Step {
     Update(u8),
     /// Puts a key and the next, deletes the third, atomically.
     Batch(u8),
+    /// Reads a key and walks over it and those behind it, then the same as a batch.
+    Transaction(u8),
     /// Deletes a key and those behind it, atomically: leaves run empty.
     Clear(u8),
     Sync,
@@ -73,7 +75,7 @@ impl Step {
             Self::Fill(key) => vec![put(key, 1500 + usize::from(key % 10) * 200)],
             Self::Large(key) => vec![put(key, 256 << 10)],
             Self::Delete(key) => vec![(name(key), None)],
-            Self::Batch(key) => vec![put(key, 20), put(key + 1, 700), (name(key + 2), None)],
+            Self::Batch(key) | Self::Transaction(key) => vec![put(key, 20), put(key + 1, 700), (name(key + 2), None)],
             Self::Clear(key) => (key..key + SOME).map(|key| (name(key), None)).collect(),
             _ => return None,
         })
@@ -100,6 +102,7 @@ impl fmt::Display for Step {
             Self::Large(key) => write!(f, "large {key}"),
             Self::Delete(key) => write!(f, "delete {key}"),
             Self::Update(key) => write!(f, "update {key}"),
+            Self::Transaction(key) => write!(f, "transaction {key}"),
             Self::Batch(key) => write!(f, "batch {key}"),
             Self::Clear(key) => write!(f, "clear {key}"),
             Self::CompactRange(key) => write!(f, "compact-range {key}"),
@@ -139,6 +142,7 @@ fn read_one(text: &str) -> Step {
         "large" => Step::Large(key),
         "delete" => Step::Delete(key),
         "update" => Step::Update(key),
+        "transaction" => Step::Transaction(key),
         "batch" => Step::Batch(key),
         "clear" => Step::Clear(key),
         "compact-range" => Step::CompactRange(key),
@@ -173,7 +177,8 @@ fn draw_for_few_keys(random: &mut Random) -> Step {
         250..300 => Step::Update(key),
         300..440 => Step::Fill(key),
         440..540 => Step::Delete(key),
-        540..640 => Step::Batch(key),
+        540..600 => Step::Batch(key),
+        600..640 => Step::Transaction(key),
         640..660 => Step::PutSync(key),
         660..672 => Step::Large(key),
         672..722 => Step::Sync,
@@ -196,7 +201,8 @@ fn draw_for_trees(random: &mut Random) -> Step {
         100..410 => Step::Fill(key),
         410..440 => Step::Delete(key),
         440..530 => Step::Clear(key),
-        530..580 => Step::Batch(key),
+        530..560 => Step::Batch(key),
+        560..580 => Step::Transaction(key),
         580..590 => Step::PutSync(key),
         590..595 => Step::Large(key),
         595..620 => Step::Sync,

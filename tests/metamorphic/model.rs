@@ -1,6 +1,6 @@
 //! What the answers are: a sorted map, and a copy of it for each snapshot and each iterator.
 
-use super::operation::{Answer, Bounds, Expected, Key, Move, Operation, Value, altered, key};
+use super::operation::{Answer, Bounds, Deed, Ending, Expected, Key, Move, Operation, Value, altered, key};
 use alluvium::Change;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
@@ -56,6 +56,7 @@ impl Model {
                 }
                 return Answer::Is(is_absent);
             }
+            Operation::Transaction(deeds, ending) => return self.transaction(deeds, *ending),
             Operation::Get(key) => return values(&self.map, &[*key]),
             Operation::MultiGet(keys) => return values(&self.map, keys),
             Operation::Snapshot => self.snapshots.push(Rc::clone(&self.map)),
@@ -99,17 +100,91 @@ impl Model {
     }
 
     fn change(&mut self, number: Key, value: Option<Value>) {
-        let map = Rc::make_mut(&mut self.map);
-        match value {
-            Some(value) => map.insert(key(number), value.bytes()),
-            None => map.remove(&key(number)),
+        change(Rc::make_mut(&mut self.map), number, value);
+    }
+
+    fn transaction(&mut self, deeds: &[Deed], ending: Ending) -> Answer {
+        let (mut own, mut saved, mut read, mut writes) = (Map::clone(&self.map), Vec::new(), false, Vec::new());
+        let mut answers = Vec::new();
+        for deed in deeds {
+            match deed {
+                Deed::Put(number, value) => {
+                    change(&mut own, *number, Some(*value));
+                    writes.push(key(*number));
+                }
+                Deed::Delete(number) => {
+                    change(&mut own, *number, None);
+                    writes.push(key(*number));
+                }
+                Deed::Get(number) => {
+                    answers.push(values(&own, &[*number]));
+                    read |= is_disturbed(ending, |disturbed| disturbed == key(*number) && !writes.contains(&disturbed));
+                }
+                Deed::MultiGet(numbers) => {
+                    answers.push(values(&own, numbers));
+                    let is_read = |disturbed: Vec<u8>| {
+                        numbers.iter().any(|number| key(*number) == disturbed) && !writes.contains(&disturbed)
+                    };
+                    read |= is_disturbed(ending, is_read);
+                }
+                Deed::Walk(bounds, backwards, most) => {
+                    let mut pairs = between(&own, *bounds);
+                    if *backwards {
+                        pairs.reverse();
+                    }
+                    // Walks are of everything where somebody disturbs, so that it is plain what was read.
+                    pairs.truncate(if matches!(ending, Ending::Disturbed(..)) { usize::MAX } else { *most });
+                    answers.push(Answer::Pairs(pairs));
+                    read |= is_disturbed(ending, |disturbed| is_inside(&disturbed, *bounds));
+                }
+                Deed::Iterate(..) if matches!(ending, Ending::Disturbed(..)) => {}
+                Deed::Iterate(bounds, moves) => {
+                    let mut walk = Walk { pairs: between(&own, *bounds), at: None };
+                    answers.push(Answer::Stood(walk.moved(moves)));
+                }
+                Deed::Save => saved.push((own.clone(), writes.clone())),
+                Deed::RollBack(which) => {
+                    if let Some(at) = chosen(*which, saved.len()) {
+                        saved.truncate(at + 1);
+                        (own, writes) = saved[at].clone();
+                    }
+                }
+            }
+        }
+        let commits = match ending {
+            Ending::Commit => true,
+            Ending::RollBack => false,
+            Ending::Disturbed(number, value) => {
+                self.change(number, Some(value));
+                // Of what was not read the other one's stays, unless the transaction has written it, too.
+                let disturbed = key(number);
+                if !writes.contains(&disturbed) {
+                    own.insert(disturbed, value.bytes());
+                }
+                !read || writes.is_empty()
+            }
         };
+        if commits && !writes.is_empty() {
+            self.map = Rc::new(own);
+        }
+        Answer::Transaction(answers, commits)
     }
 
     /// A snapshot, or what is newest: also where there is no snapshot.
     fn state(&self, which: Option<usize>) -> &Map {
         which.and_then(|which| chosen(which, self.snapshots.len())).map_or(&self.map, |at| &self.snapshots[at])
     }
+}
+
+fn change(map: &mut Map, number: Key, value: Option<Value>) {
+    match value {
+        Some(value) => map.insert(key(number), value.bytes()),
+        None => map.remove(&key(number)),
+    };
+}
+
+fn is_disturbed(ending: Ending, is_read: impl Fn(Vec<u8>) -> bool) -> bool {
+    matches!(ending, Ending::Disturbed(number, _) if is_read(key(number)))
 }
 
 /// Which of so many is meant.
@@ -122,13 +197,16 @@ fn values(map: &Map, keys: &[Key]) -> Answer {
 }
 
 fn between(map: &Map, bounds: Bounds) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let is_inside = |found: &Vec<u8>| match bounds {
+    let pairs = map.iter().filter(|(key, _)| is_inside(key, bounds));
+    pairs.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn is_inside(found: &Vec<u8>, bounds: Bounds) -> bool {
+    match bounds {
         Bounds::All => true,
         Bounds::Range(lower, upper) => (lower.map(key), upper.map(key)).contains(found),
         Bounds::Prefix(number) => found.starts_with(&prefix(number)),
-    };
-    let pairs = map.iter().filter(|(key, _)| is_inside(key));
-    pairs.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
 }
 
 /// What a prefix iterator is asked for: a key without its end.

@@ -20,6 +20,29 @@ impl Value {
     }
 }
 
+/// One thing that a transaction does. Savepoints are named as snapshots are.
+#[derive(Clone, Debug)]
+pub enum Deed {
+    Put(Key, Value),
+    Delete(Key),
+    Get(Key),
+    MultiGet(Vec<Key>),
+    /// A walk, backwards or not, of so many pairs at most.
+    Walk(Bounds, bool, usize),
+    Iterate(Bounds, Vec<Move>),
+    Save,
+    RollBack(usize),
+}
+
+/// How a transaction ends.
+#[derive(Clone, Copy, Debug)]
+pub enum Ending {
+    Commit,
+    RollBack,
+    /// Somebody else puts this key before the commit.
+    Disturbed(Key, Value),
+}
+
 /// What a swap expects at its key.
 #[derive(Clone, Copy, Debug)]
 pub enum Expected {
@@ -69,6 +92,8 @@ pub enum Operation {
     Update(Key, Value),
     CompareAndSwap(Key, Expected, Option<Value>),
     PutIfAbsent(Key, Value),
+    /// What it does, and how it ends.
+    Transaction(Vec<Deed>, Ending),
     Get(Key),
     MultiGet(Vec<Key>),
     Snapshot,
@@ -110,6 +135,8 @@ pub enum Answer {
     /// Where an iterator stood, after each move.
     Stood(Vec<Option<(Vec<u8>, Vec<u8>)>>),
     Pairs(Vec<(Vec<u8>, Vec<u8>)>),
+    /// What the deeds of a transaction gave, and whether it was committed.
+    Transaction(Vec<Answer>, bool),
 }
 
 impl Answer {
@@ -137,6 +164,12 @@ impl Answer {
                 let counts = (found.len(), expected.len());
                 let (found, expected) = (pair(found.get(at)), pair(expected.get(at)));
                 format!("{counts:?} pairs, at {at}: found {found:?}, expected {expected:?}")
+            }
+            (Self::Transaction(found, committed), Self::Transaction(expected, commits)) => {
+                match found.iter().zip(expected).position(|(found, expected)| found != expected) {
+                    Some(at) => format!("deed {at}: {}", found[at].difference(&expected[at])),
+                    None => format!("{} deeds, committed: {committed}, expected {commits}", found.len()),
+                }
             }
             _ => "an answer of another kind".into(),
         }
@@ -181,7 +214,16 @@ impl Drawing {
                 Operation::CompareAndSwap(self.key(), expected, new)
             }
             320..330 => Operation::PutIfAbsent(self.key(), self.value()),
-            330..420 => Operation::Delete(self.key()),
+            330..360 => {
+                let deeds = (0..self.random.below(12)).map(|_| self.deed()).collect();
+                let ending = match self.random.below(8) {
+                    0 => Ending::RollBack,
+                    1 => Ending::Disturbed(self.key(), self.value()),
+                    _ => Ending::Commit,
+                };
+                Operation::Transaction(deeds, ending)
+            }
+            360..420 => Operation::Delete(self.key()),
             420..540 => Operation::Batch(self.changes()),
             540..620 => Operation::Get(self.key()),
             620..660 => Operation::MultiGet(self.some_keys()),
@@ -201,6 +243,19 @@ impl Drawing {
             980..990 => Operation::Optimize(self.key(), self.key()),
             990..993 => Operation::Compact,
             _ => Operation::Reopen,
+        }
+    }
+
+    fn deed(&mut self) -> Deed {
+        match self.random.below(20) {
+            0..6 => Deed::Put(self.key(), self.value()),
+            6..8 => Deed::Delete(self.key()),
+            8..12 => Deed::Get(self.key()),
+            12 => Deed::MultiGet(self.some_keys()),
+            13 | 14 => Deed::Walk(self.bounds(), self.random.one_in(2), self.random.below(40) as usize),
+            15..18 => Deed::Iterate(self.bounds(), self.moves()),
+            18 => Deed::Save,
+            _ => Deed::RollBack(self.random.next() as usize >> 8),
         }
     }
 

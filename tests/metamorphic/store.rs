@@ -1,5 +1,7 @@
 //! A store that does the operations of a run, with settings of its own, and its own doings between them.
 
+mod transactions;
+
 use super::model::{chosen, ordered, prefix};
 use super::operation::{Answer, Bounds, Drawn, Expected, Key, Move, Operation, altered, key};
 use super::settings::Settings;
@@ -198,6 +200,7 @@ impl Store {
             Operation::PutIfAbsent(number, value) => {
                 return Answer::Is(self.db().put_if_absent(key(*number), value.bytes()).unwrap());
             }
+            Operation::Transaction(deeds, ending) => return transactions::run(self.db(), deeds, *ending),
             Operation::Get(number) => return Answer::Values(vec![self.db().get(key(*number)).unwrap()]),
             Operation::MultiGet(numbers) => return Answer::Values(self.db().multi_get(&keys(numbers)).unwrap()),
             Operation::Snapshot => self.snapshots.push(self.db().snapshot().unwrap()),
