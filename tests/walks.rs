@@ -316,9 +316,12 @@ impl Filled {
     }
 }
 
+/// A key, and its value where the rest gives any.
+type Given = alluvium::Result<(Vec<u8>, Option<Vec<u8>>)>;
+
 /// Takes what is left, from the sides in turn, as the kind of rest says.
 fn take_rest(iter: Iter, rest: Rest, sides: &[bool], expected: &mut Expected) -> Result<(), TestCaseError> {
-    let mut rest: Box<dyn DoubleEndedIterator<Item = alluvium::Result<(Vec<u8>, Option<Vec<u8>>)>>> = match rest {
+    let mut rest: Box<dyn DoubleEndedIterator<Item = Given>> = match rest {
         Rest::Pairs => Box::new(iter.map(|pair| pair.map(|(key, value)| (key, Some(value))))),
         Rest::Keys => Box::new(iter.keys().map(|key| key.map(|key| (key, None)))),
         Rest::Pinned => Box::new(iter.pinned().map(|pair| pair.map(|(key, value)| (key, Some(value.into_vec()))))),

@@ -72,7 +72,7 @@ pub fn decode(found: Option<&[u8]>) -> Result<Vec<Item>, String> {
     let (words, rest) = bytes.as_chunks::<4>();
     let mut words = words.iter().map(|word| u32::from_le_bytes(*word));
     let count = words.next().unwrap_or(u32::MAX) as usize;
-    if count >= bytes.len() / 4 + 1 {
+    if count > bytes.len() / 4 {
         return Err(format!("a value of {} bytes that nobody wrote: {rest:?}", bytes.len()));
     }
     let padding = &bytes[4 + 4 * count..];

@@ -7,8 +7,11 @@ use alluvium::{Error, WriteBatch};
 
 const KEY: &str = "m";
 
+/// Something that is done to a store, and what it is called.
+type Deed = (&'static str, fn(&SteppedDb));
+
 /// How the key was before.
-const PLACES: [(&str, fn(&SteppedDb)); 5] = [
+const PLACES: [Deed; 5] = [
     ("absent", |_| {}),
     ("in memory", |db| db.put(KEY, "old").unwrap()),
     ("in a branch file", |db| {
@@ -26,8 +29,11 @@ const PLACES: [(&str, fn(&SteppedDb)); 5] = [
     }),
 ];
 
+/// A way to read it, and what that is called.
+type Reading = (&'static str, fn(&alluvium::Transaction));
+
 /// How it is read: by a get, as one of many, walked over from either end, or as one of two walks.
-const READS: [(&str, fn(&alluvium::Transaction)); 5] = [
+const READS: [Reading; 5] = [
     ("a get", |transaction| drop(transaction.get(KEY).unwrap())),
     ("one of many gets", |transaction| {
         (0..300).for_each(|at| drop(transaction.get(format!("many{at}")).unwrap()));
@@ -42,7 +48,7 @@ const READS: [(&str, fn(&alluvium::Transaction)); 5] = [
 ];
 
 /// What others do to the key.
-const WRITES: [(&str, fn(&SteppedDb)); 5] = [
+const WRITES: [Deed; 5] = [
     ("a put", |db| db.put(KEY, "new").unwrap()),
     ("a large put", |db| db.put(KEY, vec![2; LARGE]).unwrap()),
     ("a batch", |db| {
@@ -64,7 +70,7 @@ const WRITES: [(&str, fn(&SteppedDb)); 5] = [
 ];
 
 /// Where that goes.
-const WAYS: [(&str, fn(&SteppedDb)); 5] = [
+const WAYS: [Deed; 5] = [
     ("nothing", |_| {}),
     ("a switch", seal),
     ("an incorporation", write_out),

@@ -53,11 +53,14 @@ fn key(random: &mut Random) -> Vec<u8> {
     }
 }
 
+/// Whether a key is in the range that is walked over.
+type Kept = Box<dyn Fn(&[u8]) -> bool>;
+
 impl<'t> Walk<'t> {
     fn new(transaction: &'t Transaction, model: &Model, random: &mut Random) -> Self {
         let (one, other) = (key(random), key(random));
         let (lower, upper) = (one.clone().min(other.clone()), one.max(other));
-        let (iter, kept): (_, Box<dyn Fn(&[u8]) -> bool>) = match random.below(4) {
+        let (iter, kept): (_, Kept) = match random.below(4) {
             0 => {
                 (transaction.range(lower.clone()..upper.clone()), Box::new(move |key| *key >= *lower && *key < *upper))
             }
