@@ -381,6 +381,8 @@ fn a_forked_child_is_told_and_harms_nobody() {
     let (snapshot, mut iter) = (db.snapshot().unwrap(), db.iter().unwrap());
     iter.seek_first().unwrap();
     let reader = read(directory.path());
+    let transaction = db.transaction().unwrap();
+    transaction.put("c", "3").unwrap();
     // SAFETY: the child calls the store, whose calls return at once there, and then `_exit`; it may allocate, since glibc makes
     // its allocator usable in forked children.
     let child = unsafe { libc::fork() };
@@ -400,6 +402,10 @@ fn a_forked_child_is_told_and_harms_nobody() {
             forked(snapshot.multi_get(&["a"]).map(drop)),
             forked(iter.step()),
             forked(reader.get("a").map(drop)),
+            forked(db.update("a", |_| None).map(drop)),
+            forked(db.transaction().map(drop)),
+            forked(transaction.get("a").map(drop)),
+            forked(transaction.commit()),
             forked(db.close()),
         ];
         drop((snapshot, iter, reader));
@@ -419,8 +425,9 @@ fn a_forked_child_is_told_and_harms_nobody() {
     assert_eq!(snapshot.get("b").unwrap(), None);
     assert_eq!(iter.key(), model.keys().next().unwrap());
     iter.step().unwrap();
+    transaction.commit().unwrap();
     db.sync().unwrap();
     db.close().unwrap();
     let reopened = Db::open(directory.path(), tiny()).unwrap();
-    assert_eq!(reopened.iter().unwrap().count(), model.len() + 1);
+    assert_eq!(reopened.iter().unwrap().count(), model.len() + 2);
 }

@@ -168,12 +168,13 @@ impl Transaction {
     pub fn commit_with(self, options: WriteOptions) -> Result<()> {
         let Self { inner, snapshot, state } = self;
         let State { writes, reads } = state.into_inner();
+        // Before the lock: in a forked child some thread may have it that is not there.
+        inner.check_open()?;
         // The closing of the store waits for this.
         let open = inner.commits.read();
         if !*open {
             return Err(Error::Closed);
         }
-        inner.check_open()?;
         let durability = options.durability.unwrap_or(inner.options.durability);
         let committed = inner.commit_transaction(&snapshot, &writes.into_operations(), &reads, durability);
         if let Err(Error::Conflict { .. }) = &committed {
