@@ -9,7 +9,7 @@ use crate::figures::{Figure, rules};
 use crate::workload::Mix;
 
 const SCALE: Scale =
-    Scale { keys: 300_000, key_bytes: 40, value_bytes: 1024, memory: 1 << 30, paper: "logs of 5 million operations" };
+    Scale { keys: 300_000, key_bytes: 40, value_bytes: 1024, memory: 2 << 30, paper: "logs of 5 million operations" };
 /// Of four representative workloads.
 const READS_PERCENT: [u32; 4] = [95, 92, 88, 85];
 
