@@ -59,27 +59,33 @@ pub fn check(history: &History) -> Result<(), Anomaly> {
 
 /// The order of each key's versions, and what follows from it.
 fn add_versions(graph: &mut Graph<Note>, history: &History, effects: &[Effects]) -> Result<(), Anomaly> {
+    let appended = |(writer, effects): (usize, &Effects)| -> Vec<(Item, usize)> {
+        effects.appends.values().flatten().map(|item| (*item, writer)).collect()
+    };
+    let writers: HashMap<Item, usize> = effects.iter().enumerate().flat_map(appended).collect();
     let mut orders: BTreeMap<Key, (&[Item], usize)> = BTreeMap::new();
-    for (reader, effects) in effects.iter().enumerate() {
-        for (key, (list, _)) in &effects.reads {
+    for (reader, own) in effects.iter().enumerate() {
+        for (key, (list, _)) in &own.reads {
             let (longest, by) = orders.entry(*key).or_insert((list, reader));
             let (short, long) = if longest.len() < list.len() { (*longest, &list[..]) } else { (&list[..], *longest) };
-            if !long.starts_with(short) {
-                let story = [*by, reader].map(|by| Anomaly::line(&history.transactions[by]));
+            if let Some(at) = (0..short.len()).find(|at| short[*at] != long[*at]) {
+                // Where both wrote behind the same version, having read it, the one overwrote the other.
+                let wrote = [short[at], long[at]].map(|item| writers[&item]);
+                let has_read =
+                    |writer: &usize| effects[*writer].reads.get(key).is_some_and(|(list, _)| *list == short[..at]);
+                let name = if wrote.iter().all(has_read) { "lost update" } else { "incompatible orders" };
+                let lines = wrote.iter().chain([by, &reader]).map(|by| Anomaly::line(&history.transactions[*by]));
                 let what = format!("of k{key} one shows {short:?} and one {long:?}");
-                let story = story.into_iter().chain([what]).collect();
-                return Err(Anomaly { name: "incompatible orders".into(), story });
+                return Err(Anomaly { name: name.into(), story: lines.chain([what]).collect() });
             }
             if longest.len() < list.len() {
                 (*longest, *by) = (list, reader);
             }
         }
     }
-    let mut writers: HashMap<Item, usize> = HashMap::new();
     let mut unread: BTreeMap<Key, Vec<(Item, usize)>> = BTreeMap::new();
     for (writer, effects) in effects.iter().enumerate() {
         for (key, items) in &effects.appends {
-            writers.extend(items.iter().map(|item| (*item, writer)));
             let order = orders.entry(*key).or_insert((&[], writer)).0;
             let missing = items.iter().find(|item| !order.contains(item));
             unread.entry(*key).or_default().extend(missing.map(|item| (*item, writer)));

@@ -129,6 +129,8 @@ fn a_lost_update_is_caught() {
         let text = wrong(&[&both[..], &[beside(&[get(X, last)])]].concat(), "G-single, lost update");
         assert!(text.contains("T1 thread") && text.contains("comes before T1"), "{text}");
     }
+    // Somebody saw the one before the other was written over it.
+    wrong(&[&both[..], &[beside(&[get(X, &[1])]), beside(&[get(X, &[2])])]].concat(), "lost update");
     // Nobody read either of them.
     wrong(&both, "G2-item, lost update");
     right(&[both[0].clone(), beside(&[get(X, &[1]), append(X, 2)])]);
