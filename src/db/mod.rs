@@ -193,8 +193,8 @@ impl Db {
     }
 
     /// Reads a key's value, asks `change` what it shall be (`None`: the key goes), and writes that, all at one instant: no write of others
-    /// comes between. Gives the new value. `change` runs while nothing is held, so it may do whatever it likes with the store; where
-    /// somebody else has written the key meanwhile, it is asked again.
+    /// comes between. Gives the new value. `change` runs while nothing is held, so it may use the store; where the key was written
+    /// meanwhile, it is asked again, for ever if it writes the key itself each time.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -653,9 +653,10 @@ impl Db {
         if self.inner.closed.load(Ordering::Acquire) {
             return Ok(());
         }
-        *self.inner.commits.write() = false;
         // What must still be written out must not take longer than it can.
         self.inner.write_limit.set(None);
+        // Behind that, since a transaction that commits may wait for room.
+        *self.inner.commits.write() = false;
         let result = self.inner.prepare_to_close();
         self.inner.closed.store(true, Ordering::Release);
         self.inner.work.stop();

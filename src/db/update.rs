@@ -6,7 +6,8 @@
 
 use super::inner::Inner;
 use super::options::Durability;
-use super::premise::{Premise, ReadKey};
+use super::premise::{Premise, ReadKey, Refusal};
+use super::read::Newest;
 use super::write::check_sizes;
 use crate::base::Result;
 use crate::base::sync::Ordering;
@@ -110,12 +111,39 @@ impl Inner {
                 Decision::Delete | Decision::Keep => return Ok(newest.is_live.then_some(Cow::Owned(old))),
             };
             check_sizes(key, value.as_deref())?;
-            let reads = [ReadKey::new(key, newest.through)];
-            let premise = Premise { reads: &reads, tree_known_through: newest.tree_known_through, watch: None };
-            if self.write_key(key, value.as_deref(), Some(&premise), durability)?.is_ok() {
+            if self.write_unless_overtaken(key, value.as_deref(), &newest, durability)? {
                 return Ok(value);
             }
             self.overtaken_updates.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes if nobody has written the key since it was read; says whether.
+    fn write_unless_overtaken(
+        &self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        newest: &Newest,
+        durability: Durability,
+    ) -> Result<bool> {
+        let reads = [ReadKey::new(key, newest.through)];
+        let mut tree_known_through = newest.tree_known_through;
+        // Ends: a round is repeated only when a whole memory generation went to the tree during it.
+        loop {
+            let premise = Premise { reads: &reads, tree_known_through, watch: None };
+            match self.write_key(key, value, Some(&premise), durability)? {
+                Ok(()) => return Ok(true),
+                Err(Refusal::Overtaken(_) | Refusal::Watched) => return Ok(false),
+                // *Else:* writers of other keys make a slow function begin again and again. Without a pin a newer delete may be gone from
+                // the tree, but then with all that was older; what was absent and is so again is as it was.
+                Err(Refusal::Retired) => {
+                    let view = self.view.load_full();
+                    if reads[0].newest_in_tree(&view, &mut Vec::new())? != newest.through {
+                        return Ok(false);
+                    }
+                    tree_known_through = view.retired_through();
+                }
+            }
         }
     }
 }

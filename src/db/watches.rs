@@ -127,10 +127,6 @@ impl Watching<'_> {
         &self.watch
     }
 
-    pub(super) fn ranges(&self) -> &[KeyRange] {
-        &self.watch.ranges
-    }
-
     /// The user's key of one of those who made the watcher give up.
     pub(super) fn marked_by(&self) -> Vec<u8> {
         let encoded = self.watch.by.load_full().unwrap_or_default();

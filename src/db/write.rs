@@ -50,9 +50,23 @@ impl Inner {
         premise: Option<&Premise<'_>>,
         durability: Durability,
     ) -> Result<Result<(), Refusal>> {
+        if let Some(refusal) = self.refusal_before_files(value, premise) {
+            return Ok(Err(refusal));
+        }
         let entry = self.entry(KeyspaceId::DEFAULT, key, value)?;
         let latch = Latches::index_of(entry.hash);
         self.write_entries(std::slice::from_ref(&entry), &[latch], premise, durability)
+    }
+
+    /// A first look at a premise, without a latch, where a value is to go to a file: that would be written in vain.
+    fn refusal_before_files<'v>(
+        &self,
+        values: impl IntoIterator<Item = &'v [u8]>,
+        premise: Option<&Premise<'_>>,
+    ) -> Option<Refusal> {
+        let premise = premise?;
+        let is_large = |value: &[u8]| value.len() >= limits::VALUE_FILE_BYTES_MIN;
+        if values.into_iter().any(is_large) { premise.overtaken(&self.view.load()) } else { None }
     }
 
     /// Writes a merge operand, for tests of reading: unlogged, since the log does not know operands yet.
@@ -92,6 +106,11 @@ impl Inner {
                 "the batch or transaction carries {in_memory} bytes, at most {} fit; split it",
                 limits::BATCH_BYTES_MAX
             )));
+        }
+        if let Some(refusal) =
+            self.refusal_before_files(operations.iter().filter_map(|op| op.value.as_deref()), premise)
+        {
+            return Ok(Err(refusal));
         }
         let mut entries = Vec::with_capacity(operations.len());
         for Operation { key, value } in operations {

@@ -195,3 +195,29 @@ fn iterators_agree_with_a_model() {
         assert_eq!(transaction.multi_get(&keys).unwrap(), values, "round {round}");
     }
 }
+
+/// An iterator shows what was written when it was made, but for what is taken back since; what is written ahead of it does not show.
+#[test]
+fn iterators_while_the_transaction_goes_on() {
+    let db = store();
+    (0..9).for_each(|at| db.put(format!("a{at}"), "old").unwrap());
+    let transaction = db.transaction().unwrap();
+    transaction.delete("a3").unwrap();
+    let savepoint = transaction.savepoint();
+    transaction.put("a4a", "new").unwrap();
+    transaction.delete("a5").unwrap();
+    let mut iter = transaction.iter().unwrap();
+    let mut seen = Vec::new();
+    while let Some(pair) = iter.next() {
+        let key = String::from_utf8(pair.unwrap().0).unwrap();
+        transaction.put(format!("b{key}"), "ahead").unwrap();
+        if key == "a4" {
+            transaction.rollback_to(&savepoint).unwrap();
+        }
+        seen.push(key);
+    }
+    assert_eq!(seen, ["a0", "a1", "a2", "a4", "a5", "a6", "a7", "a8"]);
+    drop(iter);
+    let ahead = transaction.prefix("b").unwrap().count();
+    assert_eq!(ahead, 4, "what was written since the savepoint was gone back to");
+}

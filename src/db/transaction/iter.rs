@@ -3,15 +3,15 @@
 //! One thread at a time.
 
 use super::Transaction;
-use super::read_set::StretchId;
-use super::write_set::Tick;
+use super::read_set::{ReadSet, StretchId};
+use super::write_set::{Tick, WriteSet};
 use crate::base::{KeyspaceId, Result, key};
 use crate::db::iter::{Bounds, Iter};
 use std::iter::FusedIterator;
 use std::ops::Bound;
 
 /// The pairs of a range as a transaction sees them: those of its snapshot, with what it had written when the iterator was made; what it
-/// writes later does not show. A cursor, and an `Iterator` from both ends, as `Iter` is.
+/// writes later does not show, nor what it takes back (`rollback_to`). A cursor, and an `Iterator` from both ends, as `Iter` is.
 ///
 /// Whatever it walks over counts as read, absent keys in between included: if somebody else writes there before the commit, that fails
 /// (no phantoms). What it did not come to does not count.
@@ -44,6 +44,9 @@ struct Walk<'t> {
     lower: Vec<u8>,
     upper: Option<Vec<u8>>,
     tick: Tick,
+    /// The next key, in the direction of the walk, that the transaction had written at the tick, or that there is none; `None`: not
+    /// looked for yet. What is written later is passed over once, not at every step.
+    own: Option<Option<Vec<u8>>>,
     stretch: Option<StretchId>,
     state: State,
     key: Vec<u8>,
@@ -198,6 +201,7 @@ impl<'t> Walk<'t> {
             lower,
             upper,
             tick,
+            own: None,
             stretch: None,
             state: State::New,
             key: Vec::new(),
@@ -226,9 +230,9 @@ impl<'t> Walk<'t> {
         self.state = State::Nowhere;
         let upper = self.bounds.upper.clone();
         self.begin_stretch(upper.clone().unwrap_or_default(), upper);
-        self.forward = false;
+        self.turn(false);
         self.base.seek_last()?;
-        self.find_backward(None)
+        self.find(None)
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<()> {
@@ -236,9 +240,9 @@ impl<'t> Walk<'t> {
         let from = key.max(&self.lower).to_vec();
         let start = key::encoded(KeyspaceId::DEFAULT, &from);
         self.begin_stretch(start.clone(), Some(start));
-        self.forward = true;
+        self.turn(true);
         self.base.seek(&from)?;
-        self.find_forward(Bound::Included(from))
+        self.find(Some(Bound::Included(from)))
     }
 
     fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
@@ -250,9 +254,9 @@ impl<'t> Walk<'t> {
         let mut end = start.clone();
         end.push(0);
         self.begin_stretch(start, Some(end));
-        self.forward = false;
+        self.turn(false);
         self.base.seek_for_prev(key)?;
-        self.find_backward(Some(Bound::Included(key.to_vec())))
+        self.find(Some(Bound::Included(key.to_vec())))
     }
 
     fn step(&mut self) -> Result<()> {
@@ -261,13 +265,13 @@ impl<'t> Walk<'t> {
         }
         self.state = State::Nowhere;
         if !self.forward {
-            self.forward = true;
+            self.turn(true);
             self.base.seek(&self.key)?;
         }
         if self.base.valid() && self.base.key() == self.key {
             self.base.step()?;
         }
-        self.find_forward(Bound::Excluded(self.key.clone()))
+        self.find(Some(Bound::Excluded(self.key.clone())))
     }
 
     fn step_back(&mut self) -> Result<()> {
@@ -276,109 +280,96 @@ impl<'t> Walk<'t> {
         }
         self.state = State::Nowhere;
         if self.forward {
-            self.forward = false;
+            self.turn(false);
             self.base.seek_for_prev(&self.key)?;
         }
         if self.base.valid() && self.base.key() == self.key {
             self.base.step_back()?;
         }
-        self.find_backward(Some(Bound::Excluded(self.key.clone())))
+        self.find(Some(Bound::Excluded(self.key.clone())))
     }
 
-    /// From where the base stands, the first pair at or behind `from`.
-    fn find_forward(&mut self, mut from: Bound<Vec<u8>>) -> Result<()> {
+    /// Walks in a direction from another place.
+    fn turn(&mut self, forward: bool) {
+        (self.forward, self.own) = (forward, None);
+    }
+
+    /// From where the base stands, the first pair at or behind `from`; backward, the last at or before it. `None`: the end of the range.
+    fn find(&mut self, mut from: Option<Bound<Vec<u8>>>) -> Result<()> {
+        let transaction = self.transaction;
         loop {
-            let mut state = self.transaction.state.lock();
-            let end = self.upper.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            let own = state.writes.first((from.as_ref().map(|key| &key[..]), end), self.tick);
+            let mut state = transaction.state.lock();
+            if self.own.is_none() {
+                self.own = Some(self.next_own(&state.writes, from.as_ref()));
+            }
             let base = self.base.valid().then(|| self.base.key());
-            match own {
-                Some((key, value)) if base.is_none_or(|base| key <= base) => {
-                    self.key.clear();
-                    self.key.extend_from_slice(key);
-                    if let Some(value) = value {
-                        self.value.clear();
-                        self.value.extend_from_slice(value);
-                        break;
-                    }
-                }
-                _ => {
-                    let Some(base) = base else {
-                        if let Some(stretch) = self.stretch {
-                            state.reads.extend_to(stretch, self.bounds.upper.as_deref());
-                        }
-                        return Ok(());
-                    };
-                    self.key.clear();
-                    self.key.extend_from_slice(base);
-                    self.value.clear();
-                    self.value.extend_from_slice(self.base.value());
-                    break;
-                }
-            }
-            // Deleted by the transaction.
-            drop(state);
-            if self.base.valid() && self.base.key() == self.key {
-                self.base.step()?;
-            }
-            from = Bound::Excluded(self.key.clone());
-        }
-        self.arrive(true);
-        Ok(())
-    }
-
-    /// From where the base stands, the last pair at or before `from`; `None`: the end of the range.
-    fn find_backward(&mut self, mut from: Option<Bound<Vec<u8>>>) -> Result<()> {
-        loop {
-            let mut state = self.transaction.state.lock();
-            let end = match &from {
-                Some(from) => from.as_ref().map(|key| &key[..]),
-                None => self.upper.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
+            let forward = self.forward;
+            let is_next =
+                |own: &mut Vec<u8>| base.is_none_or(|base| if forward { &own[..] <= base } else { &own[..] >= base });
+            let Some(own) = self.own.as_mut().and_then(|own| own.take_if(is_next)) else {
+                let Some(base) = base else {
+                    self.read_to_the_end(&mut state.reads);
+                    return Ok(());
+                };
+                self.key.clear();
+                self.key.extend_from_slice(base);
+                self.value.clear();
+                self.value.extend_from_slice(self.base.value());
+                break;
             };
-            let own = state.writes.last((Bound::Included(&self.lower[..]), end), self.tick);
-            let base = self.base.valid().then(|| self.base.key());
-            match own {
-                Some((key, value)) if base.is_none_or(|base| key >= base) => {
-                    self.key.clear();
-                    self.key.extend_from_slice(key);
-                    if let Some(value) = value {
-                        self.value.clear();
-                        self.value.extend_from_slice(value);
-                        break;
-                    }
-                }
-                _ => {
-                    let Some(base) = base else {
-                        if let Some(stretch) = self.stretch {
-                            state.reads.extend_down_to(stretch, &key::encoded(KeyspaceId::DEFAULT, &self.lower));
-                        }
-                        return Ok(());
-                    };
-                    self.key.clear();
-                    self.key.extend_from_slice(base);
+            self.own = None;
+            match state.writes.get_at(&own, self.tick) {
+                Some(Some(value)) => {
                     self.value.clear();
-                    self.value.extend_from_slice(self.base.value());
+                    self.value.extend_from_slice(value);
+                    self.key = own;
                     break;
                 }
+                Some(None) => {
+                    drop(state);
+                    if self.base.valid() && self.base.key() == own {
+                        if self.forward { self.base.step()? } else { self.base.step_back()? }
+                    }
+                    from = Some(Bound::Excluded(own));
+                }
+                // Taken back since it was found.
+                None => {}
             }
-            // Deleted by the transaction.
-            drop(state);
-            if self.base.valid() && self.base.key() == self.key {
-                self.base.step_back()?;
-            }
-            from = Some(Bound::Excluded(self.key.clone()));
         }
-        self.arrive(false);
+        self.arrive();
         Ok(())
+    }
+
+    /// The next key of the transaction's own, from `from` or the end of the range on.
+    fn next_own(&self, writes: &WriteSet, from: Option<&Bound<Vec<u8>>>) -> Option<Vec<u8>> {
+        let from = from.map(|from| from.as_ref().map(|key| &key[..]));
+        let lower = Bound::Included(&self.lower[..]);
+        let upper = self.upper.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let own = if self.forward {
+            writes.first((from.unwrap_or(lower), upper), self.tick)
+        } else {
+            writes.last((lower, from.unwrap_or(upper)), self.tick)
+        };
+        own.map(<[u8]>::to_vec)
     }
 
     /// Stands on `key`: everything up to it, or down to it, was read.
-    fn arrive(&mut self, forward: bool) {
+    fn arrive(&mut self) {
         self.state = State::On;
         if let Some(stretch) = self.stretch {
             let key = key::encoded(KeyspaceId::DEFAULT, &self.key);
             let reads = &mut self.transaction.state.lock().reads;
-            if forward { reads.extend_through(stretch, &key) } else { reads.extend_down_to(stretch, &key) }
+            if self.forward { reads.extend_through(stretch, &key) } else { reads.extend_down_to(stretch, &key) }
+        }
+    }
+
+    /// Nothing is left in the direction of the walk.
+    fn read_to_the_end(&self, reads: &mut ReadSet) {
+        let Some(stretch) = self.stretch else { return };
+        if self.forward {
+            reads.extend_to(stretch, self.bounds.upper.as_deref());
+        } else {
+            reads.extend_down_to(stretch, &self.bounds.lower);
         }
     }
 

@@ -159,7 +159,8 @@ impl Transaction {
     ///
     /// # Errors
     /// `Conflict` where something has; nothing was changed then, and the transaction may be run again. `InvalidArgument` where it writes
-    /// more than fits into a batch. Else as `Db::write`.
+    /// more than fits into a batch, `SnapshotExpired` where it has read and is older than `Options::snapshot_age_limit`, `Closed`. Else as
+    /// `Db::write`.
     pub fn commit(self) -> Result<()> {
         self.commit_with(WriteOptions::default())
     }

@@ -68,7 +68,12 @@ impl ReadSet {
         }
     }
 
-    /// All of it, as ranges that ascend and are apart.
+    /// What was walked over, as ranges that ascend and are apart.
+    pub(super) fn walked(&self) -> Vec<KeyRange> {
+        merged(self.stretches.clone())
+    }
+
+    /// All of it, in the same form.
     pub(super) fn ranges(&self) -> Vec<KeyRange> {
         let points = self.keys.iter().map(|user_key| {
             let start = key::encoded(KeyspaceId::DEFAULT, user_key);
@@ -76,21 +81,26 @@ impl ReadSet {
             end.push(0);
             (start, Some(end))
         });
-        let mut ranges: Vec<KeyRange> = self.stretches.iter().cloned().chain(points).collect();
-        ranges.retain(|(start, end)| end.as_ref().is_none_or(|end| start < end));
-        ranges.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        ranges.dedup_by(|next, last| {
-            let meets = last.1.as_ref().is_none_or(|end| next.0 <= *end);
-            if meets
-                && last.1.is_some()
-                && next.1.as_ref().is_none_or(|end| last.1.as_ref().is_some_and(|so_far| so_far < end))
-            {
-                last.1 = next.1.take();
-            }
-            meets
-        });
-        ranges
+        merged(self.stretches.iter().cloned().chain(points).collect())
     }
+}
+
+/// The same keys, as ranges that ascend and are apart.
+fn merged(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
+    ranges.retain(|(start, end)| end.as_ref().is_none_or(|end| start < end));
+    ranges.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+    ranges.dedup_by(|next, last| {
+        let meets = last.1.as_ref().is_none_or(|end| next.0 <= *end);
+        let reaches_further = match (&last.1, &next.1) {
+            (Some(last), Some(next)) => last < next,
+            (last, next) => last.is_some() && next.is_none(),
+        };
+        if meets && reaches_further {
+            last.1 = next.1.take();
+        }
+        meets
+    });
+    ranges
 }
 
 #[cfg(test)]
@@ -113,7 +123,7 @@ mod tests {
         ] {
             reads.begin(stretch);
         }
-        assert_eq!(reads.ranges(), [range("a", Some("e"))]);
+        assert_eq!(reads.walked(), [range("a", Some("e"))]);
         reads.begin(range("f", None));
         reads.begin(range("g", Some("h")));
         assert_eq!(reads.ranges(), [range("a", Some("e")), range("f", None)]);

@@ -31,14 +31,14 @@ impl Inner {
         if operations.is_empty() {
             return Ok(());
         }
-        let _inside = snapshot.pin().enter()?;
         if reads.is_empty() || planted::is(Bug::ReadsUnchecked) {
             return self.write_all(operations, None, durability).map(drop);
         }
+        let _inside = snapshot.pin().enter()?;
         let since = snapshot.pin().number();
         let keys: Vec<ReadKey<'_>> = reads.keys.iter().map(|key| ReadKey::new(key, since)).collect();
         if reads.has_stretches() || keys.len() > LATCHED_MAX {
-            self.commit_watched(since, operations, &keys, reads.ranges(), durability)
+            self.commit_watched(since, operations, &keys, reads, durability)
         } else {
             self.commit_latched(since, operations, &keys, durability)
         }
@@ -76,30 +76,31 @@ impl Inner {
         since: SequenceNumber,
         operations: &[Operation],
         keys: &[ReadKey<'_>],
-        ranges: Vec<KeyRange>,
+        reads: &ReadSet,
         durability: Durability,
     ) -> Result<()> {
+        let walked = reads.walked();
         // What may need the disk first, without a watch; what came to the tree meanwhile is little.
         let view = self.view.load_full();
         let mut tree_known_through = since;
         if view.retired_through() > since {
             find_newer_key(&view, since, keys)?;
-            ranges.iter().try_for_each(|range| find_newer_in_tree(&view, since, range))?;
+            walked.iter().try_for_each(|range| find_newer_in_tree(&view, since, range))?;
             tree_known_through = view.retired_through();
         }
         drop(view);
-        let watching = self.watches.begin(ranges, &self.sequencer);
+        let watching = self.watches.begin(reads.ranges(), &self.sequencer);
         // Everything that was written unseen has a number up to this snapshot's.
         let now = self.pins.take(&self.sequencer);
         let view = self.view.load_full();
         if view.retired_through() > tree_known_through {
             find_newer_key(&view, since, keys)?;
-            watching.ranges().iter().try_for_each(|range| find_newer_in_tree(&view, since, range))?;
+            walked.iter().try_for_each(|range| find_newer_in_tree(&view, since, range))?;
         }
         if let Some(newer) = keys.iter().find(|key| key.is_overtaken(&view)) {
             return Err(conflict(newer.key()));
         }
-        watching.ranges().iter().try_for_each(|range| find_newer_in_memory(&view, since, now.number(), range))?;
+        walked.iter().try_for_each(|range| find_newer_in_memory(&view, since, now.number(), range))?;
         drop(view);
         drop(now);
         let premise = Premise { reads: &[], tree_known_through: since, watch: Some(watching.watch()) };

@@ -39,6 +39,8 @@ pub(super) struct WriteSet {
     now: Tick,
     /// Id and tick.
     savepoints: Vec<(u64, Tick)>,
+    /// What was written since the first savepoint, so that going back costs only what is taken back.
+    journal: Vec<(Tick, Vec<u8>)>,
     iterators: usize,
     /// Of the newest iterator, while there are any.
     iterator_tick: Tick,
@@ -49,6 +51,9 @@ impl WriteSet {
         let savepoint = self.savepoints.last().map(|(_, tick)| *tick);
         let iterator = (self.iterators > 0).then_some(self.iterator_tick);
         self.now += 1;
+        if savepoint.is_some() {
+            self.journal.push((self.now, key.to_vec()));
+        }
         let written = Written { tick: self.now, value: value.map(<[u8]>::to_vec) };
         let Some(writes) = self.keys.get_mut(key) else {
             self.keys.insert(key.to_vec(), vec![written]);
@@ -81,10 +86,14 @@ impl WriteSet {
         };
         self.savepoints.truncate(at + 1);
         let (_, tick) = self.savepoints[at];
-        self.keys.retain(|_, writes| {
-            writes.retain(|written| written.tick <= tick);
-            !writes.is_empty()
-        });
+        while let Some((_, key)) = self.journal.pop_if(|(written, _)| *written > tick) {
+            if let Some(writes) = self.keys.get_mut(&key) {
+                writes.retain(|written| written.tick <= tick);
+                if writes.is_empty() {
+                    self.keys.remove(&key);
+                }
+            }
+        }
         Ok(())
     }
 
@@ -99,20 +108,27 @@ impl WriteSet {
         self.iterators -= 1;
     }
 
-    /// The first key in a range that had been written at a tick, and what it then was.
-    pub(super) fn first(&self, range: (Bound<&[u8]>, Bound<&[u8]>), tick: Tick) -> Option<(&[u8], Option<&[u8]>)> {
+    /// What a key was at a tick, if it had been written by then.
+    pub(super) fn get_at(&self, key: &[u8], tick: Tick) -> Option<Option<&[u8]>> {
+        at(self.keys.get(key)?, tick)
+    }
+
+    /// The first key in a range that had been written at a tick. Passes over all that were written since.
+    pub(super) fn first(&self, range: (Bound<&[u8]>, Bound<&[u8]>), tick: Tick) -> Option<&[u8]> {
         if is_empty(range) {
             return None;
         }
-        self.keys.range::<[u8], _>(range).find_map(|(key, writes)| Some((&key[..], at(writes, tick)?)))
+        let mut keys = self.keys.range::<[u8], _>(range);
+        keys.find(|(_, writes)| at(writes, tick).is_some()).map(|(key, _)| &key[..])
     }
 
     /// The last one.
-    pub(super) fn last(&self, range: (Bound<&[u8]>, Bound<&[u8]>), tick: Tick) -> Option<(&[u8], Option<&[u8]>)> {
+    pub(super) fn last(&self, range: (Bound<&[u8]>, Bound<&[u8]>), tick: Tick) -> Option<&[u8]> {
         if is_empty(range) {
             return None;
         }
-        self.keys.range::<[u8], _>(range).rev().find_map(|(key, writes)| Some((&key[..], at(writes, tick)?)))
+        let mut keys = self.keys.range::<[u8], _>(range).rev();
+        keys.find(|(_, writes)| at(writes, tick).is_some()).map(|(key, _)| &key[..])
     }
 
     /// What a commit writes: each key once, in key order.
@@ -171,9 +187,9 @@ mod tests {
         writes.write(b"a", Some(b"2"));
         writes.write(b"a", Some(b"3"));
         writes.write(b"b", Some(b"3"));
-        assert_eq!(writes.first(ALL, tick), Some((&b"a"[..], Some(&b"1"[..]))));
-        assert_eq!(writes.last(ALL, tick), Some((&b"a"[..], Some(&b"1"[..]))));
-        assert_eq!(writes.last(ALL, writes.now), Some((&b"b"[..], Some(&b"3"[..]))));
+        assert_eq!((writes.first(ALL, tick), writes.last(ALL, tick)), (Some(&b"a"[..]), Some(&b"a"[..])));
+        assert_eq!((writes.get_at(b"a", tick), writes.get_at(b"b", tick)), (Some(Some(&b"1"[..])), None));
+        assert_eq!(writes.last(ALL, writes.now), Some(&b"b"[..]));
         // Overwritten for nobody: only what somebody may ask for is kept.
         assert_eq!(writes.keys[&b"a"[..]].len(), 2);
         writes.iterator_ends();
