@@ -208,7 +208,7 @@ fn iterators_while_the_transaction_goes_on() {
     transaction.delete("a5").unwrap();
     let mut iter = transaction.iter().unwrap();
     let mut seen = Vec::new();
-    while let Some(pair) = iter.next() {
+    for pair in iter.by_ref() {
         let key = String::from_utf8(pair.unwrap().0).unwrap();
         transaction.put(format!("b{key}"), "ahead").unwrap();
         if key == "a4" {
