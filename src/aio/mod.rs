@@ -21,7 +21,7 @@ pub use snapshot::AsyncSnapshot;
 /// its answer in memory or in cached pages is ready at once; one that needs the disk, every scan, `update` and `transact`, `flush` and
 /// `sync` run on other threads. A write is done at once where nothing says that it would wait: it asks for no sync, its value needs no
 /// file, nothing slows writers, memory and log have room. Between that look and the write other threads may take the room; then it
-/// waits as a `put` does, for a switch of memory or the last millisecond of a delay that has ended.
+/// waits as a `put` does, for a switch of memory or for up to two milliseconds of a delay that has just ended.
 ///
 /// Futures may be dropped at any time. A read that has begun then ends unseen; a write, `update` or `transact` may have happened, wholly,
 /// or not at all, and nothing else is harmed. A future that was never polled has done nothing.
