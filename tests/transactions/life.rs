@@ -181,31 +181,6 @@ fn it_is_too_old_where_its_snapshot_is() {
     assert_eq!(get(&db, "z"), "3");
 }
 
-/// Once, closing waited for commits that waited for room, which a limit of background writes would have let them have minutes later.
-#[test]
-fn closing_lets_commits_get_on() {
-    let directory = tempfile::tempdir().unwrap();
-    let options = Options { memory_budget: Some(8 << 20), background_write_limit: Some(20_000), ..Options::default() };
-    let db = alluvium::Db::open(directory.path(), options).unwrap();
-    let commits: Vec<_> = (0..16)
-        .map(|at| {
-            let transaction = db.transaction().unwrap();
-            (0..10).for_each(|part| transaction.put(format!("{at} {part}"), vec![at; 200_000]).unwrap());
-            std::thread::spawn(move || transaction.commit())
-        })
-        .collect();
-    while db.stats().generations < 3 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let (tell, told) = std::sync::mpsc::channel();
-    std::thread::spawn(move || tell.send(db.close()));
-    told.recv_timeout(Duration::from_secs(60)).expect("closing waits for a commit that waits for room").unwrap();
-    for commit in commits {
-        let committed = commit.join().unwrap();
-        assert!(matches!(committed, Ok(()) | Err(Error::Closed)), "{committed:?}");
-    }
-}
-
 /// It keeps versions as a snapshot does, and no longer than it lives.
 #[test]
 fn versions_go_when_it_ends() {
