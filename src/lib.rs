@@ -26,8 +26,8 @@ pub use db::{
     BackgroundKind, BackgroundPause, BackgroundTask, Cancellation, Change, CheckProgress, CompactOptions,
     CompactProgress, CompactReport, Compression, Db, Depth, Durability, Goal, Iter, Keys, LevelStats, LiveStats,
     LogMemory, Loss, LostKeys, MemoryComponent, Options, Pinned, PinnedPairs, ReadOnlyDb, RepairReport, Savepoint,
-    Snapshot, Stats, Swap, TransactOptions, Transaction, TransactionIter, Verification, VerifyReport, WriteBatch,
-    WriteOptions,
+    Snapshot, Stats, Swap, TransactOptions, Transaction, TransactionIter, TransactionKeys, Verification, VerifyReport,
+    WriteBatch, WriteOptions,
 };
 
 /// The README's example is a test.

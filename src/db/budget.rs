@@ -35,6 +35,10 @@ const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 const MEMTABLE_BYTES_MIN: u64 = 32 << 10;
 /// A write buffer is at most this part of the budget: three of them with their indexes leave room for the rest.
 const WRITE_BUFFER_PART: u64 = 6;
+/// What a generation may hold of values in files of their own, in Memtables. Their files go with the generation, so this bounds the space
+/// that overwriting them in place takes; a switch costs a small branch.
+const VALUE_FILES_PART: u64 = 4;
+const VALUE_FILES_BYTES_MIN: u64 = 16 << 20;
 /// Larger segments only take longer to make and to recycle, and a small store holds two of them.
 const SEGMENT_BYTES_MAX: u64 = 8 << 20;
 const SEGMENT_BYTES_MIN: u64 = 256 << 10;
@@ -72,6 +76,8 @@ pub(super) struct Budget {
     pub(super) chunk: usize,
     /// Log bytes that force a switch of generations.
     pub(super) log: u64,
+    /// Bytes of values in files of their own that force a switch of one generation.
+    pub(super) value_files: u64,
     pub(super) workers: usize,
 }
 
@@ -147,6 +153,7 @@ impl Budget {
             segment: segment as usize,
             chunk: (segment / CHUNKS).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX) as usize,
             log: (memtable * 6).max(segment * 4),
+            value_files: (memtable * VALUE_FILES_PART).max(VALUE_FILES_BYTES_MIN),
             workers,
         })
     }
@@ -172,6 +179,7 @@ impl Budget {
             segment: 16 << 10,
             chunk: 4 << 10,
             log: 64 << 10,
+            value_files: 1 << 20,
             ..Self::new(options)?
         };
         Ok(small)

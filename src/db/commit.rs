@@ -29,7 +29,7 @@ impl Inner {
             self.health.check()?;
             let view = self.view.load();
             let generation = view.newest();
-            if generation.memtable.is_full() || (self.log.over_budget() && self.worth_switching(generation)) {
+            if self.is_full(generation) || (self.log.over_budget() && self.worth_switching(generation)) {
                 let full = Arc::clone(generation);
                 drop(view);
                 self.make_room(&full)?;
@@ -106,8 +106,8 @@ impl Inner {
             self.sequencer.leave(&thread.slot);
             prepared.note_kept(generation);
             // The view in hand keeps the generation, so the hold is handed over in time.
-            for file in entries.iter().filter_map(|entry| entry.file) {
-                owner.hold_value_file(file);
+            for value in entries.iter().filter_map(|entry| entry.file) {
+                owner.hold_value_file(value);
             }
             return Ok(Ok(number));
         }

@@ -162,7 +162,7 @@ impl Iter {
     }
 
     /// The same pairs, by cursors that want this of the values.
-    fn wanting(mut self, values: Values) -> Self {
+    pub(super) fn wanting(mut self, values: Values) -> Self {
         self.scope.values = values;
         self.front.leave_seat();
         self.back.iter().for_each(|back| back.leave_seat());

@@ -92,7 +92,7 @@ pub use snapshot::Snapshot;
 pub use stats::{BackgroundKind, BackgroundTask, LevelStats, Stats, VerifyReport};
 #[cfg(any(test, feature = "testing"))]
 pub use stepped::{LogOnlyWriter, SteppedDb, open_small, open_tuned};
-pub use transaction::{Savepoint, TransactOptions, Transaction, TransactionIter};
+pub use transaction::{Savepoint, TransactOptions, Transaction, TransactionIter, TransactionKeys};
 pub use update::{Change, Swap};
 pub use verify::{CheckProgress, Depth, Verification};
 pub use walks::{Keys, PinnedPairs};

@@ -11,7 +11,8 @@ pub enum Durability {
     /// interval allows.
     #[default]
     Buffered,
-    /// Once it is on the disk. Waiting writers share one sync.
+    /// Once it is on the disk. Waiting writers share one sync. What writes nothing (an update that keeps its value, an empty batch, a
+    /// transaction that only reads) syncs nothing: what it read may be less durable than itself; `Db::sync` makes it as durable.
     Sync,
     /// Once it is in memory: the log holds only that there was a write. Lost with the process unless flushed before.
     Unlogged,

@@ -88,7 +88,7 @@ pub(super) fn fill(
     contents.read(range, &mut |number, operations| {
         for operation in operations {
             if operation.kind == Kind::ValueReference {
-                value_files.extend(ValueReference::decode(operation.value).map(|reference| reference.file));
+                value_files.extend(ValueReference::decode(operation.value));
             }
             fill.add(operation.keyspace, operation.key, operation.kind, operation.value, number);
         }
@@ -97,9 +97,9 @@ pub(super) fn fill(
     let start = SequenceNumber(range.start().0 - 1);
     let generation = Generation::starting_after(fill.finish(), start, value_holds);
     generation.set_end(*range.end());
-    for file in value_files {
-        value_holds.hold(file);
-        generation.hold_value_file(file);
+    for value in value_files {
+        value_holds.hold(value.file);
+        generation.hold_value_file(value);
     }
     Ok(Arc::new(generation))
 }

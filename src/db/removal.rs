@@ -114,4 +114,25 @@ mod tests {
         db.close().unwrap();
         assert_eq!(disk.list().unwrap().iter().filter(|name| name.ends_with(".branch")).count(), 1);
     }
+
+    /// Once, the file of each large value that was overwritten in place stayed until its generation was full of small ones: 12,000
+    /// puts of 256 KiB to one key were 3 GiB on the disk.
+    #[test]
+    fn values_overwritten_in_place_do_not_pile_up_on_the_disk() {
+        let disk = SimulatedStorage::new(1);
+        let options = Options { memory_budget: Some(1 << 20), background_threads: Some(1), ..Options::default() };
+        let db = SteppedDb::open(Arc::new(disk.clone()), options).unwrap();
+        let limit = db.inner.budget.value_files;
+        let files = || disk.list().unwrap().iter().filter(|name| name.ends_with(".value")).count();
+        let value = vec![7; 1 << 20];
+        let mut files_max = 0;
+        for _ in 0..100 {
+            db.put("key", &value).unwrap();
+            files_max = files_max.max(files());
+            while db.step() {}
+        }
+        let of_a_generation = limit.div_ceil(value.len() as u64) as usize;
+        assert!(files_max <= 2 * of_a_generation, "{files_max} files, of one generation {of_a_generation}");
+        drop(db);
+    }
 }

@@ -9,6 +9,7 @@ use super::value_holds::ValueHolds;
 use crate::base::sync::{Arc, AtomicU64, Backoff, Mutex, Ordering};
 use crate::base::{FileNumber, KeyspaceId, SequenceNumber};
 use crate::disk::trunk::Tree;
+use crate::format::value_file::ValueReference;
 use crate::memory::Memtable;
 use arc_swap::{ArcSwap, Guard};
 
@@ -20,8 +21,10 @@ pub(super) struct Generation {
     /// Numbers above this one and up to `ends_with` belong here.
     starts_after: AtomicU64,
     ends_with: AtomicU64,
-    /// Value files that entries of this generation refer to; held until the generation goes.
+    /// Value files that entries of this generation refer to, or did until they were overwritten; held until the generation goes.
     value_files: Mutex<Vec<FileNumber>>,
+    /// The bytes of their values.
+    value_bytes: AtomicU64,
     holds: Arc<ValueHolds>,
 }
 
@@ -33,6 +36,7 @@ impl Generation {
             starts_after: AtomicU64::new(UNSET),
             ends_with: AtomicU64::new(UNSET),
             value_files: Mutex::new(Vec::new()),
+            value_bytes: AtomicU64::new(0),
             holds: Arc::clone(holds),
         }
     }
@@ -78,8 +82,14 @@ impl Generation {
     }
 
     /// Takes over the hold on a value file from the write that made it.
-    pub(super) fn hold_value_file(&self, file: FileNumber) {
-        self.value_files.lock().push(file);
+    pub(super) fn hold_value_file(&self, value: ValueReference) {
+        self.value_files.lock().push(value.file);
+        self.value_bytes.fetch_add(value.length, Ordering::Relaxed);
+    }
+
+    /// The bytes of the values in files that it holds. Of those that were overwritten in place nothing is left but the file.
+    pub(super) fn value_bytes(&self) -> u64 {
+        self.value_bytes.load(Ordering::Relaxed)
     }
 }
 

@@ -12,10 +12,14 @@ use super::threads::{ThreadState, WriteCounters};
 use super::view::{Generation, View};
 use crate::base::planted::{self, Bug};
 use crate::base::sync::{Arc, Ordering};
-use crate::base::{Error, FileNumber, KeyspaceId, Kind, Result, SequenceNumber, hash, limits};
+use crate::base::{Error, KeyspaceId, Kind, Result, SequenceNumber, hash, limits};
 use crate::format::log_record;
+use crate::format::value_file::ValueReference;
 use crate::memory::MemtableWriter;
 use std::borrow::Cow;
+
+/// So much is looked at before it is prepared whether it may be written at all: a second look costs less than the copies.
+const FIRST_LOOK_BYTES: usize = 4 << 10;
 
 /// A put, a delete or a reference, as the lower layers take it.
 pub(super) struct Entry<'a> {
@@ -25,7 +29,7 @@ pub(super) struct Entry<'a> {
     pub(super) kind: Kind,
     pub(super) value: Cow<'a, [u8]>,
     /// The value file made for it, held by this write until its generation takes the hold over.
-    pub(super) file: Option<FileNumber>,
+    pub(super) file: Option<ValueReference>,
 }
 
 impl Entry<'_> {
@@ -50,7 +54,7 @@ impl Inner {
         premise: Option<&Premise<'_>>,
         durability: Durability,
     ) -> Result<Result<(), Refusal>> {
-        if let Some(refusal) = self.refusal_before_files(value, premise) {
+        if let Some(refusal) = self.refused_at_once(value.map_or(0, <[u8]>::len), premise) {
             return Ok(Err(refusal));
         }
         let entry = self.entry(KeyspaceId::DEFAULT, key, value)?;
@@ -58,15 +62,11 @@ impl Inner {
         self.write_entries(std::slice::from_ref(&entry), &[latch], premise, durability)
     }
 
-    /// A first look at a premise, without a latch, where a value is to go to a file: that would be written in vain.
-    fn refusal_before_files<'v>(
-        &self,
-        values: impl IntoIterator<Item = &'v [u8]>,
-        premise: Option<&Premise<'_>>,
-    ) -> Option<Refusal> {
-        let premise = premise?;
-        let is_large = |value: &[u8]| value.len() >= limits::VALUE_FILE_BYTES_MIN;
-        if values.into_iter().any(is_large) { premise.overtaken(&self.view.load()) } else { None }
+    /// A first look at a premise, without a latch, where there is much to write, or to a file: it would be prepared in vain, and what
+    /// was prepared in a Memtable takes its room until that is written out.
+    fn refused_at_once(&self, bytes: usize, premise: Option<&Premise<'_>>) -> Option<Refusal> {
+        let premise = premise.filter(|_| bytes >= FIRST_LOOK_BYTES)?;
+        premise.overtaken(&self.view.load())
     }
 
     /// Writes a merge operand, for tests of reading: unlogged, since the log does not know operands yet.
@@ -93,10 +93,11 @@ impl Inner {
         if operations.is_empty() {
             return self.health.check().map(Ok);
         }
-        let mut in_memory = 0;
+        let (mut in_memory, mut in_all) = (0, 0);
         for Operation { key, value } in operations {
             check_sizes(key, value.as_deref())?;
             let value_bytes = value.as_ref().map_or(0, Vec::len);
+            in_all += value_bytes;
             in_memory += limits::OPERATION_MEMORY_BYTES
                 + key.len()
                 + if value_bytes < limits::VALUE_FILE_BYTES_MIN { value_bytes } else { 0 };
@@ -107,9 +108,7 @@ impl Inner {
                 limits::BATCH_BYTES_MAX
             )));
         }
-        if let Some(refusal) =
-            self.refusal_before_files(operations.iter().filter_map(|op| op.value.as_deref()), premise)
-        {
+        if let Some(refusal) = self.refused_at_once(in_all.max(in_memory), premise) {
             return Ok(Err(refusal));
         }
         let mut entries = Vec::with_capacity(operations.len());
@@ -153,15 +152,15 @@ impl Inner {
                 self.value_holds.hold(file);
                 let written = self.values.write(file, value).inspect_err(|_| self.value_holds.release(file));
                 let reference = written.map_err(Error::into_disk_full)?;
-                (Kind::ValueReference, Cow::Owned(reference.encode().to_vec()), Some(file))
+                (Kind::ValueReference, Cow::Owned(reference.encode().to_vec()), Some(reference))
             }
         };
         Ok(Entry { keyspace, key, hash, kind, value, file })
     }
 
     fn release_files(&self, entries: &[Entry<'_>]) {
-        for file in entries.iter().filter_map(|entry| entry.file) {
-            self.value_holds.release(file);
+        for value in entries.iter().filter_map(|entry| entry.file) {
+            self.value_holds.release(value.file);
         }
     }
 
@@ -197,6 +196,12 @@ impl Inner {
         WriteCounters::add(&counters.writes, entries.len() as u64);
         WriteCounters::add(&counters.user_bytes, user_bytes as u64);
         if durability == Durability::Sync { self.sync_through(number).map(Ok) } else { Ok(Ok(())) }
+    }
+
+    /// Whether a generation is to be switched away from: for its memory, or for the value files that go only with it. A few keys
+    /// with large values that are updated in place for ever fill the disk and no memory.
+    pub(super) fn is_full(&self, generation: &Generation) -> bool {
+        generation.memtable.is_full() || generation.value_bytes() >= self.budget.value_files
     }
 
     /// A switch that is forced by the log budget must free some log to be worth it; else a log that waits for a slow

@@ -211,6 +211,24 @@ fn phantoms_where_an_iterator_walked() {
     }
 }
 
+/// Once, a seek backward from before an iterator's range counted the key that it was given as read.
+#[test]
+fn what_lies_outside_of_a_range_is_not_read() {
+    type Seek = fn(&mut alluvium::TransactionIter<'_>, &str);
+    let seeks: [Seek; 2] = [|iter, key| iter.seek(key).unwrap(), |iter, key| iter.seek_for_prev(key).unwrap()];
+    for seek in seeks {
+        for outside in ["a", "x"] {
+            let db = store();
+            db.put("n", "old").unwrap();
+            let transaction = db.transaction().unwrap();
+            seek(&mut transaction.range("m".."p").unwrap(), outside);
+            transaction.put("own", "1").unwrap();
+            db.put(outside, "new").unwrap();
+            transaction.commit().unwrap();
+        }
+    }
+}
+
 #[test]
 fn who_only_reads_never_conflicts() {
     let db = store();

@@ -33,13 +33,16 @@ const PLACES: [Deed; 5] = [
 type Reading = (&'static str, fn(&alluvium::Transaction));
 
 /// How it is read: by a get, as one of many, walked over from either end, or as one of two walks.
-const READS: [Reading; 5] = [
+const READS: [Reading; 6] = [
     ("a get", |transaction| drop(transaction.get(KEY).unwrap())),
     ("one of many gets", |transaction| {
         (0..300).for_each(|at| drop(transaction.get(format!("many{at}")).unwrap()));
         drop(transaction.get(KEY).unwrap());
     }),
     ("a walk", |transaction| transaction.range("k".."o").unwrap().for_each(|pair| drop(pair.unwrap()))),
+    ("a walk over keys", |transaction| {
+        transaction.range("k".."o").unwrap().keys().unwrap().for_each(|key| drop(key.unwrap()));
+    }),
     ("a walk back", |transaction| transaction.iter().unwrap().rev().for_each(|pair| drop(pair.unwrap()))),
     ("a get and a walk elsewhere", |transaction| {
         drop(transaction.multi_get(&["a9", KEY]).unwrap());

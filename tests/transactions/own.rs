@@ -125,6 +125,11 @@ impl<'t> Walk<'t> {
         assert!(fresh.iter.next().is_none() && fresh.iter.next_back().is_none());
         front.extend(back.into_iter().rev());
         assert_eq!(front, fresh.pairs);
+        let mut keys = fresh.iter.keys().unwrap();
+        let (first, last) = (keys.next().transpose().unwrap(), keys.next_back().transpose().unwrap());
+        let between = keys.map(Result::unwrap);
+        let keys: Vec<_> = first.into_iter().chain(between).chain(last).collect();
+        assert_eq!(keys, fresh.pairs.into_iter().map(|(key, _)| key).collect::<Vec<_>>());
     }
 }
 

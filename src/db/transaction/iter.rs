@@ -7,6 +7,7 @@ use super::read_set::{ReadSet, StretchId};
 use super::write_set::{Tick, WriteSet};
 use crate::base::{KeyspaceId, Result, key};
 use crate::db::iter::{Bounds, Iter};
+use crate::merge::Values;
 use std::iter::FusedIterator;
 use std::ops::Bound;
 
@@ -32,6 +33,10 @@ pub struct TransactionIter<'t> {
     back: Option<Walk<'t>>,
 }
 
+/// The keys of a range as a transaction sees them, from both ends: `TransactionIter::keys`.
+#[derive(Debug)]
+pub struct TransactionKeys<'t>(TransactionIter<'t>);
+
 /// A position.
 struct Walk<'t> {
     transaction: &'t Transaction,
@@ -40,6 +45,7 @@ struct Walk<'t> {
     base: Iter,
     forward: bool,
     bounds: Bounds,
+    values: Values,
     /// User keys between which it stays.
     lower: Vec<u8>,
     upper: Option<Vec<u8>>,
@@ -65,7 +71,26 @@ enum State {
 impl<'t> TransactionIter<'t> {
     pub(super) fn new(transaction: &'t Transaction, bounds: Bounds) -> Result<Self> {
         let tick = transaction.state.lock().writes.iterator_begins();
-        Ok(Self { front: Walk::new(transaction, bounds, tick)?, back: None })
+        Ok(Self { front: Walk::new(transaction, bounds, Values::Shown, tick)?, back: None })
+    }
+
+    /// The keys alone, without reading or copying values: all of the range, whatever this iterator has given out. What is walked over
+    /// counts as read all the same.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("sea/north", "large")?;
+    /// let transaction = db.transaction()?;
+    /// transaction.put("sea/south", "larger")?;
+    /// assert_eq!(transaction.prefix("sea/")?.keys()?.count(), 2);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn keys(mut self) -> Result<TransactionKeys<'t>> {
+        let Walk { transaction, bounds, tick, .. } = &self.front;
+        self.front = Walk::new(transaction, bounds.clone(), Values::Left, *tick)?;
+        self.back = None;
+        Ok(TransactionKeys(self))
     }
 
     /// Moves to the first pair.
@@ -124,52 +149,41 @@ impl Drop for TransactionIter<'_> {
     }
 }
 
-impl Iterator for TransactionIter<'_> {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+impl<'t> TransactionIter<'t> {
+    /// Takes the front to the next pair that is left and gives that out; `None` where none is.
+    fn advance(&mut self) -> Result<Option<&Walk<'t>>> {
         if self.back.as_ref().is_some_and(|back| back.state == State::Nowhere) {
-            return None;
+            return Ok(None);
         }
-        let moved = match self.front.state {
-            State::New => self.front.seek_first(),
-            State::Given => self.front.step(),
-            State::On | State::Nowhere => Ok(()),
-        };
-        if let Err(error) = moved {
-            return Some(Err(error));
+        let front = &mut self.front;
+        match front.state {
+            State::New => front.seek_first()?,
+            State::Given => front.step()?,
+            State::On | State::Nowhere => {}
         }
-        let front = &self.front;
         let is_left = self.back.as_ref().is_none_or(|back| match back.state {
             State::New => true,
             State::On => front.key <= back.key,
             State::Given => front.key < back.key,
             State::Nowhere => false,
         });
-        if is_left { self.front.give() } else { None }
+        Ok(if is_left { front.give() } else { None })
     }
-}
 
-impl DoubleEndedIterator for TransactionIter<'_> {
-    fn next_back(&mut self) -> Option<Self::Item> {
+    /// The same at the back.
+    fn advance_back(&mut self) -> Result<Option<&Walk<'t>>> {
         let front = &self.front;
         if front.state == State::Nowhere {
-            return None;
+            return Ok(None);
         }
         let back = match &mut self.back {
             Some(back) => back,
-            none => match Walk::new(front.transaction, front.bounds.clone(), front.tick) {
-                Ok(back) => none.insert(back),
-                Err(error) => return Some(Err(error)),
-            },
+            none => none.insert(Walk::new(front.transaction, front.bounds.clone(), front.values, front.tick)?),
         };
-        let moved = match back.state {
-            State::New => back.seek_last(),
-            State::Given => back.step_back(),
-            State::On | State::Nowhere => Ok(()),
-        };
-        if let Err(error) = moved {
-            return Some(Err(error));
+        match back.state {
+            State::New => back.seek_last()?,
+            State::Given => back.step_back()?,
+            State::On | State::Nowhere => {}
         }
         let is_left = match front.state {
             State::New => true,
@@ -177,16 +191,46 @@ impl DoubleEndedIterator for TransactionIter<'_> {
             State::Given => back.key > front.key,
             State::Nowhere => false,
         };
-        if is_left { back.give() } else { None }
+        Ok(if is_left { back.give() } else { None })
+    }
+}
+
+impl Iterator for TransactionIter<'_> {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.advance().map(|given| given.map(Walk::pair)).transpose()
+    }
+}
+
+impl DoubleEndedIterator for TransactionIter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.advance_back().map(|given| given.map(Walk::pair)).transpose()
     }
 }
 
 /// Off an end it stays there, and where its ends have met.
 impl FusedIterator for TransactionIter<'_> {}
 
+impl Iterator for TransactionKeys<'_> {
+    type Item = Result<Vec<u8>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.advance().map(|given| given.map(|walk| walk.key.clone())).transpose()
+    }
+}
+
+impl DoubleEndedIterator for TransactionKeys<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.advance_back().map(|given| given.map(|walk| walk.key.clone())).transpose()
+    }
+}
+
+impl FusedIterator for TransactionKeys<'_> {}
+
 impl<'t> Walk<'t> {
-    fn new(transaction: &'t Transaction, bounds: Bounds, tick: Tick) -> Result<Self> {
-        let base = transaction.snapshot.iterate(bounds.clone())?;
+    fn new(transaction: &'t Transaction, bounds: Bounds, values: Values, tick: Tick) -> Result<Self> {
+        let base = transaction.snapshot.iterate(bounds.clone())?.wanting(values);
         let lower = key::split(&bounds.lower).map_or(Vec::new(), |(_, user_key)| user_key.to_vec());
         // A bound in the next keyspace bounds nothing in this one.
         let upper = match bounds.upper.as_deref().and_then(key::split) {
@@ -198,6 +242,7 @@ impl<'t> Walk<'t> {
             base,
             forward: true,
             bounds,
+            values,
             lower,
             upper,
             tick,
@@ -213,12 +258,16 @@ impl<'t> Walk<'t> {
         matches!(self.state, State::On | State::Given)
     }
 
-    fn give(&mut self) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+    fn give(&mut self) -> Option<&Self> {
         if !self.valid() {
             return None;
         }
         self.state = State::Given;
-        Some(Ok((self.key.clone(), self.value.clone())))
+        Some(self)
+    }
+
+    fn pair(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.key.clone(), self.value.clone())
     }
 
     fn seek_first(&mut self) -> Result<()> {
@@ -250,6 +299,11 @@ impl<'t> Walk<'t> {
             return self.seek_last();
         }
         self.state = State::Nowhere;
+        if key < &self.lower[..] {
+            // Nothing of the range was looked at.
+            self.stretch = None;
+            return Ok(());
+        }
         let start = key::encoded(KeyspaceId::DEFAULT, key);
         let mut end = start.clone();
         end.push(0);
@@ -314,14 +368,18 @@ impl<'t> Walk<'t> {
                 self.key.clear();
                 self.key.extend_from_slice(base);
                 self.value.clear();
-                self.value.extend_from_slice(self.base.value());
+                if self.values != Values::Left {
+                    self.value.extend_from_slice(self.base.value());
+                }
                 break;
             };
             self.own = None;
             match state.writes.get_at(&own, self.tick) {
                 Some(Some(value)) => {
                     self.value.clear();
-                    self.value.extend_from_slice(value);
+                    if self.values != Values::Left {
+                        self.value.extend_from_slice(value);
+                    }
                     self.key = own;
                     break;
                 }

@@ -18,7 +18,7 @@ use read_set::ReadSet;
 use std::ops::RangeBounds;
 use write_set::WriteSet;
 
-pub use iter::TransactionIter;
+pub use iter::{TransactionIter, TransactionKeys};
 pub use retry::TransactOptions;
 pub use write_set::Savepoint;
 
@@ -29,7 +29,8 @@ pub use write_set::Savepoint;
 /// fails with `Error::Conflict`, having changed nothing; `Db::transact` tries again by itself. A transaction that only reads never
 /// conflicts, nor does one that only writes. Dropped, it is rolled back.
 ///
-/// What it writes is kept in memory until the commit, and must fit into one `WriteBatch`. As long as it lives it keeps old versions as a
+/// What it writes is kept in memory until the commit, and must fit into one `WriteBatch`. So is what it reads: each key that was asked
+/// for, each stretch that an iterator walked over; who only reads takes a `Snapshot`, which notes nothing. As long as it lives it keeps old versions as a
 /// `Snapshot` does. Owned: it may move to other threads and outlive the borrow of `Db`.
 ///
 /// ```
@@ -150,9 +151,18 @@ impl Transaction {
     /// caller knows it.
     ///
     /// # Errors
-    /// `InvalidArgument` for a savepoint of another transaction, or one that was made after a savepoint gone back to since.
+    /// `InvalidArgument` for a savepoint of another transaction, or one that was made after a savepoint gone back to or released since.
     pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
         self.state.lock().writes.rollback_to(savepoint)
+    }
+
+    /// Forgets a savepoint, and those made since; what was written stays. A transaction with savepoints keeps every write of a key since
+    /// the first, for going back to.
+    ///
+    /// # Errors
+    /// As `rollback_to`.
+    pub fn release(&self, savepoint: Savepoint) -> Result<()> {
+        self.state.lock().writes.release(&savepoint)
     }
 
     /// Makes all writes happen at once, if nothing that was read has been written by others since.

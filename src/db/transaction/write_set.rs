@@ -78,12 +78,7 @@ impl WriteSet {
 
     /// Forgets all that was written since a savepoint, and the savepoints made since.
     pub(super) fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
-        let Some(at) = self.savepoints.iter().position(|(id, _)| *id == savepoint.id) else {
-            return Err(Error::InvalidArgument(
-                "the savepoint is another transaction's, or was made after one that this transaction has gone back to"
-                    .into(),
-            ));
-        };
+        let at = self.position_of(savepoint)?;
         self.savepoints.truncate(at + 1);
         let (_, tick) = self.savepoints[at];
         while let Some((_, key)) = self.journal.pop_if(|(written, _)| *written > tick) {
@@ -95,6 +90,25 @@ impl WriteSet {
             }
         }
         Ok(())
+    }
+
+    /// Forgets a savepoint and those made since, and keeps what was written.
+    pub(super) fn release(&mut self, savepoint: &Savepoint) -> Result<()> {
+        let at = self.position_of(savepoint)?;
+        self.savepoints.truncate(at);
+        if at == 0 {
+            self.journal.clear();
+        }
+        Ok(())
+    }
+
+    fn position_of(&self, savepoint: &Savepoint) -> Result<usize> {
+        self.savepoints.iter().position(|(id, _)| *id == savepoint.id).ok_or_else(|| {
+            Error::InvalidArgument(
+                "the savepoint is another transaction's, or was made after one that this transaction has gone back to or released"
+                    .into(),
+            )
+        })
     }
 
     /// The moment for an iterator that begins now; `iterator_ends` must follow.
@@ -176,6 +190,13 @@ mod tests {
         assert!(writes.rollback_to(&inner).is_err());
         writes.write(b"a", None);
         writes.rollback_to(&outer).unwrap();
+        let again = writes.savepoint();
+        writes.release(&outer).unwrap();
+        assert!(writes.release(&again).is_err() && writes.rollback_to(&outer).is_err());
+        // Nobody may go back any more.
+        writes.write(b"a", Some(b"4"));
+        writes.write(b"a", Some(b"1"));
+        assert!(writes.journal.is_empty() && writes.keys[&b"a"[..]].len() == 1);
         assert_eq!(writes.into_operations(), [Operation { key: b"a".to_vec(), value: Some(b"1".to_vec()) }]);
     }
 
