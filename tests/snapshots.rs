@@ -329,8 +329,13 @@ fn scan_beside_writers(options: Options) {
                 }
             }
         });
-        let deadline = std::time::Instant::now() + Duration::from_millis(setting("ALLUVIUM_CONCURRENCY_MS", 1500) / 2);
-        while std::time::Instant::now() < deadline && !slowly.is_finished() {
+        let start = std::time::Instant::now();
+        let at_least = Duration::from_millis(setting("ALLUVIUM_CONCURRENCY_MS", 1500) / 2);
+        // A busy machine may let some thread wait.
+        let enough = || {
+            scans.load(Ordering::Relaxed) > 5 && Rounds::marks(&rounds.done).iter().all(|done| *done > 2 * rounds.keys)
+        };
+        while (start.elapsed() < at_least || !enough() && start.elapsed() < 60 * at_least) && !slowly.is_finished() {
             let done = Rounds::marks(&rounds.done);
             let iter = db.iter().unwrap();
             let begun = Rounds::marks(&rounds.begun);
