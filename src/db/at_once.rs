@@ -37,7 +37,7 @@ impl Inner {
             && !self.health.is_full()
             // Also where memory runs full meanwhile, there is another generation to take it.
             && view.generations.len() < GENERATIONS_MAX
-            && !view.newest().memtable.is_full()
+            && !self.is_full(view.newest())
             && (fullness.memory, fullness.tree, fullness.garbage) == (0, 0, 0)
             && !self.log.over_budget()
             && self.log.has_segment_ready()

@@ -162,11 +162,16 @@ impl Iter {
     }
 
     /// The same pairs, by cursors that want this of the values.
-    pub(super) fn wanting(mut self, values: Values) -> Self {
+    fn wanting(mut self, values: Values) -> Self {
+        self.want(values);
+        self
+    }
+
+    /// Wants this of the values from its next move on.
+    pub(super) fn want(&mut self, values: Values) {
         self.scope.values = values;
         self.front.leave_seat();
         self.back.iter().for_each(|back| back.leave_seat());
-        self
     }
 
     /// Takes the front to the next pair that is left and gives that out; false where none is.

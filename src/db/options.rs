@@ -59,8 +59,8 @@ pub struct Options {
     /// Threads that merge in the background, at most 64; `None` derives them from the machine's cores. Three more write full memory out
     /// and keep the log.
     pub background_threads: Option<usize>,
-    /// How old a snapshot may become, those of iterators and transactions included, before its reads fail with `Error::SnapshotExpired` and what it
-    /// kept is given up. `None`: as old as its owner likes; `Stats::oldest_snapshot` shows one that was forgotten.
+    /// How old a snapshot may become, those of iterators and transactions included, before its reads fail with `Error::SnapshotExpired`
+    /// and what it kept is given up. `None`: as old as its owner likes; `Stats::oldest_snapshot` shows one that was forgotten.
     pub snapshot_age_limit: Option<Duration>,
     /// Bytes a second that merges and the writing out of full memory may write together, so that they leave the rest of the disk to
     /// others; what writers wait for goes first. Writers are slowed to what it carries, smoothly: what each byte of theirs costs

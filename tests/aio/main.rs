@@ -282,19 +282,18 @@ fn writes_that_would_wait_are_done_elsewhere() {
     let is_pending = polled(large.as_mut()).is_none();
     let synced = WriteOptions::sync();
     let mut sync = pin!(send(writer.put_with("a", "1", synced)));
-    let is_synced = polled(sync.as_mut()).is_some();
+    let is_unsynced = polled(sync.as_mut()).is_none();
     // Until memory or the log is full, since nothing can be written out or made.
     let waiting = (0..40_000).find(|number| polled(writer.put(key(*number), value(*number))).is_none());
     let (stats, after) = (db.db().stats(), polls.load(Ordering::Relaxed));
     gate.set_closed(false);
     assert!(is_pending, "a value file was written");
+    assert!(is_unsynced, "a sync was waited for");
     assert!(waiting.is_some(), "no write waits for room\n{stats}");
     assert_eq!(before, after, "the poller came to the disk");
     block_on(async {
         large.await.unwrap();
-        if !is_synced {
-            sync.await.unwrap();
-        }
+        sync.await.unwrap();
         for number in 0..waiting.unwrap_or(0) {
             assert_eq!(db.get(key(number)).await.unwrap(), Some(value(number)));
         }

@@ -73,7 +73,8 @@ impl Storage for Hooked {
 
     fn map(&self, name: &str) -> Result<Arc<dyn MappedFile>> {
         self.step();
-        self.storage.map(name)
+        let map = self.storage.map(name)?;
+        Ok(Arc::new(HookedMap { map, hooked: self.clone() }))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
@@ -184,5 +185,39 @@ impl StorageFile for HookedFile {
     fn sync(&self) -> Result<()> {
         self.hooked.step();
         self.file.sync()
+    }
+}
+
+/// Stores to it are no operations; a sync is.
+#[derive(Debug)]
+struct HookedMap {
+    map: Arc<dyn MappedFile>,
+    hooked: Hooked,
+}
+
+impl MappedFile for HookedMap {
+    fn path(&self) -> &Path {
+        self.map.path()
+    }
+
+    fn pointer(&self) -> *mut u8 {
+        self.map.pointer()
+    }
+
+    fn length(&self) -> usize {
+        self.map.length()
+    }
+
+    fn prepare(&self, offset: usize, length: usize) {
+        self.map.prepare(offset, length);
+    }
+
+    fn rest(&self) {
+        self.map.rest();
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.hooked.step();
+        self.map.sync()
     }
 }

@@ -41,7 +41,7 @@ const READS: [Reading; 6] = [
     }),
     ("a walk", |transaction| transaction.range("k".."o").unwrap().for_each(|pair| drop(pair.unwrap()))),
     ("a walk over keys", |transaction| {
-        transaction.range("k".."o").unwrap().keys().unwrap().for_each(|key| drop(key.unwrap()));
+        transaction.range("k".."o").unwrap().keys().for_each(|key| drop(key.unwrap()));
     }),
     ("a walk back", |transaction| transaction.iter().unwrap().rev().for_each(|pair| drop(pair.unwrap()))),
     ("a get and a walk elsewhere", |transaction| {

@@ -125,11 +125,15 @@ impl<'t> Walk<'t> {
         assert!(fresh.iter.next().is_none() && fresh.iter.next_back().is_none());
         front.extend(back.into_iter().rev());
         assert_eq!(front, fresh.pairs);
-        let mut keys = fresh.iter.keys().unwrap();
-        let (first, last) = (keys.next().transpose().unwrap(), keys.next_back().transpose().unwrap());
-        let between = keys.map(Result::unwrap);
-        let keys: Vec<_> = first.into_iter().chain(between).chain(last).collect();
-        assert_eq!(keys, fresh.pairs.into_iter().map(|(key, _)| key).collect::<Vec<_>>());
+        // The keys alone, some of them behind pairs.
+        let mut iter = Walk::new(transaction, model, random);
+        let (pairs, cut) = (std::mem::take(&mut iter.pairs), random.below(3));
+        let mut front: Vec<_> = iter.iter.by_ref().take(cut as usize).map(|pair| pair.unwrap().0).collect();
+        let last = iter.iter.next_back().map(|pair| pair.unwrap().0);
+        let mut keys = iter.iter.keys();
+        let before_last = keys.next_back().map(Result::unwrap);
+        front.extend(keys.map(Result::unwrap).chain(before_last).chain(last));
+        assert_eq!(front, pairs.into_iter().map(|(key, _)| key).collect::<Vec<_>>());
     }
 }
 

@@ -29,9 +29,9 @@ pub use write_set::Savepoint;
 /// fails with `Error::Conflict`, having changed nothing; `Db::transact` tries again by itself. A transaction that only reads never
 /// conflicts, nor does one that only writes. Dropped, it is rolled back.
 ///
-/// What it writes is kept in memory until the commit, and must fit into one `WriteBatch`. So is what it reads: each key that was asked
-/// for, each stretch that an iterator walked over; who only reads takes a `Snapshot`, which notes nothing. As long as it lives it keeps old versions as a
-/// `Snapshot` does. Owned: it may move to other threads and outlive the borrow of `Db`.
+/// What it writes is kept in memory until the commit, and must fit into one `WriteBatch`. What it reads is noted there too: each key that
+/// was asked for, each stretch that an iterator walked over; who only reads takes a `Snapshot`, which notes nothing. As long as it lives it
+/// keeps old versions as a `Snapshot` does. Owned: it may move to other threads and outlive the borrow of `Db`.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -156,8 +156,8 @@ impl Transaction {
         self.state.lock().writes.rollback_to(savepoint)
     }
 
-    /// Forgets a savepoint, and those made since; what was written stays. A transaction with savepoints keeps every write of a key since
-    /// the first, for going back to.
+    /// Forgets a savepoint, and those made since; what was written stays. As long as a transaction has savepoints it keeps, for going back,
+    /// what each made of its keys.
     ///
     /// # Errors
     /// As `rollback_to`.

@@ -11,8 +11,8 @@ use std::time::Duration;
 /// How `Db::transact_with` goes about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactOptions {
-    /// How many times the work is run at most before a conflict is the caller's; at least once. 100 by default: where so many conflict, the keys are
-    /// better taken apart.
+    /// How many times the work is run at most before a conflict is the caller's; at least once. 100 by default: where so many conflict,
+    /// the keys are better taken apart.
     pub attempts: u32,
     /// How the commit is done.
     pub write: WriteOptions,
