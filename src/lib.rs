@@ -23,7 +23,7 @@ mod value;
 pub use aio::{AsyncDb, AsyncSnapshot, Scan};
 pub use base::{Error, Result};
 pub use db::{
-    BackgroundKind, BackgroundPause, BackgroundTask, Cancellation, Change, CheckProgress, CompactOptions,
+    BackgroundKind, BackgroundPause, BackgroundTask, BranchFile, Cancellation, Change, CheckProgress, CompactOptions,
     CompactProgress, CompactReport, Compression, Db, Depth, Durability, Goal, Iter, Keys, LevelStats, LiveStats,
     LogMemory, Loss, LostKeys, MemoryComponent, Options, Pinned, PinnedPairs, ReadOnlyDb, RepairReport, Savepoint,
     Snapshot, Stats, Swap, TransactOptions, Transaction, TransactionIter, TransactionKeys, Verification, VerifyReport,

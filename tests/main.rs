@@ -1,5 +1,6 @@
 //! The one binary of integration tests: the real store, on real and simulated disks.
 
+mod approximate;
 mod background;
 mod bad_input;
 mod bounds;

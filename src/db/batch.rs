@@ -42,6 +42,24 @@ impl WriteBatch {
         self
     }
 
+    /// Adds all operations of another batch behind those that are there.
+    pub fn append(&mut self, other: &Self) -> &mut Self {
+        self.operations.extend_from_slice(&other.operations);
+        self
+    }
+
+    /// The operations in the order in which they were added: keys, and values, or `None` for those that delete.
+    ///
+    /// ```
+    /// let mut batch = alluvium::WriteBatch::new();
+    /// batch.put("a", "1").delete("b");
+    /// let operations: Vec<_> = batch.iter().collect();
+    /// assert_eq!(operations, [(&b"a"[..], Some(&b"1"[..])), (&b"b"[..], None)]);
+    /// ```
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Option<&[u8]>)> {
+        self.operations.iter().map(|operation| (&operation.key[..], operation.value.as_deref()))
+    }
+
     /// Operations added so far.
     pub fn len(&self) -> usize {
         self.operations.len()
@@ -82,6 +100,19 @@ impl WriteBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn appended_operations_stand_behind() {
+        let (mut batch, mut other) = (WriteBatch::new(), WriteBatch::new());
+        batch.put("a", "1");
+        other.delete("a").put("b", "2");
+        batch.append(&other).append(&WriteBatch::new());
+        assert_eq!((batch.len(), batch.bytes(), other.len()), (3, 5, 2));
+        assert_eq!(
+            batch.iter().map(|(key, value)| (key[0], value.is_some())).collect::<Vec<_>>(),
+            [(b'a', true), (b'a', false), (b'b', true)]
+        );
+    }
 
     #[test]
     fn the_last_operation_on_a_key_wins() {

@@ -89,7 +89,7 @@ pub use pinned::Pinned;
 pub use read_only::ReadOnlyDb;
 pub use repair::{Loss, LostKeys, RepairReport};
 pub use snapshot::Snapshot;
-pub use stats::{BackgroundKind, BackgroundTask, LevelStats, Stats, VerifyReport};
+pub use stats::{BackgroundKind, BackgroundTask, BranchFile, LevelStats, Stats, VerifyReport};
 #[cfg(any(test, feature = "testing"))]
 pub use stepped::{LogOnlyWriter, SteppedDb, open_small, open_tuned};
 pub use transaction::{Savepoint, TransactOptions, Transaction, TransactionIter, TransactionKeys};
@@ -398,6 +398,23 @@ impl Db {
         Snapshot::take(&self.inner.read).iterate(Bounds::of_prefix(prefix.as_ref()))
     }
 
+    /// About how many bytes the pairs of a key range take, in branch files and in memory, with what is outdated and not merged away yet.
+    /// Told from indexes and from a sample of what is in memory, without reading data: a small part of a file counts to about a
+    /// leaf of it, and one of less than a hundredth of memory may count as nothing. Of values of 256 KiB or more, which lie in files
+    /// of their own, it knows nothing.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("elbe", vec![7; 5000])?;
+    /// assert!(db.approximate_size("a".."f")? > 4000);
+    /// assert_eq!(db.approximate_size("f"..)?, 0);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn approximate_size<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+        self.inner.read.approximate_size(&Bounds::of_range(range))
+    }
+
     /// Writes everything in memory to branch files and waits until that is done.
     pub fn flush(&self) -> Result<()> {
         self.inner.flush()
@@ -604,6 +621,11 @@ impl Db {
     /// Figures of this moment.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
+    }
+
+    /// The branch files of the tree, those of the root first: newer data before older.
+    pub fn branch_files(&self) -> Vec<BranchFile> {
+        self.inner.read.branch_files()
     }
 
     /// Figures of a store that another process, or another part of this one, has open for writing, as it told them last; `None` where

@@ -1,21 +1,23 @@
 //! What reading needs of an open store, whether it was opened for writing or only for reading. Any thread.
 
+use super::bounds::Bounds;
 use super::latches::Latches;
 use super::pins::Pins;
 use super::position::Seats;
 use super::relaxed::Relaxed;
-use super::stats::{LevelStats, Stats};
+use super::stats::{BranchFile, LevelStats, Stats};
 use super::value_holds::ValueHolds;
 use super::view::ViewCell;
 use crate::base::sequencer::Sequencer;
 use crate::base::sync::{Arc, AtomicBool, Ordering};
-use crate::base::{Error, Result, fork};
-use crate::branch::BranchContext;
+use crate::base::{Error, Result, fork, key};
+use crate::branch::{self, BranchContext};
 use crate::cache::PageCache;
 use crate::disk::trunk::{self, TreeFigures};
 use crate::io::Storage;
 use crate::merge::MergeOperator;
 use crate::value::ValueFiles;
+use std::collections::HashSet;
 
 /// See the module.
 pub(super) struct ReadSide {
@@ -84,6 +86,41 @@ impl ReadSide {
             garbage_bytes: view.tree.garbage(),
             ..Stats::default()
         }
+    }
+
+    /// See `Db::branch_files`.
+    pub(super) fn branch_files(&self) -> Vec<BranchFile> {
+        let (mut files, mut seen) = (Vec::new(), HashSet::new());
+        let user_key = |encoded: &[u8]| key::split(encoded).map_or_else(Vec::new, |(_, user_key)| user_key.to_vec());
+        self.view.load_full().tree.visit(&mut |node| {
+            for branch in node.branches() {
+                let meta = branch.meta();
+                if seen.insert(meta.file) {
+                    files.push(BranchFile {
+                        name: branch::file_name(meta.file),
+                        height: node.height,
+                        bytes: meta.bytes,
+                        entries: meta.entries,
+                        first_key: user_key(&meta.key_min),
+                        last_key: user_key(&meta.key_max),
+                    });
+                }
+            }
+        });
+        files
+    }
+
+    /// See `Db::approximate_size`.
+    pub(super) fn approximate_size(&self, bounds: &Bounds) -> Result<u64> {
+        self.check_open()?;
+        let (lower, upper) = (&bounds.lower[..], bounds.upper.as_deref());
+        if upper.is_some_and(|upper| upper <= lower) {
+            return Ok(0);
+        }
+        let view = self.view.load_full();
+        let memory: u64 =
+            view.generations.iter().map(|generation| generation.memtable.approximate_bytes(lower, upper)).sum();
+        Ok(memory + view.tree.approximate_bytes(lower, upper)?)
     }
 
     /// An error in a forked child: it has the opener's memory, but neither its threads nor its log.

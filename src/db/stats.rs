@@ -25,6 +25,23 @@ pub struct LevelStats {
     pub probes: u64,
 }
 
+/// A branch file of the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BranchFile {
+    /// Its name in the store's directory.
+    pub name: String,
+    /// Distance from the leaves of the highest trunk node that refers to it.
+    pub height: u32,
+    /// Its length.
+    pub bytes: u64,
+    /// Entries, all versions and tombstones, also those that no node reads in it any more.
+    pub entries: u64,
+    /// Its first key.
+    pub first_key: Vec<u8>,
+    /// Its last key.
+    pub last_key: Vec<u8>,
+}
+
 /// What a background task does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

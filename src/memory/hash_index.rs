@@ -139,6 +139,14 @@ impl HashIndex {
         self.enter(arena, hash, node, |_| false);
     }
 
+    /// About so many nodes, as fair a sample as hashes are, of about `entries` that are there.
+    pub fn sample<'a>(&self, arena: &'a Arena, entries: u64, wanted: u64) -> impl Iterator<Item = Offset> {
+        let era = self.era;
+        let lines = self.lines_from(arena, 0, self.lines).step_by((entries / wanted.max(1)).max(1) as usize);
+        let contents = lines.flatten().map(|slot: &'a AtomicU64| slot.load(Ordering::Acquire));
+        contents.filter(move |content| content & ERA_MASK == era).map(|content| Offset(content as u32))
+    }
+
     fn tag(&self, hash: u64) -> u64 {
         hash << 40 | self.era
     }
@@ -149,9 +157,14 @@ impl HashIndex {
     }
 
     fn window<'a>(&self, arena: &'a Arena, hash: u64) -> impl Iterator<Item = &'a Line> {
-        let (home, lines) = (self.line_of(hash), self.lines);
+        self.lines_from(arena, self.line_of(hash), WINDOW_LINES)
+    }
+
+    /// So many lines, at most all, from one on; behind the last comes the first.
+    fn lines_from<'a>(&self, arena: &'a Arena, home: u64, count: u64) -> impl Iterator<Item = &'a Line> {
+        let lines = self.lines;
         let first = arena.address(self.first).cast_const().cast::<Line>();
-        (0..WINDOW_LINES).map(move |step| {
+        (0..count).map(move |step| {
             let line = home + step;
             let line = if line >= lines { line - lines } else { line };
             // SAFETY: `new` allocated `lines` lines from `first` on, aligned to a line; fresh memory is zero and

@@ -247,8 +247,8 @@ impl Memtable {
         self.membuffer.state.lock().take_feeds(self);
     }
 
-    /// Brings every node that was pushed before the call into the skiplist, in the order of their keys; for tests and measurements.
-    #[cfg(any(test, feature = "testing"))]
+    /// Brings every node that was pushed before the call into the skiplist, in the order of their keys. For few of them, for tests and
+    /// for measurements.
     pub fn drain_all(&self) {
         if self.membuffer.is_finished() {
             return;

@@ -271,6 +271,11 @@ impl Memtable {
         self.arena.prefetch(node);
     }
 
+    /// About so many nodes of about `entries` that are there: a fair sample.
+    pub(super) fn sample(&self, entries: u64, wanted: u64) -> impl Iterator<Item = Offset> {
+        self.index.sample(&self.arena, entries, wanted)
+    }
+
     /// Brings a node into the index. For `bulk`.
     pub(super) fn enter(&self, hash: u64, node: Offset) {
         self.index.insert(&self.arena, hash, node);

@@ -6,8 +6,9 @@
 //! ordered yet; `writer` is one thread's part, `memtable` joins these and writes, `lookup` reads a key, `range_tombstones` are kept
 //! beside the entries, `reclaim` takes out what
 //! snapshots no longer need, `order` sorts, `bulk` fills a Memtable at once, `cursor` and `sealed_cursor` read one in order, `pool`
-//! recycles memory.
+//! recycles memory, `approximate` estimates.
 
+mod approximate;
 mod boundaries;
 mod bulk;
 mod class;

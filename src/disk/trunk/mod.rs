@@ -11,6 +11,7 @@
 //! 3. A branch file is in the manifest if and only if some node of the newest tree refers to it.
 
 mod apply;
+mod approximate;
 mod bundle;
 mod claims;
 mod compact;

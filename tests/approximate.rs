@@ -1,0 +1,85 @@
+//! What the store tells of a range's size, and of its files, beside what is really there.
+
+use crate::support::tiny;
+use alluvium::io::simulated::SimulatedStorage;
+use alluvium::{Db, Options};
+use std::sync::Arc;
+
+const PAIRS: u32 = 40_000;
+const PAIR_BYTES: u64 = 12 + 100;
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key{number:09}").into_bytes()
+}
+
+fn opened(options: Options) -> Db {
+    Db::open_with(Arc::new(SimulatedStorage::new(1)), options).unwrap()
+}
+
+/// In an order that is none: the keys are not in order in memory either.
+fn fill(db: &Db) {
+    for at in 0..PAIRS {
+        db.put(key((u64::from(at) * 7_919 % u64::from(PAIRS)) as u32), [7; 100]).unwrap();
+    }
+}
+
+/// Ranges of a whole, a half, a fifth and a fiftieth of the keys take about as much of the bytes.
+fn expect_shares(db: &Db, pair_bytes: u64) {
+    for (from, to) in [(0, PAIRS), (0, PAIRS / 2), (PAIRS / 5, PAIRS / 5 * 2), (PAIRS / 2, PAIRS / 2 + PAIRS / 50)] {
+        let (size, real) = (db.approximate_size(key(from)..key(to)).unwrap(), u64::from(to - from) * pair_bytes);
+        assert!(size > real / 2 && size < real * 2 + 65_536, "{from}..{to}: {size} for {real} bytes\n{}", db.stats());
+    }
+    assert_eq!(db.approximate_size("l"..).unwrap(), 0);
+    assert_eq!(db.approximate_size(.."k").unwrap(), 0);
+    assert_eq!(db.approximate_size(key(9)..key(3)).unwrap(), 0, "a range that ends before it begins");
+}
+
+#[test]
+fn sizes_in_memory_in_files_and_in_both() {
+    let db = opened(Options { memory_budget: Some(256 << 20), ..tiny() });
+    fill(&db);
+    assert_eq!(db.stats().branch_files, 0, "all in memory");
+    expect_shares(&db, PAIR_BYTES);
+    db.flush().unwrap();
+    assert_eq!(db.stats().memory_entries, 0, "all in files");
+    expect_shares(&db, PAIR_BYTES);
+    let flushed = db.approximate_size::<&[u8]>(..).unwrap();
+    fill(&db);
+    let both = db.approximate_size::<&[u8]>(..).unwrap();
+    assert!(both > flushed * 3 / 2, "{both} in files and memory, {flushed} in files");
+}
+
+/// Few keys are counted, so that one key of a large Memtable is not missed, nor found where it is not.
+#[test]
+fn few_keys_in_memory_are_counted() {
+    let db = opened(tiny());
+    for letter in ["a", "b", "c"] {
+        db.put(letter, [7; 1000]).unwrap();
+    }
+    let size = |from, to| db.approximate_size(from..to).unwrap();
+    assert!((900..2000).contains(&size("b", "c")), "{}", size("b", "c"));
+    assert!((1900..4000).contains(&size("a", "c")), "{}", size("a", "c"));
+    assert_eq!(size("bb", "c"), 0);
+}
+
+/// A tree of several levels: what its nodes say adds up, and its files are listed.
+#[test]
+fn sizes_and_files_of_a_tree() {
+    let db = opened(Options { memory_budget: Some(512 << 10), ..tiny() });
+    fill(&db);
+    db.settle().unwrap();
+    assert!(db.stats().levels.len() > 1, "{}", db.stats());
+    // So small files are mostly overhead.
+    let stats = db.stats();
+    let whole = db.approximate_size::<&[u8]>(..).unwrap();
+    assert!(whole > stats.branch_bytes / 2 && whole <= stats.branch_bytes + stats.memory_bytes, "{whole}\n{stats}");
+    expect_shares(&db, whole / u64::from(PAIRS));
+    let files = db.branch_files();
+    assert_eq!(files.len() as u64, db.stats().branch_files);
+    assert_eq!(files.iter().map(|file| file.bytes).sum::<u64>(), db.stats().branch_bytes);
+    assert!(files.is_sorted_by_key(|file| std::cmp::Reverse(file.height)), "root first");
+    let first = files.iter().map(|file| &file.first_key).min();
+    assert_eq!(first, Some(&key(0)));
+    assert_eq!(files.iter().map(|file| &file.last_key).max(), Some(&key(PAIRS - 1)));
+    assert!(files.iter().all(|file| file.name.ends_with(".branch") && file.first_key <= file.last_key));
+}
