@@ -1,0 +1,6 @@
+//! Gives the shared library the soname of Debian's LevelDB, so that a program that was linked against that finds this one.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libleveldb.so.1d");
+}

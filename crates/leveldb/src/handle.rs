@@ -1,0 +1,307 @@
+//! The objects that a C program holds pointers to. Any thread.
+//!
+//! Invariants:
+//! 1. A slot, once made, is never freed, so a pointer to one may be looked at for ever. Its object ends; the slot is then given to a new
+//!    object of the same kind, but not before `KEPT_ENDED` others have ended. Until then every use of the old pointer is told as misuse.
+//! 2. A slot begins with the mark of its kind: a pointer to an object of another kind is told, too. (One to nothing at all, or to freed
+//!    memory of others, is not: no library can.)
+//! 3. An object in use is not freed under its user: shared ones are counted, exclusive ones locked. Nothing waits for a lock: who would
+//!    have to is told.
+
+use crate::misuse::Misuse;
+use arc_swap::{ArcSwapOption, Guard};
+use parking_lot::{Mutex, RwLock};
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Slots of a kind that lie idle before one is used again.
+const KEPT_ENDED: usize = 1024;
+
+/// What can stand behind a handle.
+pub trait Object: Sized + 'static {
+    /// The C name of the type.
+    const NAME: &'static str;
+    /// How the object is held: `Shared` or `Exclusive`.
+    type Cell: Cell<Self>;
+
+    /// The slots of this kind that have ended.
+    fn ended() -> &'static Ended<Self>;
+}
+
+/// Slots whose objects have ended, the oldest first.
+pub struct Ended<T: Object>(Mutex<VecDeque<&'static Slot<T>>>);
+
+impl<T: Object> Ended<T> {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self(Mutex::new(VecDeque::new()))
+    }
+}
+
+/// Where an object is.
+pub trait Cell<T>: Send + Sync {
+    /// With an object in it.
+    fn holding(object: T) -> Self;
+    /// Puts an object into an empty one.
+    fn fill(&self, object: T);
+}
+
+/// For objects that several threads use at once.
+pub struct Shared<T>(ArcSwapOption<T>);
+
+/// For objects that one thread uses at a time.
+pub struct Exclusive<T>(RwLock<Option<T>>);
+
+impl<T: Send + Sync> Cell<T> for Shared<T> {
+    fn holding(object: T) -> Self {
+        Self(ArcSwapOption::from_pointee(object))
+    }
+
+    fn fill(&self, object: T) {
+        self.0.store(Some(Arc::new(object)));
+    }
+}
+
+impl<T: Send + Sync> Cell<T> for Exclusive<T> {
+    fn holding(object: T) -> Self {
+        Self(RwLock::new(Some(object)))
+    }
+
+    fn fill(&self, object: T) {
+        *self.0.write() = Some(object);
+    }
+}
+
+/// What a C program's pointer points to.
+#[repr(C)]
+pub struct Slot<T: Object> {
+    /// The address of a static of this kind.
+    mark: usize,
+    cell: T::Cell,
+}
+
+impl<T: Object> Slot<T> {
+    fn mark() -> usize {
+        std::ptr::from_ref(T::ended()).addr()
+    }
+}
+
+/// A pointer to an object as it comes from C, or goes there.
+#[repr(transparent)]
+pub struct Handle<T: Object> {
+    slot: *const Slot<T>,
+    kind: PhantomData<T>,
+}
+
+impl<T: Object> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Object> Copy for Handle<T> {}
+
+// SAFETY: a handle is a number until `slot` has checked it, and what it then points to may be shared (`Cell`'s bounds).
+unsafe impl<T: Object> Send for Handle<T> {}
+// SAFETY: the same.
+unsafe impl<T: Object> Sync for Handle<T> {}
+
+impl<T: Object> Handle<T> {
+    /// NULL: there is no object.
+    pub const NULL: Self = Self { slot: std::ptr::null(), kind: PhantomData };
+
+    /// A handle of a new object, which lives until `end`.
+    pub fn new(object: T) -> Self {
+        let mut ended = T::ended().0.lock();
+        let reused = if ended.len() > KEPT_ENDED { ended.pop_front() } else { None };
+        drop(ended);
+        let slot: &Slot<T> = match reused {
+            Some(slot) => {
+                slot.cell.fill(object);
+                slot
+            }
+            None => Box::leak(Box::new(Slot { mark: Slot::<T>::mark(), cell: T::Cell::holding(object) })),
+        };
+        Self { slot, kind: PhantomData }
+    }
+
+    /// Whether it is NULL.
+    pub fn is_null(self) -> bool {
+        self.slot.is_null()
+    }
+
+    /// The pointer's value, by which handles may be told apart and kept.
+    pub fn address(self) -> usize {
+        self.slot.addr()
+    }
+
+    /// The handle with this value, which came from `address`.
+    pub fn from_address(address: usize) -> Self {
+        Self { slot: std::ptr::with_exposed_provenance(address), kind: PhantomData }
+    }
+
+    fn slot(self) -> Result<&'static Slot<T>, Misuse> {
+        if self.slot.is_null() {
+            return Err(Misuse::Null(T::NAME));
+        }
+        if !self.slot.is_aligned() {
+            return Err(Misuse::Foreign(T::NAME));
+        }
+        // SAFETY: the C interface asks its callers for pointers that it gave out; slots are never freed (invariant 1) and all begin with
+        // a word that is written before the pointer is known to anybody and never again. Of a pointer to something else only that word
+        // is read.
+        let mark = unsafe { self.slot.cast::<usize>().read() };
+        if mark != Slot::<T>::mark() {
+            return Err(Misuse::Foreign(T::NAME));
+        }
+        // SAFETY: the mark says that it is a slot of this kind, which is never freed.
+        Ok(unsafe { &*self.slot })
+    }
+
+    fn retire(slot: &'static Slot<T>) {
+        T::ended().0.lock().push_back(slot);
+    }
+}
+
+impl<T: Object<Cell = Shared<T>> + Send + Sync> Handle<T> {
+    /// The object, which lives at least as long as what is returned.
+    pub fn get(self) -> Result<Present<T>, Misuse> {
+        let guard = self.slot()?.cell.0.load();
+        if guard.is_some() { Ok(Present { guard }) } else { Err(Misuse::Ended(T::NAME)) }
+    }
+
+    /// Ends the object's life for C, and gives it out.
+    pub fn end(self) -> Result<Arc<T>, Misuse> {
+        let slot = self.slot()?;
+        let object = slot.cell.0.swap(None).ok_or(Misuse::Ended(T::NAME))?;
+        Self::retire(slot);
+        Ok(object)
+    }
+}
+
+/// A shared object in use.
+pub struct Present<T> {
+    guard: Guard<Option<Arc<T>>>,
+}
+
+impl<T> Present<T> {
+    /// A reference that may be kept.
+    pub fn keep(&self) -> Arc<T> {
+        let Some(object) = &*self.guard else { unreachable!("looked at when it was made") };
+        Arc::clone(object)
+    }
+}
+
+impl<T> std::ops::Deref for Present<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        let Some(object) = &*self.guard else { unreachable!("looked at when it was made") };
+        object
+    }
+}
+
+impl<T: Object<Cell = Exclusive<T>> + Send + Sync> Handle<T> {
+    /// Looks at the object; several may at once.
+    pub fn look<R>(self, look: impl FnOnce(&T) -> R) -> Result<R, Misuse> {
+        let guard = self.slot()?.cell.0.try_read().ok_or(Misuse::Busy(T::NAME))?;
+        guard.as_ref().map(look).ok_or(Misuse::Ended(T::NAME))
+    }
+
+    /// Changes the object.
+    pub fn change<R>(self, change: impl FnOnce(&mut T) -> R) -> Result<R, Misuse> {
+        let mut guard = self.slot()?.cell.0.try_write().ok_or(Misuse::Busy(T::NAME))?;
+        guard.as_mut().map(change).ok_or(Misuse::Ended(T::NAME))
+    }
+
+    /// Ends the object's life for C, and gives it out.
+    pub fn take(self) -> Result<T, Misuse> {
+        let slot = self.slot()?;
+        let object = slot.cell.0.try_write().ok_or(Misuse::Busy(T::NAME))?.take().ok_or(Misuse::Ended(T::NAME))?;
+        Self::retire(slot);
+        Ok(object)
+    }
+}
+
+/// Declares that a type stands behind handles.
+macro_rules! object {
+    ($type:ty, $name:literal, $cell:ident) => {
+        impl $crate::handle::Object for $type {
+            const NAME: &'static str = $name;
+            type Cell = $crate::handle::$cell<Self>;
+
+            fn ended() -> &'static $crate::handle::Ended<Self> {
+                static ENDED: $crate::handle::Ended<$type> = $crate::handle::Ended::new();
+                &ENDED
+            }
+        }
+    };
+}
+pub(crate) use object;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq)]
+    struct Number(u32);
+    object!(Number, "number_t", Shared);
+
+    #[derive(Debug, PartialEq)]
+    struct Text(String);
+    object!(Text, "text_t", Exclusive);
+
+    #[test]
+    fn ended_objects_are_told_and_slots_come_back_late() {
+        let first = Handle::new(Number(7));
+        assert_eq!(first.get().map(|number| number.0), Ok(7));
+        assert_eq!(first.end().map(|number| number.0), Ok(7));
+        let mut made = 0;
+        loop {
+            let next = Handle::new(Number(8));
+            made += 1;
+            if next.address() == first.address() {
+                break;
+            }
+            assert_eq!(first.get().err(), Some(Misuse::Ended("number_t")));
+            assert_eq!(first.end().err(), Some(Misuse::Ended("number_t")), "ended twice");
+            next.end().unwrap();
+        }
+        assert!((KEPT_ENDED..KEPT_ENDED + 3).contains(&made), "{made}");
+    }
+
+    #[test]
+    fn other_pointers_are_told() {
+        assert_eq!(Handle::<Number>::NULL.get().err(), Some(Misuse::Null("number_t")));
+        let text = Handle::new(Text("a".into()));
+        let as_number = Handle::<Number>::from_address(text.address());
+        assert_eq!(as_number.get().err(), Some(Misuse::Foreign("number_t")));
+        let crooked = Handle::<Number>::from_address(text.address() + 1);
+        assert_eq!(crooked.get().err(), Some(Misuse::Foreign("number_t")));
+        text.take().unwrap();
+    }
+
+    #[test]
+    fn a_shared_object_outlives_its_end_while_it_is_used() {
+        let handle = Handle::new(Number(3));
+        let used = handle.get().unwrap();
+        drop(handle.end().unwrap());
+        assert_eq!(used.0, 3);
+        assert!(handle.get().is_err());
+    }
+
+    #[test]
+    fn an_exclusive_object_has_one_user() {
+        let handle = Handle::new(Text("a".into()));
+        let inside = handle.change(|text| {
+            text.0.push('b');
+            (handle.look(|text| text.0.clone()), handle.take().err())
+        });
+        assert_eq!(inside, Ok((Err(Misuse::Busy("text_t")), Some(Misuse::Busy("text_t")))));
+        let both = handle.look(|text| (text.0.clone(), handle.look(|text| text.0.len())));
+        assert_eq!(both, Ok(("ab".into(), Ok(2))));
+        handle.take().unwrap();
+        assert_eq!(handle.look(|text| text.0.len()), Err(Misuse::Ended("text_t")));
+    }
+}

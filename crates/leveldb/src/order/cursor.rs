@@ -1,0 +1,120 @@
+//! A position among pairs in the caller's order. One thread at a time.
+
+use super::OrderedSnapshot;
+use super::layout;
+use crate::comparator::Comparator;
+use std::sync::Arc;
+
+type Pair = (Vec<u8>, Vec<u8>);
+
+/// See the module. Like `alluvium::Iter`, it stands on a pair or nowhere.
+pub struct OrderedCursor {
+    snapshot: OrderedSnapshot,
+    comparator: Arc<Comparator>,
+    /// The position of the bucket whose pairs are here.
+    bucket: usize,
+    /// In order.
+    pairs: Vec<Pair>,
+    at: Option<usize>,
+}
+
+impl OrderedCursor {
+    pub(super) fn new(snapshot: OrderedSnapshot, comparator: Arc<Comparator>) -> Self {
+        Self { snapshot, comparator, bucket: 0, pairs: Vec::new(), at: None }
+    }
+
+    /// Whether it stands on a pair.
+    pub fn valid(&self) -> bool {
+        self.at.is_some()
+    }
+
+    /// The key there; empty where it stands nowhere.
+    pub fn key(&self) -> &[u8] {
+        self.pair().map_or(&[], |(key, _)| layout::user_key(key))
+    }
+
+    /// The value there; empty where it stands nowhere.
+    pub fn value(&self) -> &[u8] {
+        self.pair().map_or(&[], |(_, value)| value)
+    }
+
+    fn pair(&self) -> Option<&Pair> {
+        self.pairs.get(self.at?)
+    }
+
+    /// Moves to the first pair.
+    pub fn seek_first(&mut self) -> alluvium::Result<()> {
+        self.load(0)?;
+        self.settle_forward(0)
+    }
+
+    /// Moves to the last pair.
+    pub fn seek_last(&mut self) -> alluvium::Result<()> {
+        self.load(self.snapshot.fences.buckets() - 1)?;
+        self.settle_back(self.pairs.len())
+    }
+
+    /// Moves to the first pair whose key is `key` or behind it.
+    pub fn seek(&mut self, key: &[u8]) -> alluvium::Result<()> {
+        self.load(self.snapshot.fences.position(&self.comparator, key))?;
+        let before = |pair: &Pair| self.comparator.compare(layout::user_key(&pair.0), key).is_lt();
+        self.settle_forward(self.pairs.partition_point(before))
+    }
+
+    /// Moves one pair on.
+    pub fn step(&mut self) -> alluvium::Result<()> {
+        match self.at {
+            Some(at) => self.settle_forward(at + 1),
+            None => Ok(()),
+        }
+    }
+
+    /// Moves one pair back.
+    pub fn step_back(&mut self) -> alluvium::Result<()> {
+        match self.at {
+            Some(at) => self.settle_back(at),
+            None => Ok(()),
+        }
+    }
+
+    /// Stands at a place of the bucket, or at the first one behind where that is its end.
+    fn settle_forward(&mut self, mut at: usize) -> alluvium::Result<()> {
+        while at == self.pairs.len() {
+            if self.bucket + 1 == self.snapshot.fences.buckets() {
+                self.at = None;
+                return Ok(());
+            }
+            self.load(self.bucket + 1)?;
+            at = 0;
+        }
+        self.at = Some(at);
+        Ok(())
+    }
+
+    /// Stands at the place before one of the bucket, or at the last one before where that is its beginning.
+    fn settle_back(&mut self, mut behind: usize) -> alluvium::Result<()> {
+        while behind == 0 {
+            if self.bucket == 0 {
+                self.at = None;
+                return Ok(());
+            }
+            self.load(self.bucket - 1)?;
+            behind = self.pairs.len();
+        }
+        self.at = Some(behind - 1);
+        Ok(())
+    }
+
+    fn load(&mut self, bucket: usize) -> alluvium::Result<()> {
+        self.at = None;
+        self.bucket = bucket;
+        self.pairs.clear();
+        let prefix = layout::data_key(self.snapshot.fences.bucket(bucket), &[]);
+        for pair in self.snapshot.data.prefix(prefix)? {
+            self.pairs.push(pair?);
+        }
+        let comparator = &self.comparator;
+        self.pairs.sort_by(|one, other| comparator.compare(layout::user_key(&one.0), layout::user_key(&other.0)));
+        Ok(())
+    }
+}

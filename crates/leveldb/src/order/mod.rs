@@ -1,0 +1,201 @@
+//! A store in the order of a caller's comparator, over one in the order of bytes.
+//!
+//! Keys lie in *buckets* of some hundred neighbours, and the *fences* between buckets are kept in order in memory, one for each bucket. A
+//! get searches the fences and then asks the store for one key; a scan reads bucket after bucket and sorts each; a bucket that
+//! outgrows its bound is split in the same batch as the write that filled it (as a B-tree's leaf is). So the store below, its log, its
+//! snapshots and its recovery are what they are without comparators. `layout` has the bytes.
+//!
+//! Any thread. Invariants:
+//! 1. Bucket `i` of the fences holds the keys from fence `i` on and before fence `i + 1`, in the caller's order; the first bucket has no
+//!    fence below. Keys that compare as equal are one key: at most one of them is there.
+//! 2. Fences and data change in one batch of the store, so at every number of the store they fit together. `Ordered::write` alone changes
+//!    them, under its lock.
+//! 3. `version` is odd while a batch that changes the fences is on its way. A get that met an even version, took the fences, read, and
+//!    meets the same version again has read with fences that fit. A snapshot is taken under the lock.
+
+mod bucket;
+mod change;
+mod cursor;
+mod fences;
+mod layout;
+mod name;
+
+use crate::comparator::Comparator;
+use crate::status::Status;
+use alluvium::{Db, Snapshot, WriteBatch, WriteOptions};
+use arc_swap::ArcSwap;
+use bucket::Bucket;
+use change::Change;
+use fences::Fences;
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use cursor::OrderedCursor;
+pub use name::{check_absent, remove};
+
+/// Times that a get looks again because fences changed meanwhile, before it keeps them from changing.
+const OPTIMISTIC_READS: usize = 4;
+/// Buckets whose keys are kept for the next write, at most.
+const KEPT_BUCKETS: usize = 4096;
+
+/// See the module.
+pub struct Ordered {
+    comparator: Arc<Comparator>,
+    fences: ArcSwap<Fences>,
+    version: AtomicU64,
+    writer: Mutex<Writer>,
+}
+
+/// What the one who writes knows.
+struct Writer {
+    /// Keys of buckets, as they are in the store.
+    buckets: HashMap<u64, Bucket>,
+    /// The next bucket's number.
+    next: u64,
+}
+
+/// A moment of the store and the fences of that moment.
+#[derive(Clone)]
+pub struct OrderedSnapshot {
+    data: Snapshot,
+    fences: Arc<Fences>,
+}
+
+impl Ordered {
+    /// Puts a store that is open, and empty or made in this order, into it; an error for one that was made in another.
+    pub fn open(db: &Db, path: &Path, comparator: Arc<Comparator>) -> Result<Self, Status> {
+        name::check(db, path, &comparator.name())?;
+        let (fences, next) = Fences::load(db, &comparator)?;
+        let writer = Mutex::new(Writer { buckets: HashMap::new(), next });
+        Ok(Self { comparator, fences: ArcSwap::from_pointee(fences), version: AtomicU64::new(0), writer })
+    }
+
+    /// The newest value of a key.
+    pub fn get(&self, db: &Db, key: &[u8]) -> alluvium::Result<Option<Vec<u8>>> {
+        for _ in 0..OPTIMISTIC_READS {
+            let before = self.version.load(Ordering::Acquire);
+            if before % 2 == 0 {
+                let found = self.find(&self.fences.load(), &Source::Newest(db), key)?;
+                if self.version.load(Ordering::Acquire) == before {
+                    return Ok(found);
+                }
+            }
+            std::thread::yield_now();
+        }
+        let _unchanging = self.writer.lock();
+        self.find(&self.fences.load(), &Source::Newest(db), key)
+    }
+
+    /// A key's value at a snapshot.
+    pub fn get_at(&self, snapshot: &OrderedSnapshot, key: &[u8]) -> alluvium::Result<Option<Vec<u8>>> {
+        self.find(&snapshot.fences, &Source::Snapshot(&snapshot.data), key)
+    }
+
+    fn find(&self, fences: &Fences, source: &Source<'_>, key: &[u8]) -> alluvium::Result<Option<Vec<u8>>> {
+        let bucket = fences.bucket(fences.position(&self.comparator, key));
+        if let Some(value) = source.get(&layout::data_key(bucket, key))? {
+            return Ok(Some(value));
+        }
+        // Another spelling of the key may be there.
+        for pair in source.prefix(&layout::data_key(bucket, &[]))? {
+            let (spelling, value) = pair?;
+            if self.comparator.compare(layout::user_key(&spelling), key).is_eq() {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Applies a batch.
+    pub fn write(&self, db: &Db, batch: &WriteBatch, options: WriteOptions) -> alluvium::Result<()> {
+        let mut writer = self.writer.lock();
+        // Given back only where all went well, so that what is kept is always what is in the store.
+        let buckets = std::mem::take(&mut writer.buckets);
+        let mut change = Change::new(db, &self.comparator, &self.fences.load(), buckets, writer.next);
+        for (key, value) in batch.iter() {
+            match value {
+                Some(value) => change.put(key, value)?,
+                None => change.delete(key)?,
+            }
+        }
+        let done = change.finish();
+        match done.fences {
+            None => db.write_with(done.batch, options)?,
+            Some(fences) => self.write_with_fences(db, done.batch, fences, options)?,
+        }
+        writer.next = done.next;
+        if done.buckets.len() <= KEPT_BUCKETS {
+            writer.buckets = done.buckets;
+        }
+        Ok(())
+    }
+
+    fn write_with_fences(
+        &self,
+        db: &Db,
+        batch: WriteBatch,
+        fences: Fences,
+        options: WriteOptions,
+    ) -> alluvium::Result<()> {
+        self.version.fetch_add(1, Ordering::AcqRel);
+        let written = db.write_with(batch, options);
+        // A failed write may have happened all the same (a sync that failed): then the store knows.
+        let now =
+            if written.is_ok() { Ok(fences) } else { Fences::load(db, &self.comparator).map(|(fences, _)| fences) };
+        if let Ok(fences) = now {
+            self.fences.store(Arc::new(fences));
+        }
+        self.version.fetch_add(1, Ordering::Release);
+        written
+    }
+
+    /// A snapshot.
+    pub fn snapshot(&self, db: &Db) -> alluvium::Result<OrderedSnapshot> {
+        let _unchanging: MutexGuard<'_, Writer> = self.writer.lock();
+        Ok(OrderedSnapshot { data: db.snapshot()?, fences: self.fences.load_full() })
+    }
+
+    /// A cursor at a snapshot.
+    pub fn cursor(&self, snapshot: OrderedSnapshot) -> OrderedCursor {
+        OrderedCursor::new(snapshot, Arc::clone(&self.comparator))
+    }
+
+    /// About how many bytes the keys from one up to, without, another take: buckets are about as large as each other.
+    pub fn approximate_size(&self, db: &Db, from: &[u8], to: &[u8]) -> alluvium::Result<u64> {
+        if self.comparator.compare(from, to).is_ge() {
+            return Ok(0);
+        }
+        let fences = self.fences.load();
+        let inside = fences.position(&self.comparator, to) - fences.position(&self.comparator, from) + 1;
+        let all = db.approximate_size(layout::all_data())?;
+        Ok((u128::from(all) * inside as u128 / fences.buckets() as u128) as u64)
+    }
+}
+
+/// Where a get reads.
+enum Source<'a> {
+    Newest(&'a Db),
+    Snapshot(&'a Snapshot),
+}
+
+impl Source<'_> {
+    fn get(&self, key: &[u8]) -> alluvium::Result<Option<Vec<u8>>> {
+        match self {
+            Self::Newest(db) => db.get(key),
+            Self::Snapshot(snapshot) => snapshot.get(key),
+        }
+    }
+
+    fn prefix(&self, prefix: &[u8]) -> alluvium::Result<alluvium::Iter> {
+        match self {
+            Self::Newest(db) => db.prefix(prefix),
+            Self::Snapshot(snapshot) => snapshot.prefix(prefix),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! The name of a store's comparator, in the file `COMPARATOR` beside the store's own. A store without that file is in the order of bytes.
+//!
+//! The file is written while the store is open, so locked, and still empty; so there is never data without it that needs it.
+
+use crate::status::Status;
+use alluvium::{Db, Error};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+
+const NAME: &str = "COMPARATOR";
+const NEW_NAME: &str = "COMPARATOR.new";
+/// As LevelDB calls the order of bytes.
+const BYTEWISE: &str = "leveldb.BytewiseComparator";
+
+fn read(path: &Path) -> Result<Option<Vec<u8>>, Status> {
+    let file = path.join(NAME);
+    match fs::read(&file) {
+        Ok(name) => Ok(Some(name)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("read", &file, error).into()),
+    }
+}
+
+/// LevelDB's words for it, and where.
+fn mismatch(path: &Path, asked: &[u8], stored: &[u8]) -> Status {
+    let (asked, stored) = (asked.escape_ascii(), stored.escape_ascii());
+    Status::Invalid(format!("{asked} does not match existing comparator {stored} of {}", path.display()))
+}
+
+/// Checks that an open store was made with the comparator of this name; one that is empty is from here on.
+pub fn check(db: &Db, path: &Path, name: &[u8]) -> Result<(), Status> {
+    match read(path)? {
+        Some(stored) if stored == name => Ok(()),
+        Some(stored) => Err(mismatch(path, name, &stored)),
+        None if db.iter()?.next().transpose()?.is_some() => Err(mismatch(path, name, BYTEWISE.as_bytes())),
+        None => write(path, name).map_err(|error| Error::io("write", &path.join(NAME), error).into()),
+    }
+}
+
+/// Checks that a store is in the order of bytes.
+pub fn check_absent(path: &Path) -> Result<(), Status> {
+    match read(path)? {
+        Some(stored) => Err(mismatch(path, BYTEWISE.as_bytes(), &stored)),
+        None => Ok(()),
+    }
+}
+
+fn write(path: &Path, name: &[u8]) -> io::Result<()> {
+    let new = path.join(NEW_NAME);
+    let mut file = File::create(&new)?;
+    file.write_all(name)?;
+    file.sync_all()?;
+    fs::rename(&new, path.join(NAME))?;
+    File::open(path)?.sync_all()
+}
+
+/// Removes the file with a store that was destroyed.
+pub fn remove(path: &Path) -> io::Result<()> {
+    for name in [NAME, NEW_NAME] {
+        match fs::remove_file(path.join(name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! Errors in LevelDB's words: a code, and what, where and why behind it. Programs compare the codes.
+
+use crate::misuse::Misuse;
+use alluvium::Error;
+use std::path::PathBuf;
+
+/// Why a call failed.
+#[derive(Clone, Debug)]
+pub enum Status {
+    /// What the store said.
+    Store(Error),
+    /// Another has the database open; its lock file.
+    Locked(PathBuf),
+    /// An argument or a state that no call could do anything with: LevelDB's `InvalidArgument`.
+    Invalid(String),
+    /// The caller broke a rule of the interface.
+    Misuse(Misuse),
+    /// A bug of this library.
+    Bug(String),
+}
+
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Misuse> for Status {
+    fn from(misuse: Misuse) -> Self {
+        Self::Misuse(misuse)
+    }
+}
+
+impl Status {
+    /// The text that C gets.
+    pub fn message(&self, function: &str) -> String {
+        match self {
+            Self::Store(Error::InvalidArgument(text)) => format!("Invalid argument: {text}"),
+            Self::Store(error) => format!("{}: {error}", code_of(error)),
+            // LevelDB's words.
+            Self::Locked(lock) => format!("IO error: lock {}: already held by process", lock.display()),
+            Self::Invalid(text) => format!("Invalid argument: {text}"),
+            Self::Misuse(misuse) => format!("Invalid argument: {function}: {misuse}"),
+            Self::Bug(text) => format!("Not implemented: a bug in Alluvium, please report it: {text}"),
+        }
+    }
+}
+
+/// LevelDB's code for an error: what its own would be where it has one, and `IO error` for what passes or needs the operator.
+fn code_of(error: &Error) -> &'static str {
+    match error {
+        Error::Corruption { .. } => "Corruption",
+        Error::Mismatch { .. } | Error::NoStore { .. } | Error::Closed => "Invalid argument",
+        Error::NewerFormat { .. } => "Not implemented",
+        _ => "IO error",
+    }
+}

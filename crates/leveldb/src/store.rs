@@ -1,0 +1,221 @@
+//! An open store: in the order of bytes, or in a caller's. Any thread.
+
+use crate::comparator::Comparator;
+use crate::order::{self, Ordered, OrderedCursor, OrderedSnapshot};
+use crate::status::Status;
+use alluvium::{Db, Iter, Snapshot, WriteBatch, WriteOptions};
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The order of a store.
+enum Order {
+    Bytes,
+    Caller(Ordered),
+}
+
+/// See the module.
+pub struct Store {
+    db: Db,
+    order: Order,
+}
+
+/// A moment of a store.
+#[derive(Clone)]
+pub enum Moment {
+    /// In the order of bytes.
+    Bytes(Snapshot),
+    /// In a caller's order.
+    Caller(OrderedSnapshot),
+}
+
+/// A position in a store.
+pub enum Cursor {
+    /// In the order of bytes.
+    Bytes(Iter),
+    /// In a caller's order.
+    Caller(OrderedCursor),
+}
+
+thread_local! {
+    /// Values are read here before they are copied to memory of C's.
+    static VALUE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A thread keeps room for values up to this.
+const KEPT_VALUE_BYTES: usize = 1 << 20;
+
+impl Store {
+    /// Opens a store in the order of a comparator, or of bytes.
+    pub fn open(path: &Path, options: alluvium::Options, comparator: Option<Arc<Comparator>>) -> Result<Self, Status> {
+        let db = Db::open(path, options)?;
+        let order = match comparator {
+            None => {
+                order::check_absent(path)?;
+                Order::Bytes
+            }
+            Some(comparator) => Order::Caller(Ordered::open(&db, path, comparator)?),
+        };
+        Ok(Self { db, order })
+    }
+
+    /// The store below.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// Closes it.
+    pub fn close(self) -> alluvium::Result<()> {
+        self.db.close()
+    }
+
+    /// Applies one write.
+    pub fn write_one(&self, key: &[u8], value: Option<&[u8]>, options: WriteOptions) -> alluvium::Result<()> {
+        match (&self.order, value) {
+            (Order::Bytes, Some(value)) => self.db.put_with(key, value, options),
+            (Order::Bytes, None) => self.db.delete_with(key, options),
+            (Order::Caller(ordered), value) => {
+                let mut batch = WriteBatch::new();
+                match value {
+                    Some(value) => batch.put(key, value),
+                    None => batch.delete(key),
+                };
+                ordered.write(&self.db, &batch, options)
+            }
+        }
+    }
+
+    /// Applies a batch.
+    pub fn write(&self, batch: &WriteBatch, options: WriteOptions) -> alluvium::Result<()> {
+        match &self.order {
+            Order::Bytes => self.db.write_with(batch.clone(), options),
+            Order::Caller(ordered) => ordered.write(&self.db, batch, options),
+        }
+    }
+
+    /// Gives the value of a key, now or at a moment, to a function.
+    pub fn get<R>(&self, key: &[u8], at: Option<&Moment>, give: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Status> {
+        match (&self.order, at) {
+            (Order::Bytes, None) => VALUE.with_borrow_mut(|value| {
+                let found = self.db.get_into(key, value)?;
+                let given = found.then(|| give(value));
+                if value.capacity() > KEPT_VALUE_BYTES {
+                    *value = Vec::new();
+                }
+                Ok(given)
+            }),
+            (Order::Bytes, Some(Moment::Bytes(snapshot))) => Ok(snapshot.get(key)?.map(|value| give(&value))),
+            (Order::Caller(ordered), None) => Ok(ordered.get(&self.db, key)?.map(|value| give(&value))),
+            (Order::Caller(ordered), Some(Moment::Caller(snapshot))) => {
+                Ok(ordered.get_at(snapshot, key)?.map(|value| give(&value)))
+            }
+            _ => Err(of_another()),
+        }
+    }
+
+    /// The store as it is now.
+    pub fn snapshot(&self) -> alluvium::Result<Moment> {
+        match &self.order {
+            Order::Bytes => Ok(Moment::Bytes(self.db.snapshot()?)),
+            Order::Caller(ordered) => Ok(Moment::Caller(ordered.snapshot(&self.db)?)),
+        }
+    }
+
+    /// A cursor over all pairs of a moment.
+    pub fn cursor(&self, at: &Moment) -> Result<Cursor, Status> {
+        match (&self.order, at) {
+            (Order::Bytes, Moment::Bytes(snapshot)) => Ok(Cursor::Bytes(snapshot.iter()?)),
+            (Order::Caller(ordered), Moment::Caller(snapshot)) => Ok(Cursor::Caller(ordered.cursor(snapshot.clone()))),
+            _ => Err(of_another()),
+        }
+    }
+
+    /// About how many bytes the keys from one up to, without, another take.
+    pub fn approximate_size(&self, from: &[u8], to: &[u8]) -> alluvium::Result<u64> {
+        match &self.order {
+            Order::Bytes => self.db.approximate_size(from..to),
+            Order::Caller(ordered) => ordered.approximate_size(&self.db, from, to),
+        }
+    }
+
+    /// Compacts the keys from one to, with, another; `None` is an end of the store. In a caller's order, everything.
+    pub fn compact(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> alluvium::Result<()> {
+        use std::ops::Bound::{Included, Unbounded};
+        match &self.order {
+            Order::Bytes => {
+                self.db.compact_range::<&[u8]>((from.map_or(Unbounded, Included), to.map_or(Unbounded, Included)))
+            }
+            Order::Caller(_) => self.db.compact(),
+        }
+    }
+}
+
+fn of_another() -> Status {
+    Status::Invalid("the snapshot is of another database".into())
+}
+
+impl Cursor {
+    /// Moves to the first pair.
+    pub fn seek_first(&mut self) -> alluvium::Result<()> {
+        match self {
+            Self::Bytes(iter) => iter.seek_first(),
+            Self::Caller(cursor) => cursor.seek_first(),
+        }
+    }
+
+    /// Moves to the last pair.
+    pub fn seek_last(&mut self) -> alluvium::Result<()> {
+        match self {
+            Self::Bytes(iter) => iter.seek_last(),
+            Self::Caller(cursor) => cursor.seek_last(),
+        }
+    }
+
+    /// Moves to the first pair whose key is `key` or behind it.
+    pub fn seek(&mut self, key: &[u8]) -> alluvium::Result<()> {
+        match self {
+            Self::Bytes(iter) => iter.seek(key),
+            Self::Caller(cursor) => cursor.seek(key),
+        }
+    }
+
+    /// Moves one pair on.
+    pub fn step(&mut self) -> alluvium::Result<()> {
+        match self {
+            Self::Bytes(iter) => iter.step(),
+            Self::Caller(cursor) => cursor.step(),
+        }
+    }
+
+    /// Moves one pair back.
+    pub fn step_back(&mut self) -> alluvium::Result<()> {
+        match self {
+            Self::Bytes(iter) => iter.step_back(),
+            Self::Caller(cursor) => cursor.step_back(),
+        }
+    }
+
+    /// Whether it stands on a pair.
+    pub fn valid(&self) -> bool {
+        match self {
+            Self::Bytes(iter) => iter.valid(),
+            Self::Caller(cursor) => cursor.valid(),
+        }
+    }
+
+    /// The key there.
+    pub fn key(&self) -> &[u8] {
+        match self {
+            Self::Bytes(iter) => iter.key(),
+            Self::Caller(cursor) => cursor.key(),
+        }
+    }
+
+    /// The value there.
+    pub fn value(&self) -> &[u8] {
+        match self {
+            Self::Bytes(iter) => iter.value(),
+            Self::Caller(cursor) => cursor.value(),
+        }
+    }
+}

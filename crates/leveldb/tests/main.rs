@@ -1,0 +1,3 @@
+//! Tests of the library as C programs see it.
+
+fn main() {}
