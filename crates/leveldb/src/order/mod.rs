@@ -77,7 +77,7 @@ impl Ordered {
     pub fn get(&self, db: &Db, key: &[u8]) -> alluvium::Result<Option<Vec<u8>>> {
         for _ in 0..OPTIMISTIC_READS {
             let before = self.version.load(Ordering::Acquire);
-            if before % 2 == 0 {
+            if before.is_multiple_of(2) {
                 let found = self.find(&self.fences.load(), &Source::Newest(db), key)?;
                 if self.version.load(Ordering::Acquire) == before {
                     return Ok(found);

@@ -129,7 +129,7 @@ fn key() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn fill_key(group: u8, number: u16) -> Vec<u8> {
-    format!("{}{group:02}/{number:03}", if number % 3 == 0 { "K" } else { "k" }).into_bytes()
+    format!("{}{group:02}/{number:03}", if number.is_multiple_of(3) { "K" } else { "k" }).into_bytes()
 }
 
 fn step() -> impl Strategy<Value = Step> {
