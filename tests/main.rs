@@ -8,6 +8,7 @@ mod concurrency;
 mod corruption;
 mod crash;
 mod disks;
+mod examples;
 mod full_disk;
 mod item_cache;
 mod iterators;

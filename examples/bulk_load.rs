@@ -1,0 +1,57 @@
+//! Loading much data at once: batches from several threads, not synced one by one, and one sync at the end. `optimize` then brings it into
+//! the form that reads fastest.
+//!
+//!     cargo run --release --example bulk_load -- DIRECTORY [PAIRS]
+
+use alluvium::{Db, Options, WriteBatch};
+use std::path::Path;
+use std::time::Instant;
+
+const THREADS: u64 = 2;
+const BATCH: u64 = 500;
+
+fn main() -> alluvium::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let directory = arguments.next().unwrap_or_else(|| "bulk_load.store".into());
+    let pairs = arguments.next().and_then(|pairs| pairs.parse().ok()).unwrap_or(2_000_000);
+    run(Path::new(&directory), pairs)
+}
+
+/// Spreads numbers, so that pairs come in no order, as in life.
+fn key(number: u64) -> [u8; 8] {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+}
+
+pub fn run(directory: &Path, pairs: u64) -> alluvium::Result<()> {
+    let db = Db::open(directory, Options { memory_budget: Some(512 << 20), ..Options::default() })?;
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        let loaders: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let db = &db;
+                scope.spawn(move || {
+                    let (mut at, end) = (pairs * thread / THREADS, pairs * (thread + 1) / THREADS);
+                    while at < end {
+                        let mut batch = WriteBatch::new();
+                        for number in at..end.min(at + BATCH) {
+                            batch.put(key(number), format!("value of {number}"));
+                        }
+                        at += BATCH;
+                        db.write(batch)?;
+                    }
+                    alluvium::Result::Ok(())
+                })
+            })
+            .collect();
+        loaders.into_iter().try_for_each(|loader| loader.join().expect("a loader does not panic"))
+    })?;
+    db.sync()?;
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{pairs} pairs in {seconds:.2} s: {:.0} a second", pairs as f64 / seconds);
+
+    db.optimize::<&[u8]>(..)?;
+    println!("{}", db.stats());
+    assert_eq!(db.iter()?.keys().count() as u64, pairs);
+    assert_eq!(db.get(key(pairs / 2))?, Some(format!("value of {}", pairs / 2).into_bytes()));
+    db.close()
+}
