@@ -22,6 +22,7 @@ fn key(number: u64) -> [u8; 8] {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
 }
 
+/// The whole program.
 pub fn run(directory: &Path, pairs: u64) -> alluvium::Result<()> {
     let db = Db::open(directory, Options { memory_budget: Some(512 << 20), ..Options::default() })?;
     let begun = Instant::now();

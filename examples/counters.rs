@@ -22,6 +22,7 @@ fn add(db: &Db, key: &str, more: u64) -> alluvium::Result<u64> {
     Ok(count(new.as_deref()))
 }
 
+/// The whole program.
 pub fn run(directory: &Path) -> alluvium::Result<()> {
     let db = Db::open(directory, Options::default())?;
     let before = count(db.get("visits/all")?.as_deref());

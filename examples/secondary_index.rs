@@ -44,6 +44,7 @@ fn by_mail(db: &Db, mail: &str) -> alluvium::Result<Option<u32>> {
     Ok(Some(number))
 }
 
+/// The whole program.
 pub fn run(directory: &Path) -> alluvium::Result<()> {
     let db = Db::open(directory, Options::default())?;
     // Two threads give forty users forty addresses, each user again and again another.

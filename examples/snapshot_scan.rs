@@ -41,6 +41,7 @@ fn transfer(db: &Db, done: &AtomicBool, transfers: &AtomicU64) -> alluvium::Resu
     Ok(())
 }
 
+/// The whole program.
 pub fn run(directory: &Path) -> alluvium::Result<()> {
     let db = Db::open(directory, Options::default())?;
     for account in 0..ACCOUNTS {

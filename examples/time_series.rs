@@ -31,6 +31,7 @@ fn celsius(value: &[u8]) -> f64 {
     value.try_into().map_or(f64::NAN, f64::from_be_bytes)
 }
 
+/// The whole program.
 pub fn run(directory: &Path) -> alluvium::Result<()> {
     let db = Db::open(directory, Options::default())?;
     for minute in 0..3 * DAY / MINUTE {
