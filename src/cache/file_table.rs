@@ -42,13 +42,13 @@ impl FileTable {
         &self.shards[(file.0 % self.shards.len() as u64) as usize]
     }
 
-    /// The file, open for direct reading. `name` is asked for only where it must be opened.
+    /// The file, open for reading pages. `name` is asked for only where it must be opened.
     pub fn get(&self, file: FileNumber, name: impl FnOnce() -> String) -> Result<Arc<dyn StorageFile>> {
         let shard = self.shard(file);
         if let Some(handle) = shard.lock().hit(&file) {
             return Ok(Arc::clone(handle));
         }
-        let handle = self.storage.open(&name(), OpenMode::ReadDirect)?;
+        let handle = self.storage.open(&name(), OpenMode::ReadPages)?;
         let mut given_up = None;
         let mut files = shard.lock();
         if let Some(other) = files.hit(&file) {

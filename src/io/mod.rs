@@ -35,6 +35,9 @@ pub enum OpenMode {
     /// It exists; for reading. Direct I/O where the file system has it, then offsets, lengths and buffers must be
     /// multiples of `limits::IO_ALIGNMENT`.
     ReadDirect,
+    /// It exists; for reading what users ask for, aligned as for `ReadDirect`: direct, or through the page cache where the storage was
+    /// made so. What is checked or recovered is read by `ReadDirect`.
+    ReadPages,
     /// It exists; for reading through the page cache, any offset and length.
     Read,
     /// It exists; for reading and writing through the page cache, any offset and length.

@@ -45,6 +45,7 @@ use std::time::Duration;
 pub struct PosixStorage {
     path: PathBuf,
     direct_refused: AtomicBool,
+    reads_through_page_cache: bool,
     /// `None` once it is known that there are none.
     rings: OnceLock<Option<Arc<RingPool>>>,
     threads: ReadThreads,
@@ -56,6 +57,7 @@ impl PosixStorage {
         Self {
             path: path.into(),
             direct_refused: AtomicBool::new(false),
+            reads_through_page_cache: false,
             rings: OnceLock::new(),
             threads: ReadThreads::default(),
         }
@@ -64,6 +66,23 @@ impl PosixStorage {
     /// The same, without io_uring even where the kernel has it.
     pub fn without_io_uring(path: impl Into<PathBuf>) -> Self {
         Self { rings: OnceLock::from(None), ..Self::new(path) }
+    }
+
+    /// The same, with what users read going through the system's page cache. For a store with a small memory budget in a program that leaves the rest of
+    /// the machine's memory to the system, as LevelDB does: what the store's own cache gives up is then still in memory, at a system
+    /// call's distance.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, Options, io::PosixStorage};
+    /// let storage = PosixStorage::new(directory.path()).reading_through_page_cache();
+    /// let options = Options { memory_budget: Some(128 << 20), ..Options::default() };
+    /// let db = Db::open_with(std::sync::Arc::new(storage), options)?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    #[must_use]
+    pub fn reading_through_page_cache(self) -> Self {
+        Self { reads_through_page_cache: true, ..self }
     }
 
     /// Whether reads that overlap go through io_uring here.
@@ -136,7 +155,10 @@ impl Storage for PosixStorage {
     fn open(&self, name: &str, mode: OpenMode) -> Result<Arc<dyn StorageFile>> {
         let path = self.file_path(name);
         let (operation, opened) = match mode {
-            OpenMode::ReadDirect => ("open", self.open_direct(&path, false, false)),
+            OpenMode::ReadPages if self.reads_through_page_cache => {
+                ("open", File::open(&path).map(|file| (file, false)))
+            }
+            OpenMode::ReadDirect | OpenMode::ReadPages => ("open", self.open_direct(&path, false, false)),
             OpenMode::WriteDirect => ("open", self.open_direct(&path, true, false)),
             OpenMode::CreateDirect => ("create", self.open_direct(&path, true, true)),
             OpenMode::Read => ("open", File::open(&path).map(|file| (file, false))),
@@ -149,7 +171,7 @@ impl Storage for PosixStorage {
             ),
         };
         let (file, direct) = opened.map_err(|error| Error::io(operation, &path, error))?;
-        let aligned = matches!(mode, OpenMode::ReadDirect | OpenMode::WriteDirect | OpenMode::CreateDirect);
+        let aligned = !matches!(mode, OpenMode::Read | OpenMode::ReadWrite | OpenMode::Create);
         Ok(Arc::new(PosixFile::new(file, path, aligned, direct)))
     }
 

@@ -180,7 +180,7 @@ impl ValueFiles {
     /// Reads the value into `out`, replacing what it holds, and checks all of it. On an error `out` is empty.
     pub fn read(&self, reference: &ValueReference, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
-        let done = self.walk(reference, |payload| {
+        let done = self.walk(reference, OpenMode::ReadPages, |payload| {
             // Only after the first block has proved that the length is true.
             if out.is_empty() {
                 out.reserve_exact(reference.length as usize);
@@ -195,7 +195,7 @@ impl ValueFiles {
 
     /// Reads and checks the value without keeping it.
     pub fn verify(&self, reference: &ValueReference) -> Result<()> {
-        self.walk(reference, |_| ())
+        self.walk(reference, OpenMode::ReadDirect, |_| ())
     }
 
     /// Checks the header of a value file, and that the file is as long as it says; returns the value's length.
@@ -234,9 +234,9 @@ impl ValueFiles {
     }
 
     /// Hands the checked payloads to `take`, in order. When it returns `Ok`, they were the value.
-    fn walk(&self, reference: &ValueReference, mut take: impl FnMut(&[u8])) -> Result<()> {
+    fn walk(&self, reference: &ValueReference, mode: OpenMode, mut take: impl FnMut(&[u8])) -> Result<()> {
         let header = ValueFileHeader { database: self.database, file: reference.file, length: reference.length };
-        let handle = self.storage.open(&value_file_name(reference.file), OpenMode::ReadDirect)?;
+        let handle = self.storage.open(&value_file_name(reference.file), mode)?;
         let (path, length) = (handle.path(), handle.length()?);
         if length != header.file_bytes() {
             return Err(Error::corruption(path, 0, "length of a value file", header.file_bytes(), length));

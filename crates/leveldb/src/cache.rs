@@ -1,4 +1,5 @@
-//! Caches. Each store has one of its own inside its memory budget; a cache of the caller's is a number of bytes that are added to it.
+//! Caches. Each store has one of its own inside its memory budget; a cache of the caller's is a number of
+//! bytes from which that follows (`memory`).
 
 use crate::boundary;
 use crate::handle::{Handle, object};

@@ -1,8 +1,8 @@
 //! How much memory a store gets behind this interface.
 //!
 //! A LevelDB program expects some 16 MiB a store by default, and often opens several, so half of the machine, which is Alluvium's own
-//! default, would be wrong here. A store gets `BASE`, with which it works well, and on top of it what the program has asked for beyond
-//! LevelDB's defaults. Who cannot change the program sets `ALLUVIUM_MEMORY`.
+//! default, would be wrong here. A store gets what LevelDB would take for the same options, two write buffers and the cache, but at
+//! least `LEAST`, with which it works well. Who cannot change the program sets `ALLUVIUM_MEMORY`.
 
 use crate::status::Status;
 
@@ -10,10 +10,10 @@ use crate::status::Status;
 pub const WRITE_BUFFER: usize = 4 << 20;
 /// LevelDB's default cache.
 const CACHE: u64 = 8 << 20;
-/// A store with LevelDB's defaults.
-const BASE: u64 = 128 << 20;
-/// A write buffer is at most a sixth of a store's memory, so as many bytes go with each byte of it.
-const BUDGET_PER_WRITE_BUFFER: u64 = 6;
+/// What a store gets at least.
+const LEAST: u64 = 128 << 20;
+/// What the store itself takes at most.
+const MOST: u64 = 64 << 40;
 
 /// The memory of a store with a write buffer and a cache.
 pub fn budget(write_buffer: u64, cache: Option<u64>) -> Result<u64, Status> {
@@ -28,10 +28,7 @@ pub fn budget(write_buffer: u64, cache: Option<u64>) -> Result<u64, Status> {
 }
 
 fn asked_for(write_buffer: u64, cache: Option<u64>) -> u64 {
-    let more_buffer = write_buffer.saturating_sub(WRITE_BUFFER as u64).saturating_mul(BUDGET_PER_WRITE_BUFFER);
-    let more_cache = cache.unwrap_or(CACHE).saturating_sub(CACHE);
-    // The store's own limit.
-    BASE.saturating_add(more_buffer).saturating_add(more_cache).min(64 << 40)
+    write_buffer.saturating_mul(2).saturating_add(cache.unwrap_or(CACHE)).clamp(LEAST, MOST)
 }
 
 fn parse(text: &str) -> Option<u64> {
@@ -51,11 +48,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_program_asks_for_is_added() {
-        assert_eq!(asked_for(WRITE_BUFFER as u64, None), BASE);
-        assert_eq!(asked_for(100_000, Some(100)), BASE, "never less than it needs");
-        assert_eq!(asked_for(64 << 20, Some(1 << 30)), BASE + 6 * (60 << 20) + (1 << 30) - CACHE);
-        assert_eq!(asked_for(u64::MAX, Some(u64::MAX)), 64 << 40);
+    fn what_leveldb_would_take_but_not_too_little() {
+        assert_eq!(asked_for(WRITE_BUFFER as u64, None), LEAST);
+        assert_eq!(asked_for(100_000, Some(100)), LEAST);
+        assert_eq!(asked_for(64 << 20, Some(1 << 30)), (128 << 20) + (1 << 30));
+        assert_eq!(asked_for(u64::MAX, Some(u64::MAX)), MOST);
     }
 
     #[test]

@@ -146,7 +146,7 @@ pub extern "C" fn leveldb_options_set_info_log(options: Handle<Options>, _logger
     set("leveldb_options_set_info_log", options, |_| Ok(()));
 }
 
-/// Sets how many bytes of new writes are gathered in memory: what is more than LevelDB's default adds to the store's memory.
+/// Sets how many bytes of new writes LevelDB would gather in memory; the store's memory follows from it (`memory`).
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_write_buffer_size(options: Handle<Options>, bytes: usize) {
     set("leveldb_options_set_write_buffer_size", options, |settings| {
@@ -161,7 +161,7 @@ pub extern "C" fn leveldb_options_set_max_open_files(options: Handle<Options>, _
     set("leveldb_options_set_max_open_files", options, |_| Ok(()));
 }
 
-/// Sets a cache, whose capacity adds to the store's memory; NULL for the default.
+/// Sets a cache, from whose capacity the store's memory follows (`memory`); NULL for the default.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_cache(options: Handle<Options>, cache: Handle<Cache>) {
     set("leveldb_options_set_cache", options, |settings| {

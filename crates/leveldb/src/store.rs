@@ -3,6 +3,7 @@
 use crate::comparator::Comparator;
 use crate::order::{self, Ordered, OrderedCursor, OrderedSnapshot};
 use crate::status::Status;
+use alluvium::io::PosixStorage;
 use alluvium::{Db, Iter, Snapshot, WriteBatch, WriteOptions};
 use std::cell::RefCell;
 use std::path::Path;
@@ -48,7 +49,9 @@ const KEPT_VALUE_BYTES: usize = 1 << 20;
 impl Store {
     /// Opens a store in the order of a comparator, or of bytes.
     pub fn open(path: &Path, options: alluvium::Options, comparator: Option<Arc<Comparator>>) -> Result<Self, Status> {
-        let db = Db::open(path, options)?;
+        // A program that was written for LevelDB leaves most of the machine's memory to the page cache.
+        let storage = PosixStorage::new(path).reading_through_page_cache();
+        let db = Db::open_with(Arc::new(storage), options)?;
         let order = match comparator {
             None => {
                 order::check_absent(path)?;

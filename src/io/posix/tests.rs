@@ -2,6 +2,7 @@
 
 use super::file::{read_fully, write_fully};
 use super::*;
+use std::os::fd::AsRawFd;
 
 /// A file that answers as scripted: an error kind, or how many bytes to move at most.
 struct Script {
@@ -121,6 +122,29 @@ fn a_file_that_refuses_direct_transfers_falls_back() {
     let mut bytes = [0; 3];
     file.read_exact_at(&mut bytes, 1).unwrap();
     assert_eq!(&bytes, b"odd");
+}
+
+/// What users read may come out of the page cache; what is verified or recovered comes from the disk.
+#[test]
+fn only_pages_are_read_through_the_page_cache() {
+    let is_direct = |storage: &PosixStorage, mode| {
+        let file = storage.open("a", mode).unwrap();
+        // SAFETY: a plain call on a descriptor that is open; no memory is passed.
+        let flags = unsafe { libc::fcntl(file.descriptor().unwrap().as_raw_fd(), libc::F_GETFL) };
+        flags & libc::O_DIRECT != 0
+    };
+    // A tmpfs has no direct I/O at all.
+    let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    std::fs::write(directory.path().join("a"), [0; 4096]).unwrap();
+    let plain = PosixStorage::new(directory.path());
+    if !is_direct(&plain, OpenMode::ReadDirect) {
+        eprintln!("skipped: no direct I/O here");
+        return;
+    }
+    assert!(is_direct(&plain, OpenMode::ReadPages));
+    let cached = PosixStorage::new(directory.path()).reading_through_page_cache();
+    assert!(!is_direct(&cached, OpenMode::ReadPages));
+    assert!(is_direct(&cached, OpenMode::ReadDirect) && is_direct(&cached, OpenMode::WriteDirect));
 }
 
 #[test]

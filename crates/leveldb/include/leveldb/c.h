@@ -129,7 +129,8 @@ ALLUVIUM_EXPORT void leveldb_options_destroy(leveldb_options_t* options);
 ALLUVIUM_EXPORT void leveldb_options_set_comparator(leveldb_options_t* options, leveldb_comparator_t* comparator);
 ALLUVIUM_EXPORT void leveldb_options_set_create_if_missing(leveldb_options_t* options, uint8_t value);
 ALLUVIUM_EXPORT void leveldb_options_set_error_if_exists(leveldb_options_t* options, uint8_t value);
-/* More than LevelDB's defaults add to the store's memory. */
+/* A store takes two write buffers and its cache of memory, but at least 128 MiB; ALLUVIUM_MEMORY in the environment says another
+ * number. */
 ALLUVIUM_EXPORT void leveldb_options_set_write_buffer_size(leveldb_options_t* options, size_t bytes);
 ALLUVIUM_EXPORT void leveldb_options_set_cache(leveldb_options_t* options, leveldb_cache_t* cache);
 enum { leveldb_no_compression = 0, leveldb_snappy_compression = 1 };
@@ -185,7 +186,7 @@ ALLUVIUM_EXPORT void leveldb_writeoptions_set_sync(leveldb_writeoptions_t* optio
 
 /* ---- Caches, environment, the rest ---- */
 
-/* Adds to the memory of the databases that are opened with it. */
+/* Each database that is opened with it has a cache of its own, of this capacity. */
 ALLUVIUM_EXPORT leveldb_cache_t* leveldb_cache_create_lru(size_t capacity);
 ALLUVIUM_EXPORT void leveldb_cache_destroy(leveldb_cache_t* cache);
 
