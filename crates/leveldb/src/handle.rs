@@ -5,7 +5,8 @@
 //!    object of the same kind, but not before `KEPT_ENDED` others have ended. Until then every use of the old pointer is told as misuse.
 //! 2. A slot begins with the mark of its kind: a pointer to an object of another kind is told, too. (One to nothing at all, or to freed
 //!    memory of others, is not: no library can.)
-//! 3. An object in use is not freed under its user: shared ones are counted, exclusive ones locked. Nothing waits for a lock: who would
+//! 3. A slot's face lies beside its object, for ever as the slot does: atomics that may be looked at without holding the object.
+//! 4. An object in use is not freed under its user: shared ones are counted, exclusive ones locked. Nothing waits for a lock: who would
 //!    have to is told.
 
 use crate::misuse::Misuse;
@@ -24,6 +25,8 @@ pub trait Object: Sized + 'static {
     const NAME: &'static str;
     /// How the object is held: `Shared` or `Exclusive`.
     type Cell: Cell<Self>;
+    /// What is told of the object to those who only look; empty where an object begins.
+    type Face: Default + Send + Sync;
 
     /// The slots of this kind that have ended.
     fn ended() -> &'static Ended<Self>;
@@ -78,6 +81,7 @@ impl<T: Send + Sync> Cell<T> for Exclusive<T> {
 pub struct Slot<T: Object> {
     /// The address of a static of this kind.
     mark: usize,
+    face: T::Face,
     cell: T::Cell,
 }
 
@@ -121,7 +125,10 @@ impl<T: Object> Handle<T> {
                 slot.cell.fill(object);
                 slot
             }
-            None => Box::leak(Box::new(Slot { mark: Slot::<T>::mark(), cell: T::Cell::holding(object) })),
+            None => {
+                let (mark, face, cell) = (Slot::<T>::mark(), T::Face::default(), T::Cell::holding(object));
+                Box::leak(Box::new(Slot { mark, face, cell }))
+            }
         };
         Self { slot, kind: PhantomData }
     }
@@ -157,6 +164,11 @@ impl<T: Object> Handle<T> {
         }
         // SAFETY: the mark says that it is a slot of this kind, which is never freed.
         Ok(unsafe { &*self.slot })
+    }
+
+    /// The face of the object, also when that has ended.
+    pub fn face(self) -> Result<&'static T::Face, Misuse> {
+        Ok(&self.slot()?.face)
     }
 
     fn retire(slot: &'static Slot<T>) {
@@ -227,9 +239,13 @@ impl<T: Object<Cell = Exclusive<T>> + Send + Sync> Handle<T> {
 /// Declares that a type stands behind handles.
 macro_rules! object {
     ($type:ty, $name:literal, $cell:ident) => {
+        $crate::handle::object!($type, $name, $cell, ());
+    };
+    ($type:ty, $name:literal, $cell:ident, $face:ty) => {
         impl $crate::handle::Object for $type {
             const NAME: &'static str = $name;
             type Cell = $crate::handle::$cell<Self>;
+            type Face = $face;
 
             fn ended() -> &'static $crate::handle::Ended<Self> {
                 static ENDED: $crate::handle::Ended<$type> = $crate::handle::Ended::new();
