@@ -5,22 +5,36 @@ use super::layout;
 use crate::comparator::Comparator;
 use std::sync::Arc;
 
-type Pair = (Vec<u8>, Vec<u8>);
-
 /// See the module. Like `alluvium::Iter`, it stands on a pair or nowhere.
 pub struct OrderedCursor {
     snapshot: OrderedSnapshot,
     comparator: Arc<Comparator>,
     /// The position of the bucket whose pairs are here.
     bucket: usize,
+    /// Keys and values of these pairs, each value right behind its key.
+    bytes: Vec<u8>,
     /// In order.
     pairs: Vec<Pair>,
     at: Option<usize>,
 }
 
+/// Where a pair lies.
+#[derive(Clone, Copy)]
+struct Pair {
+    key: usize,
+    value: usize,
+    end: usize,
+}
+
+impl Pair {
+    fn key(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.key..self.value]
+    }
+}
+
 impl OrderedCursor {
     pub(super) fn new(snapshot: OrderedSnapshot, comparator: Arc<Comparator>) -> Self {
-        Self { snapshot, comparator, bucket: 0, pairs: Vec::new(), at: None }
+        Self { snapshot, comparator, bucket: 0, bytes: Vec::new(), pairs: Vec::new(), at: None }
     }
 
     /// Whether it stands on a pair.
@@ -30,16 +44,16 @@ impl OrderedCursor {
 
     /// The key there; empty where it stands nowhere.
     pub fn key(&self) -> &[u8] {
-        self.pair().map_or(&[], |(key, _)| layout::user_key(key))
+        self.pair().map_or(&[], |pair| pair.key(&self.bytes))
     }
 
     /// The value there; empty where it stands nowhere.
     pub fn value(&self) -> &[u8] {
-        self.pair().map_or(&[], |(_, value)| value)
+        self.pair().map_or(&[], |pair| &self.bytes[pair.value..pair.end])
     }
 
-    fn pair(&self) -> Option<&Pair> {
-        self.pairs.get(self.at?)
+    fn pair(&self) -> Option<Pair> {
+        self.pairs.get(self.at?).copied()
     }
 
     /// Moves to the first pair.
@@ -57,7 +71,7 @@ impl OrderedCursor {
     /// Moves to the first pair whose key is `key` or behind it.
     pub fn seek(&mut self, key: &[u8]) -> alluvium::Result<()> {
         self.load(self.snapshot.fences.position(&self.comparator, key))?;
-        let before = |pair: &Pair| self.comparator.compare(layout::user_key(&pair.0), key).is_lt();
+        let before = |pair: &Pair| self.comparator.compare(pair.key(&self.bytes), key).is_lt();
         self.settle_forward(self.pairs.partition_point(before))
     }
 
@@ -108,13 +122,21 @@ impl OrderedCursor {
     fn load(&mut self, bucket: usize) -> alluvium::Result<()> {
         self.at = None;
         self.bucket = bucket;
+        self.bytes.clear();
         self.pairs.clear();
         let prefix = layout::data_key(self.snapshot.fences.bucket(bucket), &[]);
-        for pair in self.snapshot.data.prefix(prefix)? {
-            self.pairs.push(pair?);
+        let mut found = self.snapshot.data.prefix(prefix)?;
+        found.seek_first()?;
+        while found.valid() {
+            let key = self.bytes.len();
+            self.bytes.extend_from_slice(layout::user_key(found.key()));
+            let value = self.bytes.len();
+            self.bytes.extend_from_slice(found.value());
+            self.pairs.push(Pair { key, value, end: self.bytes.len() });
+            found.step()?;
         }
-        let comparator = &self.comparator;
-        self.pairs.sort_by(|one, other| comparator.compare(layout::user_key(&one.0), layout::user_key(&other.0)));
+        let (comparator, bytes) = (&self.comparator, &self.bytes);
+        self.pairs.sort_by(|one, other| comparator.compare(one.key(bytes), other.key(bytes)));
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! A store in the order of a caller's comparator, over one in the order of bytes.
 //!
-//! Keys lie in *buckets* of some hundred neighbours, and the *fences* between buckets are kept in order in memory, one for each bucket. A
+//! Keys lie in *buckets* of some forty neighbours, and the *fences* between buckets are kept in order in memory, one for each bucket. A
 //! get searches the fences and then asks the store for one key; a scan reads bucket after bucket and sorts each; a bucket that
 //! outgrows its bound is split in the same batch as the write that filled it (as a B-tree's leaf is). So the store below, its log, its
 //! snapshots and its recovery are what they are without comparators. `layout` has the bytes.
@@ -24,11 +24,10 @@ use crate::comparator::Comparator;
 use crate::status::Status;
 use alluvium::{Db, Snapshot, WriteBatch, WriteOptions};
 use arc_swap::ArcSwap;
-use bucket::Bucket;
+use bucket::Known;
 use change::Change;
 use fences::Fences;
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,9 +37,6 @@ pub use name::{check_absent, remove};
 
 /// Times that a get looks again because fences changed meanwhile, before it keeps them from changing.
 const OPTIMISTIC_READS: usize = 4;
-/// Buckets whose keys are kept for the next write, at most.
-const KEPT_BUCKETS: usize = 4096;
-
 /// See the module.
 pub struct Ordered {
     comparator: Arc<Comparator>,
@@ -52,7 +48,7 @@ pub struct Ordered {
 /// What the one who writes knows.
 struct Writer {
     /// Keys of buckets, as they are in the store.
-    buckets: HashMap<u64, Bucket>,
+    known: Known,
     /// The next bucket's number.
     next: u64,
 }
@@ -69,7 +65,7 @@ impl Ordered {
     pub fn open(db: &Db, path: &Path, comparator: Arc<Comparator>) -> Result<Self, Status> {
         name::check(db, path, &comparator.name())?;
         let (fences, next) = Fences::load(db, &comparator)?;
-        let writer = Mutex::new(Writer { buckets: HashMap::new(), next });
+        let writer = Mutex::new(Writer { known: Known::default(), next });
         Ok(Self { comparator, fences: ArcSwap::from_pointee(fences), version: AtomicU64::new(0), writer })
     }
 
@@ -113,8 +109,8 @@ impl Ordered {
     pub fn write(&self, db: &Db, batch: &WriteBatch, options: WriteOptions) -> alluvium::Result<()> {
         let mut writer = self.writer.lock();
         // Given back only where all went well, so that what is kept is always what is in the store.
-        let buckets = std::mem::take(&mut writer.buckets);
-        let mut change = Change::new(db, &self.comparator, &self.fences.load(), buckets, writer.next);
+        let known = std::mem::take(&mut writer.known);
+        let mut change = Change::new(db, &self.comparator, &self.fences.load(), known, writer.next);
         for (key, value) in batch.iter() {
             match value {
                 Some(value) => change.put(key, value)?,
@@ -127,9 +123,7 @@ impl Ordered {
             Some(fences) => self.write_with_fences(db, done.batch, fences, options)?,
         }
         writer.next = done.next;
-        if done.buckets.len() <= KEPT_BUCKETS {
-            writer.buckets = done.buckets;
-        }
+        writer.known = done.known;
         Ok(())
     }
 
