@@ -3,12 +3,15 @@
 # checked, copied and removed. Every step is compared with what must come out; the first surprise ends the tour with an error.
 #
 #   sh examples/tour.sh [RECORDS]      RECORDS of 1,000 bytes are generated, 100000 unless said otherwise
+#   PROFILE=dev sh examples/tour.sh    takes cargo's dev profile in place of release: slower, but built sooner
 set -eu
 cd "$(dirname "$0")/.."
 records="${1:-100000}"
 
-cargo build --release --locked --package alluvium-cli
-alluvium="${CARGO_TARGET_DIR:-target}/release/alluvium"
+profile="${PROFILE:-release}"
+cargo build --profile "$profile" --locked --package alluvium-cli
+case "$profile" in dev) folder=debug ;; *) folder="$profile" ;; esac
+alluvium="${CARGO_TARGET_DIR:-target}/$folder/alluvium"
 place="$(mktemp -d)"
 trap 'rm -rf "$place"' EXIT
 store="$place/store"
