@@ -3,6 +3,7 @@
 use crate::boundary::{self, ErrorPointer};
 use crate::bytes::{self, Lent, LentArray, Out};
 use crate::handle::{Handle, object};
+use crate::maintenance;
 use crate::misuse::{self, Misuse};
 use crate::options::{Options, Settings};
 use crate::property;
@@ -66,12 +67,7 @@ impl Drop for Lease {
 impl Database {
     fn open(path: &Path, settings: &Settings) -> Result<Self, Status> {
         let said = |what: &str| Status::Invalid(format!("{}: {what}", path.display()));
-        if path.join("CURRENT").exists() && !path.join("MANIFEST").exists() {
-            return Err(said(
-                "holds a database of LevelDB itself; load it into a new directory with \
-                 `alluvium --db NEW import --from leveldb OLD`",
-            ));
-        }
+        maintenance::check_format(path)?;
         // As LevelDB tells a database by its CURRENT, a store is told by its manifest.
         let exists = path.join("MANIFEST").exists();
         if exists && settings.error_if_exists {
@@ -277,7 +273,7 @@ pub extern "C" fn leveldb_compact_range(
 pub extern "C" fn leveldb_destroy_db(options: Handle<Options>, name: Lent, error: ErrorPointer) {
     boundary::fallible("leveldb_destroy_db", error, (), || {
         options.get()?;
-        crate::maintenance::destroy(name.path()?)
+        maintenance::destroy(name.path()?)
     });
 }
 
@@ -286,6 +282,6 @@ pub extern "C" fn leveldb_destroy_db(options: Handle<Options>, name: Lent, error
 pub extern "C" fn leveldb_repair_db(options: Handle<Options>, name: Lent, error: ErrorPointer) {
     boundary::fallible("leveldb_repair_db", error, (), || {
         options.get()?;
-        crate::maintenance::repair(name.path()?)
+        maintenance::repair(name.path()?)
     });
 }

@@ -1,10 +1,21 @@
-//! What is done to a database that nobody has open.
+//! What is done to a database that nobody has open, and what must be told before anything is done to a directory.
 
 use crate::order;
 use crate::status::Status;
 use alluvium::{Db, Error};
 use std::io::ErrorKind;
 use std::path::Path;
+
+/// An error for a directory with a database of LevelDB's own format, which is left alone.
+pub fn check_format(path: &Path) -> Result<(), Status> {
+    if path.join("MANIFEST").exists() || !path.join("CURRENT").exists() {
+        return Ok(());
+    }
+    Err(Status::Invalid(format!(
+        "{}: holds a database of LevelDB itself; load it into a new directory with `alluvium --db NEW import --from leveldb OLD`",
+        path.display()
+    )))
+}
 
 /// Removes a database and its directory; what is no file of a database stays, and so does the directory then.
 pub fn destroy(path: &Path) -> Result<(), Status> {
@@ -27,6 +38,7 @@ pub fn destroy(path: &Path) -> Result<(), Status> {
 
 /// Rebuilds a database from whatever files are left. What could not be saved is told on the standard error.
 pub fn repair(path: &Path) -> Result<(), Status> {
+    check_format(path)?;
     let report = match Db::repair(path, &mut |_| ()) {
         Err(Error::AlreadyOpen { .. }) => return Err(Status::Locked(path.join("LOCK"))),
         repaired => repaired?,
