@@ -120,7 +120,14 @@ pub(super) fn look(storage: &dyn Storage) -> Result<Found> {
         }
         Some(name) => Err(Error::NoStore {
             path: storage.path().to_path_buf(),
-            reason: format!("the directory has no {MANIFEST}, but holds {name:?}; choose an empty or a new directory"),
+            reason: if names.iter().any(|name| name == "CURRENT")
+                && names.iter().any(|name| name.starts_with("MANIFEST-"))
+            {
+                "it is a database of LevelDB's kind; `alluvium import --from leveldb` loads one into a new directory"
+                    .into()
+            } else {
+                format!("the directory has no {MANIFEST}, but holds {name:?}; choose an empty or a new directory")
+            },
         }),
     }
 }

@@ -84,6 +84,7 @@ pub enum Command {
     Delete(Delete),
     Scan(Scan),
     Load(Load),
+    Import(Import),
     Stat(Stat),
     Compact(Compact),
     Optimize(Optimize),
@@ -217,6 +218,37 @@ pub struct Load {
     /// Wait for flushes and compactions before the report
     #[arg(long)]
     pub settle: bool,
+}
+
+/// Load the data of another store's directory, which is only read; makes the store where there is none
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A directory of LevelDB is read as LevelDB would: manifest, tables and logs, each key with its newest value. No process may have it open
+meanwhile. Its keys must be in the order of bytes. What a process that died had begun to write at a log's end is left out, and told.
+
+Examples:
+  alluvium --db /tmp/store import --from leveldb /var/lib/program/db
+  alluvium --db /tmp/store import --from leveldb --skip-damaged --json damaged.db")]
+pub struct Import {
+    /// What has written the directory
+    #[arg(long, value_name = "STORE")]
+    pub from: ImportFrom,
+    /// The directory
+    #[arg(value_name = "DIR")]
+    pub source: PathBuf,
+    /// Go on past damage, and leave out what it hit: of a key whose newest write is damaged an older one may show
+    #[arg(long)]
+    pub skip_damaged: bool,
+    /// Wait for flushes and compactions before the report
+    #[arg(long)]
+    pub settle: bool,
+}
+
+/// Which stores can be imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ImportFrom {
+    /// LevelDB, and others that write its files
+    Leveldb,
 }
 
 /// Show the tree level by level, and the store's figures

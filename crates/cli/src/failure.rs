@@ -25,6 +25,13 @@ pub enum Failure {
     Usage(String),
     /// Input cannot be read, or is not what it should be.
     Input(InputError),
+    /// Another store's directory cannot be read, or is not what it should be.
+    Source {
+        /// What is wrong.
+        message: String,
+        /// Whether bytes there are damaged.
+        is_damaged: bool,
+    },
     /// A soak found that the store broke a promise.
     Broken(String),
     /// Output cannot be written. A reader that closed its end is no failure: the command ends quietly.
@@ -38,8 +45,9 @@ impl Failure {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Absent => 1,
             Self::Store(alluvium::Error::Corruption { .. }) | Self::Damaged { .. } | Self::Lost { .. } => 3,
+            Self::Source { is_damaged: true, .. } => 3,
             Self::Broken(_) => 4,
-            Self::Store(_) | Self::Usage(_) | Self::Input(_) | Self::Output(_) => 2,
+            Self::Store(_) | Self::Usage(_) | Self::Input(_) | Self::Source { .. } | Self::Output(_) => 2,
         }
     }
 
@@ -57,7 +65,7 @@ impl Failure {
             }
             Self::Lost { losses: 1 } => Some("the store is sound again; 1 loss is listed".to_string()),
             Self::Lost { losses } => Some(format!("the store is sound again; {losses} losses are listed")),
-            Self::Usage(text) | Self::Broken(text) => Some(text.clone()),
+            Self::Usage(text) | Self::Source { message: text, .. } | Self::Broken(text) => Some(text.clone()),
             Self::Input(error) => Some(error.to_string()),
         }
     }
@@ -66,6 +74,12 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message().unwrap_or_default())
+    }
+}
+
+impl From<alluvium_leveldb_files::Error> for Failure {
+    fn from(error: alluvium_leveldb_files::Error) -> Self {
+        Self::Source { message: error.to_string(), is_damaged: error.is_damage() }
     }
 }
 

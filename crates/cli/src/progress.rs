@@ -38,6 +38,11 @@ impl Progress {
         if self.counts_pairs { reader } else { Box::new(self.bar.wrap_read(reader)) }
     }
 
+    /// So many bytes are read.
+    pub fn reach(&self, bytes: u64) {
+        self.bar.set_position(bytes);
+    }
+
     /// So many pairs are written.
     pub fn advance(&self, pairs: u64) {
         if self.counts_pairs {

@@ -2,6 +2,7 @@
 
 mod bench;
 mod dump;
+mod import;
 mod load;
 mod point;
 mod refusals;

@@ -6,7 +6,9 @@ mod compact;
 mod destroy;
 mod dump;
 mod figures;
+mod import;
 mod load;
+mod loader;
 mod point;
 mod repair;
 mod scan;
@@ -28,6 +30,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Delete(delete) => point::delete(common, delete),
         Command::Scan(scan) => scan::run(common, scan),
         Command::Load(load) => load::run(common, load),
+        Command::Import(import) => import::run(common, import),
         Command::Stat(asked) => stat::run(common, asked),
         Command::Compact(asked) => compact::run(common, &asked.range, Goal::Space),
         Command::Optimize(asked) => compact::run(common, &asked.range, Goal::Reads),

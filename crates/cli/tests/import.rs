@@ -1,0 +1,82 @@
+//! `import`: a directory that LevelDB wrote, what is refused, and the report.
+
+use crate::support::Store;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A copy of a directory of LevelDB: 666 pairs `key0001` to `key0998`.
+fn leveldb(store: &Store) -> PathBuf {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../leveldb-files/tests/golden");
+    let copy = store.path().with_extension("leveldb");
+    fs::create_dir(&copy).unwrap();
+    for entry in fs::read_dir(golden).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+    }
+    copy
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("the path is UTF-8")
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_directory_of_leveldb_is_loaded_and_stays_as_it_is() {
+    let store = Store::new();
+    let source = leveldb(&store);
+    let before = names(&source);
+    let report = store.run(&["import", "--from", "leveldb", text(&source), "--json"]).expect(0).json();
+    assert_eq!(
+        (&report["keys"], &report["tables"], &report["logs"], &report["left_out"]),
+        (&666.into(), &1.into(), &1.into(), &0.into())
+    );
+    let first = store.run(&["scan", "--limit", "2"]).expect(0);
+    assert_eq!(first.text(), "key0001\t1111111111\nkey0002\t2222222222\n");
+    assert_eq!(store.run(&["get", "key0998"]).expect(0).text(), format!("{}\n", "998".repeat(10)));
+    store.run(&["get", "key0003"]).expect(1);
+    // Once more, in words: the same pairs over themselves.
+    let again = store.run(&["import", "--from", "leveldb", text(&source)]).expect(0);
+    assert!(again.text().contains("table files read"), "{again:?}");
+    assert_eq!(store.run(&["scan"]).expect(0).text().lines().count(), 666);
+    assert_eq!(names(&source), before);
+}
+
+#[test]
+fn what_cannot_be_imported_is_refused_and_leaves_no_store() {
+    let store = Store::new();
+    let empty = store.path().with_extension("empty");
+    fs::create_dir(&empty).unwrap();
+    store.run(&["import", "--from", "leveldb", text(&empty)]).refused(2, "it has no file CURRENT");
+    store.run(&["import", "--from", "rocksdb", text(&empty)]).expect(2);
+    assert!(!store.path().exists());
+    let source = leveldb(&store);
+    let itself = store.run(&["import", "--from", "leveldb", text(&source), "--db", text(&source)]);
+    itself.refused(2, "cannot be loaded into itself");
+    // Whoever opens it as a store is told what it is.
+    store.run(&["get", "key0001", "--db", text(&source)]).refused(2, "alluvium import --from leveldb");
+    store.run(&["put", "a", "b", "--db", text(&source)]).refused(2, "alluvium import --from leveldb");
+}
+
+#[test]
+fn damage_is_told_with_its_place_and_can_be_left_out() {
+    let store = Store::new();
+    let source = leveldb(&store);
+    let table = source.join(names(&source).into_iter().find(|name| name.ends_with(".ldb")).unwrap());
+    let mut bytes = fs::read(&table).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&table, bytes).unwrap();
+    let refused = store.run(&["import", "--from", "leveldb", text(&source)]);
+    assert!(refused.err.contains("--skip-damaged") && refused.err.contains(text(&table)), "{refused:?}");
+    refused.refused(3, "checksum of a block");
+    let done = store.run(&["import", "--from", "leveldb", "--skip-damaged", "--json", text(&source)]).expect(0);
+    assert!(done.err.contains("left out: damage in"), "{done:?}");
+    let (keys, left_out) = (done.json()["keys"].as_u64().unwrap(), done.json()["left_out"].as_u64().unwrap());
+    assert!(left_out == 1 && keys > 100 && keys < 666, "{done:?}");
+}
