@@ -1,0 +1,112 @@
+//! The library, installed into a folder of the test's, and programs compiled against it or against LevelDB itself.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+/// The folder of this crate.
+pub fn crate_folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Where cargo has built the library along with this test.
+fn built() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.parent().unwrap().to_path_buf()
+}
+
+/// The prefix under which `install.sh` has laid it out.
+pub fn prefix() -> &'static Path {
+    static PREFIX: OnceLock<TempDir> = OnceLock::new();
+    let prefix = PREFIX.get_or_init(|| {
+        let prefix = tempfile::tempdir().unwrap();
+        let script = crate_folder().join("install.sh");
+        let output = Command::new("sh").arg(script).arg(prefix.path()).arg(built()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        prefix
+    });
+    prefix.path()
+}
+
+/// Whether a command is there; else a line that says what is not done without it.
+pub fn has(command: &str) -> bool {
+    let found = Command::new(command).arg("--version").output().is_ok();
+    if !found {
+        eprintln!("skipped: no {command}");
+    }
+    found
+}
+
+/// Whether LevelDB itself is there, to be compared with.
+pub fn has_leveldb() -> bool {
+    let found = Path::new("/usr/include/leveldb/c.h").exists();
+    if !found {
+        eprintln!("skipped: LevelDB itself is not installed");
+    }
+    found
+}
+
+/// Whose header and library a program is compiled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    Ours,
+    LevelDb,
+}
+
+/// A program out of this crate's folder, in a folder of its own.
+pub struct Program {
+    _folder: TempDir,
+    path: PathBuf,
+}
+
+/// Compiles a program; warnings are errors.
+pub fn compile(source: &str, whose: Whose, also: &[&str]) -> Program {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("program");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-g", "-O1", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]);
+    if whose == Whose::Ours {
+        compiler.arg("-I").arg(prefix().join("include")).arg("-L").arg(prefix().join("lib"));
+    }
+    compiler.arg(crate_folder().join(source)).arg("-o").arg(&path).args(also).args(["-lleveldb", "-lpthread"]);
+    let output = compiler.env_remove("LD_LIBRARY_PATH").output().unwrap();
+    assert!(output.status.success(), "{source}: {}", String::from_utf8_lossy(&output.stderr));
+    Program { _folder: folder, path }
+}
+
+impl Program {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs it with one of the libraries.
+    pub fn run(&self, whose: Whose, arguments: &[impl AsRef<OsStr>]) -> Output {
+        with_library(Command::new(&self.path), whose).args(arguments).output().unwrap()
+    }
+
+    /// The same under valgrind: 99 where that finds an error, or memory that nobody has any more.
+    pub fn run_checked(&self, arguments: &[impl AsRef<OsStr>]) -> Output {
+        let mut valgrind = with_library(Command::new("valgrind"), Whose::Ours);
+        valgrind.args(["--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect"]);
+        valgrind.args(["--show-leak-kinds=definite,indirect"]).arg(&self.path).args(arguments).output().unwrap()
+    }
+}
+
+/// Cargo's `LD_LIBRARY_PATH` has no place here.
+fn with_library(mut command: Command, whose: Whose) -> Command {
+    match whose {
+        Whose::Ours => command.env("LD_LIBRARY_PATH", prefix().join("lib")),
+        Whose::LevelDb => command.env_remove("LD_LIBRARY_PATH"),
+    };
+    command
+}
+
+/// The output of a run that ended well.
+pub fn text(output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{:?}\n{out}\n{err}", output.status);
+    out.into_owned()
+}

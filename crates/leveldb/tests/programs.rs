@@ -1,0 +1,140 @@
+//! Programs in C: of our own header and of LevelDB's, linked to the shared and to the static library, with and without valgrind.
+
+use crate::install::{Program, Whose, compile, has, has_leveldb, prefix, text};
+use std::process::Output;
+use tempfile::tempdir;
+
+const SUITE: &str = "tests/c/suite.c";
+const MISUSE: &str = "tests/c/misuse.c";
+/// Pairs that the suite puts under valgrind, which takes thirty times as long.
+const FEW: &str = "500";
+
+fn run_suite(program: &Program, whose: Whose) {
+    let folder = tempdir().unwrap();
+    let output = program.run(whose, &[folder.path().join("db")]);
+    assert_eq!(text(&output), "suite: all as promised\n");
+}
+
+#[test]
+fn the_suite_passes() {
+    if has("cc") {
+        run_suite(&compile(SUITE, Whose::Ours, &[]), Whose::Ours);
+    }
+}
+
+/// What the suite asks for is what LevelDB does; and the same file, linked against LevelDB, runs with this library.
+#[test]
+fn the_suite_of_leveldbs_header_passes_with_both_libraries() {
+    if has("cc") && has_leveldb() {
+        let program = compile(SUITE, Whose::LevelDb, &[]);
+        run_suite(&program, Whose::LevelDb);
+        run_suite(&program, Whose::Ours);
+    }
+}
+
+#[test]
+fn the_static_library_links() {
+    if !has("cc") {
+        return;
+    }
+    // As `leveldb.pc` has it for static linking.
+    let library = prefix().join("lib/libleveldb.a");
+    let also = [library.to_str().unwrap(), "-lgcc_s", "-lutil", "-lrt", "-lm", "-ldl", "-Wl,--as-needed"];
+    let program = compile(SUITE, Whose::Ours, &also);
+    // Without the shared library anywhere.
+    run_suite(&program, Whose::LevelDb);
+}
+
+#[test]
+fn the_suite_passes_under_valgrind() {
+    if has("cc") && has("valgrind") {
+        let folder = tempdir().unwrap();
+        let output =
+            compile(SUITE, Whose::Ours, &[]).run_checked(&[folder.path().join("db").as_os_str(), FEW.as_ref()]);
+        assert_eq!(text(&output), "suite: all as promised\n");
+    }
+}
+
+fn expect_told(output: &Output) {
+    assert_eq!(text(output), "misuse: all told\n");
+    let told = String::from_utf8_lossy(&output.stderr);
+    for what in [
+        "alluvium: leveldb_close: 2 iterators and 1 snapshots of the database are still alive",
+        "alluvium: leveldb_close: the leveldb_t was closed before",
+        "alluvium: leveldb_iter_destroy: the leveldb_iterator_t was destroyed before",
+        "alluvium: leveldb_create_iterator: the leveldb_t was closed before",
+        "alluvium: leveldb_close: the pointer is no leveldb_t of this library",
+        "alluvium: leveldb_put: the key is NULL",
+        "alluvium: leveldb_put: no errptr for: Invalid argument: leveldb_put: leveldb_t is NULL",
+        "alluvium: leveldb_iter_next: the iterator stands on no entry",
+        "alluvium: leveldb_writebatch_delete: the leveldb_writebatch_t is in use",
+        "alluvium: leveldb_approximate_sizes: the number of ranges is -1",
+    ] {
+        assert!(told.contains(what), "not told: {what}\n{told}");
+    }
+}
+
+#[test]
+fn misuse_is_told() {
+    if has("cc") {
+        let folder = tempdir().unwrap();
+        expect_told(&compile(MISUSE, Whose::Ours, &[]).run(Whose::Ours, &[folder.path().join("db")]));
+    }
+}
+
+#[test]
+fn misuse_is_told_under_valgrind() {
+    if has("cc") && has("valgrind") {
+        let folder = tempdir().unwrap();
+        expect_told(&compile(MISUSE, Whose::Ours, &[]).run_checked(&[folder.path().join("db")]));
+    }
+}
+
+#[test]
+fn misuse_aborts_where_that_is_asked_for() {
+    use std::os::unix::process::ExitStatusExt;
+    if !has("cc") {
+        return;
+    }
+    let (program, folder) = (compile(MISUSE, Whose::Ours, &[]), tempdir().unwrap());
+    let run = std::process::Command::new(program.path())
+        .arg(folder.path().join("db"))
+        .env("LD_LIBRARY_PATH", prefix().join("lib"))
+        .env("ALLUVIUM_MISUSE", "abort")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.signal(), Some(6), "{told}");
+    assert_eq!(told.lines().count(), 1, "it ends at the first: {told}");
+}
+
+#[test]
+fn the_example_runs() {
+    if !has("cc") {
+        return;
+    }
+    let folder = tempdir().unwrap();
+    let output = compile("example/notes.c", Whose::Ours, &[]).run(Whose::Ours, &[folder.path().join("notes")]);
+    let expected =
+        "river/danube: nothing\nriver/danube: Black Sea\n  river/elbe = North Sea\n  river/rhine = North Sea\n";
+    assert_eq!(text(&output), expected);
+}
+
+/// A number in the environment that is none is told at once.
+#[test]
+fn the_memory_of_a_program_that_cannot_be_changed() {
+    if !has("cc") {
+        return;
+    }
+    let (program, folder) = (compile("example/notes.c", Whose::Ours, &[]), tempdir().unwrap());
+    let run = |memory: &str| {
+        let mut command = std::process::Command::new(program.path());
+        command.arg(folder.path().join("db")).env("LD_LIBRARY_PATH", prefix().join("lib"));
+        command.env("ALLUVIUM_MEMORY", memory).output().unwrap()
+    };
+    let refused = run("much");
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(told.contains("Invalid argument: the environment variable ALLUVIUM_MEMORY is \"much\""), "{told}");
+    text(&run("64M"));
+}
