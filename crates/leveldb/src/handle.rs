@@ -284,7 +284,7 @@ mod tests {
             assert_eq!(first.end().err(), Some(Misuse::Ended("number_t")), "ended twice");
             next.end().unwrap();
         }
-        assert!((KEPT_ENDED..KEPT_ENDED + 3).contains(&made), "{made}");
+        assert!((KEPT_ENDED..KEPT_ENDED + 3).contains(&made) && made > 500, "{made}");
     }
 
     #[test]
