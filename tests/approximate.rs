@@ -2,7 +2,7 @@
 
 use crate::support::tiny;
 use alluvium::io::simulated::SimulatedStorage;
-use alluvium::{Db, Options};
+use alluvium::{Db, Options, ReadOnlyDb};
 use std::sync::Arc;
 
 const PAIRS: u32 = 40_000;
@@ -82,4 +82,22 @@ fn sizes_and_files_of_a_tree() {
     assert_eq!(first, Some(&key(0)));
     assert_eq!(files.iter().map(|file| &file.last_key).max(), Some(&key(PAIRS - 1)));
     assert!(files.iter().all(|file| file.name.ends_with(".branch") && file.first_key <= file.last_key));
+}
+
+/// Who only reads is told the same.
+#[test]
+fn sizes_and_files_of_a_store_that_is_only_read() {
+    let storage = Arc::new(SimulatedStorage::new(1));
+    let db = Db::open_with(Arc::clone(&storage) as _, tiny()).unwrap();
+    fill(&db);
+    db.flush().unwrap();
+    db.settle().unwrap();
+    let half = db.approximate_size(..key(PAIRS / 2)).unwrap();
+    let files = db.branch_files();
+    db.close().unwrap();
+    let reader = ReadOnlyDb::open_with(storage, tiny()).unwrap();
+    assert!(half > 0 && !files.is_empty());
+    assert_eq!(reader.approximate_size(..key(PAIRS / 2)).unwrap(), half);
+    assert_eq!(reader.approximate_size("l"..).unwrap(), 0);
+    assert_eq!(reader.branch_files(), files);
 }

@@ -14,7 +14,7 @@ use super::pins::Pins;
 use super::read_side::ReadSide;
 use super::refill;
 use super::snapshot::Snapshot;
-use super::stats::Stats;
+use super::stats::{BranchFile, Stats};
 use super::view::{Generation, ViewCell};
 use crate::base::sync::{Arc, Ordering};
 use crate::base::{Error, FileNumbers, Result, SequenceNumber, parallel};
@@ -128,6 +128,16 @@ impl ReadOnlyDb {
     /// The pairs whose keys begin with a prefix.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
         self.snapshot().iterate(Bounds::of_prefix(prefix.as_ref()))
+    }
+
+    /// About how many bytes the pairs of a key range take; see `Db::approximate_size`.
+    pub fn approximate_size<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+        self.read.approximate_size(&Bounds::of_range(range))
+    }
+
+    /// The branch files of the tree; see `Db::branch_files`.
+    pub fn branch_files(&self) -> Vec<BranchFile> {
+        self.read.branch_files()
     }
 
     /// Figures of what was opened, `log_bytes` of whole segment files; those of what a writer did are zero (`Db::live_stats` has them).
