@@ -1,0 +1,70 @@
+"""An embedded, persistent, ordered key-value store: pairs of bytes in a directory, in key order.
+
+``open`` makes or opens a store and gives a ``DB``. ``import alluvium as plyvel`` serves programs that were written for plyvel.
+"""
+
+from __future__ import annotations
+
+from os import PathLike as _PathLike
+from typing import Any as _Any
+
+from ._alluvium import (
+    DB,
+    Iterator,
+    PrefixedDB,
+    RawIterator,
+    Snapshot,
+    Transaction,
+    WriteBatch,
+    __version__,
+    destroy_db,
+    repair_db,
+)
+from ._errors import (
+    AlreadyOpenError,
+    ClosedError,
+    ConflictError,
+    CorruptionError,
+    DiskFullError,
+    Error,
+    ForkedError,
+    InvalidArgumentError,
+    IOError,
+    IteratorInvalidError,
+    ReadOnlyError,
+)
+
+# For programs that ask plyvel which LevelDB they have: the one whose interface this is like.
+__leveldb_version__ = "1.23"
+
+__all__ = [
+    "DB",
+    "AlreadyOpenError",
+    "ClosedError",
+    "ConflictError",
+    "CorruptionError",
+    "DiskFullError",
+    "Error",
+    "ForkedError",
+    "IOError",
+    "InvalidArgumentError",
+    "Iterator",
+    "IteratorInvalidError",
+    "PrefixedDB",
+    "RawIterator",
+    "ReadOnlyError",
+    "Snapshot",
+    "Transaction",
+    "WriteBatch",
+    "__leveldb_version__",
+    "__version__",
+    "destroy_db",
+    "open",
+    "repair_db",
+]
+
+
+def open(name: str | bytes | _PathLike[str] | _PathLike[bytes], **options: _Any) -> DB:
+    """Open the store in a directory, and make one where there is none. Options are those of ``DB``."""
+    options.setdefault("create_if_missing", True)
+    return DB(name, **options)

@@ -1,0 +1,90 @@
+//! Several writes that happen as one.
+
+use crate::engine::write_options;
+use crate::errors::Failure;
+use crate::handle::Handle;
+use crate::keys::whole;
+use crate::lock::lock;
+use crate::octets::Octets;
+use crate::view::View;
+use pyo3::prelude::*;
+use std::sync::{Arc, Mutex};
+
+/// Puts and deletes that every reader sees all or none of.
+#[pyclass(frozen, module = "alluvium")]
+pub struct WriteBatch {
+    handle: Arc<Handle>,
+    prefix: Arc<[u8]>,
+    batch: Mutex<alluvium::WriteBatch>,
+    transaction: bool,
+    sync: bool,
+}
+
+impl WriteBatch {
+    /// An empty batch for a view of a store.
+    pub fn new(view: &View, transaction: bool, sync: bool) -> Self {
+        let (handle, prefix) = (Arc::clone(view.handle()), Arc::clone(view.prefix()));
+        Self { handle, prefix, batch: Mutex::default(), transaction, sync }
+    }
+
+    fn change<T>(&self, py: Python<'_>, change: impl FnOnce(&mut alluvium::WriteBatch) -> T) -> PyResult<T> {
+        self.handle.check()?;
+        Ok(change(&mut lock(py, &self.batch)))
+    }
+}
+
+#[pymethods]
+impl WriteBatch {
+    /// Sets a key.
+    fn put(&self, py: Python<'_>, key: Octets<'_>, value: Octets<'_>) -> PyResult<()> {
+        let key = whole(&self.prefix, &key).into_owned();
+        self.change(py, |batch| batch.put(key, &*value).len()).map(drop)
+    }
+
+    /// Removes a key.
+    fn delete(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<()> {
+        let key = whole(&self.prefix, &key).into_owned();
+        self.change(py, |batch| batch.delete(key).len()).map(drop)
+    }
+
+    /// Adds what is in another batch.
+    fn append(&self, py: Python<'_>, source: PyRef<'_, Self>) -> PyResult<()> {
+        let other = source.change(py, |other| other.clone())?;
+        self.change(py, |batch| batch.append(&other).len()).map(drop)
+    }
+
+    /// Forgets everything.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.change(py, alluvium::WriteBatch::clear)
+    }
+
+    /// Writes it; what is in it stays there.
+    fn write(&self, py: Python<'_>) -> PyResult<()> {
+        let (engine, batch) = (self.handle.engine()?, self.change(py, |batch| batch.clone())?);
+        let write = move || engine.writer()?.write_with(batch, write_options(self.sync)).map_err(Failure::from);
+        Ok(py.detach(write)?)
+    }
+
+    /// Bytes of keys and values.
+    fn approximate_size(&self, py: Python<'_>) -> PyResult<usize> {
+        self.change(py, |batch| batch.bytes())
+    }
+
+    fn __enter__(this: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
+        this.handle.check()?;
+        Ok(this)
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        error: Option<Bound<'_, PyAny>>,
+        _value: Py<PyAny>,
+        _traceback: Py<PyAny>,
+    ) -> PyResult<()> {
+        if !self.transaction || error.is_none() {
+            self.write(py)?;
+        }
+        self.clear(py)
+    }
+}

@@ -1,0 +1,127 @@
+//! The class `DB`.
+
+use crate::errors::Failure;
+use crate::handle::Handle;
+use crate::maintenance;
+use crate::octets::Octets;
+use crate::options::{self, LevelDbOptions, Settings};
+use crate::prefixed::PrefixedDb;
+use crate::property;
+use crate::stats;
+use crate::view::View;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+/// An open store.
+#[pyclass(extends = View, subclass, frozen, module = "alluvium", name = "DB")]
+pub struct Db {
+    name: Py<PyAny>,
+}
+
+#[pymethods]
+impl Db {
+    #[new]
+    #[pyo3(signature = (name, *, create_if_missing = false, error_if_exists = false, paranoid_checks = None, write_buffer_size = None,
+        max_open_files = None, lru_cache_size = None, block_size = None, block_restart_interval = None, max_file_size = None,
+        compression = Some("lz4".into()), bloom_filter_bits = 0, comparator = None, comparator_name = None, memory = None,
+        sync_interval = Some(0.1), read_only = false))]
+    #[allow(clippy::too_many_arguments, reason = "plyvel's")]
+    fn new(
+        py: Python<'_>,
+        name: Bound<'_, PyAny>,
+        create_if_missing: bool,
+        error_if_exists: bool,
+        paranoid_checks: Option<bool>,
+        write_buffer_size: Option<u64>,
+        max_open_files: Option<i64>,
+        lru_cache_size: Option<u64>,
+        block_size: Option<u64>,
+        block_restart_interval: Option<i64>,
+        max_file_size: Option<u64>,
+        compression: Option<options::Text>,
+        bloom_filter_bits: i64,
+        comparator: Option<Bound<'_, PyAny>>,
+        comparator_name: Option<Bound<'_, PyBytes>>,
+        memory: Option<u64>,
+        sync_interval: Option<f64>,
+        read_only: bool,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        // The store verifies always, and sizes its files, blocks and filters by itself.
+        let _ = (paranoid_checks, max_open_files, block_size, block_restart_interval, max_file_size, bloom_filter_bits);
+        options::check_comparator(comparator.as_ref(), comparator_name.is_some())?;
+        let settings = Settings {
+            path: options::path(&name)?,
+            create_if_missing,
+            error_if_exists,
+            read_only,
+            compression: options::compression(compression)?,
+            memory: memory.unwrap_or_else(|| LevelDbOptions { write_buffer_size, lru_cache_size }.memory()),
+            sync_interval: options::interval(sync_interval)?,
+        };
+        let engine = py.detach(|| settings.open())?;
+        Ok(PyClassInitializer::from(View::of_all(Handle::new(engine))).add_subclass(Self { name: name.unbind() }))
+    }
+
+    /// What the store was opened by.
+    #[getter]
+    fn name(&self, py: Python<'_>) -> Py<PyAny> {
+        self.name.clone_ref(py)
+    }
+
+    /// Whether the store is closed.
+    #[getter]
+    fn closed(this: PyRef<'_, Self>) -> bool {
+        this.as_super().handle().is_closed()
+    }
+
+    /// Closes the store, once the calls of other threads have ended; nothing where it is closed.
+    fn close(this: PyRef<'_, Self>) -> PyResult<()> {
+        let handle = this.as_super().handle();
+        Ok(this.py().detach(|| handle.close())?)
+    }
+
+    /// Makes everything that was written durable.
+    fn sync(this: PyRef<'_, Self>) -> PyResult<()> {
+        let engine = this.as_super().handle().engine()?;
+        Ok(this.py().detach(move || engine.writer()?.sync().map_err(Failure::from))?)
+    }
+
+    /// Figures of this moment.
+    fn stats(this: PyRef<'_, Self>) -> PyResult<Bound<'_, PyDict>> {
+        let (py, engine) = (this.py(), this.as_super().handle().engine()?);
+        stats::dictionary(py, &py.detach(move || engine.stats()))
+    }
+
+    /// What the store tells under a name of LevelDB's.
+    fn get_property<'py>(this: PyRef<'py, Self>, name: Octets<'_>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let (py, engine, name) = (this.py(), this.as_super().handle().engine()?, &*name);
+        let value = py.detach(move || property::value(&engine, name));
+        Ok(value.map(|value| PyBytes::new(py, value.as_bytes())))
+    }
+
+    /// Checks the files of the store.
+    #[pyo3(signature = (*, quick = false))]
+    fn verify(this: PyRef<'_, Self>, quick: bool) -> PyResult<Bound<'_, PyDict>> {
+        maintenance::verify(this.py(), this.as_super().handle(), quick)
+    }
+
+    /// The keys that begin with a prefix, without it.
+    fn prefixed_db(this: Bound<'_, Self>, prefix: Octets<'_>) -> PyResult<Py<PrefixedDb>> {
+        let view = this.borrow().as_super().part(&prefix);
+        PrefixedDb::new(this.py(), this.clone().unbind(), view)
+    }
+
+    fn __enter__(this: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
+        this.as_super().handle().check()?;
+        Ok(this)
+    }
+
+    fn __exit__(this: PyRef<'_, Self>, _type: Py<PyAny>, _value: Py<PyAny>, _traceback: Py<PyAny>) -> PyResult<()> {
+        Self::close(this)
+    }
+
+    fn __repr__(this: PyRef<'_, Self>) -> PyResult<String> {
+        let closed = if this.as_super().handle().is_closed() { " (closed)" } else { "" };
+        Ok(format!("<alluvium.DB with name {}{closed}>", this.name.bind(this.py()).repr()?))
+    }
+}

@@ -1,0 +1,93 @@
+//! An open store, of either kind. Any thread.
+
+use crate::errors::{Failure, Outcome};
+use crate::keys::Range;
+use alluvium::{BranchFile, Db, ReadOnlyDb, Snapshot, Stats, WriteOptions};
+
+/// A store, for reading and writing or for reading only.
+pub enum Engine {
+    /// The one that may write.
+    Writer(Db),
+    /// One of any number.
+    Reader(ReadOnlyDb),
+}
+
+/// How a write is done.
+pub fn write_options(sync: bool) -> WriteOptions {
+    if sync { WriteOptions::sync() } else { WriteOptions::default() }
+}
+
+impl Engine {
+    /// The store, if it may be written.
+    pub fn writer(&self) -> Outcome<&Db> {
+        match self {
+            Self::Writer(db) => Ok(db),
+            Self::Reader(_) => Err(Failure::ReadOnly),
+        }
+    }
+
+    /// Reads a value into `out`; false where the key is absent.
+    pub fn get_into(&self, key: &[u8], out: &mut Vec<u8>) -> alluvium::Result<bool> {
+        match self {
+            Self::Writer(db) => db.get_into(key, out),
+            Self::Reader(db) => db.get_into(key, out),
+        }
+    }
+
+    /// Whether a key has a value.
+    pub fn contains(&self, key: &[u8]) -> alluvium::Result<bool> {
+        let found = match self {
+            Self::Writer(db) => db.get_pinned(key),
+            Self::Reader(db) => db.get_pinned(key),
+        };
+        Ok(found?.is_some())
+    }
+
+    /// The values of many keys, of one moment.
+    pub fn multi_get(&self, keys: &[Vec<u8>]) -> alluvium::Result<Vec<Option<Vec<u8>>>> {
+        match self {
+            Self::Writer(db) => db.multi_get(keys),
+            Self::Reader(db) => db.multi_get(keys),
+        }
+    }
+
+    /// The store as it is now.
+    pub fn snapshot(&self) -> alluvium::Result<Snapshot> {
+        match self {
+            Self::Writer(db) => db.snapshot(),
+            Self::Reader(db) => Ok(db.snapshot()),
+        }
+    }
+
+    /// About how many bytes a range takes.
+    pub fn approximate_size(&self, range: Range) -> alluvium::Result<u64> {
+        match self {
+            Self::Writer(db) => db.approximate_size(range),
+            Self::Reader(db) => db.approximate_size(range),
+        }
+    }
+
+    /// Its branch files.
+    pub fn branch_files(&self) -> Vec<BranchFile> {
+        match self {
+            Self::Writer(db) => db.branch_files(),
+            Self::Reader(db) => db.branch_files(),
+        }
+    }
+
+    /// Figures of this moment.
+    pub fn stats(&self) -> Stats {
+        match self {
+            Self::Writer(db) => db.stats(),
+            Self::Reader(db) => db.stats(),
+        }
+    }
+
+    /// Closes it.
+    pub fn close(self) -> alluvium::Result<()> {
+        match self {
+            Self::Writer(db) => db.close(),
+            Self::Reader(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What goes wrong, as exceptions. Their classes are Python's (`python/alluvium/_errors.py`).
+
+use alluvium::Error;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// Why a call failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// The store says so.
+    Store(Error),
+    /// The store was opened for reading only.
+    ReadOnly,
+    /// Something was closed: what.
+    Closed(&'static str),
+    /// A raw iterator stands nowhere.
+    Nowhere,
+    /// The store's kind of `Error`, with words of this package.
+    Other(String),
+    /// An argument that is never right.
+    Invalid(String),
+    /// The store is damaged: all that was found.
+    Damaged(Vec<String>),
+}
+
+/// The result of what fails so.
+pub type Outcome<T> = Result<T, Failure>;
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Closed => Self::Closed("store"),
+            other => Self::Store(other),
+        }
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        Python::attach(|py| failure.into_exception(py).unwrap_or_else(|error| error))
+    }
+}
+
+impl Failure {
+    fn class(&self) -> &'static str {
+        match self {
+            Self::Store(error) => match error {
+                Error::AlreadyOpen { .. } => "AlreadyOpenError",
+                Error::Conflict { .. } => "ConflictError",
+                Error::Corruption { .. } => "CorruptionError",
+                Error::DiskFull { .. } => "DiskFullError",
+                Error::Forked => "ForkedError",
+                Error::InvalidArgument(_) => "InvalidArgumentError",
+                Error::Io { .. } => "IOError",
+                Error::ReadOnly { .. } => "ReadOnlyError",
+                _ => "Error",
+            },
+            Self::ReadOnly => "ReadOnlyError",
+            Self::Closed(_) => "ClosedError",
+            Self::Nowhere => "IteratorInvalidError",
+            Self::Other(_) => "Error",
+            Self::Invalid(_) => "InvalidArgumentError",
+            Self::Damaged(_) => "CorruptionError",
+        }
+    }
+
+    fn message(&self) -> String {
+        match self {
+            Self::Store(Error::Conflict { key }) => format!(
+                "the transaction has read \"{}\", which others have written since it began; nothing was changed: run it again \
+                 (DB.transact does so by itself)",
+                key.escape_ascii()
+            ),
+            Self::Store(error) => error.to_string(),
+            Self::ReadOnly => "the store is open for reading only".into(),
+            Self::Closed(what) => format!("the {what} is closed"),
+            Self::Nowhere => "the iterator stands on no pair".into(),
+            Self::Other(message) | Self::Invalid(message) => message.clone(),
+            Self::Damaged(found) => found.join("\n"),
+        }
+    }
+
+    fn into_exception(self, py: Python<'_>) -> PyResult<PyErr> {
+        let exception = py.import("alluvium._errors")?.getattr(self.class())?.call1((self.message(),))?;
+        match &self {
+            Self::Store(Error::Conflict { key }) => exception.setattr("key", PyBytes::new(py, key))?,
+            Self::Store(Error::Io { source, .. }) => exception.setattr("errno", source.raw_os_error())?,
+            _ => {}
+        }
+        Ok(PyErr::from_value(exception))
+    }
+}

@@ -1,0 +1,57 @@
+//! The Python package `alluvium`: the native half, which `python/alluvium/__init__.py` gives its public names.
+//!
+//! Rules of every file here:
+//! 1. Whatever may read the disk, write or wait runs detached from the interpreter, so that other Python threads go on.
+//! 2. A lock is waited for only while detached (`lock.rs`), and no Python code runs while one, or the open store, is held. So nothing
+//!    here can wait for a thread that waits for the interpreter.
+//! 3. Nothing of Python's is lent to the store while detached, but the contents of `bytes`, which never change.
+
+mod batch;
+mod database;
+mod engine;
+mod errors;
+mod gap;
+mod handle;
+mod iterator;
+mod keys;
+mod lock;
+mod maintenance;
+mod octets;
+mod options;
+mod prefixed;
+mod property;
+mod raw_iterator;
+mod retry;
+mod snapshot;
+mod source;
+mod stats;
+mod transaction;
+mod view;
+mod walk;
+
+/// What `import alluvium._alluvium` gives.
+#[pyo3::pymodule]
+mod _alluvium {
+    #[pymodule_export]
+    use super::batch::WriteBatch;
+    #[pymodule_export]
+    use super::database::Db;
+    #[pymodule_export]
+    use super::iterator::Iterator;
+    #[pymodule_export]
+    use super::maintenance::{destroy_db, repair_db};
+    #[pymodule_export]
+    use super::prefixed::PrefixedDb;
+    #[pymodule_export]
+    use super::raw_iterator::RawIterator;
+    #[pymodule_export]
+    use super::snapshot::Snapshot;
+    #[pymodule_export]
+    use super::transaction::Transaction;
+    #[pymodule_export]
+    use super::view::View;
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,149 @@
+//! How a store is opened, from what plyvel's users say.
+
+use crate::engine::Engine;
+use crate::errors::{Failure, Outcome};
+use alluvium::io::PosixStorage;
+use alluvium::{Compression, Db, Error, Options, ReadOnlyDb};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a store gets at least, where its user does not say how much: with less it works less well.
+const MEMORY_LEAST: u64 = 128 << 20;
+/// What the store itself takes at most.
+const MEMORY_MOST: u64 = 64 << 40;
+/// LevelDB's defaults.
+const WRITE_BUFFER: u64 = 4 << 20;
+const CACHE: u64 = 8 << 20;
+
+/// The options of LevelDB that say how much memory it takes.
+pub struct LevelDbOptions {
+    /// One of two.
+    pub write_buffer_size: Option<u64>,
+    /// Its cache.
+    pub lru_cache_size: Option<u64>,
+}
+
+impl LevelDbOptions {
+    /// What LevelDB would take. Half of the machine's, which is the store's own default, is not what a Python program expects.
+    pub fn memory(&self) -> u64 {
+        let buffers = self.write_buffer_size.unwrap_or(WRITE_BUFFER).saturating_mul(2);
+        buffers.saturating_add(self.lru_cache_size.unwrap_or(CACHE)).clamp(MEMORY_LEAST, MEMORY_MOST)
+    }
+}
+
+/// What is opened, and how.
+pub struct Settings {
+    /// The store's directory.
+    pub path: PathBuf,
+    /// Whether a store may be made.
+    pub create_if_missing: bool,
+    /// Whether one that is there is an error.
+    pub error_if_exists: bool,
+    /// Whether it is only read.
+    pub read_only: bool,
+    /// Of new files.
+    pub compression: Compression,
+    /// Bytes for the whole store.
+    pub memory: u64,
+    /// How often it is synced.
+    pub sync_interval: Option<Duration>,
+}
+
+impl Settings {
+    /// Opens it.
+    pub fn open(self) -> Outcome<Engine> {
+        if self.error_if_exists && self.path.join("MANIFEST").exists() {
+            return Err(Failure::Other(format!("{} exists (error_if_exists is true)", self.path.display())));
+        }
+        let options = Options {
+            memory_budget: Some(self.memory),
+            sync_interval: self.sync_interval,
+            compression: self.compression,
+            create_if_missing: self.create_if_missing,
+            ..Options::default()
+        };
+        // A Python program leaves most of the machine's memory to the page cache.
+        let storage = Arc::new(PosixStorage::new(&self.path).reading_through_page_cache());
+        let opened = match self.read_only {
+            true => ReadOnlyDb::open_with(storage, options).map(Engine::Reader),
+            false => Db::open_with(storage, options).map(Engine::Writer),
+        };
+        opened.map_err(|error| explain(error, &self.path, self.read_only || self.create_if_missing))
+    }
+}
+
+/// Says of a directory that holds no store what to do.
+fn explain(error: Error, path: &Path, create_if_missing: bool) -> Failure {
+    let name = path.display();
+    match error {
+        Error::NoStore { .. } if path.join("CURRENT").exists() => Failure::Other(format!(
+            "{name} holds a database of LevelDB itself; load it into a new directory with \
+             `alluvium --db NEW import --from leveldb OLD`"
+        )),
+        Error::NoStore { reason, .. } if !create_if_missing => {
+            Failure::Other(format!("no store at {name}: {reason} (create_if_missing is false)"))
+        }
+        other => other.into(),
+    }
+}
+
+/// A path as Python has it: a `str`, `bytes` or `os.PathLike`.
+pub fn path(name: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
+    let encoded = name.py().import("os")?.call_method1("fsencode", (name,))?.cast_into::<PyBytes>()?;
+    Ok(OsString::from_vec(encoded.as_bytes().to_vec()).into())
+}
+
+/// A word, as `str` or as `bytes`.
+#[derive(FromPyObject)]
+pub enum Text {
+    /// As `str`.
+    Words(String),
+    /// As `bytes`.
+    Encoded(Vec<u8>),
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self::Words(text.into())
+    }
+}
+
+/// How files are compressed. What asks for Snappy gets LZ4, which is of its kind.
+pub fn compression(name: Option<Text>) -> PyResult<Compression> {
+    let name = match &name {
+        None => return Ok(Compression::None),
+        Some(Text::Words(name)) => name.as_bytes(),
+        Some(Text::Encoded(name)) => name,
+    };
+    match name {
+        b"lz4" | b"snappy" => Ok(Compression::Lz4),
+        _ => Err(PyValueError::new_err("'compression' must be None, 'lz4' or 'snappy'")),
+    }
+}
+
+/// Keys are in the order of their bytes; who asks for another order must not get this one.
+pub fn check_comparator(comparator: Option<&Bound<'_, PyAny>>, is_named: bool) -> PyResult<()> {
+    match comparator {
+        None if !is_named => Ok(()),
+        Some(comparator) if is_named && !comparator.is_callable() => {
+            Err(PyTypeError::new_err("custom comparator object must be callable"))
+        }
+        Some(_) if is_named => Err(Failure::Invalid(
+            "custom comparators are not supported: keys are in the order of their bytes; encode them so that this is the order".into(),
+        )
+        .into()),
+        _ => Err(PyValueError::new_err("'comparator' and 'comparator_name' must be specified together")),
+    }
+}
+
+/// Seconds between syncs; `None` where there shall be none.
+pub fn interval(seconds: Option<f64>) -> PyResult<Option<Duration>> {
+    let wrong = |_| PyValueError::new_err("'sync_interval' must be None or a number of seconds, not negative");
+    seconds.map(|seconds| Duration::try_from_secs_f64(seconds).map_err(wrong)).transpose()
+}

@@ -1,0 +1,109 @@
+//! LevelDB's own kind of iterator: it stands on a pair, or nowhere.
+
+use crate::errors::{Failure, Outcome};
+use crate::handle::{Handle, Owned, end};
+use crate::keys::whole;
+use crate::lock::lock;
+use crate::octets::Octets;
+use alluvium::Iter;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::sync::{Arc, Mutex};
+
+/// A position in the pairs of a snapshot.
+#[pyclass(frozen, module = "alluvium")]
+pub struct RawIterator {
+    handle: Arc<Handle>,
+    iter: Mutex<Owned<Iter>>,
+    prefix: Arc<[u8]>,
+}
+
+impl RawIterator {
+    /// Over a walk of the keys with a prefix.
+    pub fn new(handle: Arc<Handle>, iter: Iter, prefix: Arc<[u8]>) -> Self {
+        let iter = Mutex::new(handle.own(iter));
+        Self { handle, iter, prefix }
+    }
+
+    fn look<T>(&self, py: Python<'_>, look: impl FnOnce(&mut Iter) -> Outcome<T>) -> PyResult<T> {
+        self.handle.check()?;
+        let mut iter = lock(py, &self.iter);
+        Ok(look(iter.get_mut().ok_or(Failure::Closed("iterator"))?)?)
+    }
+
+    fn go(&self, py: Python<'_>, movement: impl FnOnce(&mut Iter) -> alluvium::Result<()> + Send) -> PyResult<()> {
+        self.look(py, |iter| Ok(py.detach(|| movement(iter))?))
+    }
+
+    /// The pair that it stands on.
+    fn pair<T>(&self, py: Python<'_>, give: impl FnOnce(&[u8], &[u8]) -> T) -> PyResult<T> {
+        self.look(py, |iter| match iter.valid() {
+            true => Ok(give(iter.key().get(self.prefix.len()..).unwrap_or_default(), iter.value())),
+            false => Err(Failure::Nowhere),
+        })
+    }
+}
+
+#[pymethods]
+impl RawIterator {
+    /// Whether it stands on a pair.
+    fn valid(&self, py: Python<'_>) -> PyResult<bool> {
+        self.look(py, |iter| Ok(iter.valid()))
+    }
+
+    /// Goes to the first pair.
+    fn seek_to_first(&self, py: Python<'_>) -> PyResult<()> {
+        self.go(py, Iter::seek_first)
+    }
+
+    /// Goes to the last pair.
+    fn seek_to_last(&self, py: Python<'_>) -> PyResult<()> {
+        self.go(py, Iter::seek_last)
+    }
+
+    /// Goes to the first pair whose key is `target` or behind it.
+    fn seek(&self, py: Python<'_>, target: Octets<'_>) -> PyResult<()> {
+        let target = whole(&self.prefix, &target);
+        self.go(py, |iter| iter.seek(&*target))
+    }
+
+    /// Goes one pair on.
+    fn next(&self, py: Python<'_>) -> PyResult<()> {
+        self.pair(py, |_, _| ())?;
+        self.go(py, Iter::step)
+    }
+
+    /// Goes one pair back.
+    fn prev(&self, py: Python<'_>) -> PyResult<()> {
+        self.pair(py, |_, _| ())?;
+        self.go(py, Iter::step_back)
+    }
+
+    /// The key that it stands on.
+    fn key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.pair(py, |key, _| PyBytes::new(py, key))
+    }
+
+    /// The value that it stands on.
+    fn value<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.pair(py, |_, value| PyBytes::new(py, value))
+    }
+
+    /// The key and the value that it stands on.
+    fn item<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        self.pair(py, |key, value| (PyBytes::new(py, key), PyBytes::new(py, value)))
+    }
+
+    /// Closes it; nothing where it is closed.
+    fn close(&self, py: Python<'_>) {
+        end(py, &self.iter);
+    }
+
+    fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __exit__(&self, py: Python<'_>, _type: Py<PyAny>, _value: Py<PyAny>, _traceback: Py<PyAny>) {
+        end(py, &self.iter);
+    }
+}

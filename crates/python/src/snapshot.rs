@@ -1,0 +1,177 @@
+//! The store as it was at one moment.
+
+use crate::errors::{Failure, Outcome};
+use crate::gap::Way;
+use crate::handle::{Handle, Owned, end};
+use crate::iterator::{Iterator, Shape};
+use crate::keys::{Limits, whole};
+use crate::lock::lock;
+use crate::octets::Octets;
+use crate::raw_iterator::RawIterator;
+use crate::source::Source;
+use crate::view::{absent, give_many};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::sync::{Arc, Mutex};
+
+/// A moment, kept until it is closed.
+#[pyclass(frozen, module = "alluvium")]
+pub struct Snapshot {
+    handle: Arc<Handle>,
+    moment: Mutex<Owned<alluvium::Snapshot>>,
+    prefix: Arc<[u8]>,
+}
+
+/// An iterator over a range at a moment.
+pub fn iterate(
+    py: Python<'_>,
+    (handle, prefix): (&Arc<Handle>, &Arc<[u8]>),
+    moment: alluvium::Snapshot,
+    limits: &Limits<'_>,
+    (way, keys, values): (Way, bool, bool),
+) -> PyResult<Iterator> {
+    let range = limits.range(prefix)?;
+    let source = py.detach(|| Source::of_snapshot(moment, range.clone(), values)).map_err(Failure::from)?;
+    let shape = Shape { prefix: Arc::clone(prefix), way, keys, values };
+    Ok(Iterator::new(Arc::clone(handle), source, range, shape))
+}
+
+/// A raw iterator over the keys with a prefix at a moment.
+pub fn iterate_raw(
+    py: Python<'_>,
+    handle: &Arc<Handle>,
+    prefix: &Arc<[u8]>,
+    moment: &alluvium::Snapshot,
+) -> PyResult<RawIterator> {
+    let iter = py.detach(|| moment.prefix(prefix)).map_err(Failure::from)?;
+    Ok(RawIterator::new(Arc::clone(handle), iter, Arc::clone(prefix)))
+}
+
+impl Snapshot {
+    /// A moment, of which the keys with a prefix show.
+    pub fn new(handle: Arc<Handle>, moment: alluvium::Snapshot, prefix: Arc<[u8]>) -> Self {
+        let moment = Mutex::new(handle.own(moment));
+        Self { handle, moment, prefix }
+    }
+
+    fn moment(&self, py: Python<'_>) -> Outcome<alluvium::Snapshot> {
+        self.handle.check()?;
+        lock(py, &self.moment).get().cloned().ok_or(Failure::Closed("snapshot"))
+    }
+
+    fn read(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<Vec<u8>>> {
+        let (moment, key) = (self.moment(py)?, whole(&self.prefix, key));
+        Ok(py.detach(|| moment.get(&*key)).map_err(Failure::from)?)
+    }
+
+    fn all(&self, py: Python<'_>, keys: bool, values: bool) -> PyResult<Iterator> {
+        let limits = Limits { start: None, stop: None, include_start: true, include_stop: false, prefix: None };
+        let moment = self.moment(py)?;
+        iterate(py, (&self.handle, &self.prefix), moment, &limits, (Way::Forward, keys, values))
+    }
+}
+
+#[pymethods]
+impl Snapshot {
+    /// The value of a key.
+    #[pyo3(signature = (key, default = None, *, verify_checksums = None, fill_cache = None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: Octets<'_>,
+        default: Option<Bound<'py, PyAny>>,
+        verify_checksums: Option<bool>,
+        fill_cache: Option<bool>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let _ = (verify_checksums, fill_cache);
+        Ok(self.read(py, &key)?.map(|value| PyBytes::new(py, &value).into_any()).or(default))
+    }
+
+    /// The values of many keys, in their order.
+    fn multi_get<'py>(&self, py: Python<'py>, keys: Bound<'py, PyAny>) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
+        let moment = self.moment(py)?;
+        give_many(&keys, &self.prefix, |keys| Ok(moment.multi_get(keys)?))
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: Octets<'_>) -> PyResult<Bound<'py, PyBytes>> {
+        self.read(py, &key)?.map(|value| PyBytes::new(py, &value)).ok_or_else(|| absent(py, &key))
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<bool> {
+        let (moment, key) = (self.moment(py)?, whole(&self.prefix, &key));
+        Ok(py.detach(|| moment.get_pinned(&*key).map(|value| value.is_some())).map_err(Failure::from)?)
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Iterator> {
+        self.all(py, true, true)
+    }
+
+    /// An iterator over the keys.
+    fn keys(&self, py: Python<'_>) -> PyResult<Iterator> {
+        self.all(py, true, false)
+    }
+
+    /// An iterator over the values.
+    fn values(&self, py: Python<'_>) -> PyResult<Iterator> {
+        self.all(py, false, true)
+    }
+
+    /// An iterator over the pairs.
+    fn items(&self, py: Python<'_>) -> PyResult<Iterator> {
+        self.all(py, true, true)
+    }
+
+    /// An iterator over a range.
+    #[pyo3(signature = (*, reverse = false, start = None, stop = None, include_start = true, include_stop = false, prefix = None,
+        include_key = true, include_value = true, verify_checksums = None, fill_cache = None))]
+    #[allow(clippy::too_many_arguments, reason = "plyvel's")]
+    fn iterator(
+        &self,
+        py: Python<'_>,
+        reverse: bool,
+        start: Option<Octets<'_>>,
+        stop: Option<Octets<'_>>,
+        include_start: bool,
+        include_stop: bool,
+        prefix: Option<Octets<'_>>,
+        include_key: bool,
+        include_value: bool,
+        verify_checksums: Option<bool>,
+        fill_cache: Option<bool>,
+    ) -> PyResult<Iterator> {
+        let _ = (verify_checksums, fill_cache);
+        let limits = Limits { start, stop, include_start, include_stop, prefix };
+        let shape = (Way::new(reverse), include_key, include_value);
+        iterate(py, (&self.handle, &self.prefix), self.moment(py)?, &limits, shape)
+    }
+
+    /// An iterator of LevelDB's kind.
+    #[pyo3(signature = (*, verify_checksums = None, fill_cache = None))]
+    fn raw_iterator(
+        &self,
+        py: Python<'_>,
+        verify_checksums: Option<bool>,
+        fill_cache: Option<bool>,
+    ) -> PyResult<RawIterator> {
+        let _ = (verify_checksums, fill_cache);
+        iterate_raw(py, &self.handle, &self.prefix, &self.moment(py)?)
+    }
+
+    /// Gives the moment up; nothing where that was done.
+    fn close(&self, py: Python<'_>) {
+        end(py, &self.moment);
+    }
+
+    /// The same as `close`.
+    fn release(&self, py: Python<'_>) {
+        end(py, &self.moment);
+    }
+
+    fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __exit__(&self, py: Python<'_>, _type: Py<PyAny>, _value: Py<PyAny>, _traceback: Py<PyAny>) {
+        end(py, &self.moment);
+    }
+}

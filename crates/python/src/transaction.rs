@@ -1,0 +1,223 @@
+//! Several reads and writes that happen at one instant.
+
+use crate::engine::write_options;
+use crate::errors::{Failure, Outcome};
+use crate::gap::Way;
+use crate::handle::{Handle, Owned, end};
+use crate::iterator::{Iterator, Shape, Shared};
+use crate::keys::{Limits, whole};
+use crate::lock::lock;
+use crate::octets::Octets;
+use crate::source::Source;
+use crate::view::{View, absent, give_many};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::sync::{Arc, Mutex, Weak};
+
+/// An optimistic, serializable transaction.
+#[pyclass(frozen, module = "alluvium")]
+pub struct Transaction {
+    handle: Arc<Handle>,
+    prefix: Arc<[u8]>,
+    /// Until it ends.
+    transaction: Mutex<Owned<Arc<alluvium::Transaction>>>,
+    /// What ends with it.
+    iterators: Mutex<Vec<Weak<<Shared as std::ops::Deref>::Target>>>,
+    sync: bool,
+}
+
+impl Transaction {
+    /// Of a view of a store.
+    pub fn new(view: &View, transaction: alluvium::Transaction, sync: bool) -> Self {
+        let (handle, prefix) = (Arc::clone(view.handle()), Arc::clone(view.prefix()));
+        let transaction = Mutex::new(handle.own(Arc::new(transaction)));
+        Self { handle, prefix, transaction, iterators: Mutex::default(), sync }
+    }
+
+    /// Whether it was neither committed nor rolled back yet.
+    pub fn is_open(&self, py: Python<'_>) -> bool {
+        lock(py, &self.transaction).get().is_some()
+    }
+
+    fn open(&self, py: Python<'_>) -> Outcome<Arc<alluvium::Transaction>> {
+        self.handle.check()?;
+        lock(py, &self.transaction).get().cloned().ok_or(Failure::Closed("transaction"))
+    }
+
+    fn call<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&alluvium::Transaction) -> alluvium::Result<T> + Send,
+    ) -> PyResult<T> {
+        let transaction = self.open(py)?;
+        Ok(py.detach(move || call(&transaction)).map_err(Failure::from)?)
+    }
+
+    fn read(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<Vec<u8>>> {
+        let key = whole(&self.prefix, key);
+        self.call(py, |transaction| transaction.get(&*key))
+    }
+
+    /// Ends it, for this thread to do with it what it likes; `None` where it has ended.
+    fn take(&self, py: Python<'_>) -> Option<alluvium::Transaction> {
+        let mut transaction = lock(py, &self.transaction).take()?;
+        for iterator in std::mem::take(&mut *lock(py, &self.iterators)).iter().filter_map(Weak::upgrade) {
+            end(py, &iterator);
+        }
+        // Calls of other threads that are under way.
+        py.detach(|| {
+            loop {
+                match Arc::try_unwrap(transaction) {
+                    Ok(transaction) => return Some(transaction),
+                    Err(in_use) => transaction = in_use,
+                }
+                std::thread::yield_now();
+            }
+        })
+    }
+
+    fn iterate(&self, py: Python<'_>, limits: &Limits<'_>, shape: (Way, bool, bool)) -> PyResult<Iterator> {
+        let (range, transaction) = (limits.range(&self.prefix)?, self.open(py)?);
+        let source = py.detach(|| Source::of_transaction(transaction, range.clone())).map_err(Failure::from)?;
+        let (way, keys, values) = shape;
+        let shape = Shape { prefix: Arc::clone(&self.prefix), way, keys, values };
+        let iterator = Iterator::new(Arc::clone(&self.handle), source, range, shape);
+        let mut iterators = lock(py, &self.iterators);
+        iterators.retain(|iterator| iterator.strong_count() > 0);
+        iterators.push(Arc::downgrade(iterator.shared()));
+        Ok(iterator)
+    }
+
+    fn all(&self, py: Python<'_>, keys: bool, values: bool) -> PyResult<Iterator> {
+        let limits = Limits { start: None, stop: None, include_start: true, include_stop: false, prefix: None };
+        self.iterate(py, &limits, (Way::Forward, keys, values))
+    }
+}
+
+#[pymethods]
+impl Transaction {
+    /// The value of a key, which counts as read.
+    #[pyo3(signature = (key, default = None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: Octets<'_>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.read(py, &key)?.map(|value| PyBytes::new(py, &value).into_any()).or(default))
+    }
+
+    /// The values of many keys, in their order.
+    fn multi_get<'py>(&self, py: Python<'py>, keys: Bound<'py, PyAny>) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
+        let transaction = self.open(py)?;
+        give_many(&keys, &self.prefix, |keys| Ok(transaction.multi_get(keys)?))
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: Octets<'_>) -> PyResult<Bound<'py, PyBytes>> {
+        self.read(py, &key)?.map(|value| PyBytes::new(py, &value)).ok_or_else(|| absent(py, &key))
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<bool> {
+        Ok(self.read(py, &key)?.is_some())
+    }
+
+    /// Sets a key, once the transaction commits.
+    fn put(&self, py: Python<'_>, key: Octets<'_>, value: Octets<'_>) -> PyResult<()> {
+        let (key, value) = (whole(&self.prefix, &key), &*value);
+        self.call(py, |transaction| transaction.put(&*key, value))
+    }
+
+    fn __setitem__(&self, py: Python<'_>, key: Octets<'_>, value: Octets<'_>) -> PyResult<()> {
+        self.put(py, key, value)
+    }
+
+    /// Removes a key, once the transaction commits; no error where it is absent.
+    fn delete(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<()> {
+        let key = whole(&self.prefix, &key);
+        self.call(py, |transaction| transaction.delete(&*key))
+    }
+
+    fn __delitem__(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<()> {
+        if self.read(py, &key)?.is_none() {
+            return Err(absent(py, &key));
+        }
+        self.delete(py, key)
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Iterator> {
+        self.all(py, true, true)
+    }
+
+    /// An iterator over the keys.
+    fn keys(&self, py: Python<'_>) -> PyResult<Iterator> {
+        self.all(py, true, false)
+    }
+
+    /// An iterator over the values.
+    fn values(&self, py: Python<'_>) -> PyResult<Iterator> {
+        self.all(py, false, true)
+    }
+
+    /// An iterator over the pairs.
+    fn items(&self, py: Python<'_>) -> PyResult<Iterator> {
+        self.all(py, true, true)
+    }
+
+    /// An iterator over a range; what it walks over counts as read.
+    #[pyo3(signature = (*, reverse = false, start = None, stop = None, include_start = true, include_stop = false, prefix = None,
+        include_key = true, include_value = true))]
+    #[allow(clippy::too_many_arguments, reason = "plyvel's")]
+    fn iterator(
+        &self,
+        py: Python<'_>,
+        reverse: bool,
+        start: Option<Octets<'_>>,
+        stop: Option<Octets<'_>>,
+        include_start: bool,
+        include_stop: bool,
+        prefix: Option<Octets<'_>>,
+        include_key: bool,
+        include_value: bool,
+    ) -> PyResult<Iterator> {
+        let limits = Limits { start, stop, include_start, include_stop, prefix };
+        self.iterate(py, &limits, (Way::new(reverse), include_key, include_value))
+    }
+
+    /// Makes all writes happen at once, if nothing that was read has been written since.
+    pub fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        self.handle.check()?;
+        let transaction = self.take(py).ok_or(Failure::Closed("transaction"))?;
+        let sync = self.sync;
+        Ok(py.detach(move || transaction.commit_with(write_options(sync))).map_err(Failure::from)?)
+    }
+
+    /// Forgets all writes; nothing where it has ended.
+    pub fn rollback(&self, py: Python<'_>) {
+        if self.handle.check().is_ok() {
+            let transaction = self.take(py);
+            py.detach(move || drop(transaction));
+        }
+    }
+
+    fn __enter__(this: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
+        this.open(this.py())?;
+        Ok(this)
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        error: Option<Bound<'_, PyAny>>,
+        _value: Py<PyAny>,
+        _traceback: Py<PyAny>,
+    ) -> PyResult<()> {
+        match error {
+            None if self.is_open(py) => self.commit(py),
+            None => Ok(()),
+            Some(_) => {
+                self.rollback(py);
+                Ok(())
+            }
+        }
+    }
+}
