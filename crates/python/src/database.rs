@@ -21,10 +21,16 @@ pub struct Db {
 #[pymethods]
 impl Db {
     #[new]
-    #[pyo3(signature = (name, *, create_if_missing = false, error_if_exists = false, paranoid_checks = None, write_buffer_size = None,
-        max_open_files = None, lru_cache_size = None, block_size = None, block_restart_interval = None, max_file_size = None,
-        compression = Some("lz4".into()), bloom_filter_bits = 0, comparator = None, comparator_name = None, memory = None,
-        sync_interval = Some(0.1), read_only = false))]
+    #[pyo3(
+        signature = (name, *, create_if_missing = false, error_if_exists = false, paranoid_checks = None, write_buffer_size = None,
+            max_open_files = None, lru_cache_size = None, block_size = None, block_restart_interval = None, max_file_size = None,
+            compression = Some("lz4".into()), bloom_filter_bits = 0, comparator = None, comparator_name = None, memory = None,
+            sync_interval = Some(0.1), read_only = false),
+        text_signature = "(name, *, create_if_missing=False, error_if_exists=False, paranoid_checks=None, \
+            write_buffer_size=None, max_open_files=None, lru_cache_size=None, block_size=None, block_restart_interval=None, \
+            max_file_size=None, compression='lz4', bloom_filter_bits=0, comparator=None, comparator_name=None, \
+            memory=None, sync_interval=0.1, read_only=False)"
+    )]
     #[allow(clippy::too_many_arguments, reason = "plyvel's")]
     fn new(
         py: Python<'_>,

@@ -35,6 +35,10 @@ impl RawIterator {
         self.look(py, |iter| Ok(py.detach(|| movement(iter))?))
     }
 
+    fn step(&self, py: Python<'_>, movement: impl FnOnce(&mut Iter) -> alluvium::Result<()> + Send) -> PyResult<()> {
+        self.look(py, |iter| if iter.valid() { Ok(py.detach(|| movement(iter))?) } else { Err(Failure::Nowhere) })
+    }
+
     /// The pair that it stands on.
     fn pair<T>(&self, py: Python<'_>, give: impl FnOnce(&[u8], &[u8]) -> T) -> PyResult<T> {
         self.look(py, |iter| match iter.valid() {
@@ -69,14 +73,12 @@ impl RawIterator {
 
     /// Goes one pair on.
     fn next(&self, py: Python<'_>) -> PyResult<()> {
-        self.pair(py, |_, _| ())?;
-        self.go(py, Iter::step)
+        self.step(py, Iter::step)
     }
 
     /// Goes one pair back.
     fn prev(&self, py: Python<'_>) -> PyResult<()> {
-        self.pair(py, |_, _| ())?;
-        self.go(py, Iter::step_back)
+        self.step(py, Iter::step_back)
     }
 
     /// The key that it stands on.

@@ -8,8 +8,9 @@ use crate::source::Source;
 use alluvium::Result;
 use std::ops::Range;
 
-/// The first chunk behind a seek is small, since many read a pair or two; each further one has twice as many.
-const PAIRS_FIRST: usize = 4;
+/// The first chunk behind a seek is a pair, since many read just that; each further one has so many times as many.
+const PAIRS_FIRST: usize = 1;
+const PAIRS_GROWTH: usize = 4;
 const PAIRS_MAX: usize = 1024;
 /// No further pair is read ahead past this.
 const BYTES_MAX: usize = 64 << 10;
@@ -92,7 +93,7 @@ impl Walk {
         }
         self.way = Some(way);
         let pairs = if self.source.is_noted() { 1 } else { self.pairs };
-        self.pairs = PAIRS_MAX.min(self.pairs * 2);
+        self.pairs = PAIRS_MAX.min(self.pairs * PAIRS_GROWTH);
         self.goes_on = true;
         while self.chunk.pairs.len() < pairs && self.chunk.bytes.len() < BYTES_MAX {
             match self.source.next(way, &mut |key, value| self.chunk.push(key, value)) {

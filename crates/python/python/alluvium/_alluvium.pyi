@@ -3,12 +3,29 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Final, Literal, Self, SupportsIndex, TypeVar, final, overload
 
+from typing_extensions import disjoint_base
+
+__all__ = [
+    "DB",
+    "Iterator",
+    "PrefixedDB",
+    "RawIterator",
+    "Snapshot",
+    "Transaction",
+    "View",
+    "WriteBatch",
+    "__version__",
+    "destroy_db",
+    "repair_db",
+]
+
 __version__: Final[str]
 
 _Octets = bytes | bytearray | memoryview
 _Path = str | bytes | PathLike[str] | PathLike[bytes]
 _T = TypeVar("_T")
 
+@disjoint_base
 class View:
     """What a DB and a PrefixedDB have in common. Not made by users."""
 
@@ -74,6 +91,7 @@ class View:
     def __contains__(self, key: _Octets, /) -> bool: ...
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]: ...
 
+@disjoint_base
 class DB(View):
     """An open store."""
 

@@ -1,0 +1,71 @@
+"""Batches."""
+
+from __future__ import annotations
+
+import pytest
+
+import alluvium
+
+
+def test_a_batch_is_written_as_one(db: alluvium.DB) -> None:
+    db.put(b"b", b"0")
+    batch = db.write_batch()
+    batch.put(b"a", b"1")
+    batch.put(b"c", bytearray(b"1"))
+    batch.delete(b"b")
+    batch.delete(b"c")
+    assert list(db) == [(b"b", b"0")]
+    batch.write()
+    assert list(db) == [(b"a", b"1")]
+    db.delete(b"a")
+    batch.write()
+    assert list(db) == [(b"a", b"1")], "what is in a batch stays there"
+    batch.clear()
+    db.delete(b"a")
+    batch.write()
+    assert list(db) == []
+
+
+def test_append(db: alluvium.DB) -> None:
+    one, other = db.write_batch(), db.write_batch(sync=True)
+    one.put(b"a", b"1")
+    other.delete(b"a")
+    other.put(b"b", b"2")
+    one.append(other)
+    one.append(one)
+    one.write()
+    assert list(db) == [(b"b", b"2")]
+    with pytest.raises(TypeError):
+        one.append([])  # type: ignore[arg-type]
+
+
+def test_size(db: alluvium.DB) -> None:
+    batch = db.write_batch()
+    assert batch.approximate_size() == 0
+    batch.put(b"abc", b"12345")
+    assert batch.approximate_size() == 8
+
+
+@pytest.mark.parametrize(("transaction", "written"), [(False, [b"a"]), (True, [])])
+def test_what_an_exception_leaves(db: alluvium.DB, transaction: bool, written: list[bytes]) -> None:
+    with pytest.raises(ZeroDivisionError), db.write_batch(transaction=transaction, sync=True) as batch:
+        batch.put(b"a", b"1")
+        1 / 0
+    assert list(db.keys()) == written
+    assert batch.approximate_size() == 0
+
+
+def test_a_batch_that_is_refused_stays(db: alluvium.DB) -> None:
+    batch = db.write_batch()
+    with pytest.raises(alluvium.InvalidArgumentError), batch:
+        batch.put(b"k" * 65537, b"")
+    assert batch.approximate_size() == 65537
+    with pytest.raises(alluvium.InvalidArgumentError):
+        batch.write()
+
+
+def test_a_batch_of_a_part(db: alluvium.DB) -> None:
+    with db.prefixed_db(b"p/").write_batch() as batch:
+        batch.put(b"a", b"1")
+        batch.delete(b"b")
+    assert list(db) == [(b"p/a", b"1")]

@@ -1,0 +1,122 @@
+"""Checks, repairs, figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import alluvium
+
+
+def fill(path: Path, **options: Any) -> None:
+    with alluvium.open(path, **options) as db:
+        for number in range(5000):
+            db.put(b"%06d" % number, b"%06d" % number * 50)
+        db.compact_range()
+
+
+def damage(path: Path) -> str:
+    """Changes a byte in the middle of a branch file."""
+    [file, *_] = sorted(path.glob("*.branch"))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    file.write_bytes(content)
+    return file.name
+
+
+def test_verify(path: Path) -> None:
+    fill(path)
+    with alluvium.open(path) as db:
+        checked = db.verify()
+        assert checked["entries"] == 5000 and checked["branch_files"] >= 1
+        assert db.verify(quick=True)["bytes"] < checked["bytes"]
+
+
+def test_damage_is_named(path: Path) -> None:
+    fill(path, compression=None)
+    name = damage(path)
+    with alluvium.open(path) as db:
+        db.verify(quick=True)
+        with pytest.raises(alluvium.CorruptionError, match=f"{name} at offset"):
+            db.verify()
+        read = []
+        with pytest.raises(alluvium.CorruptionError, match=f"{name} at offset"):
+            for key in db.keys():
+                read.append(key)
+        assert read == [b"%06d" % number for number in range(len(read))] and read, "all before the damage is given"
+        with pytest.raises(alluvium.CorruptionError):
+            db.multi_get(b"%06d" % number for number in range(5000))
+
+
+def test_repair(path: Path) -> None:
+    fill(path, compression=None)
+    assert alluvium.repair_db(path)["changed"] is False
+    name = damage(path)
+    report = alluvium.repair_db(path, paranoid_checks=True)
+    assert report["changed"] and report["losses"] and 0 < report["entries_saved"] < 5000
+    assert any(name in lost for lost in report["losses"])
+    with alluvium.open(path) as db:
+        assert 4000 < len(list(db)) < 5000
+        db.verify()
+    with pytest.raises(alluvium.Error, match="no store"):
+        alluvium.repair_db(path / "none")
+    with alluvium.open(path), pytest.raises(alluvium.AlreadyOpenError):
+        alluvium.repair_db(path)
+
+
+def test_destroy(path: Path) -> None:
+    fill(path)
+    with alluvium.open(path), pytest.raises(alluvium.IOError):
+        alluvium.destroy_db(path)
+    alluvium.destroy_db(str(path))
+    assert not path.exists()
+    alluvium.destroy_db(path)
+    path.mkdir()
+    (path / "letter.txt").write_text("Dear")
+    with pytest.raises(alluvium.Error):
+        alluvium.destroy_db(path)
+    assert (path / "letter.txt").exists()
+
+
+def test_properties(db: alluvium.DB) -> None:
+    db.update((b"%06d" % number, b"x" * 100) for number in range(5000))
+    db.compact_range()
+    stats = db.get_property(b"leveldb.stats")
+    assert stats is not None and b"amplification" in stats
+    tables = db.get_property(b"leveldb.sstables")
+    assert tables is not None and b".branch" in tables and b"000000" in tables
+    files = [int(db.get_property(b"leveldb.num-files-at-level%d" % level) or b"") for level in range(7)]
+    assert sum(files) == db.stats()["branch_files"] == tables.count(b"\n")
+    assert int(db.get_property(b"leveldb.approximate-memory-usage") or b"") > 0
+    for unknown in (b"", b"stats", b"leveldb.", b"leveldb.num-files-at-level", b"leveldb.num-files-at-levelx", b"\xff"):
+        assert db.get_property(unknown) is None
+
+
+def test_figures(db: alluvium.DB) -> None:
+    db.put(b"a", b"12345")
+    stats = db.stats()
+    assert stats["writes"] == 1 and stats["user_bytes"] == 6 and stats["memory_entries"] == 1
+    assert stats["failure"] is None and stats["running"] == [] and stats["disk_full"] is False
+    assert stats["levels"][0]["nodes"] == 1
+
+
+def test_sizes_and_compactions(db: alluvium.DB) -> None:
+    db.update((b"%06d" % number, b"x" * 1000) for number in range(5000))
+    half, all_of_it = db.approximate_sizes((b"0", b"002500"), (b"0", b"1"))
+    assert 1_500_000 < half < 4_000_000 and 4_000_000 < all_of_it < 7_000_000
+    assert db.approximate_size(b"0", b"1") == all_of_it
+    assert db.approximate_sizes() == []
+    for wrong in (None, b"ab", (b"a",), (1, 2)):
+        with pytest.raises((TypeError, ValueError)):
+            db.approximate_sizes(wrong)  # type: ignore[arg-type]
+    for number in range(4000):
+        db.delete(b"%06d" % number)
+    db.compact_range(start=b"9", stop=b"0")
+    db.compact_range(start=b"001000")
+    db.compact_range(stop=b"001000")
+    db.compact_range(start=b"", stop=b"\xff")
+    assert db.stats()["memory_entries"] == 0
+    assert db.stats()["levels"][-1]["entries"] == 1000
+    assert len(list(db)) == 1000
