@@ -57,6 +57,15 @@ impl Handle {
         Owned { value: Some(value), process: self.process }
     }
 
+    /// Gives up what others may be using, once they do not. In a forked child, where those may not be there, it is left as it is.
+    pub fn end<T: Send>(&self, py: Python<'_>, mutex: &Mutex<Owned<T>>) {
+        if self.process.is_current() {
+            let mut guard = lock(py, mutex);
+            let owned: &mut Owned<T> = &mut guard;
+            py.detach(|| owned.end());
+        }
+    }
+
     /// Closes the store once the calls of other threads have ended; nothing where it is closed. To be called detached.
     pub fn close(&self) -> Outcome<()> {
         let Some(mut engine) = self.engine.swap(None) else { return Ok(()) };
@@ -85,13 +94,6 @@ impl Drop for Handle {
             close();
         }
     }
-}
-
-/// Gives up what others may be using: once they do not.
-pub fn end<T: Send>(py: Python<'_>, mutex: &Mutex<Owned<T>>) {
-    let mut guard = lock(py, mutex);
-    let owned: &mut Owned<T> = &mut guard;
-    py.detach(|| owned.end());
 }
 
 /// Something that belongs to a store; dropped in a forked child, it is left in memory.

@@ -4,7 +4,7 @@
 
 use crate::errors::{Failure, Outcome};
 use crate::gap::{Gap, Way};
-use crate::handle::{Handle, Owned, end};
+use crate::handle::{Handle, Owned};
 use crate::keys::{Range, whole};
 use crate::lock::lock;
 use crate::octets::Octets;
@@ -136,7 +136,7 @@ impl Iterator {
 
     /// Closes it; nothing where it is closed.
     fn close(&self, py: Python<'_>) {
-        end(py, &self.walk);
+        self.handle.end(py, &self.walk);
     }
 
     fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -144,6 +144,6 @@ impl Iterator {
     }
 
     fn __exit__(&self, py: Python<'_>, _type: Py<PyAny>, _value: Py<PyAny>, _traceback: Py<PyAny>) {
-        end(py, &self.walk);
+        self.handle.end(py, &self.walk);
     }
 }

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,22 +74,13 @@ impl Settings {
             true => ReadOnlyDb::open_with(storage, options).map(Engine::Reader),
             false => Db::open_with(storage, options).map(Engine::Writer),
         };
-        opened.map_err(|error| explain(error, &self.path, self.read_only || self.create_if_missing))
-    }
-}
-
-/// Says of a directory that holds no store what to do.
-fn explain(error: Error, path: &Path, create_if_missing: bool) -> Failure {
-    let name = path.display();
-    match error {
-        Error::NoStore { .. } if path.join("CURRENT").exists() => Failure::Other(format!(
-            "{name} holds a database of LevelDB itself; load it into a new directory with \
-             `alluvium --db NEW import --from leveldb OLD`"
-        )),
-        Error::NoStore { reason, .. } if !create_if_missing => {
-            Failure::Other(format!("no store at {name}: {reason} (create_if_missing is false)"))
-        }
-        other => other.into(),
+        opened.map_err(|error| match error {
+            Error::NoStore { path, reason } if !self.read_only && !self.create_if_missing => {
+                let name = path.display();
+                Failure::Other(format!("no store at {name}: {reason} (create_if_missing is false)"))
+            }
+            other => other.into(),
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! LevelDB's own kind of iterator: it stands on a pair, or nowhere.
 
 use crate::errors::{Failure, Outcome};
-use crate::handle::{Handle, Owned, end};
+use crate::handle::{Handle, Owned};
 use crate::keys::whole;
 use crate::lock::lock;
 use crate::octets::Octets;
@@ -98,7 +98,7 @@ impl RawIterator {
 
     /// Closes it; nothing where it is closed.
     fn close(&self, py: Python<'_>) {
-        end(py, &self.iter);
+        self.handle.end(py, &self.iter);
     }
 
     fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -106,6 +106,6 @@ impl RawIterator {
     }
 
     fn __exit__(&self, py: Python<'_>, _type: Py<PyAny>, _value: Py<PyAny>, _traceback: Py<PyAny>) {
-        end(py, &self.iter);
+        self.handle.end(py, &self.iter);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::errors::{Failure, Outcome};
 use crate::gap::Way;
-use crate::handle::{Handle, Owned, end};
+use crate::handle::{Handle, Owned};
 use crate::iterator::{Iterator, Shape};
 use crate::keys::{Limits, whole};
 use crate::lock::lock;
@@ -159,12 +159,12 @@ impl Snapshot {
 
     /// Gives the moment up; nothing where that was done.
     fn close(&self, py: Python<'_>) {
-        end(py, &self.moment);
+        self.handle.end(py, &self.moment);
     }
 
     /// The same as `close`.
     fn release(&self, py: Python<'_>) {
-        end(py, &self.moment);
+        self.handle.end(py, &self.moment);
     }
 
     fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -172,6 +172,6 @@ impl Snapshot {
     }
 
     fn __exit__(&self, py: Python<'_>, _type: Py<PyAny>, _value: Py<PyAny>, _traceback: Py<PyAny>) {
-        end(py, &self.moment);
+        self.handle.end(py, &self.moment);
     }
 }

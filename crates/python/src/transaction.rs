@@ -3,7 +3,7 @@
 use crate::engine::write_options;
 use crate::errors::{Failure, Outcome};
 use crate::gap::Way;
-use crate::handle::{Handle, Owned, end};
+use crate::handle::{Handle, Owned};
 use crate::iterator::{Iterator, Shape, Shared};
 use crate::keys::{Limits, whole};
 use crate::lock::lock;
@@ -62,7 +62,7 @@ impl Transaction {
     fn take(&self, py: Python<'_>) -> Option<alluvium::Transaction> {
         let mut transaction = lock(py, &self.transaction).take()?;
         for iterator in std::mem::take(&mut *lock(py, &self.iterators)).iter().filter_map(Weak::upgrade) {
-            end(py, &iterator);
+            self.handle.end(py, &iterator);
         }
         // Calls of other threads that are under way.
         py.detach(|| {

@@ -29,7 +29,7 @@ thread_local! {
 const KEPT_VALUE_BYTES: usize = 1 << 20;
 
 /// The keys with a prefix, which may be empty. Not made by users.
-#[pyclass(subclass, frozen, module = "alluvium")]
+#[pyclass(subclass, frozen, module = "alluvium._alluvium")]
 pub struct View {
     handle: Arc<Handle>,
     prefix: Arc<[u8]>,

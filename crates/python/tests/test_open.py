@@ -55,6 +55,7 @@ def test_a_directory_of_something_else(path: Path) -> None:
     with pytest.raises(alluvium.Error, match="no store"):
         alluvium.open(path)
     (path / "CURRENT").write_text("MANIFEST-000002\n")
+    (path / "MANIFEST-000002").write_bytes(b"")
     with pytest.raises(alluvium.Error, match="import --from leveldb"):
         alluvium.open(path)
     assert (path / "letter.txt").read_text() == "Dear"
