@@ -151,20 +151,23 @@ static void batches(void) {
     leveldb_writebatch_delete(batch, "bar", 3);
     expect_batch(batch, "+bar=b +box=c -bar ");
     leveldb_writebatch_put(other, "box", 3, "d", 1);
+    leveldb_writebatch_delete(other, "gone", 4);
     leveldb_writebatch_append(batch, other);
-    expect_batch(batch, "+bar=b +box=c -bar +box=d ");
-    expect_batch(other, "+box=d ");
+    expect_batch(batch, "+bar=b +box=c -bar +box=d -gone ");
+    expect_batch(other, "+box=d -gone ");
     leveldb_writebatch_append(other, other);
-    expect_batch(other, "+box=d +box=d ");
+    expect_batch(other, "+box=d -gone +box=d -gone ");
+    put(db, "gone", "before");
     put(db, "bar", "before");
     leveldb_write(db, write_options, batch, &error);
     CHECK_OK(error);
     EXPECT(db, read_options, "foo", NULL);
     EXPECT(db, read_options, "bar", NULL);
     EXPECT(db, read_options, "box", "d");
+    EXPECT(db, read_options, "gone", NULL);
     /* It stays, and may be written again. */
     put(db, "box", "else");
-    expect_batch(batch, "+bar=b +box=c -bar +box=d ");
+    expect_batch(batch, "+bar=b +box=c -bar +box=d -gone ");
     leveldb_write(db, write_options, batch, &error);
     CHECK_OK(error);
     EXPECT(db, read_options, "box", "d");
