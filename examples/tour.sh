@@ -3,15 +3,16 @@
 # checked, copied and removed. Every step is compared with what must come out; the first surprise ends the tour with an error.
 #
 #   sh examples/tour.sh [RECORDS]      RECORDS of 1,000 bytes are generated, 100000 unless said otherwise
-#   PROFILE=dev sh examples/tour.sh    takes cargo's dev profile in place of release: slower, but built sooner
+#   ALLUVIUM=target/debug/alluvium sh examples/tour.sh    takes a command line that is built already
 set -eu
 cd "$(dirname "$0")/.."
 records="${1:-100000}"
 
-profile="${PROFILE:-release}"
-cargo build --profile "$profile" --locked --package alluvium-cli
-case "$profile" in dev) folder=debug ;; *) folder="$profile" ;; esac
-alluvium="${CARGO_TARGET_DIR:-target}/$folder/alluvium"
+alluvium="${ALLUVIUM:-}"
+if [ -z "$alluvium" ]; then
+    cargo build --release --locked --package alluvium-cli
+    alluvium="${CARGO_TARGET_DIR:-target}/release/alluvium"
+fi
 place="$(mktemp -d)"
 trap 'rm -rf "$place"' EXIT
 store="$place/store"
