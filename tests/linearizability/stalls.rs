@@ -43,10 +43,10 @@ pub fn background_threads() -> Vec<libc::pid_t> {
 }
 
 /// Stalls of the background threads that are not among the `others`, until dropped. Where another test has just opened a store, its
-/// threads are among them, and do not mind.
+/// threads are among them, and do not mind; where it has just closed one, they are gone.
 pub fn of_background(others: &[libc::pid_t]) -> Vec<Stalls> {
     let own = background_threads().into_iter().filter(|thread| !others.contains(thread));
-    let stalls: Vec<Stalls> = own.map(Stalls::of_thread).collect();
+    let stalls: Vec<Stalls> = own.filter_map(Stalls::of_thread).collect();
     stalls.iter().for_each(|stalls| set(stalls.timer, 1, BACKGROUND_NS));
     stalls
 }
@@ -61,13 +61,14 @@ impl Stalls {
         // SAFETY: touches no memory; sleeps take microseconds then, not at least fifty of them.
         let stalls = unsafe {
             libc::prctl(libc::PR_SET_TIMERSLACK, 1000);
-            Self::of_thread(libc::gettid())
+            Self::of_thread(libc::gettid()).expect("the thread that calls is there")
         };
         STATE.set(State { random: seed, timer: stalls.timer, pause_ns: 0, left: 0 });
         stalls
     }
 
-    fn of_thread(thread: libc::pid_t) -> Self {
+    /// None yet; nothing for a thread that has ended.
+    fn of_thread(thread: libc::pid_t) -> Option<Self> {
         static HANDLER: Once = Once::new();
         HANDLER.call_once(|| {
             // SAFETY: all zeroes is a `sigaction` with an empty mask; the handler calls only what a handler may call.
@@ -87,10 +88,15 @@ impl Stalls {
             event.sigev_signo = signal();
             event.sigev_notify_thread_id = thread;
             let mut timer: libc::timer_t = std::ptr::null_mut();
-            assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer), 0);
+            let made = libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer);
+            if made != 0 {
+                let error = std::io::Error::last_os_error();
+                assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{error}");
+                return None;
+            }
             timer
         };
-        Self { timer }
+        Some(Self { timer })
     }
 
     /// From now on, with times up to this one between them.
@@ -147,4 +153,14 @@ extern "C" fn stand_still(_: libc::c_int) {
         }
         *libc::__errno_location() = errno;
     }
+}
+
+/// A store that another test closes between the look and the timers once failed the histories.
+#[test]
+fn a_thread_that_has_ended_gets_no_timer() {
+    // SAFETY: touches no memory.
+    let ended = std::thread::spawn(|| unsafe { libc::gettid() }).join().unwrap();
+    assert!(Stalls::of_thread(ended).is_none());
+    // SAFETY: touches no memory.
+    assert!(Stalls::of_thread(unsafe { libc::gettid() }).is_some());
 }
