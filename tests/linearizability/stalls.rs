@@ -157,10 +157,9 @@ extern "C" fn stand_still(_: libc::c_int) {
 
 /// A store that another test closes between the look and the timers once failed the histories.
 #[test]
-fn a_thread_that_has_ended_gets_no_timer() {
-    // SAFETY: touches no memory.
-    let ended = std::thread::spawn(|| unsafe { libc::gettid() }).join().unwrap();
-    assert!(Stalls::of_thread(ended).is_none());
+fn a_thread_that_is_not_there_gets_no_timer() {
+    // More than the system numbers threads with.
+    assert!(Stalls::of_thread(libc::pid_t::MAX).is_none());
     // SAFETY: touches no memory.
     assert!(Stalls::of_thread(unsafe { libc::gettid() }).is_some());
 }
