@@ -50,7 +50,7 @@ pub fn infallible<R>(function: &str, failed: R, call: impl FnOnce() -> Result<R,
             failed
         }
         Err(status) => {
-            eprintln!("alluvium: {}", status.message(function));
+            misuse::tell(format_args!("{}", status.message(function)));
             failed
         }
     }

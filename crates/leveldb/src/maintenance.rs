@@ -1,5 +1,6 @@
 //! What is done to a database that nobody has open, and what must be told before anything is done to a directory.
 
+use crate::misuse;
 use crate::order;
 use crate::status::Status;
 use alluvium::{Db, Error};
@@ -44,7 +45,7 @@ pub fn repair(path: &Path) -> Result<(), Status> {
         repaired => repaired?,
     };
     for loss in &report.losses {
-        eprintln!("alluvium: leveldb_repair_db: {}: lost of {}: {}", path.display(), loss.file, loss.what);
+        misuse::tell(format_args!("leveldb_repair_db: {}: lost of {}: {}", path.display(), loss.file, loss.what));
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! same words. With `ALLUVIUM_MISUSE=abort` the first one ends the process, so that a debugger or a core dump shows where.
 
 use std::fmt;
+use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -41,15 +42,20 @@ impl fmt::Display for Misuse {
     }
 }
 
+/// One line on the standard error. That this may be closed or full is the program's affair: `eprintln` would panic.
+pub fn tell(line: fmt::Arguments<'_>) {
+    let _ = std::io::stderr().write_all(format!("alluvium: {line}\n").as_bytes());
+}
+
 /// Tells of a misuse in a function.
 pub fn report(function: &str, misuse: &impl fmt::Display) {
     static LINES: AtomicU32 = AtomicU32::new(0);
     static ABORTS: OnceLock<bool> = OnceLock::new();
     let line = LINES.fetch_add(1, Ordering::Relaxed);
     if line < LINES_MAX {
-        eprintln!("alluvium: {function}: {misuse}");
+        tell(format_args!("{function}: {misuse}"));
     } else if line == LINES_MAX {
-        eprintln!("alluvium: {LINES_MAX} misuses of the LevelDB interface; no more are told");
+        tell(format_args!("{LINES_MAX} misuses of the LevelDB interface; no more are told"));
     }
     if *ABORTS.get_or_init(|| std::env::var_os("ALLUVIUM_MISUSE").is_some_and(|value| value == "abort")) {
         std::process::abort();

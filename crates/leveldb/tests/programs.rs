@@ -90,6 +90,22 @@ fn misuse_is_told_under_valgrind() {
     }
 }
 
+/// That nothing can be told is no reason to end the program.
+#[test]
+fn misuse_with_a_full_standard_error_does_no_harm() {
+    if !has("cc") {
+        return;
+    }
+    let (program, folder) = (compile(MISUSE, Whose::Ours, &[]), tempdir().unwrap());
+    let run = std::process::Command::new(program.path())
+        .arg(folder.path().join("db"))
+        .env("LD_LIBRARY_PATH", prefix().join("lib"))
+        .stderr(std::fs::File::options().write(true).open("/dev/full").unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(text(&run), "misuse: all told\n");
+}
+
 #[test]
 fn misuse_aborts_where_that_is_asked_for() {
     use std::os::unix::process::ExitStatusExt;
