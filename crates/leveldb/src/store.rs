@@ -5,7 +5,7 @@ use crate::order::{self, Ordered, OrderedCursor, OrderedSnapshot};
 use crate::status::Status;
 use alluvium::io::PosixStorage;
 use alluvium::{Db, Iter, Snapshot, WriteBatch, WriteOptions};
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub enum Cursor {
 
 thread_local! {
     /// Values are read here before they are copied to memory of C's.
-    static VALUE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static VALUE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// A thread keeps room for values up to this.
@@ -99,14 +99,16 @@ impl Store {
     /// Gives the value of a key, now or at a moment, to a function.
     pub fn get<R>(&self, key: &[u8], at: Option<&Moment>, give: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Status> {
         match (&self.order, at) {
-            (Order::Bytes, None) => VALUE.with_borrow_mut(|value| {
-                let found = self.db.get_into(key, value)?;
-                let given = found.then(|| give(value));
-                if value.capacity() > KEPT_VALUE_BYTES {
-                    *value = Vec::new();
+            (Order::Bytes, None) => {
+                // A thread that ends has no room of its own any more, and may still read: from a destructor, or behind `exit`.
+                let mut value = VALUE.try_with(Cell::take).unwrap_or_default();
+                let found = self.db.get_into(key, &mut value)?;
+                let given = found.then(|| give(&value));
+                if value.capacity() <= KEPT_VALUE_BYTES {
+                    let _ = VALUE.try_with(|kept| kept.set(value));
                 }
                 Ok(given)
-            }),
+            }
             (Order::Bytes, Some(Moment::Bytes(snapshot))) => Ok(snapshot.get(key)?.map(|value| give(&value))),
             (Order::Caller(ordered), None) => Ok(ordered.get(&self.db, key)?.map(|value| give(&value))),
             (Order::Caller(ordered), Some(Moment::Caller(snapshot))) => {

@@ -55,6 +55,19 @@ fn the_suite_passes_under_valgrind() {
     }
 }
 
+#[test]
+fn calls_from_destructors_and_at_exit() {
+    if !has("cc") {
+        return;
+    }
+    let libraries: &[Whose] = if has_leveldb() { &[Whose::LevelDb, Whose::Ours] } else { &[Whose::Ours] };
+    let program = compile("tests/c/endings.c", libraries[0], &[]);
+    for whose in libraries {
+        let folder = tempdir().unwrap();
+        assert_eq!(text(&program.run(*whose, &[folder.path().join("db")])), "endings: all as promised\n", "{whose:?}");
+    }
+}
+
 fn expect_told(output: &Output) {
     assert_eq!(text(output), "misuse: all told\n");
     let told = String::from_utf8_lossy(&output.stderr);
