@@ -60,6 +60,6 @@ pub fn infallible<R>(function: &str, failed: R, call: impl FnOnce() -> Result<R,
 fn contain<R>(function: &str, call: impl FnOnce() -> Result<R, Status>) -> Result<R, Status> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
-        Err(Status::Bug(format!("{function}: {}", text.unwrap_or("a panic without words"))))
+        Err(Status::Bug(format!("{function}: {}", text.unwrap_or("a panic without words")).into()))
     })
 }

@@ -79,6 +79,9 @@ impl IteratorState {
     /// Moves; where that fails, the iterator stands nowhere and keeps the error.
     fn go(&mut self, entry: &Entry, go: impl FnOnce(&mut Cursor) -> Result<(), Error>) {
         let Some(cursor) = &mut self.cursor else { return };
+        // Where the move panics, nothing is left of the entry, and a scan must not take that for its end.
+        entry.place.store(NOWHERE, Ordering::Relaxed);
+        self.error = Some(Status::Bug("a move of the iterator panicked".into()));
         self.error = go(cursor).err().map(Status::Store);
         entry.show(self.cursor.as_ref().filter(|_| self.error.is_none()));
     }
@@ -144,8 +147,9 @@ pub extern "C" fn leveldb_iter_seek_to_last(iterator: Handle<IteratorState>) {
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_seek(iterator: Handle<IteratorState>, key: Lent, key_length: usize) {
     boundary::infallible("leveldb_iter_seek", (), || {
-        let (entry, key) = (iterator.face()?, key.bytes(key_length, "the key")?);
-        Ok(iterator.change(|iterator| iterator.go(entry, |cursor| cursor.seek(key)))?)
+        // A copy: the caller's key may lie in the iterator itself, out of which it is moved.
+        let (entry, key) = (iterator.face()?, key.bytes(key_length, "the key")?.to_vec());
+        Ok(iterator.change(|iterator| iterator.go(entry, |cursor| cursor.seek(&key)))?)
     });
 }
 

@@ -2,6 +2,7 @@
 
 use crate::misuse::Misuse;
 use alluvium::Error;
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// Why a call failed.
@@ -16,7 +17,7 @@ pub enum Status {
     /// The caller broke a rule of the interface.
     Misuse(Misuse),
     /// A bug of this library.
-    Bug(String),
+    Bug(Cow<'static, str>),
 }
 
 impl From<Error> for Status {

@@ -264,6 +264,60 @@ static void a_comparator_in_use(void) {
     leveldb_options_destroy(ordered);
 }
 
+static int any_order(void* state, const char* a, size_t alen, const char* b, size_t blen) {
+    static unsigned turn = 1;
+    (void)state, (void)a, (void)alen, (void)b, (void)blen;
+    turn = turn * 1103515245 + 12345;
+    return (int)(turn >> 16) % 3 - 1;
+}
+
+static void nothing(void* state) { (void)state; }
+
+/* A comparator that gives no order: errors and wrong answers, but what an iterator says that it stands on is there. */
+static void no_order(void) {
+    char second[512];
+    snprintf(second, sizeof second, "%s-second", name);
+    leveldb_options_t* ordered = leveldb_options_create();
+    leveldb_options_set_create_if_missing(ordered, 1);
+    leveldb_comparator_t* comparator = leveldb_comparator_create(NULL, nothing, any_order, compare_name);
+    leveldb_options_set_comparator(ordered, comparator);
+    leveldb_t* db = leveldb_open(ordered, second, &error);
+    CHECK_OK(error);
+    int failed = 0;
+    for (int number = 0; number < 600; number++) {
+        char key[16];
+        size_t length = (size_t)sprintf(key, "key%04d", number);
+        leveldb_put(db, write_options, key, length, "value", 5, &error);
+        if (number % 20 == 0) {
+            leveldb_iterator_t* iterator = leveldb_create_iterator(db, read_options);
+            leveldb_iter_seek_to_first(iterator);
+            for (int steps = 0; steps < 200 && leveldb_iter_valid(iterator); steps++) {
+                const char* here = leveldb_iter_key(iterator, &length);
+                CHECK(length == 7 && memcmp(here, "key", 3) == 0);
+                if (steps % 50 == 49) {
+                    leveldb_iter_seek(iterator, key, 7);
+                } else {
+                    leveldb_iter_next(iterator);
+                }
+            }
+            if (!leveldb_iter_valid(iterator)) {
+                CHECK(leveldb_iter_key(iterator, &length) == NULL);
+            }
+            leveldb_iter_get_error(iterator, &error);
+            failed += error != NULL;
+            leveldb_iter_destroy(iterator);
+        }
+        leveldb_free(error);
+        error = NULL;
+    }
+    CHECK(failed > 0);
+    leveldb_close(db);
+    leveldb_destroy_db(ordered, second, &error);
+    CHECK_OK(error);
+    leveldb_options_destroy(ordered);
+    leveldb_comparator_destroy(comparator);
+}
+
 struct shared {
     leveldb_t* db;
     leveldb_iterator_t* iterator;
@@ -327,6 +381,7 @@ int main(int count, char** arguments) {
     nowhere();
     a_batch_from_within();
     a_comparator_in_use();
+    no_order();
     threads();
     leveldb_destroy_db(options, name, &error);
     CHECK_OK(error);

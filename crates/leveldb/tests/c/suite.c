@@ -352,6 +352,43 @@ static void comparators(void) {
 
 static void do_nothing(void* state) { (void)state; }
 
+/* A key to go to may lie in the iterator itself: values that are keys of others, all over the database. */
+static void seeks_of_values(void) {
+    leveldb_comparator_t* comparator = leveldb_comparator_create(&destructions, destruct, backwards, backwards_name);
+    leveldb_options_t* bytewise = options;
+    for (int ordered = 0; ordered < 2; ordered++) {
+        options = leveldb_options_create();
+        leveldb_options_set_create_if_missing(options, 1);
+        if (ordered) {
+            leveldb_options_set_comparator(options, comparator);
+        }
+        leveldb_t* db = opened();
+        char key[16], value[16];
+        for (int number = 0; number < 1000; number++) {
+            sprintf(key, "key%04d", number);
+            sprintf(value, "key%04d", (number * 7919 + 13) % 1000);
+            put(db, key, value);
+        }
+        leveldb_iterator_t* iterator = leveldb_create_iterator(db, read_options);
+        leveldb_iter_seek(iterator, "key0000", 7);
+        for (int round = 0, number = 0; round < 1000; round++) {
+            size_t length;
+            const char* next = leveldb_iter_value(iterator, &length);
+            leveldb_iter_seek(iterator, next, length);
+            number = (number * 7919 + 13) % 1000;
+            sprintf(key, "key%04d", number);
+            sprintf(value, "key%04d", (number * 7919 + 13) % 1000);
+            STANDS(iterator, key, value);
+        }
+        leveldb_iter_destroy(iterator);
+        leveldb_close(db);
+        destroyed();
+        leveldb_options_destroy(options);
+    }
+    options = bytewise;
+    leveldb_comparator_destroy(comparator);
+}
+
 /* Keys that compare as equal are one key, under the spelling that was written last. */
 static void spellings(void) {
     leveldb_comparator_t* comparator = leveldb_comparator_create(NULL, do_nothing, without_case, without_case_name);
@@ -549,6 +586,7 @@ int main(int count, char** arguments) {
     iterators();
     snapshots();
     comparators();
+    seeks_of_values();
     spellings();
     filters_and_caches();
     properties_and_sizes(entries);
