@@ -286,6 +286,44 @@ fn a_pause_holds_merges_and_lets_memory_be_written_out() {
     drop(pause);
 }
 
+/// Once, the only worker was in a merge when the pause began; the ballast then wanted to grow, for which there was nobody, and `settle`
+/// waited for the end of the pause, here for ever.
+#[test]
+fn settling_does_not_wait_for_what_a_pause_holds() {
+    let options = Options { background_threads: Some(1), maplets: false, ..tiny() };
+    let db = Db::open_with(Arc::new(SimulatedStorage::new(9)), options).unwrap();
+    // So little that the ballast is to grow later.
+    fill(&db, 503, &[1; 100]);
+    db.flush().unwrap();
+    db.settle().unwrap();
+    db.set_background_write_limit(Some(10)).unwrap();
+    std::thread::scope(|scope| {
+        let _lifted = Lifted(&db);
+        let call = scope.spawn(|| db.compact());
+        let merging =
+            || db.stats().running.iter().any(|task| task.kind == BackgroundKind::Merge && task.bytes_done > 0);
+        wait_until("nothing is merged", merging);
+        let pause = db.pause_background();
+        db.set_background_write_limit(None).unwrap();
+        let before = db.stats();
+        assert!(before.running.iter().any(|task| task.paused), "{before}");
+        (0..5003).for_each(|at| db.put(key(at), [2; 100]).unwrap());
+        let settled = scope.spawn(|| db.settle());
+        // Whatever comes of it, nobody is to wait for the pause.
+        let started = Instant::now();
+        while !settled.is_finished() && started.elapsed() < REAL_PATIENCE {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let (in_time, stats) = (settled.is_finished(), db.stats());
+        drop(pause);
+        settled.join().unwrap().unwrap();
+        call.join().unwrap().unwrap();
+        assert!(in_time, "it waited for the pause: {stats}");
+        assert!(stats.incorporations > before.incorporations + 5, "{stats}");
+    });
+    expect_sound(&db);
+}
+
 /// Lifts the limit when it goes, so that a failing test need not wait for what the limit holds.
 struct Lifted<'a>(&'a Db);
 

@@ -45,6 +45,9 @@ impl Inner {
             if state.stopped {
                 return None;
             }
+            // While merges stand still the workers that hold them cannot look after the room on the disk. *Else:* with one worker, in a
+            // merge when a pause began, nobody grew the ballast until the end of the pause, and who waited for quiet waited for that.
+            let duty = if self.work.is_paused() { Duty::All } else { duty };
             if self.health.check().is_ok()
                 && let Some(task) = self.pick(&mut state, duty)
             {
