@@ -1,6 +1,7 @@
 //! Programs in C: of our own header and of LevelDB's, linked to the shared and to the static library, with and without valgrind.
 
 use crate::install::{Program, Whose, compile, has, has_leveldb, prefix, text};
+use std::ffi::OsStr;
 use std::process::Output;
 use tempfile::tempdir;
 
@@ -100,6 +101,32 @@ fn misuse_is_told_under_valgrind() {
     if has("cc") && has("valgrind") {
         let folder = tempdir().unwrap();
         expect_told(&compile(MISUSE, Whose::Ours, &[]).run_checked(&[folder.path().join("db")]));
+    }
+}
+
+/// Arguments of `chaos.c` behind the directory, and what it must come to.
+fn chaos(run: impl Fn(&[&OsStr]) -> Output, seed: u64, calls: u32, threads: u32) {
+    let folder = tempdir().unwrap();
+    let (seed, calls, threads) = (seed.to_string(), calls.to_string(), threads.to_string());
+    let output = run(&[folder.path().join("db").as_os_str(), seed.as_ref(), calls.as_ref(), threads.as_ref()]);
+    let words = text(&output);
+    assert!(words.starts_with("chaos: "), "seed {seed}, {threads} threads: {words}");
+}
+
+#[test]
+fn random_calls_with_random_pointers_do_no_harm() {
+    if !has("cc") {
+        return;
+    }
+    let program = compile("tests/c/chaos.c", Whose::Ours, &[]);
+    for seed in 0..3 {
+        for threads in [1, 4] {
+            chaos(|arguments| program.run(Whose::Ours, arguments), seed, 20_000, threads);
+        }
+    }
+    if has("valgrind") {
+        // An object that is in use is not destroyed, and then the program has forgotten it.
+        chaos(|arguments| program.run_checked_for_accesses(arguments), 3, 3000, 3);
     }
 }
 
