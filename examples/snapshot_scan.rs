@@ -1,14 +1,18 @@
-//! A report over all accounts while transfers go on: a snapshot shows the store as it was at one moment, for as long as the report
+//! Reports over all accounts while transfers go on: a snapshot shows the store as it was at one moment, for as long as the report
 //! takes, and no writer waits for it.
 //!
 //!     cargo run --release --example snapshot_scan -- DIRECTORY
 
-use alluvium::{Db, Options, WriteBatch};
+use alluvium::{Db, Error, Options, Transaction};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const ACCOUNTS: u64 = 1_000;
 const MONEY: u64 = 100;
+const WRITERS: u64 = 2;
+/// By each writer.
+const TRANSFERS: u64 = 200_000;
 
 fn main() -> alluvium::Result<()> {
     run(Path::new(&std::env::args().nth(1).unwrap_or_else(|| "snapshot_scan.store".into())))
@@ -22,23 +26,19 @@ fn money(value: &[u8]) -> u64 {
     value.try_into().map_or(0, u64::from_be_bytes)
 }
 
-/// Moves money round the accounts until it is told to end. A batch is seen whole or not at all.
-fn transfer(db: &Db, done: &AtomicBool, transfers: &AtomicU64) -> alluvium::Result<()> {
-    let mut at = 0;
-    while !done.load(Ordering::Relaxed) {
-        let (from, to) = (key(at % ACCOUNTS), key((at * 7 + 1) % ACCOUNTS));
-        at += 1;
-        let [has, gets] =
-            [&from, &to].map(|account| db.get(account).map(|value| value.map_or(0, |value| money(&value))));
-        let (has, gets) = (has?, gets?);
-        if from != to && has > 0 {
-            let mut batch = WriteBatch::new();
-            batch.put(from, (has - 1).to_be_bytes()).put(to, (gets + 1).to_be_bytes());
-            db.write(batch)?;
-            transfers.fetch_add(1, Ordering::Relaxed);
+/// Moves money from one account to another; false where there is none. Several may at once: one that read what another changed meanwhile
+/// is run again by itself, so it may only look at the transaction.
+fn transfer(db: &Db, from: u64, to: u64) -> alluvium::Result<bool> {
+    db.transact(|transaction: &Transaction| {
+        let has = transaction.get(key(from))?.map_or(0, |value| money(&value));
+        if from == to || has == 0 {
+            return Ok::<_, Error>(false);
         }
-    }
-    Ok(())
+        let gets = transaction.get(key(to))?.map_or(0, |value| money(&value));
+        transaction.put(key(from), (has - 1).to_be_bytes())?;
+        transaction.put(key(to), (gets + 1).to_be_bytes())?;
+        Ok(true)
+    })
 }
 
 /// The whole program.
@@ -47,33 +47,45 @@ pub fn run(directory: &Path) -> alluvium::Result<()> {
     for account in 0..ACCOUNTS {
         db.put(key(account), MONEY.to_be_bytes())?;
     }
-    let (done, transfers) = (AtomicBool::new(false), AtomicU64::new(0));
+    let transfers = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| transfer(&db, &done, &transfers));
-        let reports = report(&db, &transfers);
-        done.store(true, Ordering::Relaxed);
-        writer.join().expect("the writer does not panic")?;
-        reports
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let (db, transfers) = (&db, &transfers);
+                scope.spawn(move || {
+                    for at in (writer * 37..).take(TRANSFERS as usize) {
+                        let done = transfer(db, at % ACCOUNTS, (at * 7 + 1) % ACCOUNTS)?;
+                        transfers.fetch_add(done.into(), Ordering::Relaxed);
+                    }
+                    alluvium::Result::Ok(())
+                })
+            })
+            .collect();
+        while writers.iter().any(|writer| !writer.is_finished()) {
+            report(&db, &transfers)?;
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        writers.into_iter().try_for_each(|writer| writer.join().expect("a writer does not panic"))
     })?;
+    // Once more, when nothing moves.
+    report(&db, &transfers)?;
     db.close()
 }
 
 fn report(db: &Db, transfers: &AtomicU64) -> alluvium::Result<()> {
-    for number in 1..=10 {
-        let snapshot = db.snapshot()?;
-        let before = transfers.load(Ordering::Relaxed);
-        let (mut sum, mut richest) = (0, (0, 0));
-        for pair in snapshot.prefix("account/")? {
-            let (key, value) = pair?;
-            sum += money(&value);
-            richest = richest.max((money(&value), key.last_chunk().map_or(0, |account| u64::from_be_bytes(*account))));
-        }
-        let meanwhile = transfers.load(Ordering::Relaxed) - before;
-        println!(
-            "report {number:2}: {sum} in all, account {} has the most, {}; {meanwhile} transfers meanwhile",
-            richest.1, richest.0
-        );
-        assert_eq!(sum, ACCOUNTS * MONEY, "nothing is lost or made between two accounts");
+    let snapshot = db.snapshot()?;
+    let before = transfers.load(Ordering::Relaxed);
+    let (mut sum, mut richest) = (0, (0, 0));
+    for pair in snapshot.prefix("account/")? {
+        let (key, value) = pair?;
+        sum += money(&value);
+        richest = richest.max((money(&value), key.last_chunk().map_or(0, |account| u64::from_be_bytes(*account))));
     }
+    let meanwhile = transfers.load(Ordering::Relaxed) - before;
+    println!(
+        "{before} transfers: {sum} in all, account {} has the most, {}; {meanwhile} transfers meanwhile",
+        richest.1, richest.0
+    );
+    assert_eq!(sum, ACCOUNTS * MONEY, "nothing is lost or made between two accounts");
     Ok(())
 }
