@@ -10,11 +10,14 @@ use std::time::Instant;
 const THREADS: u64 = 2;
 const BATCH: u64 = 500;
 
-fn main() -> alluvium::Result<()> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let directory = arguments.next().unwrap_or_else(|| "bulk_load.store".into());
-    let pairs = arguments.next().and_then(|pairs| pairs.parse().ok()).unwrap_or(2_000_000);
-    run(Path::new(&directory), pairs)
+    let pairs = match arguments.next() {
+        Some(pairs) => pairs.parse().map_err(|why| format!("PAIRS is {pairs:?}: {why}"))?,
+        None => 2_000_000,
+    };
+    Ok(run(Path::new(&directory), pairs)?)
 }
 
 /// Spreads numbers, so that pairs come in no order, as in life.
@@ -52,7 +55,8 @@ pub fn run(directory: &Path, pairs: u64) -> alluvium::Result<()> {
 
     db.optimize::<&[u8]>(..)?;
     println!("{}", db.stats());
-    assert_eq!(db.iter()?.keys().count() as u64, pairs);
+    // Another run may have left more.
+    assert!(db.iter()?.keys().count() as u64 >= pairs);
     assert_eq!(db.get(key(pairs / 2))?, Some(format!("value of {}", pairs / 2).into_bytes()));
     db.close()
 }

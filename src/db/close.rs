@@ -1,6 +1,7 @@
 //! Flushing, closing, destroying, and the figures.
 
 use super::files::{self, Found, StoreFile};
+use super::guard;
 use super::inner::Inner;
 use super::stats::Stats;
 use crate::base::sync::Ordering;
@@ -128,12 +129,18 @@ pub(super) fn destroy(storage: &dyn Storage) -> Result<()> {
     let locks = super::locks::for_destroying(storage)?;
     crate::log::remove_twins(storage);
     let mut names = storage.list()?;
-    // The manifest goes last: a store that was destroyed in part can be destroyed again.
-    names.sort_by_key(|name| StoreFile::parse(name) == Some(StoreFile::Manifest));
+    // The manifest goes last: a store that was destroyed in part can be destroyed again. And what tells in which order it is, behind what is
+    // in that order.
+    names.sort_by_key(|name| match StoreFile::parse(name) {
+        Some(StoreFile::Manifest) => 2,
+        Some(StoreFile::Comparator) => 1,
+        _ => 0,
+    });
     let mut foreign = false;
     for name in &names {
         match StoreFile::parse(name) {
             Some(StoreFile::Lock) => {}
+            Some(StoreFile::Guard) if !guard::is_there(storage) => foreign = true,
             Some(_) => storage.remove(name)?,
             None => foreign = true,
         }

@@ -1,5 +1,6 @@
 //! The names of a store's files, and which directories are stores.
 
+use super::guard;
 use crate::base::{Error, FileNumber, Result};
 use crate::io::Storage;
 use crate::log::Role;
@@ -11,6 +12,9 @@ const POISON: &str = crate::log::POISON;
 const BALLAST: &str = super::ballast::NAME;
 /// A writer's figures, for other processes.
 pub(super) const STATS: &str = "STATS";
+/// The order of a caller's that a store is in (`crates/leveldb`); here only known to go with the store.
+const COMPARATOR: &str = "COMPARATOR";
+const COMPARATOR_NEW: &str = "COMPARATOR.new";
 const VALUE_SUFFIX: &str = ".value";
 const REPAIR_SUFFIX: &str = ".repair";
 /// Behind the name of a file that repair set aside.
@@ -27,6 +31,10 @@ pub(super) enum StoreFile {
     Ballast,
     /// A writer's figures.
     Stats,
+    /// Keeps LevelDB out, if it says so (`guard.rs`).
+    Guard,
+    /// Names an order of a caller's.
+    Comparator,
     Log(FileNumber),
     /// A log file without a use: recycled, or not finished.
     SpareLog(FileNumber),
@@ -49,6 +57,8 @@ impl StoreFile {
             POISON => return Some(Self::Poison),
             BALLAST => return Some(Self::Ballast),
             STATS => return Some(Self::Stats),
+            guard::NAME => return Some(Self::Guard),
+            COMPARATOR | COMPARATOR_NEW => return Some(Self::Comparator),
             _ => {}
         }
         if let Some(original) = name.strip_suffix(DAMAGED_SUFFIX) {
@@ -82,7 +92,8 @@ impl StoreFile {
             Self::Log(number) | Self::SpareLog(number) | Self::Branch(number) | Self::Value(number) => Some(number),
             Self::RepairMark(number) | Self::Maplet(number) => Some(number),
             Self::Damaged(number) => number,
-            Self::Lock | Self::Manifest | Self::NewManifest | Self::Poison | Self::Ballast | Self::Stats => None,
+            Self::Lock | Self::Manifest | Self::NewManifest | Self::Poison | Self::Ballast => None,
+            Self::Stats | Self::Guard | Self::Comparator => None,
         }
     }
 }
@@ -109,26 +120,30 @@ pub(super) fn look(storage: &dyn Storage) -> Result<Found> {
     if names.iter().any(|name| name == MANIFEST) {
         return Ok(Found::Store);
     }
+    let no_store = |reason: String| Err(Error::NoStore { path: storage.path().to_path_buf(), reason });
+    if names.iter().any(|name| name == guard::NAME) && names.iter().any(|name| name.starts_with("MANIFEST-")) {
+        return no_store(
+            "it is a database of LevelDB's kind; `alluvium import --from leveldb` loads one into a new directory"
+                .into(),
+        );
+    }
     // Creation that was cut short leaves at most these.
-    let foreign = names.iter().find(|name| !matches!(name.as_str(), LOCK | MANIFEST_NEW));
+    let is_left = |name: &String| match StoreFile::parse(name) {
+        Some(StoreFile::Lock | StoreFile::NewManifest) => true,
+        Some(StoreFile::Guard) => guard::is_there(storage),
+        _ => false,
+    };
+    let foreign = names.iter().find(|name| !is_left(name));
     match foreign {
         None => Ok(Found::Empty),
-        Some(name) if StoreFile::parse(name).is_some() => {
+        Some(name) if !matches!(StoreFile::parse(name), None | Some(StoreFile::Guard | StoreFile::Comparator)) => {
             let path = storage.path_of(MANIFEST);
             let found = format!("none beside {name:?}; `alluvium repair` saves what can be saved");
             Err(Error::corruption(&path, 0, "file", "the store's manifest", found))
         }
-        Some(name) => Err(Error::NoStore {
-            path: storage.path().to_path_buf(),
-            reason: if names.iter().any(|name| name == "CURRENT")
-                && names.iter().any(|name| name.starts_with("MANIFEST-"))
-            {
-                "it is a database of LevelDB's kind; `alluvium import --from leveldb` loads one into a new directory"
-                    .into()
-            } else {
-                format!("the directory has no {MANIFEST}, but holds {name:?}; choose an empty or a new directory")
-            },
-        }),
+        Some(name) => {
+            no_store(format!("the directory has no {MANIFEST}, but holds {name:?}; choose an empty or a new directory"))
+        }
     }
 }
 

@@ -16,6 +16,7 @@ mod compact;
 mod files;
 mod forget;
 mod full_disk;
+mod guard;
 mod health;
 mod inner;
 mod iter;

@@ -64,7 +64,10 @@ impl Directory {
             if let Some(number) = file.number() {
                 found.next_file = found.next_file.max(FileNumber(number.0.saturating_add(1)));
             }
-            any |= !matches!(file, StoreFile::Lock | StoreFile::NewManifest | StoreFile::Stats);
+            any |= !matches!(
+                file,
+                StoreFile::Lock | StoreFile::NewManifest | StoreFile::Stats | StoreFile::Guard | StoreFile::Comparator
+            );
             match file {
                 StoreFile::Branch(number) => found.branches.push(number),
                 StoreFile::Value(number) => found.values.push(number),

@@ -2,6 +2,7 @@
 
 use super::budget::{Budget, Figures};
 use super::files::{self, Found, StoreFile};
+use super::guard;
 use super::inner::{Driver, Edits, Inner};
 use super::locks;
 use super::options::{LogMemory, Options};
@@ -87,6 +88,7 @@ fn open_once(
         Found::Store => Manifest::open(Arc::clone(&storage))?,
         Found::Empty => create(&storage)?,
     };
+    guard::ensure(&*storage);
     check_keyspaces(&*storage, manifest.state())?;
     check_branches(&*storage, manifest.state())?;
     let state = manifest.state().clone();
@@ -384,6 +386,7 @@ fn remove_strays(
             StoreFile::Log(file) | StoreFile::SpareLog(file) => !log_needs(file),
             StoreFile::NewManifest | StoreFile::Poison | StoreFile::RepairMark(_) | StoreFile::Stats => true,
             StoreFile::Lock | StoreFile::Manifest | StoreFile::Ballast | StoreFile::Damaged(_) => false,
+            StoreFile::Guard | StoreFile::Comparator => false,
         };
         if stray && !owners::may_be_foreign(storage, &name, file, state.identity.database) {
             storage.remove(&name)?;

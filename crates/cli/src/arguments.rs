@@ -239,6 +239,9 @@ pub struct Import {
     /// Go on past damage, and leave out what it hit: of a key whose newest write is damaged an older one may show
     #[arg(long)]
     pub skip_damaged: bool,
+    /// Leave out keys of over 64 KiB, which no store takes
+    #[arg(long)]
+    pub skip_long_keys: bool,
     /// Wait for flushes and compactions before the report
     #[arg(long)]
     pub settle: bool,

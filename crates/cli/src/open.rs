@@ -31,7 +31,22 @@ impl Common {
 
     /// Opens a store, or makes it.
     pub fn open_or_create(&self) -> Result<Db, Failure> {
+        self.refuse_other_order()?;
         Ok(Db::open(self.directory()?, self.options(true))?)
+    }
+
+    /// An error for a store whose pairs are not what a program with LevelDB's interface put in: what is put in as it is would be none.
+    pub fn refuse_other_order(&self) -> Result<(), Failure> {
+        let directory = self.directory()?;
+        if let Ok(order) = std::fs::read(directory.join("COMPARATOR")) {
+            return Err(Failure::Usage(format!(
+                "{} is in an order of its program's own, \"{}\": only that program can write to it, and commands that read show keys as they \
+                 are kept there",
+                directory.display(),
+                order.escape_ascii()
+            )));
+        }
+        Ok(())
     }
 
     fn options(&self, create_if_missing: bool) -> Options {

@@ -6,7 +6,11 @@ use std::path::{Path, PathBuf};
 
 /// A copy of a directory of LevelDB: 666 pairs `key0001` to `key0998`.
 fn leveldb(store: &Store) -> PathBuf {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../leveldb-files/tests/golden");
+    copy_of(store, "golden")
+}
+
+fn copy_of(store: &Store, golden: &str) -> PathBuf {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../leveldb-files/tests").join(golden);
     let copy = store.path().with_extension("leveldb");
     fs::create_dir(&copy).unwrap();
     for entry in fs::read_dir(golden).unwrap() {
@@ -54,6 +58,7 @@ fn what_cannot_be_imported_is_refused_and_leaves_no_store() {
     let empty = store.path().with_extension("empty");
     fs::create_dir(&empty).unwrap();
     store.run(&["import", "--from", "leveldb", text(&empty)]).refused(2, "it has no file CURRENT");
+    store.run(&["import", "--from", "leveldb", "nosuch"]).refused(2, "there is no such directory");
     store.run(&["import", "--from", "rocksdb", text(&empty)]).expect(2);
     assert!(!store.path().exists());
     let source = leveldb(&store);
@@ -79,4 +84,19 @@ fn damage_is_told_with_its_place_and_can_be_left_out() {
     assert!(done.err.contains("left out: damage in"), "{done:?}");
     let (keys, left_out) = (done.json()["keys"].as_u64().unwrap(), done.json()["left_out"].as_u64().unwrap());
     assert!(left_out == 1 && keys > 100 && keys < 666, "{done:?}");
+}
+
+/// LevelDB 1.23 wrote `golden-long-key`: `key0000`, a key of 70,000 times `k`, and `zone`. Once, the error named nothing, and there was no way
+/// to have the rest.
+#[test]
+fn a_key_that_is_too_long_is_told_and_can_be_left_out() {
+    let store = Store::new();
+    let source = copy_of(&store, "golden-long-key");
+    let refused = store.run(&["import", "--from", "leveldb", text(&source)]);
+    assert!(refused.err.contains("begins with \"kkkk") && refused.err.contains("70000 bytes"), "{refused:?}");
+    assert!(refused.err.contains("1 pairs before it are loaded; --skip-long-keys"), "{refused:?}");
+    refused.refused(2, "at most 65536 fit");
+    let done = store.run(&["import", "--from", "leveldb", "--skip-long-keys", "--json", text(&source)]).expect(0);
+    assert_eq!((done.json()["keys"].as_u64(), done.json()["long_keys"].as_u64()), (Some(2), Some(1)), "{done:?}");
+    assert_eq!(store.run(&["get", "zone"]).expect(0).out, b"last\n");
 }

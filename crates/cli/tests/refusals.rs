@@ -122,3 +122,16 @@ fn help_has_examples_and_exit_codes() {
     }
     assert!(finish(command(&["--version"]), b"").expect(0).text().starts_with("alluvium "));
 }
+
+/// A pair put in as it is would be no pair to the program that has the order. The file goes with its store.
+#[test]
+fn a_store_in_an_order_of_its_programs_own_is_not_written_to() {
+    let store = Store::new();
+    store.run(&["put", "a", "1"]).expect(0);
+    std::fs::write(store.path().join("COMPARATOR"), "backwards").unwrap();
+    store.run(&["put", "b", "2"]).refused(2, "in an order of its program's own, \"backwards\"");
+    store.run(&["delete", "a"]).refused(2, "in an order of its program's own");
+    assert_eq!(store.run(&["get", "a", "--no-newline"]).expect(0).out, b"1");
+    store.run(&["destroy", "--yes"]).expect(0);
+    assert!(!store.path().exists());
+}

@@ -37,6 +37,9 @@ impl Database {
     /// `NoDatabase`, `Locked`, `Comparator`, `Damage` of the manifest, `Io`.
     pub fn open(directory: &Path, options: Options) -> Result<Self> {
         let no_database = |reason: &str| Error::NoDatabase { path: directory.to_path_buf(), reason: reason.into() };
+        if !directory.exists() {
+            return Err(no_database("there is no such directory"));
+        }
         if !directory.join("CURRENT").exists() {
             return Err(no_database("it has no file CURRENT"));
         }

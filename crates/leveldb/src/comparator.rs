@@ -2,6 +2,7 @@
 
 use crate::boundary;
 use crate::handle::{Handle, object};
+use crate::misuse;
 use libc::{c_char, c_int, c_void};
 use std::cmp::Ordering;
 use std::ffi::CStr;
@@ -70,6 +71,14 @@ pub extern "C" fn leveldb_comparator_create(
     compare: Option<Compare>,
     name: Option<Name>,
 ) -> Handle<Comparator> {
+    for (what, is_missing) in [
+        ("compare function is NULL: keys are in the order of their bytes", compare.is_none()),
+        ("name function is NULL: the order is kept as \"unnamed\"", name.is_none()),
+    ] {
+        if is_missing {
+            misuse::report("leveldb_comparator_create", &format_args!("the {what}"));
+        }
+    }
     Handle::new(Comparator { state, destructor, compare, name })
 }
 

@@ -76,6 +76,12 @@ impl Database {
         if !exists && !settings.create_if_missing && (!path.exists() || is_empty(path)) {
             return Err(said("does not exist (create_if_missing is false)"));
         }
+        // LevelDB makes one directory: a path that was misspelt is not to become a tree of them.
+        if let Some(parent) =
+            path.parent().filter(|parent| !exists && !parent.as_os_str().is_empty() && !parent.exists())
+        {
+            return Err(Status::Missing(parent.to_path_buf()));
+        }
         let store = match Store::open(path, settings.of_store()?, settings.comparator()?) {
             Err(Status::Store(Error::AlreadyOpen { .. })) => return Err(Status::Locked(path.join("LOCK"))),
             opened => opened?,

@@ -1,15 +1,19 @@
 //! What is done to a database that nobody has open, and what must be told before anything is done to a directory.
 
 use crate::misuse;
-use crate::order;
 use crate::status::Status;
 use alluvium::{Db, Error};
-use std::io::ErrorKind;
 use std::path::Path;
+
+/// Whether a directory holds a database of LevelDB's own format. (A store has a file `CURRENT`, too, to keep LevelDB out.)
+fn is_of_leveldb(path: &Path) -> bool {
+    !path.join("MANIFEST").exists()
+        && std::fs::read(path.join("CURRENT")).is_ok_and(|current| current.starts_with(b"MANIFEST-"))
+}
 
 /// An error for a directory with a database of LevelDB's own format, which is left alone.
 pub fn check_format(path: &Path) -> Result<(), Status> {
-    if path.join("MANIFEST").exists() || !path.join("CURRENT").exists() {
+    if !is_of_leveldb(path) {
         return Ok(());
     }
     Err(Status::Invalid(format!(
@@ -22,18 +26,9 @@ pub fn check_format(path: &Path) -> Result<(), Status> {
 pub fn destroy(path: &Path) -> Result<(), Status> {
     match Db::destroy(path) {
         // LevelDB, too, takes a database that is not there for one that is destroyed.
-        Err(Error::NoStore { .. }) if !path.join("MANIFEST").exists() && !path.join("CURRENT").exists() => {
-            return Ok(());
-        }
-        Err(Error::AlreadyOpen { .. }) => return Err(Status::Locked(path.join("LOCK"))),
-        destroyed => destroyed?,
-    }
-    let removed = order::remove(path).and_then(|()| std::fs::remove_dir(path));
-    match removed {
-        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) => {
-            Err(Error::io("remove", path, error).into())
-        }
-        _ => Ok(()),
+        Err(Error::NoStore { .. }) if !path.join("MANIFEST").exists() && !is_of_leveldb(path) => Ok(()),
+        Err(Error::AlreadyOpen { .. }) => Err(Status::Locked(path.join("LOCK"))),
+        destroyed => Ok(destroyed?),
     }
 }
 

@@ -12,6 +12,8 @@ pub enum Status {
     Store(Error),
     /// Another has the database open; its lock file.
     Locked(PathBuf),
+    /// What it takes is not there, and making it is not the library's: LevelDB's `NotFound`.
+    Missing(PathBuf),
     /// An argument or a state that no call could do anything with: LevelDB's `InvalidArgument`.
     Invalid(String),
     /// The caller broke a rule of the interface.
@@ -40,6 +42,7 @@ impl Status {
             Self::Store(error) => format!("{}: {error}", code_of(error)),
             // LevelDB's words.
             Self::Locked(lock) => format!("IO error: lock {}: already held by process", lock.display()),
+            Self::Missing(path) => format!("NotFound: {}: No such file or directory", path.display()),
             Self::Invalid(text) => format!("Invalid argument: {text}"),
             Self::Misuse(misuse) => format!("Invalid argument: {function}: {misuse}"),
             Self::Bug(text) => format!("Not implemented: a bug in Alluvium, please report it: {text}"),

@@ -4,7 +4,7 @@ use crate::comparator::Comparator;
 use crate::order::{self, Ordered, OrderedCursor, OrderedSnapshot};
 use crate::status::Status;
 use alluvium::io::PosixStorage;
-use alluvium::{Db, Iter, Snapshot, WriteBatch, WriteOptions};
+use alluvium::{Db, Error, Iter, Snapshot, WriteBatch, WriteOptions};
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
@@ -46,12 +46,24 @@ thread_local! {
 /// A thread keeps room for values up to this.
 const KEPT_VALUE_BYTES: usize = 1 << 20;
 
+/// Opens in a thread of its own. *Else:* Rust's library would keep what it knows of the caller's thread where valgrind takes it for lost, in
+/// every program that opens a database for the second time.
+fn open_apart(storage: PosixStorage, options: alluvium::Options) -> Result<Db, Status> {
+    let open = move || Db::open_with(Arc::new(storage), options);
+    let opening = std::thread::Builder::new().name("alluvium-open".into()).spawn(open);
+    let opening = opening.map_err(|error| Error::io("start a thread to open", Path::new("a database"), error))?;
+    match opening.join() {
+        Ok(opened) => Ok(opened?),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
 impl Store {
     /// Opens a store in the order of a comparator, or of bytes.
     pub fn open(path: &Path, options: alluvium::Options, comparator: Option<Arc<Comparator>>) -> Result<Self, Status> {
         // A program that was written for LevelDB leaves most of the machine's memory to the page cache.
         let storage = PosixStorage::new(path).reading_through_page_cache();
-        let db = Db::open_with(Arc::new(storage), options)?;
+        let db = open_apart(storage, options)?;
         let order = match comparator {
             None => {
                 order::check_absent(path)?;

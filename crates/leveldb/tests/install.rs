@@ -89,7 +89,7 @@ impl Program {
 
     /// The same under valgrind: 99 where that finds an error, or memory that nobody has any more.
     pub fn run_checked(&self, arguments: &[impl AsRef<OsStr>]) -> Output {
-        self.run_under_valgrind("definite,indirect", arguments)
+        self.run_under_valgrind("definite,indirect,possible", arguments)
     }
 
     /// The same, for a program that may forget what it has.

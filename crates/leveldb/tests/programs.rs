@@ -69,6 +69,47 @@ fn calls_from_destructors_and_at_exit() {
     }
 }
 
+const OPENED: &str = "tests/c/opened.c";
+
+/// Once, LevelDB itself, found in place of this library, took a store for an empty directory, and removed its log.
+#[test]
+fn leveldb_leaves_a_store_alone_and_the_other_way_round() {
+    if !has("cc") || !has_leveldb() {
+        return;
+    }
+    let (program, folder) = (compile(OPENED, Whose::LevelDb, &[]), tempdir().unwrap());
+    let run = |whose, directory: &str| text(&program.run(whose, &[folder.path().join(directory)]));
+    for whose in [Whose::Ours, Whose::LevelDb] {
+        let other = if whose == Whose::Ours { Whose::LevelDb } else { Whose::Ours };
+        let (directory, says) = match whose {
+            Whose::Ours => ("ours", "a store of Alluvium, not a database of LevelDB"),
+            Whose::LevelDb => ("leveldb", "holds a database of LevelDB itself"),
+        };
+        assert_eq!(run(whose, directory), "0 pairs\n");
+        for _ in 0..2 {
+            let refused = run(other, directory);
+            assert!(refused.contains(says), "{refused}");
+        }
+        assert_eq!(run(whose, directory), "1 pairs\n");
+    }
+    let missing = run(Whose::Ours, "no/such/place");
+    assert!(missing.starts_with("NotFound: ") && !folder.path().join("no").exists(), "{missing}");
+}
+
+/// What is in memory when a program ends that opened a database again is not even possibly lost: opening in the caller's thread left
+/// Rust's own note of that thread, which valgrind takes for lost.
+#[test]
+fn a_database_that_is_opened_again_under_valgrind() {
+    if !has("cc") || !has("valgrind") {
+        return;
+    }
+    let (program, folder) = (compile(OPENED, Whose::Ours, &[]), tempdir().unwrap());
+    for pairs in 0..3 {
+        let output = program.run_checked(&[folder.path().join("db")]);
+        assert_eq!(text(&output), format!("{pairs} pairs\n"));
+    }
+}
+
 fn expect_told(output: &Output) {
     assert_eq!(text(output), "misuse: all told\n");
     let told = String::from_utf8_lossy(&output.stderr);

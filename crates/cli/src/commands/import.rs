@@ -8,10 +8,13 @@ use crate::failure::Failure;
 use crate::input::Pair;
 use crate::progress::Progress;
 use crate::report::Report;
+use alluvium::base::limits::KEY_BYTES_MAX;
 use alluvium_leveldb_files::{Database, LeftOut, Options, Pairs};
 
 /// Pairs that are written together.
 const BATCH_PAIRS: u64 = 1000;
+/// Of a key that is too long.
+const KEY_BYTES_SHOWN: usize = 32;
 /// Losses that are listed.
 const LISTED_MAX: usize = 10;
 
@@ -34,11 +37,16 @@ pub fn run(common: &Common, import: &Import) -> Result<(), Failure> {
     let mut pairs = source.pairs().map_err(|error| explain(error.into(), 0))?;
     let db = common.open_or_create()?;
     let mut loader = Loader::new(&db, BATCH_PAIRS, &progress);
-    let taken = take(&mut loader, &mut pairs, &progress);
+    let mut long_keys = 0;
+    let taken = take(&mut loader, &mut pairs, import.skip_long_keys.then_some(&mut long_keys), &progress);
     let finished = loader.finish();
     progress.finish();
     let loaded = loader.loaded();
-    taken.map_err(|failure| explain(failure, loaded.keys)).and(finished)?;
+    let too_long = taken.map_err(|failure| explain(failure, loaded.keys))?;
+    finished?;
+    if let Some(key) = too_long {
+        return Err(of_long_key(&key, loaded.keys));
+    }
     let mut report = Report::new();
     loaded.tell(&mut report);
     report.count("tables", "table files read", tables as u64).count("logs", "log files read", logs as u64).size(
@@ -47,15 +55,29 @@ pub fn run(common: &Common, import: &Import) -> Result<(), Failure> {
         source_bytes,
     );
     tell_losses(&mut report, pairs.left_out());
+    report.count("long_keys", "keys left out as too long", long_keys);
     tell_end(&mut report, &db, import.settle)?;
     db.close()?;
     report.print(common.json)
 }
 
-fn take(loader: &mut Loader<'_>, pairs: &mut Pairs, progress: &Progress) -> Result<(), Failure> {
+/// Loads them all. Keys that are too long are counted, if they are to be left out; else it stops at one and gives it.
+fn take(
+    loader: &mut Loader<'_>,
+    pairs: &mut Pairs,
+    mut long_keys: Option<&mut u64>,
+    progress: &Progress,
+) -> Result<Option<Vec<u8>>, Failure> {
     let mut since = 0;
     while let Some(pair) = pairs.next() {
         let (key, value) = pair?;
+        if key.len() > KEY_BYTES_MAX {
+            match &mut long_keys {
+                Some(long_keys) => **long_keys += 1,
+                None => return Ok(Some(key)),
+            }
+            continue;
+        }
         loader.add(Pair { key, value })?;
         since += 1;
         if since == BATCH_PAIRS {
@@ -63,15 +85,26 @@ fn take(loader: &mut Loader<'_>, pairs: &mut Pairs, progress: &Progress) -> Resu
             progress.reach(pairs.bytes_read());
         }
     }
-    Ok(())
+    Ok(None)
+}
+
+fn of_long_key(key: &[u8], keys: u64) -> Failure {
+    let (length, beginning) = (key.len(), key[..KEY_BYTES_SHOWN].escape_ascii());
+    let message = format!(
+        "the key that begins with \"{beginning}\" has {length} bytes, at most {KEY_BYTES_MAX} fit\n\
+         {keys} pairs before it are loaded; --skip-long-keys goes on without such keys, also into what is there now"
+    );
+    Failure::Source { message, is_damaged: false }
 }
 
 /// Adds what a user has to know to go on behind damage.
 fn explain(failure: Failure, keys: u64) -> Failure {
     match failure {
         Failure::Source { message, is_damaged: true } => {
-            let message =
-                format!("{message}\n{keys} pairs before it are loaded; --skip-damaged goes on without what is damaged");
+            let message = format!(
+                "{message}\n{keys} pairs before it are loaded; \
+                 --skip-damaged goes on without what is damaged, also into what is there now"
+            );
             Failure::Source { message, is_damaged: true }
         }
         other => other,

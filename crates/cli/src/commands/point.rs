@@ -54,6 +54,7 @@ pub fn get(common: &Common, get: &Get) -> Result<(), Failure> {
 /// Removes a key. Prints nothing.
 pub fn delete(common: &Common, delete: &Delete) -> Result<(), Failure> {
     let key = common.argument("KEY", &delete.key)?;
+    common.refuse_other_order()?;
     let db = common.open_existing()?;
     db.delete(&key)?;
     Ok(db.close()?)

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use cursor::OrderedCursor;
-pub use name::{check_absent, remove};
+pub use name::check_absent;
 
 /// Times that a get looks again because fences changed meanwhile, before it keeps them from changing.
 const OPTIMISTIC_READS: usize = 4;

@@ -54,14 +54,3 @@ fn write(path: &Path, name: &[u8]) -> io::Result<()> {
     fs::rename(&new, path.join(NAME))?;
     File::open(path)?.sync_all()
 }
-
-/// Removes the file with a store that was destroyed.
-pub fn remove(path: &Path) -> io::Result<()> {
-    for name in [NAME, NEW_NAME] {
-        match fs::remove_file(path.join(name)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
-}
