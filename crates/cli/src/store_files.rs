@@ -32,13 +32,17 @@ pub enum FileKind {
     Ballast,
     /// What the writer tells of itself.
     Stats,
+    /// Keeps LevelDB out of the directory.
+    Guard,
+    /// Names the order of a program with LevelDB's interface.
+    Comparator,
     /// By its name none that a store makes. (Whether one with a store's name is of another store, `verify` tells.)
     Unknown,
 }
 
 impl FileKind {
     /// All kinds, in the order of reports.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Manifest,
         Self::Log,
         Self::Spare,
@@ -51,6 +55,8 @@ impl FileKind {
         Self::Damaged,
         Self::Ballast,
         Self::Stats,
+        Self::Guard,
+        Self::Comparator,
         Self::Unknown,
     ];
 
@@ -62,6 +68,8 @@ impl FileKind {
             "POISON" => Self::Poison,
             "BALLAST" => Self::Ballast,
             "STATS" => Self::Stats,
+            "CURRENT" => Self::Guard,
+            "COMPARATOR" | "COMPARATOR.new" => Self::Comparator,
             _ if name.strip_suffix(".damaged").is_some_and(is_of_store) => Self::Damaged,
             _ => match name.split_once('.') {
                 Some((number, extension)) if number.len() >= 6 && number.bytes().all(|b| b.is_ascii_digit()) => {
@@ -95,6 +103,8 @@ impl FileKind {
             Self::Damaged => "damaged",
             Self::Ballast => "ballast",
             Self::Stats => "figures",
+            Self::Guard => "guard",
+            Self::Comparator => "comparator",
             Self::Unknown => "unknown",
         }
     }
@@ -169,6 +179,8 @@ mod tests {
             ("notes.damaged", FileKind::Unknown),
             ("BALLAST", FileKind::Ballast),
             ("STATS", FileKind::Stats),
+            ("CURRENT", FileKind::Guard),
+            ("COMPARATOR", FileKind::Comparator),
             ("notes.log", FileKind::Unknown),
             ("000003.value.old", FileKind::Unknown),
             (".branch", FileKind::Unknown),

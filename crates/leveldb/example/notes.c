@@ -1,6 +1,6 @@
 /* Notes by name, in a directory: open, write, read, several at once, a scan, a snapshot. Every error is looked at.
  *
- *     cc notes.c -o notes $(pkg-config --cflags --libs leveldb)
+ *     cc notes.c -o notes $(pkg-config --cflags --libs leveldb) -Wl,-rpath,$(pkg-config --variable=libdir leveldb)
  *     ./notes DIRECTORY
  */
 #include <leveldb/c.h>
