@@ -53,6 +53,12 @@ fn wait_until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
+/// Until a merge has something behind it.
+fn wait_for_merge(db: &Db) {
+    let is_begun = |task: &BackgroundTask| task.kind == BackgroundKind::Merge && task.bytes_done > 0;
+    wait_until("nothing is merged", || db.stats().running.iter().any(is_begun));
+}
+
 #[test]
 fn a_range_is_compacted_once_and_the_rest_left_alone() {
     let (disk, db) = stepped(1);
@@ -300,9 +306,7 @@ fn settling_does_not_wait_for_what_a_pause_holds() {
     std::thread::scope(|scope| {
         let _lifted = Lifted(&db);
         let call = scope.spawn(|| db.compact());
-        let merging =
-            || db.stats().running.iter().any(|task| task.kind == BackgroundKind::Merge && task.bytes_done > 0);
-        wait_until("nothing is merged", merging);
+        wait_for_merge(&db);
         let pause = db.pause_background();
         db.set_background_write_limit(None).unwrap();
         let before = db.stats();
@@ -346,9 +350,7 @@ fn a_pause_holds_merges_that_run_and_a_call_that_waits_for_them() {
     std::thread::scope(|scope| {
         let _lifted = Lifted(&db);
         let call = scope.spawn(|| db.compact());
-        let merging =
-            || db.stats().running.iter().any(|task| task.kind == BackgroundKind::Merge && task.bytes_done > 0);
-        wait_until("nothing is merged", merging);
+        wait_for_merge(&db);
         let pause = db.pause_background();
         let before = db.stats();
         assert!(before.running.iter().any(|task| task.paused), "{before}");
