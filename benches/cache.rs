@@ -15,7 +15,7 @@
 //! Figures are nanoseconds an operation: of the clock, in brackets of the threads' processor time; medians of rounds in which the
 //! caches take turns.
 
-use alluvium::parts::{CachePart, CachedPage, splitmix64};
+use alluvium::internals::{CachePart, CachedPage, splitmix64};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

@@ -8,7 +8,7 @@
 //! it, and is none of the memory component's doing. Between them the drain by itself: the same entries brought into order both ways.
 
 use alluvium::MemoryComponent;
-use alluvium::parts::{FullPart, MemtablePart, splitmix64};
+use alluvium::internals::{FullPart, MemtablePart, splitmix64};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,7 @@
 //! `cargo bench --bench read_ways [directory] [seconds]`. One file of 512 MiB. Prints reads or bytes per second, and the
 //! processor time of all threads per read or per MiB. Other load on the machine moves every figure: compare within one run.
 
-use alluvium::io::{AlignedBuffer, OpenMode, PosixStorage, ReadRequest, Storage, StorageFile};
+use alluvium::storage::{AlignedBuffer, OpenMode, PosixStorage, ReadRequest, Storage, StorageFile};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -10,8 +10,8 @@
 //! setting of a store does, since writers wait once three Memtables are full. `--writers` of them take turns, each in its own
 //! chunks. With `--fill branches` there are `--num` branch files when it dies, of a few pages each. `--memory-kib 0` leaves the budget at its default. `--cold yes` drops the page cache before each opening (as root).
 
-use alluvium::io::PosixStorage;
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::PosixStorage;
 use alluvium::{Db, Options};
 use std::io::{Read, Write};
 use std::path::Path;
@@ -111,7 +111,8 @@ fn fill(settings: &Settings, store: &Path) {
         (0..settings.num).for_each(|number| db.put(key(number), &value).expect("a put"));
         wait_for_the_end(db);
     } else if settings.fill == "branches" {
-        let db = SteppedDb::open_small(Arc::new(PosixStorage::new(store)), settings.options()).expect("an open store");
+        let db =
+            DeterministicDb::open_small(Arc::new(PosixStorage::new(store)), settings.options()).expect("an open store");
         let mut number = 0;
         while db.stats().branch_files < settings.num {
             for _ in 0..100 {
@@ -123,7 +124,7 @@ fn fill(settings: &Settings, store: &Path) {
         println!("{}", db.stats());
         wait_for_the_end(db);
     } else {
-        let db = SteppedDb::open(Arc::new(PosixStorage::new(store)), settings.options()).expect("an open store");
+        let db = DeterministicDb::open(Arc::new(PosixStorage::new(store)), settings.options()).expect("an open store");
         let mut writers: Vec<_> = (0..settings.writers).map(|_| db.log_writer()).collect();
         for number in 0..settings.num {
             // Turns of no fixed length, as threads take them.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# For each promise of the store at least one bug on purpose (src/base/planted.rs), and the test that must notice it. The bugs
+# For each promise of the store at least one bug on purpose (src/util/planted.rs), and the test that must notice it. The bugs
 # are built in once; ALLUVIUM_PLANTED chooses. Each test must pass with none of them and fail with its bug, in the words that
 # tell what broke. A test that cannot fail proves nothing.
 #
@@ -15,7 +15,7 @@ number-before-latch          | suite | concurrency::the_last_of_several_writers_
 number-before-latch          | suite | linearizability::random_histories_are_linearizable             | versions came out of order\|not linearizable
 item-not-forgotten           | suite | linearizability::random_histories_are_linearizable             | not linearizable
 item-not-forgotten           | suite | item_cache::values_kept_apart_from_their_pages_are_the_newest | the item is old
-item-added-late              | model | db::model_tests::stores::a_get_from_the_disk_beside_a_new_version | the item is old
+item-added-late              | model | engine::model_tests::stores::a_get_from_the_disk_beside_a_new_version | the item is old
 maplet-lacks-a-key           | lib   | disk::trunk::tests::model::overwrites_and_deletes              | maplet against its branches
 maplet-lacks-a-key           | suite | model::random_operations_on_a_simulated_disk                   | a get shows another value
 tombstone-dropped-early      | lib   | disk::trunk::tests::model::overwrites_and_deletes              | keys, not
@@ -28,10 +28,10 @@ oldest-generation-first      | suite | linearizability::random_histories_are_lin
 oldest-generation-first      | suite | concurrency::reads_never_go_back                               | key [0-9]*: [0-9]* after [0-9]*
 update-unchecked             | suite | updates::the_old_value_is_the_newest_whatever_happens_meanwhile | the last look
 update-unchecked             | suite | linearizability::random_histories_are_linearizable             | not linearizable
-update-unchecked             | model | db::model_tests::updates::two_updates_of_one_key               | an update was lost
-update-unchecked             | model | db::model_tests::updates::a_put_stalled_beside_put_if_absent   | the put vanished\|was put by
+update-unchecked             | model | engine::model_tests::updates::two_updates_of_one_key               | an update was lost
+update-unchecked             | model | engine::model_tests::updates::a_put_stalled_beside_put_if_absent   | the put vanished\|was put by
 retired-unchecked            | suite | updates::the_old_value_is_the_newest_whatever_happens_meanwhile | the last look
-retired-unchecked            | model | db::model_tests::updates::updates_beside_a_switch_and_an_incorporation | an update was lost
+retired-unchecked            | model | engine::model_tests::updates::updates_beside_a_switch_and_an_incorporation | an update was lost
 retired-unchecked            | suite | serializability::random_histories_are_serializable             | of world [0-9]*:
 ranges-unchecked             | suite | serializability::random_histories_are_serializable             | of world [0-9]*:
 reads-unchecked              | suite | transactions::anomalies::lost_update                           | no conflict at
@@ -39,31 +39,31 @@ reads-unchecked              | suite | transactions::anomalies::write_skew      
 reads-unchecked              | suite | transactions::anomalies::phantom                               | no conflict at
 reads-unchecked              | suite | serializability::random_histories_are_serializable             | of world [0-9]*:
 update-unchecked             | suite | serializability::random_histories_are_serializable             | lost update\|of world [0-9]*:
-reads-unchecked              | model | db::model_tests::transactions::two_transactions_with_write_skew | write skew
-ranges-unchecked             | model | db::model_tests::transactions::two_transactions_that_walk_and_insert | a phantom
-watch-without-grace          | model | db::model_tests::transactions::two_transactions_that_walk_and_insert | a phantom
-number-before-latch          | model | db::model_tests::stores::batches_beside_puts_of_their_keys     | versions came out of order
-block-number-kept            | model | db::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn
-value-not-checked-again      | model | db::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn
-newest-not-read-again        | model | db::model_tests::stores::blocks_that_go_from_key_to_key        | the value is another key
+reads-unchecked              | model | engine::model_tests::transactions::two_transactions_with_write_skew | write skew
+ranges-unchecked             | model | engine::model_tests::transactions::two_transactions_that_walk_and_insert | a phantom
+watch-without-grace          | model | engine::model_tests::transactions::two_transactions_that_walk_and_insert | a phantom
+number-before-latch          | model | engine::model_tests::stores::batches_beside_puts_of_their_keys     | versions came out of order
+block-number-kept            | model | engine::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn
+value-not-checked-again      | model | engine::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn
+newest-not-read-again        | model | engine::model_tests::stores::blocks_that_go_from_key_to_key        | the value is another key
 batch-entry-by-entry         | suite | concurrency::plain_gets_see_whole_batches                      | [0-9]* after [0-9]*
 batch-entry-by-entry         | suite | linearizability::random_histories_are_linearizable             | not linearizable
-batch-entry-by-entry         | model | db::model_tests::stores::a_batch_beside_gets_and_a_snapshot    | half a batch
-batch-forgotten-first        | model | db::model_tests::stores::a_batch_beside_gets_and_a_snapshot    | half a batch
+batch-entry-by-entry         | model | engine::model_tests::stores::a_batch_beside_gets_and_a_snapshot    | half a batch
+batch-forgotten-first        | model | engine::model_tests::stores::a_batch_beside_gets_and_a_snapshot    | half a batch
 batch-in-parts               | suite | kill::killed_at_any_instant_nothing_acknowledged_is_lost       | with the one in flight: writer
 snapshot-does-not-wait       | suite | concurrency::every_snapshot_holds_whole_batches                | at number
 snapshot-does-not-wait       | suite | linearizability::random_histories_are_linearizable             | not linearizable
-snapshot-does-not-wait       | model | db::model_tests::stores::an_overwrite_beside_a_snapshot        | the snapshot changed
-get-does-not-wait            | model | db::model_tests::stores::snapshots_and_gets_agree_on_the_order | a get saw y before x
-pins-before-number           | model | db::model_tests::stores::an_overwrite_beside_a_snapshot        | the snapshot changed\|then the snapshot
-reclaim-pins-first           | model | db::model_tests::stores::reclaim_beside_overwrites_and_snapshots | the snapshot has\|the snapshot changed
-drain-does-not-wait          | model | db::model_tests::memtables::two_drains_of_one_partition        | the scan misses a key
-feed-count-first             | model | db::model_tests::memtables::two_drains_of_one_partition        | place.is_null
+snapshot-does-not-wait       | model | engine::model_tests::stores::an_overwrite_beside_a_snapshot        | the snapshot changed
+get-does-not-wait            | model | engine::model_tests::stores::snapshots_and_gets_agree_on_the_order | a get saw y before x
+pins-before-number           | model | engine::model_tests::stores::an_overwrite_beside_a_snapshot        | the snapshot changed\|then the snapshot
+reclaim-pins-first           | model | engine::model_tests::stores::reclaim_beside_overwrites_and_snapshots | the snapshot has\|the snapshot changed
+drain-does-not-wait          | model | engine::model_tests::memtables::two_drains_of_one_partition        | the scan misses a key
+feed-count-first             | model | engine::model_tests::memtables::two_drains_of_one_partition        | place.is_null
 pins-forgotten               | suite | snapshots::thousands_live_over_overwrites                      | at [0-9]
 pins-forgotten               | suite | concurrency::every_snapshot_holds_whole_batches                | at number
-pins-forgotten               | model | db::model_tests::stores::a_snapshot_goes_while_another_reads   | the snapshot changed
+pins-forgotten               | model | engine::model_tests::stores::a_snapshot_goes_while_another_reads   | the snapshot changed
 announce-without-fence       | loom  | a_retired_segment_does_not_change                              | a retired segment changed
-newest-generation-taken      | model | db::model_tests::stores::a_generation_goes_beside_a_put        | a write was lost by a death
+newest-generation-taken      | model | engine::model_tests::stores::a_generation_goes_beside_a_put        | a write was lost by a death
 acknowledged-before-sealed   | suite | kill::killed_at_any_instant_nothing_acknowledged_is_lost       | acknowledged:\|which was durable
 log-memory-forgotten         | suite | log_memory::killed_with_writes_in_memory_alone_nothing_is_lost | the reader sees
 sync-without-log             | suite | recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | were promised\|Corruption

@@ -22,5 +22,5 @@ export TSAN_OPTIONS="suppressions=$PWD/scripts/thread-sanitizer.supp exitcode=66
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/thread-sanitizer"
 run() { timeout "${ALLUVIUM_SANITIZER_SECONDS:-1800}" cargo +nightly test --target "$host" -p alluvium "$@"; }
 
-run --lib -- memory:: base::sequencer base::arena db::latches db::pins
+run --lib -- memory:: util::sequencer util::arena engine::state
 run --test suite -- concurrency::

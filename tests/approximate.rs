@@ -1,7 +1,7 @@
 //! What the store tells of a range's size, and of its files, beside what is really there.
 
 use crate::support::tiny;
-use alluvium::io::simulated::SimulatedStorage;
+use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, Options, ReadOnlyDb};
 use std::sync::Arc;
 

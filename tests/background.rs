@@ -2,9 +2,9 @@
 //! what it writes.
 
 use crate::support::{Random, expect_sound, setting, tiny, tiny_unsynced};
-use alluvium::io::Storage;
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::Storage;
+use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{
     BackgroundKind, BackgroundTask, Cancellation, CompactOptions, CompactProgress, CompactReport, Db, Error, Goal,
     Options, Stats,
@@ -17,9 +17,9 @@ const REAL_PATIENCE: Duration = Duration::from_secs(20);
 /// What `close` promises.
 const CLOSING: Duration = Duration::from_secs(1);
 
-fn stepped(seed: u64) -> (SimulatedStorage, SteppedDb) {
+fn stepped(seed: u64) -> (SimulatedStorage, DeterministicDb) {
     let disk = SimulatedStorage::new(seed);
-    let db = SteppedDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
+    let db = DeterministicDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
     (disk, db)
 }
 
@@ -234,7 +234,7 @@ fn closing_breaks_off_whatever_runs() {
         println!("{what}: {elapsed:?}");
         assert!(elapsed < CLOSING, "{what}: closing took {elapsed:?}");
         drop(pause);
-        let db = SteppedDb::open(Arc::new(disk.clone()), tiny()).unwrap();
+        let db = DeterministicDb::open(Arc::new(disk.clone()), tiny()).unwrap();
         assert_eq!(db.iter().unwrap().count(), 20_011, "{what}");
         db.verify().unwrap();
     }
@@ -391,7 +391,7 @@ fn what_background_work_writes_keeps_to_its_limit() {
     }
     for refused in [db.set_background_write_limit(Some(0)), {
         let options = Options { background_write_limit: Some(0), ..tiny() };
-        SteppedDb::open(Arc::new(SimulatedStorage::new(1)), options).map(drop)
+        DeterministicDb::open(Arc::new(SimulatedStorage::new(1)), options).map(drop)
     }] {
         assert!(refused.unwrap_err().to_string().contains("background_write_limit is 0"));
     }

@@ -3,8 +3,8 @@
 //! What the system counts (resident memory, open files) is that of a whole process, so that load runs in a child of its own.
 
 use crate::support::{Random, expect_sound, setting, tiny};
-use alluvium::io::Storage;
-use alluvium::io::simulated::SimulatedStorage;
+use alluvium::storage::Storage;
+use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, Options};
 use std::process::Command;
 use std::sync::Arc;

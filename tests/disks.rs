@@ -3,7 +3,7 @@
 //! They need root. Everything is mounted in a mount namespace of the calling thread's own, and the loop device is of the
 //! kind that frees itself: so nothing is left behind, not even by a test that is killed.
 
-use alluvium::io::{Life, PosixStorage, Storage};
+use alluvium::storage::{Life, PosixStorage, Storage};
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;

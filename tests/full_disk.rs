@@ -4,9 +4,9 @@
 
 use crate::disks::{Ext4, Tmpfs, with_private_mounts};
 use crate::support::{Random, setting};
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::io::{PosixStorage, Storage};
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
+use alluvium::storage::{PosixStorage, Storage};
 use alluvium::{Db, Error, Options, WriteBatch};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -360,7 +360,7 @@ fn simulated_full_in_any_order() {
         disk.set_capacity(Some(capacity));
         let open = |disk: &SimulatedStorage| {
             let options = Options { memory_budget: Some(256 << 10), sync_interval: None, ..options() };
-            SteppedDb::open(Arc::new(disk.clone()), options)
+            DeterministicDb::open(Arc::new(disk.clone()), options)
         };
         let mut db = open(&disk).unwrap();
         let mut model = Model::new();
@@ -451,7 +451,7 @@ fn simulated_full_at_any_moment() {
         let disk = SimulatedStorage::new(seed);
         disk.set_capacity(Some(12 << 20));
         let options = Options { memory_budget: Some(1 << 20), sync_interval: None, ..options() };
-        let db = SteppedDb::open(Arc::new(disk.clone()), options).unwrap();
+        let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
         let mut random = Random(seed);
         let mut model = Model::new();
         let pace = 1 + random.below(200);

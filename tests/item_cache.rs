@@ -3,8 +3,8 @@
 
 use crate::support::Random;
 use alluvium::Options;
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn values_kept_apart_from_their_pages_are_the_newest() {
         let storage = Arc::new(SimulatedStorage::new(seed));
         let options = Options { memory_budget: Some(1 << 20), ..Options::default() };
         // Its cache has 64 KiB, the data some ten times that.
-        let db = SteppedDb::open_small(storage, options).unwrap();
+        let db = DeterministicDb::open_small(storage, options).unwrap();
         let mut model = Model::new();
         for number in 0..8_000 {
             let (key, value) = (format!("key{number:05}").into_bytes(), random.bytes(60));

@@ -1,19 +1,19 @@
 //! What snapshots keep and for how long, relaxed ones, old ones, and keys that are overwritten for ever.
 
 use crate::support::tiny;
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, Error, MemoryComponent, Options};
 use std::sync::Arc;
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn open(disk: &SimulatedStorage, options: Options) -> SteppedDb {
-    SteppedDb::open(Arc::new(disk.clone()), options).unwrap()
+fn open(disk: &SimulatedStorage, options: Options) -> DeterministicDb {
+    DeterministicDb::open(Arc::new(disk.clone()), options).unwrap()
 }
 
-fn pass(db: &SteppedDb, disk: &SimulatedStorage, time: Duration) {
+fn pass(db: &DeterministicDb, disk: &SimulatedStorage, time: Duration) {
     disk.advance(time);
     while db.step() {}
 }

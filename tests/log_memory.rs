@@ -2,9 +2,9 @@
 //! it. The crash tests (`crash`), the kill loop (`kill`) and the openers' tests run with it, too.
 
 use crate::support::{Random, tiny_unsynced};
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::io::{PosixStorage, Storage};
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
+use alluvium::storage::{PosixStorage, Storage};
 use alluvium::{Db, Depth, Error, LogMemory, Options, ReadOnlyDb, WriteOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,12 +16,12 @@ fn options() -> Options {
     Options { log_memory: LogMemory::SharedMemory, background_threads: Some(1), ..tiny_unsynced() }
 }
 
-fn open(disk: &SimulatedStorage) -> SteppedDb {
+fn open(disk: &SimulatedStorage) -> DeterministicDb {
     try_open(disk, options()).unwrap()
 }
 
-fn try_open(disk: &SimulatedStorage, options: Options) -> alluvium::Result<SteppedDb> {
-    SteppedDb::open_small(Arc::new(disk.clone()), options)
+fn try_open(disk: &SimulatedStorage, options: Options) -> alluvium::Result<DeterministicDb> {
+    DeterministicDb::open_small(Arc::new(disk.clone()), options)
 }
 
 /// The pairs that `write` has written after so many calls from the first.

@@ -3,9 +3,9 @@
 //! choose others.
 
 use crate::support::{Random, setting, tiny};
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::io::{PosixStorage, Storage};
-use alluvium::parts::open_tuned;
+use alluvium::internals::open_tuned;
+use alluvium::storage::simulated::SimulatedStorage;
+use alluvium::storage::{PosixStorage, Storage};
 use alluvium::{Compression, Db, Iter, Options, Snapshot, WriteBatch};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Many gets at once against a model: in memory, on disk, at a snapshot, and on a disk that fails.
 
 use crate::support::{Random, expect_sound, tiny};
-use alluvium::io::simulated::SimulatedStorage;
+use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Compression, Db, Options};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -4,9 +4,9 @@ mod hooked;
 
 use crate::disks::{Ext4, with_private_mounts};
 use crate::support::{Random, expect_sound, setting, tiny, tiny_unsynced};
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::io::{PosixStorage, Storage};
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
+use alluvium::storage::{PosixStorage, Storage};
 use alluvium::{Db, Error, LogMemory, Options, ReadOnlyDb, WriteBatch};
 use hooked::Hooked;
 use std::collections::BTreeMap;
@@ -192,7 +192,7 @@ fn a_writer_may_do_anything_at_any_operation_of_an_opening() {
         let disk = SimulatedStorage::new(moment);
         disk.set_memory_outlives(moment.is_multiple_of(2));
         let options = Options { log_memory: LogMemory::Auto, ..tiny_unsynced() };
-        let writer = Arc::new(SteppedDb::open(Arc::new(disk.clone()), options).unwrap());
+        let writer = Arc::new(DeterministicDb::open(Arc::new(disk.clone()), options).unwrap());
         let mut before = Model::new();
         fill_some(&writer, 1, SOME, &mut before);
         fill_segments(&writer, &mut before);
@@ -233,7 +233,7 @@ fn a_writer_may_do_anything_at_any_operation_of_an_opening() {
 fn a_number_in_a_writers_hands_is_waited_for() {
     const MARK: &[u8] = b"this record is still being written";
     let disk = SimulatedStorage::new(1);
-    let writer = SteppedDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
+    let writer = DeterministicDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
     writer.put("a", "1").unwrap();
     writer.put("b", MARK).unwrap();
     writer.put("c", "3").unwrap();

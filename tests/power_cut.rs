@@ -14,7 +14,7 @@ mod writer;
 
 use crate::disks::{Ext4, with_private_mounts};
 use crate::support::{Random, expect_sound, setting};
-use alluvium::io::{PosixStorage, Storage};
+use alluvium::storage::{PosixStorage, Storage};
 use alluvium::{Db, Options};
 use judge::Judge;
 use ledger::{Ledger, stage};

@@ -3,8 +3,8 @@
 //! The store is a run of numbered writes, so its state after any prefix is known: key `k` holds the last write to it.
 
 use crate::support::{Random, expect_sound, setting, tiny_unsynced};
-use alluvium::io::Storage;
-use alluvium::io::simulated::SimulatedStorage;
+use alluvium::storage::Storage;
+use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, Error, Options, WriteBatch};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Opening after a death, beyond the stories of `recovery.rs`: a log that memory does not hold, segments that somebody removed.
 
 use crate::support::{Random, setting, tiny_unsynced};
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::io::{OpenMode, Storage};
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
+use alluvium::storage::{OpenMode, Storage};
 use alluvium::{Db, Depth, Error, Options, ReadOnlyDb};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn log_of(records: u64) -> (SimulatedStorage, Model) {
     let disk = SimulatedStorage::new(records);
     let mut random = Random(records);
     let mut model = Model::new();
-    let db = SteppedDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
+    let db = DeterministicDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
     let mut writers = [db.log_writer(), db.log_writer(), db.log_writer()];
     for number in 0..records {
         let key = format!("key{:05}", random.below(records / 2)).into_bytes();
@@ -67,12 +67,12 @@ fn killed_while_opening_incorporates() {
         assert!(step < 2000, "opening takes more than 2000 operations");
         let attempt = disk.clone_disk();
         attempt.crash_at(step);
-        let opened = SteppedDb::open(Arc::new(attempt.clone()), tiny_unsynced());
+        let opened = DeterministicDb::open(Arc::new(attempt.clone()), tiny_unsynced());
         let survived = opened.is_ok() && !attempt.is_dead();
         incorporated += u64::from(opened.as_ref().is_ok_and(|db| db.stats().incorporated_number > 0));
         let (killed, cut) = (attempt.clone_disk().kill(), attempt.clone_disk().power_cut(step));
         for (death, left) in [("killed", killed), ("power cut", cut)] {
-            let again = SteppedDb::open(Arc::new(left), tiny_unsynced());
+            let again = DeterministicDb::open(Arc::new(left), tiny_unsynced());
             let again = again.unwrap_or_else(|error| panic!("{death} at operation {step} of opening: {error}"));
             assert_eq!(contents(&again), model, "{death} at operation {step} of opening");
         }
@@ -94,7 +94,7 @@ fn log_segments(disk: &SimulatedStorage) -> Vec<String> {
 fn a_removed_log_segment_is_noticed() {
     let (first, _) = log_of(3000);
     // Stepped, so that no thread is just making a segment that the manifest does not name yet, and which nobody would miss.
-    let stepped = |disk: &SimulatedStorage| SteppedDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
+    let stepped = |disk: &SimulatedStorage| DeterministicDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
     // And once more, so that segments of two generations are there.
     let second = first.clone_disk();
     let db = stepped(&second);

@@ -4,9 +4,9 @@
 use crate::corruption::world::{End, Image, Size, World, open};
 use crate::corruption::{Untold, check_repair, repair, verify};
 use crate::support::setting;
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::io::{OpenMode, Storage};
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
+use alluvium::storage::{OpenMode, Storage};
 use alluvium::{Db, Depth, Error, LostKeys};
 use std::sync::Arc;
 
@@ -318,7 +318,7 @@ fn stray_files_of_another_store_are_set_aside_as_such() {
 #[test]
 fn files_of_another_store_are_told_and_no_opening_removes_them() {
     let disk = SimulatedStorage::new(13);
-    let db = SteppedDb::open(Arc::new(disk.clone()), crate::support::tiny_unsynced()).unwrap();
+    let db = DeterministicDb::open(Arc::new(disk.clone()), crate::support::tiny_unsynced()).unwrap();
     db.put("own", "1").unwrap();
     db.close().unwrap();
     let world = World::new(12);

@@ -1,7 +1,7 @@
 //! Words of memory that a test and its child processes share, so that the test knows what a child had done when it died. A
 //! file outside the store, mapped: what one process stores the other loads, also after the first is gone.
 
-use alluvium::io::{MappedFile, PosixStorage, Storage};
+use alluvium::storage::{MappedFile, PosixStorage, Storage};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -4,7 +4,7 @@
 use crate::linearizability::history::Value;
 use crate::linearizability::values::{decode, encode};
 use crate::support::{Random, expect_sound, setting, tiny};
-use alluvium::io::simulated::SimulatedStorage;
+use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, Iter, MemoryComponent, Options, Snapshot, WriteBatch};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

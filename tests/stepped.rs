@@ -2,13 +2,13 @@
 
 use crate::support::{Random, setting, tiny_unsynced};
 use alluvium::Options;
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
 use std::sync::Arc;
 use std::time::Duration;
 
-fn open(disk: &SimulatedStorage) -> SteppedDb {
-    SteppedDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap()
+fn open(disk: &SimulatedStorage) -> DeterministicDb {
+    DeterministicDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap()
 }
 
 /// A run that fills many Memtables on a slow disk, with background work now and then, and syncs by time; the disk after it.
@@ -18,7 +18,7 @@ fn run(seed: u64) -> SimulatedStorage {
     for _ in 0..3 {
         disk.inject("(sync,map-sync) -> slow=2ms; (any p=0.01) -> slow=30ms");
         let options = Options { sync_interval: Some(Duration::from_millis(100)), ..tiny_unsynced() };
-        let db = SteppedDb::open(Arc::new(disk.clone()), options).unwrap();
+        let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
         for _ in 0..1500 {
             let key = random.below(2000).to_be_bytes();
             match random.below(100) {
@@ -80,7 +80,7 @@ fn compaction_leaves_one_run_and_drops_what_is_dead() {
 #[test]
 fn a_tree_that_grew_and_shrank_tells_so() {
     let db = open(&SimulatedStorage::new(2));
-    let figures = |db: &SteppedDb| (db.stats().splits, db.stats().joins);
+    let figures = |db: &DeterministicDb| (db.stats().splits, db.stats().joins);
     assert_eq!(figures(&db), (0, 0));
     for stretch in 0..20u32 {
         (stretch * 1000..(stretch + 1) * 1000).for_each(|key| db.put(key.to_be_bytes(), [1; 100]).unwrap());

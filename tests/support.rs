@@ -1,6 +1,6 @@
 //! What several tests need: a small random generator, options with tiny budgets, temporary stores.
 
-use alluvium::io::Storage;
+use alluvium::storage::Storage;
 use alluvium::{Db, Depth, Options};
 use std::sync::Arc;
 

@@ -2,9 +2,9 @@
 //! patience, and slowed writers. No test here waits in real time, but for the last ones, whose stores have threads.
 
 use crate::support::{Random, expect_sound, tiny, tiny_unsynced};
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::io::{LockMode, LockPart, Storage};
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
+use alluvium::storage::{LockMode, LockPart, Storage};
 use alluvium::{Db, Error, Options, ReadOnlyDb, Stats};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,8 +20,8 @@ const DELETE_PATIENCE: Duration = Duration::from_secs(5);
 /// More than anything here takes in real time.
 const REAL_PATIENCE: Duration = Duration::from_secs(20);
 
-fn open(disk: &SimulatedStorage, options: Options) -> SteppedDb {
-    SteppedDb::open(Arc::new(disk.clone()), options).unwrap()
+fn open(disk: &SimulatedStorage, options: Options) -> DeterministicDb {
+    DeterministicDb::open(Arc::new(disk.clone()), options).unwrap()
 }
 
 fn with_interval(sync_interval: Option<Duration>) -> Options {
@@ -92,7 +92,7 @@ fn without_an_interval_nothing_is_synced_by_time() {
 }
 
 /// Branch files on the disk that the tree does not use.
-fn dead_files(db: &SteppedDb, disk: &SimulatedStorage) -> u64 {
+fn dead_files(db: &DeterministicDb, disk: &SimulatedStorage) -> u64 {
     let names = disk.list().unwrap();
     names.iter().filter(|name| name.ends_with(".branch")).count() as u64 - db.stats().branch_files
 }
@@ -126,7 +126,7 @@ fn what_a_reader_kept_from_removal_is_removed_when_that_is_due_again() {
 }
 
 /// A store on a disk that it has filled, with nothing left to do for the moment.
-fn full(seed: u64, free: u64) -> (SimulatedStorage, SteppedDb) {
+fn full(seed: u64, free: u64) -> (SimulatedStorage, DeterministicDb) {
     let disk = SimulatedStorage::new(seed);
     let db = open(&disk, tiny_unsynced());
     disk.set_capacity(Some(disk.used() + free));
@@ -203,7 +203,7 @@ fn an_opening_waits_half_a_minute_for_another_one() {
     open(&disk, tiny()).close().unwrap();
     let before = disk.now();
     let held = disk.lock("LOCK", LockPart::Opening, LockMode::Exclusive).unwrap();
-    let error = SteppedDb::open(Arc::new(disk.clone()), tiny()).map(drop).unwrap_err();
+    let error = DeterministicDb::open(Arc::new(disk.clone()), tiny()).map(drop).unwrap_err();
     assert!(error.to_string().contains("30 seconds"), "{error}");
     let waited = disk.now() - before;
     assert!(waited >= Duration::from_secs(30) && waited < Duration::from_secs(31), "{waited:?}");

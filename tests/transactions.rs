@@ -9,8 +9,8 @@ mod life;
 mod meanwhile;
 mod own;
 
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, Error, Options, Transaction};
 use std::sync::Arc;
 
@@ -22,22 +22,22 @@ fn options() -> Options {
 }
 
 /// A store that does nothing but what is asked, whose memory a few writes fill.
-fn store() -> SteppedDb {
+fn store() -> DeterministicDb {
     on(&SimulatedStorage::new(1))
 }
 
-fn on(disk: &SimulatedStorage) -> SteppedDb {
-    SteppedDb::open_small(Arc::new(disk.clone()), options()).unwrap()
+fn on(disk: &SimulatedStorage) -> DeterministicDb {
+    DeterministicDb::open_small(Arc::new(disk.clone()), options()).unwrap()
 }
 
 /// Everything in memory goes to branch files, and nothing stays behind.
-fn write_out(db: &SteppedDb) {
+fn write_out(db: &DeterministicDb) {
     db.flush().unwrap();
     while db.step() {}
 }
 
 /// A generation is switched away from, and not written out.
-fn seal(db: &SteppedDb) {
+fn seal(db: &DeterministicDb) {
     for at in 0.. {
         if db.stats().generations > 1 {
             return;

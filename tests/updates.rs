@@ -2,8 +2,8 @@
 //! that others can do between the read and the write. The function itself does that, since it runs while nothing is held.
 
 use crate::support::expect_sound;
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::parts::{SteppedDb, open_small};
+use alluvium::internals::{DeterministicDb, open_small};
+use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Change, Error, MemoryComponent, Options, Snapshot, Swap, WriteBatch, WriteOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,27 +17,27 @@ fn options() -> Options {
 }
 
 /// A store on this disk that does nothing but what is asked, whose memory a few writes fill.
-fn open(disk: &SimulatedStorage, memory_component: MemoryComponent) -> SteppedDb {
-    SteppedDb::open_small(Arc::new(disk.clone()), Options { memory_component, ..options() }).unwrap()
+fn open(disk: &SimulatedStorage, memory_component: MemoryComponent) -> DeterministicDb {
+    DeterministicDb::open_small(Arc::new(disk.clone()), Options { memory_component, ..options() }).unwrap()
 }
 
-fn store() -> SteppedDb {
+fn store() -> DeterministicDb {
     open(&SimulatedStorage::new(1), MemoryComponent::TwoLevel)
 }
 
 /// Keys on both sides of the one that matters.
-fn put_neighbours(db: &SteppedDb, from: usize) {
+fn put_neighbours(db: &DeterministicDb, from: usize) {
     (from..from + 4).for_each(|at| db.put(format!("{}{at}", ["a", "z"][at % 2]), [at as u8; 50]).unwrap());
 }
 
 /// Everything in memory goes to branch files, and nothing stays behind.
-fn write_out(db: &SteppedDb) {
+fn write_out(db: &DeterministicDb) {
     db.flush().unwrap();
     while db.step() {}
 }
 
 /// A generation is switched away from, and not written out.
-fn seal(db: &SteppedDb) {
+fn seal(db: &DeterministicDb) {
     for at in 0.. {
         if db.stats().generations > 1 {
             return;
@@ -47,9 +47,9 @@ fn seal(db: &SteppedDb) {
 }
 
 /// Where the old value is; what it is.
-type Place = (&'static str, fn(&SteppedDb) -> Option<Vec<u8>>);
+type Place = (&'static str, fn(&DeterministicDb) -> Option<Vec<u8>>);
 
-fn put(db: &SteppedDb, length: usize) -> Option<Vec<u8>> {
+fn put(db: &DeterministicDb, length: usize) -> Option<Vec<u8>> {
     let value = [b"old".to_vec(), vec![7; length]].concat();
     db.put(KEY, &value).unwrap();
     Some(value)
@@ -119,7 +119,7 @@ const PLACES: [Place; 13] = [
 
 /// What others do after the read; the value that they leave, where they write the key.
 type Disturbance = (&'static str, Disturb);
-type Disturb = fn(&SteppedDb, &mut Vec<Snapshot>) -> Option<Option<Vec<u8>>>;
+type Disturb = fn(&DeterministicDb, &mut Vec<Snapshot>) -> Option<Option<Vec<u8>>>;
 
 fn others() -> Option<Vec<u8>> {
     Some(b"of another one".to_vec())
@@ -217,7 +217,7 @@ fn short(change: &Change) -> String {
 
 fn update_once(
     memory: MemoryComponent,
-    fill: fn(&SteppedDb) -> Option<Vec<u8>>,
+    fill: fn(&DeterministicDb) -> Option<Vec<u8>>,
     disturb: Disturb,
     change: Change,
     story: &str,
@@ -310,7 +310,7 @@ fn what_is_refused_leaves_nothing_behind() {
     db.compact().unwrap();
     while db.step() {}
     db.close().unwrap();
-    assert_eq!(crate::support::expect_sound_closed(&(Arc::new(disk) as Arc<dyn alluvium::io::Storage>)), [""; 0]);
+    assert_eq!(crate::support::expect_sound_closed(&(Arc::new(disk) as Arc<dyn alluvium::storage::Storage>)), [""; 0]);
 }
 
 #[test]

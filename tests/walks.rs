@@ -2,8 +2,8 @@
 //! that does what the docs of `Iter` say, over memory, over files and over both.
 
 use crate::support::tiny;
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, Iter, Pinned, WriteBatch};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -203,14 +203,14 @@ impl Expected {
 
 /// A store filled with the writes, what it holds, and a snapshot of an earlier moment.
 struct Filled {
-    db: SteppedDb,
+    db: DeterministicDb,
     model: Model,
     old: (alluvium::Snapshot, Model),
 }
 
 impl Filled {
     fn new(writes: &[Write], place: Place) -> Self {
-        let db = SteppedDb::open_small(Arc::new(SimulatedStorage::new(1)), tiny()).unwrap();
+        let db = DeterministicDb::open_small(Arc::new(SimulatedStorage::new(1)), tiny()).unwrap();
         let old = (db.snapshot().unwrap(), Model::new());
         let mut filled = Self { db, model: Model::new(), old };
         for (at, write) in writes.iter().enumerate() {
@@ -425,7 +425,8 @@ fn a_pinned_value_outlives_eviction_its_file_and_the_store() {
 #[test]
 fn pinned_gets_are_what_gets_are() {
     let storage = Arc::new(SimulatedStorage::new(3));
-    let db = SteppedDb::open_small(storage, alluvium::Options { memory_budget: Some(1 << 20), ..tiny() }).unwrap();
+    let db =
+        DeterministicDb::open_small(storage, alluvium::Options { memory_budget: Some(1 << 20), ..tiny() }).unwrap();
     let mut random = crate::support::Random(3);
     let key = |number: u64| format!("key{number:04}");
     for round in 0..6_000 {

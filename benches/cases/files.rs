@@ -1,7 +1,7 @@
 //! Cases of what branch files are made of: filter, pages, the whole build.
 
 use super::{Case, Keys, VALUE, key};
-use alluvium::parts::{BranchPart, Entry, FilterPart, PagePart, entry};
+use alluvium::internals::{BranchPart, Entry, FilterPart, PagePart, entry};
 use std::hint::black_box;
 
 fn sorted_entries(count: u64) -> Vec<Entry> {

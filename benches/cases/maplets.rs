@@ -4,7 +4,7 @@
 //! nodes but one of a get.
 
 use super::{Case, Keys, SMALL, key};
-use alluvium::parts::{FilterPart, MapletPart};
+use alluvium::internals::{FilterPart, MapletPart};
 
 /// Fingerprints of branches of `SMALL` keys each.
 fn branches(count: u64, node: u64) -> Vec<Vec<u32>> {

@@ -2,7 +2,7 @@
 
 use super::{BATCH, Case, Keys, VALUE, key};
 use alluvium::MemoryComponent;
-use alluvium::parts::{CursorPart, Entry, MemtablePart, entry};
+use alluvium::internals::{CursorPart, Entry, MemtablePart, entry};
 use std::hint::black_box;
 
 fn filled(memtable: &mut MemtablePart, entries: u64) {

@@ -12,7 +12,7 @@ mod maplets;
 mod memory;
 mod streams;
 
-pub use alluvium::parts::splitmix64;
+pub use alluvium::internals::splitmix64;
 pub use database::{Existing, Fresh, Place, Stored, Walk, forget_store, make_store};
 pub use files::{BranchBuild, FilterBuild, FilterProbe, PageSearch};
 pub use maplets::{FiltersProbe, MapletBuild, MapletMerge, MapletProbe};

@@ -1,7 +1,7 @@
 //! Cases of what runs through: the log, the merge.
 
 use super::{BATCH, Case, Keys, LARGE, VALUE, key};
-use alluvium::parts::{CursorPart, LogPart, entry};
+use alluvium::internals::{CursorPart, LogPart, entry};
 
 const SEGMENT_BYTES: usize = 8 << 20;
 const CHUNK_BYTES: usize = 16 << 10;

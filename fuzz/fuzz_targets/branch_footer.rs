@@ -1,5 +1,5 @@
-//! Any bytes into `alluvium::parts::fuzz::branch_footer`.
+//! Any bytes into `alluvium::internals::fuzz::branch_footer`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::parts::fuzz::branch_footer(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::internals::fuzz::branch_footer(data));

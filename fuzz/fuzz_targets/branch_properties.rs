@@ -1,5 +1,5 @@
-//! Any bytes into `alluvium::parts::fuzz::branch_properties`.
+//! Any bytes into `alluvium::internals::fuzz::branch_properties`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::parts::fuzz::branch_properties(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::internals::fuzz::branch_properties(data));

@@ -1,5 +1,5 @@
-//! Any bytes into `alluvium::parts::fuzz::filter_page`.
+//! Any bytes into `alluvium::internals::fuzz::filter_page`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::parts::fuzz::filter_page(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::internals::fuzz::filter_page(data));

@@ -1,5 +1,5 @@
-//! Any bytes into `alluvium::parts::fuzz::log_segment`.
+//! Any bytes into `alluvium::internals::fuzz::log_segment`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::parts::fuzz::log_segment(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::internals::fuzz::log_segment(data));

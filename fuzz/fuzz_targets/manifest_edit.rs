@@ -1,5 +1,5 @@
-//! Any bytes into `alluvium::parts::fuzz::manifest_edit`.
+//! Any bytes into `alluvium::internals::fuzz::manifest_edit`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::parts::fuzz::manifest_edit(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::internals::fuzz::manifest_edit(data));

@@ -1,5 +1,5 @@
-//! Any bytes into `alluvium::parts::fuzz::manifest_header`.
+//! Any bytes into `alluvium::internals::fuzz::manifest_header`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::parts::fuzz::manifest_header(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::internals::fuzz::manifest_header(data));

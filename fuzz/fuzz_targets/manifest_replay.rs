@@ -1,5 +1,5 @@
-//! Any bytes into `alluvium::parts::fuzz::manifest_replay`.
+//! Any bytes into `alluvium::internals::fuzz::manifest_replay`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::parts::fuzz::manifest_replay(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::internals::fuzz::manifest_replay(data));

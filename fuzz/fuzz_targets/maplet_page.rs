@@ -1,5 +1,5 @@
-//! Any bytes into `alluvium::parts::fuzz::maplet_page`.
+//! Any bytes into `alluvium::internals::fuzz::maplet_page`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::parts::fuzz::maplet_page(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::internals::fuzz::maplet_page(data));

@@ -1,5 +1,5 @@
-//! Any bytes into `alluvium::parts::fuzz::branch_page`.
+//! Any bytes into `alluvium::internals::fuzz::branch_page`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::parts::fuzz::branch_page(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::internals::fuzz::branch_page(data));

@@ -1,5 +1,5 @@
-//! Any bytes into `alluvium::parts::fuzz::poison`.
+//! Any bytes into `alluvium::internals::fuzz::poison`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::parts::fuzz::poison(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::internals::fuzz::poison(data));

@@ -1,5 +1,5 @@
-//! Any bytes into `alluvium::parts::fuzz::sorted_page`.
+//! Any bytes into `alluvium::internals::fuzz::sorted_page`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::parts::fuzz::sorted_page(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::internals::fuzz::sorted_page(data));

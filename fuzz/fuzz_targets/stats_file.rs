@@ -1,5 +1,5 @@
-//! Any bytes into `alluvium::parts::fuzz::stats_file`.
+//! Any bytes into `alluvium::internals::fuzz::stats_file`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::parts::fuzz::stats_file(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::internals::fuzz::stats_file(data));

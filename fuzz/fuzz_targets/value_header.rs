@@ -1,5 +1,5 @@
-//! Any bytes into `alluvium::parts::fuzz::value_header`.
+//! Any bytes into `alluvium::internals::fuzz::value_header`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::parts::fuzz::value_header(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| alluvium::internals::fuzz::value_header(data));

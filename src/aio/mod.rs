@@ -6,8 +6,12 @@
 mod scan;
 mod snapshot;
 
-use crate::base::{Error, Result};
-use crate::db::{Change, Db, Swap, Transaction, WriteBatch, WriteOptions};
+use crate::db::Db;
+use crate::db::transaction::Transaction;
+use crate::engine::types::batch::WriteBatch;
+use crate::engine::types::options::WriteOptions;
+use crate::engine::write::update::{Change, Swap};
+use crate::util::{Error, Result};
 use blocking::unblock;
 use std::ops::RangeBounds;
 use std::sync::Arc;

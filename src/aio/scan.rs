@@ -1,7 +1,7 @@
 //! Pairs in order as a stream.
 
-use crate::base::{Error, Result};
-use crate::db::Iter;
+use crate::db::iter::Iter;
+use crate::util::{Error, Result};
 use blocking::{Task, unblock};
 use futures_core::Stream;
 use futures_core::stream::FusedStream;
@@ -34,7 +34,7 @@ pub struct Scan {
 
 enum State {
     Idle(Iter),
-    Reading(Task<Round>),
+    BlockingPages(Task<Round>),
     Over,
 }
 
@@ -103,11 +103,11 @@ impl Stream for Scan {
                 State::Idle(iter) => {
                     let (backward, count) = (self.backward, self.count);
                     self.count = (count * 2).min(PAIRS_MAX);
-                    State::Reading(unblock(move || read(iter, backward, count)))
+                    State::BlockingPages(unblock(move || read(iter, backward, count)))
                 }
-                State::Reading(mut task) => match Pin::new(&mut task).poll(context) {
+                State::BlockingPages(mut task) => match Pin::new(&mut task).poll(context) {
                     Poll::Pending => {
-                        self.state = State::Reading(task);
+                        self.state = State::BlockingPages(task);
                         return Poll::Pending;
                     }
                     Poll::Ready(round) => {

@@ -1,8 +1,8 @@
 //! A moment of the store for asynchronous callers.
 
 use super::scan::Scan;
-use crate::base::Result;
-use crate::db::Snapshot;
+use crate::db::snapshot::Snapshot;
+use crate::util::Result;
 use blocking::unblock;
 use std::ops::RangeBounds;
 

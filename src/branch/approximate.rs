@@ -1,8 +1,8 @@
 //! How much of a branch lies in a key range, told from the index alone. Any thread.
 
 use super::branch::Branch;
-use super::pages::Reading;
-use crate::base::{Result, SequenceNumber};
+use super::pages::BlockingPages;
+use crate::util::{Result, SequenceNumber};
 
 impl Branch {
     /// Bytes of the file that the keys from `lower` to below `upper` (`None`: to the end) take, to about a leaf, with
@@ -17,7 +17,7 @@ impl Branch {
             return Ok(meta.bytes);
         }
         let data = footer.fingerprints_at;
-        let mut pages = Reading::new();
+        let mut pages = BlockingPages::new();
         let (start, leaf) = if lower <= &meta.key_min[..] {
             (0, 0)
         } else {

@@ -9,10 +9,6 @@ use super::context::{BranchContext, file_name};
 use super::cursor::BranchCursor;
 use super::page_read::Wanted;
 use super::pages::Pages;
-use crate::base::hash::fingerprint;
-use crate::base::key::wide_head;
-use crate::base::sync::{Arc, AtomicBool, OnceLock, Ordering};
-use crate::base::{Error, FileNumber, Kind, Result, SequenceNumber};
 use crate::cache::PageTable;
 use crate::filter::quotient;
 use crate::format::branch_footer::BranchFooter;
@@ -22,6 +18,10 @@ use crate::format::page::{self, PAGE_BYTES, PAGE_HEADER_BYTES, PAYLOAD_BYTES_MAX
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
 use crate::io::{AlignedBuffer, StorageFile};
 use crate::merge::RangeTombstones;
+use crate::util::hash::fingerprint;
+use crate::util::key::wide_head;
+use crate::util::sync::{Arc, AtomicBool, OnceLock, Ordering};
+use crate::util::{Error, FileNumber, Kind, Result, SequenceNumber};
 use crossbeam_epoch::Guard;
 use std::path::{Path, PathBuf};
 

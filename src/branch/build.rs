@@ -13,10 +13,6 @@ use super::index_build::{IndexBuilder, Separator};
 use super::leaf_size::LeafSize;
 use super::page_write::{NewPage, PageWriter};
 use super::range_tombstones;
-use crate::base::hash::{encoded_key_hash, fingerprint};
-use crate::base::limits::KEY_BYTES_MAX;
-use crate::base::sync::Arc;
-use crate::base::{Error, KeyspaceId, Kind, Result, SequenceNumber};
 use crate::cache::PageBuffer;
 use crate::filter::quotient;
 use crate::format::branch_footer::{BranchFooter, FINGERPRINTS_PER_PAGE};
@@ -26,6 +22,10 @@ use crate::format::page::{Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PAYLOAD_BY
 use crate::format::sorted_page::{ChildLocation, SortedPageBuilder, tag};
 use crate::format::value_file::ValueReference;
 use crate::merge::{EntryRef, RangeTombstones};
+use crate::util::hash::{encoded_key_hash, fingerprint};
+use crate::util::limits::KEY_BYTES_MAX;
+use crate::util::sync::Arc;
+use crate::util::{Error, KeyspaceId, Kind, Result, SequenceNumber};
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
 /// A branch file being written.
@@ -79,7 +79,7 @@ impl BranchBuilder {
 
     /// The file's number.
     #[cfg(test)]
-    pub fn file(&self) -> crate::base::FileNumber {
+    pub fn file(&self) -> crate::util::FileNumber {
         self.meta.file
     }
 

@@ -2,11 +2,11 @@
 
 use super::extent_memory::ExtentMemory;
 use super::pool::BufferPool;
-use crate::base::sync::{Arc, Mutex};
-use crate::base::{DatabaseId, FileNumber, FileNumbers};
 use crate::cache::{FileTable, PageCache};
 use crate::format::page::{Compression, PageOwner};
 use crate::io::Storage;
+use crate::util::sync::{Arc, Mutex};
+use crate::util::{DatabaseId, FileNumber, FileNumbers};
 
 /// Bytes that a builder writes at once. Direct writes of this size cost 0.08 ns of CPU a byte (`machine.md`).
 pub const WRITE_BYTES: usize = 1 << 20;

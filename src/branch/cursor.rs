@@ -9,12 +9,12 @@ use super::branch::{Branch, INDEX_LINES, LEAF_LINES, Purpose, child_of, page_num
 use super::leaf_hold::{Approach, LeafHold};
 use super::page_read::Wanted;
 use super::search::{Progress, Target};
-use crate::base::sync::Arc;
-use crate::base::{Result, SequenceNumber};
 use crate::cache::Page;
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
 use crate::io::ReadDone;
 use crate::merge::{Cursor, EntryRef, HeldValue};
+use crate::util::sync::Arc;
+use crate::util::{Result, SequenceNumber};
 use crossbeam_epoch::Guard;
 use std::ops::Range;
 

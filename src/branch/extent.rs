@@ -17,10 +17,10 @@ use super::branch::{Branch, Purpose};
 use super::extent_memory::{AheadPermit, EXTENT_BYTES, EXTENT_BYTES_MIN, ExtentMemory, Lease, READ_AHEAD_BYTES};
 use super::page_read::Wanted;
 use super::window::{Window, position};
-use crate::base::Result;
-use crate::base::sync::Arc;
 use crate::format::branch_footer::BranchFooter;
 use crate::io::{PendingReads, ReadDone, ReadRequest};
+use crate::util::Result;
+use crate::util::sync::Arc;
 use std::ops::Range;
 
 /// An extent on its way.

@@ -10,8 +10,8 @@
 //! 2. At most `AHEAD_MAX` extents are on their way.
 
 use super::pool::BufferPool;
-use crate::base::sync::{Arc, AtomicUsize, Ordering};
 use crate::io::AlignedBuffer;
+use crate::util::sync::{Arc, AtomicUsize, Ordering};
 
 /// Bytes that a compaction or a long scan reads at once.
 pub const EXTENT_BYTES: usize = 256 << 10;

@@ -5,14 +5,14 @@
 use super::branch::{Branch, Purpose};
 use super::extent_memory::EXTENT_BYTES;
 use super::page_read::Wanted;
-use super::pages::{Pages, Reading};
-use crate::base::hash::{encoded_key_hash, fingerprint};
-use crate::base::sync::Arc;
-use crate::base::{Result, SequenceNumber};
+use super::pages::{BlockingPages, Pages};
 use crate::format::branch_footer::FINGERPRINTS_PER_PAGE;
 use crate::format::page::{self, PAGE_BYTES, PageKind};
 use crate::format::sorted_page::SortedPage;
 use crate::merge::Cursor;
+use crate::util::hash::{encoded_key_hash, fingerprint};
+use crate::util::sync::Arc;
+use crate::util::{Result, SequenceNumber};
 use std::ops::Range;
 
 impl Branch {
@@ -24,7 +24,7 @@ impl Branch {
         if key > &self.meta().key_max[..] {
             return Ok(self.meta().distinct_keys);
         }
-        let mut pages = Reading::new();
+        let mut pages = BlockingPages::new();
         let location = self.leaf_of(key, SequenceNumber::MAX, &mut pages)?;
         let leaf = pages.page(self, Wanted::child(location, 0))?;
         let Some(page) = SortedPage::new(leaf.payload()) else { return Ok(u64::from(location.first_key)) };

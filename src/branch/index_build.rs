@@ -7,9 +7,9 @@
 //! 2. The separator in front of a page is the one in front of its first child.
 
 use super::page_write::{NewPage, PageWriter};
-use crate::base::{Kind, Result, SequenceNumber};
 use crate::format::page::{PAGE_BYTES, PAGE_HEADER_BYTES, PageKind};
 use crate::format::sorted_page::{ChildLocation, SortedPageBuilder, build::common_prefix, tag};
+use crate::util::{Kind, Result, SequenceNumber};
 
 /// Payload that an index page is filled to.
 const INDEX_PAYLOAD_BYTES: usize = 2 * PAGE_BYTES - PAGE_HEADER_BYTES;

@@ -7,13 +7,13 @@ use super::branch::{Branch, Purpose, page_number};
 use super::extent::{ExtentReader, Planned};
 use super::extent_memory::READ_AHEAD_BYTES;
 use super::page_read::Wanted;
-use crate::base::Result;
-use crate::base::sync::Arc;
 use crate::cache::{Page, PageBuffer};
 use crate::format::page::{self, Compression, PAGE_HEADER_BYTES};
 use crate::format::sorted_page::{ChildLocation, SortedPage};
 use crate::io::{ReadDone, ReadRequest};
 use crate::merge::HeldValue;
+use crate::util::Result;
+use crate::util::sync::Arc;
 use std::ops::Range;
 
 /// After this many leaves in a row that were not cached a scan reads ahead.

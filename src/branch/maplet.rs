@@ -11,14 +11,14 @@
 
 use super::branch::Branch;
 use super::context::{BranchContext, maplet_name};
-use crate::base::sync::{Arc, AtomicBool, Ordering};
-use crate::base::{Error, FileNumber, Result};
 use crate::cache::{Page, PageBuffer, PageTable};
 use crate::filter::maplet::{self, Columns};
 use crate::format::manifest_edit::{MapletColumn, MapletMeta};
 use crate::format::maplet_page::MapletPage;
 use crate::format::page::{self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageKind};
 use crate::io::AlignedBuffer;
+use crate::util::sync::{Arc, AtomicBool, Ordering};
+use crate::util::{Error, FileNumber, Result};
 use crossbeam_epoch::Guard;
 use std::collections::HashMap;
 use std::path::PathBuf;

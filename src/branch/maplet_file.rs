@@ -5,14 +5,14 @@ use super::branch::Branch;
 use super::context::{BranchContext, maplet_name};
 use super::maplet::Maplet;
 use super::page_write::{NewPage, PageWriter};
-use crate::base::planted::{self, Bug};
-use crate::base::sync::Arc;
-use crate::base::{FileNumber, Result};
 use crate::filter::maplet::{COLUMNS_MAX, Shape};
 use crate::filter::maplet_build::{Kept, MapletBuild, Payloads, Renumbering, Sorted, Source, Trouble};
 use crate::format::manifest_edit::{MapletColumn, MapletMeta};
 use crate::format::page::{self, PAGE_BYTES, PageKind};
 use crate::io::AlignedBuffer;
+use crate::util::planted::{self, Bug};
+use crate::util::sync::Arc;
+use crate::util::{FileNumber, Result};
 
 /// Pages of an older maplet that are read at once.
 const PAGES_PER_READ: usize = 64;

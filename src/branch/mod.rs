@@ -14,14 +14,13 @@ mod approximate;
 #[allow(clippy::module_inception)]
 mod branch;
 mod build;
+#[cfg(feature = "async")]
+mod cache_only_pages;
 mod context;
 mod cursor;
 mod extent;
 mod extent_memory;
 mod fingerprints;
-mod holding;
-#[cfg(feature = "async")]
-mod in_memory;
 mod index_build;
 mod leaf_hold;
 mod leaf_size;
@@ -30,6 +29,7 @@ mod maplet_file;
 mod page_read;
 mod page_write;
 mod pages;
+mod pinned_pages;
 mod pool;
 mod range_tombstones;
 mod salvage;
@@ -44,15 +44,15 @@ mod tests;
 pub use crate::format::page::Compression;
 pub use branch::{Branch, Purpose};
 pub use build::BranchBuilder;
+#[cfg(feature = "async")]
+pub use cache_only_pages::CacheOnlyPages;
 pub use context::{BranchContext, BranchForm, file_name, maplet_name, parse_file_name, parse_maplet_name};
 pub use cursor::BranchCursor;
 pub use extent_memory::ExtentMemory;
-pub use holding::Holding;
-#[cfg(feature = "async")]
-pub use in_memory::InMemory;
 pub use maplet::Maplet;
 pub use maplet_file::MapletPlan;
-pub use pages::{Gathering, Pages, Reading, Stopped};
+pub use pages::{BatchedPages, BlockingPages, Pages, Stopped};
+pub use pinned_pages::PinnedPages;
 pub use range_tombstones::salvage_range_tombstones;
 pub use salvage::{LostStretch, SalvageCursor};
 pub use search::{Target, search_together};

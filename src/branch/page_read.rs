@@ -4,13 +4,13 @@
 //! the disk, never again on a cache hit.
 
 use super::branch::{Branch, page_number};
-use crate::base::sync::Arc;
-use crate::base::{Error, Result};
 use crate::cache::{Page, PageBuffer, PageRef};
 use crate::format::branch_footer::BranchFooter;
 use crate::format::page::{self, Compression, PAGE_HEADER_BYTES, PageHeader, PageKind};
 use crate::format::sorted_page::{ChildLocation, SortedPage};
 use crate::io::{AlignedBuffer, ReadDone, ReadRequest};
+use crate::util::sync::Arc;
+use crate::util::{Error, Result};
 use crossbeam_epoch::Guard;
 
 /// A page to be read, and what it must turn out to be.

@@ -4,13 +4,13 @@
 //! Invariant: `flushed + filled` is the length of the file so far; both are multiples of `PAGE_BYTES`.
 
 use super::context::BranchContext;
-use crate::base::limits::IO_ALIGNMENT;
-use crate::base::sync::Arc;
-use crate::base::{Error, FileNumber, Result};
 use crate::cache::{Page, PageBuffer, PageTable};
 use crate::format::page::{self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, PageOwner};
 use crate::format::sorted_page::ChildLocation;
 use crate::io::{AlignedBuffer, OpenMode, StorageFile};
+use crate::util::limits::IO_ALIGNMENT;
+use crate::util::sync::Arc;
+use crate::util::{Error, FileNumber, Result};
 use std::ops::Range;
 
 /// What a page to be appended is.

@@ -1,17 +1,17 @@
-//! Where a get takes pages from: from the cache and, where they are not there, from the disk at once (`Reading`), or from what
-//! was read for it ahead, noting what is missing (`Gathering`). One thread at a time.
+//! Where a get takes pages from: from the cache and, where they are not there, from the disk at once (`BlockingPages`), or from what
+//! was read for it ahead, noting what is missing (`BatchedPages`). One thread at a time.
 //!
-//! A `Gathering` lets many gets of one call wait for the disk together (design.md, Cache and I/O): each goes as far as pages
+//! A `BatchedPages` lets many gets of one call wait for the disk together (design.md, Cache and I/O): each goes as far as pages
 //! are in memory and stops at the first that is not; all missing pages are read overlapped; those gets begin again. What was
 //! read is held until the call is over, so every round gets further, whatever the cache gives up meanwhile.
 
 use super::branch::{Branch, page_number};
 use super::page_read::{Found, Wanted};
 use super::search::read_together;
-use crate::base::sync::Arc;
-use crate::base::{Error, FileNumber, Result};
 use crate::cache::Page;
 use crate::format::page::{PAGE_BYTES, PageKind};
+use crate::util::sync::Arc;
+use crate::util::{Error, FileNumber, Result};
 use crossbeam_epoch::Guard;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -52,12 +52,12 @@ fn is_small_leaf(wanted: Wanted, page: &Page) -> bool {
 }
 
 /// Reads what is not in memory at once.
-pub struct Reading {
+pub struct BlockingPages {
     guard: Guard,
     small_leaves_read: u64,
 }
 
-impl Reading {
+impl BlockingPages {
     /// For one operation: the epoch is pinned as long as the value lives.
     #[inline]
     pub fn new() -> Self {
@@ -65,7 +65,7 @@ impl Reading {
     }
 }
 
-impl<'t> Pages<'t> for Reading {
+impl<'t> Pages<'t> for BlockingPages {
     type Stop = Error;
 
     #[inline]
@@ -91,7 +91,7 @@ impl<'t> Pages<'t> for Reading {
     }
 }
 
-/// Why a get over a `Gathering` ended.
+/// Why a get over a `BatchedPages` ended.
 #[derive(Debug)]
 pub enum Stopped {
     /// A page is missing and was noted.
@@ -109,14 +109,14 @@ impl From<Error> for Stopped {
 type Place = (FileNumber, u32);
 
 /// Notes what is not in memory, and reads it all on `read`.
-pub struct Gathering<'t> {
+pub struct BatchedPages<'t> {
     guard: Guard,
     missing: HashMap<Place, (&'t Branch, Wanted)>,
     held: HashMap<Place, Page>,
     small_leaves_read: u64,
 }
 
-impl Gathering<'_> {
+impl BatchedPages<'_> {
     /// Nothing noted.
     pub fn new() -> Self {
         Self { guard: crossbeam_epoch::pin(), missing: HashMap::new(), held: HashMap::new(), small_leaves_read: 0 }
@@ -135,7 +135,7 @@ impl Gathering<'_> {
     }
 }
 
-impl<'t> Pages<'t> for Gathering<'t> {
+impl<'t> Pages<'t> for BatchedPages<'t> {
     type Stop = Stopped;
 
     fn page<'a>(&'a mut self, branch: &'t Branch, wanted: Wanted) -> Result<Found<'a>, Stopped>

@@ -1,7 +1,7 @@
 //! Aligned buffers that are used again: a fresh page costs microseconds (`machine.md`). Any thread.
 
-use crate::base::sync::Mutex;
 use crate::io::AlignedBuffer;
+use crate::util::sync::Mutex;
 
 /// Idle buffers of one length; at most `idle_max` are kept.
 #[derive(Debug)]

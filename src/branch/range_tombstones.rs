@@ -13,12 +13,12 @@ use super::branch::Branch;
 use super::context::BranchContext;
 use super::page_write::{NewPage, PageWriter};
 use super::scan::{PageScan, Scanned};
-use crate::base::sync::Arc;
-use crate::base::{Error, FileNumber, Kind, Result};
 use crate::format::page::{self, PAGE_BYTES, PageKind};
 use crate::format::sorted_page::{SortedPage, SortedPageBuilder, tag, tag_kind, tag_number};
 use crate::io::AlignedBuffer;
 use crate::merge::{Fragment, NO_RANGE_TOMBSTONES, RangeTombstone, RangeTombstones};
+use crate::util::sync::Arc;
+use crate::util::{Error, FileNumber, Kind, Result};
 
 /// A page takes no more once its payload has this many bytes.
 const FULL_BYTES: usize = 60 << 10;

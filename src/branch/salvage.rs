@@ -10,11 +10,11 @@
 
 use super::context::BranchContext;
 use super::scan::{PageScan, Scanned};
-use crate::base::sync::Arc;
-use crate::base::{Error, FileNumber, Result, SequenceNumber};
 use crate::format::page::{self, PageKind};
 use crate::format::sorted_page::{SortedPage, tag_kind, tag_number};
 use crate::merge::{Cursor, EntryRef};
+use crate::util::sync::Arc;
+use crate::util::{Error, FileNumber, Result, SequenceNumber};
 use std::ops::Range;
 
 /// A stretch of the file that gave nothing.

@@ -8,12 +8,12 @@
 //! 3. Memory is one window of at most two pages' greatest size.
 
 use super::context::{BranchContext, file_name};
-use crate::base::sync::Arc;
-use crate::base::{Error, FileNumber, Result};
 use crate::format::page::{
     self, PAGE_BYTES, PAGE_HEADER_BYTES, PAYLOAD_BYTES_MAX, PageHeader, PageOwner, stored_bytes,
 };
 use crate::io::{AlignedBuffer, OpenMode, StorageFile};
+use crate::util::sync::Arc;
+use crate::util::{Error, FileNumber, Result};
 use std::ops::Range;
 use std::path::Path;
 

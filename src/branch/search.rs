@@ -11,10 +11,10 @@
 use super::branch::{Branch, page_number};
 use super::cursor::BranchCursor;
 use super::page_read::Wanted;
-use crate::base::sync::Arc;
-use crate::base::{Result, SequenceNumber};
 use crate::cache::Page;
 use crate::io::ReadRequest;
+use crate::util::sync::Arc;
+use crate::util::{Result, SequenceNumber};
 use crossbeam_epoch::Guard;
 
 /// Where a search goes, and from which side it comes to its place.

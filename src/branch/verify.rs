@@ -3,11 +3,8 @@
 use super::branch::{Branch, Purpose};
 use super::context::file_name;
 use super::page_read::Wanted;
-use super::pages::Reading;
+use super::pages::BlockingPages;
 use super::scan::{PageScan, Scanned};
-use crate::base::hash::{encoded_key_hash, fingerprint};
-use crate::base::sync::Arc;
-use crate::base::{Error, Kind, Result, SequenceNumber};
 use crate::filter::quotient;
 use crate::format::branch_footer::BranchFooter;
 use crate::format::manifest_edit::BranchMeta;
@@ -16,6 +13,9 @@ use crate::format::sorted_page::{ChildLocation, SortedPage, tag_number};
 use crate::format::value_file::ValueReference;
 use crate::io::AlignedBuffer;
 use crate::merge::{Cursor, RangeTombstone};
+use crate::util::hash::{encoded_key_hash, fingerprint};
+use crate::util::sync::Arc;
+use crate::util::{Error, Kind, Result, SequenceNumber};
 
 /// What `verify` went through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -197,7 +197,7 @@ impl Branch {
                 self.equal(
                     offset,
                     "search",
-                    &Some(self.leaf_of(entry.key, entry.number, &mut Reading::new())?),
+                    &Some(self.leaf_of(entry.key, entry.number, &mut BlockingPages::new())?),
                     &location,
                 )?;
             }

@@ -61,8 +61,8 @@ pub fn position(start: u64, filled: usize, offset: u64, bytes: usize) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::{DatabaseId, FileNumber};
     use crate::format::page::{Compression, PageHeader, PageKind, PageOwner};
+    use crate::util::{DatabaseId, FileNumber};
 
     /// Pages of these sizes from offset 40960 on, seen through a window.
     fn window(pages: &[usize], from: usize, until: usize) -> Window {

@@ -8,10 +8,10 @@
 //!    and keeps its space. (File numbers are never used twice, so a stale handle could never be a wrong one.)
 
 use super::clock::Clock;
-use crate::base::planted::{self, Bug};
-use crate::base::sync::{Arc, Mutex};
-use crate::base::{FileNumber, Result};
 use crate::io::{OpenMode, Storage, StorageFile};
+use crate::util::planted::{self, Bug};
+use crate::util::sync::{Arc, Mutex};
+use crate::util::{FileNumber, Result};
 use crossbeam_utils::CachePadded;
 use std::hash::RandomState;
 

@@ -19,9 +19,9 @@
 //!    leaves missed (by scans, which find nothing here), it sinks to an eighth of what it may be.
 
 use super::item_shard::{Item, ItemShard};
-use crate::base::SequenceNumber;
-use crate::base::planted::{self, Bug};
-use crate::base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
+use crate::util::SequenceNumber;
+use crate::util::planted::{self, Bug};
+use crate::util::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use crossbeam_utils::CachePadded;
 
 /// A shard has at least this much, if there are several.
@@ -134,9 +134,9 @@ impl ItemCache {
     }
 
     /// Forgets keys. O(items).
-    pub fn forget_where(&self, mut gone: impl FnMut(&[u8]) -> bool) {
+    pub fn invalidate_where(&self, mut gone: impl FnMut(&[u8]) -> bool) {
         for shard in &self.shards {
-            self.change(&mut shard.lock(), |items| items.forget_where(&mut gone));
+            self.change(&mut shard.lock(), |items| items.invalidate_where(&mut gone));
         }
     }
 

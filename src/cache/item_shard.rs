@@ -13,9 +13,9 @@
 //!    bytes still lie.
 //! 3. The table has at most one item of a key.
 
-use crate::base::SequenceNumber;
-use crate::base::limits::IO_ALIGNMENT;
 use crate::io::AlignedBuffer;
+use crate::util::SequenceNumber;
+use crate::util::limits::IO_ALIGNMENT;
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 
@@ -214,7 +214,7 @@ impl ItemShard {
     }
 
     /// Forgets the items of these keys. O(items).
-    pub fn forget_where(&mut self, gone: &mut dyn FnMut(&[u8]) -> bool) {
+    pub fn invalidate_where(&mut self, gone: &mut dyn FnMut(&[u8]) -> bool) {
         let Self { table, chunks, first } = self;
         table.retain(|position| {
             let (chunk, from) = place(*first, *position);

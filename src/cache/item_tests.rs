@@ -2,9 +2,9 @@
 
 use super::item_cache::ItemCache;
 use super::item_shard::{Item, ItemShard};
-use crate::base::SequenceNumber;
-use crate::base::hash::bytes_hash;
-use crate::base::random::splitmix64 as random;
+use crate::util::SequenceNumber;
+use crate::util::hash::bytes_hash;
+use crate::util::random::splitmix64 as random;
 use std::collections::HashMap;
 
 fn value(key: u64, number: u64) -> Vec<u8> {
@@ -57,7 +57,7 @@ fn what_is_there_is_what_was_added_last_and_within_the_limit() {
         }
         // Half of the askings are for 40 keys, which stay but for what is forgotten.
         assert!(hits > 8_000 && most > 300, "{hits} hits, {most} items");
-        shard.forget_where(&mut |key| key < &20u64.to_be_bytes()[..]);
+        shard.invalidate_where(&mut |key| key < &20u64.to_be_bytes()[..]);
         assert!((0..20).all(|key| get(&mut shard, key, u64::MAX).is_none()));
         assert!((20..3_000).any(|key| get(&mut shard, key, u64::MAX).is_some()));
         shard.shrink_to(0);

@@ -3,10 +3,10 @@
 //! A page is pinned by holding its `Arc` (or by an epoch, see `page_table`); eviction takes the cache's reference away and
 //! nothing else, so the bytes stay where they are until the last holder lets go.
 
-use crate::base::limits::IO_ALIGNMENT;
-use crate::base::sync::Arc;
 use crate::format::page::{self, PAGE_HEADER_BYTES};
 use crate::io::AlignedBuffer;
+use crate::util::limits::IO_ALIGNMENT;
+use crate::util::sync::Arc;
 use std::ops::Deref;
 
 pub use crate::format::page::PageKind;

@@ -19,10 +19,10 @@
 use super::item_cache::ItemCache;
 use super::page::{Page, PageKind};
 use super::page_table::{CREDIT_MAX, PageRef, PageTable};
-use crate::base::FileNumber;
-use crate::base::planted::{self, Bug};
-use crate::base::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering};
 use crate::io::frames;
+use crate::util::FileNumber;
+use crate::util::planted::{self, Bug};
+use crate::util::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering};
 use crossbeam_epoch::Guard;
 use crossbeam_utils::CachePadded;
 use std::collections::HashMap;

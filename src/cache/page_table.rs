@@ -18,9 +18,9 @@
 //! 5. Directories are made once and freed with the table.
 
 use super::page::{Page, PageBuffer};
-use crate::base::sync::{Arc, AtomicPtr, Mutex, OnceLock, Ordering};
-use crate::base::{FileNumber, prefetch};
 use crate::format::page::{self, PAGE_HEADER_BYTES};
+use crate::util::sync::{Arc, AtomicPtr, Mutex, OnceLock, Ordering};
+use crate::util::{FileNumber, prefetch};
 use crossbeam_epoch::Guard;
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -39,7 +39,7 @@ pub const CREDIT_MAX: usize = CREDIT;
 const KIND_SHIFT: u32 = 3;
 const TAG: usize = 0b111_1111;
 
-const _: () = assert!(TAG < crate::base::limits::IO_ALIGNMENT);
+const _: () = assert!(TAG < crate::util::limits::IO_ALIGNMENT);
 
 /// Words of neighbouring pages. Addresses lie together: they are what gets touch.
 #[derive(Default)]

@@ -3,11 +3,11 @@
 use super::clock::Clock;
 use super::page::PageKind;
 use super::{FileTable, Page, PageBuffer, PageCache, PageTable};
-use crate::base::FileNumber;
-use crate::base::random::splitmix64 as random;
-use crate::base::sync::Arc;
 use crate::format::page::PAGE_HEADER_BYTES;
 use crate::io::{AlignedBuffer, OpenMode, PosixStorage, Storage};
+use crate::util::FileNumber;
+use crate::util::random::splitmix64 as random;
+use crate::util::sync::Arc;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::RandomState;

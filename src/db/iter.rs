@@ -1,13 +1,13 @@
 //! Walking over pairs in key order, both ways, at one snapshot.
 
-pub(super) use super::bounds::Bounds;
-use super::pins::Pin;
-use super::position::{Position, Scope, Sources, State};
-use super::read_side::ReadSide;
-use super::walks::{Keys, PinnedPairs};
-use crate::base::sync::Arc;
-use crate::base::{KeyspaceId, Result, key};
+use super::iter_adapters::{Keys, PinnedPairs};
+use crate::engine::read::position::{Position, Scope, Sources, State};
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::state::snapshot_registry::SnapshotPin;
+pub(crate) use crate::engine::types::bounds::Bounds;
 use crate::merge::Values;
+use crate::util::sync::Arc;
+use crate::util::{KeyspaceId, Result, key};
 use std::iter::FusedIterator;
 
 /// A position in the pairs of a range at a snapshot, and an `Iterator` over them from both ends. Owned: it may move to another
@@ -49,7 +49,7 @@ pub struct Iter {
 }
 
 impl Iter {
-    pub(super) fn new(read: Arc<ReadSide>, pin: Arc<Pin>, bounds: Bounds) -> Result<Self> {
+    pub(crate) fn new(read: Arc<ReadPath>, pin: Arc<SnapshotPin>, bounds: Bounds) -> Result<Self> {
         read.check_open()?;
         let front = Position::new(&read);
         Ok(Self { scope: Scope { read, pin, bounds, values: Values::Shown }, front, back: None })
@@ -127,7 +127,7 @@ impl Iter {
         self.front.leave_seat();
         self.front.state = State::New;
         self.back = None;
-        *pin = Arc::new(read.pins.take(&read.sequencer));
+        *pin = Arc::new(read.snapshots.take(&read.sequencer));
         Ok(())
     }
 
@@ -168,14 +168,14 @@ impl Iter {
     }
 
     /// Wants this of the values from its next move on.
-    pub(super) fn want(&mut self, values: Values) {
+    pub(crate) fn want(&mut self, values: Values) {
         self.scope.values = values;
         self.front.leave_seat();
         self.back.iter().for_each(|back| back.leave_seat());
     }
 
     /// Takes the front to the next pair that is left and gives that out; false where none is.
-    pub(super) fn advance(&mut self) -> Result<bool> {
+    pub(crate) fn advance(&mut self) -> Result<bool> {
         if self.back.as_ref().is_some_and(|back| back.state == State::Nowhere) {
             return Ok(false);
         }
@@ -198,7 +198,7 @@ impl Iter {
     }
 
     /// The same at the back: the position, on a pair given out; `None` where none is left.
-    pub(super) fn advance_back(&mut self) -> Result<Option<&mut Position>> {
+    pub(crate) fn advance_back(&mut self) -> Result<Option<&mut Position>> {
         if self.front.state == State::Nowhere {
             return Ok(None);
         }
@@ -222,7 +222,7 @@ impl Iter {
     }
 
     /// The pair at the front, for walks that want other things of the values.
-    pub(super) fn front(&mut self) -> &mut Position {
+    pub(crate) fn front(&mut self) -> &mut Position {
         &mut self.front
     }
 }

@@ -1,27 +1,27 @@
 //! Reading a store without the right, or the wish, to change it: beside a writer, on a read-only file system, or just to look
 //! (`docs/recovery.md`, Openers).
 
-use super::ballast::Ballast;
-use super::bounds::Bounds;
-use super::budget::Budget;
-use super::files::{self, Found};
 use super::iter::Iter;
-use super::locks::{self, Guard};
-use super::open::{Parts, check_branches, check_keyspaces, recover};
-use super::options::Options;
-use super::pinned::Pinned;
-use super::pins::Pins;
-use super::read_side::ReadSide;
-use super::refill;
 use super::snapshot::Snapshot;
-use super::stats::{BranchFile, Stats};
-use super::view::{Generation, ViewCell};
-use crate::base::sync::{Arc, Ordering};
-use crate::base::{Error, FileNumbers, Result, SequenceNumber, parallel};
 use crate::disk::trunk::{Trunk, TrunkOptions};
+use crate::engine::directory::locks::{self, Guard};
+use crate::engine::directory::store_files::{self, Found};
+use crate::engine::open::opening::{Parts, check_branches, check_keyspaces, recover};
+use crate::engine::open::refill;
+use crate::engine::read::pinned_value::Pinned;
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::space::ballast::Ballast;
+use crate::engine::state::budget::Budget;
+use crate::engine::state::snapshot_registry::SnapshotRegistry;
+use crate::engine::state::view::{Generation, ViewCell};
+use crate::engine::types::bounds::Bounds;
+use crate::engine::types::options::Options;
+use crate::engine::types::stats::{BranchFile, Stats};
 use crate::io::{PosixStorage, Storage};
 use crate::log::Access;
 use crate::manifest::{self, ManifestState};
+use crate::util::sync::{Arc, Ordering};
+use crate::util::{Error, FileNumbers, Result, SequenceNumber, parallel};
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::time::Duration;
@@ -49,7 +49,7 @@ const BETWEEN_READINGS: Duration = Duration::from_millis(1);
 /// ```
 #[derive(Debug)]
 pub struct ReadOnlyDb {
-    read: Arc<ReadSide>,
+    read: Arc<ReadPath>,
     memory_budget: u64,
     incorporated: SequenceNumber,
     synced: SequenceNumber,
@@ -70,7 +70,7 @@ impl ReadOnlyDb {
 
     /// Opens a store on any storage.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        if files::look(&*storage)? != Found::Store {
+        if store_files::look(&*storage)? != Found::Store {
             return Err(Error::NoStore { path: storage.path().to_path_buf(), reason: "nothing is there".into() });
         }
         let locks = locks::for_reading(&*storage)?;
@@ -162,7 +162,7 @@ impl Drop for ReadOnlyDb {
             return;
         }
         self.read.closed.store(true, Ordering::Release);
-        self.read.seats.revoke_idle(u64::MAX);
+        self.read.cached_cursors.revoke_idle(u64::MAX);
     }
 }
 
@@ -185,8 +185,8 @@ impl Loaded {
     fn finish(self, storage: Arc<dyn Storage>, files: Option<Guard>) -> ReadOnlyDb {
         let Self { parts, view, last, incorporated, synced, log_bytes, log_memory_bytes, memory_budget, .. } = self;
         // Nothing is ever given up here, so no snapshot need end.
-        let pins = Pins::new(storage.clock(), None);
-        let read = Arc::new(parts.into_read_side(storage, pins, last, view));
+        let snapshots = SnapshotRegistry::new(storage.clock(), None);
+        let read = Arc::new(parts.into_read_path(storage, snapshots, last, view));
         ReadOnlyDb { read, memory_budget, incorporated, synced, log_bytes, log_memory_bytes, _files: files }
     }
 }
@@ -202,7 +202,7 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
     let recovered = recover(storage, (options, access), &state, &parts, budget.workers)?;
     let seen = SequenceNumber(recovered.next_number.0 - 1);
     let last = recovered.edit.as_ref().map_or(seen, |edit| edit.cut);
-    let (pool, holds, contents) = (&parts.memtables, &parts.value_holds, &recovered.contents);
+    let (pool, holds, contents) = (&parts.memtables, &parts.value_file_refs, &recovered.contents);
     let ranges = contents.ranges(budget.memtable as u64);
     let filled = parallel::map(budget.workers, ranges.len(), |at| {
         refill::fill(pool, holds, contents, &ranges[at], &mut crate::memory::FillSpace::default())

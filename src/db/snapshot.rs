@@ -1,12 +1,12 @@
 //! A moment of the store, kept as long as the value lives.
 
-use super::bounds::Bounds;
 use super::iter::Iter;
-use super::pinned::Pinned;
-use super::pins::Pin;
-use super::read_side::ReadSide;
-use crate::base::Result;
-use crate::base::sync::Arc;
+use crate::engine::read::pinned_value::Pinned;
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::state::snapshot_registry::SnapshotPin;
+use crate::engine::types::bounds::Bounds;
+use crate::util::Result;
+use crate::util::sync::Arc;
 use std::ops::RangeBounds;
 use std::time::Duration;
 
@@ -24,28 +24,28 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    read: Arc<ReadSide>,
-    pin: Arc<Pin>,
+    read: Arc<ReadPath>,
+    pin: Arc<SnapshotPin>,
 }
 
 impl Snapshot {
-    pub(super) fn take(read: &Arc<ReadSide>) -> Self {
-        Self { read: Arc::clone(read), pin: Arc::new(read.pins.take(&read.sequencer)) }
+    pub(crate) fn take(read: &Arc<ReadPath>) -> Self {
+        Self { read: Arc::clone(read), pin: Arc::new(read.snapshots.take(&read.sequencer)) }
     }
 
     /// A snapshot that was taken at most `age` ago (FloDB §4.4, piggybacking scans: one that lives is shared, a past number is
     /// never pinned again).
-    pub(super) fn share(read: &Arc<ReadSide>, age: Duration) -> Self {
-        let pin = read.relaxed.share(read.pins.now(), age, || read.pins.take(&read.sequencer));
+    pub(crate) fn share(read: &Arc<ReadPath>, age: Duration) -> Self {
+        let pin = read.shared_snapshot.share(read.snapshots.now(), age, || read.snapshots.take(&read.sequencer));
         Self { read: Arc::clone(read), pin }
     }
 
     #[cfg(feature = "async")]
-    pub(super) fn read_side(&self) -> &ReadSide {
+    pub(crate) fn read_side(&self) -> &ReadPath {
         &self.read
     }
 
-    pub(super) fn pin(&self) -> &Pin {
+    pub(crate) fn pin(&self) -> &SnapshotPin {
         &self.pin
     }
 
@@ -88,7 +88,7 @@ impl Snapshot {
         self.iterate(Bounds::of_prefix(prefix.as_ref()))
     }
 
-    pub(super) fn iterate(&self, bounds: Bounds) -> Result<Iter> {
+    pub(crate) fn iterate(&self, bounds: Bounds) -> Result<Iter> {
         Iter::new(Arc::clone(&self.read), Arc::clone(&self.pin), bounds)
     }
 }

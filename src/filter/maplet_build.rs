@@ -6,8 +6,8 @@
 //! sources, less the columns that were left out.
 
 use super::maplet::{COLUMNS_MAX, Shape, digits, fingerprint_of, last_of, page_of};
-use crate::base::{Error, Result};
 use crate::format::maplet_page::{BUCKETS, MapletPage, MapletPageWriter, entries_max};
+use crate::util::{Error, Result};
 
 /// A build in which more than one page in so many overflows is better begun again with more pages: where a fingerprint stands
 /// under many columns, pages deviate more from their mean.

@@ -3,8 +3,8 @@
 mod maplet;
 
 use super::quotient::{FilterBuilder, REMAINDER_BITS, may_contain, page_of};
-use crate::base::random::splitmix64 as random;
 use crate::format::filter_page::{FilterPage, PAGE_PAYLOAD_BYTES};
+use crate::util::random::splitmix64 as random;
 
 fn build(fingerprints: &[u32]) -> Vec<Vec<u8>> {
     let mut builder = FilterBuilder::new();

@@ -36,7 +36,7 @@ use super::page::{
 };
 use super::sorted_page::ChildLocation;
 use super::{FORMAT_VERSION, newer_or_damaged};
-use crate::base::{DatabaseId, Error, Result};
+use crate::util::{DatabaseId, Error, Result};
 use std::path::Path;
 
 /// First bytes of the payload.
@@ -223,7 +223,7 @@ fn foreign(page: &[u8], offset: u64, owner: PageOwner, path: &Path) -> Option<Er
 pub fn claimed_owner(page: &[u8], offset: u64, path: &Path) -> Option<PageOwner> {
     let payload = page.get(PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + FOOTER_BYTES)?;
     let database = DatabaseId(word64(payload, 16)?);
-    let file = crate::base::FileNumber(word64(payload, 24)?);
+    let file = crate::util::FileNumber(word64(payload, 24)?);
     let owner = PageOwner { database, file };
     (payload.starts_with(&MAGIC) && page::check(page, offset, owner, path).is_ok()).then_some(owner)
 }

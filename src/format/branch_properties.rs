@@ -15,7 +15,7 @@
 //! | value files referred to | count, then the first number and the differences, which are at least 1 |
 
 use super::manifest_edit::BranchMeta;
-use crate::base::{FileNumber, SequenceNumber, varint};
+use crate::util::{FileNumber, SequenceNumber, varint};
 
 /// The name of bytewise order.
 pub const BYTEWISE: &str = "alluvium.bytewise";

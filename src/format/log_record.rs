@@ -23,9 +23,9 @@
 //! 2. The word at offset 0 is stored last; with anything else there the header does not parse. So a record is there
 //!    or not, whatever the instant at which its writer dies (`protocol.md`, W.4).
 
-use crate::base::checksum::checksum;
-use crate::base::planted::{self, Bug};
-use crate::base::{DatabaseId, FileNumber, KeyspaceId, Kind, SequenceNumber, hash, varint};
+use crate::util::checksum::checksum;
+use crate::util::planted::{self, Bug};
+use crate::util::{DatabaseId, FileNumber, KeyspaceId, Kind, SequenceNumber, hash, varint};
 
 /// Bytes of a record's header.
 pub const HEADER_BYTES: usize = 24;

@@ -37,10 +37,10 @@
 
 use super::log_record::Salt;
 use super::{FORMAT_VERSION, newer_or_damaged};
-use crate::base::checksum::checksum;
-use crate::base::limits::IO_ALIGNMENT;
-use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
 use crate::io::Life;
+use crate::util::checksum::checksum;
+use crate::util::limits::IO_ALIGNMENT;
+use crate::util::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
 use std::num::NonZeroU64;
 use std::path::Path;
 
@@ -60,7 +60,7 @@ pub struct SegmentHeader {
     /// The segment's number, also in its name.
     pub number: FileNumber,
     /// The log generation: one opening of the store.
-    pub generation: u64,
+    pub epoch: u64,
     /// The generation's first number.
     pub first: SequenceNumber,
     /// The life in which the generation was written.
@@ -83,7 +83,7 @@ impl SegmentHeader {
         let words = [
             self.database.0,
             self.number.0,
-            self.generation,
+            self.epoch,
             self.first.0,
             u64::from(self.life.is_some()),
             life.boot,
@@ -122,7 +122,7 @@ impl SegmentHeader {
         let header = Self {
             database: DatabaseId(word(0)),
             number: FileNumber(word(1)),
-            generation: word(2),
+            epoch: word(2),
             first: SequenceNumber(word(3)),
             life: (word(4) == 1).then_some(Life { boot: word(5), mount: word(6) }),
             segment_bytes: word(7),
@@ -193,9 +193,9 @@ impl Mark {
 }
 
 /// The bytes of the file that a failed sync leaves behind.
-pub fn encode_poison(generation: u64, reason: &str) -> Vec<u8> {
+pub fn encode_poison(epoch: u64, reason: &str) -> Vec<u8> {
     let mut bytes = vec![0; 8];
-    bytes.extend_from_slice(&generation.to_le_bytes());
+    bytes.extend_from_slice(&epoch.to_le_bytes());
     bytes.extend_from_slice(reason.as_bytes());
     let sum = checksum(&bytes[8..], FORMAT_VERSION);
     bytes[..4].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
@@ -207,10 +207,10 @@ pub fn encode_poison(generation: u64, reason: &str) -> Vec<u8> {
 pub fn decode_poison(bytes: &[u8]) -> Option<u64> {
     let (version, rest) = bytes.split_first_chunk::<4>()?;
     let (sum, rest) = rest.split_first_chunk::<4>()?;
-    let generation = rest.first_chunk::<8>()?;
+    let epoch = rest.first_chunk::<8>()?;
     let whole =
         u32::from_le_bytes(*version) == FORMAT_VERSION && u32::from_le_bytes(*sum) == checksum(rest, FORMAT_VERSION);
-    whole.then_some(u64::from_le_bytes(*generation))
+    whole.then_some(u64::from_le_bytes(*epoch))
 }
 
 #[cfg(test)]
@@ -221,7 +221,7 @@ mod tests {
         SegmentHeader {
             database: DatabaseId(7),
             number: FileNumber(12),
-            generation: 3,
+            epoch: 3,
             first: SequenceNumber(99),
             life,
             segment_bytes: 4096 + 4 * 8192,

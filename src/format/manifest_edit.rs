@@ -45,7 +45,7 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
-use crate::base::{DatabaseId, FileNumber, KeyspaceId, SequenceNumber};
+use crate::util::{DatabaseId, FileNumber, KeyspaceId, SequenceNumber};
 
 /// A trunk node's identity; stable over path copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -169,12 +169,12 @@ pub struct MapletMeta {
     pub columns: Vec<MapletColumn>,
 }
 
-/// The outcome of one recovery (`protocol.md`, Recovery). Segments of generations up to `generation` are read only
+/// The outcome of one recovery (`protocol.md`, Recovery). Segments of generations up to `epoch` are read only
 /// through it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogRecovered {
     /// The log generation that was recovered.
-    pub generation: u64,
+    pub epoch: u64,
     /// Its numbers above this one are discarded for ever.
     pub cut: SequenceNumber,
     /// Ranges of numbers at or below the cut that were never written: first and last of each.
@@ -221,7 +221,7 @@ pub struct ManifestEdit {
     /// A log recovery.
     pub log_recovered: Option<LogRecovered>,
     /// Log generations below this one are wholly incorporated and forgotten.
-    pub log_generations_from: Option<u64>,
+    pub log_epochs_from: Option<u64>,
     /// Keyspaces, new or changed.
     pub keyspaces: Vec<KeyspaceRecord>,
     /// File, node and bundle numbers from these on are unused.

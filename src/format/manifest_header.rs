@@ -25,10 +25,10 @@
 
 use super::manifest_edit::Identity;
 use super::{FORMAT_VERSION, newer_or_damaged};
-use crate::base::checksum::checksum;
-use crate::base::hash::bytes_hash;
-use crate::base::planted::{self, Bug};
-use crate::base::{DatabaseId, Error, Result};
+use crate::util::checksum::checksum;
+use crate::util::hash::bytes_hash;
+use crate::util::planted::{self, Bug};
+use crate::util::{DatabaseId, Error, Result};
 use std::path::Path;
 
 /// The first bytes of every manifest.

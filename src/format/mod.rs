@@ -1,7 +1,7 @@
 //! Layer 2: bytes to structs and back for every on-disk thing. No I/O, no locks. Little-endian throughout; a byte
 //! table stands in every module, its twin in `docs/format/`.
 
-use crate::base::Error;
+use crate::util::Error;
 use std::path::Path;
 
 pub mod branch_footer;

@@ -20,11 +20,11 @@
 //! 2. A page's bytes are `stored_bytes(stored length)`; nothing in a page goes unchecked, the padding included.
 //! 3. No length is believed before it is bounded by `PAYLOAD_BYTES_MAX`, so garbage never allocates.
 
-use crate::base::checksum::checksum;
-use crate::base::hash::bytes_hash;
-use crate::base::limits::{IO_ALIGNMENT, KEY_BYTES_MAX, VALUE_FILE_BYTES_MIN};
-use crate::base::planted::{self, Bug};
-use crate::base::{DatabaseId, Error, FileNumber, Result};
+use crate::util::checksum::checksum;
+use crate::util::hash::bytes_hash;
+use crate::util::limits::{IO_ALIGNMENT, KEY_BYTES_MAX, VALUE_FILE_BYTES_MIN};
+use crate::util::planted::{self, Bug};
+use crate::util::{DatabaseId, Error, FileNumber, Result};
 use std::path::Path;
 
 /// The unit of pages: every page's stored size is a multiple.

@@ -31,8 +31,8 @@
 //! 3. A page that `validate` accepted, or that the builder made, can be read with every function here without a panic,
 //!    whatever its bytes are.
 
-use crate::base::limits::KEY_BYTES_MAX;
-use crate::base::{KeyspaceId, Kind, SequenceNumber, key, prefetch, varint};
+use crate::util::limits::KEY_BYTES_MAX;
+use crate::util::{KeyspaceId, Kind, SequenceNumber, key, prefetch, varint};
 use layout::{HEAD_BYTES_MAX, LENGTHS_DIFFER, Layout, OFFSET_BYTES_MAX, TAG_BYTES_MAX, mask};
 use std::cmp::Ordering;
 use std::ops::Range;

@@ -17,8 +17,8 @@
 //! the six figures; the number of tasks, of each a `TaskImage`; the failure's length plus one, or 0 for none, and its text.
 
 use super::FORMAT_VERSION;
-use crate::base::checksum::checksum;
-use crate::base::varint;
+use crate::util::checksum::checksum;
+use crate::util::varint;
 
 /// The first bytes.
 pub const MAGIC: [u8; 8] = *b"ALVSTATS";

@@ -33,10 +33,10 @@
 //! 2. Every byte of the file is under a checksum, and every checksum names the store, the file and the place.
 
 use super::{FORMAT_VERSION, newer_or_damaged};
-use crate::base::checksum::checksum;
-use crate::base::hash::bytes_hash;
-use crate::base::limits::{IO_ALIGNMENT, VALUE_BYTES_MAX};
-use crate::base::{DatabaseId, Error, FileNumber, Result};
+use crate::util::checksum::checksum;
+use crate::util::hash::bytes_hash;
+use crate::util::limits::{IO_ALIGNMENT, VALUE_BYTES_MAX};
+use crate::util::{DatabaseId, Error, FileNumber, Result};
 use std::path::Path;
 
 #[cfg(test)]

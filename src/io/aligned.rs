@@ -7,7 +7,7 @@
 //! 2. All `length` bytes are initialized from the start (zeroes).
 
 use super::frames::{self, FRAME_PAGES_MAX};
-use crate::base::limits::IO_ALIGNMENT;
+use crate::util::limits::IO_ALIGNMENT;
 use std::alloc::{Layout, handle_alloc_error};
 use std::fmt;
 use std::ops::{Deref, DerefMut};

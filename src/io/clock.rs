@@ -7,7 +7,7 @@
 //!    decision by time and need no clock: `base::sync::Backoff`, and the timeouts of condition variables, which only bound what a
 //!    lost wake-up would cost: whoever wakes by one looks at the clock.
 
-use crate::base::sync::OnceLock;
+use crate::util::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
 /// See the module.

@@ -14,8 +14,8 @@
 //! 3. Slabs live as long as the process, so a frame's pointer never dangles. Only memory goes back to the system, and only while its
 //!    frame is in no list.
 
-use crate::base::limits::IO_ALIGNMENT;
-use crate::base::sync::{AtomicUsize, Mutex, Ordering};
+use crate::util::limits::IO_ALIGNMENT;
+use crate::util::sync::{AtomicUsize, Mutex, Ordering};
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::NonNull;
 

@@ -3,8 +3,8 @@
 //! A `Storage` is a directory of a store. Names are plain file names (no separators). All methods may be called from
 //! any thread. Errors carry the path and the operation.
 
-use crate::base::Result;
-use crate::base::sync::Arc;
+use crate::util::Result;
+use crate::util::sync::Arc;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -141,7 +141,7 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     }
     /// The same for a store without threads. A storage that simulates time lets it stand still there, but for what the store does.
     #[cfg(any(test, feature = "testing"))]
-    fn stepped_clock(&self) -> Arc<dyn Clock> {
+    fn deterministic_clock(&self) -> Arc<dyn Clock> {
         self.clock()
     }
     /// 64 bits that nobody drew before. A storage that runs from a seed draws them from that.

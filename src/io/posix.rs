@@ -28,8 +28,8 @@ use super::{
     Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, PendingReads, ReadRequest, SharedMemory, Storage,
     StorageFile,
 };
-use crate::base::sync::{Arc, AtomicBool, OnceLock, Ordering};
-use crate::base::{Error, Result};
+use crate::util::sync::{Arc, AtomicBool, OnceLock, Ordering};
+use crate::util::{Error, Result};
 use file::PosixFile;
 use read_threads::ReadThreads;
 use ring_pool::RingPool;

@@ -12,9 +12,9 @@
 mod tests;
 
 use super::{AlignedBuffer, StorageFile};
-use crate::base::Result;
-use crate::base::limits::IO_ALIGNMENT;
-use crate::base::sync::Arc;
+use crate::util::Result;
+use crate::util::limits::IO_ALIGNMENT;
+use crate::util::sync::Arc;
 use std::fmt;
 
 /// A read to be started.

@@ -7,8 +7,8 @@
 //! 3. A piece has its memory from the start: no store to it can find that there is none.
 
 use super::{MappedFile, StorageFile};
-use crate::base::Result;
-use crate::base::sync::Arc;
+use crate::util::Result;
+use crate::util::sync::Arc;
 use std::path::PathBuf;
 
 /// See the module.

@@ -49,8 +49,8 @@ pub use operation::Operation;
 pub use parse::{FaultSyntaxError, parse_faults};
 
 use super::{Clock, Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, SharedMemory, Storage, StorageFile};
-use crate::base::Result;
-use crate::base::sync::{Arc, Mutex};
+use crate::util::Result;
+use crate::util::sync::{Arc, Mutex};
 use clock::{RunningClock, SteppedClock};
 use disk::{Disk, Request};
 use handles::{Handle, SimulatedFile, SimulatedLock, SimulatedMap};
@@ -374,7 +374,7 @@ impl Storage for SimulatedStorage {
         Arc::new(RunningClock(Arc::clone(&self.disk)))
     }
 
-    fn stepped_clock(&self) -> Arc<dyn Clock> {
+    fn deterministic_clock(&self) -> Arc<dyn Clock> {
         Arc::new(SteppedClock(Arc::clone(&self.disk)))
     }
 

@@ -2,7 +2,7 @@
 
 use super::simulated::SimulatedStorage;
 use super::*;
-use crate::base::Error;
+use crate::util::Error;
 use std::io::ErrorKind;
 
 /// Runs a test on a temporary directory, with and without io_uring, and on a simulated disk, and on tmpfs where there is one.

@@ -10,13 +10,13 @@
 //!    manifest names and that is not there is lost, whatever it held.
 
 use super::segment::{ChunkOwners, Reuse, Segment, SegmentParts, header_page, segment_file_bytes};
-use super::twin::Twin;
-use super::write_out::WriteOut;
+use super::shadow::Shadow;
+use super::writeback::Writeback;
 use super::{Log, LogIdentity, NameSegment};
-use crate::base::sync::Arc;
-use crate::base::{FileNumber, Result, SequenceNumber};
 use crate::format::log_segment::{Mark, PAGE_BYTES, SegmentHeader};
 use crate::io::{OpenMode, Storage};
+use crate::util::sync::Arc;
+use crate::util::{FileNumber, Result, SequenceNumber};
 
 /// The file that a failed sync leaves behind.
 pub const POISON: &str = "POISON";
@@ -79,7 +79,7 @@ pub struct Plan<'a> {
     /// The newest mark, carried on so that it outlives the segment that it stands in.
     pub mark: Option<Mark>,
     /// Memory to write to first, for a segment of the standard size that is not dedicated.
-    pub twin: Option<&'a Twin>,
+    pub shadow: Option<&'a Shadow>,
 }
 
 impl Plan<'_> {
@@ -87,12 +87,12 @@ impl Plan<'_> {
         SegmentHeader {
             database: self.identity.database,
             number,
-            generation: self.identity.generation,
+            epoch: self.identity.epoch,
             first: self.identity.first,
             life: self.identity.life,
             segment_bytes: segment_file_bytes(self.chunks, self.chunk_bytes) as u64,
             chunk_bytes: self.chunk_bytes as u64,
-            memory: self.twin.map(|twin| twin.piece),
+            memory: self.shadow.map(|shadow| shadow.piece),
         }
     }
 }
@@ -102,8 +102,8 @@ pub fn create_segment(storage: &dyn Storage, number: FileNumber, plan: Plan<'_>)
     let fresh = file_name(number, Role::New);
     let header = plan.header(number);
     let page = header_page(&header, plan.mark);
-    if let Some(twin) = plan.twin {
-        twin.begin(&page);
+    if let Some(shadow) = plan.shadow {
+        shadow.begin(&page);
     }
     let made = write_fresh(storage, &fresh, &header, &page).and_then(|()| {
         let name = file_name(number, Role::Segment);
@@ -121,11 +121,11 @@ pub fn create_segment(storage: &dyn Storage, number: FileNumber, plan: Plan<'_>)
 pub fn reuse_segment(storage: &dyn Storage, file: FreeFile, number: FileNumber, plan: Plan<'_>) -> Result<Segment> {
     let name = file_name(number, Role::Segment);
     // A slow thread may still write to the file's mapping; then it stays mapped.
-    let reuse = file.reuse.filter(|(_, owners)| plan.twin.is_none() || owners.owned() > 0);
-    let plan = if reuse.is_some() { Plan { twin: None, ..plan } } else { plan };
+    let reuse = file.reuse.filter(|(_, owners)| plan.shadow.is_none() || owners.owned() > 0);
+    let plan = if reuse.is_some() { Plan { shadow: None, ..plan } } else { plan };
     let page = header_page(&plan.header(number), plan.mark);
-    if let Some(twin) = plan.twin {
-        twin.begin(&page);
+    if let Some(shadow) = plan.shadow {
+        shadow.begin(&page);
     }
     storage.rename(&file.name, &name)?;
     storage.sync_directory()?;
@@ -146,10 +146,10 @@ fn start(
     page: Box<[u8; PAGE_BYTES]>,
 ) -> Result<Segment> {
     let name = file_name(number, Role::Segment);
-    if let Some(twin) = plan.twin {
+    if let Some(shadow) = plan.shadow {
         let file = storage.open(&name, OpenMode::WriteDirect)?;
-        let write_out = WriteOut::new(twin.clone(), file, plan.header(number), page);
-        return Segment::with_twin(write_out, parts(storage, number, plan, Arc::clone(&twin.owners)), plan.identity);
+        let write_out = Writeback::new(shadow.clone(), file, plan.header(number), page);
+        return Segment::with_twin(write_out, parts(storage, number, plan, Arc::clone(&shadow.owners)), plan.identity);
     }
     let (map, owners) = match reuse {
         Some(reuse) => reuse,
@@ -227,14 +227,20 @@ impl Log {
         let chunk_bytes = self.options.chunk_bytes;
         // A file that served before has the standard length.
         let chunks = if free.is_some() { self.chunks } else { chunks };
-        let twin = if dedicated || chunks != self.chunks { None } else { self.twins.take(&*self.storage) };
-        let plan =
-            Plan { identity: &self.identity, chunks, chunk_bytes, dedicated, mark: Some(mark), twin: twin.as_ref() };
+        let shadow = if dedicated || chunks != self.chunks { None } else { self.shadows.take(&*self.storage) };
+        let plan = Plan {
+            identity: &self.identity,
+            chunks,
+            chunk_bytes,
+            dedicated,
+            mark: Some(mark),
+            shadow: shadow.as_ref(),
+        };
         let made = self.make_named(free, plan);
-        match (&made, twin) {
-            (Ok(segment), Some(twin)) if !segment.has_twin() => self.twins.give_back(twin),
+        match (&made, shadow) {
+            (Ok(segment), Some(shadow)) if !segment.has_twin() => self.shadows.give_back(shadow),
             // What was made of a segment is not named, so it may lack its twin. After a failure of unknown effect it may be.
-            (Err(_), Some(twin)) if self.check().is_ok() => self.twins.give_back(twin),
+            (Err(_), Some(shadow)) if self.check().is_ok() => self.shadows.give_back(shadow),
             _ => {}
         }
         made

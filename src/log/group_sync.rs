@@ -9,10 +9,10 @@
 
 use super::halt::Halt;
 use super::{Log, State};
-use crate::base::planted::{self, Bug};
-use crate::base::sequencer::Sequencer;
-use crate::base::sync::{Arc, Ordering};
-use crate::base::{Result, SequenceNumber};
+use crate::util::planted::{self, Bug};
+use crate::util::sequencer::Sequencer;
+use crate::util::sync::{Arc, Ordering};
+use crate::util::{Result, SequenceNumber};
 
 /// Who leads.
 #[derive(Debug, Default)]
@@ -93,7 +93,7 @@ impl Log {
         sequencer.wait_for_announced();
         let current = Arc::clone(&self.state.lock().current);
         current.sync()?;
-        if self.twins.bytes() > 0 { self.give_up_twins() } else { Ok(()) }
+        if self.shadows.bytes() > 0 { self.give_up_twins() } else { Ok(()) }
     }
 
     /// Brings all that twins know to the segments' files, and removes the twins. Requires that nothing is sealed any more.
@@ -106,11 +106,11 @@ impl Log {
         };
         for segment in segments.iter().filter(|segment| segment.has_twin()) {
             segment.sync()?;
-            if let Some(twin) = segment.give_up_twin()? {
-                self.twins.remove(&twin);
+            if let Some(shadow) = segment.give_up_twin()? {
+                self.shadows.remove(&shadow);
             }
         }
-        self.twins.remove_idle();
+        self.shadows.remove_idle();
         Ok(())
     }
 }

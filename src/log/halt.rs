@@ -6,12 +6,12 @@
 
 use super::Log;
 use super::files::POISON;
-use super::keeper::Due;
-use crate::base::planted::{self, Bug};
-use crate::base::sync::Ordering;
-use crate::base::{Error, Result};
+use super::maintenance::Due;
 use crate::format::log_segment::{decode_poison, encode_poison};
 use crate::io::{OpenMode, Storage};
+use crate::util::planted::{self, Bug};
+use crate::util::sync::Ordering;
+use crate::util::{Error, Result};
 
 /// Longest `POISON` file that is read.
 const POISON_BYTES_MAX: u64 = 64 << 10;
@@ -44,7 +44,7 @@ impl Log {
     pub fn poison(&self, reason: &str) {
         if self.stop(Halt::Poisoned(reason.to_string())) {
             // The disk has failed already; nobody is left to whom another failure would be news.
-            let _ = leave_poison(&*self.storage, self.identity.generation, reason);
+            let _ = leave_poison(&*self.storage, self.identity.epoch, reason);
         }
     }
 
@@ -83,10 +83,10 @@ impl Log {
 }
 
 /// Leaves the mark that a sync of this generation's log has failed.
-pub(super) fn leave_poison(storage: &dyn Storage, generation: u64, reason: &str) -> Result<()> {
+pub(super) fn leave_poison(storage: &dyn Storage, epoch: u64, reason: &str) -> Result<()> {
     let _ = storage.remove(POISON);
     let file = storage.open(POISON, OpenMode::Create)?;
-    file.write_all_at(&encode_poison(generation, reason), 0)?;
+    file.write_all_at(&encode_poison(epoch, reason), 0)?;
     file.sync()?;
     storage.sync_directory()
 }

@@ -7,7 +7,7 @@
 //! - `writer`: the write path, no lock and no system call but at the end of a chunk.
 //! - `segment`: a mapped file and who owns which chunk of it.
 //! - `keeper`: makes the next segment and pages ahead ready; seals retired segments; recycling.
-//! - `twin`: segments in shared memory; `write_out` brings them to their files, `twin_reader` reads them back.
+//! - `shadow`: segments in shared memory; `write_out` brings them to their files, `shadow_reader` reads them back.
 //! - `group_sync`: one `fdatasync` for many.
 //! - `files`: names, making and reusing files.
 //! - `halt`: what stops the log.
@@ -25,34 +25,34 @@
 mod files;
 mod group_sync;
 mod halt;
-mod keeper;
+mod maintenance;
 pub mod recovery;
 pub mod salvage;
 mod segment;
-mod twin;
-mod twin_reader;
-mod write_out;
+mod shadow;
+mod shadow_reader;
+mod writeback;
 mod writer;
 
 pub use files::{POISON, Role, file_name, parse_file_name};
 pub use halt::read_poison;
-pub use keeper::Chore;
+pub use maintenance::LogTask;
 pub use recovery::{Access, LogContents, OldSegment, Recovered, RecoveryInput, recover};
-pub use twin::remove_all as remove_twins;
+pub use shadow::remove_all as remove_shadows;
 pub use writer::LogWriter;
 
-use crate::base::limits::IO_ALIGNMENT;
-use crate::base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
-use crate::base::{DatabaseId, Error, FileNumber, FileNumbers, Result, SequenceNumber};
 use crate::format::log_segment::Mark;
 use crate::io::{Life, SharedMemory, Storage};
+use crate::util::limits::IO_ALIGNMENT;
+use crate::util::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+use crate::util::{DatabaseId, Error, FileNumber, FileNumbers, Result, SequenceNumber};
 use crossbeam_utils::CachePadded;
 use files::FreeFile;
 use group_sync::SyncState;
 use halt::Halt;
-use keeper::Due;
+use maintenance::Due;
 use segment::{Segment, segment_file_bytes};
-use twin::Twins;
+use shadow::Shadows;
 
 /// Bytes of chunks in a segment that is made on a full disk, but for one chunk at least.
 const SCARCE_SEGMENT_BYTES: usize = 256 << 10;
@@ -69,7 +69,7 @@ pub struct LogOptions {
     pub budget_bytes: u64,
     /// No keeper thread runs: whoever needs the next segment makes it in its own thread. For runs that must do the same
     /// in the same order every time.
-    pub stepped: bool,
+    pub deterministic: bool,
     /// The log starts on a full disk; see `Log::set_scarce`.
     pub scarce: bool,
 }
@@ -80,7 +80,7 @@ pub struct LogIdentity {
     /// The store.
     pub database: DatabaseId,
     /// The log generation: rises with every opening.
-    pub generation: u64,
+    pub epoch: u64,
     /// The life of machine and mount, where it can be told.
     pub life: Option<Life>,
     /// The first number that this generation will write.
@@ -108,7 +108,7 @@ pub struct Log {
     numbers: Arc<FileNumbers>,
     options: LogOptions,
     namer: Namer,
-    twins: Twins,
+    shadows: Shadows,
     /// Chunks of a standard segment.
     chunks: usize,
     /// See `set_scarce`.
@@ -175,15 +175,15 @@ impl Log {
         let synced = SequenceNumber(identity.first.0.saturating_sub(1));
         halt::forget_poison(&*storage)?;
         let mark = Some(Mark { counter: 1, synced_through: synced, manifest_edit: 0 });
-        let twins = Twins::new(memory, segment_file_bytes(chunks, chunk_bytes), chunks);
-        let twin = if options.scarce { None } else { twins.take(&*storage) };
+        let shadows = Shadows::new(memory, segment_file_bytes(chunks, chunk_bytes), chunks);
+        let shadow = if options.scarce { None } else { shadows.take(&*storage) };
         let plan = files::Plan {
             identity: &identity,
             chunks: chunks_where(options.scarce, options),
             chunk_bytes,
             dedicated: false,
             mark,
-            twin: twin.as_ref(),
+            shadow: shadow.as_ref(),
         };
         let current = Arc::new(files::create_segment(&*storage, numbers.take(), plan)?);
         let edit = files::name_segment(&*storage, &current, synced, &name_segment)?;
@@ -220,7 +220,7 @@ impl Log {
             next_changed: Condvar::new(),
             work: Condvar::new(),
             namer: Namer(name_segment),
-            twins,
+            shadows,
         });
         log.note_manifest_edit(edit);
         Ok(log)
@@ -238,12 +238,12 @@ impl Log {
 
     /// Bytes of shared memory that segments are written to first.
     pub fn memory_bytes(&self) -> u64 {
-        self.twins.bytes()
+        self.shadows.bytes()
     }
 
     /// How many segments were to be written to shared memory and found none.
     pub fn memory_refused(&self) -> u64 {
-        self.twins.refused()
+        self.shadows.refused()
     }
 
     /// Whether a switch of the memory generation should make room.
@@ -265,7 +265,7 @@ impl Log {
             // What could not be made is tried again before a writer is told that it could not.
             let mut state = self.state.lock();
             state.next_error = None;
-            self.wake(&mut state, Chore::MakeReady);
+            self.wake(&mut state, LogTask::MakeReady);
         }
     }
 

@@ -11,13 +11,13 @@
 //! 4. A chunk is handed out once per use of the file: `claim` takes it off `next_chunk`.
 
 use super::LogIdentity;
-use super::twin::Twin;
-use super::write_out::WriteOut;
-use crate::base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
-use crate::base::{Error, FileNumber, Result, SequenceNumber};
+use super::shadow::Shadow;
+use super::writeback::Writeback;
 use crate::format::log_record::Salt;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SegmentHeader};
 use crate::io::MappedFile;
+use crate::util::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
+use crate::util::{Error, FileNumber, Result, SequenceNumber};
 use crossbeam_utils::CachePadded;
 use std::path::PathBuf;
 use std::ptr::NonNull;
@@ -97,7 +97,7 @@ enum Place {
     /// To the file, by the kernel.
     File(Arc<dyn MappedFile>),
     /// To a twin, and from there to the file.
-    Twin(WriteOut),
+    Shadow(Writeback),
 }
 
 /// See the module.
@@ -157,8 +157,8 @@ impl Segment {
     }
 
     /// A segment with a twin.
-    pub fn with_twin(write_out: WriteOut, parts: SegmentParts, identity: &LogIdentity) -> Result<Self> {
-        Self::over(Arc::clone(&write_out.twin().map), Place::Twin(write_out), parts, identity)
+    pub fn with_twin(write_out: Writeback, parts: SegmentParts, identity: &LogIdentity) -> Result<Self> {
+        Self::over(Arc::clone(&write_out.shadow().map), Place::Shadow(write_out), parts, identity)
     }
 
     fn over(map: Arc<dyn MappedFile>, place: Place, parts: SegmentParts, identity: &LogIdentity) -> Result<Self> {
@@ -196,7 +196,7 @@ impl Segment {
             let to = self.memory.0.as_ptr().add(mark.offset());
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
         }
-        if let Place::Twin(write_out) = &self.place {
+        if let Place::Shadow(write_out) = &self.place {
             write_out.mark(mark, self.salt);
         }
     }
@@ -204,7 +204,7 @@ impl Segment {
     /// Notes that records are sealed in a chunk, or a run of chunks that begins with it, up to a position. Requires ownership.
     #[inline]
     pub fn fill(&self, chunk: usize, position: usize) {
-        if let Place::Twin(write_out) = &self.place {
+        if let Place::Shadow(write_out) = &self.place {
             write_out.fill(chunk, position);
         }
     }
@@ -313,7 +313,7 @@ impl Segment {
     pub fn sync(&self) -> Result<()> {
         self.once_failed_for_ever(|| match &self.place {
             Place::File(map) => map.sync(),
-            Place::Twin(write_out) => write_out.sync(),
+            Place::Shadow(write_out) => write_out.sync(),
         })
     }
 
@@ -327,25 +327,25 @@ impl Segment {
     pub fn write_out(&self) -> Result<()> {
         match &self.place {
             Place::File(_) => Ok(()),
-            Place::Twin(write_out) => self.once_failed_for_ever(|| write_out.write()),
+            Place::Shadow(write_out) => self.once_failed_for_ever(|| write_out.write()),
         }
     }
 
     /// Whether it has a twin, or had one.
     pub fn has_twin(&self) -> bool {
-        matches!(self.place, Place::Twin(_))
+        matches!(self.place, Place::Shadow(_))
     }
 
     /// Gives the twin up, where there is one. Requires that the segment was synced after its last record was sealed.
-    pub fn give_up_twin(&self) -> Result<Option<Twin>> {
-        let mut twin = None;
-        if let Place::Twin(write_out) = &self.place {
+    pub fn give_up_twin(&self) -> Result<Option<Shadow>> {
+        let mut shadow = None;
+        if let Place::Shadow(write_out) = &self.place {
             self.once_failed_for_ever(|| {
-                twin = write_out.finish()?;
+                shadow = write_out.finish()?;
                 Ok(())
             })?;
         }
-        Ok(twin)
+        Ok(shadow)
     }
 
     fn once_failed_for_ever(&self, act: impl FnOnce() -> Result<()>) -> Result<()> {
@@ -408,7 +408,7 @@ impl Segment {
     pub fn reuse(&self) -> Option<Reuse> {
         match &self.place {
             Place::File(map) => Some((Arc::clone(map), Arc::clone(&self.owners))),
-            Place::Twin(_) => None,
+            Place::Shadow(_) => None,
         }
     }
 }

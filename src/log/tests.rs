@@ -4,10 +4,10 @@ pub mod harness;
 mod torture;
 
 use super::*;
-use crate::base::{KeyspaceId, Kind};
 use crate::format::log_record::{BatchEncoder, Operation, batch_length};
 use crate::io::PosixStorage;
 use crate::io::simulated::{Operation as Io, SimulatedStorage};
+use crate::util::{KeyspaceId, Kind};
 use harness::{OPTIONS, Opened, Random, recover_from};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -56,7 +56,7 @@ fn what_threads_write_comes_back_on_a_real_disk() {
     assert_eq!(outcome.values, written);
     assert_eq!(outcome.recovered.next_number, SequenceNumber(8001));
     let edit = outcome.recovered.edit.clone().unwrap();
-    assert_eq!((edit.generation, edit.cut, &edit.skipped[..]), (1, SequenceNumber(8000), &[][..]));
+    assert_eq!((edit.epoch, edit.cut, &edit.skipped[..]), (1, SequenceNumber(8000), &[][..]));
 
     // The next opening replays both generations, the first one through the edit.
     let opened = Opened::new(Arc::clone(&storage), &mut manifest, outcome.recovered, options).unwrap();
@@ -67,7 +67,7 @@ fn what_threads_write_comes_back_on_a_real_disk() {
     }
     assert_eq!(recover_from(&*storage, &manifest).unwrap().values, all);
     // Of the machine's shared memory, where this test takes some.
-    remove_twins(&*storage);
+    remove_shadows(&*storage);
 }
 
 #[test]
@@ -391,7 +391,7 @@ fn a_closed_log_takes_nothing_and_its_mark_is_durable() {
 fn nonsense_options_are_refused() {
     for (segment_bytes, chunk_bytes) in [(0, 0), (4096, 0), (4096, 8192), (10_000, 1000)] {
         let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(11));
-        let identity = LogIdentity { database: DatabaseId(1), generation: 1, life: None, first: SequenceNumber(1) };
+        let identity = LogIdentity { database: DatabaseId(1), epoch: 1, life: None, first: SequenceNumber(1) };
         let options = LogOptions { segment_bytes, chunk_bytes, ..OPTIONS };
         let log = Log::create(storage, None, identity, Arc::default(), options, Box::new(|_, _| Ok(0)));
         assert!(matches!(log, Err(Error::InvalidArgument(_))));

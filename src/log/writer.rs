@@ -13,10 +13,10 @@
 
 use super::Log;
 use super::segment::Segment;
-use crate::base::checksum::checksum;
-use crate::base::sync::{Arc, AtomicU64, Ordering};
-use crate::base::{Error, Kind, Result, SequenceNumber};
 use crate::format::log_record::{BODY_BYTES_MAX, FLAG_DISCARDED, FLAG_RUN, HEADER_BYTES, RecordHeader, record_length};
+use crate::util::checksum::checksum;
+use crate::util::sync::{Arc, AtomicU64, Ordering};
+use crate::util::{Error, Kind, Result, SequenceNumber};
 
 /// One thread's place in the log. See the module.
 #[derive(Debug, Default)]

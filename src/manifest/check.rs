@@ -2,8 +2,8 @@
 
 use super::ManifestState;
 use super::validate::{branch_is_sound, child_fits, maplet_is_sound, node_is_sound, require};
-use crate::base::FileNumber;
 use crate::format::manifest_edit::NodeId;
+use crate::util::FileNumber;
 use std::collections::BTreeSet;
 
 impl ManifestState {

@@ -11,11 +11,11 @@
 
 use super::replay::{Replayed, replay};
 use super::{MANIFEST_NAME, MANIFEST_NEW_NAME, ManifestState};
-use crate::base::sync::Arc;
-use crate::base::{Error, Result};
 use crate::format::manifest_edit::{Identity, ManifestEdit};
 use crate::format::manifest_header::{self as header, HEADER_BYTES, PAYLOAD_BYTES_MAX};
 use crate::io::{OpenMode, Storage, StorageFile};
+use crate::util::sync::Arc;
+use crate::util::{Error, Result};
 
 /// A manifest is rotated when it passes this many times the size of its snapshot.
 const ROTATE_RATIO: u64 = 4;

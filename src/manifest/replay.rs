@@ -6,9 +6,9 @@
 //! first record (a manifest gets its name only once that is synced) is corruption.
 
 use super::ManifestState;
-use crate::base::{Error, Result};
 use crate::format::manifest_edit::ManifestEdit;
 use crate::format::manifest_header::{self as header, BadRecord, FRAME_BYTES, HEADER_BYTES, RECORD_ALIGNMENT};
+use crate::util::{Error, Result};
 use std::path::Path;
 
 /// A manifest's bytes, understood.

@@ -6,9 +6,9 @@
 //! 3. `recovered` keeps its last entry for ever: the next generation and the next number are counted from it, also
 //!    once its log is forgotten (`docs/recovery.md`, R6).
 
-use crate::base::{FileNumber, SequenceNumber};
 use crate::format::manifest_edit::{BranchMeta, BundleId, Identity, KeyspaceRecord, LogRecovered, MapletMeta};
 use crate::format::manifest_edit::{ManifestEdit, NodeId, NodeImage};
+use crate::util::{FileNumber, SequenceNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The store's state as the manifest has it.
@@ -29,7 +29,7 @@ pub struct ManifestState {
     /// Recoveries of generations that are not forgotten, oldest first, and in any case the newest one.
     pub recovered: Vec<LogRecovered>,
     /// Log generations below this one are forgotten.
-    pub log_generations_from: u64,
+    pub log_epochs_from: u64,
     /// Log segments that records may be in.
     pub log_segments: BTreeSet<FileNumber>,
     /// Every number up to this one was durable when the last edit that says so was written. The log's marks say it, too, but they
@@ -88,7 +88,7 @@ impl ManifestState {
         self.incorporated = edit.incorporated.unwrap_or(self.incorporated);
         self.recovered.extend(edit.log_recovered_earlier.iter().cloned());
         self.recovered.extend(edit.log_recovered.iter().cloned());
-        self.log_generations_from = edit.log_generations_from.unwrap_or(self.log_generations_from);
+        self.log_epochs_from = edit.log_epochs_from.unwrap_or(self.log_epochs_from);
         self.forget_generations();
         for keyspace in &edit.keyspaces {
             match self.keyspaces.binary_search_by_key(&keyspace.id, |known| known.id) {
@@ -112,7 +112,7 @@ impl ManifestState {
 
     fn forget_generations(&mut self) {
         let last = self.recovered.len().saturating_sub(1);
-        let forgotten = self.recovered[..last].partition_point(|known| known.generation < self.log_generations_from);
+        let forgotten = self.recovered[..last].partition_point(|known| known.epoch < self.log_epochs_from);
         self.recovered.drain(..forgotten);
     }
 
@@ -129,7 +129,7 @@ impl ManifestState {
             incorporated: Some(self.incorporated),
             log_recovered_earlier: earlier,
             log_recovered: last,
-            log_generations_from: Some(self.log_generations_from),
+            log_epochs_from: Some(self.log_epochs_from),
             keyspaces: self.keyspaces.clone(),
             next_file: Some(self.next_file),
             next_node: Some(self.next_node),

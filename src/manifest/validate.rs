@@ -2,9 +2,9 @@
 //! pass over all nodes where something is dropped.
 
 use super::ManifestState;
-use crate::base::{FileNumber, SequenceNumber};
 use crate::filter::maplet::{COLUMNS_MAX, PAGES_MAX};
 use crate::format::manifest_edit::{BranchMeta, LogRecovered, ManifestEdit, MapletMeta, NodeId, NodeImage};
+use crate::util::{FileNumber, SequenceNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
 type Verdict = Result<(), String>;
@@ -53,8 +53,8 @@ impl ManifestState {
         if let Some(synced) = edit.log_synced {
             require!(synced <= SequenceNumber::MAX, "log synced through {synced}, which is no number");
         }
-        if let Some(from) = edit.log_generations_from {
-            require!(from >= self.log_generations_from, "log generations go back to {from}");
+        if let Some(from) = edit.log_epochs_from {
+            require!(from >= self.log_epochs_from, "log generations go back to {from}");
         }
         let mut last = self.recovered.last();
         for recovered in edit.log_recovered_earlier.iter().chain(&edit.log_recovered) {
@@ -245,17 +245,17 @@ pub(super) fn child_fits(node: &NodeImage, at: usize, child: &NodeImage) -> Verd
 
 /// Whether a recovery can follow `last`.
 fn recovery_fits(recovered: &LogRecovered, last: Option<&LogRecovered>) -> Verdict {
-    let generation = recovered.generation;
+    let epoch = recovered.epoch;
     if let Some(last) = last {
-        require!(generation > last.generation, "log generation {generation} is recovered after {}", last.generation);
-        require!(recovered.next_number >= last.next_number, "log generation {generation} takes numbers back");
+        require!(epoch > last.epoch, "log epoch {epoch} is recovered after {}", last.epoch);
+        require!(recovered.next_number >= last.next_number, "log epoch {epoch} takes numbers back");
     }
-    require!(recovered.next_number > recovered.cut, "log generation {generation} takes numbers below its cut");
-    require!(recovered.next_number <= SequenceNumber::MAX, "log generation {generation} ends past all numbers");
+    require!(recovered.next_number > recovered.cut, "log epoch {epoch} takes numbers below its cut");
+    require!(recovered.next_number <= SequenceNumber::MAX, "log epoch {epoch} ends past all numbers");
     let mut free = SequenceNumber::ZERO;
     for (first, end) in &recovered.skipped {
         let ordered = free <= *first && first <= end && *end <= recovered.cut;
-        require!(ordered, "log generation {generation} skips {first} to {end}, out of order or past its cut");
+        require!(ordered, "log epoch {epoch} skips {first} to {end}, out of order or past its cut");
         free = end.next();
     }
     Ok(())

@@ -3,7 +3,7 @@
 //!
 //! Never changes once made. Partition `p` has the keys from pivot `p - 1` on, up to and without pivot `p`.
 
-use crate::base::sync::{Arc, OnceLock};
+use crate::util::sync::{Arc, OnceLock};
 
 /// Every how many sampled keys one becomes a pivot: the more samples to a partition, the more even the partitions are.
 const SAMPLES_PER_PIVOT: usize = if cfg!(feature = "model-checking") { 2 } else { 8 };
@@ -91,7 +91,7 @@ fn head(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::random::splitmix64;
+    use crate::util::random::splitmix64;
 
     /// Keys of a kind; each kind is hard for fixed partitions in its own way.
     fn keys(kind: usize, count: u64) -> Vec<Vec<u8>> {

@@ -13,9 +13,9 @@ use super::boundaries::common_prefix;
 use super::memtable::Memtable;
 use super::node::Target;
 use super::order;
-use crate::base::arena::Offset;
-use crate::base::sync::Arc;
-use crate::base::{KeyspaceId, Kind, SequenceNumber, hash, limits};
+use crate::util::arena::Offset;
+use crate::util::sync::Arc;
+use crate::util::{KeyspaceId, Kind, SequenceNumber, hash, limits};
 
 /// How far ahead lines of the index are fetched; nodes, twice as far.
 const AHEAD: usize = 8;
@@ -114,10 +114,10 @@ fn link(memtable: &Memtable, nodes: &[Offset]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{MemoryComponent, MemtablePool, MemtableWriter};
     use super::*;
-    use crate::base::random::splitmix64;
-    use crate::memory::{MemoryComponent, MemtablePool, MemtableWriter};
     use crate::merge::Cursor;
+    use crate::util::random::splitmix64;
 
     type Entry = (KeyspaceId, Vec<u8>, Kind, Vec<u8>, u64);
 

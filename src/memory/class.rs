@@ -1,7 +1,7 @@
 //! The lengths of blocks. A version fits any block of its own class or a greater one; classes are close enough that at most a
 //! sixteenth of a block is wasted, and values that vary in size over the overwrites of a key share few lists of spare blocks.
 
-use crate::base::limits;
+use crate::util::limits;
 
 const WORD: usize = 8;
 /// Up to this many words there is a class for each; above, sixteen to every doubling.

@@ -19,10 +19,10 @@ use super::memtable::Memtable;
 use super::node::{Node, Target};
 use super::skiplist::Meeting;
 use super::version::Version;
-use crate::base::arena::{Offset, UNIT_BYTES};
-use crate::base::sync::Arc;
-use crate::base::{KeyspaceId, Result, SequenceNumber, key};
 use crate::merge::{Cursor, EntryRef};
+use crate::util::arena::{Offset, UNIT_BYTES};
+use crate::util::sync::Arc;
+use crate::util::{KeyspaceId, Result, SequenceNumber, key};
 
 /// A cache line in units of offsets: a node of usual size and the head of its version fill two lines.
 const LINE_UNITS: u32 = 64 / UNIT_BYTES as u32;

@@ -15,8 +15,8 @@
 //!    finds a node in it sees all of it. A thread that comes after an insert (in the happens-before order) sees that
 //!    slot, or the full window, by coherence of the slots themselves.
 
-use crate::base::arena::{Arena, Offset};
-use crate::base::sync::{AtomicU64, Ordering};
+use crate::util::arena::{Arena, Offset};
+use crate::util::sync::{AtomicU64, Ordering};
 
 const SLOTS_PER_LINE: usize = 8;
 const LINE_BYTES: usize = SLOTS_PER_LINE * size_of::<AtomicU64>();
@@ -177,8 +177,8 @@ impl HashIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::arena::ArenaPool;
-    use crate::base::sync::Backoff;
+    use crate::util::arena::ArenaPool;
+    use crate::util::sync::Backoff;
 
     #[test]
     fn threads_that_race_for_a_slot_get_one_each() {

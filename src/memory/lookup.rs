@@ -6,9 +6,9 @@ use super::hash_index::Lookup;
 use super::memtable::Memtable;
 use super::node::{Node, Target};
 use super::version::{Look, Version};
-use crate::base::planted::{self, Bug};
-use crate::base::sync::Backoff;
-use crate::base::{KeyspaceId, Kind, SequenceNumber};
+use crate::util::planted::{self, Bug};
+use crate::util::sync::Backoff;
+use crate::util::{KeyspaceId, Kind, SequenceNumber};
 
 /// What a walk along a chain came to.
 enum Walked<T> {
@@ -29,7 +29,7 @@ impl Memtable {
         at: SequenceNumber,
         out: &mut Vec<u8>,
     ) -> Option<(SequenceNumber, Kind)> {
-        if !self.reach.may_have(user_key) {
+        if !self.key_range.may_have(user_key) {
             return None;
         }
         let node = self.find(keyspace, user_key, hash)?;
@@ -38,7 +38,7 @@ impl Memtable {
 
     /// The number of the key's newest committed version.
     pub fn newest_number(&self, keyspace: KeyspaceId, user_key: &[u8], hash: u64) -> Option<SequenceNumber> {
-        if !self.reach.may_have(user_key) {
+        if !self.key_range.may_have(user_key) {
             return None;
         }
         let node = self.find(keyspace, user_key, hash)?;

@@ -5,7 +5,7 @@
 //! multi-insert. A get never needs the order, so only scans wait for a drain, and a key never is in two places. Incorporation sorts
 //! what is left by itself, without linking it (`sealed_cursor.rs`).
 //!
-//! Any thread. Writers only `push` to feeds of their own (`feed.rs`). Whoever needs order hands the feeds' nodes over to the
+//! Any thread. Writers only `push` to feeds of their own (`queue.rs`). Whoever needs order hands the feeds' nodes over to the
 //! partitions, takes a partition's nodes and links them.
 //!
 //! Invariants:
@@ -17,12 +17,12 @@
 //! 4. Lists are moved and changed under the state's lock; links are made outside it.
 
 use super::boundaries::Boundaries;
-use super::feed::{Feed, Taking};
+use super::insert_queue::{InsertQueue, Taking};
 use super::memtable::{MemoryComponent, Memtable};
 use super::order;
-use crate::base::arena::Offset;
-use crate::base::planted::{self, Bug};
-use crate::base::sync::{Arc, AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering};
+use crate::util::arena::Offset;
+use crate::util::planted::{self, Bug};
+use crate::util::sync::{Arc, AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering};
 
 /// Keys that a partition should have: enough that sorting and linking them pays, few enough that they stay in the processor's
 /// cache meanwhile and that a short scan waits for microseconds.
@@ -46,14 +46,14 @@ pub struct Membuffer {
     finished: AtomicBool,
     /// Bytes of the Memtable at the last sweep, and whether it is time for the next one.
     swept_bytes: AtomicUsize,
-    sweep_due: AtomicBool,
+    drain_due: AtomicBool,
     /// See `Memtable::drain_one_by_one`.
     one_by_one: AtomicBool,
 }
 
 #[derive(Debug)]
 struct State {
-    feeds: Vec<Taking>,
+    queues: Vec<Taking>,
     boundaries: Arc<Boundaries>,
     /// What waits in each partition; empty until there is something.
     waiting: Vec<Vec<Offset>>,
@@ -67,7 +67,7 @@ struct State {
 impl Default for State {
     fn default() -> Self {
         Self {
-            feeds: Vec::new(),
+            queues: Vec::new(),
             boundaries: Boundaries::none(),
             waiting: Vec::new(),
             busy: Vec::new(),
@@ -130,9 +130,9 @@ impl State {
     /// Hands the nodes that writers pushed over to the partitions.
     fn take_feeds(&mut self, memtable: &Memtable) {
         let new = std::mem::replace(&mut *memtable.membuffer.new_feeds.lock(), Offset::NULL);
-        self.feeds.extend(Taking::of_list(memtable.arena(), new));
+        self.queues.extend(Taking::of_list(memtable.arena(), new));
         let mut came = Vec::new();
-        self.feeds.retain_mut(|feed| feed.take(memtable.arena(), |node| came.push(node)));
+        self.queues.retain_mut(|queue| queue.take(memtable.arena(), |node| came.push(node)));
         self.came += came.len() as u64;
         if self.came >= self.learn_at.max(2 * PARTITION_KEYS) && self.busy_count == 0 {
             self.learn(memtable, &mut came);
@@ -227,23 +227,23 @@ impl Memtable {
     }
 
     /// Takes note of a writer's new feed, before anything is pushed to it; true if it is time for a sweep, and nobody was told yet.
-    pub(super) fn add_feed(&self, feed: &Feed) -> bool {
-        feed.list(self.arena(), &mut self.membuffer.new_feeds.lock());
+    pub(super) fn add_queue(&self, queue: &InsertQueue) -> bool {
+        queue.list(self.arena(), &mut self.membuffer.new_feeds.lock());
         let swept = self.membuffer.swept_bytes.load(Ordering::Relaxed);
         self.bytes().saturating_sub(swept) >= self.soft_bytes() / SHARE_PART
-            && !self.membuffer.sweep_due.swap(true, Ordering::Relaxed)
+            && !self.membuffer.drain_due.swap(true, Ordering::Relaxed)
     }
 
     /// Whether enough waits that a sweep pays.
-    pub fn is_sweep_due(&self) -> bool {
-        self.membuffer.sweep_due.load(Ordering::Relaxed) && !self.membuffer.is_finished()
+    pub fn is_drain_due(&self) -> bool {
+        self.membuffer.drain_due.load(Ordering::Relaxed) && !self.membuffer.is_finished()
     }
 
     /// Hands what waits over to the partitions, so that the next scan has only its own partitions to put into order (FloDB §4.2 drains
     /// all the while; order that nobody asked for is cheaper made at the end, all at once: `docs/performance.md`).
-    pub fn sweep(&self) {
+    pub fn drain_waiting(&self) {
         self.membuffer.swept_bytes.store(self.bytes(), Ordering::Relaxed);
-        self.membuffer.sweep_due.store(false, Ordering::Relaxed);
+        self.membuffer.drain_due.store(false, Ordering::Relaxed);
         self.membuffer.state.lock().take_feeds(self);
     }
 
@@ -263,7 +263,7 @@ impl Memtable {
     pub fn seal(&self) {
         self.reclaim.end();
         if !self.membuffer.is_finished() {
-            self.sweep();
+            self.drain_waiting();
         }
     }
 
@@ -354,10 +354,10 @@ impl Memtable {
     #[cfg(any(test, feature = "testing"))]
     pub fn insert_into_list(&self, user_keys: &[[u8; 8]], value: &[u8], together: bool) {
         let node = |user_key: &[u8; 8]| {
-            let keyspace = crate::base::KeyspaceId::DEFAULT;
-            let hash = crate::base::hash::key_hash(keyspace, user_key);
+            let keyspace = crate::util::KeyspaceId::DEFAULT;
+            let hash = crate::util::hash::key_hash(keyspace, user_key);
             let target = super::node::Target::new(keyspace, user_key);
-            self.write_entry(target, hash, crate::base::Kind::Put, value, crate::base::SequenceNumber(1))
+            self.write_entry(target, hash, crate::util::Kind::Put, value, crate::util::SequenceNumber(1))
         };
         let nodes: Vec<Offset> = user_keys.iter().map(node).collect();
         match together {

@@ -19,21 +19,21 @@
 //! 5. The single-level kind (`MemoryComponent::Skiplist`) links at once, and takes nothing out of a chain.
 
 use super::class::Class;
-use super::feed::{self, Feed};
 use super::hash_index::{Entered, HashIndex, Lookup};
+use super::insert_queue::{self, InsertQueue};
+use super::key_range::KeyRange;
 use super::membuffer::{Membuffer, feed_capacity};
 use super::node::{Node, Target, body_bytes, tower_bytes};
 use super::range_tombstones::Beside;
-use super::reach::Reach;
-use super::reclaim::Reclaim;
 use super::skiplist::{Meeting, Skiplist, Splice, height_for};
 use super::version::{BATCH_COMMITTED, BATCH_PENDING, Version, block_bytes, make_state, state};
+use super::version_cleanup::Reclaim;
 use super::writer::{Desk, MemtableWriter};
-use crate::base::arena::{Arena, Offset};
-use crate::base::hash::encoded_key_hash;
-use crate::base::planted::{self, Bug};
-use crate::base::sync::{AtomicU64, Mutex, Ordering};
-use crate::base::{KeyspaceId, Kind, SequenceNumber, key, limits};
+use crate::util::arena::{Arena, Offset};
+use crate::util::hash::encoded_key_hash;
+use crate::util::planted::{self, Bug};
+use crate::util::sync::{AtomicU64, Mutex, Ordering};
+use crate::util::{KeyspaceId, Kind, SequenceNumber, key, limits};
 
 /// Largest piece of the arena that a writer takes for itself.
 const PIECE_BYTES_MAX: usize = 32 << 10;
@@ -61,7 +61,7 @@ pub struct Memtable {
     /// Bytes in use before the first entry.
     empty_bytes: usize,
     /// It changes rarely, so that readers who look here share the line.
-    pub(super) reach: Reach,
+    pub(super) key_range: KeyRange,
     /// The first of the writers' desks.
     desks: Mutex<Offset>,
     /// Versions that were placed without a writer.
@@ -129,7 +129,7 @@ impl Memtable {
             component,
             soft_bytes,
             empty_bytes,
-            reach: Reach::default(),
+            key_range: KeyRange::default(),
             desks: Mutex::default(),
             loose: AtomicU64::new(0),
             reclaim: Reclaim::default(),
@@ -141,23 +141,23 @@ impl Memtable {
         &self.arena
     }
 
-    /// Makes a writer ready for a write of so many entries to this Memtable. Outside any latch. True if somebody should `sweep`.
+    /// Makes a writer ready for a write of so many entries to this Memtable. Outside any latch. True if somebody should `drain_waiting`.
     pub fn attach(&self, writer: &mut MemtableWriter, entries: usize) -> bool {
-        let mut sweep_due = false;
+        let mut drain_due = false;
         if writer.memtable != self.id {
             writer.move_to(self.id, Desk::make(&self.arena, &mut self.desks.lock()));
         }
         if self.component == MemoryComponent::TwoLevel {
             let capacity = feed_capacity(self.soft_bytes).max(entries as u32);
-            if writer.feed.as_ref().is_none_or(|feed| feed.room() < entries) {
-                let chunk = self.allocate(writer, feed::chunk_bytes(capacity));
+            if writer.queue.as_ref().is_none_or(|queue| queue.room() < entries) {
+                let chunk = self.allocate(writer, insert_queue::chunk_bytes(capacity));
                 // SAFETY: allocated just now with exactly this length.
-                let feed = unsafe { Feed::make(&self.arena, chunk, capacity) };
-                sweep_due = self.add_feed(&feed);
-                writer.feed = Some(feed);
+                let queue = unsafe { InsertQueue::make(&self.arena, chunk, capacity) };
+                drain_due = self.add_queue(&queue);
+                writer.queue = Some(queue);
             }
         }
-        sweep_due
+        drain_due
     }
 
     pub(super) fn soft_bytes(&self) -> usize {
@@ -250,7 +250,7 @@ impl Memtable {
         value: &[u8],
         number: SequenceNumber,
     ) -> Offset {
-        self.reach.widen(target.user_key());
+        self.key_range.widen(target.user_key());
         let (height, class) = (height_for(hash), Class::of(value.len()));
         let tower = tower_bytes(height);
         let memory = self.arena.allocate(tower + body_bytes(target.user_key().len()) + block_bytes(class));
@@ -299,17 +299,17 @@ impl Memtable {
     }
 
     /// Gives a prepared version its number and shows it. The caller holds the key's latch and has sealed the record;
-    /// `number` is greater than every number that the key has here, and `newest_pin` is at least every snapshot's number that was
+    /// `number` is greater than every number that the key has here, and `newest_snapshot` is at least every snapshot's number that was
     /// published before `number` was taken. Never blocks, allocates or fails.
     pub fn place(
         &self,
         writer: &mut MemtableWriter,
         prepared: &mut Prepared,
         number: SequenceNumber,
-        newest_pin: SequenceNumber,
+        newest_snapshot: SequenceNumber,
     ) {
         if let Some(older) = self.link(writer, prepared, number, Offset::NULL) {
-            self.leave_or_take(writer, prepared, older, newest_pin);
+            self.leave_or_take(writer, prepared, older, newest_snapshot);
         }
     }
 
@@ -339,7 +339,7 @@ impl Memtable {
         writer: &mut MemtableWriter,
         batch: BatchState,
         entries: impl Iterator<Item = &'p mut Prepared>,
-        newest_pin: SequenceNumber,
+        newest_snapshot: SequenceNumber,
     ) {
         assert_eq!(batch.memtable, self.id, "the batch's state belongs to another memtable");
         // SAFETY: as in `batch_state`.
@@ -352,7 +352,7 @@ impl Memtable {
             version.forget_batch();
             let older = version.previous();
             if !older.is_null() {
-                self.leave_or_take(writer, entry, self.version(older), newest_pin);
+                self.leave_or_take(writer, entry, self.version(older), newest_snapshot);
             }
         }
         if planted::is(Bug::BatchForgottenFirst) {
@@ -375,7 +375,7 @@ impl Memtable {
             "a prepared version is placed once"
         );
         if !prepared.has_node {
-            self.reach.widen(Target::of(self.node(prepared.node)).user_key());
+            self.key_range.widen(Target::of(self.node(prepared.node)).user_key());
             version.number_it(number, Offset::NULL, batch);
             match self.show(writer, prepared) {
                 Ok(()) => {
@@ -410,8 +410,8 @@ impl Memtable {
         match self.index.enter(&self.arena, prepared.hash, node.place(), |place| self.has_key(place, &target)) {
             Entered::Found(found) => return Err(self.node(found)),
             Entered::New => {
-                if let Some(feed) = writer.feed.as_mut().filter(|feed| feed.room() > 0) {
-                    feed.push(&self.arena, node.place());
+                if let Some(queue) = writer.queue.as_mut().filter(|queue| queue.room() > 0) {
+                    queue.push(&self.arena, node.place());
                     return Ok(());
                 }
             }
@@ -476,13 +476,13 @@ impl Memtable {
         writer: &mut MemtableWriter,
         prepared: &mut Prepared,
         older: Version<'_>,
-        newest_pin: SequenceNumber,
+        newest_snapshot: SequenceNumber,
     ) {
         let look = older.look();
         if self.component == MemoryComponent::Skiplist {
             return;
         }
-        let Some(spares) = writer.spares.as_mut().filter(|_| look.number() > newest_pin) else {
+        let Some(spares) = writer.spares.as_mut().filter(|_| look.number() > newest_snapshot) else {
             prepared.kept = true;
             return;
         };
@@ -544,7 +544,7 @@ impl Memtable {
 
     /// Whether nothing was placed.
     pub fn is_empty(&self) -> bool {
-        self.reach.is_empty() && !self.has_range_tombstones()
+        self.key_range.is_empty() && !self.has_range_tombstones()
     }
 
     /// Whether it is time for a new generation: the soft size is reached. The index has room for more than fits in that.

@@ -2,7 +2,7 @@
 //! and a hash index in front of it, all in one arena.
 //!
 //! Files from the bottom up: `class`, `version` and `node` give bytes of the arena their meaning, `skiplist` orders nodes,
-//! `hash_index` finds them, `reach` knows between which keys they lie, `feed` and `boundaries` serve the `membuffer`, whose nodes are not
+//! `hash_index` finds them, `key_range` knows between which keys they lie, `queue` and `boundaries` serve the `membuffer`, whose nodes are not
 //! ordered yet; `writer` is one thread's part, `memtable` joins these and writes, `lookup` reads a key, `range_tombstones` are kept
 //! beside the entries, `reclaim` takes out what
 //! snapshots no longer need, `order` sorts, `bulk` fills a Memtable at once, `cursor` and `sealed_cursor` read one in order, `pool`
@@ -13,8 +13,9 @@ mod boundaries;
 mod bulk;
 mod class;
 mod cursor;
-mod feed;
 mod hash_index;
+mod insert_queue;
+mod key_range;
 mod lookup;
 mod membuffer;
 mod memtable;
@@ -22,13 +23,12 @@ mod node;
 mod order;
 mod pool;
 mod range_tombstones;
-mod reach;
-mod reclaim;
 mod sealed_cursor;
 mod skiplist;
 #[cfg(test)]
 mod tests;
 mod version;
+mod version_cleanup;
 mod writer;
 
 pub use bulk::{BulkFill, FillSpace};

@@ -20,9 +20,9 @@
 //!    readers load it with `Acquire` and so see the whole version, or a younger use of its block (`version.rs`).
 
 use super::version::Version;
-use crate::base::arena::{Arena, Offset};
-use crate::base::sync::{AtomicU32, Ordering};
-use crate::base::{KeyspaceId, key};
+use crate::util::arena::{Arena, Offset};
+use crate::util::sync::{AtomicU32, Ordering};
+use crate::util::{KeyspaceId, key};
 use std::marker::PhantomData;
 
 /// Levels of the tallest tower. With half of the nodes on each next level, enough for tens of millions of keys.
@@ -39,7 +39,7 @@ const KEY_AT: usize = size_of::<Header>();
 const USER_KEY_AT: usize = KEY_AT + KeyspaceId::BYTES;
 const HEIGHT_BITS: u32 = 8;
 const _: () = assert!(KEY_AT == 16 && HEIGHT_MAX < 1 << HEIGHT_BITS);
-const _: () = assert!(crate::base::limits::KEY_BYTES_MAX < 1 << (32 - HEIGHT_BITS));
+const _: () = assert!(crate::util::limits::KEY_BYTES_MAX < 1 << (32 - HEIGHT_BITS));
 
 /// A key taken apart as nodes hold it, to be searched for.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! Puts nodes into the order of their keys: what `bulk` and the Membuffer's drain do before they link.
 
 use super::memtable::Memtable;
-use crate::base::arena::Offset;
+use crate::util::arena::Offset;
 
 /// Bytes of a key that take part in the sort as a number.
 const SORTED_BYTES: usize = 12;

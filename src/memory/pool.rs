@@ -5,8 +5,8 @@
 
 use super::hash_index::index_bytes;
 use super::memtable::{MemoryComponent, Memtable};
-use crate::base::arena::{ARENA_BYTES_MAX, ArenaPool};
-use crate::base::sync::Arc;
+use crate::util::arena::{ARENA_BYTES_MAX, ArenaPool};
+use crate::util::sync::Arc;
 
 /// Address space behind the soft size for what writers have under way when a Memtable fills: dozens of the largest
 /// batches (`limits::BATCH_BYTES_MAX`), with what versions and nodes add. It costs nothing until it is used.

@@ -6,11 +6,11 @@
 //! number finds it, as it finds an entry (`docs/concurrency.md`, S1).
 
 use super::memtable::Memtable;
-use crate::base::SequenceNumber;
-use crate::base::sync::{Arc, AtomicBool, Ordering};
 #[cfg(test)]
 use crate::merge::RangeTombstone;
 use crate::merge::RangeTombstones;
+use crate::util::SequenceNumber;
+use crate::util::sync::{Arc, AtomicBool, Ordering};
 use arc_swap::ArcSwapOption;
 
 /// See the module.

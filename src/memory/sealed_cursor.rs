@@ -5,10 +5,10 @@
 
 use super::membuffer::Cleared;
 use super::memtable::Memtable;
-use crate::base::arena::{Offset, UNIT_BYTES};
-use crate::base::sync::Arc;
-use crate::base::{Error, Result, SequenceNumber};
 use crate::merge::{Cursor, EntryRef};
+use crate::util::arena::{Offset, UNIT_BYTES};
+use crate::util::sync::Arc;
+use crate::util::{Error, Result, SequenceNumber};
 
 /// How many nodes ahead are fetched, and how many lines of each: key and number of a usual node, and most of its value.
 const AHEAD: usize = 8;

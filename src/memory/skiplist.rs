@@ -15,9 +15,9 @@
 //! 4. The number of levels in use is a hint. A search that misses a newly used level starts lower and only takes longer.
 
 use super::node::{HEIGHT_MAX, Node, Target, body_bytes, tower_bytes};
-use crate::base::KeyspaceId;
-use crate::base::arena::{Arena, Offset};
-use crate::base::sync::{AtomicUsize, Ordering};
+use crate::util::KeyspaceId;
+use crate::util::arena::{Arena, Offset};
+use crate::util::sync::{AtomicUsize, Ordering};
 use std::cmp;
 
 /// Steps along one level after which a stale splice is given up for a fresh search from the top.

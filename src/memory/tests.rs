@@ -2,11 +2,11 @@
 
 use super::cursor::MemtableCursor;
 use super::*;
-use crate::base::hash::key_hash;
-use crate::base::random::splitmix64;
-use crate::base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
-use crate::base::{KeyspaceId, Kind, SequenceNumber, key};
 use crate::merge::Cursor;
+use crate::util::hash::key_hash;
+use crate::util::random::splitmix64;
+use crate::util::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::util::{KeyspaceId, Kind, SequenceNumber, key};
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -88,8 +88,8 @@ fn prepare(memtable: &Memtable, key: (KeyspaceId, &[u8], u64), kind: Kind, value
     })
 }
 
-fn place(memtable: &Memtable, mut prepared: Prepared, number: u64, newest_pin: SequenceNumber) {
-    WRITER.with_borrow_mut(|writer| memtable.place(writer, &mut prepared, SequenceNumber(number), newest_pin));
+fn place(memtable: &Memtable, mut prepared: Prepared, number: u64, newest_snapshot: SequenceNumber) {
+    WRITER.with_borrow_mut(|writer| memtable.place(writer, &mut prepared, SequenceNumber(number), newest_snapshot));
     prepared.kept().into_iter().for_each(|node| memtable.note_kept(node));
 }
 
@@ -406,14 +406,14 @@ struct Writers {
     latches: Vec<Mutex<()>>,
     counter: AtomicU64,
     stop: AtomicBool,
-    newest_pin: SequenceNumber,
+    newest_snapshot: SequenceNumber,
 }
 
 impl Writers {
-    fn new(soft_bytes: usize, newest_pin: SequenceNumber) -> Self {
+    fn new(soft_bytes: usize, newest_snapshot: SequenceNumber) -> Self {
         let latches = (0..64).map(|_| Mutex::new(())).collect();
         let memtable = pool(soft_bytes).take();
-        Self { memtable, latches, counter: AtomicU64::new(0), stop: AtomicBool::new(false), newest_pin }
+        Self { memtable, latches, counter: AtomicU64::new(0), stop: AtomicBool::new(false), newest_snapshot }
     }
 
     fn put(&self, user_key: &[u8], value: &[u8]) -> u64 {
@@ -421,7 +421,7 @@ impl Writers {
         let prepared = prepare(&self.memtable, (KEYSPACE, user_key, hash), Kind::Put, value);
         let _latch = self.latches[(hash % 64) as usize].lock();
         let number = self.counter.fetch_add(1, Ordering::AcqRel) + 1;
-        place(&self.memtable, prepared, number, self.newest_pin);
+        place(&self.memtable, prepared, number, self.newest_snapshot);
         number
     }
 }

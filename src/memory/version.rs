@@ -26,10 +26,10 @@
 //!    the thread that committed the batch, after the commit (`Release`): who sees 0 also sees every other entry as committed.
 
 use super::class::Class;
-use crate::base::arena::{Arena, Offset};
-use crate::base::planted::{self, Bug};
-use crate::base::sync::{AtomicU32, AtomicU64, Ordering, fence};
-use crate::base::{Kind, SequenceNumber};
+use crate::util::arena::{Arena, Offset};
+use crate::util::planted::{self, Bug};
+use crate::util::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::util::{Kind, SequenceNumber};
 use std::marker::PhantomData;
 
 /// State word of a batch that is not committed.

@@ -5,10 +5,10 @@
 //! stays behind until that is recycled.
 
 use super::class::{CLASSES, Class};
-use super::feed::Feed;
+use super::insert_queue::InsertQueue;
 use super::version::Version;
-use crate::base::arena::{Arena, Offset};
-use crate::base::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::util::arena::{Arena, Offset};
+use crate::util::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub struct MemtableWriter {
     pub(super) memtable: u64,
     /// A loose writer has none.
     pub(super) spares: Option<Spares>,
-    pub(super) feed: Option<Feed>,
+    pub(super) queue: Option<InsertQueue>,
     /// A loose writer has none.
     pub(super) desk: Offset,
     piece: Piece,
@@ -81,7 +81,7 @@ struct Piece {
 impl MemtableWriter {
     /// Memory for `bytes` bytes, as `Arena::allocate` gives it; mostly without its shared counter.
     pub(super) fn allocate(&mut self, arena: &Arena, bytes: usize, piece_bytes: usize) -> Offset {
-        let bytes = bytes.next_multiple_of(crate::base::arena::UNIT_BYTES);
+        let bytes = bytes.next_multiple_of(crate::util::arena::UNIT_BYTES);
         if bytes > self.piece.bytes {
             if bytes * 4 > piece_bytes {
                 return arena.allocate(bytes);

@@ -3,7 +3,7 @@
 //! Order of entries: encoded key ascending, then sequence number *descending* (newest version first).
 
 use super::held::HeldValue;
-use crate::base::{Kind, Result, SequenceNumber};
+use crate::util::{Kind, Result, SequenceNumber};
 use std::cmp::Ordering;
 
 /// One entry, borrowed from the cursor until it moves.

@@ -1,6 +1,6 @@
 //! A value that is kept where it lies. Any thread.
 
-use crate::base::sync::Arc;
+use crate::util::sync::Arc;
 use std::ops::{Deref, Range};
 
 /// Bytes that several may hold: a page of the cache.

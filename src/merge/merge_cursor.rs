@@ -20,7 +20,7 @@
 
 use super::cursor::{Cursor, EntryRef};
 use super::held::HeldValue;
-use crate::base::{Result, SequenceNumber, key};
+use crate::util::{Result, SequenceNumber, key};
 use std::cmp::Ordering;
 
 /// No source: the merge stands nowhere.

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// Most bytes of what operands are folded into while branches are merged. What is larger stays as operands, which every read
 /// folds; so a fold never makes a value that a branch file could not hold.
-pub const FOLDED_BYTES_MAX: usize = crate::base::limits::VALUE_FILE_BYTES_MIN;
+pub const FOLDED_BYTES_MAX: usize = crate::util::limits::VALUE_FILE_BYTES_MIN;
 
 /// See the module. Keys are the user's.
 pub trait MergeOperator: Send + Sync + 'static {

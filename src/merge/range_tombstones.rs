@@ -14,7 +14,7 @@
 //! 3. So two of them are equal if and only if they say the same of every key.
 
 use super::retention::Retention;
-use crate::base::SequenceNumber;
+use crate::util::SequenceNumber;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One deletion of a range.

@@ -30,7 +30,7 @@
 //!    finds its version there or below still does; what a newer operand elsewhere goes on to is the newest of the input, which
 //!    has no w, or a range tombstone. A tombstone is dropped only with everything below it.
 
-use crate::base::SequenceNumber;
+use crate::util::SequenceNumber;
 
 /// The numbers at which somebody reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use super::cursor::{Cursor, EntryRef};
 use super::held::HeldValue;
 use super::range_tombstones::RangeTombstones;
-use crate::base::sync::Arc;
-use crate::base::{Error, Kind, Result, SequenceNumber};
+use crate::util::sync::Arc;
+use crate::util::{Error, Kind, Result, SequenceNumber};
 use std::path::Path;
 
 /// An entry that owns its bytes.

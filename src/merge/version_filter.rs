@@ -16,7 +16,7 @@ use super::cursor::EntryRef;
 use super::operator::{FOLDED_BYTES_MAX, MergeOperator};
 use super::range_tombstones::{NO_RANGE_TOMBSTONES, RangeTombstones};
 use super::retention::Retention;
-use crate::base::{Kind, Result, SequenceNumber, key};
+use crate::util::{Kind, Result, SequenceNumber, key};
 
 /// An operand that waits for what it may be folded into.
 #[derive(Debug)]

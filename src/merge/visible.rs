@@ -15,7 +15,7 @@
 
 use super::cursor::{Cursor, EntryRef};
 use super::held::HeldValue;
-use crate::base::{Error, Kind, Result, SequenceNumber};
+use crate::util::{Error, Kind, Result, SequenceNumber};
 use std::path::Path;
 
 /// Versions that are passed one by one before a seek passes the rest. A seek costs as much as some tens of steps.

@@ -1,9 +1,9 @@
 //! The few buffers through which value files are written and read, kept so that their pages are not faulted in again
 //! (`machine.md`: a fresh page costs microseconds, a megabyte of them a millisecond). Any thread.
 
-use crate::base::sync::Mutex;
 use crate::format::value_file::{BLOCK_BYTES, HEADER_BYTES};
 use crate::io::AlignedBuffer;
+use crate::util::sync::Mutex;
 
 /// Blocks moved by one system call; a megabyte is where direct I/O gets no faster.
 pub(super) const PIECE_BLOCKS: usize = 16;

@@ -21,11 +21,11 @@ mod tests;
 
 pub use crate::format::value_file::ValueReference;
 
-use crate::base::limits::VALUE_BYTES_MAX;
-use crate::base::sync::{Arc, AtomicBool, Mutex, Ordering};
-use crate::base::{DatabaseId, Error, FileNumber, Result};
 use crate::format::value_file::{BLOCK_BYTES, HEADER_BYTES, PAYLOAD_BYTES, ValueFileHeader, extend_root};
 use crate::io::{AlignedBuffer, OpenMode, Storage, StorageFile};
+use crate::util::limits::VALUE_BYTES_MAX;
+use crate::util::sync::{Arc, AtomicBool, Mutex, Ordering};
+use crate::util::{DatabaseId, Error, FileNumber, Result};
 use buffers::{Buffers, PIECE_BLOCKS};
 use std::io::ErrorKind;
 

@@ -4,7 +4,7 @@
 #[path = "../openers/hooked.rs"]
 mod hooked;
 
-use alluvium::io::simulated::SimulatedStorage;
+use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{AsyncDb, Change, Db, Error, Options, Scan, Swap, WriteBatch, WriteOptions};
 use futures_lite::future::{block_on, poll_once, yield_now};
 use futures_lite::{Stream, StreamExt};

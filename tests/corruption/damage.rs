@@ -2,7 +2,7 @@
 
 use super::world::{Image, World};
 use crate::support::Random;
-use alluvium::io::simulated::SimulatedStorage;
+use alluvium::storage::simulated::SimulatedStorage;
 
 /// A kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

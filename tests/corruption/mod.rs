@@ -9,7 +9,7 @@ pub mod damage;
 pub mod world;
 
 use crate::support::{Random, setting};
-use alluvium::io::simulated::SimulatedStorage;
+use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, Depth, Error, RepairReport, Verification};
 use damage::{ALL, Case, Damage, damage, kind_of};
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! A store with some of everything, whose every write is known, on a simulated disk.
 
 use crate::support::{Random, tiny_unsynced};
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::io::{OpenMode, Storage};
-use alluvium::parts::{LogOnlyWriter, SteppedDb};
+use alluvium::internals::{DeterministicDb, LogOnlyWriter};
+use alluvium::storage::simulated::SimulatedStorage;
+use alluvium::storage::{OpenMode, Storage};
 use alluvium::{RepairReport, WriteBatch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,14 +45,14 @@ pub struct World {
 }
 
 /// Opens a store that is there.
-pub fn open(disk: &SimulatedStorage) -> alluvium::Result<SteppedDb> {
+pub fn open(disk: &SimulatedStorage) -> alluvium::Result<DeterministicDb> {
     open_as(disk, Size::Usual, alluvium::Options { create_if_missing: false, ..tiny_unsynced() })
 }
 
-fn open_as(disk: &SimulatedStorage, size: Size, options: alluvium::Options) -> alluvium::Result<SteppedDb> {
+fn open_as(disk: &SimulatedStorage, size: Size, options: alluvium::Options) -> alluvium::Result<DeterministicDb> {
     match size {
-        Size::Usual => SteppedDb::open(Arc::new(disk.clone()), options),
-        Size::Small => SteppedDb::open_small(Arc::new(disk.clone()), options),
+        Size::Usual => DeterministicDb::open(Arc::new(disk.clone()), options),
+        Size::Small => DeterministicDb::open_small(Arc::new(disk.clone()), options),
     }
 }
 
@@ -106,7 +106,7 @@ impl World {
         world
     }
 
-    fn write_to(&mut self, db: &SteppedDb, log: Option<&mut LogOnlyWriter>, random: &mut Random, large: bool) {
+    fn write_to(&mut self, db: &DeterministicDb, log: Option<&mut LogOnlyWriter>, random: &mut Random, large: bool) {
         match log {
             Some(log) => self.write_to_log(db, log, random),
             None => self.write(db, random, large),
@@ -114,14 +114,14 @@ impl World {
     }
 
     /// A write that stays in the log: a small store brings in what it has so soon that its log has one segment only.
-    fn write_to_log(&mut self, db: &SteppedDb, writer: &mut LogOnlyWriter, random: &mut Random) {
+    fn write_to_log(&mut self, db: &DeterministicDb, writer: &mut LogOnlyWriter, random: &mut Random) {
         let (key, length) = (format!("key{:03}", random.below(300)).into_bytes(), 100 + random.below(200) as usize);
         let value = random.bytes(length);
         writer.put(&key, &value).unwrap();
         self.versions.entry(key).or_default().push((db.stats().last_number, Some(value)));
     }
 
-    fn write(&mut self, db: &SteppedDb, random: &mut Random, large: bool) {
+    fn write(&mut self, db: &DeterministicDb, random: &mut Random, large: bool) {
         let mut operations = BTreeMap::new();
         for _ in 0..if random.one_in(10) { 3 } else { 1 } {
             let key = format!("key{:03}", random.below(300)).into_bytes();

@@ -56,7 +56,7 @@ fn puts_allocate_only_for_a_new_generation_and_for_an_old_view() {
     let store = Store::new(16);
     let places = places(|| store.put(numbers(OPERATIONS)));
     let (of_switches, others): (Vec<_>, Vec<_>) =
-        places.iter().partition(|place| is_in(place, "switch", "db/write.rs"));
+        places.iter().partition(|place| is_in(place, "switch", "engine/write/write_path.rs"));
     let innermost = |place: &String| place.lines().next().unwrap_or_default().to_owned();
     let switches = of_switches.iter().filter(|place| is_in(&innermost(place), "take", "memory/pool.rs")).count();
     println!("{} allocations of {switches} switches, {} of old views", of_switches.len(), others.len());
@@ -64,7 +64,7 @@ fn puts_allocate_only_for_a_new_generation_and_for_an_old_view() {
     assert!((3..=OPERATIONS as usize / 8_000).contains(&switches), "{switches} switches");
     assert!(of_switches.len() <= switches * ALLOCATIONS_OF_A_SWITCH + ALLOCATIONS_OF_ARENAS, "{}", of_switches.len());
     for place in others {
-        let frees = is_in(place, "drop", "base/arena.rs") || is_in(place, "drop", "branch/branch.rs");
+        let frees = is_in(place, "drop", "util/arena.rs") || is_in(place, "drop", "branch/branch.rs");
         assert!(frees, "an allocation of a put:\n{place}");
     }
 }

@@ -2,8 +2,8 @@
 //! stands here for the allocator that counts: what a decoder allocates stays in proportion to its input.
 
 use crate::counting::bytes_allocated;
-use alluvium::parts::fuzz::{TARGETS, Target};
-use alluvium::parts::splitmix64;
+use alluvium::internals::fuzz::{TARGETS, Target};
+use alluvium::internals::splitmix64;
 
 /// What a decoder may allocate whatever the input: a page of the greatest size, and its copy.
 const BYTES_FREE: u64 = 6 << 20;

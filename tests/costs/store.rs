@@ -1,6 +1,6 @@
 //! The store that costs are counted on: keys of 8 bytes in random order, known by their numbers.
 
-use alluvium::parts::splitmix64;
+use alluvium::internals::splitmix64;
 use alluvium::{Db, Options};
 use parking_lot::Condvar;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -7,8 +7,8 @@ use super::step::{KEYS, Step, name, read};
 use super::world::{Grown, Tree, open, write};
 use crate::support::{Random, setting};
 use alluvium::Error;
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const RUN: &str = "fill 1; fill 2; batch 4; large 7; fill 3; flush; fill 1; delete 2; fill 5; large 8; work; fill 6; flush; put 2; \
@@ -50,7 +50,7 @@ fn judge<T>(done: alluvium::Result<T>, noticed: &mut Noticed) -> Result<Option<T
     }
 }
 
-fn check_reads(db: &SteppedDb, wanted: &Contents, noticed: &mut Noticed) -> Result<(), String> {
+fn check_reads(db: &DeterministicDb, wanted: &Contents, noticed: &mut Noticed) -> Result<(), String> {
     for key in (0..KEYS).map(name) {
         if let Some(found) = judge(db.get(&key), noticed)?
             && found.as_ref() != wanted.get(&key)

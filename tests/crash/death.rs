@@ -1,6 +1,6 @@
 //! The ways in which a store can die, and what each must leave.
 
-use alluvium::io::simulated::SimulatedStorage;
+use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{LogMemory, Options};
 use std::fmt;
 use std::time::Duration;

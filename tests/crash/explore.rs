@@ -9,8 +9,8 @@ use super::promise::Promise;
 use super::step::{Step, print};
 use super::world::{Grown, Strikes, Tree, World, contents, open, write};
 use crate::support::Random;
-use alluvium::io::Storage;
-use alluvium::io::simulated::{CrashPoint, SimulatedStorage};
+use alluvium::storage::Storage;
+use alluvium::storage::simulated::{CrashPoint, SimulatedStorage};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -195,7 +195,12 @@ impl Explorer<'_> {
     }
 
     /// What was recovered is durable, what is written now is promised as ever, and what was cut does not come back.
-    fn go_on(&mut self, disk: SimulatedStorage, db: alluvium::parts::SteppedDb, mut promise: Promise) -> Checked {
+    fn go_on(
+        &mut self,
+        disk: SimulatedStorage,
+        db: alluvium::internals::DeterministicDb,
+        mut promise: Promise,
+    ) -> Checked {
         let key = self.random.below(u64::from(super::step::KEYS)) as u8;
         let steps =
             [Step::Put(key), Step::Batch(key + 1), Step::Sync, Step::Put(key + 2), Step::Flush, Step::Delete(key)];

@@ -11,8 +11,8 @@ use super::step::{Changes, Step, read};
 use super::world::{Grown, Strikes, Tree, contents, open, write};
 use crate::support::setting;
 use alluvium::Error;
-use alluvium::io::simulated::{Operation, SimulatedStorage};
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::{Operation, SimulatedStorage};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -41,7 +41,7 @@ fn tree_of(seed: u64) -> Tree {
 /// A store under faults.
 struct Climb {
     disk: SimulatedStorage,
-    db: Option<SteppedDb>,
+    db: Option<DeterministicDb>,
     promise: Promise,
     /// The reason that the store gave for taking no more writes.
     reason: Option<String>,
@@ -52,7 +52,7 @@ type Checked = Result<(), String>;
 
 impl Climb {
     /// Where the fault hits the opening, the next one must do better, once it is over.
-    fn open(disk: &SimulatedStorage, tree: Tree) -> Result<SteppedDb, String> {
+    fn open(disk: &SimulatedStorage, tree: Tree) -> Result<DeterministicDb, String> {
         if let Ok(db) = open(disk, options(), tree) {
             return Ok(db);
         }
@@ -86,7 +86,7 @@ impl Climb {
                 Ok(())
             }
             Step::Reopen => {
-                let closed = self.db.take().map_or(Ok(()), SteppedDb::close);
+                let closed = self.db.take().map_or(Ok(()), DeterministicDb::close);
                 let poisoned = self.is_poisoned();
                 self.check_reason(&closed)?;
                 if closed.is_ok() {
@@ -235,7 +235,7 @@ fn check_opened(
 }
 
 /// What the store holds, or `None` where it says that it cannot read.
-fn try_contents(db: &SteppedDb) -> Result<Option<Contents>, String> {
+fn try_contents(db: &DeterministicDb) -> Result<Option<Contents>, String> {
     match contents(db) {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.contains("cannot ") => Ok(None),

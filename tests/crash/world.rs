@@ -3,8 +3,8 @@
 use super::death::{Death, SYNC_INTERVAL, options};
 use super::promise::{Contents, Promise};
 use super::step::{Changes, KEYS, Step, name};
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Options, Snapshot, WriteBatch, WriteOptions};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const FULL_DISK_LOOK: Duration = Duration::from_secs(1);
 /// See the module.
 pub struct World {
     pub disk: SimulatedStorage,
-    pub db: Option<SteppedDb>,
+    pub db: Option<DeterministicDb>,
     pub promise: Promise,
     /// The disk's faults in every life.
     faults: &'static str,
@@ -42,13 +42,13 @@ pub struct Grown {
     leaves: u64,
     /// What merges have written since the opening, and what they took over as it was.
     merged_bytes: u64,
-    kept_bytes: u64,
+    reused_bytes: u64,
     /// Files written anew for their dead parts.
-    squeezes: u64,
+    live_rewrites: u64,
 }
 
 impl Grown {
-    pub fn of(db: &SteppedDb) -> Self {
+    pub fn of(db: &DeterministicDb) -> Self {
         let stats = db.stats();
         let leaves = stats.levels.iter().filter(|level| level.height == 0).map(|level| level.nodes).sum();
         let height = stats.levels.iter().map(|level| level.height).max().unwrap_or(0);
@@ -56,8 +56,8 @@ impl Grown {
             height,
             leaves,
             merged_bytes: stats.compacted_bytes,
-            kept_bytes: stats.kept_bytes,
-            squeezes: stats.squeezes,
+            reused_bytes: stats.reused_bytes,
+            live_rewrites: stats.live_rewrites,
         }
     }
 }
@@ -87,8 +87,8 @@ impl Strikes {
         note(before.leaves < after.leaves, &mut self.in_splits);
         note(before.leaves > after.leaves, &mut self.in_joins);
         note(before.height > 0 && before.merged_bytes < after.merged_bytes, &mut self.in_merges);
-        note(before.kept_bytes < after.kept_bytes, &mut self.in_kept);
-        note(before.squeezes < after.squeezes, &mut self.in_squeezes);
+        note(before.reused_bytes < after.reused_bytes, &mut self.in_kept);
+        note(before.live_rewrites < after.live_rewrites, &mut self.in_squeezes);
     }
 
     pub fn add(&mut self, other: Self) {
@@ -108,8 +108,8 @@ impl Strikes {
 }
 
 /// Opens the store on a disk. Where there are maplets, there are many.
-pub fn open(disk: &SimulatedStorage, options: Options, tree: Tree) -> alluvium::Result<SteppedDb> {
-    SteppedDb::open_tuned(Arc::new(disk.clone()), options, true, |figures| {
+pub fn open(disk: &SimulatedStorage, options: Options, tree: Tree) -> alluvium::Result<DeterministicDb> {
+    DeterministicDb::open_tuned(Arc::new(disk.clone()), options, true, |figures| {
         figures.probes_max = 2;
         let Tree::Small { fanout } = tree else { return };
         figures.branch_bytes = 16 << 10;
@@ -138,7 +138,7 @@ impl World {
         Ok(Self { disk, db: Some(db), promise, faults, maplets, tree, snapshots: Vec::new() })
     }
 
-    pub fn db(&self) -> &SteppedDb {
+    pub fn db(&self) -> &DeterministicDb {
         self.db.as_ref().expect("open between steps")
     }
 
@@ -188,7 +188,7 @@ impl World {
             Step::Reopen => {
                 self.check_snapshots()?;
                 self.snapshots.clear();
-                let closed = self.db.take().map_or(Ok(()), SteppedDb::close);
+                let closed = self.db.take().map_or(Ok(()), DeterministicDb::close);
                 closed.map_err(|error| format!("it does not close: {error}"))?;
                 self.promise.sync();
                 return self.reopen(Death::Kill);
@@ -277,7 +277,7 @@ impl World {
 }
 
 /// Does the write of a step.
-pub fn write(db: &SteppedDb, changes: &Changes, step: Step) -> alluvium::Result<()> {
+pub fn write(db: &DeterministicDb, changes: &Changes, step: Step) -> alluvium::Result<()> {
     match (step, &changes[..]) {
         (Step::PutSync(_), [(key, Some(value))]) => db.put_with(key, value, WriteOptions::sync()),
         (Step::Update(_), [(key, Some(value))]) => db.update(key, |_| Some(value.clone())).map(drop),
@@ -298,7 +298,7 @@ pub fn write(db: &SteppedDb, changes: &Changes, step: Step) -> alluvium::Result<
 }
 
 /// By a look under latches for even keys, by a watch for odd ones.
-fn transact(db: &SteppedDb, key: u8, changes: &Changes) -> alluvium::Result<()> {
+fn transact(db: &DeterministicDb, key: u8, changes: &Changes) -> alluvium::Result<()> {
     let transaction = db.transaction()?;
     let own = transaction.get(name(key))?;
     if key % 2 == 1 {
@@ -315,7 +315,7 @@ fn transact(db: &SteppedDb, key: u8, changes: &Changes) -> alluvium::Result<()> 
 }
 
 /// Everything that the store holds; gets must agree with the iterator.
-pub fn contents(db: &SteppedDb) -> Result<Contents, String> {
+pub fn contents(db: &DeterministicDb) -> Result<Contents, String> {
     let pairs: Result<Vec<_>, _> = db.iter().and_then(Iterator::collect);
     let pairs = pairs.map_err(|error| format!("it does not read: {error}"))?;
     let found: Contents =

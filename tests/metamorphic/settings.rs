@@ -1,7 +1,7 @@
 //! How a store is opened: a budget, threads or none, a tree tuned at random.
 
 use crate::support::Random;
-use alluvium::parts::TrunkOptions;
+use alluvium::internals::TrunkOptions;
 use alluvium::{Compression, Durability, LogMemory, MemoryComponent, Options};
 use std::fmt;
 use std::time::Duration;

@@ -6,9 +6,9 @@ use super::model::{chosen, ordered, prefix};
 use super::operation::{Answer, Bounds, Drawn, Expected, Key, Move, Operation, altered, key};
 use super::settings::Settings;
 use crate::support::{Random, expect_sound, expect_sound_closed};
-use alluvium::io::simulated::SimulatedStorage;
-use alluvium::io::{PosixStorage, Storage};
-use alluvium::parts::{SteppedDb, TrunkOptions, open_tuned};
+use alluvium::internals::{DeterministicDb, TrunkOptions, open_tuned};
+use alluvium::storage::simulated::SimulatedStorage;
+use alluvium::storage::{PosixStorage, Storage};
 use alluvium::{
     BackgroundPause, Cancellation, CompactOptions, Db, Error, Goal, Iter, ReadOnlyDb, Snapshot, Stats, Swap,
     WriteBatch, WriteOptions,
@@ -24,7 +24,7 @@ enum Disk {
 }
 
 enum Opened {
-    Stepped(SteppedDb),
+    Deterministic(DeterministicDb),
     Threads(Db),
 }
 
@@ -33,7 +33,7 @@ impl Deref for Opened {
 
     fn deref(&self) -> &Db {
         match self {
-            Self::Stepped(db) => db,
+            Self::Deterministic(db) => db,
             Self::Threads(db) => db,
         }
     }
@@ -106,7 +106,7 @@ impl Store {
         let (storage, options) = (self.disk.storage(), self.settings.options.clone());
         let tune = |options: &mut TrunkOptions| self.settings.tune(options);
         self.db = Some(if self.is_stepped {
-            Opened::Stepped(SteppedDb::open_tuned(storage, options, self.settings.small, tune).unwrap())
+            Opened::Deterministic(DeterministicDb::open_tuned(storage, options, self.settings.small, tune).unwrap())
         } else {
             Opened::Threads(open_tuned(storage, options, self.settings.small, tune).unwrap())
         });
@@ -156,7 +156,7 @@ impl Store {
             8 => expect_sound(self.db()),
             _ => {}
         }
-        if let Opened::Stepped(db) = self.db() {
+        if let Opened::Deterministic(db) = self.db() {
             if let Disk::Simulated(disk, _) = &self.disk {
                 disk.advance(std::time::Duration::from_micros(random.below(10_000)));
             }
@@ -319,7 +319,7 @@ impl Store {
         let db = self.db.take().unwrap();
         self.seen.note(&db.stats());
         match db {
-            Opened::Stepped(db) => db.close().unwrap(),
+            Opened::Deterministic(db) => db.close().unwrap(),
             Opened::Threads(db) => db.close().unwrap(),
         }
         expect_sound_closed(&self.disk.storage())

@@ -1,7 +1,9 @@
 //! A storage that lets a test act at a chosen operation of whoever uses it, and change what is read.
 
 use alluvium::Result;
-use alluvium::io::{Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, SharedMemory, Storage, StorageFile};
+use alluvium::storage::{
+    Life, LockGuard, LockMode, LockPart, MappedFile, OpenMode, SharedMemory, Storage, StorageFile,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

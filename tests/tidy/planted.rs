@@ -14,16 +14,16 @@ fn layer_lines(path: &str, text: &str) -> Vec<usize> {
 
 #[test]
 fn imports_of_higher_or_equal_layers_are_caught() {
-    assert_eq!(layer_lines("src/log/writer.rs", "use crate::base::Error;\nuse crate::io::Storage;"), []);
+    assert_eq!(layer_lines("src/log/writer.rs", "use crate::util::Error;\nuse crate::io::Storage;"), []);
     assert_eq!(layer_lines("src/log/writer.rs", "use crate::log::chunk;"), []);
     assert_eq!(layer_lines("src/log/writer.rs", "\nuse crate::memory::Memtable;"), [2]);
     assert_eq!(layer_lines("src/log/writer.rs", "fn f() { crate::db::open() }"), [1]);
-    assert_eq!(layer_lines("src/io/mod.rs", "use crate::{base::{Error, db}, format};"), [1]);
+    assert_eq!(layer_lines("src/io/mod.rs", "use crate::{util::{Error, db}, format};"), [1]);
     assert_eq!(
         layer_lines("src/cache/page.rs", "use crate::{\n    filter::A,\n    merge::{B, C},\n    base,\n};"),
         [1, 1]
     );
-    assert_eq!(layer_lines("src/base/key.rs", "use crate::Error;"), [1]);
+    assert_eq!(layer_lines("src/util/key.rs", "use crate::Error;"), [1]);
     assert_eq!(layer_lines("src/novel/mod.rs", ""), [1]);
     assert_eq!(layer_lines("src/lib.rs", "pub use crate::db::Db;"), []);
     assert_eq!(layer_lines("tests/model.rs", "use crate::db::Db;"), []);
@@ -44,8 +44,17 @@ fn imports_for_tests_and_in_comments_are_free() {
 #[test]
 fn the_systems_time_is_caught() {
     let clocks = |path: &str, text: &str| lines(&rules::clocks(&Source::new(path, text)));
-    assert_eq!(clocks("src/db/keeper.rs", "use std::time::{Duration, Instant};\nlet now = Instant::now();"), [1, 2]);
-    assert_eq!(clocks("src/db/keeper.rs", "std::thread::sleep(LOOK);\nself.clock.sleep(LOOK);"), [1]);
+    assert_eq!(
+        clocks(
+            "src/engine/background/log_threads.rs",
+            "use std::time::{Duration, Instant};\nlet now = Instant::now();"
+        ),
+        [1, 2]
+    );
+    assert_eq!(
+        clocks("src/engine/background/log_threads.rs", "std::thread::sleep(LOOK);\nself.clock.sleep(LOOK);"),
+        [1]
+    );
     assert_eq!(clocks("src/log/mod.rs", "// Instant\n#[cfg(test)]\nmod tests { use std::time::Instant; }"), []);
     assert_eq!(clocks("src/log/tests.rs", "Instant::now()"), []);
     assert_eq!(clocks("src/io/clock.rs", "Instant::now()"), []);
@@ -92,11 +101,11 @@ fn unsafe_code_in_unlisted_files_is_caught() {
     let sources = [
         Source::new("src/io/map.rs", "unsafe { f() }"),
         Source::new("src/log/mod.rs", "// unsafe { f() }\n#[cfg(test)]\nmod tests { fn f() { unsafe { g() } } }"),
-        Source::new("src/db/mod.rs", "unsafe fn f() {}"),
+        Source::new("src/db/db.rs", "unsafe fn f() {}"),
     ];
     let complaints = rules::unsafe_files(&sources, &listed);
     let paths: Vec<&str> = complaints.iter().map(|complaint| complaint.path.as_str()).collect();
-    assert_eq!(paths, ["src/db/mod.rs", "crates/c/src/lib.rs"], "{complaints:?}");
+    assert_eq!(paths, ["src/db/db.rs", "crates/c/src/lib.rs"], "{complaints:?}");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::{LARGE, conflicts, get, on, options, seen, store, write_out};
 use crate::support::{expect_sound_closed, tiny};
-use alluvium::io::Storage;
-use alluvium::io::simulated::SimulatedStorage;
+use alluvium::storage::Storage;
+use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, Error, Options, TransactOptions, WriteOptions};
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,7 +165,7 @@ fn it_is_too_old_where_its_snapshot_is() {
     const MINUTE: Duration = Duration::from_secs(60);
     let disk = SimulatedStorage::new(1);
     let options = Options { snapshot_age_limit: Some(MINUTE), ..options() };
-    let db = alluvium::parts::SteppedDb::open_small(Arc::new(disk.clone()), options).unwrap();
+    let db = alluvium::internals::DeterministicDb::open_small(Arc::new(disk.clone()), options).unwrap();
     db.put("x", "1").unwrap();
     let [reads, writes, blind] = [db.transaction().unwrap(), db.transaction().unwrap(), db.transaction().unwrap()];
     assert_eq!(seen(&writes, "x"), "1");

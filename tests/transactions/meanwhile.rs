@@ -2,13 +2,13 @@
 //! that an incorporation or a merge made, or as a tombstone.
 
 use super::{LARGE, seal, store, write_out};
-use alluvium::parts::SteppedDb;
+use alluvium::internals::DeterministicDb;
 use alluvium::{Error, WriteBatch};
 
 const KEY: &str = "m";
 
 /// Something that is done to a store, and what it is called.
-type Deed = (&'static str, fn(&SteppedDb));
+type Deed = (&'static str, fn(&DeterministicDb));
 
 /// How the key was before.
 const PLACES: [Deed; 5] = [
@@ -91,7 +91,7 @@ const WAYS: [Deed; 5] = [
 ];
 
 /// Keys around the one that matters, but not in the range that is walked over.
-fn put_neighbours(db: &SteppedDb) {
+fn put_neighbours(db: &DeterministicDb) {
     (0..4).for_each(|at| db.put(format!("{}{at}", ["a", "z"][at % 2]), [at as u8; 50]).unwrap());
 }
 

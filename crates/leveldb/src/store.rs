@@ -3,7 +3,7 @@
 use crate::comparator::Comparator;
 use crate::order::{self, Ordered, OrderedCursor, OrderedSnapshot};
 use crate::status::Status;
-use alluvium::io::PosixStorage;
+use alluvium::storage::PosixStorage;
 use alluvium::{Db, Error, Iter, Snapshot, WriteBatch, WriteOptions};
 use std::cell::Cell;
 use std::path::Path;

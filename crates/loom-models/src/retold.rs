@@ -79,7 +79,7 @@ pub fn read(newest: &AtomicU32, blocks: &[Block], flaw: Flaw) -> Option<(u64, [u
     block.holds(look, flaw).then_some((look, words))
 }
 
-/// A chunk of a feed (`memory/feed.rs`), and the node that it tells of.
+/// A chunk of a feed (`memory/insert_queue.rs`), and the node that it tells of.
 #[derive(Debug)]
 pub struct Feed {
     node: AtomicU32,

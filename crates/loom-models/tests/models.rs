@@ -1,8 +1,8 @@
 //! Each model is played in every order that memory allows, up to a number of preemptions.
 
-use alluvium_loom_models::base::SequenceNumber;
-use alluvium_loom_models::base::sequencer::{Sequencer, Slot};
 use alluvium_loom_models::retold::{Batches, Block, Feed, Flaw, read};
+use alluvium_loom_models::util::SequenceNumber;
+use alluvium_loom_models::util::sequencer::{Sequencer, Slot};
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::errors::{Failure, Outcome};
 use crate::lock::lock;
 use alluvium::Error;
-use alluvium::base::fork::Generation;
+use alluvium::ForkCount;
 use arc_swap::ArcSwapOption;
 use pyo3::Python;
 use std::sync::{Arc, Mutex};
@@ -22,13 +22,13 @@ const LOOK: Duration = Duration::from_micros(200);
 /// See the module.
 pub struct Handle {
     engine: ArcSwapOption<Engine>,
-    process: Generation,
+    process: ForkCount,
 }
 
 impl Handle {
     /// Of a store that was just opened.
     pub fn new(engine: Engine) -> Self {
-        Self { engine: ArcSwapOption::from_pointee(engine), process: Generation::current() }
+        Self { engine: ArcSwapOption::from_pointee(engine), process: ForkCount::current() }
     }
 
     /// The store, for one call into it.
@@ -99,7 +99,7 @@ impl Drop for Handle {
 /// Something that belongs to a store; dropped in a forked child, it is left in memory.
 pub struct Owned<T> {
     value: Option<T>,
-    process: Generation,
+    process: ForkCount,
 }
 
 impl<T> Owned<T> {

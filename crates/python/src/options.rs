@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::errors::{Failure, Outcome};
-use alluvium::io::PosixStorage;
+use alluvium::storage::PosixStorage;
 use alluvium::{Compression, Db, Error, Options, ReadOnlyDb};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;

@@ -17,8 +17,8 @@ pub fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, Py
         last_number synced_number incorporated_number branch_files branch_bytes value_files log_bytes log_memory_bytes
         log_memory_refused memory_entries memory_bytes generations cache_bytes cache_hits cache_misses items item_hits
         memory_budget snapshots writes user_bytes logged_bytes incorporated_bytes compacted_bytes scan_compacted_bytes
-        incorporations jobs splits joins squeezes kept_bytes debt_bytes garbage_bytes slowed_writes slowed_ns
-        garbage_slowed_writes garbage_slowed_ns stalled_writes stalled_ns longest_delay_ns conflicts overtaken_updates
+        incorporations jobs splits joins live_rewrites reused_bytes debt_bytes garbage_bytes slowed_writes slowed_ns
+        garbage_slowed_writes garbage_slowed_ns stalled_writes stalled_ns longest_delay_ns conflicts retried_updates
         background_write_limit background_paused ballast_bytes disk_full);
     told.set_item("write_amplification", stats.write_amplification())?;
     told.set_item("oldest_snapshot", stats.oldest_snapshot.map(|age| age.as_secs_f64()))?;

@@ -2,12 +2,12 @@
 //! wrong answer, never a panic.
 
 use super::harness::*;
-use crate::base::sync::Arc;
-use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
 use crate::branch::{Branch, Compression, Purpose, file_name};
 use crate::io::simulated::SimulatedStorage;
 use crate::io::{OpenMode, Storage};
 use crate::merge::Cursor;
+use crate::util::sync::Arc;
+use crate::util::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
 
 fn entries() -> Vec<Owned> {
     let mut random = Random(9);

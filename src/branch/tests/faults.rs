@@ -1,12 +1,12 @@
 //! A disk that refuses: the error comes out, no half a file stays behind, and a reader that failed once goes on.
 
 use super::harness::*;
-use crate::base::{Result, SequenceNumber};
 use crate::branch::{BranchBuilder, Compression, Purpose};
 use crate::format::manifest_edit::BranchMeta;
 use crate::io::Storage;
 use crate::io::simulated::Operation;
 use crate::merge::Cursor;
+use crate::util::{Result, SequenceNumber};
 
 fn entries() -> Vec<Owned> {
     (0..2000u32).map(|at| Owned::put(&at.to_be_bytes(), u64::from(at) + 1, &[at as u8; 1500])).collect()

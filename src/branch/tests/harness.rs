@@ -1,15 +1,15 @@
 //! A store's directory on the simulated disk, random entries, and what a sorted list would answer.
 
-use crate::base::hash::encoded_key_hash;
-use crate::base::random::splitmix64;
-use crate::base::sync::Arc;
-use crate::base::{DatabaseId, FileNumber, FileNumbers, Kind, Result, SequenceNumber};
 use crate::branch::{Branch, BranchBuilder, BranchContext, BranchForm, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
 use crate::format::manifest_edit::BranchMeta;
 use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
 use crate::merge::{Cursor, EntryRef};
+use crate::util::hash::encoded_key_hash;
+use crate::util::random::splitmix64;
+use crate::util::sync::Arc;
+use crate::util::{DatabaseId, FileNumber, FileNumbers, Kind, Result, SequenceNumber};
 use std::cmp::{Ordering, Reverse};
 
 /// SplitMix64.
@@ -117,7 +117,7 @@ pub type Answer = Option<(SequenceNumber, Kind, Vec<u8>)>;
 
 pub fn get(branch: &Branch, key: &[u8], at: SequenceNumber) -> Result<Answer> {
     let mut out = Vec::new();
-    let found = branch.get(key, encoded_key_hash(key), at, &mut crate::branch::Reading::new(), &mut out)?;
+    let found = branch.get(key, encoded_key_hash(key), at, &mut crate::branch::BlockingPages::new(), &mut out)?;
     Ok(found.map(|(number, kind)| (number, kind, out)))
 }
 

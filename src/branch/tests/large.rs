@@ -2,11 +2,11 @@
 //! that nobody wants.
 
 use super::harness::*;
-use crate::base::limits::{KEY_BYTES_MAX, VALUE_FILE_BYTES_MIN};
-use crate::base::{Error, SequenceNumber};
 use crate::branch::{BranchBuilder, Compression, Purpose, file_name, parse_file_name};
 use crate::io::Storage;
 use crate::merge::Cursor;
+use crate::util::limits::{KEY_BYTES_MAX, VALUE_FILE_BYTES_MIN};
+use crate::util::{Error, SequenceNumber};
 
 fn check_all(entries: &[Owned], compression: Compression) -> crate::branch::BranchReport {
     let store = Store::new(compression, 0);

@@ -1,12 +1,12 @@
 //! Random branches answer as the sorted list does.
 
 use super::harness::*;
-use crate::base::hash::{encoded_key_hash, fingerprint};
-use crate::base::sync::Arc;
-use crate::base::{FileNumber, Kind, SequenceNumber};
 use crate::branch::{Branch, BranchForm, Compression, Purpose};
 use crate::format::value_file::ValueReference;
 use crate::merge::Cursor;
+use crate::util::hash::{encoded_key_hash, fingerprint};
+use crate::util::sync::Arc;
+use crate::util::{FileNumber, Kind, SequenceNumber};
 
 fn reference(file: u64) -> Vec<u8> {
     ValueReference { file: FileNumber(file), length: 300_000, checksum: 7 }.encode().to_vec()

@@ -1,13 +1,13 @@
 //! Range tombstones in a branch file: gets over and under them, files of nothing else, and damage.
 
 use super::harness::{Owned, Random, Store, get, in_order};
-use crate::base::{Error, Kind, SequenceNumber};
 use crate::branch::{BranchBuilder, Compression, Purpose, file_name, salvage_range_tombstones};
 use crate::format::manifest_edit::BranchMeta;
 use crate::format::page::{self, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind};
 use crate::format::sorted_page::{SortedPageBuilder, tag};
 use crate::io::{AlignedBuffer, OpenMode, Storage};
 use crate::merge::{Cursor, RangeTombstone, RangeTombstones};
+use crate::util::{Error, Kind, SequenceNumber};
 
 fn key(at: u64) -> Vec<u8> {
     format!("\0\0\0\0{at:05}").into_bytes()
@@ -52,7 +52,7 @@ fn gets_see_them_at_their_number_and_later() {
                 _ if covering > SequenceNumber::ZERO => Some((covering, Kind::RangeDelete, Vec::new())),
                 _ => None,
             };
-            let head = crate::base::key::wide_head(&key);
+            let head = crate::util::key::wide_head(&key);
             assert!(expected.is_none() || branch.spans(&key, head), "{at} is told to lie outside");
             assert_eq!(get(&branch, &key, number).unwrap(), expected, "{at} at {number}");
         }
@@ -79,7 +79,7 @@ fn ranges_end_open_and_keys_do_not() {
         );
         assert_eq!((meta.number_min, meta.number_max), (SequenceNumber(4), SequenceNumber(9)));
         let branch = store.open(&meta);
-        assert_eq!(branch.spans(&key(max), crate::base::key::wide_head(&key(max))), !open);
+        assert_eq!(branch.spans(&key(max), crate::util::key::wide_head(&key(max))), !open);
     }
 }
 

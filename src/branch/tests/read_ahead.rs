@@ -1,8 +1,6 @@
 //! Reading ahead has no effect but speed: cursors agree with a list in every direction, whatever the disk refuses.
 
 use super::harness::*;
-use crate::base::sync::Arc;
-use crate::base::{DatabaseId, Result, SequenceNumber};
 use crate::branch::extent::ExtentReader;
 use crate::branch::extent_memory::{AHEAD_MAX, EXTENT_BYTES, EXTENT_BYTES_MIN, ExtentMemory};
 use crate::branch::page_read::Wanted;
@@ -15,6 +13,8 @@ use crate::format::sorted_page::ChildLocation;
 use crate::io::simulated::Operation;
 use crate::io::{PosixStorage, Storage};
 use crate::merge::Cursor;
+use crate::util::sync::Arc;
+use crate::util::{DatabaseId, Result, SequenceNumber};
 
 /// About four mebibytes: several of the largest extents.
 fn entries() -> Vec<Owned> {

@@ -3,11 +3,12 @@
 //! One thread at a time.
 
 use super::Transaction;
-use super::read_set::{ReadSet, StretchId};
-use super::write_set::{Tick, WriteSet};
-use crate::base::{KeyspaceId, Result, key};
-use crate::db::iter::{Bounds, Iter};
+use crate::db::iter::Iter;
+use crate::engine::transaction::read_set::{ReadSet, StretchId};
+use crate::engine::transaction::write_set::{Tick, WriteSet};
+use crate::engine::types::bounds::Bounds;
 use crate::merge::Values;
+use crate::util::{KeyspaceId, Result, key};
 use std::iter::FusedIterator;
 use std::ops::Bound;
 
@@ -69,7 +70,7 @@ enum State {
 }
 
 impl<'t> TransactionIter<'t> {
-    pub(super) fn new(transaction: &'t Transaction, bounds: Bounds) -> Result<Self> {
+    pub(crate) fn new(transaction: &'t Transaction, bounds: Bounds) -> Result<Self> {
         let tick = transaction.state.lock().writes.iterator_begins();
         Ok(Self { front: Walk::new(transaction, bounds, tick)?, back: None })
     }

@@ -2,25 +2,23 @@
 //! been written since (`docs/concurrency.md`, P).
 
 mod iter;
-mod read_set;
+
 mod retry;
-mod validation;
-mod write_set;
 
-use super::inner::Inner;
-use super::iter::Bounds;
-use super::options::WriteOptions;
 use super::snapshot::Snapshot;
-use super::write::check_sizes;
-use crate::base::sync::{Arc, Mutex, Ordering};
-use crate::base::{Error, Result};
-use read_set::ReadSet;
+use crate::engine::engine::Engine;
+use crate::engine::transaction::read_set::ReadSet;
+use crate::engine::transaction::write_set::WriteSet;
+use crate::engine::types::bounds::Bounds;
+use crate::engine::types::options::WriteOptions;
+use crate::engine::write::write_path::check_sizes;
+use crate::util::sync::{Arc, Mutex, Ordering};
+use crate::util::{Error, Result};
 use std::ops::RangeBounds;
-use write_set::WriteSet;
 
+pub use crate::engine::transaction::write_set::Savepoint;
 pub use iter::{TransactionIter, TransactionKeys};
 pub use retry::TransactOptions;
-pub use write_set::Savepoint;
 
 /// Several reads and writes that happen at one instant, that of the commit: serializable, and in the order of real time.
 ///
@@ -47,7 +45,7 @@ pub use write_set::Savepoint;
 /// # Ok::<(), alluvium::Error>(())
 /// ```
 pub struct Transaction {
-    inner: Arc<Inner>,
+    inner: Arc<Engine>,
     snapshot: Snapshot,
     state: Mutex<State>,
 }
@@ -59,7 +57,7 @@ struct State {
 }
 
 impl Transaction {
-    pub(super) fn begin(inner: &Arc<Inner>) -> Result<Self> {
+    pub(crate) fn begin(inner: &Arc<Engine>) -> Result<Self> {
         inner.check_open()?;
         Ok(Self { inner: Arc::clone(inner), snapshot: Snapshot::take(&inner.read), state: Mutex::default() })
     }

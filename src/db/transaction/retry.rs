@@ -1,11 +1,11 @@
 //! Running a transaction until it commits.
 
 use super::Transaction;
-use crate::base::random::splitmix64;
-use crate::base::sync::Arc;
-use crate::base::{Error, Result};
-use crate::db::inner::Inner;
-use crate::db::options::WriteOptions;
+use crate::engine::engine::Engine;
+use crate::engine::types::options::WriteOptions;
+use crate::util::random::splitmix64;
+use crate::util::sync::Arc;
+use crate::util::{Error, Result};
 use std::time::Duration;
 
 /// How `Db::transact_with` goes about it.
@@ -28,9 +28,9 @@ impl Default for TransactOptions {
 const PAUSE: Duration = Duration::from_micros(20);
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 
-impl Inner {
+impl Engine {
     /// Runs `work` in transactions of its own until one commits.
-    pub(in crate::db) fn transact<T, E: From<Error>>(
+    pub(crate) fn transact<T, E: From<Error>>(
         self: &Arc<Self>,
         options: &TransactOptions,
         mut work: impl FnMut(&Transaction) -> Result<T, E>,

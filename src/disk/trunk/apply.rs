@@ -29,11 +29,11 @@ use super::redundancy::Redundancy;
 use super::run;
 use super::tree::Tree;
 use super::trunk::Trunk;
-use crate::base::planted::{self, Bug};
-use crate::base::sync::Arc;
-use crate::base::{FileNumber, SequenceNumber};
 use crate::branch::{Branch, Maplet};
 use crate::format::manifest_edit::{BundleId, ManifestEdit, NodeId};
+use crate::util::planted::{self, Bug};
+use crate::util::sync::Arc;
+use crate::util::{FileNumber, SequenceNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A change that is ready: to be logged, then published, then finished.
@@ -96,7 +96,7 @@ pub fn apply(trunk: &Trunk, outcome: Outcome, tree: &Arc<Tree>) -> Applied {
             editor.new_maplet = Some(maplet.meta().file);
             editor.change(&place, &mut |_, node| Some(vec![Draft::of(node).offered(std::slice::from_ref(&maplet))]))
         }),
-        Change::Squeeze { branch, parts } => {
+        Change::RewriteLive { branch, parts } => {
             added = parts.take();
             editor.replace_branch(tree.root(), &branch, &added)
         }

@@ -4,8 +4,8 @@ use super::node::Node;
 use super::slot::Slot;
 use super::tree::Tree;
 use super::{bundle::Bundle, run};
-use crate::base::Result;
-use crate::base::sync::Arc;
+use crate::util::Result;
+use crate::util::sync::Arc;
 
 impl Tree {
     /// Bytes of branch files that the keys from `lower` to below `upper` (`None`: to the end) take, garbage among them included: what

@@ -6,9 +6,9 @@
 //!    Both halves of a split node keep the id, each with the branches that reach into its range.
 
 use super::run;
-use crate::base::sync::Arc;
 use crate::branch::Branch;
 use crate::format::manifest_edit::{BundleId, BundleImage};
+use crate::util::sync::Arc;
 
 /// See the module.
 #[derive(Debug)]

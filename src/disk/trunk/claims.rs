@@ -4,8 +4,8 @@
 //! then neither half's share of it may be merged again.
 
 use super::node::Key;
-use crate::base::sync::{Arc, Mutex};
 use crate::format::manifest_edit::{BundleId, NodeId};
+use crate::util::sync::{Arc, Mutex};
 use std::collections::BTreeMap;
 
 /// What a job works on.

@@ -16,12 +16,12 @@ use super::parts::{NewParts, PartWriter};
 use super::policy;
 use super::run;
 use super::run_cursor::{RunCursor, seek_together};
-use super::watch::{Steps, Watch};
-use crate::base::planted::{self, Bug};
-use crate::base::sync::Arc;
-use crate::base::{Result, SequenceNumber};
+use super::watch::{Progress, Steps};
 use crate::branch::{Branch, BranchContext, Purpose, Target};
 use crate::merge::{Cursor, MergeCursor, RangeTombstones, Retention, VersionFilter};
+use crate::util::planted::{self, Bug};
+use crate::util::sync::Arc;
+use crate::util::{Result, SequenceNumber};
 use std::ops::Range;
 
 /// What every pass over data needs.
@@ -30,7 +30,7 @@ pub struct Pass<'a> {
     pub context: &'a Arc<BranchContext>,
     pub options: &'a TrunkOptions,
     pub retention: &'a Retention,
-    pub watch: &'a dyn Watch,
+    pub watch: &'a dyn Progress,
 }
 
 /// What comes from memory into the tree.
@@ -62,7 +62,7 @@ impl Merged {
     }
 
     /// Bytes of the inputs that stay.
-    pub fn kept_bytes(&self) -> u64 {
+    pub fn reused_bytes(&self) -> u64 {
         self.kept.iter().map(|branch| branch.meta().bytes).sum()
     }
 
@@ -157,7 +157,7 @@ impl Pass<'_> {
 
     fn writer<'b>(&'b self, cuts: &'b [Key], bytes_max: u64) -> PartWriter<'b> {
         PartWriter::new(self.context, cuts, self.options.part_bytes_min, bytes_max)
-            .with_edges_from(*self.options.kept_bytes().start())
+            .with_edges_from(*self.options.reused_bytes().start())
     }
 
     /// Writes what comes from memory as parts for the tree's root; `None` where the watch ended it.

@@ -11,9 +11,9 @@
 //!    what no newer one does. So the manifest names no slots.
 
 use super::run::Run;
-use crate::base::sync::Arc;
 use crate::branch::{Branch, Maplet};
 use crate::filter::maplet::Columns;
+use crate::util::sync::Arc;
 use crossbeam_epoch::Guard;
 
 /// Runs that a maplet can cover, the newest ones: what a set of runs has bits for.

@@ -11,10 +11,10 @@ use super::node::{Key, Node};
 use super::run::{self, Run};
 use super::run_cursor::{RunCursor, seek_together};
 use super::tree::Tree;
-use crate::base::sync::Arc;
-use crate::base::{Kind, Result, SequenceNumber};
 use crate::branch::Target;
 use crate::merge::{Cursor, EntryRef, HeldValue, MergeCursor, RangeTombstones};
+use crate::util::sync::Arc;
+use crate::util::{Kind, Result, SequenceNumber};
 
 /// See the module.
 pub struct TreeCursor {

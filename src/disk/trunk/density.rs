@@ -9,9 +9,9 @@
 //! in common than those before it is a step, behind which a number of entries is held back; if these have as little in common
 //! among each other, the step is an edge.
 
-use crate::base::key::common_bits;
-use crate::base::{Kind, SequenceNumber};
 use crate::merge::EntryRef;
+use crate::util::key::common_bits;
+use crate::util::{Kind, SequenceNumber};
 
 /// Pairs after which what they have in common on average means something.
 const PAIRS_MIN: u64 = 64;

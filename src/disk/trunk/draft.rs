@@ -11,11 +11,11 @@ use super::redundancy::Redundancy;
 use super::run;
 use super::scans::ScanCost;
 use super::slot::{Load, Slot};
-use crate::base::FileNumber;
-use crate::base::key::head;
-use crate::base::sync::Arc;
 use crate::branch::{Branch, Maplet};
 use crate::format::manifest_edit::{NodeId, ShareImage};
+use crate::util::FileNumber;
+use crate::util::key::head;
+use crate::util::sync::Arc;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -4,10 +4,10 @@
 //! bundle has written it kept for the snapshots of that time (`merge/retention.rs`), so they are garbage only once one of these has
 //! gone; that is remembered while the store is open, and afterwards there are no snapshots.
 
-use crate::base::sync::Mutex;
-use crate::base::{FileNumber, SequenceNumber};
 use crate::branch::Branch;
 use crate::merge::Retention;
+use crate::util::sync::Mutex;
+use crate::util::{FileNumber, SequenceNumber};
 use std::collections::{BTreeSet, HashMap};
 
 /// See the module.

@@ -4,10 +4,10 @@
 
 use super::node::Key;
 use super::run;
-use crate::base::sync::Arc;
-use crate::base::{FileNumber, Result, SequenceNumber};
 use crate::branch::{Branch, Purpose};
 use crate::merge::Cursor;
+use crate::util::sync::Arc;
+use crate::util::{FileNumber, Result, SequenceNumber};
 use std::collections::BTreeSet;
 
 /// Which branches have no key in one range, and so none in any part of it.

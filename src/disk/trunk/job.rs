@@ -15,10 +15,10 @@ use super::parts::NewParts;
 use super::policy::{self, Choice};
 use super::redundancy::Redundancy;
 use super::slot::Load;
-use crate::base::SequenceNumber;
-use crate::base::sync::Arc;
 use crate::branch::{Branch, Maplet};
 use crate::format::manifest_edit::{BundleId, NodeId};
+use crate::util::SequenceNumber;
+use crate::util::sync::Arc;
 use std::fmt;
 use std::ops::Range;
 
@@ -36,9 +36,9 @@ impl fmt::Display for Job {
         match &self.choice {
             Choice::Flush(node, at) => write!(f, "flush node {} to {}", node.id.0, node.pivots[*at].child.id.0),
             Choice::Map(node, at) => write!(f, "map slot {at} of node {}", node.id.0),
-            Choice::Judge(leaf) => write!(f, "judge leaf {}", leaf.id.0),
+            Choice::SampleLeaf(leaf) => write!(f, "judge leaf {}", leaf.id.0),
             Choice::Part(leaf) => write!(f, "part leaf {}", leaf.id.0),
-            Choice::Squeeze(file) => write!(f, "squeeze file {}", file.branch.meta().file),
+            Choice::RewriteLive(file) => write!(f, "squeeze file {}", file.branch.meta().file),
             Choice::Join(parent, range) => {
                 let children: Vec<_> =
                     parent.pivots[range.clone()].iter().map(|pivot| pivot.child.id.0.to_string()).collect();
@@ -61,13 +61,13 @@ pub enum JobKind {
     /// Bundles become one run.
     Merge,
     /// A leaf is looked at, and then split, rewritten or left.
-    Judge,
+    SampleLeaf,
     /// A leaf is split by reference.
     Split,
     /// A maplet is built.
-    Map,
+    BuildMaplet,
     /// A file is written anew without what is dead in it.
-    Squeeze,
+    RewriteLive,
     /// Neighbouring nodes become one.
     Join,
 }
@@ -94,10 +94,10 @@ impl Job {
     pub fn scope(&self) -> Scope {
         let (kind, node, load) = match &self.choice {
             Choice::Flush(node, _) => (JobKind::Flush, node, Load::default()),
-            Choice::Judge(leaf) => (JobKind::Judge, leaf, leaf.active),
+            Choice::SampleLeaf(leaf) => (JobKind::SampleLeaf, leaf, leaf.active),
             Choice::Part(leaf) => (JobKind::Split, leaf, Load::default()),
-            Choice::Map(node, at) => (JobKind::Map, node, node.slots[*at].pending),
-            Choice::Squeeze(file) => (JobKind::Squeeze, &file.node, Load::of(&file.branch)),
+            Choice::Map(node, at) => (JobKind::BuildMaplet, node, node.slots[*at].pending),
+            Choice::RewriteLive(file) => (JobKind::RewriteLive, &file.node, Load::of(&file.branch)),
             Choice::Join(parent, range) => return join_scope(parent, range.clone()),
             Choice::Merge(node, range) => (JobKind::Merge, node, policy::load(node, range.clone())),
         };
@@ -153,14 +153,14 @@ pub fn claim(choice: &Choice) -> Claim {
         };
     }
     let (node, range) = match choice {
-        Choice::Squeeze(file) => {
+        Choice::RewriteLive(file) => {
             let meta = file.branch.meta();
             let (height, lower, upper) = (None, Key::from(&meta.key_min[..]), None);
             let (bundles, nodes) = (file.bundles.clone(), Vec::new());
             return Claim { height, lower, upper, bundles, flush: None, nodes, only_maps: false };
         }
         Choice::Flush(node, _) => (node, 0..0),
-        Choice::Judge(leaf) | Choice::Part(leaf) => (leaf, 0..leaf.bundles.len()),
+        Choice::SampleLeaf(leaf) | Choice::Part(leaf) => (leaf, 0..leaf.bundles.len()),
         Choice::Merge(node, range) => (node, range.clone()),
         Choice::Map(node, _) | Choice::Join(node, _) => (node, 0..0),
     };
@@ -243,7 +243,7 @@ pub enum Change {
     /// The maplet may serve the slots of the place.
     Map { place: Place, maplet: NewMaplet },
     /// The parts take the place of a file, wherever it is.
-    Squeeze { branch: Arc<Branch>, parts: NewParts },
+    RewriteLive { branch: Arc<Branch>, parts: NewParts },
     /// The leaf is split at the keys.
     Split { place: Place, cuts: Cuts },
     /// The nodes of the place become one, if they are as they were.

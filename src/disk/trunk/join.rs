@@ -24,9 +24,9 @@ use super::node::Node;
 use super::options::{PART_BYTES_MIN, TrunkOptions};
 use super::policy::Choice;
 use super::run;
-use crate::base::planted::{self, Bug};
-use crate::base::sync::Arc;
 use crate::branch::Branch;
+use crate::util::planted::{self, Bug};
+use crate::util::sync::Arc;
 use std::ops::Range;
 
 /// Leaves are joined that have at most this share of a leaf's target together. A leaf is split above its target into parts of

@@ -11,10 +11,10 @@ use super::options::SPLIT_FILL_PERCENT;
 use super::run;
 use super::run_cursor::seek_together;
 use super::split_keys;
-use crate::base::sync::Arc;
-use crate::base::{Result, SequenceNumber};
 use crate::branch::{Purpose, Target};
 use crate::merge::{Cursor, EntryRef, Retention};
+use crate::util::sync::Arc;
+use crate::util::{Result, SequenceNumber};
 
 /// Windows of a leaf that are looked at.
 const WINDOWS: usize = 8;

@@ -11,8 +11,8 @@ use super::garbage;
 use super::node::Node;
 use super::options::TrunkOptions;
 use super::run;
-use crate::base::sync::Arc;
 use crate::branch::Branch;
+use crate::util::sync::Arc;
 use std::ops::Range;
 
 /// Sizes of files that may be kept.
@@ -69,7 +69,7 @@ struct Candidate {
 impl Savings {
     /// Those of the node.
     pub fn of(node: &Node, options: &TrunkOptions) -> Self {
-        let sizes = options.kept_bytes();
+        let sizes = options.reused_bytes();
         let bounds = (&*node.lower, node.upper.as_deref());
         let mut candidates = Vec::new();
         for (at, bundle) in node.bundles.iter().enumerate() {

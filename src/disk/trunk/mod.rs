@@ -53,7 +53,7 @@ pub use compact::FromMemory;
 pub use job::{Job, JobKind, Outcome, Scope};
 pub use options::TrunkOptions;
 pub use parts::PartWriter;
-pub use reshape::Wanted;
+pub use reshape::RequestedRange;
 pub use slot::Load;
 pub use statistics::{LevelFigures, TreeFigures};
 #[cfg(test)]
@@ -61,4 +61,4 @@ pub use tests::unsound;
 pub use tree::Tree;
 pub use trunk::Trunk;
 pub use verify::{branches, check_nodes, check_structure, check_tree, maplets};
-pub use watch::Watch;
+pub use watch::Progress;

@@ -11,10 +11,10 @@ use super::bundle::Bundle;
 use super::redundancy::Redundancy;
 use super::scans::ScanCost;
 use super::slot::{Load, Slot};
-use crate::base::key::head;
-use crate::base::sync::Arc;
 use crate::branch::Branch;
 use crate::format::manifest_edit::{NodeId, NodeImage, PivotImage};
+use crate::util::key::head;
+use crate::util::sync::Arc;
 
 /// A bound of a range.
 pub type Key = Arc<[u8]>;

@@ -4,11 +4,11 @@ use super::bundle::Bundle;
 use super::draft::Draft;
 use super::node::{Key, Node, Pivot};
 use super::options::TrunkOptions;
-use crate::base::sync::Arc;
-use crate::base::{Error, FileNumber, Result};
 use crate::branch::{Branch, BranchContext, Maplet};
 use crate::format::manifest_edit::{NodeId, NodeImage};
 use crate::manifest::{MANIFEST_NAME, ManifestState};
+use crate::util::sync::Arc;
+use crate::util::{Error, FileNumber, Result};
 use std::collections::BTreeMap;
 
 /// The tree's root, with everything below it.

@@ -1,8 +1,8 @@
 //! The trunk's tuning. Plain data, fixed while a store is open. Changing a figure never makes a store unreadable: the
 //! tree's shape follows the new figures as work is done.
 
-use crate::base::sync::Arc;
 use crate::merge::MergeOperator;
+use crate::util::sync::Arc;
 use std::ops::RangeInclusive;
 
 /// Children that a trunk node has at most, and bundles that it gathers: the paper's F (SplinterDB §2.1: 8 to 16).
@@ -108,7 +108,7 @@ impl TrunkOptions {
 
     /// Sizes of files that a merge keeps if they overlap no other input (`kept.rs`). Stretches of close keys that are as large get
     /// files of their own (`density.rs`).
-    pub fn kept_bytes(&self) -> RangeInclusive<u64> {
+    pub fn reused_bytes(&self) -> RangeInclusive<u64> {
         self.part_bytes_min.saturating_mul(KEPT_PARTS_MIN)..=u64::MAX
     }
 

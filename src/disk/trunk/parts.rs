@@ -12,10 +12,10 @@
 use super::density::Density;
 use super::node::Key;
 use super::slot::Load;
-use crate::base::Result;
-use crate::base::sync::Arc;
 use crate::branch::{Branch, BranchBuilder, BranchContext};
 use crate::merge::{EntryRef, RangeTombstones};
+use crate::util::Result;
+use crate::util::sync::Arc;
 use std::collections::VecDeque;
 
 /// Branch files that no tree refers to yet; made obsolete when dropped.

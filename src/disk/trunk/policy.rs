@@ -15,9 +15,9 @@ use super::node::Node;
 use super::options::{TOMBSTONE_PERCENT, TrunkOptions};
 use super::run::{self, Begun};
 use super::slot::Load;
-use super::squeeze::{self, Squeeze};
+use super::squeeze::{self, RewriteLive};
 use super::tree::Tree;
-use crate::base::sync::Arc;
+use crate::util::sync::Arc;
 use std::ops::Range;
 
 /// What a picker would do.
@@ -26,13 +26,13 @@ pub enum Choice {
     /// Move what is active for the child at the index to that child.
     Flush(Arc<Node>, usize),
     /// Look at the leaf's data, then split it or rewrite it whole or leave it.
-    Judge(Arc<Node>),
+    SampleLeaf(Arc<Node>),
     /// Merge these bundles into one run.
     Merge(Arc<Node>, Range<usize>),
     /// Build a maplet of what is active at the slot.
     Map(Arc<Node>, usize),
     /// Write a file anew without what is dead in it.
-    Squeeze(Squeeze),
+    RewriteLive(RewriteLive),
     /// Split the leaf by reference, although it is not too large: its parts take less room to merge.
     Part(Arc<Node>),
     /// Make one node of these children of a node.
@@ -64,7 +64,7 @@ pub fn choose(
     let is_doubtful = |leaf: &Node| leaf.is_leaf() && (is_doubtful(leaf, target, tree.options()) || is_released(leaf));
     let mut judged: Vec<_> = nodes.iter().filter(|node| is_doubtful(node)).collect();
     judged.sort_by_key(|leaf| std::cmp::Reverse(density(leaf)));
-    let judged = judged.into_iter().map(|leaf| Choice::Judge(Arc::clone(leaf)));
+    let judged = judged.into_iter().map(|leaf| Choice::SampleLeaf(Arc::clone(leaf)));
     let mut merges: Vec<_> = nodes.iter().filter(|node| node.merge.is_some()).collect();
     merges.sort_by_key(|node| std::cmp::Reverse(node.runs()));
     // Beside saturated writers there is always a leaf to judge: reads would ask more and more runs. But where more may be
@@ -77,7 +77,7 @@ pub fn choose(
     let map = |(_, choice): &(usize, Choice)| choice.clone();
     let (pressing_maps, maps) = (maps[..many].iter().map(map), maps[many..].iter().map(map));
     let is_dense = |node: &Node| is_doubtful(node) && density(node) >= DENSITY_ONE;
-    let judge_first = |node: &Arc<Node>| is_dense(node).then(|| Choice::Judge(Arc::clone(node)));
+    let judge_first = |node: &Arc<Node>| is_dense(node).then(|| Choice::SampleLeaf(Arc::clone(node)));
     let pressing = pressing.flat_map(|node| judge_first(node).into_iter().chain(merge(node)));
     let urgent = flushes.chain(pressing_maps).chain(pressing);
     let usual = judged.chain(merges.copied().filter_map(merge)).chain(maps);
@@ -147,8 +147,8 @@ pub fn choose_reclaim(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> 
     let fits = tree.options().branch_bytes.max(tree.options().leaf_bytes_min);
     let parts = leaves.iter().filter(|leaf| leaf.active.bytes > fits);
     let parts = parts.map(|leaf| Choice::Part(Arc::clone(leaf)));
-    let squeezes = std::iter::once_with(|| squeeze::worthwhile(&nodes)).flatten().map(Choice::Squeeze);
-    small.chain(squeezes).chain(flushes).chain(merges).chain(parts).find(|choice| accepts(choice))
+    let live_rewrites = std::iter::once_with(|| squeeze::worthwhile(&nodes)).flatten().map(Choice::RewriteLive);
+    small.chain(live_rewrites).chain(flushes).chain(merges).chain(parts).find(|choice| accepts(choice))
 }
 
 /// The merge of a node's newest bundles, where several of them are small.

@@ -8,14 +8,14 @@ use super::options::TrunkOptions;
 use super::policy::{self, Choice};
 use super::run;
 use super::tree::Tree;
-use crate::base::SequenceNumber;
-use crate::base::sync::Arc;
 use crate::branch::Branch;
+use crate::util::SequenceNumber;
+use crate::util::sync::Arc;
 use std::ops::Range;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct RequestedRange {
     /// Encoded keys: the first, and the first behind; `None` at the right edge.
     pub lower: Vec<u8>,
     pub upper: Option<Vec<u8>>,
@@ -25,7 +25,7 @@ pub struct Wanted {
     pub clean: bool,
 }
 
-impl Wanted {
+impl RequestedRange {
     /// Everything, as it reads best.
     #[cfg(test)]
     pub const ALL: Self = Self { lower: Vec::new(), upper: None, through: SequenceNumber::MAX, clean: false };
@@ -66,7 +66,7 @@ impl Wanted {
 /// whether rewriting it might drop something.
 pub fn choose(
     tree: &Tree,
-    wanted: &Wanted,
+    wanted: &RequestedRange,
     has_garbage: &dyn Fn(&Branch) -> bool,
     mut accepts: impl FnMut(&Choice) -> bool,
 ) -> Option<Choice> {
@@ -84,13 +84,13 @@ pub fn choose(
     let merges = leaves().filter_map(|leaf| Some((leaf, wanted.merge(leaf, tree.options(), has_garbage)?)));
     // A leaf that is to be rewritten and has outgrown its target is split first: its parts take less room, and several threads.
     let judged = merges.clone().filter(|(leaf, _)| leaf.active.bytes > target);
-    let judged = judged.map(|(leaf, _)| Choice::Judge(Arc::clone(leaf)));
+    let judged = judged.map(|(leaf, _)| Choice::SampleLeaf(Arc::clone(leaf)));
     let merges = merges.map(|(leaf, range)| Choice::Merge(Arc::clone(leaf), range));
     flushes.chain(judged).chain(merges).find(|choice| accepts(choice))
 }
 
 /// About how many bytes are still to be read for it.
-pub fn remaining(tree: &Tree, wanted: &Wanted, has_garbage: &dyn Fn(&Branch) -> bool) -> u64 {
+pub fn remaining(tree: &Tree, wanted: &RequestedRange, has_garbage: &dyn Fn(&Branch) -> bool) -> u64 {
     below(tree.root(), 0, (wanted, tree.options()), has_garbage)
 }
 
@@ -98,7 +98,7 @@ pub fn remaining(tree: &Tree, wanted: &Wanted, has_garbage: &dyn Fn(&Branch) -> 
 fn below(
     node: &Node,
     above: u64,
-    (wanted, options): (&Wanted, &TrunkOptions),
+    (wanted, options): (&RequestedRange, &TrunkOptions),
     has_garbage: &dyn Fn(&Branch) -> bool,
 ) -> u64 {
     if !wanted.covers(&node.lower, node.upper.as_deref()) {

@@ -4,11 +4,11 @@
 //! 1. `parts` is in key order and no key lies in the range of two parts.
 //! 2. So the age of a run's parts among each other means nothing; between runs, age decides.
 
-use crate::base::Result;
-use crate::base::key::wide_head;
-use crate::base::sync::Arc;
 use crate::branch::Branch;
 use crate::merge::RangeTombstones;
+use crate::util::Result;
+use crate::util::key::wide_head;
+use crate::util::sync::Arc;
 
 /// See the module.
 #[derive(Debug)]

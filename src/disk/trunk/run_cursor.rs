@@ -1,10 +1,10 @@
 //! A cursor over a run: over its parts one after the other, each opened when it is reached. One thread at a time.
 
 use super::run::Run;
-use crate::base::sync::Arc;
-use crate::base::{Result, SequenceNumber};
 use crate::branch::{BranchCursor, Purpose, Target, search_together};
 use crate::merge::{Cursor, EntryRef, HeldValue};
+use crate::util::sync::Arc;
+use crate::util::{Result, SequenceNumber};
 
 /// See the module.
 pub struct RunCursor {

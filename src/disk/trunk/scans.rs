@@ -5,7 +5,7 @@
 //! whatever comes, merges for scans cost no more than the scans themselves had cost, and a path that is scanned for long pays for its
 //! runs once. Each merge begins a new count.
 
-use crate::base::sync::{AtomicU64, Ordering};
+use crate::util::sync::{AtomicU64, Ordering};
 
 /// Half a microsecond of processor time, or thereabouts: what a search pays for one more run whose pages are in memory.
 /// Merging takes about so long for this many bytes.

@@ -8,9 +8,9 @@
 use super::bundle::Bundle;
 use super::cover::Cover;
 use super::run::{self, Run};
-use crate::base::sync::Arc;
 use crate::branch::{Branch, Maplet};
 use crate::format::manifest_edit::ShareImage;
+use crate::util::sync::Arc;
 
 /// How much of something there is; estimates where branches are shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

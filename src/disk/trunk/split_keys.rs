@@ -4,9 +4,9 @@
 use super::compact::merged;
 use super::node::{Key, Node};
 use super::run;
-use crate::base::{Result, SequenceNumber};
 use crate::branch::Purpose;
 use crate::merge::Cursor;
+use crate::util::{Result, SequenceNumber};
 
 /// Halvings of a key range at most: each gains a bit, and keys differ within 15 bytes behind what they share.
 const BISECTIONS_MAX: usize = 64;

@@ -12,11 +12,11 @@ use super::node::{Key, Node};
 use super::parts::{NewParts, PartWriter};
 use super::run;
 use super::watch::Steps;
-use crate::base::sync::Arc;
-use crate::base::{FileNumber, Result, SequenceNumber};
 use crate::branch::{Branch, Purpose};
 use crate::format::manifest_edit::BundleId;
 use crate::merge::Cursor;
+use crate::util::sync::Arc;
+use crate::util::{FileNumber, Result, SequenceNumber};
 use std::collections::BTreeMap;
 
 /// A file is worth the work if one in so many bytes is dead; a small one is worth a try if anything is: what the index tells of parts
@@ -30,7 +30,7 @@ type KeyRange = (Key, Option<Key>);
 
 /// A file to squeeze.
 #[derive(Clone, Debug)]
-pub struct Squeeze {
+pub struct RewriteLive {
     pub branch: Arc<Branch>,
     /// The topmost node that refers to it.
     pub node: Arc<Node>,
@@ -48,7 +48,7 @@ pub fn gain_min(bytes: u64) -> u64 {
     (bytes / DEAD_PART).max(GAIN_MIN)
 }
 
-impl Squeeze {
+impl RewriteLive {
     fn is_worth_it(&self) -> bool {
         let meta = self.branch.meta();
         let is_likely = meta.bytes.saturating_sub(self.bytes) >= gain_min(meta.bytes);
@@ -77,12 +77,12 @@ impl Squeeze {
 }
 
 /// The files that are worth it, those with the largest dead part first. O(references).
-pub fn worthwhile(nodes: &[&Arc<Node>]) -> Vec<Squeeze> {
-    let mut files: BTreeMap<FileNumber, Squeeze> = BTreeMap::new();
+pub fn worthwhile(nodes: &[&Arc<Node>]) -> Vec<RewriteLive> {
+    let mut files: BTreeMap<FileNumber, RewriteLive> = BTreeMap::new();
     for node in nodes {
         for bundle in &node.bundles {
             for branch in &bundle.branches {
-                let found = files.entry(branch.meta().file).or_insert_with(|| Squeeze {
+                let found = files.entry(branch.meta().file).or_insert_with(|| RewriteLive {
                     branch: Arc::clone(branch),
                     node: Arc::clone(node),
                     bundles: Vec::new(),
@@ -107,8 +107,8 @@ pub fn worthwhile(nodes: &[&Arc<Node>]) -> Vec<Squeeze> {
             }
         }
     }
-    files.values_mut().for_each(Squeeze::join);
-    let mut files: Vec<Squeeze> = files.into_values().filter(Squeeze::is_worth_it).collect();
+    files.values_mut().for_each(RewriteLive::join);
+    let mut files: Vec<RewriteLive> = files.into_values().filter(RewriteLive::is_worth_it).collect();
     files.sort_by_key(|file| (file.bytes << 16) / file.branch.meta().bytes.max(1));
     files
 }
@@ -116,7 +116,7 @@ pub fn worthwhile(nodes: &[&Arc<Node>]) -> Vec<Squeeze> {
 impl Pass<'_> {
     /// Writes what is live of a file to a new one; `None` where the watch ended it. What became dead since the choice is copied,
     /// too: more never becomes live.
-    pub fn squeeze(&self, file: &Squeeze) -> Result<Option<NewParts>> {
+    pub fn squeeze(&self, file: &RewriteLive) -> Result<Option<NewParts>> {
         let mut writer = PartWriter::new(self.context, &[], 0, u64::MAX);
         let mut steps = Steps::new(self.watch);
         let runs = run::group([&file.branch]);

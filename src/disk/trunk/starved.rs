@@ -4,8 +4,8 @@
 //! *Else:* on a disk that is nearly full a merge fills it, fails, gives back what it had written, and the store takes puts again
 //! and tries the same merge, without end.
 
-use crate::base::sync::{AtomicBool, Mutex, Ordering};
 use crate::format::manifest_edit::NodeId;
+use crate::util::sync::{AtomicBool, Mutex, Ordering};
 use std::collections::HashMap;
 
 /// See the module.

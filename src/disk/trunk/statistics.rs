@@ -3,7 +3,7 @@
 use super::node::Node;
 use super::slot::Load;
 use super::tree::Tree;
-use crate::base::sync::{AtomicU64, Ordering};
+use crate::util::sync::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
 
 /// One level of a tree.
@@ -87,9 +87,9 @@ pub struct Written {
     /// Joinings of nodes.
     pub joins: u64,
     /// Files written anew without what was dead in them.
-    pub squeezes: u64,
+    pub live_rewrites: u64,
     /// Bytes of branch files that merges and joinings took over as they were.
-    pub kept_bytes: u64,
+    pub reused_bytes: u64,
     /// Jobs run.
     pub jobs: u64,
 }
@@ -106,8 +106,8 @@ pub struct Counters {
     incorporations: AtomicU64,
     splits: AtomicU64,
     joins: AtomicU64,
-    squeezes: AtomicU64,
-    kept_bytes: AtomicU64,
+    live_rewrites: AtomicU64,
+    reused_bytes: AtomicU64,
     jobs: AtomicU64,
 }
 
@@ -147,12 +147,12 @@ impl Counters {
 
     /// A file was squeezed.
     pub fn squeezed(&self) {
-        self.squeezes.fetch_add(1, Ordering::Relaxed);
+        self.live_rewrites.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A merge or a joining refers to so much that it did not write.
     pub fn kept(&self, bytes: u64) {
-        self.kept_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.reused_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// A job was run.
@@ -172,8 +172,8 @@ impl Counters {
             incorporations: self.incorporations.load(Ordering::Relaxed),
             splits: self.splits.load(Ordering::Relaxed),
             joins: self.joins.load(Ordering::Relaxed),
-            squeezes: self.squeezes.load(Ordering::Relaxed),
-            kept_bytes: self.kept_bytes.load(Ordering::Relaxed),
+            live_rewrites: self.live_rewrites.load(Ordering::Relaxed),
+            reused_bytes: self.reused_bytes.load(Ordering::Relaxed),
             jobs: self.jobs.load(Ordering::Relaxed),
         }
     }

@@ -6,11 +6,11 @@ use super::node::Node;
 use super::options::TrunkOptions;
 use super::scans::ScanLength;
 use super::slot::Slot;
-use crate::base::hash::fingerprint;
-use crate::base::key::wide_head;
-use crate::base::sync::Arc;
-use crate::base::{Kind, Result, SequenceNumber};
 use crate::branch::{Branch, Pages};
+use crate::util::hash::fingerprint;
+use crate::util::key::wide_head;
+use crate::util::sync::Arc;
+use crate::util::{Kind, Result, SequenceNumber};
 
 /// Branches that a get asks for ahead. More are in few trees, and the processor has no more misses under way at once.
 const GATHERED_MAX: usize = 24;

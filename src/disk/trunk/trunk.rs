@@ -18,22 +18,22 @@ use super::open;
 use super::options::TrunkOptions;
 use super::policy::{self, Choice};
 use super::redundancy::Redundancy;
-use super::reshape::{self, Wanted};
+use super::reshape::{self, RequestedRange};
 use super::run::Run;
 use super::split_keys;
-use super::squeeze::{self, Squeeze};
+use super::squeeze::{self, RewriteLive};
 use super::starved::Starved;
 use super::statistics::{Counters, Written};
 use super::tree::Tree;
 use super::verify;
-use super::watch::Watch;
-use crate::base::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::base::{FileNumber, Result, SequenceNumber};
+use super::watch::Progress;
 use crate::branch::{Branch, BranchContext, Maplet, MapletPlan};
 use crate::filter::maplet::COLUMNS_MAX;
 use crate::format::manifest_edit::{BundleId, ManifestEdit, NodeId};
 use crate::manifest::ManifestState;
 use crate::merge::Retention;
+use crate::util::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::util::{FileNumber, Result, SequenceNumber};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
@@ -131,7 +131,7 @@ impl Trunk {
         tree: &Tree,
         source: FromMemory<'_>,
         retention: &Retention,
-        watch: &dyn Watch,
+        watch: &dyn Progress,
     ) -> Result<Option<Outcome>> {
         let through = source.through;
         let Some(parts) = self.pass(retention, watch).incorporate(tree.root(), source)? else { return Ok(None) };
@@ -154,7 +154,7 @@ impl Trunk {
     }
 
     /// Work after which a key range is as it is wanted; a version that `retention` has no use for is garbage.
-    pub fn pick_wanted(&self, tree: &Tree, wanted: &Wanted, retention: &Retention) -> Option<Job> {
+    pub fn pick_wanted(&self, tree: &Tree, wanted: &RequestedRange, retention: &Retention) -> Option<Job> {
         let mut ticket = None;
         let has_garbage = |branch: &Branch| self.garbage.is_in(branch, retention, wanted.through);
         let accepts = |choice: &Choice| self.is_open(choice, retention) && self.claim(choice, &mut ticket);
@@ -171,7 +171,7 @@ impl Trunk {
     }
 
     /// About how many bytes are still to be read until a key range is as it is wanted; `None` where it is, whatever jobs run.
-    pub fn remaining(&self, tree: &Tree, wanted: &Wanted, retention: &Retention) -> Option<u64> {
+    pub fn remaining(&self, tree: &Tree, wanted: &RequestedRange, retention: &Retention) -> Option<u64> {
         let has_garbage = |branch: &Branch| self.garbage.is_in(branch, retention, wanted.through);
         let is_work = |choice: &Choice| !self.is_judged(choice, retention);
         reshape::choose(tree, wanted, &has_garbage, is_work)?;
@@ -202,12 +202,12 @@ impl Trunk {
     pub fn note_unfit(&self, job: &Job) {
         let (node, what) = match &job.choice {
             Choice::Part(leaf) => (leaf, Unfit::Parts),
-            Choice::Squeeze(file) => {
+            Choice::RewriteLive(file) => {
                 self.unfit_files.lock().insert(file.branch.meta().file, None);
                 return;
             }
             Choice::Map(..) | Choice::Join(..) => return,
-            Choice::Merge(node, _) | Choice::Flush(node, _) | Choice::Judge(node) => (node, Unfit::Whole),
+            Choice::Merge(node, _) | Choice::Flush(node, _) | Choice::SampleLeaf(node) => (node, Unfit::Whole),
         };
         self.unfit.lock().insert(node.id, what);
     }
@@ -230,10 +230,10 @@ impl Trunk {
 
     fn is_starved(&self, choice: &Choice) -> bool {
         match choice {
-            Choice::Merge(node, _) | Choice::Judge(node) | Choice::Map(node, _) => self.starved.waits(node.id),
+            Choice::Merge(node, _) | Choice::SampleLeaf(node) | Choice::Map(node, _) => self.starved.waits(node.id),
             Choice::Join(parent, range) => self.starved.waits(parent.pivots[range.start].child.id),
             // They need next to nothing.
-            Choice::Flush(..) | Choice::Part(_) | Choice::Squeeze(_) => false,
+            Choice::Flush(..) | Choice::Part(_) | Choice::RewriteLive(_) => false,
         }
     }
 
@@ -245,11 +245,11 @@ impl Trunk {
 
     fn is_unfit(&self, choice: &Choice) -> bool {
         match choice {
-            Choice::Merge(node, _) | Choice::Flush(node, _) | Choice::Judge(node) => {
+            Choice::Merge(node, _) | Choice::Flush(node, _) | Choice::SampleLeaf(node) => {
                 self.unfit.lock().contains_key(&node.id)
             }
             Choice::Map(..) | Choice::Join(..) => false,
-            Choice::Squeeze(file) => {
+            Choice::RewriteLive(file) => {
                 let known = self.unfit_files.lock().get(&file.branch.meta().file).copied();
                 known.is_some_and(|live| live.is_none_or(|live| live == file.live_in()))
             }
@@ -282,7 +282,7 @@ impl Trunk {
 
     /// Whether the choice is to look at a leaf where there is nothing new to see.
     fn is_judged(&self, choice: &Choice, retention: &Retention) -> bool {
-        let Choice::Judge(leaf) = choice else { return false };
+        let Choice::SampleLeaf(leaf) = choice else { return false };
         let Some(judged) = self.judged.lock().get(&leaf.id).copied() else { return false };
         leaf.bundles.last().is_some_and(|newest| newest.id == judged.newest)
             && judged.held_for.is_none_or(|snapshot| retention.has(snapshot))
@@ -296,23 +296,23 @@ impl Trunk {
 
     /// Does a job's I/O. Heavy, no lock; trivially cheap for a flush. Where the watch ends it, its
     /// outcome changes nothing.
-    pub fn run(&self, job: &Job, tree: &Arc<Tree>, retention: &Retention, watch: &dyn Watch) -> Result<Outcome> {
+    pub fn run(&self, job: &Job, tree: &Arc<Tree>, retention: &Retention, watch: &dyn Progress) -> Result<Outcome> {
         let pass = self.pass(retention, watch);
         let change = match &job.choice {
             Choice::Flush(node, at) => flush(node, *at)?,
-            Choice::Merge(node, range) => self.merge(&pass, node, range.clone(), &self.options.kept_bytes())?,
+            Choice::Merge(node, range) => self.merge(&pass, node, range.clone(), &self.options.reused_bytes())?,
             Choice::Part(leaf) => self.part(leaf)?,
-            Choice::Squeeze(file) => self.squeeze(&pass, file)?,
+            Choice::RewriteLive(file) => self.squeeze(&pass, file)?,
             Choice::Map(node, at) => self.map(node, *at, watch)?,
             Choice::Join(parent, range) => self.join(&pass, parent, range.clone())?,
-            Choice::Judge(leaf) => match judge::judge(&pass, leaf, self.options.leaf_target(tree.bytes()))? {
+            Choice::SampleLeaf(leaf) => match judge::judge(&pass, leaf, self.options.leaf_target(tree.bytes()))? {
                 Verdict::Split(keys) => {
                     self.counters.split();
                     split(leaf, keys)?
                 }
                 // Large files may be why it cannot be split.
                 Verdict::Rewrite => {
-                    let sizes = *self.options.kept_bytes().start()..=self.options.part_bytes;
+                    let sizes = *self.options.reused_bytes().start()..=self.options.part_bytes;
                     self.merge(&pass, leaf, 0..leaf.bundles.len(), &sizes)?
                 }
                 Verdict::Leave => {
@@ -335,7 +335,7 @@ impl Trunk {
     }
 
     /// Writes a file anew without what is dead in it.
-    fn squeeze(&self, pass: &Pass<'_>, file: &Squeeze) -> Result<Change> {
+    fn squeeze(&self, pass: &Pass<'_>, file: &RewriteLive) -> Result<Change> {
         let Some(parts) = pass.squeeze(file)? else { return Ok(Change::Nothing) };
         self.counters.compacted(parts.load());
         let meta = file.branch.meta();
@@ -344,11 +344,11 @@ impl Trunk {
             return Ok(Change::Nothing);
         }
         self.counters.squeezed();
-        Ok(Change::Squeeze { branch: Arc::clone(&file.branch), parts })
+        Ok(Change::RewriteLive { branch: Arc::clone(&file.branch), parts })
     }
 
     /// Builds the maplet of a slot.
-    fn map(&self, node: &Node, at: usize, watch: &dyn Watch) -> Result<Change> {
+    fn map(&self, node: &Node, at: usize, watch: &dyn Progress) -> Result<Change> {
         let (slot, upper) = (&node.slots[at], node.slot_upper(at).cloned());
         let covered = |run: &Arc<Run>| run.parts().iter().filter(|part| can_cover(part)).cloned().collect();
         let known: Vec<_> = slot.cover.maplets().cloned().collect();
@@ -379,7 +379,7 @@ impl Trunk {
         let is_whole = is_bottom && range.end == node.bundles.len();
         let Some(merged) = pass.merge(node, range, sizes)? else { return Ok(Change::Nothing) };
         self.counters.compacted(merged.parts.load());
-        self.counters.kept(merged.kept_bytes());
+        self.counters.kept(merged.reused_bytes());
         if is_bottom {
             merged.parts.iter().for_each(|branch| self.garbage.note_written(branch, pass.retention));
         }
@@ -402,7 +402,7 @@ impl Trunk {
         let run = if parent.height == 1 {
             let Some(run) = pass.join(&children)? else { return Ok(Change::Nothing) };
             self.counters.compacted(run.parts.load());
-            self.counters.kept(run.kept_bytes());
+            self.counters.kept(run.reused_bytes());
             run.parts.iter().for_each(|branch| self.garbage.note_written(branch, pass.retention));
             self.starved.forget(children[0].id);
             Some(run)
@@ -430,7 +430,7 @@ impl Trunk {
         self.claims.count()
     }
 
-    fn pass<'a>(&'a self, retention: &'a Retention, watch: &'a dyn Watch) -> Pass<'a> {
+    fn pass<'a>(&'a self, retention: &'a Retention, watch: &'a dyn Progress) -> Pass<'a> {
         Pass { context: &self.context, options: &self.options, retention, watch }
     }
 

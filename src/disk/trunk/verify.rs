@@ -7,13 +7,13 @@ use super::options::TrunkOptions;
 use super::run::{self, Run};
 use super::tree::Tree;
 use super::trunk::Trunk;
-use crate::base::key::wide_head;
-use crate::base::sync::Arc;
-use crate::base::{Error, FileNumber, Result, SequenceNumber};
 use crate::branch::{Branch, BranchContext, Maplet, Purpose, file_name};
 use crate::format::manifest_edit::{BranchMeta, MapletMeta, NodeImage};
 use crate::manifest::{MANIFEST_NAME, ManifestState};
 use crate::merge::{Cursor, RangeTombstones};
+use crate::util::key::wide_head;
+use crate::util::sync::Arc;
+use crate::util::{Error, FileNumber, Result, SequenceNumber};
 use std::collections::BTreeMap;
 
 /// Every branch that the tree refers to, once, by file number.

@@ -1,16 +1,16 @@
 //! What goes along with a pass over data, for whoever answers for it: it counts, it slows, it ends the pass. Called on the thread that
 //! does the pass, which holds no lock.
 
-use crate::base::sync::{AtomicBool, Ordering};
+use crate::util::sync::{AtomicBool, Ordering};
 
 /// See the module.
-pub trait Watch: Sync {
+pub trait Progress: Sync {
     /// Since the last call so many more entries were read, and so many more bytes written. May wait. False where the pass should end.
     fn advance(&self, entries: u64, written: u64) -> bool;
 }
 
 /// A flag that asks the pass to end. Relaxed: nothing is read on the strength of it.
-impl Watch for AtomicBool {
+impl Progress for AtomicBool {
     fn advance(&self, _: u64, _: u64) -> bool {
         !self.load(Ordering::Relaxed)
     }
@@ -22,14 +22,14 @@ const BYTES_PER_CALL: u64 = 16 << 10;
 
 /// Calls a watch now and then. One pass.
 pub struct Steps<'a> {
-    watch: &'a dyn Watch,
+    watch: &'a dyn Progress,
     entries: u64,
     written: u64,
 }
 
 impl<'a> Steps<'a> {
     /// Nothing was done yet.
-    pub fn new(watch: &'a dyn Watch) -> Self {
+    pub fn new(watch: &'a dyn Progress) -> Self {
         Self { watch, entries: 0, written: 0 }
     }
 

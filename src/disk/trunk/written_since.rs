@@ -5,10 +5,10 @@
 
 use super::run::overlaps;
 use super::tree::Tree;
-use crate::base::sync::Arc;
-use crate::base::{Result, SequenceNumber};
 use crate::branch::{Branch, Purpose};
 use crate::merge::Cursor;
+use crate::util::sync::Arc;
+use crate::util::{Result, SequenceNumber};
 use std::collections::HashSet;
 
 impl Tree {

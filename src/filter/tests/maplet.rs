@@ -1,11 +1,11 @@
 //! Tests of the maplet against a set of pairs: exact up to whole fingerprints, at every size, merged or built at once.
 
-use crate::base::Result;
-use crate::base::random::splitmix64 as random;
 use crate::filter::maplet::{COLUMNS_MAX, Columns, Shape, columns_of, page_of};
 use crate::filter::maplet_build::{Kept, MapletBuild, Payloads, Renumbering, Sorted, Source, Trouble};
 use crate::format::filter_page::PAGE_PAYLOAD_BYTES;
 use crate::format::maplet_page::MapletPage;
+use crate::util::Result;
+use crate::util::random::splitmix64 as random;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fingerprints with the columns that they stand under.

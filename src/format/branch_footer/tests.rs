@@ -1,8 +1,8 @@
 //! Tests of the footer of a branch file.
 
 use super::*;
-use crate::base::FileNumber;
-use crate::base::checksum::checksum;
+use crate::util::FileNumber;
+use crate::util::checksum::checksum;
 
 const OWNER: PageOwner = PageOwner { database: DatabaseId(77), file: FileNumber(5) };
 const PAGE: u64 = PAGE_BYTES as u64;

@@ -2,7 +2,7 @@
 
 use super::{BranchMeta, BundleId, BundleImage, KeyspaceRecord, LogRecovered, ManifestEdit, NodeId, NodeImage};
 use super::{FileNumber, KeyspaceId, Malformed, MapletColumn, MapletMeta, PivotImage, SequenceNumber, ShareImage};
-use crate::base::varint;
+use crate::util::varint;
 
 /// The tag bytes.
 mod tag {
@@ -59,7 +59,7 @@ impl ManifestEdit {
         if let Some(recovered) = &self.log_recovered {
             sized(tag::LOG_RECOVERED, &mut body, out, |body| encode_recovered(recovered, body));
         }
-        optional(tag::LOG_GENERATIONS_FROM, self.log_generations_from, out);
+        optional(tag::LOG_GENERATIONS_FROM, self.log_epochs_from, out);
         for keyspace in &self.keyspaces {
             sized(tag::KEYSPACE, &mut body, out, |body| encode_keyspace(keyspace, body));
         }
@@ -113,7 +113,7 @@ impl ManifestEdit {
             tag::INCORPORATED => self.incorporated = Some(SequenceNumber(reader.number()?)),
             tag::LOG_RECOVERED_EARLIER => self.log_recovered_earlier.push(reader.sized(decode_recovered)?),
             tag::LOG_RECOVERED => self.log_recovered = Some(reader.sized(decode_recovered)?),
-            tag::LOG_GENERATIONS_FROM => self.log_generations_from = Some(reader.number()?),
+            tag::LOG_GENERATIONS_FROM => self.log_epochs_from = Some(reader.number()?),
             tag::KEYSPACE => self.keyspaces.push(reader.sized(decode_keyspace)?),
             tag::NEXT_FILE => self.next_file = Some(FileNumber(reader.number()?)),
             tag::NEXT_NODE => self.next_node = Some(NodeId(reader.number()?)),
@@ -278,7 +278,7 @@ fn decode_node(reader: &mut Reader<'_>) -> Decoded<NodeImage> {
 }
 
 fn encode_recovered(recovered: &LogRecovered, out: &mut Vec<u8>) {
-    varint::write(recovered.generation, out);
+    varint::write(recovered.epoch, out);
     varint::write(recovered.cut.0, out);
     encode_list(&recovered.skipped, out, |(first, last), out| {
         varint::write(first.0, out);
@@ -289,7 +289,7 @@ fn encode_recovered(recovered: &LogRecovered, out: &mut Vec<u8>) {
 
 fn decode_recovered(reader: &mut Reader<'_>) -> Decoded<LogRecovered> {
     Ok(LogRecovered {
-        generation: reader.number()?,
+        epoch: reader.number()?,
         cut: SequenceNumber(reader.number()?),
         skipped: reader.list(|reader| Ok((SequenceNumber(reader.number()?), SequenceNumber(reader.number()?))))?,
         next_number: SequenceNumber(reader.number()?),

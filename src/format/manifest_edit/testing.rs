@@ -1,7 +1,7 @@
 //! Random numbers from a seed, and edits of random content that decode but fit no state. For tests here and above.
 
 use super::*;
-use crate::base::random::splitmix64;
+use crate::util::random::splitmix64;
 
 /// SplitMix64: small, and every seed is good.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ pub fn any_edit(random: &mut Random) -> ManifestEdit {
         incorporated: random.option(any_number),
         log_recovered_earlier: random.list(1, any_recovery),
         log_recovered: random.option(any_recovery),
-        log_generations_from: random.option(Random::number),
+        log_epochs_from: random.option(Random::number),
         keyspaces: random.list(2, any_keyspace),
         next_file: random.option(any_file),
         next_node: random.option(|random| NodeId(random.number())),
@@ -130,7 +130,7 @@ fn any_maplet(random: &mut Random) -> MapletMeta {
 
 fn any_recovery(random: &mut Random) -> LogRecovered {
     LogRecovered {
-        generation: random.number(),
+        epoch: random.number(),
         cut: any_number(random),
         skipped: random.list(3, |random| (any_number(random), any_number(random))),
         next_number: any_number(random),

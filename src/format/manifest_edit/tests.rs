@@ -87,9 +87,9 @@ fn unknown_repeated_and_unordered_fields_are_named() {
 #[test]
 fn false_counts_ask_for_no_memory() {
     let mut body = vec![1, 0, 0, 0];
-    crate::base::varint::write(1 << 60, &mut body);
+    crate::util::varint::write(1 << 60, &mut body);
     let mut bytes = vec![3];
-    crate::base::varint::write_bytes(&body, &mut bytes);
+    crate::util::varint::write_bytes(&body, &mut bytes);
     let malformed = ManifestEdit::decode(&bytes).unwrap_err();
     assert!(malformed.expected.contains("list"), "{malformed:?}");
 }
@@ -127,12 +127,12 @@ fn the_encoding_never_changes() {
         incorporated: Some(SequenceNumber(9)),
         log_recovered_earlier: vec![],
         log_recovered: Some(LogRecovered {
-            generation: 2,
+            epoch: 2,
             cut: SequenceNumber(10),
             skipped: vec![(SequenceNumber(3), SequenceNumber(4))],
             next_number: SequenceNumber(12),
         }),
-        log_generations_from: Some(1),
+        log_epochs_from: Some(1),
         keyspaces: vec![KeyspaceRecord { id: KeyspaceId(0), name: "d".into(), comparator: "b".into() }],
         next_file: Some(FileNumber(301)),
         next_node: Some(NodeId(5)),

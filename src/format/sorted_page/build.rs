@@ -7,7 +7,7 @@
 
 use super::KIND_BITS;
 use super::layout::{HEAD_BYTES_MAX, HEADER_BYTES, LENGTHS_DIFFER, Layout, bytes_of};
-use crate::base::{key, varint};
+use crate::util::{key, varint};
 
 /// An entry in the scratch: its key, then its value.
 struct Collected {

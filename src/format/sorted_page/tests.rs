@@ -257,7 +257,7 @@ fn the_longest_entry_fits_a_page() {
     let mut builder = SortedPageBuilder::default();
     let key = vec![7; KEY_BYTES_MAX + KeyspaceId::BYTES];
     let tag = tag(SequenceNumber::MAX, Kind::Put);
-    let fit = builder.fit(&key, tag, crate::base::limits::VALUE_FILE_BYTES_MIN);
+    let fit = builder.fit(&key, tag, crate::util::limits::VALUE_FILE_BYTES_MIN);
     assert!(fit.size <= PAYLOAD_BYTES_MAX);
     builder.push(&key, tag, &[1; 10], builder.fit(&key, tag, 10));
     let mut out = vec![0; builder.size()];

@@ -8,9 +8,9 @@
 //!    several threads may do at once: taking it off again changes nothing.
 
 use super::room;
-use crate::base::limits::IO_ALIGNMENT;
-use crate::base::{Error, Result};
 use crate::io::{StorageFile, write_zeroes};
+use crate::util::limits::IO_ALIGNMENT;
+use crate::util::{Error, Result};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};

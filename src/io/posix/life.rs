@@ -3,8 +3,8 @@
 //! Invariant: two equal answers mean that no byte handed to the kernel between them was lost. What cannot be told
 //! for certain is `None`.
 
-use crate::base::hash::bytes_hash;
 use crate::io::Life;
+use crate::util::hash::bytes_hash;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

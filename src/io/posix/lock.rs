@@ -8,8 +8,8 @@
 //! 3. A lock on a file that its name no longer leads to locks nothing: whoever destroys a store unlinks the file while holding
 //!    every lock in it.
 
-use crate::base::fork;
 use crate::io::{LockGuard, LockMode, LockPart};
+use crate::util::fork;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -21,7 +21,7 @@ use std::path::Path;
 pub(super) struct PosixLock {
     file: File,
     part: LockPart,
-    taken_in: fork::Generation,
+    taken_in: fork::ForkCount,
 }
 
 impl LockGuard for PosixLock {}
@@ -40,7 +40,7 @@ pub(super) fn take(path: &Path, part: LockPart, mode: LockMode) -> io::Result<Op
     let writes = mode == LockMode::Exclusive;
     let file = OpenOptions::new().read(true).write(writes).create(writes).truncate(false).open(path)?;
     // Whoever destroyed the store meanwhile had this lock.
-    let taken_in = fork::Generation::current();
+    let taken_in = fork::ForkCount::current();
     Ok((try_lock(&file, part, mode)? && is_still_at(&file, path)).then_some(PosixLock { file, part, taken_in }))
 }
 

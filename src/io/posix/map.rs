@@ -4,8 +4,8 @@
 //! 1. `pointer` is a shared, writable mapping of `length` bytes that lives exactly as long as this value.
 //! 2. A forked child does not have the mapping: it cannot store into the parent's log.
 
-use crate::base::{Error, Result};
 use crate::io::MappedFile;
+use crate::util::{Error, Result};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;

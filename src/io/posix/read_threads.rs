@@ -10,8 +10,8 @@
 //!    and neither is held over a read.
 //! 3. Threads end only once the queue is empty.
 
-use crate::base::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering};
 use crate::io::reads::{PendingReads, ReadDone, ReadRequest};
+use crate::util::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering};
 use std::collections::VecDeque;
 use std::thread::JoinHandle;
 

@@ -9,10 +9,10 @@
 //! 2. At most `RING_DEPTH` slots are taken, so neither queue overflows.
 //! 3. An entry's user data is the number of its slot.
 
-use crate::base::Error;
-use crate::base::sync::Backoff;
 use crate::io::AlignedBuffer;
 use crate::io::reads::{ReadDone, ReadRequest};
+use crate::util::Error;
+use crate::util::sync::Backoff;
 use io_uring::{IoUring, opcode, types};
 use std::io;
 use std::os::fd::AsRawFd;

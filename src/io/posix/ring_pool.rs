@@ -8,8 +8,8 @@
 //! 3. The mutex is held for no system call and no freeing of buffers.
 
 use super::ring::{RING_DEPTH, Ring};
-use crate::base::sync::{Arc, Mutex};
 use crate::io::reads::{PendingReads, ReadDone, ReadRequest};
+use crate::util::sync::{Arc, Mutex};
 use std::collections::VecDeque;
 use std::io;
 

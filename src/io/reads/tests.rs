@@ -1,11 +1,11 @@
 //! The contract of reads that overlap, the same for every implementation.
 
 use super::*;
-use crate::base::Error;
-use crate::base::random::splitmix64;
 use crate::io::simulated::{Operation, SimulatedStorage};
 use crate::io::tests::{kind, on_every_storage};
 use crate::io::{OpenMode, PosixStorage, Storage};
+use crate::util::Error;
+use crate::util::random::splitmix64;
 use std::io::ErrorKind;
 
 const PAGE: usize = IO_ALIGNMENT;

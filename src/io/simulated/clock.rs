@@ -6,8 +6,8 @@
 //! system's, too, and sleeping on it takes the time that it says; slow operations put it forward and return at once.
 
 use super::disk::Disk;
-use crate::base::sync::{Arc, Mutex};
 use crate::io::{Clock, SystemClock};
+use crate::util::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// For a store with threads.

@@ -5,10 +5,10 @@ use super::disk::{Disk, Request};
 use super::file::Way;
 use super::mapping::MapMemory;
 use super::operation::Operation;
-use crate::base::limits::IO_ALIGNMENT;
-use crate::base::sync::{Arc, Mutex};
-use crate::base::{Error, Result};
 use crate::io::{LockGuard, MappedFile, OpenMode, StorageFile};
+use crate::util::limits::IO_ALIGNMENT;
+use crate::util::sync::{Arc, Mutex};
+use crate::util::{Error, Result};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 

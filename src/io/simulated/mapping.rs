@@ -8,9 +8,9 @@
 //!    writes them by atomic words, so that a copy taken beside a store has each word old or new.
 
 use super::pages::{PAGE, Pages};
-use crate::base::limits::IO_ALIGNMENT;
-use crate::base::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
 use crate::io::AlignedBuffer;
+use crate::util::limits::IO_ALIGNMENT;
+use crate::util::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
 use std::ptr::NonNull;
 
 /// Buffers that wait for their next use, at most.

@@ -5,7 +5,7 @@
 //! 1. There are as many pages as the length needs. A page that is `None` is all zeroes.
 //! 2. Bytes of the last page behind the length are zero.
 
-use crate::base::sync::Arc;
+use crate::util::sync::Arc;
 
 /// What cuts keep or lose as a whole.
 pub(super) const SECTOR: usize = 512;
@@ -107,8 +107,8 @@ impl Pages {
 
 #[cfg(test)]
 mod tests {
+    use super::super::random::Random;
     use super::*;
-    use crate::io::simulated::random::Random;
 
     #[test]
     fn pages_are_a_vector_of_bytes_and_copies_stay_as_they_were() {

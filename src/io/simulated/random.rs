@@ -1,7 +1,7 @@
 //! The simulated disk's random numbers (splitmix64): a pure function of the seed, the same everywhere and for ever,
 //! so that a seed printed by a failed test brings the failure back.
 
-use crate::base::random::splitmix64;
+use crate::util::random::splitmix64;
 
 /// A generator; owned by whoever draws.
 #[derive(Clone, Debug)]

@@ -4,9 +4,9 @@
 use super::directory::FileId;
 use super::handles::{Handle, SimulatedFile, SimulatedMap};
 use super::operation::Operation;
-use crate::base::Result;
-use crate::base::sync::Arc;
 use crate::io::{MappedFile, OpenMode, SharedMemory, StorageFile};
+use crate::util::Result;
+use crate::util::sync::Arc;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,8 @@
 mod faults;
 
 use super::*;
-use crate::base::Error;
-use crate::base::sync::Ordering;
+use crate::util::Error;
+use crate::util::sync::Ordering;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 
@@ -394,14 +394,14 @@ fn a_copy_beside_stores_has_every_word_old_or_new() {
     let storage = SimulatedStorage::new(1);
     put(&storage, "a", &[0; 1 << 16]);
     let map = storage.map("a").unwrap();
-    let stop = Arc::new(crate::base::sync::AtomicBool::new(false));
+    let stop = Arc::new(crate::util::sync::AtomicBool::new(false));
     let writer = {
         let (map, stop) = (Arc::clone(&map), Arc::clone(&stop));
         std::thread::spawn(move || {
             for round in 1u64.. {
                 for at in (0..map.length()).step_by(8) {
                     // SAFETY: inside the mapping and aligned; only this thread stores, and the disk reads atomically.
-                    let word = unsafe { crate::base::sync::AtomicU64::from_ptr(map.pointer().add(at).cast()) };
+                    let word = unsafe { crate::util::sync::AtomicU64::from_ptr(map.pointer().add(at).cast()) };
                     word.store(round * 0x0101_0101 % 0xffff_ffff * 0x1_0000_0001, Ordering::Relaxed);
                 }
                 if stop.load(Ordering::Relaxed) {

@@ -7,9 +7,9 @@ use super::chunk::{Extent, ExtentBuffer, Record};
 use super::numbers::Found;
 use super::rule::{Bounds, Rule, may_be_torn};
 use super::scan::SegmentFile;
-use crate::base::limits::OPERATION_MEMORY_BYTES;
-use crate::base::{Error, Kind, Result, SequenceNumber};
 use crate::format::log_record::{HEADER_BYTES, Operations, record_length};
+use crate::util::limits::OPERATION_MEMORY_BYTES;
+use crate::util::{Error, Kind, Result, SequenceNumber};
 
 /// What a segment's records are checked against.
 #[derive(Clone, Copy, Debug)]

@@ -4,10 +4,10 @@
 //! the chunk; a header that parses but contradicts its surroundings is corruption, since no crash makes one.
 
 use super::scan::SegmentFile;
-use crate::base::{Error, Result, SequenceNumber};
 use crate::format::log_record::{ALIGNMENT, HEADER_BYTES, RecordHeader, record_length};
 use crate::format::log_segment::PAGE_BYTES;
 use crate::io::AlignedBuffer;
+use crate::util::{Error, Result, SequenceNumber};
 
 /// A stretch of a segment that one writer filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

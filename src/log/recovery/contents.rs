@@ -6,8 +6,8 @@ use super::check::Chunk;
 use super::chunk::ExtentBuffer;
 use super::rule::{Decision, is_skipped};
 use super::scan::SegmentFile;
-use crate::base::{Error, FileNumber, Kind, Result, SequenceNumber};
 use crate::format::log_record::{HEADER_BYTES, Operations};
+use crate::util::{Error, FileNumber, Kind, Result, SequenceNumber};
 use std::ops::RangeInclusive;
 
 /// Receives a record's operations.

@@ -5,9 +5,9 @@ use super::check::{Checked, Chunk};
 use super::chunk::ExtentBuffer;
 use super::rule::{Missing, Why};
 use super::scan::SegmentFile;
-use crate::base::{Error, SequenceNumber};
 use crate::format::log_record::RecordHeader;
 use crate::io::Storage;
+use crate::util::{Error, SequenceNumber};
 use std::cmp::Reverse;
 
 /// The error for a number that must be there. Which chunk it was in nobody can know; the best guess is one in which

@@ -23,14 +23,14 @@ mod scan;
 
 pub use contents::LogContents;
 
-use crate::base::planted::{self, Bug};
-use crate::base::sync::Mutex;
-use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber, parallel};
+use super::files::{Role, file_name};
+use super::halt::read_poison;
 use crate::format::manifest_edit::LogRecovered;
 use crate::format::value_file::ValueReference;
 use crate::io::{Life, Storage};
-use crate::log::files::{Role, file_name};
-use crate::log::halt::read_poison;
+use crate::util::planted::{self, Bug};
+use crate::util::sync::Mutex;
+use crate::util::{DatabaseId, Error, FileNumber, Result, SequenceNumber, parallel};
 use check::{Checked, Checks};
 use contents::SegmentContents;
 use numbers::Numbers;
@@ -50,7 +50,7 @@ pub struct RecoveryInput<'a> {
     /// Every number up to this one is in branch files, durably.
     pub incorporated: SequenceNumber,
     /// Generations below this one are forgotten.
-    pub generations_from: u64,
+    pub epochs_from: u64,
     /// Segments with a lower number hold nothing that counts, whatever is in them.
     pub files_from: FileNumber,
     /// The segments that the manifest names: each must be there, but for those of forgotten generations.
@@ -92,7 +92,7 @@ pub struct OldSegment {
     /// The number in its name.
     pub number: FileNumber,
     /// Its generation; 0 where it has none.
-    pub generation: u64,
+    pub epoch: u64,
     /// The greatest number in it that was applied; zero where it holds nothing that is needed.
     pub last: SequenceNumber,
     /// The file's length.
@@ -113,7 +113,7 @@ pub struct Recovered {
     /// The first number of the next generation.
     pub next_number: SequenceNumber,
     /// A generation that no segment has.
-    pub next_generation: u64,
+    pub next_epoch: u64,
     /// Every number up to this one is known to be durable.
     pub synced: SequenceNumber,
     /// The records that count.
@@ -132,32 +132,32 @@ impl Recovered {
 /// Reads all generations and decides what of them counts.
 pub fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     let poison = read_poison(input.storage)?;
-    let poisoned = |generation| poison.is_some_and(|of| of.is_none_or(|of| of == generation));
-    let found = scan(&input, |generation| !poisoned(generation))?;
+    let poisoned = |epoch| poison.is_some_and(|of| of.is_none_or(|of| of == epoch));
+    let found = scan(&input, |epoch| !poisoned(epoch))?;
     let mut recovery = Recovery::new(input, &found);
     recovery.check_manifest()?;
     recovery.check_segments(&found)?;
     let Scan { segments, unused, generation_max, memory_bytes } = found;
     let mut segments = segments.into_iter().peekable();
-    let mut covered = input.recovered.iter().filter(|entry| entry.generation >= input.generations_from).peekable();
+    let mut covered = input.recovered.iter().filter(|entry| entry.epoch >= input.epochs_from).peekable();
     loop {
         let first = segments.peek();
-        let (rule, generation) = match (covered.peek(), first.map(|segment| segment.header.generation)) {
-            (Some(entry), Some(generation)) if generation <= entry.generation => (Rule::Recovered(entry), generation),
-            (Some(entry), _) => (Rule::Recovered(entry), entry.generation),
-            (None, Some(generation)) => (Rule::PowerLoss, generation),
+        let (rule, epoch) = match (covered.peek(), first.map(|segment| segment.header.epoch)) {
+            (Some(entry), Some(epoch)) if epoch <= entry.epoch => (Rule::Recovered(entry), epoch),
+            (Some(entry), _) => (Rule::Recovered(entry), entry.epoch),
+            (None, Some(epoch)) => (Rule::PowerLoss, epoch),
             (None, None) => break,
         };
         let mut these = Vec::new();
-        while let Some(segment) = segments.next_if(|segment| segment.header.generation == generation) {
+        while let Some(segment) = segments.next_if(|segment| segment.header.epoch == epoch) {
             these.push(segment);
         }
         let rule = match rule {
             Rule::Recovered(_) => rule,
-            _ => recovery.rule(generation, &these, poisoned(generation))?,
+            _ => recovery.rule(epoch, &these, poisoned(epoch))?,
         };
-        recovery.generation(generation, rule, these)?;
-        if covered.peek().is_some_and(|entry| entry.generation <= generation) {
+        recovery.epoch(epoch, rule, these)?;
+        if covered.peek().is_some_and(|entry| entry.epoch <= epoch) {
             covered.next();
         }
     }
@@ -208,7 +208,7 @@ impl<'a> Recovery<'a> {
 
     /// `docs/recovery.md`, D3: what the manifest names was there, under this name and with this header.
     fn check_segments(&self, found: &Scan) -> Result<()> {
-        let forgotten = found.unused.iter().filter(|file| file.generation < self.input.generations_from);
+        let forgotten = found.unused.iter().filter(|file| file.epoch < self.input.epochs_from);
         let there = found.segments.iter().map(|segment| segment.header.number);
         let there: BTreeSet<_> = there.chain(forgotten.map(|file| file.number)).collect();
         let counts = self.input.segments.range(self.input.files_from..);
@@ -223,10 +223,10 @@ impl<'a> Recovery<'a> {
     }
 
     /// The rule for a generation that no edit covers.
-    fn rule(&self, generation: u64, segments: &[SegmentFile], poisoned: bool) -> Result<Rule<'static>> {
+    fn rule(&self, epoch: u64, segments: &[SegmentFile], poisoned: bool) -> Result<Rule<'static>> {
         if let (Some(edit), Some(segment)) = (&self.edit, segments.first()) {
-            let expected = format!("none after {}, which no edit covers", edit.generation);
-            return Err(Error::corruption(&segment.path, 32, "log generation", expected, generation));
+            let expected = format!("none after {}, which no edit covers", edit.epoch);
+            return Err(Error::corruption(&segment.path, 32, "log generation", expected, epoch));
         }
         let same = self.input.life.is_some() && segments.iter().all(|segment| segment.header.life == self.input.life);
         let complete = self.input.access != Access::ReadBesideWriter;
@@ -234,8 +234,8 @@ impl<'a> Recovery<'a> {
         Ok(if same || planted::is(Bug::GapSkippedAfterPowerLoss) { Rule::SameLife } else { Rule::PowerLoss })
     }
 
-    fn generation(&mut self, generation: u64, rule: Rule<'_>, segments: Vec<SegmentFile>) -> Result<()> {
-        let before = self.input.recovered.iter().rev().find(|entry| entry.generation < generation);
+    fn epoch(&mut self, epoch: u64, rule: Rule<'_>, segments: Vec<SegmentFile>) -> Result<()> {
+        let before = self.input.recovered.iter().rev().find(|entry| entry.epoch < epoch);
         let first = match segments.first() {
             Some(segment) => segment.header.first,
             None => before.map_or(SequenceNumber::ZERO, |entry| entry.next_number),
@@ -268,7 +268,7 @@ impl<'a> Recovery<'a> {
         }
         if !matches!(rule, Rule::Recovered(_)) {
             let Decision { cut, skipped } = decision.clone();
-            self.edit = Some(LogRecovered { generation, cut, skipped, next_number: SequenceNumber::ZERO });
+            self.edit = Some(LogRecovered { epoch, cut, skipped, next_number: SequenceNumber::ZERO });
         }
         self.contents.decisions.push(decision);
         Ok(())
@@ -332,7 +332,7 @@ impl<'a> Recovery<'a> {
         self.old.push(OldSegment {
             name: file.name.clone(),
             number: file.header.number,
-            generation: file.header.generation,
+            epoch: file.header.epoch,
             last: wanted().map(|chunk| chunk.last.min(decision.cut)).max().unwrap_or_default(),
             bytes: file.header.segment_bytes,
             used,
@@ -352,14 +352,14 @@ impl<'a> Recovery<'a> {
             edit.next_number = self.next;
         }
         self.old.extend(unused);
-        let recovered = self.input.recovered.iter().map(|entry| entry.generation).max().unwrap_or(0);
-        let generation = generation_max.max(recovered) + 1;
+        let recovered = self.input.recovered.iter().map(|entry| entry.epoch).max().unwrap_or(0);
+        let epoch = generation_max.max(recovered) + 1;
         self.contents.last = SequenceNumber(self.next.0 - 1);
         Recovered {
             edit: self.edit,
             segments: self.old,
             next_number: self.next,
-            next_generation: generation.max(self.input.generations_from),
+            next_epoch: epoch.max(self.input.epochs_from),
             synced: self.synced,
             contents: self.contents,
             memory_bytes: 0,

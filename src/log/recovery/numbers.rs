@@ -159,7 +159,7 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::random::splitmix64;
+    use crate::util::random::splitmix64;
     use std::collections::BTreeSet;
 
     #[test]

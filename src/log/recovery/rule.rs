@@ -9,8 +9,8 @@
 //!    owned a chunk, in which every record has a smaller number and the next record was to be this one; and a chunk has one
 //!    owner. So missing numbers and chunks can be matched one to one, each number with a chunk that ended below it.
 
-use crate::base::SequenceNumber;
 use crate::format::manifest_edit::LogRecovered;
+use crate::util::SequenceNumber;
 
 /// How a generation is read.
 #[derive(Clone, Copy, Debug)]
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn an_earlier_recovery_is_believed() {
-        let recovered = LogRecovered { generation: 1, cut: n(7), skipped: vec![(n(5), n(5))], next_number: n(20) };
+        let recovered = LogRecovered { epoch: 1, cut: n(7), skipped: vec![(n(5), n(5))], next_number: n(20) };
         let rule = Rule::Recovered(&recovered);
         let decided = Ok((7, vec![(5, 5)]));
         assert_eq!(run(rule, 1, 3, 0, &[3, 4, 6, 7, 9]), decided);

@@ -2,15 +2,15 @@
 //! thread, before the store is open.
 
 use super::{Access, OldSegment, RecoveryInput};
-use crate::base::planted::{self, Bug};
-use crate::base::sync::Arc;
-use crate::base::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
 use crate::format::log_record::Salt;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SECTOR_BYTES, SegmentHeader};
 use crate::io::{OpenMode, Storage, StorageFile};
 use crate::log::files::{Role, parse_file_name};
 use crate::log::halt::leave_poison;
-use crate::log::twin_reader::{self, TwinReader};
+use crate::log::shadow_reader::{self, ShadowReader};
+use crate::util::planted::{self, Bug};
+use crate::util::sync::Arc;
+use crate::util::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
 use std::path::PathBuf;
 
 /// How often a segment's header is read while a writer changes it.
@@ -49,7 +49,7 @@ pub struct Scan {
 /// Scans the directory. For a writer it syncs every segment that counts, so that what recovery reads cannot be lost after
 /// it. `trusts_cache` says for a generation whether reads may come from the page cache.
 pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Result<Scan> {
-    let RecoveryInput { storage, database, generations_from, files_from, access, .. } = *input;
+    let RecoveryInput { storage, database, epochs_from, files_from, access, .. } = *input;
     let mode = if access == Access::Write { OpenMode::ReadWrite } else { OpenMode::Read };
     let mut found = Scan::default();
     for name in storage.list()? {
@@ -62,14 +62,14 @@ pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Re
         let counted = role == Role::Segment && number >= files_from;
         let header = if counted { Some(read_page(storage, &name, &*file)?) } else { None };
         match header {
-            Some((header, page)) if counts(storage, &name, number, &header, database, generations_from)? => {
-                let trusts_cache = trusts_cache(header.generation);
+            Some((header, page)) if counts(storage, &name, number, &header, database, epochs_from)? => {
+                let trusts_cache = trusts_cache(header.epoch);
                 let Opened { header, page, file, is_twin } =
                     with_twin(input, &name, (header, page, file), trusts_cache)?;
                 if access == Access::Write {
-                    file.sync().inspect_err(|error| sync_failed(input, header.generation, error))?;
+                    file.sync().inspect_err(|error| sync_failed(input, header.epoch, error))?;
                 }
-                found.generation_max = found.generation_max.max(header.generation);
+                found.generation_max = found.generation_max.max(header.epoch);
                 found.memory_bytes += if is_twin { header.segment_bytes } else { 0 };
                 let file = if trusts_cache || is_twin { file } else { storage.open(&name, OpenMode::ReadDirect)? };
                 let salt = Salt::new(database, header.number);
@@ -77,15 +77,15 @@ pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Re
                 found.segments.push(SegmentFile { path: storage.path_of(&name), name, header, salt, mark, file });
             }
             other => {
-                let generation = other.map_or(0, |(header, _)| header.generation);
-                found.generation_max = found.generation_max.max(generation);
+                let epoch = other.map_or(0, |(header, _)| header.epoch);
+                found.generation_max = found.generation_max.max(epoch);
                 let bytes = file.length()?;
                 let last = SequenceNumber::ZERO;
-                found.unused.push(OldSegment { name, number, generation, last, bytes, used: 0, unused: true });
+                found.unused.push(OldSegment { name, number, epoch, last, bytes, used: 0, unused: true });
             }
         }
     }
-    found.segments.sort_by_key(|segment| (segment.header.generation, segment.header.number));
+    found.segments.sort_by_key(|segment| (segment.header.epoch, segment.header.number));
     Ok(found)
 }
 
@@ -108,18 +108,18 @@ fn with_twin(
 ) -> Result<Opened> {
     let storage = input.storage;
     // What an edit speaks of was in the file, durably, before the edit was.
-    let covered = input.recovered.iter().any(|entry| entry.generation >= header.generation);
+    let covered = input.recovered.iter().any(|entry| entry.epoch >= header.epoch);
     for _ in 0..LOOKS_MAX {
         if covered || header.memory.is_none() || planted::is(Bug::LogMemoryForgotten) {
             break;
         }
-        if let Some(twin) = twin_reader::find(storage, &header, &page[..])? {
+        if let Some(shadow) = shadow_reader::find(storage, &header, &page[..])? {
             if input.access == Access::Write {
-                twin_reader::restore(&*twin, &*file, header.segment_bytes)?;
+                shadow_reader::restore(&*shadow, &*file, header.segment_bytes)?;
                 file.read_exact_at(&mut page[..], 0)?;
                 break;
             }
-            let reader = TwinReader::new(twin, file, &page[..]);
+            let reader = ShadowReader::new(shadow, file, &page[..]);
             let page = reader.page()?;
             return Ok(Opened { header, page, file: Arc::new(reader), is_twin: true });
         }
@@ -129,7 +129,7 @@ fn with_twin(
         if header == before {
             let same_life = input.life.is_some() && header.life == input.life && trusted && !input.force_cut;
             if same_life && input.segments.contains(&header.number) {
-                return Err(twin_reader::missing(storage, &storage.path_of(name), &header));
+                return Err(shadow_reader::missing(storage, &storage.path_of(name), &header));
             }
             break;
         }
@@ -139,10 +139,10 @@ fn with_twin(
 
 /// The next opening would sync with success what this failure has dropped, and believe the page cache. A generation that an
 /// edit covers was synced before that edit, and nothing was written to it since.
-fn sync_failed(input: &RecoveryInput<'_>, generation: u64, error: &Error) {
-    if input.recovered.iter().all(|recovered| recovered.generation < generation) {
+fn sync_failed(input: &RecoveryInput<'_>, epoch: u64, error: &Error) {
+    if input.recovered.iter().all(|recovered| recovered.epoch < epoch) {
         // As well as the disk still lets it; who opens hears of the sync.
-        let _ = leave_poison(input.storage, generation, &error.to_string());
+        let _ = leave_poison(input.storage, epoch, &error.to_string());
     }
 }
 
@@ -173,7 +173,7 @@ fn counts(
     number: FileNumber,
     header: &SegmentHeader,
     database: DatabaseId,
-    generations_from: u64,
+    epochs_from: u64,
 ) -> Result<bool> {
     let bad =
         |offset, what, expected, found| Err(Error::corruption(&storage.path_of(name), offset, what, expected, found));
@@ -184,5 +184,5 @@ fn counts(
         return bad(24, "number of a log segment", number.to_string(), header.number.to_string());
     }
     // A smaller number in the header: renamed for reuse, but not yet prepared.
-    Ok(header.number == number && header.generation >= generations_from)
+    Ok(header.number == number && header.epoch >= epochs_from)
 }

@@ -1,13 +1,13 @@
 //! What recovery decides: the stories that `protocol.md` tells, and damaged files.
 
 use super::*;
-use crate::base::Kind;
-use crate::base::sync::Arc;
 use crate::format::log_record::Operation;
 use crate::format::log_segment::PAGE_BYTES;
 use crate::io::OpenMode;
 use crate::io::simulated::SimulatedStorage;
 use crate::log::tests::harness::{DATABASE, Manifest, OPTIONS, Opened, Outcome, input, recover_from, recover_with};
+use crate::util::Kind;
+use crate::util::sync::Arc;
 
 fn disk(seed: u64) -> (SimulatedStorage, Opened, Manifest) {
     let storage = SimulatedStorage::new(seed);
@@ -291,7 +291,7 @@ fn damaged_headers_are_named_and_unprepared_segments_are_unused() {
     let copy = storage.clone_disk();
     copy.rename(&name, "000000.log").unwrap();
     assert_corruption(recover_from(&copy, &manifest), "000000.log", 24);
-    let forgotten = Manifest { generations_from: 2, ..manifest.clone() };
+    let forgotten = Manifest { epochs_from: 2, ..manifest.clone() };
     assert!(recover_from(&storage, &forgotten).unwrap().recovered.edit.is_none());
 }
 
@@ -404,7 +404,7 @@ fn two_hundred_thousand_records_replay_fast() {
         segment_bytes: 64 << 20,
         chunk_bytes: 256 << 10,
         budget_bytes: 1 << 30,
-        stepped: false,
+        deterministic: false,
         scarce: false,
     };
     let (opened, manifest) = Opened::fresh(Arc::new(storage.clone()), options);
@@ -418,8 +418,8 @@ fn two_hundred_thousand_records_replay_fast() {
         database: DATABASE,
         recovered: &[],
         incorporated: SequenceNumber::ZERO,
-        generations_from: manifest.generations_from,
-        files_from: crate::base::FileNumber(0),
+        epochs_from: manifest.epochs_from,
+        files_from: crate::util::FileNumber(0),
         life: storage.life(),
         segments: const { &BTreeSet::new() },
         synced: SequenceNumber::ZERO,

@@ -1,20 +1,25 @@
 //! A stand-in for the store above the log: it writes by the protocol, keeps what the manifest would keep, and
 //! remembers what recovery applied.
 
-use super::super::*;
-use crate::base::random::splitmix64;
-use crate::base::sequencer::{Sequencer, Slot};
-use crate::base::{FileNumber, KeyspaceId, Kind};
 use crate::format::log_record::Operation;
 use crate::format::manifest_edit::LogRecovered;
 use crate::io::Storage;
+use crate::log::*;
+use crate::util::random::splitmix64;
+use crate::util::sequencer::{Sequencer, Slot};
+use crate::util::{FileNumber, KeyspaceId, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub const DATABASE: DatabaseId = DatabaseId(0xa11);
-pub const OPTIONS: LogOptions =
-    LogOptions { segment_bytes: 4 * 4096, chunk_bytes: 4096, budget_bytes: 1 << 20, stepped: false, scarce: false };
+pub const OPTIONS: LogOptions = LogOptions {
+    segment_bytes: 4 * 4096,
+    chunk_bytes: 4096,
+    budget_bytes: 1 << 20,
+    deterministic: false,
+    scarce: false,
+};
 
 /// splitmix64.
 pub struct Random(pub u64);
@@ -34,7 +39,7 @@ impl Random {
 pub struct Manifest {
     pub recovered: Vec<LogRecovered>,
     pub incorporated: SequenceNumber,
-    pub generations_from: u64,
+    pub epochs_from: u64,
 }
 
 /// What one recovery gave.
@@ -51,8 +56,8 @@ pub fn input<'a>(storage: &'a dyn Storage, manifest: &'a Manifest) -> RecoveryIn
         database: DATABASE,
         recovered: &manifest.recovered,
         incorporated: manifest.incorporated,
-        generations_from: manifest.generations_from,
-        files_from: crate::base::FileNumber(0),
+        epochs_from: manifest.epochs_from,
+        files_from: crate::util::FileNumber(0),
         segments: const { &BTreeSet::new() },
         synced: SequenceNumber::ZERO,
         manifest_edits: u64::MAX,
@@ -116,11 +121,11 @@ impl Opened {
         manifest.recovered.extend(recovered.edit);
         let life = storage.life();
         let first = recovered.next_number;
-        let identity = LogIdentity { database: DATABASE, generation: recovered.next_generation, life, first };
+        let identity = LogIdentity { database: DATABASE, epoch: recovered.next_epoch, life, first };
         let newest = recovered.segments.iter().map(|segment| segment.number).max().unwrap_or_default();
         let numbers = Arc::new(FileNumbers::new(FileNumber(newest.0 + 1)));
         // As in the store: what was recovered is durable, and twins are not needed any more.
-        remove_twins(&*storage);
+        remove_shadows(&*storage);
         let memory = storage.shared_memory().filter(|memory| memory.outlives_process());
         let log = Log::create(storage, memory, identity, numbers, options, Box::new(|_, _| Ok(0)))?;
         log.adopt(recovered.segments);
@@ -129,7 +134,7 @@ impl Opened {
 
     /// Opens a store that has no log yet.
     pub fn fresh(storage: Arc<dyn Storage>, options: LogOptions) -> (Self, Manifest) {
-        let mut manifest = Manifest { generations_from: 1, ..Manifest::default() };
+        let mut manifest = Manifest { epochs_from: 1, ..Manifest::default() };
         let outcome = recover_from(&*storage, &manifest).unwrap();
         assert!(outcome.recovered.edit.is_none() && outcome.recovered.next_number == SequenceNumber(1));
         let opened = Self::new(storage, &mut manifest, outcome.recovered, options).unwrap();
@@ -144,19 +149,19 @@ impl Opened {
 
     pub fn keeper(&self) -> Keeper {
         let stop = Arc::new(AtomicBool::new(false));
-        let thread = |chore| {
+        let thread = |task| {
             let (log, sequencer, stopped) = (Arc::clone(&self.log), Arc::clone(&self.sequencer), Arc::clone(&stop));
             std::thread::spawn(move || {
                 while !stopped.load(Ordering::Relaxed) {
-                    log.wait_for_work(chore, Duration::from_millis(5));
-                    let _ = match chore {
-                        Chore::MakeReady => log.make_ready(&sequencer, &|_| false),
-                        Chore::Finish => log.finish(&sequencer),
+                    log.wait_for_work(task, Duration::from_millis(5));
+                    let _ = match task {
+                        LogTask::MakeReady => log.make_ready(&sequencer, &|_| false),
+                        LogTask::Finish => log.finish(&sequencer),
                     };
                 }
             })
         };
-        let threads = [Chore::MakeReady, Chore::Finish].map(thread).into();
+        let threads = [LogTask::MakeReady, LogTask::Finish].map(thread).into();
         Keeper { stop, threads }
     }
 

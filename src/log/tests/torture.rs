@@ -1,8 +1,8 @@
 //! Random lives: writes, syncs, recycling and crashes of every kind at random operations, against a model.
 
-use super::super::*;
 use super::harness::{Client, Manifest, OPTIONS, Opened, Outcome, Random, recover_from};
 use crate::io::simulated::SimulatedStorage;
+use crate::log::*;
 use std::collections::BTreeMap;
 
 /// What must and what may be there.
@@ -82,7 +82,7 @@ fn torture(seed: u64) {
     let mut random = Random(seed);
     let mut storage = SimulatedStorage::new(seed);
     storage.set_memory_outlives(random.below(2) == 0);
-    let mut manifest = Manifest { generations_from: 1, ..Manifest::default() };
+    let mut manifest = Manifest { epochs_from: 1, ..Manifest::default() };
     let mut model = Model::default();
     for round in 0..12 {
         let story = format!("seed {seed} round {round}");

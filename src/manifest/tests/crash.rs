@@ -2,13 +2,13 @@
 //! power cut that a few seeds give.
 
 use super::generator::{first_edit, next_edit};
-use crate::base::sync::Arc;
-use crate::base::{DatabaseId, Error};
 use crate::format::manifest_edit::testing::Random;
 use crate::format::manifest_edit::{Identity, ManifestEdit};
 use crate::io::simulated::{Operation, SimulatedStorage};
 use crate::io::{OpenMode, Storage};
 use crate::manifest::{MANIFEST_NAME, MANIFEST_NEW_NAME, Manifest, ManifestState};
+use crate::util::sync::Arc;
+use crate::util::{DatabaseId, Error};
 
 const IDENTITY: Identity = Identity { database: DatabaseId(77) };
 

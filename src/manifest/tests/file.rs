@@ -1,8 +1,6 @@
 //! The file on a disk that keeps what it is given: replay, damage, the torn end, rotation.
 
 use super::generator::{first_edit, next_edit};
-use crate::base::sync::Arc;
-use crate::base::{DatabaseId, Error, FileNumber, Result};
 use crate::format::manifest_edit::testing::Random;
 use crate::format::manifest_edit::{Identity, ManifestEdit};
 use crate::format::manifest_header::{self as header, HEADER_BYTES};
@@ -11,6 +9,8 @@ use crate::io::{OpenMode, PosixStorage, Storage};
 use crate::manifest::file::read_state;
 use crate::manifest::replay::replay;
 use crate::manifest::{MANIFEST_NAME, MANIFEST_NEW_NAME, Manifest, ManifestState};
+use crate::util::sync::Arc;
+use crate::util::{DatabaseId, Error, FileNumber, Result};
 use std::path::Path;
 
 const IDENTITY: Identity = Identity { database: DatabaseId(0x1122_3344_5566_7788) };
@@ -92,7 +92,7 @@ fn no_store_a_newer_one_and_one_that_is_there_are_told_apart() {
 
     let mut bytes = storage.current_image()[MANIFEST_NAME].clone();
     bytes[8] = 9;
-    let sum = crate::base::checksum::checksum(&bytes[..HEADER_BYTES - 4], 0);
+    let sum = crate::util::checksum::checksum(&bytes[..HEADER_BYTES - 4], 0);
     bytes[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
     storage.open(MANIFEST_NAME, OpenMode::ReadWrite).unwrap().write_all_at(&bytes, 0).unwrap();
     assert!(matches!(open(&storage), Err(Error::NewerFormat { found: 9, .. })));

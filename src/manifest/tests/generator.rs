@@ -1,10 +1,10 @@
 //! Random edits that fit a state, made as the trunk makes them: incorporate, flush, compact, split, recover.
 
-use crate::base::{FileNumber, KeyspaceId, SequenceNumber};
 use crate::format::manifest_edit::testing::Random;
 use crate::format::manifest_edit::{BranchMeta, BundleId, BundleImage, KeyspaceRecord, LogRecovered};
 use crate::format::manifest_edit::{ManifestEdit, MapletColumn, MapletMeta, NodeId, NodeImage, PivotImage};
 use crate::manifest::ManifestState;
+use crate::util::{FileNumber, KeyspaceId, SequenceNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The first edit of a store: one leaf that spans all keys, and the default keyspace.
@@ -165,18 +165,18 @@ fn maplets(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) 
 }
 
 fn recover(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
-    let (generation, free) = match state.recovered.last() {
-        Some(last) => (last.generation + 1, last.next_number),
+    let (epoch, free) = match state.recovered.last() {
+        Some(last) => (last.epoch + 1, last.next_number),
         None => (0, SequenceNumber(1)),
     };
     let free = SequenceNumber(free.0.max(state.incorporated.0));
     let cut = SequenceNumber(free.0 + 20);
     let skipped = vec![(free, free), (SequenceNumber(free.0 + 2), SequenceNumber(free.0 + 4))];
     let next_number = SequenceNumber(cut.0 + 1 + random.below(9));
-    edit.log_recovered = Some(LogRecovered { generation, cut, skipped, next_number });
+    edit.log_recovered = Some(LogRecovered { epoch, cut, skipped, next_number });
     if random.once_in(3) {
-        let from = generation.saturating_sub(random.below(3));
-        edit.log_generations_from = Some(from.max(state.log_generations_from));
+        let from = epoch.saturating_sub(random.below(3));
+        edit.log_epochs_from = Some(from.max(state.log_epochs_from));
     }
 }
 

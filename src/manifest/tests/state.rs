@@ -1,11 +1,11 @@
 //! The state by itself: what fits, what does not, and the whole-tree check.
 
 use super::generator::{first_edit, next_edit};
-use crate::base::{FileNumber, KeyspaceId, SequenceNumber};
 use crate::format::manifest_edit::testing::Random;
 use crate::format::manifest_edit::{BranchMeta, BundleId, BundleImage, KeyspaceRecord, LogRecovered};
 use crate::format::manifest_edit::{ManifestEdit, NodeId, NodeImage, PivotImage};
 use crate::manifest::ManifestState;
+use crate::util::{FileNumber, KeyspaceId, SequenceNumber};
 
 fn grown(seed: u64, edits: u64) -> ManifestState {
     let mut state = ManifestState::default();
@@ -66,7 +66,7 @@ fn small() -> ManifestState {
         root: Some(NodeId(1)),
         incorporated: Some(SequenceNumber(10)),
         log_recovered: Some(recovery(3)),
-        log_generations_from: Some(2),
+        log_epochs_from: Some(2),
         keyspaces: vec![KeyspaceRecord { id: KeyspaceId(0), name: "default".into(), comparator: "bytewise".into() }],
         ..ManifestEdit::default()
     };
@@ -79,9 +79,9 @@ fn branch(file: u64) -> BranchMeta {
     BranchMeta { file: FileNumber(file), entries: 2, distinct_keys: 1, ..BranchMeta::default() }
 }
 
-fn recovery(generation: u64) -> LogRecovered {
+fn recovery(epoch: u64) -> LogRecovered {
     let skipped = vec![(SequenceNumber(4), SequenceNumber(5))];
-    LogRecovered { generation, cut: SequenceNumber(12), skipped, next_number: SequenceNumber(20) }
+    LogRecovered { epoch, cut: SequenceNumber(12), skipped, next_number: SequenceNumber(20) }
 }
 
 /// Every edit here must be refused for the reason given and change nothing.
@@ -139,8 +139,8 @@ fn inconsistent_edits_are_refused_and_change_nothing() {
         (ManifestEdit { root: Some(NodeId(5)), ..edit() }, "root 5 does not exist"),
         (ManifestEdit { incorporated: Some(SequenceNumber(9)), ..edit() }, "goes back"),
         (ManifestEdit { incorporated: Some(SequenceNumber(u64::MAX)), ..edit() }, "no number"),
-        (ManifestEdit { log_generations_from: Some(1), ..edit() }, "go back"),
-        (recovered(&|recovery| recovery.generation = 3), "recovered after 3"),
+        (ManifestEdit { log_epochs_from: Some(1), ..edit() }, "go back"),
+        (recovered(&|recovery| recovery.epoch = 3), "recovered after 3"),
         (recovered(&|recovery| recovery.next_number = SequenceNumber(19)), "takes numbers back"),
         (recovered(&|recovery| recovery.cut = SequenceNumber(20)), "below its cut"),
         (recovered(&|recovery| recovery.next_number = SequenceNumber(u64::MAX)), "past all numbers"),
@@ -168,10 +168,10 @@ fn forgotten_recoveries_go_but_the_newest_stays() {
     let mut state = small();
     let next = ManifestEdit { log_recovered: Some(recovery(4)), ..ManifestEdit::default() };
     state.apply(&next).unwrap();
-    assert_eq!(state.recovered.iter().map(|known| known.generation).collect::<Vec<_>>(), [3, 4]);
-    state.apply(&ManifestEdit { log_generations_from: Some(5), ..ManifestEdit::default() }).unwrap();
+    assert_eq!(state.recovered.iter().map(|known| known.epoch).collect::<Vec<_>>(), [3, 4]);
+    state.apply(&ManifestEdit { log_epochs_from: Some(5), ..ManifestEdit::default() }).unwrap();
     assert_eq!(state.recovered, [recovery(4)]);
-    assert_eq!(state.log_generations_from, 5);
+    assert_eq!(state.log_epochs_from, 5);
 }
 
 #[test]

@@ -26,9 +26,9 @@ impl<'a> Pending<'a> {
         })
     }
 
-    pub(super) fn commit(mut self, newest_pin: SequenceNumber) {
+    pub(super) fn commit(mut self, newest_snapshot: SequenceNumber) {
         WRITER.with_borrow_mut(|writer| {
-            self.memtable.commit(writer, self.batch, self.entries.iter_mut(), newest_pin);
+            self.memtable.commit(writer, self.batch, self.entries.iter_mut(), newest_snapshot);
         });
         self.entries.iter().filter_map(Prepared::kept).for_each(|node| self.memtable.note_kept(node));
     }

@@ -2,7 +2,7 @@
 
 use super::batches::Pending;
 use super::*;
-use crate::base::sync::AtomicUsize;
+use crate::util::sync::AtomicUsize;
 use std::collections::BTreeSet;
 
 /// The newest version of each key.
@@ -21,21 +21,21 @@ impl Snapshots {
         Self { memtable: pool(soft_bytes).take(), last: 0, contents: BTreeMap::new(), live: BTreeMap::new() }
     }
 
-    fn newest_pin(&self) -> SequenceNumber {
+    fn newest_snapshot(&self) -> SequenceNumber {
         SequenceNumber(self.live.last_key_value().map_or(0, |(number, _)| *number))
     }
 
     fn put(&mut self, user_key: &[u8], kind: Kind, value: &[u8]) {
         self.last += 1;
         let prepared = prepare(&self.memtable, (KEYSPACE, user_key, key_hash(KEYSPACE, user_key)), kind, value);
-        place(&self.memtable, prepared, self.last, self.newest_pin());
+        place(&self.memtable, prepared, self.last, self.newest_snapshot());
         self.contents.insert(key::encoded(KEYSPACE, user_key), (self.last, kind, value.to_vec()));
     }
 
     fn batch(&mut self, keys: &BTreeSet<Vec<u8>>, value: &[u8]) {
         self.last += 1;
         let encoded: Vec<Vec<u8>> = keys.iter().map(|user_key| key::encoded(KEYSPACE, user_key)).collect();
-        Pending::place(&self.memtable, &encoded, self.last, value).commit(self.newest_pin());
+        Pending::place(&self.memtable, &encoded, self.last, value).commit(self.newest_snapshot());
         for key in encoded {
             self.contents.insert(key, (self.last, Kind::Put, value.to_vec()));
         }

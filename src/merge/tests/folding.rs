@@ -1,13 +1,13 @@
 //! Operands and range tombstones among versions: every reader sees the same before and after passes, and walking shows what
 //! playing the writes one after the other comes to.
 
-use super::super::operator::MergeOperator;
-use super::super::vec_cursor::{VecCursor, VecEntry};
-use super::super::{
+use super::{Random, sorted};
+use crate::merge::operator::MergeOperator;
+use crate::merge::vec_cursor::{VecCursor, VecEntry};
+use crate::merge::{
     EntryRef, MergeCursor, RangeTombstone, RangeTombstones, Retention, Values, VersionFilter, VisibleCursor,
 };
-use super::{Random, sorted};
-use crate::base::{Kind, SequenceNumber};
+use crate::util::{Kind, SequenceNumber};
 use std::collections::BTreeMap;
 
 /// Puts operands behind the value: it matters that none is lost, none comes twice and none changes places.
@@ -115,7 +115,7 @@ impl Data {
 }
 
 /// Fails where the cursor, which wants this of the values, does not stand on the pair.
-fn assert_pair<C: super::super::Cursor>(cursor: &VisibleCursor<C>, values: Values, expected: &(Vec<u8>, Vec<u8>)) {
+fn assert_pair<C: crate::merge::Cursor>(cursor: &VisibleCursor<C>, values: Values, expected: &(Vec<u8>, Vec<u8>)) {
     match values {
         Values::Shown => assert_eq!(pair(cursor), *expected),
         Values::Held if cursor.entry().kind == Kind::Put && cursor.operands().is_empty() => {
@@ -128,7 +128,7 @@ fn assert_pair<C: super::super::Cursor>(cursor: &VisibleCursor<C>, values: Value
 }
 
 /// The pair that a visible cursor stands on.
-fn pair<C: super::super::Cursor>(cursor: &VisibleCursor<C>) -> (Vec<u8>, Vec<u8>) {
+fn pair<C: crate::merge::Cursor>(cursor: &VisibleCursor<C>) -> (Vec<u8>, Vec<u8>) {
     let entry = cursor.entry();
     let mut value = if entry.kind == Kind::Delete { b"^".to_vec() } else { entry.value.to_vec() };
     assert!(entry.kind == Kind::Put || entry.kind == Kind::Delete && !cursor.operands().is_empty());

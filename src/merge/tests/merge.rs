@@ -1,10 +1,10 @@
 //! The merge against a sorted vector: random walks over sources that overlap.
 
-use super::super::vec_cursor::{VecCursor, VecEntry};
-use super::super::{Cursor, EntryRef, MergeCursor};
 use super::{Random, sorted};
-use crate::base::key::wide_head as head;
-use crate::base::{Kind, Result, SequenceNumber};
+use crate::merge::vec_cursor::{VecCursor, VecEntry};
+use crate::merge::{Cursor, EntryRef, MergeCursor};
+use crate::util::key::wide_head as head;
+use crate::util::{Kind, Result, SequenceNumber};
 use std::sync::{Arc, Mutex};
 
 /// Entries dealt to sources, newest source first; some are dealt twice. The copy in the older source has another

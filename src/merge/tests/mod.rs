@@ -7,8 +7,8 @@ mod retention;
 mod visible;
 
 use super::vec_cursor::VecEntry;
-use crate::base::random::splitmix64;
-use crate::base::{Kind, SequenceNumber};
+use crate::util::random::splitmix64;
+use crate::util::{Kind, SequenceNumber};
 
 /// SplitMix64.
 pub struct Random(pub u64);

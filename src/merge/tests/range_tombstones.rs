@@ -1,8 +1,8 @@
 //! Range tombstones against a plain list of deletions.
 
-use super::super::{RangeTombstone, RangeTombstones, Retention};
 use super::Random;
-use crate::base::SequenceNumber;
+use crate::merge::{RangeTombstone, RangeTombstones, Retention};
+use crate::util::SequenceNumber;
 
 fn random(random: &mut Random, count: u64) -> Vec<RangeTombstone> {
     let deletion = |_| {

@@ -1,9 +1,9 @@
 //! Retention against its purpose: every reader sees the same before and after, in one pass and in many.
 
-use super::super::vec_cursor::{VecCursor, VecEntry};
-use super::super::{EntryRef, Retention, VersionFilter, VisibleCursor};
 use super::{Random, sorted};
-use crate::base::{Kind, SequenceNumber};
+use crate::merge::vec_cursor::{VecCursor, VecEntry};
+use crate::merge::{EntryRef, Retention, VersionFilter, VisibleCursor};
+use crate::util::{Kind, SequenceNumber};
 
 fn filtered(entries: &[VecEntry], pins: &[u64], bottom: bool) -> Vec<VecEntry> {
     let retention = Retention::new(pins.iter().copied().map(SequenceNumber).collect());

@@ -1,9 +1,9 @@
 //! What a reader sees, against a map built by the rule's words.
 
-use super::super::vec_cursor::{VecCursor, VecEntry};
-use super::super::{Cursor, MergeCursor, VisibleCursor};
 use super::{Random, sorted};
-use crate::base::{Error, Kind, Result, SequenceNumber};
+use crate::merge::vec_cursor::{VecCursor, VecEntry};
+use crate::merge::{Cursor, MergeCursor, VisibleCursor};
+use crate::util::{Error, Kind, Result, SequenceNumber};
 
 /// The live keys of a snapshot within the bounds, in order.
 fn model(entries: &[VecEntry], at: SequenceNumber, lower: &[u8], upper: Option<&[u8]>) -> Vec<VecEntry> {

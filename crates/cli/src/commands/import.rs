@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::input::Pair;
 use crate::progress::Progress;
 use crate::report::Report;
-use alluvium::base::limits::KEY_BYTES_MAX;
+use alluvium::limits::KEY_BYTES_MAX;
 use alluvium_leveldb_files::{Database, LeftOut, Options, Pairs};
 
 /// Pairs that are written together.

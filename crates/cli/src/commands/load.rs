@@ -11,7 +11,7 @@ use crate::input::{Input, InputError, Pair, Pairs, Reading};
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::ycsb;
-use alluvium::base::limits::VALUE_BYTES_MAX;
+use alluvium::limits::VALUE_BYTES_MAX;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 

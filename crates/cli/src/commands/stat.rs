@@ -86,10 +86,11 @@ fn told_by_writer(stats: &Stats) -> Vec<(&'static str, String)> {
     if looked > 0 {
         told.push(("page cache hit", format!("{:.1}%", stats.cache_hits as f64 / looked as f64 * 100.0)));
     }
-    let of_tree = [("leaves split", stats.splits), ("nodes joined", stats.joins), ("files squeezed", stats.squeezes)];
+    let of_tree =
+        [("leaves split", stats.splits), ("nodes joined", stats.joins), ("files squeezed", stats.live_rewrites)];
     told.extend(of_tree.into_iter().filter(|(_, count)| *count > 0).map(|(label, count)| (label, grouped(count))));
-    if stats.kept_bytes > 0 {
-        told.push(("kept as it was by merges", size(stats.kept_bytes)));
+    if stats.reused_bytes > 0 {
+        told.push(("kept as it was by merges", size(stats.reused_bytes)));
     }
     let delays = [
         ("writes slowed", stats.slowed_writes, stats.slowed_ns),
@@ -102,8 +103,7 @@ fn told_by_writer(stats: &Stats) -> Vec<(&'static str, String)> {
     if stats.longest_delay_ns > 0 {
         told.push(("longest delay of a write", format!("{:.1} ms", milliseconds(stats.longest_delay_ns))));
     }
-    let overtaken =
-        [("transactions that conflicted", stats.conflicts), ("updates begun again", stats.overtaken_updates)];
+    let overtaken = [("transactions that conflicted", stats.conflicts), ("updates begun again", stats.retried_updates)];
     told.extend(overtaken.into_iter().filter(|(_, count)| *count > 0).map(|(label, count)| (label, grouped(count))));
     if let Some(limit) = stats.background_write_limit {
         told.push(("limit of background writes", format!("{}/s", size(limit))));
@@ -216,8 +216,8 @@ fn figures(stats: &Stats) -> Report {
         .count("jobs", "", stats.jobs)
         .count("splits", "", stats.splits)
         .count("joins", "", stats.joins)
-        .count("squeezes", "", stats.squeezes)
-        .size("kept_bytes", "", stats.kept_bytes)
+        .count("squeezes", "", stats.live_rewrites)
+        .size("kept_bytes", "", stats.reused_bytes)
         .count("slowed_writes", "", stats.slowed_writes)
         .count("slowed_ns", "", stats.slowed_ns)
         .count("garbage_slowed_writes", "", stats.garbage_slowed_writes)
@@ -226,7 +226,7 @@ fn figures(stats: &Stats) -> Report {
         .count("stalled_ns", "", stats.stalled_ns)
         .count("longest_delay_ns", "", stats.longest_delay_ns)
         .count("conflicts", "", stats.conflicts)
-        .count("overtaken_updates", "", stats.overtaken_updates)
+        .count("overtaken_updates", "", stats.retried_updates)
         .count("log_memory_refused", "", stats.log_memory_refused);
     let label = if stats.failure.is_some() { "failure" } else { "" };
     report.add("failure", label, stats.failure.clone().into(), stats.failure.clone().unwrap_or_default());
@@ -245,9 +245,9 @@ mod tests {
         let mut stats = Stats { user_bytes: 1000, incorporated_bytes: 1200, writes: 9, ..Stats::default() };
         (stats.slowed_writes, stats.slowed_ns, stats.longest_delay_ns) = (3, 2_000_000, 1_500_000);
         (stats.garbage_slowed_writes, stats.garbage_slowed_ns) = (2, 1_000_000);
-        (stats.splits, stats.joins, stats.squeezes, stats.kept_bytes) = (7, 5, 1, 2048);
+        (stats.splits, stats.joins, stats.live_rewrites, stats.reused_bytes) = (7, 5, 1, 2048);
         (stats.cache_hits, stats.cache_misses) = (3, 1);
-        (stats.conflicts, stats.overtaken_updates) = (6, 1234);
+        (stats.conflicts, stats.retried_updates) = (6, 1234);
         (stats.background_paused, stats.disk_full, stats.background_write_limit) = (true, true, Some(1 << 20));
         let told = told_by_writer(&stats).into_iter().map(|(label, text)| format!("{label}: {text}\n"));
         let expected = "written by users: 1000 B\nwrite amplification: 1.20\npage cache hit: 75.0%\n\

@@ -120,7 +120,7 @@ impl Rates {
             user_bytes: user,
             slowed_writes: rate(|stats| stats.slowed_writes),
             garbage_slowed_writes: rate(|stats| stats.garbage_slowed_writes),
-            conflicts: rate(|stats| stats.conflicts + stats.overtaken_updates),
+            conflicts: rate(|stats| stats.conflicts + stats.retried_updates),
             write_amplification: (user > 0.0).then(|| background / user),
             cache_hits: (hits + misses > 0.0).then(|| hits / (hits + misses)),
         };
@@ -246,7 +246,7 @@ fn json(look: &Look, rates: Option<Rates>) -> serde_json::Value {
             "garbage_slowed_writes": stats.garbage_slowed_writes,
             "garbage_slowed_ns": stats.garbage_slowed_ns,
             "conflicts": stats.conflicts,
-            "overtaken_updates": stats.overtaken_updates,
+            "overtaken_updates": stats.retried_updates,
             "stalled_writes": stats.stalled_writes,
             "longest_delay_ns": stats.longest_delay_ns,
             "background_write_limit": stats.background_write_limit,
@@ -318,7 +318,7 @@ mod tests {
             garbage_slowed_writes: 3 * times,
             garbage_bytes: 2048,
             conflicts: 4 * times,
-            overtaken_updates: times,
+            retried_updates: times,
             ..Stats::default()
         };
         let before = look(start, stats(1), teller(7, 300), &[]);

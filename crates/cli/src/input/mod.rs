@@ -12,7 +12,7 @@ mod tests;
 mod tsv;
 
 use crate::bytes;
-use alluvium::base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use alluvium::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use clap::ValueEnum;
 use std::fmt;
 use std::fs::File;

@@ -4,7 +4,7 @@
 //! written by their own thread, but for `synced`, which only rises (`soak/mod.rs`, 2).
 
 use alluvium::Result;
-use alluvium::io::{MappedFile, PosixStorage, Storage};
+use alluvium::storage::{MappedFile, PosixStorage, Storage};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,7 +2,7 @@
 //! not too small here.
 
 use super::rig::{Random, Rig, Write, key, number_key, small_options};
-use crate::disk::trunk::{TreeFigures, Wanted};
+use crate::disk::trunk::{RequestedRange, TreeFigures};
 
 const BRANCH_BYTES: u64 = 256 << 10;
 /// So that the file of a Memtable's entries takes 1.17 of `BRANCH_BYTES`. How little a nearly sequential load is rewritten depends on
@@ -81,7 +81,7 @@ fn a_quiet_tree_has_few_runs() {
     load(&mut rig, 20, || random_write(&mut random));
     let before = TreeFigures::of(&rig.tree);
     let mut jobs = 0;
-    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &Wanted::ALL, &rig.retention()) {
+    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &RequestedRange::ALL, &rig.retention()) {
         jobs += 1;
         assert!(jobs < 200, "{job}");
         rig.finish(&job);

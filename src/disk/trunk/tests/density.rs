@@ -1,11 +1,11 @@
 //! Where parts are cut between close and scattered keys.
 
 use super::rig::{Random, Rig, key, small_options};
-use crate::base::key::encoded;
-use crate::base::{KeyspaceId, Kind};
 use crate::branch::Branch;
 use crate::disk::trunk::PartWriter;
 use crate::merge::vec_cursor::VecEntry;
+use crate::util::key::encoded;
+use crate::util::{KeyspaceId, Kind};
 use std::sync::Arc;
 
 /// A part has that before it is cut at an edge.

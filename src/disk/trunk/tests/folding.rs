@@ -2,10 +2,10 @@
 //! its order.
 
 use super::rig::{Append, Random, Rig, Said, number_key, small_options};
-use crate::base::SequenceNumber;
-use crate::base::sync::{Arc, AtomicBool};
-use crate::disk::trunk::{Job, Outcome, TreeFigures, TrunkOptions, Wanted, branches};
+use crate::disk::trunk::{Job, Outcome, RequestedRange, TreeFigures, TrunkOptions, branches};
 use crate::merge::Cursor;
+use crate::util::SequenceNumber;
+use crate::util::sync::{Arc, AtomicBool};
 
 fn options(folds: bool, branch_bytes: u64) -> TrunkOptions {
     let mut options = small_options(branch_bytes);
@@ -245,7 +245,7 @@ fn halves_of_a_leaf_share_a_range_tombstone() {
     rig.pins.insert(rig.last);
     incorporate(&mut rig, vec![Said::RangeDelete(number_key(500), number_key(2_500))]);
     let height = rig.tree.root().height;
-    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &Wanted::ALL, &rig.retention()) {
+    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &RequestedRange::ALL, &rig.retention()) {
         rig.finish(&job);
     }
     assert!(height == 0 && rig.tree.root().height > 0, "{}", rig.tree.describe());
@@ -266,7 +266,7 @@ fn operands_fold_into_one_put() {
         let add = |at: u64| Said::Merge(number_key(at % 50), vec![b'a' + round % 26; 5]);
         incorporate(&mut rig, (0..500).map(add).collect());
     }
-    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &Wanted::ALL, &rig.retention()) {
+    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &RequestedRange::ALL, &rig.retention()) {
         rig.finish(&job);
     }
     let entries: u64 = TreeFigures::of(&rig.tree).levels.iter().map(|level| level.load.entries).sum();

@@ -2,8 +2,8 @@
 //! files are written instead of compared; they change with the sizes of branch files.
 
 use super::rig::{Random, Rig, Said, Write, key, number_key, small_options};
-use crate::base::SequenceNumber;
 use crate::merge::Cursor;
+use crate::util::SequenceNumber;
 
 /// `count` writes of keys that start with `prefix`, in order.
 pub fn writes(prefix: &str, count: usize) -> Vec<Write> {

@@ -1,8 +1,6 @@
 //! Jobs that run beside each other and beside changes of what they look at.
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
-use crate::base::sync::Arc;
-use crate::base::sync::AtomicBool;
 use crate::disk::trunk::claims::Claims;
 use crate::disk::trunk::hollow::{Cuts, Hollow};
 use crate::disk::trunk::job::{Change, Place, claim};
@@ -10,6 +8,8 @@ use crate::disk::trunk::node::Node;
 use crate::disk::trunk::policy::Choice;
 use crate::disk::trunk::{Job, Outcome};
 use crate::merge::Cursor;
+use crate::util::sync::Arc;
+use crate::util::sync::AtomicBool;
 
 fn writes(random: &mut Random, count: usize, keys: u64) -> Vec<Write> {
     (0..count).map(|_| (number_key(random.next() % keys), Some(vec![random.next() as u8; 60]))).collect()

@@ -3,11 +3,11 @@
 
 use super::goldens::compare;
 use super::rig::{Random, Rig, Said, Write, number_key, small_options};
-use crate::base::sync::AtomicBool;
 use crate::disk::trunk::hollow::{Cuts, Hollow};
 use crate::disk::trunk::job::{Change, Place};
 use crate::disk::trunk::node::Node;
-use crate::disk::trunk::{Job, Outcome, TreeFigures, TrunkOptions, Wanted};
+use crate::disk::trunk::{Job, Outcome, RequestedRange, TreeFigures, TrunkOptions};
+use crate::util::sync::AtomicBool;
 
 fn puts(numbers: impl Iterator<Item = u64>) -> Vec<Write> {
     numbers.map(|number| (number_key(number), Some(vec![number as u8; 100]))).collect()
@@ -41,7 +41,7 @@ fn split(rig: &mut Rig, leaf: &Node, numbers: &[u64]) {
 fn merge(rig: &mut Rig, at: usize) {
     let leaf = rig.tree.root().pivots[at].child.clone();
     let (lower, upper) = (leaf.lower.to_vec(), leaf.upper.as_ref().map(|upper| upper.to_vec()));
-    let wanted = Wanted { lower, upper, clean: true, ..Wanted::ALL };
+    let wanted = RequestedRange { lower, upper, clean: true, ..RequestedRange::ALL };
     while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &wanted, &rig.retention()) {
         assert!(job.to_string().starts_with("merge"), "{job}");
         rig.finish(&job);
@@ -51,7 +51,7 @@ fn merge(rig: &mut Rig, at: usize) {
 /// Does all work there is, garbage included, as after `Db::compact_range`; tells what it was.
 fn settle(rig: &mut Rig) -> Vec<String> {
     let mut done = rig.work();
-    let wanted = Wanted { clean: true, ..Wanted::ALL };
+    let wanted = RequestedRange { clean: true, ..RequestedRange::ALL };
     while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &wanted, &rig.retention()) {
         done.push(job.to_string());
         rig.finish(&job);

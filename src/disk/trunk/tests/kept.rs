@@ -1,14 +1,14 @@
 //! Merges that keep what overlaps nothing.
 
 use super::rig::{Append, Random, Rig, Said, Write, number_key, small_options};
-use crate::base::sync::Arc;
-use crate::base::{FileNumber, Kind, SequenceNumber};
 use crate::branch::Branch;
 use crate::disk::trunk::kept;
-use crate::disk::trunk::{PartWriter, TrunkOptions, Wanted, branches};
+use crate::disk::trunk::{PartWriter, RequestedRange, TrunkOptions, branches};
 use crate::format::manifest_edit::BranchMeta;
 use crate::merge::vec_cursor::VecEntry;
 use crate::merge::{RangeTombstone, RangeTombstones};
+use crate::util::sync::Arc;
+use crate::util::{FileNumber, Kind, SequenceNumber};
 use std::collections::BTreeSet;
 
 fn options() -> TrunkOptions {
@@ -26,7 +26,7 @@ fn files(rig: &Rig) -> BTreeSet<FileNumber> {
 
 /// Merges everything into one run.
 fn merge_all(rig: &mut Rig, clean: bool) {
-    let wanted = Wanted { clean, ..Wanted::ALL };
+    let wanted = RequestedRange { clean, ..RequestedRange::ALL };
     let mut jobs = 0;
     while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &wanted, &rig.retention()) {
         jobs += 1;
@@ -171,7 +171,8 @@ fn stretches_among_scattered_writes() {
             }
         }
         assert!(kept > 0);
-        while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &Wanted { clean: true, ..Wanted::ALL }, &rig.retention())
+        while let Some(job) =
+            rig.trunk.pick_wanted(&rig.tree, &RequestedRange { clean: true, ..RequestedRange::ALL }, &rig.retention())
         {
             rig.finish(&job);
         }

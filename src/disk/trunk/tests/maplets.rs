@@ -2,7 +2,6 @@
 //! damaged. (That reads with them are right is checked by all the tests here, which build them as they go.)
 
 use super::rig::{Random, Rig, Said, Write, number_key, small_options};
-use crate::base::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 use crate::branch::maplet_name;
 use crate::disk::trunk::claims::Claims;
 use crate::disk::trunk::hollow::{Cuts, Hollow};
@@ -10,9 +9,10 @@ use crate::disk::trunk::job::{Change, Place, claim};
 use crate::disk::trunk::node::Node;
 use crate::disk::trunk::policy::Choice;
 use crate::disk::trunk::slot::Slot;
-use crate::disk::trunk::watch::Watch;
+use crate::disk::trunk::watch::Progress;
 use crate::disk::trunk::{Job, Outcome, TrunkOptions, maplets};
 use crate::io::{OpenMode, Storage};
+use crate::util::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 
 const KEYS: u64 = 100_000_000;
 
@@ -307,7 +307,7 @@ struct Told {
     bytes: AtomicU64,
 }
 
-impl Watch for Told {
+impl Progress for Told {
     fn advance(&self, entries: u64, written: u64) -> bool {
         self.entries.fetch_add(entries, Ordering::Relaxed);
         self.bytes.fetch_add(written, Ordering::Relaxed);

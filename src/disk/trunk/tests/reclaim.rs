@@ -2,7 +2,7 @@
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
 use crate::disk::trunk::slot::Load;
-use crate::disk::trunk::{TreeFigures, TrunkOptions, Wanted, branches};
+use crate::disk::trunk::{RequestedRange, TreeFigures, TrunkOptions, branches};
 use crate::merge::Retention;
 
 /// A tree of many leaves in which the keys below `deleted` in a thousand are deleted again.
@@ -141,7 +141,7 @@ fn what_is_dead_in_shared_files_comes_back_file_by_file() {
     let keys = (0..600).map(|_| random.next() % 1_000_000);
     rig.incorporate(keys.map(|key| (number_key(key), Some(vec![2; 100]))).collect());
     // Down to the leaves, of which every other one is then merged.
-    let wanted = Wanted::ALL;
+    let wanted = RequestedRange::ALL;
     let retention = Retention::default();
     let mut merges = 0;
     while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &wanted, &retention) {

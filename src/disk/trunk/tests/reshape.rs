@@ -2,15 +2,15 @@
 
 use super::goldens::{compare, writes};
 use super::rig::{Random, Rig, key, small_options};
-use crate::base::SequenceNumber;
-use crate::disk::trunk::Wanted;
+use crate::disk::trunk::RequestedRange;
+use crate::util::SequenceNumber;
 
-fn wanted(lower: &str, upper: Option<&str>, clean: bool) -> Wanted {
-    Wanted { lower: key(lower), upper: upper.map(key), through: SequenceNumber::MAX, clean }
+fn wanted(lower: &str, upper: Option<&str>, clean: bool) -> RequestedRange {
+    RequestedRange { lower: key(lower), upper: upper.map(key), through: SequenceNumber::MAX, clean }
 }
 
 /// Does all that is wanted; tells what it was.
-fn reshape(rig: &mut Rig, wanted: &Wanted) -> Vec<String> {
+fn reshape(rig: &mut Rig, wanted: &RequestedRange) -> Vec<String> {
     let mut done = Vec::new();
     let mut left = u64::MAX;
     while let Some(job) = rig.trunk.pick_wanted(&rig.tree, wanted, &rig.retention()) {
@@ -99,7 +99,7 @@ fn what_is_newer_does_not_count() {
     let mut rig = Rig::new(small_options(64 << 10));
     random_load(&mut rig);
     let through = SequenceNumber(rig.last);
-    let own = Wanted { through, ..wanted("", None, true) };
+    let own = RequestedRange { through, ..wanted("", None, true) };
     reshape(&mut rig, &own);
     rig.incorporate(writes("0", 600));
     assert_eq!(rig.trunk.remaining(&rig.tree, &own, &rig.retention()), None);

@@ -1,11 +1,7 @@
 //! A store's disk component without a store: what the background and the manifest would do is done step by step, and
 //! everything is checked after each.
 
-use crate::base::key::encoded;
-use crate::base::random::splitmix64;
-use crate::base::sync::{Arc, AtomicBool};
-use crate::base::{DatabaseId, FileNumber, FileNumbers, KeyspaceId, Kind, SequenceNumber};
-use crate::branch::{BranchContext, Compression, ExtentMemory, Reading};
+use crate::branch::{BlockingPages, BranchContext, Compression, ExtentMemory};
 use crate::branch::{file_name, maplet_name, parse_file_name, parse_maplet_name};
 use crate::cache::{FileTable, PageCache};
 use crate::disk::trunk::apply::Applied;
@@ -18,6 +14,10 @@ use crate::io::simulated::{Operation, SimulatedStorage};
 use crate::manifest::ManifestState;
 use crate::merge::vec_cursor::{VecCursor, VecEntry};
 use crate::merge::{Cursor, MergeOperator, RangeTombstone, RangeTombstones, Retention, VisibleCursor};
+use crate::util::key::encoded;
+use crate::util::random::splitmix64;
+use crate::util::sync::{Arc, AtomicBool};
+use crate::util::{DatabaseId, FileNumber, FileNumbers, KeyspaceId, Kind, SequenceNumber};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -373,11 +373,11 @@ impl Rig {
 
     /// What a get finds at `pin`, operands gathered one by one.
     pub fn get(&self, key: &[u8], pin: u64) -> Option<Vec<u8>> {
-        let hash = crate::base::hash::encoded_key_hash(key);
+        let hash = crate::util::hash::encoded_key_hash(key);
         let (mut at, mut operands) = (SequenceNumber(pin), Vec::new());
         loop {
             let mut out = Vec::new();
-            let hit = self.tree.get(key, hash, at, &mut Reading::new(), &mut out).unwrap();
+            let hit = self.tree.get(key, hash, at, &mut BlockingPages::new(), &mut out).unwrap();
             let kind = match hit {
                 Some((number, Kind::Merge)) => {
                     operands.insert(0, out);

@@ -1,11 +1,11 @@
 //! Counting runs without making them.
 
 use super::rig::{Random, Rig, small_options};
-use crate::base::FileNumber;
-use crate::base::sync::Arc;
 use crate::branch::Branch;
 use crate::disk::trunk::run::{begun, count, group};
 use crate::format::manifest_edit::BranchMeta;
+use crate::util::FileNumber;
+use crate::util::sync::Arc;
 
 /// Choosing what to merge once counted the runs of all stretches of bundles one by one, in time cubic in the bundles: a small
 /// store under load spent nine tenths of its processor time there.

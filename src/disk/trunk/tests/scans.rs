@@ -1,9 +1,9 @@
 //! Scans have the runs that they meet merged, once they have paid for it, and not before.
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
-use crate::base::SequenceNumber;
 use crate::io::simulated::Operation;
 use crate::merge::Cursor;
+use crate::util::SequenceNumber;
 
 /// A tree with several runs on every path.
 fn rig() -> Rig {

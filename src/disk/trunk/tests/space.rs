@@ -1,11 +1,11 @@
 //! What bounds the space that overwritten data takes: what is known of garbage, which leaves go first, and where files end.
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
-use crate::base::sync::Arc;
-use crate::disk::trunk::Wanted;
+use crate::disk::trunk::RequestedRange;
 use crate::disk::trunk::node::Node;
 use crate::disk::trunk::options::TrunkOptions;
 use crate::disk::trunk::policy::{self, Choice};
+use crate::util::sync::Arc;
 use std::cell::Cell;
 
 const BRANCH_BYTES: u64 = 64 << 10;
@@ -92,7 +92,7 @@ fn the_leaf_with_the_densest_updates_is_looked_at_first() {
     };
     let (last, judged) = (Cell::new(f64::MAX), Cell::new(0));
     policy::choose(&rig.tree, &|_| false, |choice: &Choice| {
-        if let Choice::Judge(leaf) = choice {
+        if let Choice::SampleLeaf(leaf) = choice {
             assert!(density(leaf) <= last.get() * 1.001, "{} after {}", density(leaf), last.get());
             last.set(density(leaf));
             judged.set(judged.get() + 1);
@@ -164,12 +164,12 @@ fn leaves_of_very_many_runs_go_before_leaves_of_garbage() {
     let last = order.iter().rposition(is_pressing).unwrap();
     let urgent = &order[..=last];
     // A rewrite of all of such a leaf has it no longer among those of many runs, either.
-    let is_of_many = |choice: &Choice| matches!(choice, Choice::Judge(leaf) if leaf.runs() > limit);
+    let is_of_many = |choice: &Choice| matches!(choice, Choice::SampleLeaf(leaf) if leaf.runs() > limit);
     assert!(urgent.iter().all(|choice| is_pressing(choice) || is_of_many(choice)), "{} choices", order.len());
     let count = |what: fn(&Choice) -> bool| urgent.iter().filter(|choice| what(choice)).count();
     let merges = count(|choice| matches!(choice, Choice::Merge(..)));
     let maps = count(|choice| matches!(choice, Choice::Map(..)));
-    let judged = count(|choice| matches!(choice, Choice::Judge(_)));
+    let judged = count(|choice| matches!(choice, Choice::SampleLeaf(_)));
     assert!(merges > 0 && maps > 0, "{merges} merges and {maps} maplets of {} choices", order.len());
     assert!(judged > 0 && order.len() > last + 1, "{judged} judged first, {} choices", order.len());
 }
@@ -214,7 +214,7 @@ fn a_leaf_is_rewritten_for_a_third_of_tombstones() {
     let mut rig = rig();
     write_all(&mut rig, COUNT, Some(300));
     // One run everywhere, so that nothing is newer than that but what comes now.
-    let wanted = Wanted { clean: true, ..Wanted::ALL };
+    let wanted = RequestedRange { clean: true, ..RequestedRange::ALL };
     while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &wanted, &rig.retention()) {
         rig.finish(&job);
     }

@@ -2,15 +2,15 @@
 //! (That they find nothing wrong with a sound tree is checked by all the tests here, after each round.)
 
 use super::rig::{Random, Rig, Said, Write, number_key, small_options};
-use crate::base::FileNumber;
-use crate::base::sync::Arc;
-use crate::base::{Result, SequenceNumber};
 use crate::disk::trunk::node::{Key, Node, Pivot};
 use crate::disk::trunk::redundancy::Redundancy;
 use crate::disk::trunk::scans::ScanCost;
 use crate::disk::trunk::slot::{Load, Slot};
 use crate::disk::trunk::{Tree, branches, check_nodes, check_structure, check_tree};
 use crate::format::manifest_edit::{MapletMeta, NodeId, NodeImage};
+use crate::util::FileNumber;
+use crate::util::sync::Arc;
+use crate::util::{Result, SequenceNumber};
 
 fn writes(keys: std::ops::Range<u64>, value: u8) -> Vec<Write> {
     keys.map(|number| (number_key(number), Some(vec![value; 40]))).collect()

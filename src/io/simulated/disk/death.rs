@@ -1,9 +1,9 @@
 //! How a process and its disk come to an end: killed, cut off from power, unmounted; and copies as they would be left.
 
-use super::super::faults::Faults;
-use super::super::random::Random;
 use super::Disk;
-use crate::base::sync::Arc;
+use crate::io::simulated::faults::Faults;
+use crate::io::simulated::random::Random;
+use crate::util::sync::Arc;
 use std::collections::BTreeMap;
 
 impl Disk {

@@ -208,7 +208,7 @@ fn operations_take_simulated_time_and_slow_ones_more() {
 #[test]
 fn one_clock_stands_still_unless_told_and_the_other_goes() {
     let (storage, _) = three_files(1);
-    let (stepped, running) = (storage.stepped_clock(), storage.clock());
+    let (stepped, running) = (storage.deterministic_clock(), storage.clock());
     let (before, started) = (storage.now(), running.now());
     running.sleep(Duration::from_millis(5));
     assert!(running.now() - started >= Duration::from_millis(5));

@@ -1,0 +1,41 @@
+//! Where a get takes pages from that must not wait for the disk. One thread at a time.
+
+use super::branch::Branch;
+use super::page_read::{Found, Wanted};
+use super::pages::{Pages, Stopped};
+use crossbeam_epoch::Guard;
+
+/// Gives what is in memory; a get stops (`Stopped::Missing`) at the first thing that is not.
+pub struct CacheOnlyPages {
+    guard: Guard,
+}
+
+impl CacheOnlyPages {
+    /// For one operation: the epoch is pinned as long as the value lives.
+    pub fn new() -> Self {
+        Self { guard: crossbeam_epoch::pin() }
+    }
+}
+
+impl<'t> Pages<'t> for CacheOnlyPages {
+    type Stop = Stopped;
+
+    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: Wanted) -> Result<Found<'a>, Stopped>
+    where
+        't: 'a,
+    {
+        branch.cached(wanted, &self.guard)?.map(Found::Cached).ok_or(Stopped::Missing)
+    }
+
+    fn begin(&self, branch: &'t Branch) -> Result<(), Stopped> {
+        if branch.is_begun() { Ok(()) } else { Err(Stopped::Missing) }
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    fn small_leaves_read(&self) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,66 @@
+//! Where a get takes pages from that wants to keep its value where it lies. One thread at a time.
+
+use super::branch::Branch;
+use super::page_read::{Found, Wanted};
+use super::pages::{BlockingPages, Pages};
+use crate::cache::{Page, PageBuffer};
+use crate::format::page::{PAGE_HEADER_BYTES, PageKind};
+use crate::merge::HeldValue;
+use crate::util::sync::Arc;
+use crate::util::{Error, Result};
+use crossbeam_epoch::Guard;
+use std::ops::Range;
+
+/// As `BlockingPages`, but it takes counted references of leaves (`docs/concurrency.md`, C3) and keeps the last value found with its leaf.
+pub struct PinnedPages {
+    reading: BlockingPages,
+    leaf: Option<Page>,
+    value: Option<HeldValue>,
+}
+
+impl PinnedPages {
+    /// For one operation: the epoch is pinned as long as the value lives.
+    pub fn new() -> Self {
+        Self { reading: BlockingPages::new(), leaf: None, value: None }
+    }
+
+    /// The value found last, where it is kept in its leaf. What it says counts only where a put is what was found.
+    pub fn into_value(self) -> Option<HeldValue> {
+        self.value
+    }
+}
+
+impl<'t> Pages<'t> for PinnedPages {
+    type Stop = Error;
+    const HOLDS: bool = true;
+
+    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: Wanted) -> Result<Found<'a>>
+    where
+        't: 'a,
+    {
+        if wanted.kind != PageKind::Leaf {
+            return self.reading.page(branch, wanted);
+        }
+        let page = branch.hold_page(wanted, true)?;
+        self.leaf = Some(Arc::clone(&page));
+        Ok(Found::Read(page))
+    }
+
+    fn guard(&self) -> &Guard {
+        Pages::guard(&self.reading)
+    }
+
+    /// None: the value is not in the get's buffer, from where the item cache would have it.
+    fn small_leaves_read(&self) -> u64 {
+        0
+    }
+
+    fn hold(&mut self, value: Range<usize>, out: &mut Vec<u8>) {
+        let Some(leaf) = self.leaf.take() else { return };
+        let at = PAGE_HEADER_BYTES + value.start..PAGE_HEADER_BYTES + value.end;
+        self.value = HeldValue::new(Arc::<PageBuffer>::clone(&leaf), at);
+        if self.value.is_none() {
+            out.extend_from_slice(leaf.payload().get(value).unwrap_or_default());
+        }
+    }
+}

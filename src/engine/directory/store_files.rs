@@ -1,0 +1,183 @@
+//! The names of a store's files, and which directories are stores.
+
+use super::leveldb_guard;
+use crate::io::Storage;
+use crate::log::Role;
+use crate::util::{Error, FileNumber, Result};
+
+pub(crate) const LOCK: &str = "LOCK";
+const MANIFEST: &str = crate::manifest::MANIFEST_NAME;
+const MANIFEST_NEW: &str = crate::manifest::MANIFEST_NEW_NAME;
+const POISON: &str = crate::log::POISON;
+const BALLAST: &str = crate::engine::space::ballast::NAME;
+/// A writer's figures, for other processes.
+pub(crate) const STATS: &str = "STATS";
+/// The order of a caller's that a store is in (`crates/leveldb`); here only known to go with the store.
+const COMPARATOR: &str = "COMPARATOR";
+const COMPARATOR_NEW: &str = "COMPARATOR.new";
+const VALUE_SUFFIX: &str = ".value";
+const REPAIR_SUFFIX: &str = ".repair";
+/// Behind the name of a file that repair set aside.
+pub(crate) const DAMAGED_SUFFIX: &str = ".damaged";
+
+/// A file of the store by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoreFile {
+    Lock,
+    Manifest,
+    NewManifest,
+    Poison,
+    /// Room for a full disk.
+    Ballast,
+    /// A writer's figures.
+    Stats,
+    /// Keeps LevelDB out, if it says so (`guard.rs`).
+    Guard,
+    /// Names an order of a caller's.
+    Comparator,
+    Log(FileNumber),
+    /// A log file without a use: recycled, or not finished.
+    SpareLog(FileNumber),
+    Branch(FileNumber),
+    Maplet(FileNumber),
+    Value(FileNumber),
+    /// A repair is under way, or was: branch files with higher numbers are its own.
+    RepairMark(FileNumber),
+    /// Set aside by repair, and the number in its name; nothing reads it.
+    Damaged(Option<FileNumber>),
+}
+
+impl StoreFile {
+    /// What a name says; `None` for a file that is not ours.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        match name {
+            LOCK => return Some(Self::Lock),
+            MANIFEST => return Some(Self::Manifest),
+            MANIFEST_NEW => return Some(Self::NewManifest),
+            POISON => return Some(Self::Poison),
+            BALLAST => return Some(Self::Ballast),
+            STATS => return Some(Self::Stats),
+            leveldb_guard::NAME => return Some(Self::Guard),
+            COMPARATOR | COMPARATOR_NEW => return Some(Self::Comparator),
+            _ => {}
+        }
+        if let Some(original) = name.strip_suffix(DAMAGED_SUFFIX) {
+            let manifest = original.strip_prefix(MANIFEST).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            let original = Self::parse(original);
+            return (manifest || original.is_some()).then(|| Self::Damaged(original.and_then(Self::number)));
+        }
+        if let Some((number, role)) = crate::log::parse_file_name(name) {
+            return Some(match role {
+                Role::Segment => Self::Log(number),
+                Role::Free | Role::New => Self::SpareLog(number),
+            });
+        }
+        if let Some(number) = crate::branch::parse_file_name(name) {
+            return Some(Self::Branch(number));
+        }
+        if let Some(number) = crate::branch::parse_maplet_name(name) {
+            return Some(Self::Maplet(number));
+        }
+        if let Some(number) = name.strip_suffix(REPAIR_SUFFIX) {
+            let number = FileNumber(number.parse().ok()?);
+            return (repair_mark_name(number) == name).then_some(Self::RepairMark(number));
+        }
+        let number = FileNumber(name.strip_suffix(VALUE_SUFFIX)?.parse().ok()?);
+        (crate::value::value_file_name(number) == name).then_some(Self::Value(number))
+    }
+
+    /// The number in the name.
+    pub(crate) fn number(self) -> Option<FileNumber> {
+        match self {
+            Self::Log(number) | Self::SpareLog(number) | Self::Branch(number) | Self::Value(number) => Some(number),
+            Self::RepairMark(number) | Self::Maplet(number) => Some(number),
+            Self::Damaged(number) => number,
+            Self::Lock | Self::Manifest | Self::NewManifest | Self::Poison | Self::Ballast => None,
+            Self::Stats | Self::Guard | Self::Comparator => None,
+        }
+    }
+}
+
+/// The name of a repair's mark.
+pub(crate) fn repair_mark_name(number: FileNumber) -> String {
+    format!("{number}{REPAIR_SUFFIX}")
+}
+
+/// What stands at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Nothing, or a directory where a store was about to be made.
+    Empty,
+    Store,
+}
+
+/// Looks without writing anything; an error where a store must not be made.
+pub(crate) fn look(storage: &dyn Storage) -> Result<Found> {
+    if !storage.directory_exists()? {
+        return Ok(Found::Empty);
+    }
+    let names = storage.list()?;
+    if names.iter().any(|name| name == MANIFEST) {
+        return Ok(Found::Store);
+    }
+    let no_store = |reason: String| Err(Error::NoStore { path: storage.path().to_path_buf(), reason });
+    if names.iter().any(|name| name == leveldb_guard::NAME) && names.iter().any(|name| name.starts_with("MANIFEST-")) {
+        return no_store(
+            "it is a database of LevelDB's kind; `alluvium import --from leveldb` loads one into a new directory"
+                .into(),
+        );
+    }
+    // Creation that was cut short leaves at most these.
+    let is_left = |name: &String| match StoreFile::parse(name) {
+        Some(StoreFile::Lock | StoreFile::NewManifest) => true,
+        Some(StoreFile::Guard) => leveldb_guard::is_there(storage),
+        _ => false,
+    };
+    let foreign = names.iter().find(|name| !is_left(name));
+    match foreign {
+        None => Ok(Found::Empty),
+        Some(name) if !matches!(StoreFile::parse(name), None | Some(StoreFile::Guard | StoreFile::Comparator)) => {
+            let path = storage.path_of(MANIFEST);
+            let found = format!("none beside {name:?}; `alluvium repair` saves what can be saved");
+            Err(Error::corruption(&path, 0, "file", "the store's manifest", found))
+        }
+        Some(name) => {
+            no_store(format!("the directory has no {MANIFEST}, but holds {name:?}; choose an empty or a new directory"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_apart() {
+        assert_eq!(StoreFile::parse("000012.branch"), Some(StoreFile::Branch(FileNumber(12))));
+        assert_eq!(StoreFile::parse("1234567.log"), Some(StoreFile::Log(FileNumber(1_234_567))));
+        assert_eq!(StoreFile::parse("000012.log.new"), Some(StoreFile::SpareLog(FileNumber(12))));
+        assert_eq!(StoreFile::parse("000012.value"), Some(StoreFile::Value(FileNumber(12))));
+        assert_eq!(StoreFile::parse("000012.maplet"), Some(StoreFile::Maplet(FileNumber(12))));
+        assert_eq!(StoreFile::parse("000012.repair"), Some(StoreFile::RepairMark(FileNumber(12))));
+        assert_eq!(StoreFile::parse("MANIFEST"), Some(StoreFile::Manifest));
+        assert_eq!(StoreFile::parse("BALLAST"), Some(StoreFile::Ballast));
+        assert_eq!(StoreFile::parse("STATS"), Some(StoreFile::Stats));
+        assert_eq!(StoreFile::parse("000012.value.damaged"), Some(StoreFile::Damaged(Some(FileNumber(12)))));
+        for manifest in ["MANIFEST.damaged", "MANIFEST.2.damaged"] {
+            assert_eq!(StoreFile::parse(manifest), Some(StoreFile::Damaged(None)), "{manifest}");
+        }
+        for foreign in [
+            "12.branch",
+            "12.repair",
+            "00001x.log",
+            "000012.txt",
+            "000012.branch.bak",
+            "",
+            "sub/",
+            "thesis.damaged",
+            ".damaged",
+        ] {
+            assert_eq!(StoreFile::parse(foreign), None, "{foreign}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Layer 6: the machinery behind the public types of `db`. It joins memory, log, manifest and disk component into a store.
+//!
+//! The folders, each of which imports only those above it:
+//!
+//! | folder | what |
+//! | --- | --- |
+//! | `types` | plain data of the public interface: options, statistics, batches |
+//! | `directory` | the files of a store's directory: their names, locks and owners |
+//! | `state` | what every thread shares: view, latches, snapshot registry, health, budget |
+//! | `read` | the get path and the cursors of iterators |
+//! | `space` | the ballast, the full disk, the removal of obsolete files |
+//! | `write` | the put path and read-modify-write |
+//! | `transaction` | optimistic transactions |
+//! | `background` | the scheduler, its threads, and what they run |
+//! | `open` | opening and closing |
+//! | `tools` | verify, repair, statistics for other processes |
+//!
+//! The rules are in `docs/concurrency.md` and `docs/recovery.md`.
+
+pub(crate) mod background;
+pub(crate) mod directory;
+#[allow(clippy::module_inception)]
+pub(crate) mod engine;
+#[cfg(all(test, feature = "model-checking"))]
+mod model_tests;
+pub(crate) mod open;
+pub(crate) mod read;
+pub(crate) mod space;
+pub(crate) mod state;
+pub(crate) mod tools;
+pub(crate) mod transaction;
+pub(crate) mod types;
+pub(crate) mod write;

@@ -1,0 +1,463 @@
+//! Whole stores on a simulated disk, without background threads: what a scene does not do, nobody does.
+
+use super::{Thread, check, count, together, value};
+use crate::db::DeterministicDb;
+use crate::db::snapshot::Snapshot;
+use crate::engine::types::batch::WriteBatch;
+use crate::engine::types::options::{MemoryComponent, Options};
+use crate::io::simulated::SimulatedStorage;
+use crate::util::Error;
+use crate::util::sync::Arc;
+use std::time::Duration;
+
+/// A store, and what the scenes do with it.
+pub(crate) struct Store(pub(crate) DeterministicDb);
+
+impl Store {
+    pub(crate) fn open() -> Self {
+        Self::of_kind(MemoryComponent::TwoLevel)
+    }
+
+    fn of_kind(memory_component: MemoryComponent) -> Self {
+        let disk = SimulatedStorage::new(1);
+        Self(DeterministicDb::open_small(Arc::new(disk), Self::options(memory_component)).unwrap())
+    }
+
+    pub(crate) fn options(memory_component: MemoryComponent) -> Options {
+        let memory_budget = Some(320 << 10);
+        Options { sync_interval: None, memory_budget, memory_component, ..Options::default() }
+    }
+
+    /// One that has keys with the count 1, and blocks that were used before.
+    pub(crate) fn with(keys: &[&str]) -> Self {
+        let store = Self::open();
+        for key in keys {
+            store.put(key, 9);
+            store.put(key, 11);
+            store.put(key, 1);
+        }
+        store
+    }
+
+    pub(crate) fn put(&self, key: &str, count: u64) {
+        self.0.put(key, value(key, count)).unwrap();
+    }
+
+    /// The count of a key, 0 where it is absent.
+    pub(crate) fn get(&self, key: &str) -> u64 {
+        self.0.get(key).unwrap().map_or(0, |value| count(key, &value))
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.0.snapshot().unwrap()
+    }
+
+    pub(crate) fn write(&self, keys: &[&str], count: u64) {
+        let mut batch = WriteBatch::new();
+        for key in keys {
+            batch.put(*key, value(key, count));
+        }
+        self.0.write(batch).unwrap();
+    }
+
+    fn reclaim(&self) {
+        self.0.inner.reclaim_versions();
+    }
+
+    /// Puts a new memory generation on top and writes out what is below.
+    pub(crate) fn write_out(&self) {
+        let inner = &self.0.inner;
+        let switching = inner.switching.lock();
+        inner.switch(&inner.view.load_full());
+        drop(switching);
+        while self.0.step() {}
+    }
+
+    /// Keys and counts of a scan.
+    fn scan(&self) -> Vec<(String, u64)> {
+        rows(&self.snapshot())
+    }
+}
+
+pub(crate) fn at(snapshot: &Snapshot, key: &str) -> u64 {
+    snapshot.get(key).unwrap().map_or(0, |value| count(key, &value))
+}
+
+fn rows(snapshot: &Snapshot) -> Vec<(String, u64)> {
+    let row = |(key, value): (Vec<u8>, Vec<u8>)| {
+        let key = String::from_utf8(key).unwrap();
+        let count = count(&key, &value);
+        (key, count)
+    };
+    snapshot.iter().unwrap().map(|pair| row(pair.unwrap())).collect()
+}
+
+#[test]
+fn two_puts_of_a_new_key() {
+    check(|| {
+        let store = Store::open();
+        together(vec![Box::new(|| store.put("key", 1)), Box::new(|| store.put("key", 2))]);
+        let (last, stats) = (store.get("key"), store.0.stats());
+        assert!(last == 1 || last == 2, "{last}");
+        assert_eq!(stats.memory_entries, 1, "an overwritten version stayed");
+        // What is written out goes by numbers alone.
+        store.0.flush().unwrap();
+        assert_eq!(store.get("key"), last, "the answer flips: versions came out of order");
+    });
+}
+
+#[test]
+fn overwrites_in_place_beside_gets() {
+    check(|| {
+        let store = Store::with(&["a", "b"]);
+        together(vec![
+            Box::new(|| (2..4).for_each(|count| store.put("a", count))),
+            Box::new(|| (2..4).for_each(|count| store.put("b", count))),
+            Box::new(|| {
+                let mut before = 1;
+                for _ in 0..3 {
+                    let now = store.get("a");
+                    assert!(now >= before, "a went back from {before} to {now}");
+                    before = now;
+                }
+            }),
+        ]);
+        assert_eq!((store.get("a"), store.get("b")), (3, 3));
+    });
+}
+
+/// One writer hands a block from key to key: a reader of the one must not read the other.
+#[test]
+fn blocks_that_go_from_key_to_key() {
+    check(|| {
+        let store = Store::with(&["a", "b"]);
+        together(vec![
+            Box::new(|| {
+                for count in 2..4 {
+                    store.put("a", 2 * count);
+                    store.put("b", 2 * count);
+                }
+            }),
+            Box::new(|| {
+                assert!(store.get("a") >= 1);
+                assert!(store.get("b") >= 1);
+            }),
+        ]);
+    });
+}
+
+#[test]
+fn an_overwrite_beside_a_snapshot() {
+    check(|| {
+        let store = Store::with(&["a"]);
+        together(vec![
+            Box::new(|| (2..5).for_each(|count| store.put("a", count))),
+            Box::new(|| {
+                let before = store.get("a");
+                let snapshot = store.snapshot();
+                let first = at(&snapshot, "a");
+                let after = store.get("a");
+                assert!(before <= first && first <= after, "{before}, then the snapshot {first}, then {after}");
+                assert_eq!(at(&snapshot, "a"), first, "the snapshot changed");
+            }),
+        ]);
+        store.reclaim();
+        assert_eq!(store.0.stats().memory_entries, 1, "versions stayed behind the last snapshot");
+    });
+}
+
+#[test]
+fn reclaim_beside_overwrites_and_snapshots() {
+    check(|| {
+        let store = Store::with(&["a"]);
+        let old = store.snapshot();
+        store.put("a", 2);
+        drop(old);
+        together(vec![
+            Box::new(|| store.reclaim()),
+            Box::new(|| {
+                let snapshot = store.snapshot();
+                let first = at(&snapshot, "a");
+                assert!((2..5).contains(&first), "the snapshot has {first}");
+                assert_eq!(at(&snapshot, "a"), first, "the snapshot changed");
+            }),
+            Box::new(|| (3..5).for_each(|count| store.put("a", count))),
+        ]);
+        store.reclaim();
+        assert_eq!((store.get("a"), store.0.stats().memory_entries), (4, 1));
+    });
+}
+
+/// Two snapshots stand, one goes: what the other needs stays, what it had for itself is reclaimed.
+#[test]
+fn a_snapshot_goes_while_another_reads() {
+    check(|| {
+        let store = Store::with(&["a"]);
+        let first = store.snapshot();
+        store.put("a", 2);
+        let second = store.snapshot();
+        store.put("a", 3);
+        together(vec![
+            Box::new(|| {
+                drop(first);
+                store.reclaim();
+            }),
+            Box::new(|| store.put("a", 4)),
+            Box::new(|| {
+                assert_eq!(at(&second, "a"), 2, "the snapshot changed");
+                assert_eq!(rows(&second), [("a".to_owned(), 2)], "the snapshot's scan");
+            }),
+        ]);
+        drop(second);
+        store.reclaim();
+        assert_eq!((store.get("a"), store.0.stats().memory_entries), (4, 1));
+    });
+}
+
+/// A snapshot that is too old says so, or reads what it always had.
+#[test]
+fn a_snapshot_expires_beside_its_reads() {
+    check(|| {
+        let disk = SimulatedStorage::new(1);
+        let limit = Some(Duration::from_secs(1));
+        let options = Options { snapshot_age_limit: limit, ..Store::options(MemoryComponent::TwoLevel) };
+        let store = Store(DeterministicDb::open_small(Arc::new(disk.clone()), options).unwrap());
+        store.put("a", 1);
+        let snapshot = store.snapshot();
+        store.put("a", 2);
+        disk.advance(Duration::from_secs(2));
+        together(vec![
+            Box::new(|| {
+                store.0.inner.snapshots.expire();
+                store.reclaim();
+            }),
+            Box::new(|| store.put("a", 3)),
+            Box::new(|| {
+                for _ in 0..2 {
+                    match snapshot.get("a") {
+                        Ok(Some(value)) => assert_eq!(count("a", &value), 1, "the snapshot changed"),
+                        Ok(None) => panic!("the snapshot lost a key"),
+                        Err(error) => assert!(matches!(error, Error::SnapshotExpired { .. }), "{error}"),
+                    }
+                }
+            }),
+        ]);
+        store.0.inner.snapshots.expire();
+        store.reclaim();
+        assert_eq!((store.get("a"), store.0.stats().memory_entries), (3, 1), "versions stayed");
+    });
+}
+
+/// x before y for a get means x before y for a snapshot (rule S3).
+#[test]
+fn snapshots_and_gets_agree_on_the_order() {
+    check(|| {
+        let store = Store::open();
+        let (mut gets, mut snapshot) = ((0, 0), (0, 0));
+        together(vec![
+            Box::new(|| store.put("x", 1)),
+            Box::new(|| store.put("y", 1)),
+            Box::new(|| {
+                let taken = store.snapshot();
+                snapshot = (at(&taken, "x"), at(&taken, "y"));
+            }),
+            Box::new(|| {
+                let y = store.get("y");
+                gets = (store.get("x"), y);
+            }),
+        ]);
+        assert!(!(gets == (0, 1) && snapshot == (1, 0)), "a get saw y before x, the snapshot x before y");
+    });
+}
+
+#[test]
+fn a_batch_beside_gets_and_a_snapshot() {
+    check(|| {
+        let store = Store::with(&["a", "b"]);
+        together(vec![
+            Box::new(|| (2..4).for_each(|count| store.write(&["a", "b", "c"], count))),
+            Box::new(|| {
+                let first = store.get("a");
+                let second = store.get("b");
+                assert!(first <= second, "half a batch: a is {first}, then b {second}");
+                let third = store.get("a");
+                assert!(second <= third, "half a batch: b is {second}, then a {third}");
+            }),
+            Box::new(|| {
+                let snapshot = store.snapshot();
+                let (a, b, c) = (at(&snapshot, "a"), at(&snapshot, "b"), at(&snapshot, "c"));
+                assert!(a == b && (c == a || (a, c) == (1, 0)), "the snapshot has half a batch: {a} {b} {c}");
+            }),
+        ]);
+        assert_eq!((store.get("a"), store.get("b"), store.get("c")), (3, 3, 3));
+    });
+}
+
+/// Batches and puts of the same keys, so that pending versions are overwritten and spare blocks go round.
+#[test]
+fn batches_beside_puts_of_their_keys() {
+    check(|| {
+        let store = Store::with(&["a", "b"]);
+        together(vec![
+            Box::new(|| store.write(&["a", "b"], 2)),
+            Box::new(|| store.put("a", 3)),
+            Box::new(|| {
+                let snapshot = store.snapshot();
+                let (a, b) = (at(&snapshot, "a"), at(&snapshot, "b"));
+                assert!(b == 1 && (a == 1 || a == 3) || b == 2 && (a == 2 || a == 3), "the snapshot has {a} {b}");
+                assert_eq!((at(&snapshot, "a"), at(&snapshot, "b")), (a, b), "the snapshot changed");
+            }),
+        ]);
+        let last = store.get("a");
+        assert!(last == 2 || last == 3);
+        assert_eq!(store.get("b"), 2);
+        store.0.flush().unwrap();
+        assert_eq!((store.get("a"), store.get("b")), (last, 2), "the answer flips: versions came out of order");
+    });
+}
+
+#[test]
+fn scans_beside_puts_and_each_other() {
+    check(|| {
+        let store = Store::open();
+        // Enough that boundaries were learned, and will be again.
+        for key in ["b", "d", "f", "h", "j"] {
+            store.put(key, 1);
+        }
+        store.scan();
+        store.put("l", 1);
+        let scan = || {
+            let snapshot = store.snapshot();
+            let (c, m) = (at(&snapshot, "c"), at(&snapshot, "m"));
+            let mut expected: Vec<(String, u64)> =
+                ["b", "d", "f", "h", "j", "l"].iter().map(|key| ((*key).to_owned(), 1)).collect();
+            expected.extend((c > 0).then(|| ("c".to_owned(), c)));
+            expected.extend((m > 0).then(|| ("m".to_owned(), m)));
+            expected.sort();
+            assert_eq!(rows(&snapshot), expected, "the scan is not what the snapshot has");
+            let mut backwards: Vec<Vec<u8>> = snapshot.iter().unwrap().rev().map(|pair| pair.unwrap().0).collect();
+            backwards.reverse();
+            assert!(backwards.iter().eq(expected.iter().map(|(key, _)| key.as_bytes())), "backwards: {backwards:?}");
+        };
+        together(vec![
+            Box::new(|| ["c", "m"].iter().for_each(|key| store.put(key, 1))),
+            Box::new(scan),
+            Box::new(scan),
+        ]);
+        assert_eq!(store.scan().len(), 8);
+    });
+}
+
+#[test]
+fn a_switch_beside_puts_and_gets() {
+    check(|| {
+        let store = Store::with(&["a"]);
+        together(vec![
+            Box::new(|| (2..4).for_each(|count| store.put("a", count))),
+            Box::new(|| store.write_out()),
+            Box::new(|| {
+                let mut before = 1;
+                for _ in 0..3 {
+                    let now = store.get("a");
+                    assert!(now >= before, "a went back from {before} to {now}");
+                    before = now;
+                }
+            }),
+        ]);
+        assert_eq!(store.get("a"), 3, "a write was lost");
+        store.0.flush().unwrap();
+        assert_eq!(store.get("a"), 3, "the answer flips: versions came out of order");
+    });
+}
+
+/// A generation is written out and goes while a put looks for the one that its number belongs to. What is written out is not
+/// replayed after a death, so the put must be there in the one way or the other.
+#[test]
+fn a_generation_goes_beside_a_put() {
+    check(|| {
+        let disk = SimulatedStorage::new(1);
+        let open = |disk: &SimulatedStorage| {
+            let options = Store::options(MemoryComponent::TwoLevel);
+            Store(DeterministicDb::open_small(Arc::new(disk.clone()), options).unwrap())
+        };
+        let store = open(&disk);
+        store.put("a", 1);
+        together(vec![Box::new(|| store.put("a", 2)), Box::new(|| store.write_out())]);
+        assert_eq!(store.get("a"), 2, "a write was lost");
+        let killed = disk.kill();
+        drop(store);
+        assert_eq!(open(&killed).get("a"), 2, "a write was lost by a death");
+    });
+}
+
+/// A get that reads the disk keeps the value apart from its page; what is written out meanwhile is newer.
+#[test]
+fn a_get_from_the_disk_beside_a_new_version() {
+    check(|| {
+        let disk = SimulatedStorage::new(1);
+        let open = |disk: &SimulatedStorage| {
+            let options = Store::options(MemoryComponent::TwoLevel);
+            Store(DeterministicDb::open_small(Arc::new(disk.clone()), options).unwrap())
+        };
+        let store = open(&disk);
+        store.put("a", 1);
+        store.write_out();
+        drop(store);
+        // Whose cache has no pages yet.
+        let store = open(&disk.kill());
+        let snapshot = store.snapshot();
+        together(vec![
+            Box::new(|| assert_eq!(at(&snapshot, "a"), 1, "the snapshot changed")),
+            Box::new(|| {
+                store.put("a", 2);
+                store.write_out();
+            }),
+            Box::new(|| {
+                let first = store.get("a");
+                assert!(first == 1 || first == 2, "{first}");
+                assert!(store.get("a") >= first, "a went back");
+            }),
+        ]);
+        assert_eq!(store.get("a"), 2, "the item is old");
+    });
+}
+
+#[test]
+fn a_switch_beside_batches_and_a_snapshot() {
+    check(|| {
+        let store = Store::with(&["a", "b"]);
+        together(vec![
+            Box::new(|| (2..4).for_each(|count| store.write(&["a", "b"], count))),
+            Box::new(|| store.write_out()),
+            Box::new(|| {
+                let snapshot = store.snapshot();
+                let (a, b) = (at(&snapshot, "a"), at(&snapshot, "b"));
+                assert_eq!(a, b, "the snapshot has half a batch");
+                assert_eq!(rows(&snapshot), [("a".to_owned(), a), ("b".to_owned(), b)], "the snapshot changed");
+            }),
+        ]);
+        assert_eq!((store.get("a"), store.get("b")), (3, 3), "a write was lost");
+    });
+}
+
+/// The single-level kind takes the same ways, but for updates in place.
+#[test]
+fn a_single_level() {
+    check(|| {
+        let store = Store::of_kind(MemoryComponent::Skiplist);
+        store.put("a", 1);
+        let writers: [Thread<'_>; 2] = [
+            Box::new(|| ["b", "c"].iter().for_each(|key| store.put(key, 1))),
+            Box::new(|| ["c", "a"].iter().for_each(|key| store.put(key, 2))),
+        ];
+        let mut threads: Vec<Thread<'_>> = writers.into();
+        threads.push(Box::new(|| {
+            let snapshot = store.snapshot();
+            let first = rows(&snapshot);
+            assert_eq!(rows(&snapshot), first, "the snapshot changed");
+        }));
+        together(threads);
+        let keys: Vec<String> = store.scan().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, ["a", "b", "c"]);
+    });
+}

@@ -1,0 +1,10 @@
+//! Reads: the get path, and the cursors behind iterators.
+
+pub(crate) mod get;
+pub(crate) mod item_invalidation;
+pub(crate) mod multi_get;
+#[cfg(feature = "async")]
+pub(crate) mod nonblocking;
+pub(crate) mod pinned_value;
+pub(crate) mod position;
+pub(crate) mod read_path;

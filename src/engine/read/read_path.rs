@@ -1,0 +1,137 @@
+//! What reading needs of an open store, whether it was opened for writing or only for reading. Any thread.
+
+use super::position::CachedCursors;
+use crate::branch::{self, BranchContext};
+use crate::cache::PageCache;
+use crate::disk::trunk::{self, TreeFigures};
+use crate::engine::state::latches::Latches;
+use crate::engine::state::shared_snapshot::SharedSnapshot;
+use crate::engine::state::snapshot_registry::SnapshotRegistry;
+use crate::engine::state::value_file_refs::ValueFileRefs;
+use crate::engine::state::view::ViewCell;
+use crate::engine::types::bounds::Bounds;
+use crate::engine::types::stats::{BranchFile, LevelStats, Stats};
+use crate::io::Storage;
+use crate::merge::MergeOperator;
+use crate::util::sequencer::Sequencer;
+use crate::util::sync::{Arc, AtomicBool, Ordering};
+use crate::util::{Error, Result, fork, key};
+use crate::value::ValueFiles;
+use std::collections::HashSet;
+
+/// See the module.
+pub(crate) struct ReadPath {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) sequencer: Sequencer,
+    pub(crate) latches: Latches,
+    pub(crate) view: ViewCell,
+    pub(crate) snapshots: Arc<SnapshotRegistry>,
+    pub(crate) shared_snapshot: SharedSnapshot,
+    pub(crate) cached_cursors: CachedCursors,
+    pub(crate) values: ValueFiles,
+    pub(crate) value_file_refs: Arc<ValueFileRefs>,
+    pub(crate) cache: Arc<PageCache>,
+    pub(crate) branches: Arc<BranchContext>,
+    pub(crate) closed: AtomicBool,
+    /// What folds merge operands; `None`: a read that meets some is an error.
+    pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// The process that opened it.
+    pub(crate) process: fork::ForkCount,
+}
+
+impl ReadPath {
+    /// An error where the store was closed, or the caller is a forked child.
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        self.check_process()
+    }
+
+    /// The figures that reading has.
+    pub(crate) fn stats(&self) -> Stats {
+        let view = self.view.load_full();
+        let tree = TreeFigures::of(&view.tree);
+        let cache = self.cache.statistics();
+        let items = self.cache.items().statistics();
+        let level = |level: &trunk::LevelFigures| LevelStats {
+            height: level.height,
+            nodes: level.nodes,
+            bundles: level.bundles,
+            branches: level.branches,
+            bytes: level.load.bytes,
+            entries: level.load.entries,
+            tombstones: level.load.tombstones,
+            runs: level.runs_max,
+            probes: level.probes_max,
+        };
+        Stats {
+            last_number: self.sequencer.last_relaxed().0,
+            levels: tree.levels.iter().map(level).collect(),
+            branch_files: tree.files,
+            branch_bytes: tree.file_bytes,
+            value_files: self.value_file_refs.count() as u64,
+            memory_entries: view.generations.iter().map(|generation| generation.memtable.entries()).sum(),
+            memory_bytes: view.generations.iter().map(|generation| generation.memtable.live_bytes() as u64).sum(),
+            generations: view.generations.len() as u64,
+            cache_bytes: self.cache.bytes_used() as u64,
+            cache_hits: cache.hits,
+            cache_misses: cache.misses,
+            items: items.items,
+            item_hits: items.hits,
+            snapshots: self.snapshots.count() as u64,
+            oldest_snapshot: self.snapshots.oldest_age(),
+            debt_bytes: view.tree.debt(),
+            garbage_bytes: view.tree.garbage(),
+            ..Stats::default()
+        }
+    }
+
+    /// See `Db::branch_files`.
+    pub(crate) fn branch_files(&self) -> Vec<BranchFile> {
+        let (mut files, mut seen) = (Vec::new(), HashSet::new());
+        let user_key = |encoded: &[u8]| key::split(encoded).map_or_else(Vec::new, |(_, user_key)| user_key.to_vec());
+        self.view.load_full().tree.visit(&mut |node| {
+            for branch in node.branches() {
+                let meta = branch.meta();
+                if seen.insert(meta.file) {
+                    files.push(BranchFile {
+                        name: branch::file_name(meta.file),
+                        height: node.height,
+                        bytes: meta.bytes,
+                        entries: meta.entries,
+                        first_key: user_key(&meta.key_min),
+                        last_key: user_key(&meta.key_max),
+                    });
+                }
+            }
+        });
+        files
+    }
+
+    /// See `Db::approximate_size`.
+    pub(crate) fn approximate_size(&self, bounds: &Bounds) -> Result<u64> {
+        self.check_open()?;
+        let (lower, upper) = (&bounds.lower[..], bounds.upper.as_deref());
+        if upper.is_some_and(|upper| upper <= lower) {
+            return Ok(0);
+        }
+        let view = self.view.load_full();
+        let memory: u64 =
+            view.generations.iter().map(|generation| generation.memtable.approximate_bytes(lower, upper)).sum();
+        Ok(memory + view.tree.approximate_bytes(lower, upper)?)
+    }
+
+    /// An error in a forked child: it has the opener's memory, but neither its threads nor its log.
+    #[inline]
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if self.process.is_current() { Ok(()) } else { Err(Error::Forked) }
+    }
+}
+
+impl std::fmt::Debug for ReadPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("path", &self.storage.path()).finish_non_exhaustive()
+    }
+}

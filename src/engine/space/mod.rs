@@ -1,0 +1,5 @@
+//! Space on the disk: the ballast, the full disk, and the removal of obsolete files.
+
+pub(crate) mod ballast;
+pub(crate) mod full_disk;
+pub(crate) mod removal;

@@ -1,0 +1,139 @@
+//! Checks the log of a store that nobody has open: headers, and deep also what recovery would say. One thread.
+
+use super::findings::Findings;
+use crate::engine::tools::offline::Readers;
+use crate::format::value_file::ValueReference;
+use crate::io::Storage;
+use crate::log::salvage::{FoundRecord, FoundSegment};
+use crate::log::{self, RecoveryInput};
+use crate::manifest::{MANIFEST_NAME, ManifestState};
+use crate::util::{Error, FileNumber, Kind, Result};
+use std::collections::BTreeSet;
+
+/// Lists what is wrong with the log. Without a manifest only the segments themselves can be judged. A deep check adds to `named` the value
+/// files that records refer to.
+pub(crate) fn check_log(
+    storage: &dyn Storage,
+    readers: &Readers,
+    state: Option<&ManifestState>,
+    segments: &[FoundSegment],
+    named: &mut BTreeSet<FileNumber>,
+    findings: &mut Findings<'_>,
+) -> Result<()> {
+    let database = readers.branches.database;
+    let mut sound = true;
+    for segment in segments {
+        findings.begin(&segment.name());
+        findings.found.checked.log_segments += 1;
+        let Some(header) = findings.take(segment.header.clone())? else {
+            sound = false;
+            continue;
+        };
+        if header.database != database {
+            let (expected, found) = (database.to_string(), header.database.to_string());
+            let path = storage.path_of(&segment.name());
+            findings.damage(Error::corruption(&path, 16, "database id of a log segment", expected, found));
+            sound = false;
+        }
+    }
+    let Some(state) = state else { return Ok(()) };
+    check_presence(storage, state, segments, findings);
+    let marked = segments.iter().filter_map(|segment| segment.mark).map(|mark| mark.manifest_edit).max().unwrap_or(0);
+    if marked > state.edits {
+        let expected = format!("at least {marked}, which the log knows to be durable");
+        findings.damage(Error::corruption(&storage.path_of(MANIFEST_NAME), 0, "manifest edits", expected, state.edits));
+        sound = false;
+    }
+    if !findings.is_deep() {
+        return Ok(());
+    }
+    let recovers = !sound || findings.take(dry_recovery(storage, readers, state))?.is_some();
+    for segment in segments {
+        findings.begin(&segment.name());
+        let (mut records, mut values) = (0, Vec::new());
+        let damage = segment.records(database, &mut |record| {
+            records += 1;
+            if record.number > state.incorporated {
+                check_values(readers, record, named, &mut values)?;
+            }
+            Ok(())
+        });
+        findings.found.checked.log_records += records;
+        findings.found.checked.bytes += segment.bytes;
+        findings.done(segment.bytes);
+        // Where recovery has nothing to say, a bad record is one that a crash has torn.
+        if let Some(damage) = findings.take(damage)?
+            && !(recovers && sound)
+        {
+            damage.into_iter().chain(values).for_each(|error| findings.damage(error));
+        }
+    }
+    Ok(())
+}
+
+/// `docs/recovery.md`, D3: each segment that the manifest names, but for those of forgotten generations, is there under its name
+/// and with its own header. In the words of recovery, so that a deep check lists it once.
+fn check_presence(
+    storage: &dyn Storage,
+    state: &ManifestState,
+    segments: &[FoundSegment],
+    findings: &mut Findings<'_>,
+) {
+    for number in state.log_segments.range(state.log_files_from..) {
+        let is_there =
+            segments.iter().filter(|segment| segment.number == *number).any(|segment| match &segment.header {
+                Ok(header) => header.number == *number || header.epoch < state.log_epochs_from,
+                // Told of already.
+                Err(_) => true,
+            });
+        if !is_there {
+            let path = storage.path_of(&log::file_name(*number, log::Role::Segment));
+            let (expected, found) = ("the file, which the manifest names", "no such file, or one without records");
+            findings.damage(Error::corruption(&path, 0, "log segment", expected, found));
+        }
+    }
+}
+
+/// Reads the values that a record refers to, and notes them.
+fn check_values(
+    readers: &Readers,
+    record: FoundRecord<'_>,
+    named: &mut BTreeSet<FileNumber>,
+    damage: &mut Vec<Error>,
+) -> Result<()> {
+    for operation in record.operations.filter(|operation| operation.kind == Kind::ValueReference) {
+        let Some(reference) = ValueReference::decode(operation.value) else { continue };
+        named.insert(reference.file);
+        match readers.values.verify(&reference) {
+            Ok(()) => {}
+            Err(error) if error.is_damage() => damage.push(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Recovers without an effect: whatever would keep the log from being read back is the error.
+pub(crate) fn dry_recovery(storage: &dyn Storage, readers: &Readers, state: &ManifestState) -> Result<()> {
+    let value_complete = |bytes: &[u8]| match ValueReference::decode(bytes) {
+        Some(reference) => readers.values.is_complete(&reference),
+        None => Ok(false),
+    };
+    let input = RecoveryInput {
+        storage,
+        database: state.identity.database,
+        recovered: &state.recovered,
+        incorporated: state.incorporated,
+        epochs_from: state.log_epochs_from,
+        files_from: state.log_files_from,
+        segments: &state.log_segments,
+        synced: state.log_synced,
+        manifest_edits: state.edits,
+        life: storage.life(),
+        force_cut: false,
+        access: log::Access::Read,
+        threads: 1,
+        value_complete: &value_complete,
+    };
+    log::recover(input).map(|_| ())
+}

@@ -1,0 +1,6 @@
+//! Plain data of the public interface. No locks, no I/O; any layer of the engine may use it.
+
+pub(crate) mod batch;
+pub(crate) mod bounds;
+pub(crate) mod options;
+pub(crate) mod stats;

@@ -1,0 +1,9 @@
+//! Writes: the put path, conditional writes, read-modify-write, and backpressure.
+
+pub(crate) mod backpressure;
+pub(crate) mod commit;
+pub(crate) mod precondition;
+pub(crate) mod range_conflicts;
+pub(crate) mod update;
+pub(crate) mod write_path;
+pub(crate) mod writer_threads;

@@ -1,0 +1,149 @@
+//! Atomic read-modify-write of one key: cLSM §3.3, Algorithm 3, with the check under the key's latch (`docs/concurrency.md`, P1).
+//!
+//! The read and the caller's function run outside of any latch; the write happens only where nobody wrote the key meanwhile, or else
+//! all begins again. Somebody else's write is what makes a round fail, so of all that try some always get on. No number is taken by a
+//! round that fails, so none leaves a hole.
+
+use super::precondition::{Conflict, Precondition, ReadKey};
+use super::write_path::check_sizes;
+use crate::engine::engine::Engine;
+use crate::engine::read::get::NewestVersion;
+use crate::engine::types::options::Durability;
+use crate::util::Result;
+use crate::util::sync::Ordering;
+use std::borrow::Cow;
+
+/// What becomes of a key: the answer of the function that `Db::update_with` calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// This is its new value.
+    Put(Vec<u8>),
+    /// It goes. Where it is absent, nothing is written.
+    Delete,
+    /// It stays as it is; nothing is written.
+    Keep,
+}
+
+/// What came of `Db::compare_and_swap`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Swap {
+    /// The key had the value that was expected, and has the new one.
+    Done,
+    /// The key has another value, or none, and keeps it.
+    Differs(Option<Vec<u8>>),
+}
+
+impl Swap {
+    /// Whether the swap happened.
+    pub fn is_done(&self) -> bool {
+        *self == Self::Done
+    }
+}
+
+/// `Change`, whose value may be the caller's.
+enum Decision<'v> {
+    Put(Cow<'v, [u8]>),
+    Delete,
+    Keep,
+}
+
+impl Engine {
+    /// Gives the value that the key has when all is done.
+    pub(crate) fn update(
+        &self,
+        key: &[u8],
+        durability: Durability,
+        mut change: impl FnMut(Option<&[u8]>) -> Change,
+    ) -> Result<Option<Vec<u8>>> {
+        let value = self.rewrite(key, durability, &mut |old| match change(old) {
+            Change::Put(value) => Decision::Put(Cow::Owned(value)),
+            Change::Delete => Decision::Delete,
+            Change::Keep => Decision::Keep,
+        })?;
+        Ok(value.map(Cow::into_owned))
+    }
+
+    /// A swap whose two values may both be absent.
+    pub(crate) fn compare_and_swap(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+        durability: Durability,
+    ) -> Result<Swap> {
+        check_sizes(key, new)?;
+        let mut is_expected = false;
+        let value = self.rewrite(key, durability, &mut |old| {
+            is_expected = old == expected;
+            match new {
+                _ if !is_expected => Decision::Keep,
+                Some(new) => Decision::Put(Cow::Borrowed(new)),
+                None => Decision::Delete,
+            }
+        })?;
+        Ok(if is_expected { Swap::Done } else { Swap::Differs(value.map(Cow::into_owned)) })
+    }
+
+    /// Whether the key was absent, and now has the value.
+    pub(crate) fn put_if_absent(&self, key: &[u8], value: &[u8], durability: Durability) -> Result<bool> {
+        check_sizes(key, Some(value))?;
+        let mut was_absent = false;
+        self.rewrite(key, durability, &mut |old| {
+            was_absent = old.is_none();
+            if was_absent { Decision::Put(Cow::Borrowed(value)) } else { Decision::Keep }
+        })?;
+        Ok(was_absent)
+    }
+
+    fn rewrite<'v>(
+        &self,
+        key: &[u8],
+        durability: Durability,
+        decide: &mut dyn FnMut(Option<&[u8]>) -> Decision<'v>,
+    ) -> Result<Option<Cow<'v, [u8]>>> {
+        check_sizes(key, None)?;
+        let mut old = Vec::new();
+        loop {
+            let newest = self.read.get_newest(key, &mut old)?;
+            let value = match decide(newest.is_live.then_some(&old[..])) {
+                Decision::Put(value) => Some(value),
+                Decision::Delete if newest.is_live => None,
+                Decision::Delete | Decision::Keep => return Ok(newest.is_live.then_some(Cow::Owned(old))),
+            };
+            check_sizes(key, value.as_deref())?;
+            if self.write_unless_overtaken(key, value.as_deref(), &newest, durability)? {
+                return Ok(value);
+            }
+            self.retried_updates.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes if nobody has written the key since it was read; says whether.
+    fn write_unless_overtaken(
+        &self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        newest: &NewestVersion,
+        durability: Durability,
+    ) -> Result<bool> {
+        let reads = [ReadKey::new(key, newest.through)];
+        let mut tree_known_through = newest.tree_known_through;
+        // Ends: a round is repeated only when a whole memory generation went to the tree during it.
+        loop {
+            let precondition = Precondition { reads: &reads, tree_known_through, registered: None };
+            match self.write_key(key, value, Some(&precondition), durability)? {
+                Ok(()) => return Ok(true),
+                Err(Conflict::NewerVersion(_) | Conflict::RangeWritten) => return Ok(false),
+                // *Else:* writers of other keys make a slow function begin again and again. Without a pin a newer delete may be gone from
+                // the tree, but then with all that was older; what was absent and is so again is as it was.
+                Err(Conflict::GenerationIncorporated) => {
+                    let view = self.view.load_full();
+                    if reads[0].newest_in_tree(&view, &mut Vec::new())? != newest.through {
+                        return Ok(false);
+                    }
+                    tree_known_through = view.retired_through();
+                }
+            }
+        }
+    }
+}

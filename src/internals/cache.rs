@@ -1,0 +1,95 @@
+//! The page cache without files. Unlike other handles, these belong to all threads.
+
+use crate::cache::page::PageKind;
+use crate::cache::{Page, PageBuffer, PageCache, PageTable};
+use crate::format::page::{PAGE_HEADER_BYTES, raw_length};
+use crate::util::FileNumber;
+use crate::util::sync::Arc;
+use crossbeam_epoch::Guard;
+
+/// Where a page's header has the length of its payload.
+const LENGTH_AT: usize = 12;
+const PAGE_BYTES: usize = 4096;
+
+/// A leaf of 4 KiB as caches hold it; another reference to it is a clone.
+#[derive(Clone)]
+pub struct CachedPage(Page);
+
+impl CachedPage {
+    /// A page that says who it is. Its memory comes from where the store's pages do.
+    pub fn new(name: u64) -> Self {
+        let mut bytes = [0; PAGE_BYTES];
+        bytes[LENGTH_AT..LENGTH_AT + 4].copy_from_slice(&((PAGE_BYTES - PAGE_HEADER_BYTES) as u32).to_le_bytes());
+        bytes[PAGE_HEADER_BYTES..][..8].copy_from_slice(&name.to_le_bytes());
+        let page = Arc::new(PageBuffer::copied(&[&bytes]));
+        debug_assert_eq!(page.first_chunk().map(raw_length), Some(PAGE_BYTES - PAGE_HEADER_BYTES));
+        Self(page)
+    }
+
+    /// What it was told to say.
+    #[inline]
+    pub fn name(&self) -> u64 {
+        name(self.0.payload())
+    }
+}
+
+#[inline]
+fn name(payload: &[u8]) -> u64 {
+    payload.first_chunk().map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// A cache, and the page tables of some files in it.
+pub struct CachePart {
+    cache: PageCache,
+    tables: Vec<Arc<PageTable>>,
+}
+
+impl CachePart {
+    /// An empty one.
+    pub fn new(bytes: usize, files: u64) -> Self {
+        let cache = PageCache::new(bytes);
+        let tables = (1..=files).map(|file| cache.table(FileNumber(file))).collect();
+        Self { cache, tables }
+    }
+
+    /// What the page says, if it is here: the look-up of a get, whose one pin lasts for all pages that it looks at.
+    #[inline]
+    pub fn get(&self, file: usize, number: u32, guard: &Guard) -> Option<u64> {
+        let page = self.cache.get(&self.tables[file], number, PageKind::Leaf, guard).ok()??;
+        Some(name(page.payload()))
+    }
+
+    /// Adds a page that a get did not find.
+    pub fn insert(&self, file: usize, number: u32, page: CachedPage) {
+        self.cache.insert_missed(&self.tables[file], number, page.0, PageKind::Leaf);
+    }
+
+    /// Bytes held.
+    pub fn bytes_used(&self) -> usize {
+        self.cache.bytes_used()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_found_by_file_and_number_within_the_bound() {
+        let part = CachePart::new(1 << 20, 2);
+        // A pin for each look-up: while a reader hangs, pages that were given up wait, and new ones are not kept.
+        let get = |file, number| part.get(file, number, &crossbeam_epoch::pin());
+        for number in 0..1000 {
+            for file in [0, 1] {
+                assert_eq!(get(file, number), None);
+                let name = u64::from(number) * 2 + file as u64;
+                let page = CachedPage::new(name);
+                assert_eq!(page.name(), name);
+                part.insert(file, number, page);
+                assert_eq!(get(file, number), Some(name));
+            }
+        }
+        assert!(part.bytes_used() <= 1 << 20);
+        assert!((0..1000).filter(|number| get(0, *number).is_some()).count() < 200);
+    }
+}

@@ -1,0 +1,125 @@
+//! Filters without files: one quotient filter, several as a get looks at them, a maplet in the place of several.
+
+use super::KEYSPACE;
+use crate::filter::maplet::{self, Columns, Shape};
+use crate::filter::maplet_build::{Kept, MapletBuild, Payloads, Renumbering, Sorted, Source, Trouble};
+use crate::filter::quotient::{self, FilterBuilder};
+use crate::format::maplet_page::entries_max;
+use crate::util::Result;
+use crate::util::hash::{fingerprint, key_hash};
+use crate::util::prefetch;
+
+/// The pages of a filter.
+pub struct FilterPart(Vec<Vec<u8>>);
+
+impl FilterPart {
+    /// Builds it.
+    pub fn build(fingerprints: &[u32]) -> Self {
+        let mut builder = FilterBuilder::new();
+        fingerprints.iter().for_each(|fingerprint| builder.add(*fingerprint));
+        Self(builder.finish())
+    }
+
+    /// The fingerprint of a user key.
+    pub fn fingerprint(user_key: &[u8]) -> u32 {
+        fingerprint(key_hash(KEYSPACE, user_key))
+    }
+
+    /// Whether the key may be there.
+    pub fn may_contain(&self, fingerprint: u32) -> bool {
+        let pages = self.0.len() as u32;
+        quotient::may_contain(&self.0[quotient::page_of(fingerprint, pages) as usize], fingerprint, pages)
+    }
+
+    /// Asks for what `may_contain` will read.
+    pub fn look_ahead(&self, fingerprint: u32) {
+        let pages = self.0.len() as u32;
+        let page = &self.0[quotient::page_of(fingerprint, pages) as usize];
+        prefetch::line(page.as_ptr());
+        prefetch::line(page.as_ptr().wrapping_add(quotient::slot_at(fingerprint, pages)));
+    }
+}
+
+/// The pages of a maplet.
+pub struct MapletPart {
+    pages: Vec<Vec<u8>>,
+    page_bytes: usize,
+    entries: u64,
+}
+
+struct Read<'a>(&'a [Vec<u8>]);
+
+impl Payloads for Read<'_> {
+    fn payload(&mut self, page: u32) -> Result<&[u8]> {
+        Ok(&self.0[page as usize])
+    }
+}
+
+impl MapletPart {
+    /// Builds it from the fingerprints of each column.
+    pub fn build(columns: &[Vec<u32>]) -> Self {
+        let sources = columns.iter().enumerate().map(|(column, fingerprints)| sorted(fingerprints, column as u8));
+        let sources = sources.collect();
+        Self::of(sources, columns.iter().map(|column| column.len() as u64).sum(), columns.len())
+    }
+
+    /// One with a column more, in one pass.
+    pub fn merged(&self, columns: u8, fresh: &[u32]) -> Self {
+        let mut renumbering: Renumbering = [None; maplet::COLUMNS_MAX];
+        (0..columns).for_each(|column| renumbering[usize::from(column)] = Some(column));
+        let kept = Kept::new(Read(&self.pages), self.pages.len() as u32, renumbering);
+        let sources: Vec<Box<dyn Source + '_>> = vec![Box::new(kept), sorted(fresh, columns)];
+        Self::of(sources, self.entries + fresh.len() as u64, usize::from(columns) + 1)
+    }
+
+    /// A copy of the maplet that has this page alone, if it is one.
+    pub fn of_page(payload: &[u8]) -> Option<Self> {
+        let pages = [payload.to_vec()];
+        let renumbering = std::array::from_fn(|column| Some(column as u8));
+        let entries = entries_max(1).into();
+        Self::try_of(vec![Box::new(Kept::new(Read(&pages), 1, renumbering))], entries, maplet::COLUMNS_MAX).ok()
+    }
+
+    /// A page's payload.
+    pub fn page(&self, at: usize) -> Vec<u8> {
+        self.pages[at].clone()
+    }
+
+    fn of(sources: Vec<Box<dyn Source + '_>>, entries: u64, columns: usize) -> Self {
+        Self::try_of(sources, entries, columns).expect("sources in memory")
+    }
+
+    fn try_of(sources: Vec<Box<dyn Source + '_>>, entries: u64, columns: usize) -> Result<Self, Trouble> {
+        let shape = Shape::new(entries, columns);
+        let mut build = MapletBuild::new(shape, sources);
+        let mut pages = Vec::with_capacity(shape.pages() as usize);
+        while let Some(payload) = build.next_page()? {
+            pages.push(payload.to_vec());
+        }
+        Ok(Self { page_bytes: maplet::page_bytes(entries, shape.pages(), columns), pages, entries })
+    }
+
+    /// The columns that may have the key.
+    pub fn columns(&self, fingerprint: u32) -> u64 {
+        let pages = self.pages.len() as u32;
+        let page = &self.pages[maplet::page_of(fingerprint, pages) as usize];
+        let Columns(columns) = maplet::columns_of(page, fingerprint, pages);
+        columns
+    }
+
+    /// Asks for what `columns` will read.
+    pub fn look_ahead(&self, fingerprint: u32) {
+        let pages = self.pages.len() as u32;
+        let page = &self.pages[maplet::page_of(fingerprint, pages) as usize];
+        prefetch::line(page.as_ptr());
+        for place in maplet::places(fingerprint, pages, self.page_bytes) {
+            prefetch::line(page.as_ptr().wrapping_add(place));
+        }
+    }
+}
+
+fn sorted(fingerprints: &[u32], column: u8) -> Box<dyn Source> {
+    let mut fingerprints = fingerprints.to_vec();
+    fingerprints.sort_unstable();
+    Box::new(Sorted::new(fingerprints, column))
+}

@@ -1,0 +1,361 @@
+//! The log keepers' work: the next segment and pages ahead; the sealing of retired segments; recycling. `make_ready` and `finish` each run
+//! on one thread of the store in a loop with `wait_for_work`; the rest is called from anywhere.
+//!
+//! Two threads, because what writers wait for must not stand behind the sync of a whole segment: while one thread did both, a sync
+//! of 80 ms on a busy disk was a put of 80 ms.
+//!
+//! Invariants:
+//! 1. A segment is retired (under the state lock, another becomes current), then a grace period passes, then it is
+//!    synced, then it is *sealed*. After the grace period no record is sealed in it any more.
+//!
+//!    A writer announces (store to its slot, fence), then looks at `retired`, and only if it is not set takes a number
+//!    and seals; it leaves its slot after that. The keeper sees `retired` set, and `wait_for_announced` (fence, read
+//!    of the slots). Of the two fences one comes first. If the writer's does, the keeper finds the slot busy, or left
+//!    after the record was sealed, and waits. If the keeper's does, the writer finds `retired` set and withdraws.
+//! 2. `last` of a sealed segment is read off the counter after that grace period: every record in it has a number
+//!    that was taken before, so none is greater.
+//! 3. Only sealed segments are recycled, and only when all their numbers are incorporated, durably so in the manifest.
+//! 4. The segment of a failed step stays where it was, so that the next sync covers it.
+
+use super::files::{FreeFile, Role, file_name};
+use super::recovery::OldSegment;
+use super::segment::{Reuse, Segment, segment_file_bytes};
+use super::writer::LogWriter;
+use super::{Log, State};
+use crate::util::sequencer::Sequencer;
+use crate::util::sync::{Arc, MutexGuard, Ordering};
+use crate::util::{Error, FileNumber, Result, SequenceNumber};
+use std::time::Duration;
+
+/// Spare files that are taken over from earlier generations.
+const SPARE_FILES_ADOPTED_MAX: usize = 2;
+/// Pages are made writable at most this far ahead of the chunks handed out.
+const AHEAD_BYTES: usize = 2 << 20;
+
+/// The two halves of the keepers' work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogTask {
+    /// What writers wait for: `Log::make_ready`.
+    MakeReady,
+    /// What waits for the disk: `Log::finish`.
+    Finish,
+}
+
+/// Which of the two there is reason to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Due {
+    make_ready: bool,
+    finish: bool,
+}
+
+impl Due {
+    /// Both.
+    pub const ALL: Self = Self { make_ready: true, finish: true };
+
+    fn of(&mut self, task: LogTask) -> &mut bool {
+        match task {
+            LogTask::MakeReady => &mut self.make_ready,
+            LogTask::Finish => &mut self.finish,
+        }
+    }
+}
+
+impl Log {
+    /// Claims chunks for a record of `length` bytes; waits for the next segment where the current one is used up.
+    #[cold]
+    pub(crate) fn refill(&self, writer: &mut LogWriter, length: usize) -> Result<()> {
+        writer.leave();
+        let count = length.div_ceil(self.options.chunk_bytes);
+        if count > self.chunks {
+            return self.dedicate(writer, count);
+        }
+        let mut state = self.state.lock();
+        loop {
+            self.check()?;
+            // One made on a full disk may be smaller than others, and in one that idle writers still own parts of the next segment
+            // may be no better.
+            if count > state.current.chunks() || state.current.never_fits(count) {
+                drop(state);
+                return self.dedicate(writer, count);
+            }
+            // Under the lock, so that what is counted here is what `recycle` will take off again: chunks at the end that
+            // are too few for this record, and those that an idle writer still owns, are used up, too.
+            let before = state.current.claimed_bytes();
+            let claimed = state.current.claim(count);
+            self.bytes.fetch_add(state.current.claimed_bytes() - before, Ordering::Relaxed);
+            if let Some(first) = claimed {
+                if state.current.wants_pages(self.chunks_ahead()) {
+                    self.wake(&mut state, LogTask::MakeReady);
+                }
+                if state.current.wants_write_out() {
+                    self.wake(&mut state, LogTask::Finish);
+                }
+                writer.enter(Arc::clone(&state.current), first, count);
+                return Ok(());
+            }
+            self.switch(&mut state)?;
+        }
+    }
+
+    /// Puts the next segment in the current one's place. Where there is none yet it waits, and the caller looks again.
+    fn switch(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
+        let next = state.next.take();
+        self.wake(state, LogTask::MakeReady);
+        self.wake(state, LogTask::Finish);
+        if let Some(next) = next {
+            let mark = state.next_mark(self.synced());
+            next.write_mark(mark);
+            let old = std::mem::replace(&mut state.current, next);
+            old.retire();
+            state.retiring.push(old);
+        } else if self.options.deterministic {
+            return MutexGuard::unlocked(state, || self.make_next_ready(&|_| false));
+        } else if let Some(error) = &state.next_error {
+            return Err(error.clone());
+        } else {
+            self.next_changed.wait(state);
+        }
+        Ok(())
+    }
+
+    /// A segment of its own for a record that is longer than a whole standard one. Only its writer knows of it, so
+    /// nobody's switch retires it before the record is in it.
+    fn dedicate(&self, writer: &mut LogWriter, count: usize) -> Result<()> {
+        let segment = self.make_segment(count, true)?;
+        let mut state = self.state.lock();
+        let Some(first) = segment.claim(count) else { unreachable!("a new segment has all its chunks") };
+        self.bytes.fetch_add(segment.claimed_bytes(), Ordering::Relaxed);
+        state.dedicated.push(Arc::clone(&segment));
+        writer.enter(segment, first, count);
+        Ok(())
+    }
+
+    fn chunks_ahead(&self) -> usize {
+        (AHEAD_BYTES / self.options.chunk_bytes).clamp(1, self.chunks)
+    }
+
+    pub(super) fn wake(&self, state: &mut MutexGuard<'_, State>, task: LogTask) {
+        if !std::mem::replace(state.due.of(task), true) {
+            self.work.notify_all();
+        }
+    }
+
+    /// Waits until there is work of a kind, or the time has passed. Returns whether there is work.
+    pub fn wait_for_work(&self, task: LogTask, timeout: Duration) -> bool {
+        let mut state = self.state.lock();
+        if !*state.due.of(task) {
+            self.work.wait_for(&mut state, timeout);
+        }
+        *state.due.of(task)
+    }
+
+    /// Whether there is work for `make_ready` or `finish`.
+    pub fn has_work(&self) -> bool {
+        let Due { make_ready, finish } = self.state.lock().due;
+        make_ready || finish
+    }
+
+    /// Makes the next segment and pages ahead ready. On an error that is not poisoning (a full disk) writers that need the next
+    /// segment get it, too, until a later round succeeds; but first `make_room` is asked whether it is worth trying again.
+    pub fn make_ready(&self, sequencer: &Sequencer, make_room: &dyn Fn(&Error) -> bool) -> Result<()> {
+        let _making = self.making.lock();
+        self.state.lock().due.make_ready = false;
+        self.check()?;
+        // Without a twin it would be a slow one.
+        if self.shadows.are_used_up() && self.state.lock().next.is_none() {
+            let sealing = self.sealing.lock();
+            // Whoever sealed meanwhile may have given one back.
+            if self.shadows.are_used_up() {
+                self.seal_retired(&sealing, sequencer)?;
+            }
+        }
+        let ready = self.make_next_ready(make_room);
+        self.populate();
+        ready
+    }
+
+    /// Writes out what stands in shared memory alone, and seals retired segments.
+    pub fn finish(&self, sequencer: &Sequencer) -> Result<()> {
+        self.state.lock().due.finish = false;
+        self.check()?;
+        self.write_out()?;
+        self.seal_retired(&self.sealing.lock(), sequencer)
+    }
+
+    /// Both, where nobody can make room.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn maintain(&self, sequencer: &Sequencer) -> Result<()> {
+        let ready = self.make_ready(sequencer, &|_| false);
+        self.finish(sequencer)?;
+        ready
+    }
+
+    fn make_next_ready(&self, make_room: &dyn Fn(&Error) -> bool) -> Result<()> {
+        if self.state.lock().next.is_some() {
+            return Ok(());
+        }
+        let mut made = self.make_segment(self.chunks_of_next(), false);
+        while let Err(error) = &made
+            && error.is_disk_full()
+            && make_room(error)
+        {
+            made = self.make_segment(self.chunks_of_next(), false);
+        }
+        let mut state = self.state.lock();
+        let result = match made {
+            Ok(segment) => {
+                state.next = Some(segment);
+                state.next_error = None;
+                Ok(())
+            }
+            Err(error) => {
+                state.next_error = Some(error.clone());
+                Err(error)
+            }
+        };
+        self.next_changed.notify_all();
+        result
+    }
+
+    fn populate(&self) {
+        let (current, next) = {
+            let state = self.state.lock();
+            (Arc::clone(&state.current), state.next.clone())
+        };
+        let beyond = current.populate(self.chunks_ahead());
+        if let Some(next) = next {
+            next.populate_chunks(0, beyond.min(next.chunks()));
+        }
+    }
+
+    /// So that the next sync, or the sealing, has less to do.
+    fn write_out(&self) -> Result<()> {
+        let current = Arc::clone(&self.state.lock().current);
+        if !current.wants_write_out() {
+            return Ok(());
+        }
+        current.write_out().inspect_err(|error| self.poison(&error.to_string()))
+    }
+
+    /// Invariants 1 and 2.
+    fn seal_retired(&self, _sealing: &MutexGuard<'_, ()>, sequencer: &Sequencer) -> Result<()> {
+        let retiring = {
+            let mut state = self.state.lock();
+            let State { dedicated, retiring, .. } = &mut *state;
+            for segment in dedicated.extract_if(.., |segment| segment.is_abandoned()) {
+                segment.retire();
+                retiring.push(segment);
+            }
+            retiring.clone()
+        };
+        if retiring.is_empty() {
+            return Ok(());
+        }
+        sequencer.wait_for_announced();
+        let last = sequencer.last();
+        for segment in &retiring {
+            segment.set_last(last);
+            match segment.sync().and_then(|()| segment.give_up_twin()) {
+                Ok(shadow) => shadow.into_iter().for_each(|shadow| self.shadows.give_back(shadow)),
+                Err(error) => {
+                    self.poison(&error.to_string());
+                    return Err(error);
+                }
+            }
+            // Until it is recycled nobody looks at it; its pages would count against the memory budget.
+            segment.rest();
+        }
+        let mut state = self.state.lock();
+        state.retiring.retain(|segment| !retiring.iter().any(|sealed| Arc::ptr_eq(sealed, segment)));
+        state.sealed.extend(retiring);
+        Ok(())
+    }
+
+    /// The segments in which every number is `<= through`.
+    pub fn recyclable(&self, through: SequenceNumber) -> Vec<FileNumber> {
+        let state = self.state.lock();
+        let sealed = state.sealed.iter().filter(|segment| segment.last() <= through).map(|segment| segment.number);
+        let old = state.old.iter().filter(|segment| segment.last <= through).map(|segment| segment.number);
+        sealed.chain(old).collect()
+    }
+
+    /// Frees segments that `recyclable` gave. Requires that the manifest edit which says that their numbers are incorporated, and
+    /// which no longer names them, is durable.
+    pub fn recycle(&self, segments: &[FileNumber]) -> Result<()> {
+        let (sealed, old) = {
+            let mut state = self.state.lock();
+            let sealed: Vec<_> = state.sealed.extract_if(.., |segment| segments.contains(&segment.number)).collect();
+            let old: Vec<_> = state.old.extract_if(.., |segment| segments.contains(&segment.number)).collect();
+            (sealed, old)
+        };
+        let mut result = Ok(());
+        for segment in sealed {
+            self.bytes.fetch_sub(segment.claimed_bytes(), Ordering::Relaxed);
+            result = result.and(self.free_segment(&segment));
+        }
+        for segment in old {
+            self.bytes.fetch_sub(segment.used, Ordering::Relaxed);
+            result = result.and(self.free_file(&segment.name, segment.number, segment.bytes, None));
+        }
+        result
+    }
+
+    /// The files that hold records which are needed, or may come to.
+    pub fn live_segments(&self) -> Vec<FileNumber> {
+        let state = self.state.lock();
+        let State { current, next, dedicated, retiring, sealed, old, .. } = &*state;
+        let own = [current].into_iter().chain(next).chain(dedicated).chain(retiring).chain(sealed);
+        own.map(|segment| segment.number).chain(old.iter().map(|segment| segment.number)).collect()
+    }
+
+    /// Removes the files that are kept for reuse; returns how many there were. For a full disk.
+    pub fn drop_spares(&self) -> usize {
+        let spares = std::mem::take(&mut self.state.lock().free);
+        // What cannot be removed now is found again at the next opening.
+        spares.iter().filter(|spare| self.storage.remove(&spare.name).is_ok()).count()
+    }
+
+    /// Takes over segments of generations before: kept until incorporated; those without a use become free files.
+    /// Requires that the `LogRecovered` edit is durable.
+    pub fn adopt(&self, segments: Vec<OldSegment>) {
+        for segment in segments {
+            if segment.unused {
+                // A store that is opened often would gather spare files up to the whole budget.
+                let enough = self.state.lock().free.len() >= SPARE_FILES_ADOPTED_MAX;
+                // What cannot be renamed or removed now is found again at the next opening.
+                let _ = if enough {
+                    self.storage.remove(&segment.name)
+                } else {
+                    self.free_file(&segment.name, segment.number, segment.bytes, None)
+                };
+            } else {
+                self.bytes.fetch_add(segment.used, Ordering::Relaxed);
+                self.state.lock().old.push(segment);
+            }
+        }
+    }
+
+    fn free_segment(&self, segment: &Segment) -> Result<()> {
+        self.free_file(&segment.name, segment.number, segment.file_bytes() as u64, segment.reuse())
+    }
+
+    /// Keeps a file for reuse if it has the standard size and all files together stay within the budget; else removes
+    /// it, as on a full disk. The new name tells recovery that nothing in the file counts; nobody minds if it is lost.
+    fn free_file(&self, name: &str, number: FileNumber, bytes: u64, reuse: Option<Reuse>) -> Result<()> {
+        let standard = segment_file_bytes(self.chunks, self.options.chunk_bytes) as u64;
+        let files_max = (self.options.budget_bytes / standard).max(2) as usize;
+        let keep = bytes == standard && !self.scarce.load(Ordering::Relaxed) && {
+            let state = self.state.lock();
+            2 + state.retiring.len() + state.sealed.len() + state.free.len() < files_max
+        };
+        if !keep {
+            return self.storage.remove(name);
+        }
+        let free_name = file_name(number, Role::Free);
+        if free_name != name {
+            self.storage.rename(name, &free_name)?;
+        }
+        self.state.lock().free.push(FreeFile { name: free_name, reuse });
+        Ok(())
+    }
+}

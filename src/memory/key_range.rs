@@ -1,0 +1,98 @@
+//! Between which keys those of a Memtable lie: the min and max of a memory run (Kanda §2.2.1, where disk blocks have them), so that
+//! a get of a key outside touches nothing else of it.
+//!
+//! Any thread. Keys are told apart by their first eight bytes alone: where these are the same for all, nothing is outside. Bounds move in
+//! steps, so that counters move one once in thousands of keys.
+//!
+//! Invariant (`docs/concurrency.md`, M10): the reach is widened before an entry can be found.
+
+use crate::util::sync::{AtomicU64, Ordering};
+
+/// Bounds are rounded to so many bits less.
+const STEP_BITS: u32 = 12;
+
+/// See the module.
+#[derive(Debug)]
+pub struct KeyRange {
+    least: AtomicU64,
+    most: AtomicU64,
+}
+
+impl Default for KeyRange {
+    /// No key at all.
+    fn default() -> Self {
+        Self { least: AtomicU64::new(u64::MAX), most: AtomicU64::new(0) }
+    }
+}
+
+impl KeyRange {
+    /// Takes a user key in.
+    pub fn widen(&self, user_key: &[u8]) {
+        let step = (1 << STEP_BITS) - 1;
+        let (low, high) = (head(user_key) & !step, head(user_key) | step);
+        if low < self.least.load(Ordering::Relaxed) {
+            self.least.fetch_min(low, Ordering::Relaxed);
+        }
+        if high > self.most.load(Ordering::Relaxed) {
+            self.most.fetch_max(high, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a user key may be there.
+    pub fn may_have(&self, user_key: &[u8]) -> bool {
+        let head = head(user_key);
+        self.least.load(Ordering::Relaxed) <= head && head <= self.most.load(Ordering::Relaxed)
+    }
+
+    /// Whether no key was taken in.
+    pub fn is_empty(&self) -> bool {
+        self.most.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// The first bytes of a key as a number in the keys' order.
+fn head(user_key: &[u8]) -> u64 {
+    match user_key.first_chunk() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => {
+            let mut first = [0; size_of::<u64>()];
+            first[..user_key.len()].copy_from_slice(user_key);
+            u64::from_be_bytes(first)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_in_is_within_and_far_keys_are_not() {
+        let key_range = KeyRange::default();
+        assert!(
+            key_range.is_empty()
+                && !key_range.may_have(b"")
+                && !key_range.may_have(b"key")
+                && !key_range.may_have(&[0xff; 9])
+        );
+        key_range.widen(b"m");
+        assert!(
+            !key_range.is_empty() && key_range.may_have(b"m") && !key_range.may_have(b"l") && !key_range.may_have(b"n")
+        );
+        key_range.widen(b"river/danube");
+        for within in [&b"m"[..], b"mouth", b"pebble", b"river/danube", b"river/da"] {
+            assert!(key_range.may_have(within), "{within:?}");
+        }
+        assert!(!key_range.may_have(b"river/volga") && !key_range.may_have(b"estuary") && !key_range.may_have(b""));
+    }
+
+    #[test]
+    fn the_ends_of_all_keys_are_keys_too() {
+        for end in [&b""[..], &[0; 8], &[0; 30], &[0xff; 8], &[0xff; 30]] {
+            let key_range = KeyRange::default();
+            key_range.widen(end);
+            assert!(!key_range.is_empty() && key_range.may_have(end), "{end:?}");
+            assert!(!key_range.may_have(b"between"), "{end:?}");
+        }
+    }
+}

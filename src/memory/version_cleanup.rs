@@ -1,0 +1,121 @@
+//! Takes versions out of their chains that no snapshot needs any more (cLSM §3.2.1: with the last snapshot that needs it, a version goes).
+//!
+//! An overwrite takes out the version that it replaces, where no snapshot needs that. Where one does, it leaves it, and tells of the
+//! node; here these nodes are looked at again once snapshots have gone.
+//!
+//! Any thread, one at a time for a Memtable (the lock `ended`). Each node under the latch of its key, as for a write.
+
+use super::class::Class;
+use super::memtable::{KeptNode, Memtable};
+use super::version::block_bytes;
+use super::writer::Spares;
+use crate::util::SequenceNumber;
+use crate::util::arena::Offset;
+use crate::util::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
+
+/// What a Memtable knows about versions that snapshots keep.
+#[derive(Debug, Default)]
+pub(crate) struct Reclaim {
+    /// Held over a whole `reclaim_versions`; whether there may be no more.
+    ended: Mutex<bool>,
+    /// Nodes that may have more versions than they need.
+    kept: Mutex<Vec<Offset>>,
+    /// Blocks that went, for whichever writer needs one, and their bytes.
+    spares: Mutex<Option<Spares>>,
+    has_spares: AtomicBool,
+    spare_bytes: AtomicUsize,
+    /// Versions that went.
+    gone: AtomicU64,
+}
+
+impl Reclaim {
+    /// Whether writers may find spare blocks here.
+    pub(crate) fn has_spares(&self) -> bool {
+        self.has_spares.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn spare_bytes(&self) -> usize {
+        self.spare_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn gone(&self) -> u64 {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a reclaim under way; there will be none after it.
+    pub(crate) fn end(&self) {
+        *self.ended.lock() = true;
+    }
+}
+
+impl Memtable {
+    /// Takes note of a key with more versions than its newest. After its write is done: takes a lock.
+    pub fn note_kept(&self, node: KeptNode) {
+        self.reclaim.kept.lock().push(node.place());
+    }
+
+    /// Whether a `reclaim_versions` might find something.
+    pub fn has_kept(&self) -> bool {
+        !self.reclaim.kept.lock().is_empty()
+    }
+
+    /// Takes out what none of `pins`, ascending, needs; `latched` calls what it is given with the key's latch held. Everything up to
+    /// `through` was numbered before the pins were read, so that a snapshot that is not among them has at least that number
+    /// (`docs/concurrency.md`, S2). Returns how many versions went.
+    pub fn reclaim_versions(
+        &self,
+        pins: &[SequenceNumber],
+        through: SequenceNumber,
+        mut latched: impl FnMut(u64, &mut dyn FnMut()),
+    ) -> u64 {
+        let ended = self.reclaim.ended.lock();
+        if *ended {
+            return 0;
+        }
+        let mut nodes = std::mem::take(&mut *self.reclaim.kept.lock());
+        nodes.sort_unstable_by_key(|node| node.0);
+        nodes.dedup();
+        let mut gone = 0;
+        nodes.retain(|node| {
+            let mut more = false;
+            latched(self.hash_of(*node), &mut || more = self.cut_chain(*node, pins, through, &mut gone));
+            more
+        });
+        self.reclaim.kept.lock().append(&mut nodes);
+        self.reclaim.gone.fetch_add(gone, Ordering::Relaxed);
+        gone
+    }
+
+    /// The chain of one key, whose latch is held; true where older versions stay.
+    fn cut_chain(&self, node: Offset, pins: &[SequenceNumber], through: SequenceNumber, gone: &mut u64) -> bool {
+        let mut above = self.node(node).newest(self.arena());
+        while let Some(version) = self.older(above) {
+            // Needed by pins from its own number up to, without, that of the version above.
+            let first = pins.partition_point(|pin| *pin < version.number());
+            let needed = above.number() > through || pins.get(first).is_some_and(|pin| *pin < above.number());
+            if needed {
+                above = version;
+            } else {
+                above.set_previous(version.previous());
+                *gone += 1;
+                self.reclaim.spare_bytes.fetch_add(block_bytes(version.class()), Ordering::Relaxed);
+                self.reclaim.spares.lock().get_or_insert_default().give(version);
+                self.reclaim.has_spares.store(true, Ordering::Relaxed);
+            }
+        }
+        above.place() != self.node(node).newest_place()
+    }
+
+    /// Moves the common spare blocks of a class to a writer that has none of it.
+    pub(super) fn take_common_spares(&self, spares: &mut Spares, class: Class) {
+        if spares.has(class) {
+            return;
+        }
+        if let Some(common) = &mut *self.reclaim.spares.lock() {
+            spares.take_all(common, class);
+        }
+        let first = (!spares.first(class).is_null()).then(|| self.version(spares.first(class)));
+        let taken = std::iter::successors(first, |block| self.older(*block)).count();
+        self.reclaim.spare_bytes.fetch_sub(taken * block_bytes(class), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,48 @@
+//! The one door through which atomics and locks come, so that a model checker can stand in for them (feature `model-checking`).
+
+#[cfg(feature = "model-checking")]
+#[allow(dead_code, reason = "it has the whole interface of what it stands in for")]
+mod checked;
+
+#[cfg(feature = "model-checking")]
+pub use checked::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, RwLock,
+    RwLockReadGuard,
+};
+#[cfg(not(feature = "model-checking"))]
+pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+#[cfg(not(feature = "model-checking"))]
+pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+pub use std::sync::atomic::{Ordering, fence};
+pub use std::sync::{Arc, OnceLock};
+
+/// Waits a little: spins first, then gives the processor away. For waits that end within microseconds.
+#[derive(Default)]
+pub struct Backoff {
+    rounds: u32,
+}
+
+impl Backoff {
+    /// A fresh wait.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One round of waiting; with every round it gets more patient.
+    pub fn wait(&mut self) {
+        #[cfg(feature = "model-checking")]
+        if checked::give_way() {
+            return;
+        }
+        if self.rounds < 6 {
+            for _ in 0..(1 << self.rounds) {
+                std::hint::spin_loop();
+            }
+        } else if self.rounds < 64 {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(std::time::Duration::from_micros(50));
+        }
+        self.rounds = self.rounds.saturating_add(1);
+    }
+}
