@@ -73,7 +73,7 @@ impl AsyncDb {
     /// `Db::get`.
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
-        match self.db.get_at_once(key)? {
+        match self.db.get_nonblocking(key)? {
             Some(value) => Ok(value),
             None => {
                 let key = key.to_vec();
@@ -95,7 +95,7 @@ impl AsyncDb {
     /// `Db::put_with`.
     pub async fn put_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        if self.db.writes_at_once(key.len() + value.len(), value.len(), options) {
+        if self.db.writes_without_waiting(key.len() + value.len(), value.len(), options) {
             return self.db.put_with(key, value, options);
         }
         let (key, value) = (key.to_vec(), value.to_vec());
@@ -110,7 +110,7 @@ impl AsyncDb {
     /// `Db::delete_with`.
     pub async fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
         let key = key.as_ref();
-        if self.db.writes_at_once(key.len(), 0, options) {
+        if self.db.writes_without_waiting(key.len(), 0, options) {
             return self.db.delete_with(key, options);
         }
         let key = key.to_vec();
@@ -124,7 +124,7 @@ impl AsyncDb {
 
     /// `Db::write_with`.
     pub async fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
-        if self.db.writes_at_once(batch.bytes(), batch.bytes(), options) {
+        if self.db.writes_without_waiting(batch.bytes(), batch.bytes(), options) {
             return self.db.write_with(batch, options);
         }
         self.elsewhere(move |db| db.write_with(batch, options)).await

@@ -40,7 +40,7 @@ impl AsyncSnapshot {
     /// `Snapshot::get`.
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
-        match self.snapshot.get_at_once(key)? {
+        match self.snapshot.get_nonblocking(key)? {
             Some(value) => Ok(value),
             None => {
                 let (snapshot, key) = (self.snapshot.clone(), key.to_vec());
@@ -53,7 +53,7 @@ impl AsyncSnapshot {
     pub async fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let (mut values, mut places, mut missing) = (Vec::with_capacity(keys.len()), Vec::new(), Vec::new());
         for (place, key) in keys.iter().enumerate() {
-            let found = self.snapshot.get_at_once(key.as_ref())?;
+            let found = self.snapshot.get_nonblocking(key.as_ref())?;
             if found.is_none() {
                 places.push(place);
                 missing.push(key.as_ref().to_vec());

@@ -2,32 +2,28 @@
 
 use super::iter::Iter;
 use super::snapshot::Snapshot;
-use super::transaction::TransactOptions;
-use super::transaction::Transaction;
-use crate::engine::background::compaction_request::{CompactOptions, CompactProgress, CompactReport, Goal};
-use crate::engine::background::pause::BackgroundPause;
-use crate::engine::background::tasks::WorkerRole;
-use crate::engine::engine::{Driver, Engine};
-use crate::engine::open::{closing, opening};
+use super::transaction::{self, TransactOptions, Transaction};
+use crate::engine::engine::Engine;
+use crate::engine::open::destroying;
+use crate::engine::open::opening::{self, Host};
 use crate::engine::read::pinned_value::Pinned;
-use crate::engine::state::budget::{Budget, Figures};
-use crate::engine::state::rate_limit;
+use crate::engine::scheduler::Driver;
+use crate::engine::scheduler::pause::BackgroundPause;
+use crate::engine::state::budget::{Budget, Figures, check_write_limit};
 use crate::engine::tools::live_stats::{self, LiveStats};
 use crate::engine::tools::repair::{self, RepairReport};
 use crate::engine::tools::verify::{self, CheckProgress, Depth, Verification};
 use crate::engine::types::batch::WriteBatch;
 use crate::engine::types::bounds::Bounds;
+use crate::engine::types::compaction::{CompactOptions, CompactProgress, CompactReport, Goal};
 use crate::engine::types::options::{Durability, Options, WriteOptions};
 use crate::engine::types::stats::{BranchFile, Stats, VerifyReport};
 use crate::engine::write::update::{Change, Swap};
 use crate::io::{PosixStorage, Storage};
-use crate::log::LogTask;
-use crate::util::sync::Ordering;
 use crate::util::{Error, Result, SequenceNumber};
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// An open store. Share it between threads by reference or in an `Arc`; every method may be called from any thread.
@@ -45,8 +41,7 @@ use std::time::Duration;
 /// ```
 #[derive(Debug)]
 pub struct Db {
-    pub(crate) inner: Arc<Engine>,
-    pub(crate) threads: Vec<JoinHandle<()>>,
+    pub(crate) engine: Arc<Engine>,
 }
 
 impl Db {
@@ -65,27 +60,14 @@ impl Db {
         Self::with_figures(storage, options, figures)
     }
 
-    pub(crate) fn with_figures(storage: Arc<dyn Storage>, options: Options, figures: Figures) -> Result<Self> {
+    pub(super) fn with_figures(storage: Arc<dyn Storage>, options: Options, figures: Figures) -> Result<Self> {
         let clock = storage.clock();
-        let (inner, log_contents) = opening::open(storage, options, figures, Driver::Threads, clock)?;
-        let mut db = Self { inner: Arc::new(inner), threads: Vec::new() };
-        for (name, task) in [("alluvium-log", LogTask::MakeReady), ("alluvium-sync", LogTask::Finish)] {
-            let keeper = Arc::clone(&db.inner);
-            db.spawn(name, move || keeper.keep_log(task))?;
-        }
-        let workers = std::iter::repeat_n(("alluvium-work", WorkerRole::All), db.inner.budget.workers);
-        for (name, duty) in workers.chain([("alluvium-flush", WorkerRole::Memory)]) {
-            let worker = Arc::clone(&db.inner);
-            db.spawn(name, move || worker.work(duty))?;
-        }
-        db.inner.refill(&log_contents)?;
+        let (engine, contents) = opening::open(storage, &Host::new(options, figures, Driver::Threads, clock))?;
+        // From here on a failure closes the store.
+        let db = Self { engine };
+        db.engine.start_threads()?;
+        db.engine.background.refill(&contents)?;
         Ok(db)
-    }
-
-    fn spawn(&mut self, name: &str, life: impl FnOnce() + Send + 'static) -> Result<()> {
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(life);
-        self.threads.push(thread.map_err(|error| Error::io("start a thread for", self.inner.storage.path(), error))?);
-        Ok(())
     }
 
     /// Sets a key. When it returns, the write is in the kernel's hands (or what `Options::durability` says).
@@ -99,7 +81,7 @@ impl Db {
 
     /// Sets a key, with options.
     pub fn put_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
-        self.inner.write_one(key.as_ref(), Some(value.as_ref()), self.durability(options))
+        self.engine.write.write_one(key.as_ref(), Some(value.as_ref()), self.durability(options))
     }
 
     /// Removes a key; no error where it is absent. Goes on where the disk is full, so that data can make room for other data.
@@ -109,7 +91,7 @@ impl Db {
 
     /// Removes a key, with options.
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
-        self.inner.write_one(key.as_ref(), None, self.durability(options))
+        self.engine.write.write_one(key.as_ref(), None, self.durability(options))
     }
 
     /// Applies a batch: every reader sees all of it or none, and so does a crash. It stops no writer of other keys.
@@ -122,7 +104,7 @@ impl Db {
 
     /// Applies a batch, with options.
     pub fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
-        self.inner.write_batch(batch, self.durability(options))
+        self.engine.write.write_batch(batch, self.durability(options))
     }
 
     /// Reads a key's value, asks `change` what it shall be (`None`: the key goes), and writes that, all at one instant: no write of others
@@ -169,7 +151,7 @@ impl Db {
         options: WriteOptions,
         change: impl FnMut(Option<&[u8]>) -> Change,
     ) -> Result<Option<Vec<u8>>> {
-        self.inner.update(key.as_ref(), self.durability(options), change)
+        self.engine.write.update(key.as_ref(), self.durability(options), change)
     }
 
     /// Gives a key the value `new`, or none, if it has the value `expected`, or none.
@@ -198,7 +180,7 @@ impl Db {
         new: Option<&[u8]>,
         options: WriteOptions,
     ) -> Result<Swap> {
-        self.inner.compare_and_swap(key.as_ref(), expected, new, self.durability(options))
+        self.engine.write.compare_and_swap(key.as_ref(), expected, new, self.durability(options))
     }
 
     /// Sets a key that has no value; false, and nothing is written, where it has one.
@@ -221,12 +203,12 @@ impl Db {
         value: impl AsRef<[u8]>,
         options: WriteOptions,
     ) -> Result<bool> {
-        self.inner.put_if_absent(key.as_ref(), value.as_ref(), self.durability(options))
+        self.engine.write.put_if_absent(key.as_ref(), value.as_ref(), self.durability(options))
     }
 
     /// Begins a transaction.
     pub fn transaction(&self) -> Result<Transaction> {
-        Transaction::begin(&self.inner)
+        Transaction::begin(&self.engine.write)
     }
 
     /// Runs `work` in a transaction and commits that; where it conflicts with others, runs it again in a new one, after a pause of random
@@ -262,7 +244,7 @@ impl Db {
         options: &TransactOptions,
         work: impl FnMut(&Transaction) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.inner.transact(options, work)
+        transaction::transact(&self.engine.write, options, work)
     }
 
     /// The value of a key, the newest at this moment.
@@ -273,12 +255,12 @@ impl Db {
 
     /// Reads a value into `out`, replacing what it holds; false where the key is absent. Allocates nothing once `out` has room.
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
-        self.inner.get_at(key.as_ref(), SequenceNumber::MAX, out)
+        self.engine.read.get_at(key.as_ref(), SequenceNumber::MAX, out)
     }
 
     /// The value of a key without a copy, where it lies in a cached page: see `Pinned`.
     pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
-        self.inner.get_pinned_at(key.as_ref(), SequenceNumber::MAX)
+        self.engine.read.get_pinned_at(key.as_ref(), SequenceNumber::MAX)
     }
 
     /// The values of many keys, in their order, all as of one moment. What is not in memory is read from the disk together,
@@ -292,12 +274,12 @@ impl Db {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        Snapshot::take(&self.inner.read).multi_get(keys)
+        Snapshot::take(&self.engine.read).multi_get(keys)
     }
 
     /// The store as it is now: every write that returned before is in it, none that starts after. Cheap; writers go on.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        Ok(Snapshot::take(&self.inner.read))
+        Ok(Snapshot::take(&self.engine.read))
     }
 
     /// A snapshot that is at most so old: one that was taken for an earlier call where there is one, a new one else. It may miss the
@@ -312,23 +294,23 @@ impl Db {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn relaxed_snapshot(&self, age: Duration) -> Result<Snapshot> {
-        self.inner.check_open()?;
-        Ok(Snapshot::share(&self.inner.read, age))
+        self.engine.read.check_open()?;
+        Ok(Snapshot::share(&self.engine.read, age))
     }
 
     /// All pairs, at a snapshot of their own.
     pub fn iter(&self) -> Result<Iter> {
-        Snapshot::take(&self.inner.read).iterate(Bounds::all())
+        Snapshot::take(&self.engine.read).iterate(Bounds::all())
     }
 
     /// The pairs of a key range, at a snapshot of their own.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
-        Snapshot::take(&self.inner.read).iterate(Bounds::of_range(range))
+        Snapshot::take(&self.engine.read).iterate(Bounds::of_range(range))
     }
 
     /// The pairs whose keys begin with a prefix, at a snapshot of their own.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
-        Snapshot::take(&self.inner.read).iterate(Bounds::of_prefix(prefix.as_ref()))
+        Snapshot::take(&self.engine.read).iterate(Bounds::of_prefix(prefix.as_ref()))
     }
 
     /// About how many bytes the pairs of a key range take, in branch files and in memory, with what is outdated and not merged away yet.
@@ -345,18 +327,17 @@ impl Db {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn approximate_size<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
-        self.inner.read.approximate_size(&Bounds::of_range(range))
+        self.engine.read.approximate_size(&Bounds::of_range(range))
     }
 
     /// Writes everything in memory to branch files and waits until that is done.
     pub fn flush(&self) -> Result<()> {
-        self.inner.flush()
+        self.engine.background.generations.incorporate_all()
     }
 
     /// Makes everything written before the call durable.
     pub fn sync(&self) -> Result<()> {
-        self.inner.health.check()?;
-        self.inner.sync_through(self.inner.sequencer.last())
+        self.engine.background.log.sync()
     }
 
     /// `compact_range` of all keys.
@@ -431,7 +412,7 @@ impl Db {
         options: &CompactOptions,
         progress: &mut dyn FnMut(CompactProgress),
     ) -> Result<CompactReport> {
-        self.inner.compact(Bounds::of_range(range).into_keys(), options, progress)
+        self.engine.background.compact(Bounds::of_range(range).into_keys(), options, progress)
     }
 
     /// Holds merges, and the removal of files, until what it returns is dropped; when it returns, no merge reads or writes. Pauses may
@@ -452,7 +433,7 @@ impl Db {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn pause_background(&self) -> BackgroundPause {
-        BackgroundPause::begin(&self.inner)
+        BackgroundPause::begin(&self.engine.background.scheduler)
     }
 
     /// Sets `Options::background_write_limit` anew, at once also for what runs.
@@ -468,14 +449,14 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` for a limit of 0: to hold background work there is `pause_background`.
     pub fn set_background_write_limit(&self, limit: Option<u64>) -> Result<()> {
-        rate_limit::check(limit)?;
-        self.inner.write_limit.set(limit);
+        check_write_limit(limit)?;
+        self.engine.background.throttle.rate_limit.set(limit);
         Ok(())
     }
 
     /// Waits until background work has nothing left to do. For measurements, and before copying files.
     pub fn settle(&self) -> Result<()> {
-        self.inner.wait_until_idle()
+        self.engine.background.wait_until_idle()
     }
 
     /// Reads everything on disk and checks checksums, order, counts and the tree's structure.
@@ -492,7 +473,7 @@ impl Db {
     /// # Errors
     /// `Io` where a file cannot be judged. Damage is no error here.
     pub fn verify_with(&self, depth: Depth, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<Verification> {
-        self.inner.verify_with(depth, progress)
+        verify::verify_open(&self.engine, depth, progress)
     }
 
     /// Checks the files of a store that nobody has open, whether it can be opened or not, and lists everything that is wrong.
@@ -553,12 +534,12 @@ impl Db {
 
     /// Figures of this moment.
     pub fn stats(&self) -> Stats {
-        self.inner.stats()
+        self.engine.background.statistics.gather()
     }
 
     /// The branch files of the tree, those of the root first: newer data before older.
     pub fn branch_files(&self) -> Vec<BranchFile> {
-        self.inner.read.branch_files()
+        self.engine.read.branch_files()
     }
 
     /// Figures of a store that another process, or another part of this one, has open for writing, as it told them last; `None` where
@@ -581,8 +562,8 @@ impl Db {
     /// Syncs and closes, whatever runs in the background: merges, the writing out of memory and compactions are broken off, and what
     /// the log has is read again at the next opening. (Only what was written with `Durability::Unlogged` is written out first.)
     /// Snapshots and iterators that are still alive give `Closed` from then on.
-    pub fn close(mut self) -> Result<()> {
-        self.shut()
+    pub fn close(self) -> Result<()> {
+        self.engine.close()
     }
 
     /// Removes a store that nobody has open, and its directory where nothing else is in it.
@@ -590,46 +571,17 @@ impl Db {
     /// # Errors
     /// `NoStore` where there is none, `AlreadyOpen`, `Io`.
     pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
-        closing::destroy(&PosixStorage::new(path.as_ref()))
+        destroying::destroy(&PosixStorage::new(path.as_ref()))
     }
 
     pub(crate) fn durability(&self, options: WriteOptions) -> Durability {
-        options.durability.unwrap_or(self.inner.options.durability)
-    }
-
-    fn shut(&mut self) -> Result<()> {
-        if let Err(forked) = self.inner.check_process() {
-            // The parent's store: its threads are not here, its log is not mapped, its locks may be held for ever. Nothing of
-            // it may be touched, not even to free it.
-            std::mem::forget(Arc::clone(&self.inner));
-            self.threads.clear();
-            return Err(forked);
-        }
-        if self.inner.closed.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        // What must still be written out must not take longer than it can.
-        self.inner.write_limit.set(None);
-        // Behind that, since a transaction that commits may wait for room.
-        *self.inner.commits.write() = false;
-        let result = self.inner.prepare_to_close();
-        self.inner.closed.store(true, Ordering::Release);
-        self.inner.work.stop();
-        // Wakes the keepers, too.
-        let result = result.and(self.inner.close_log());
-        for thread in self.threads.drain(..) {
-            // A panic in a worker was already turned into a poisoned store.
-            let _ = thread.join();
-        }
-        let result = result.and_then(|()| self.inner.note_log_end());
-        self.inner.release();
-        result
+        options.durability.unwrap_or(self.engine.write.durability)
     }
 }
 
 impl Drop for Db {
     fn drop(&mut self) {
         // Whoever wants to know of an error calls `close`.
-        let _ = self.shut();
+        let _ = self.engine.close();
     }
 }

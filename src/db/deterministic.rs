@@ -6,8 +6,9 @@
 
 use super::Db;
 use crate::disk::trunk::TrunkOptions;
-use crate::engine::engine::{Driver, Engine};
-use crate::engine::open::opening;
+use crate::engine::background::background::Background;
+use crate::engine::open::opening::{self, Host};
+use crate::engine::scheduler::Driver;
 use crate::engine::state::budget::{Budget, Figures};
 use crate::engine::types::options::Options;
 use crate::format::log_record::Operation;
@@ -53,23 +54,24 @@ impl DeterministicDb {
 
     fn with_figures(storage: Arc<dyn Storage>, options: Options, figures: Figures) -> Result<Self> {
         let clock = storage.deterministic_clock();
-        let (inner, log_contents) = opening::open(storage, options, figures, Driver::Deterministic, clock)?;
-        let db = Db { inner: Arc::new(inner), threads: Vec::new() };
-        db.inner.refill(&log_contents)?;
+        let (engine, contents) = opening::open(storage, &Host::new(options, figures, Driver::Deterministic, clock))?;
+        let db = Db { engine };
+        db.engine.background.refill(&contents)?;
         Ok(Self { db })
     }
 
     /// Does one piece of background work: a sync that is due, the log keeper's, an incorporation, a flush, a merge, a removal.
     /// False where there is nothing to do, or not yet, or the store is read-only. What fails shows in the statistics and in later calls.
     pub fn step(&self) -> bool {
-        self.db.inner.step()
+        self.db.engine.background.step()
     }
 
     /// A thread that writes to the log and not to memory, so that nothing is ever incorporated: for a log as long as a test of
     /// recovery wants it. What it writes is found at the next opening only.
     pub fn log_writer(&self) -> LogOnlyWriter {
-        let inner = Arc::clone(&self.db.inner);
-        LogOnlyWriter { slot: inner.sequencer.register(), writer: inner.log.writer(), inner }
+        let background = Arc::clone(&self.db.engine.background);
+        let (slot, writer) = (background.read.sequencer.register(), background.log.log.writer());
+        LogOnlyWriter { slot, writer, background }
     }
 
     /// As `Db::close`.
@@ -104,17 +106,22 @@ fn tuned(options: &Options, small: bool, tune: impl FnOnce(&mut TrunkOptions)) -
 }
 
 /// See `DeterministicDb::log_writer`.
-#[derive(Debug)]
 pub struct LogOnlyWriter {
-    inner: Arc<Engine>,
+    background: Arc<Background>,
     slot: Arc<Slot>,
     writer: LogWriter,
+}
+
+impl std::fmt::Debug for LogOnlyWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogOnlyWriter").finish_non_exhaustive()
+    }
 }
 
 impl LogOnlyWriter {
     /// Writes the record of a put.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let (log, sequencer) = (&self.inner.log, &self.inner.sequencer);
+        let (log, sequencer) = (&self.background.log.log, &self.background.read.sequencer);
         let operation = Operation { kind: Kind::Put, keyspace: KeyspaceId::DEFAULT, key, value };
         loop {
             log.prepare(&mut self.writer, operation.kind, operation.encoded_length(), |body| {

@@ -1,7 +1,8 @@
 //! Walking over pairs in key order, both ways, at one snapshot.
 
 use super::iter_adapters::{Keys, PinnedPairs};
-use crate::engine::read::position::{Position, Scope, Sources, State};
+use crate::engine::read::cached_cursors::Sources;
+use crate::engine::read::position::{Position, Scope, State};
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
 pub(crate) use crate::engine::types::bounds::Bounds;

@@ -6,20 +6,20 @@ mod db;
 mod deterministic;
 pub(crate) mod iter;
 mod iter_adapters;
+#[cfg(feature = "async")]
+mod nonblocking;
 mod read_only;
 pub(crate) mod snapshot;
 pub(crate) mod transaction;
 
 pub use crate::branch::Compression;
-pub use crate::engine::background::compaction_request::{
-    Cancellation, CompactOptions, CompactProgress, CompactReport, Goal,
-};
-pub use crate::engine::background::pause::BackgroundPause;
 pub use crate::engine::read::pinned_value::Pinned;
+pub use crate::engine::scheduler::pause::BackgroundPause;
 pub use crate::engine::tools::live_stats::LiveStats;
 pub use crate::engine::tools::repair::{Loss, LostKeys, RepairReport};
 pub use crate::engine::tools::verify::{CheckProgress, Depth, Verification};
 pub use crate::engine::types::batch::WriteBatch;
+pub use crate::engine::types::compaction::{Cancellation, CompactOptions, CompactProgress, CompactReport, Goal};
 pub use crate::engine::types::options::{Durability, LogMemory, MemoryComponent, Options, WriteOptions};
 pub use crate::engine::types::stats::{BackgroundKind, BackgroundTask, BranchFile, LevelStats, Stats, VerifyReport};
 pub use crate::engine::write::update::{Change, Swap};

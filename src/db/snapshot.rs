@@ -41,7 +41,7 @@ impl Snapshot {
     }
 
     #[cfg(feature = "async")]
-    pub(crate) fn read_side(&self) -> &ReadPath {
+    pub(crate) fn read_path(&self) -> &ReadPath {
         &self.read
     }
 

@@ -19,15 +19,20 @@
 
 pub(crate) mod background;
 pub(crate) mod directory;
+pub(crate) mod durable_log;
 #[allow(clippy::module_inception)]
 pub(crate) mod engine;
+pub(crate) mod memory;
 #[cfg(all(test, feature = "model-checking"))]
 mod model_tests;
 pub(crate) mod open;
 pub(crate) mod read;
+pub(crate) mod scheduler;
 pub(crate) mod space;
 pub(crate) mod state;
+pub(crate) mod statistics;
 pub(crate) mod tools;
 pub(crate) mod transaction;
+pub(crate) mod tree_publisher;
 pub(crate) mod types;
 pub(crate) mod write;

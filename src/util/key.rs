@@ -34,6 +34,22 @@ pub fn encoded(keyspace: KeyspaceId, user_key: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Keys up to this length are encoded on the stack.
+const KEY_ON_STACK: usize = 128;
+
+/// Calls `f` with the encoded form of a key, which is on the stack if it is short: a get allocates nothing.
+pub fn with_encoded<T>(keyspace: KeyspaceId, user_key: &[u8], f: impl FnOnce(&[u8]) -> T) -> T {
+    let length = KeyspaceId::BYTES + user_key.len();
+    if length <= KEY_ON_STACK {
+        let mut encoded_key = [0u8; KEY_ON_STACK];
+        encoded_key[..KeyspaceId::BYTES].copy_from_slice(&keyspace.0.to_be_bytes());
+        encoded_key[KeyspaceId::BYTES..length].copy_from_slice(user_key);
+        f(&encoded_key[..length])
+    } else {
+        f(&encoded(keyspace, user_key))
+    }
+}
+
 /// Takes an encoded key apart; `None` where it is too short to be one.
 pub fn split(encoded: &[u8]) -> Option<(KeyspaceId, &[u8])> {
     let (id, user_key) = encoded.split_first_chunk::<4>()?;

@@ -6,19 +6,19 @@ mod iter;
 mod retry;
 
 use super::snapshot::Snapshot;
-use crate::engine::engine::Engine;
 use crate::engine::transaction::read_set::ReadSet;
 use crate::engine::transaction::write_set::WriteSet;
 use crate::engine::types::bounds::Bounds;
 use crate::engine::types::options::WriteOptions;
-use crate::engine::write::write_path::check_sizes;
-use crate::util::sync::{Arc, Mutex, Ordering};
+use crate::engine::write::write_path::{WritePath, check_sizes};
+use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, Result};
 use std::ops::RangeBounds;
 
 pub use crate::engine::transaction::write_set::Savepoint;
 pub use iter::{TransactionIter, TransactionKeys};
 pub use retry::TransactOptions;
+pub(crate) use retry::transact;
 
 /// Several reads and writes that happen at one instant, that of the commit: serializable, and in the order of real time.
 ///
@@ -45,7 +45,7 @@ pub use retry::TransactOptions;
 /// # Ok::<(), alluvium::Error>(())
 /// ```
 pub struct Transaction {
-    inner: Arc<Engine>,
+    write: Arc<WritePath>,
     snapshot: Snapshot,
     state: Mutex<State>,
 }
@@ -57,9 +57,9 @@ struct State {
 }
 
 impl Transaction {
-    pub(crate) fn begin(inner: &Arc<Engine>) -> Result<Self> {
-        inner.check_open()?;
-        Ok(Self { inner: Arc::clone(inner), snapshot: Snapshot::take(&inner.read), state: Mutex::default() })
+    pub(crate) fn begin(write: &Arc<WritePath>) -> Result<Self> {
+        write.read.check_open()?;
+        Ok(Self { write: Arc::clone(write), snapshot: Snapshot::take(&write.read), state: Mutex::default() })
     }
 
     /// The value of a key: what the transaction has written to it, or else what it was when the transaction began. That counts as read.
@@ -175,19 +175,16 @@ impl Transaction {
 
     /// Commits, with options.
     pub fn commit_with(self, options: WriteOptions) -> Result<()> {
-        let Self { inner, snapshot, state } = self;
+        let Self { write, snapshot, state } = self;
         let State { writes, reads } = state.into_inner();
-        // Before the lock: in a forked child some thread may have it that is not there.
-        inner.check_open()?;
-        // The closing of the store waits for this.
-        let open = inner.commits.read();
-        if !*open {
-            return Err(Error::Closed);
-        }
-        let durability = options.durability.unwrap_or(inner.options.durability);
-        let committed = inner.commit_transaction(&snapshot, &writes.into_operations(), &reads, durability);
+        // Before the lock: in a forked child a thread that is not there may hold it.
+        write.read.check_open()?;
+        // Closing the store waits for this.
+        let Some(_commit) = write.begin_commit() else { return Err(Error::Closed) };
+        let durability = options.durability.unwrap_or(write.durability);
+        let committed = write.commit_transaction(snapshot.pin(), &writes.into_operations(), &reads, durability);
         if let Err(Error::Conflict { .. }) = &committed {
-            inner.conflicts.fetch_add(1, Ordering::Relaxed);
+            write.note_conflict();
         }
         committed
     }

@@ -1,8 +1,8 @@
 //! Running a transaction until it commits.
 
 use super::Transaction;
-use crate::engine::engine::Engine;
 use crate::engine::types::options::WriteOptions;
+use crate::engine::write::write_path::WritePath;
 use crate::util::random::splitmix64;
 use crate::util::sync::Arc;
 use crate::util::{Error, Result};
@@ -28,27 +28,25 @@ impl Default for TransactOptions {
 const PAUSE: Duration = Duration::from_micros(20);
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 
-impl Engine {
-    /// Runs `work` in transactions of its own until one commits.
-    pub(crate) fn transact<T, E: From<Error>>(
-        self: &Arc<Self>,
-        options: &TransactOptions,
-        mut work: impl FnMut(&Transaction) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let mut pause = PAUSE;
-        let mut random = self.sequencer.last_relaxed().0 ^ std::ptr::from_ref(&pause).addr() as u64;
-        for attempt in 1.. {
-            let transaction = Transaction::begin(self)?;
-            let value = work(&transaction)?;
-            match transaction.commit_with(options.write) {
-                Err(Error::Conflict { .. }) if attempt < options.attempts => {
-                    // At random, or those who conflicted once meet again.
-                    self.clock.sleep(pause.mul_f64((splitmix64(&mut random) >> 11) as f64 / (1u64 << 53) as f64));
-                    pause = PAUSE_MAX.min(pause * 2);
-                }
-                committed => return committed.map(|()| value).map_err(E::from),
+/// Runs `work` in transactions of its own until one commits.
+pub(crate) fn transact<T, E: From<Error>>(
+    write: &Arc<WritePath>,
+    options: &TransactOptions,
+    mut work: impl FnMut(&Transaction) -> Result<T, E>,
+) -> Result<T, E> {
+    let (mut pause, clock) = (PAUSE, write.read.snapshots.clock());
+    let mut random = write.read.sequencer.last_relaxed().0 ^ std::ptr::from_ref(&pause).addr() as u64;
+    for attempt in 1.. {
+        let transaction = Transaction::begin(write)?;
+        let value = work(&transaction)?;
+        match transaction.commit_with(options.write) {
+            Err(Error::Conflict { .. }) if attempt < options.attempts => {
+                // The pause is random. Otherwise transactions that conflicted once would meet again.
+                clock.sleep(pause.mul_f64((splitmix64(&mut random) >> 11) as f64 / (1u64 << 53) as f64));
+                pause = PAUSE_MAX.min(pause * 2);
             }
+            committed => return committed.map(|()| value).map_err(E::from),
         }
-        unreachable!("there is no last attempt but the one that returns")
     }
+    unreachable!("the last attempt returns")
 }

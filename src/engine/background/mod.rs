@@ -1,12 +1,11 @@
-//! Background work: what to do next, the threads that do it, and how its results become part of the store.
+//! Background work: the choice of what to do next, the threads that do it, and waiting for it.
 
-pub(crate) mod compaction_request;
+#[allow(clippy::module_inception)]
+pub(crate) mod background;
+pub(crate) mod compaction;
 pub(crate) mod idle;
+pub(crate) mod incorporation;
 pub(crate) mod log_threads;
-pub(crate) mod memory_arbiter;
-pub(crate) mod pause;
-pub(crate) mod publish;
+pub(crate) mod priorities;
 pub(crate) mod task_control;
-pub(crate) mod tasks;
-pub(crate) mod version_cleanup;
 pub(crate) mod workers;

@@ -2,7 +2,7 @@
 
 use crate::disk::trunk::Outcome;
 use crate::engine::engine::{Edits, Engine};
-use crate::engine::state::view::Generation;
+use crate::engine::state::generation::Generation;
 use crate::format::manifest_edit::ManifestEdit;
 use crate::util::sync::Arc;
 use crate::util::{FileNumber, Result, SequenceNumber};

@@ -3,6 +3,7 @@
 use super::{Thread, check, count, together, value};
 use crate::db::DeterministicDb;
 use crate::db::snapshot::Snapshot;
+use crate::engine::memory::version_cleanup;
 use crate::engine::types::batch::WriteBatch;
 use crate::engine::types::options::{MemoryComponent, Options};
 use crate::io::simulated::SimulatedStorage;
@@ -61,15 +62,13 @@ impl Store {
     }
 
     fn reclaim(&self) {
-        self.0.inner.reclaim_versions();
+        version_cleanup::run(&self.0.engine.read);
     }
 
     /// Puts a new memory generation on top and writes out what is below.
     pub(crate) fn write_out(&self) {
-        let inner = &self.0.inner;
-        let switching = inner.switching.lock();
-        inner.switch(&inner.view.load_full());
-        drop(switching);
+        let generations = &self.0.engine.background.generations;
+        generations.switch(&generations.lock());
         while self.0.step() {}
     }
 
@@ -228,7 +227,7 @@ fn a_snapshot_expires_beside_its_reads() {
         disk.advance(Duration::from_secs(2));
         together(vec![
             Box::new(|| {
-                store.0.inner.snapshots.expire();
+                store.0.engine.read.snapshots.expire();
                 store.reclaim();
             }),
             Box::new(|| store.put("a", 3)),
@@ -242,7 +241,7 @@ fn a_snapshot_expires_beside_its_reads() {
                 }
             }),
         ]);
-        store.0.inner.snapshots.expire();
+        store.0.engine.read.snapshots.expire();
         store.reclaim();
         assert_eq!((store.get("a"), store.0.stats().memory_entries), (3, 1), "versions stayed");
     });

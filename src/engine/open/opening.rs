@@ -1,109 +1,120 @@
 //! Opening: `docs/recovery.md`, R, step by step.
 
-use crate::branch::{BranchContext, BranchForm, ExtentMemory};
-use crate::cache::{FileTable, PageCache};
+use super::parts::{Parts, check_branches, check_keyspaces, recover};
 use crate::disk::trunk::{self, Tree, Trunk};
-use crate::engine::directory::leveldb_guard;
-use crate::engine::directory::locks;
-use crate::engine::directory::owners;
+use crate::engine::background::background::Background;
 use crate::engine::directory::store_files::{self, Found, StoreFile};
-use crate::engine::engine::{Driver, Edits, Engine};
+use crate::engine::directory::{leveldb_guard, locks, owners};
+use crate::engine::durable_log::DurableLog;
+use crate::engine::engine::Engine;
+use crate::engine::memory::arbiter::MemoryArbiter;
+use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
-use crate::engine::state::budget::{Budget, Figures};
-use crate::engine::state::shared_snapshot::SharedSnapshot;
+use crate::engine::scheduler::rate_limit::RateLimit;
+use crate::engine::scheduler::{Driver, RunNext, Scheduler};
+use crate::engine::space::ballast;
+use crate::engine::space::full_disk::Space;
+use crate::engine::space::removal::ObsoleteFiles;
+use crate::engine::state::budget::Figures;
+use crate::engine::state::generation::Generation;
+use crate::engine::state::health::Health;
 use crate::engine::state::snapshot_registry::SnapshotRegistry;
 use crate::engine::state::value_file_refs::ValueFileRefs;
-use crate::engine::state::view::{Generation, ViewCell};
-use crate::engine::types::options::{LogMemory, Options};
-use crate::engine::write::writer_threads::Threads;
+use crate::engine::state::view::ViewCell;
+use crate::engine::statistics::Statistics;
+use crate::engine::tools::live_stats::Publisher;
+use crate::engine::tools::repair;
+use crate::engine::tree_publisher::{Edits, TreePublisher};
+use crate::engine::types::options::{COMPARATOR, LogMemory, Options};
+use crate::engine::write::throttle::Throttle;
+use crate::engine::write::write_path::{WriteParts, WritePath};
+use crate::engine::write::writer_threads::WriterThreads;
 use crate::format::manifest_edit::{Identity, KeyspaceRecord, ManifestEdit};
-use crate::format::value_file::ValueReference;
-use crate::io::{Clock, OpenMode, SharedMemory, Storage};
-use crate::log::{self, Access, Log, LogContents, LogIdentity, LogOptions, Recovered, RecoveryInput};
+use crate::io::{Clock, SharedMemory, Storage};
+use crate::log::{self, Access, Log, LogContents, LogIdentity, LogOptions};
 use crate::manifest::{Manifest, ManifestState};
-use crate::memory::MemtablePool;
+use crate::merge::MergeOperator;
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{DatabaseId, Error, FileNumber, FileNumbers, KeyspaceId, Result, SequenceNumber};
-use crate::value::ValueFiles;
 use std::collections::{HashMap, HashSet};
 
-/// The one order of keys so far.
-pub(crate) const COMPARATOR: &str = "bytewise";
-/// Branch files open at once.
-const FILES_OPEN_MAX: usize = 512;
+/// What a store is given when it is opened. Several stores may share some of it one day.
+pub(crate) struct Host {
+    pub(crate) options: Options,
+    pub(crate) figures: Figures,
+    pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) arbiter: Arc<MemoryArbiter>,
+    /// What folds merge operands. `None`: a read that meets some is an error.
+    pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
+}
 
-/// Opens or makes a store. The caller starts the threads and then calls `Engine::refill` with what the log holds.
-pub(crate) fn open(
-    storage: Arc<dyn Storage>,
-    options: Options,
-    figures: Figures,
-    driver: Driver,
-    clock: Arc<dyn Clock>,
-) -> Result<(Engine, LogContents)> {
-    let open =
-        |room| open_once(Arc::clone(&storage), options.clone(), figures.clone(), driver, Arc::clone(&clock), room);
-    let full = match open(Room::Enough) {
+impl Host {
+    /// A scheduler and a memory arbiter for one store.
+    pub(crate) fn new(options: Options, figures: Figures, driver: Driver, clock: Arc<dyn Clock>) -> Self {
+        let arbiter = MemoryArbiter::new(options.memory_component, &figures.budget, Arc::clone(&clock));
+        Self { options, figures, scheduler: Scheduler::new(driver, clock), arbiter, merge_operator: None }
+    }
+}
+
+/// Opens or creates a store. The caller starts the threads, if there are any, and then calls `Background::refill` with the contents of the log.
+pub(crate) fn open(storage: Arc<dyn Storage>, host: &Host) -> Result<(Arc<Engine>, LogContents)> {
+    let full = match open_with(&storage, host, LogSpace::Enough) {
         Err(error) if error.is_disk_full() => error,
         opened => return opened,
     };
-    // A store that was closed or killed on a full disk opens there, too, as often as one likes: first with less, so that the
-    // ballast stays for what frees room; but it has the room for what opening writes.
-    let opened = match open(Room::Scarce) {
-        Err(error) if error.is_disk_full() && crate::engine::space::ballast::give_up_in(&*storage) => {
-            open(Room::Scarce)
+    // A store that was closed or killed on a full disk opens there, too, any number of times: first with less, so that the ballast stays
+    // for the work that frees space; but the ballast has room for what opening writes.
+    let opened = match open_with(&storage, host, LogSpace::Scarce) {
+        Err(error) if error.is_disk_full() && ballast::give_up_in(&*storage) => {
+            open_with(&storage, host, LogSpace::Scarce)
         }
         opened => opened,
     };
-    let (inner, contents) = opened.map_err(|error| match error {
-        error if error.is_disk_full() => Error::DiskFull { reason: format!("no room to open for writing: {error}") },
+    let (engine, contents) = opened.map_err(|error| match error {
+        error if error.is_disk_full() => Error::DiskFull { reason: format!("no space to open for writing: {error}") },
         other => other,
     })?;
-    inner.enter_full(&full);
-    Ok((inner, contents))
+    engine.background.space.enter_full(&full);
+    Ok((engine, contents))
 }
 
-/// What opening reckons with.
+/// How much space opening may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Room {
+enum LogSpace {
     Enough,
     /// The disk is full: the log starts small, and takes over no file that is not needed.
     Scarce,
 }
 
-fn open_once(
-    storage: Arc<dyn Storage>,
-    options: Options,
-    Figures { budget, trunk: trunk_options }: Figures,
-    driver: Driver,
-    clock: Arc<dyn Clock>,
-    room: Room,
-) -> Result<(Engine, LogContents)> {
-    let found = store_files::look(&*storage)?;
+fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result<(Arc<Engine>, LogContents)> {
+    let Host { options, figures: Figures { budget, trunk: trunk_options }, scheduler, arbiter, .. } = host;
+    let (driver, clock) = (scheduler.driver(), &scheduler.clock);
+    let found = store_files::look(&**storage)?;
     if found == Found::Empty && !options.create_if_missing {
-        let reason = "nothing is there, and making one was not asked for".to_owned();
+        let reason = "nothing is there, and `create_if_missing` is not set".to_owned();
         return Err(Error::NoStore { path: storage.path().to_path_buf(), reason });
     }
     storage.create_directory()?;
-    let locks = locks::for_writing(&*storage, &*clock)?;
-    // Another opener may have made the store between the look and the lock.
-    let mut manifest = match store_files::look(&*storage)? {
-        Found::Store => Manifest::open(Arc::clone(&storage))?,
-        Found::Empty => create(&storage)?,
+    let locks = locks::for_writing(&**storage, &**clock)?;
+    // Another opener may have created the store between the look and the lock.
+    let mut manifest = match store_files::look(&**storage)? {
+        Found::Store => Manifest::open(Arc::clone(storage))?,
+        Found::Empty => create(storage)?,
     };
-    leveldb_guard::ensure(&*storage);
-    check_keyspaces(&*storage, manifest.state())?;
-    check_branches(&*storage, manifest.state())?;
+    leveldb_guard::ensure(&**storage);
+    check_keyspaces(&**storage, manifest.state())?;
+    check_branches(&**storage, manifest.state())?;
     let state = manifest.state().clone();
-    let numbers = Arc::new(FileNumbers::new(first_unused_file(&*storage, &state)?));
-    let parts = Parts::new(&storage, &options, &budget, &state, &numbers);
+    let numbers = Arc::new(FileNumbers::new(first_unused_file(&**storage, &state)?));
+    let parts = Parts::new(storage, options, budget, &state, (&numbers, &arbiter.cache));
 
     // Steps 3 and 4.
     let threads = if driver == Driver::Threads { budget.workers } else { 1 };
-    let mut recovered = recover(&storage, (&options, Access::Write), &state, &parts, threads)?;
+    let mut recovered = recover(storage, (options, Access::Write), &state, &parts, threads)?;
     let last = SequenceNumber(recovered.next_number.0 - 1);
 
     // Step 5.
-    let (trunk, tree) = Trunk::open(Arc::clone(&parts.branches), trunk_options, &state)?;
+    let (disk, tree) = Trunk::open(Arc::clone(&parts.branches), trunk_options.clone(), &state)?;
     check_maplets(&tree)?;
     let epoch = recovered.next_epoch;
     let edit = ManifestEdit {
@@ -115,15 +126,15 @@ fn open_once(
     let edit_number = manifest.append_anew(&edit)?;
 
     // Step 7, before there are new files.
-    if room == Room::Scarce {
+    if space == LogSpace::Scarce {
         recovered.segments.retain(|segment| !segment.unused);
     }
-    let kept = recovered.segments.iter().map(|segment| segment.number);
-    let kept: HashSet<FileNumber> = kept.chain(recovered.contents.value_files().iter().copied()).collect();
-    remove_strays(&*storage, &state, &parts.value_file_refs, |file| kept.contains(&file))?;
+    let needed = recovered.segments.iter().map(|segment| segment.number);
+    let needed: HashSet<FileNumber> = needed.chain(recovered.contents.value_files().iter().copied()).collect();
+    remove_strays(&**storage, &state, &parts.value_file_refs, |file| needed.contains(&file))?;
 
-    // All that the log's memory knew is in its files, durably, and the edit has decided about it.
-    log::remove_shadows(&*storage);
+    // Everything that the log's shared memory held is now durable in its files, and the edit has decided what counts.
+    log::remove_shadows(&**storage);
 
     // Step 6.
     let log_options = LogOptions {
@@ -131,7 +142,7 @@ fn open_once(
         chunk_bytes: budget.chunk,
         budget_bytes: budget.log,
         deterministic: driver == Driver::Deterministic,
-        scarce: room == Room::Scarce,
+        scarce: space == LogSpace::Scarce,
     };
     let database = state.identity.database;
     let identity = LogIdentity { database, epoch, life: storage.life(), first: recovered.next_number };
@@ -139,54 +150,95 @@ fn open_once(
     let branch_values: HashMap<_, _> = branch_values.map(|meta| (meta.file, meta.value_files.clone())).collect();
     let edits = Arc::new(Mutex::new(Edits { manifest, branch_values }));
     let name_segment = Edits::name_segment(&edits);
-    let memory = log_memory(&*storage, &options, &identity);
-    let log = Log::create(Arc::clone(&storage), memory, identity, Arc::clone(&numbers), log_options, name_segment)?;
+    let memory = log_memory(&**storage, options, &identity);
+    let log = Log::create(Arc::clone(storage), memory, identity, Arc::clone(&numbers), log_options, name_segment)?;
     log.adopt(recovered.segments);
     log.note_manifest_edit(edit_number);
 
     // Read-only openers may come from here on.
     drop(locks.opening);
-    let memtables = Arc::clone(&parts.memtables);
-    // What the log holds is brought in under this generation, once there are threads to make room for more of it.
-    let newest = Arc::new(Generation::starting_after(memtables.take(), last, &parts.value_file_refs));
-    let ballast = crate::engine::space::ballast::Ballast::find(&storage);
-    let sync_due = Mutex::new(crate::engine::background::log_threads::sync_due(&*clock, &options));
-    let snapshots = SnapshotRegistry::new(Arc::clone(&clock), options.snapshot_age_limit);
-    let inner = Engine {
-        read: Arc::new(parts.into_read_path(storage, snapshots, last, ViewCell::new(vec![newest], tree))),
-        threads: Threads::new(),
-        range_conflicts: crate::engine::write::range_conflicts::RangeConflicts::new().into(),
-        commits: crate::util::sync::RwLock::new(true),
-        conflicts: 0.into(),
-        retried_updates: 0.into(),
-        memtables,
-        memory_arbiter: crate::engine::background::memory_arbiter::MemoryArbiter::default(),
+    // The contents of the log are brought in below this generation, once there are threads to make room for more of them.
+    let newest = Arc::new(Generation::starting_after(arbiter.memtables.take(), last, &parts.value_file_refs));
+    let snapshots = SnapshotRegistry::new(Arc::clone(clock), options.snapshot_age_limit);
+    let view = ViewCell::new(vec![newest], tree);
+    let operator = host.merge_operator.clone();
+    let read = Arc::new(parts.into_read_path(Arc::clone(storage), snapshots, last, view, operator));
+    let log = (log, epoch, recovered.next_number);
+    let engine = assemble(host, read, Arc::new(disk), log, (edits, numbers), state.incorporated, locks.writer);
+    Ok((engine, recovered.contents))
+}
+
+/// Puts the components of a store together, from the lowest up.
+fn assemble(
+    host: &Host,
+    read: Arc<ReadPath>,
+    disk: Arc<Trunk>,
+    log: (Arc<Log>, u64, SequenceNumber),
+    (edits, numbers): (Arc<Mutex<Edits>>, Arc<FileNumbers>),
+    incorporated: SequenceNumber,
+    writer_lock: locks::Guard,
+) -> Arc<Engine> {
+    let Host { options, figures: Figures { budget, .. }, scheduler, arbiter, .. } = host;
+    let (budget, health, threads) = (*budget, Arc::new(Health::new()), WriterThreads::new());
+    let log = DurableLog::new(log, &read, &health, scheduler, options.sync_interval);
+    let memtables = Arc::clone(&arbiter.memtables);
+    let generations = Generations::new(&read, memtables, &health, scheduler, (budget, incorporated));
+    let publisher = TreePublisher::new(edits, &disk, &read, &log, &numbers);
+    let space = Space::new(&read, (&log.log, &disk), &health, &generations, (scheduler, budget));
+    let rate_limit = RateLimit::new(options.background_write_limit);
+    let clock = Arc::clone(&scheduler.clock);
+    let throttle = Throttle::new(rate_limit, &read, (&generations, &disk, &log), &threads, (clock, budget));
+    let write = WritePath::new(&WriteParts {
+        read: &read,
+        health: &health,
+        generations: &generations,
+        log: &log,
+        space: &space,
+        scheduler,
+        throttle: &throttle,
+        threads: &threads,
+        numbers: &numbers,
+        durability: options.durability,
+    });
+    let statistics = Arc::new(Statistics {
+        read: Arc::clone(&read),
+        health: Arc::clone(&health),
+        scheduler: Arc::clone(scheduler),
+        generations: Arc::clone(&generations),
+        log: Arc::clone(&log),
+        disk: Arc::clone(&disk),
+        space: Arc::clone(&space),
+        throttle: Arc::clone(&throttle),
+        write: Arc::clone(&write),
+        memory_budget: budget.total,
+    });
+    let background = Arc::new(Background {
+        read: Arc::clone(&read),
+        health: Arc::clone(&health),
+        scheduler: Arc::clone(scheduler),
+        arbiter: Arc::clone(arbiter),
+        disk,
         log,
-        log_epoch: epoch,
-        log_start: recovered.next_number,
-        trunk,
-        edits,
-        sync_due,
-        ballast,
-        full_disk_recovery: crate::engine::space::full_disk::FullDiskRecovery::default(),
-        health: crate::engine::state::health::Health::new(),
-        speed: crate::engine::write::backpressure::BackgroundSpeed::default(),
-        delays: crate::engine::write::backpressure::Delays::default(),
-        write_limit: crate::engine::state::rate_limit::RateLimit::new(options.background_write_limit),
-        incorporated: state.incorporated.0.into(),
-        switching: Mutex::new(()),
-        room: crate::util::sync::Condvar::new(),
-        work: crate::engine::background::tasks::Scheduler::default(),
-        driver,
-        unlogged: false.into(),
-        publisher: crate::engine::tools::live_stats::Publisher::default(),
-        lock: Mutex::new(Some(locks.writer)),
-        options,
+        generations,
+        throttle,
+        space,
+        obsolete_files: ObsoleteFiles::new(&read, &publisher, scheduler),
+        publisher,
+        statistics,
+        live_stats: Publisher::default(),
         budget,
-        clock,
+    });
+    let runner: Arc<dyn RunNext> = background.clone();
+    scheduler.set_runner(Arc::downgrade(&runner));
+    Arc::new(Engine {
+        read,
+        write,
+        background,
+        health,
         numbers,
-    };
-    Ok((inner, recovered.contents))
+        threads: Mutex::default(),
+        writer_lock: Mutex::new(Some(writer_lock)),
+    })
 }
 
 /// The memory that the log is written to first. In a life that cannot be told nobody would miss it, so there is none.
@@ -199,76 +251,6 @@ fn log_memory(storage: &dyn Storage, options: &Options, identity: &LogIdentity) 
     }
 }
 
-/// What is built before recovery, since recovery needs it.
-pub(crate) struct Parts {
-    pub(crate) memtables: Arc<MemtablePool>,
-    values: ValueFiles,
-    pub(crate) value_file_refs: Arc<ValueFileRefs>,
-    cache: Arc<PageCache>,
-    pub(crate) branches: Arc<BranchContext>,
-}
-
-impl Parts {
-    pub(crate) fn new(
-        storage: &Arc<dyn Storage>,
-        options: &Options,
-        budget: &Budget,
-        state: &ManifestState,
-        numbers: &Arc<FileNumbers>,
-    ) -> Self {
-        let cache = Arc::new(PageCache::new(budget.cache));
-        let branches = BranchContext::new(
-            Arc::clone(storage),
-            state.identity.database,
-            Arc::clone(&cache),
-            Arc::new(FileTable::new(Arc::clone(storage), FILES_OPEN_MAX)),
-            Arc::clone(numbers),
-            BranchForm { compression: options.compression, fingerprints: options.maplets },
-            ExtentMemory::new(budget.extents),
-        );
-        let value_file_refs = Arc::new(ValueFileRefs::default());
-        for file in state.branches.values().flat_map(|meta| &meta.value_files) {
-            value_file_refs.hold(*file);
-        }
-        let values = ValueFiles::new(Arc::clone(storage), state.identity.database);
-        Self {
-            memtables: MemtablePool::new(options.memory_component, budget.memtable),
-            values,
-            value_file_refs,
-            cache,
-            branches,
-        }
-    }
-}
-
-impl Parts {
-    /// With the number of the last write and what is to be seen.
-    pub(crate) fn into_read_path(
-        self,
-        storage: Arc<dyn Storage>,
-        snapshots: Arc<SnapshotRegistry>,
-        last: SequenceNumber,
-        view: ViewCell,
-    ) -> ReadPath {
-        ReadPath {
-            storage,
-            sequencer: crate::util::sequencer::Sequencer::new(last),
-            latches: crate::engine::state::latches::Latches::new(),
-            view,
-            snapshots,
-            shared_snapshot: SharedSnapshot::default(),
-            cached_cursors: crate::engine::read::position::CachedCursors::default(),
-            values: self.values,
-            value_file_refs: self.value_file_refs,
-            cache: self.cache,
-            branches: self.branches,
-            closed: false.into(),
-            merge_operator: None,
-            process: crate::util::fork::ForkCount::current(),
-        }
-    }
-}
-
 /// A new store's manifest: its first edit is the empty tree and the default keyspace.
 fn create(storage: &Arc<dyn Storage>) -> Result<Manifest> {
     let identity = Identity { database: DatabaseId(storage.random()) };
@@ -277,34 +259,6 @@ fn create(storage: &Arc<dyn Storage>) -> Result<Manifest> {
         vec![KeyspaceRecord { id: KeyspaceId::DEFAULT, name: "default".into(), comparator: COMPARATOR.into() }];
     first.next_file = Some(FileNumber(1));
     Manifest::create(Arc::clone(storage), identity, &first)
-}
-
-pub(crate) fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
-    for keyspace in &state.keyspaces {
-        if keyspace.comparator != COMPARATOR {
-            return Err(Error::Mismatch {
-                path: storage.path().to_path_buf(),
-                what: "comparator",
-                stored: keyspace.comparator.clone(),
-                asked: COMPARATOR.into(),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// A branch file that is missing or has another length is told before anything is written. What its pages hold is checked
-/// when they are read.
-pub(crate) fn check_branches(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
-    for meta in state.branches.values() {
-        let opened = storage.open(&crate::branch::file_name(meta.file), OpenMode::Read);
-        let file = opened.map_err(Error::of_missing_file)?;
-        let length = file.length()?;
-        if length != meta.bytes {
-            return Err(Error::corruption(file.path(), length, "file length", meta.bytes, length));
-        }
-    }
-    Ok(())
 }
 
 /// A maplet that is missing or has another length costs no answers: it is built anew.
@@ -326,47 +280,6 @@ fn first_unused_file(storage: &dyn Storage, state: &ManifestState) -> Result<Fil
     Ok(seen.unwrap_or_default().max(state.next_file))
 }
 
-pub(crate) fn recover(
-    storage: &Arc<dyn Storage>,
-    (options, access): (&Options, Access),
-    state: &ManifestState,
-    parts: &Parts,
-    threads: usize,
-) -> Result<Recovered> {
-    let value_complete = |bytes: &[u8]| match ValueReference::decode(bytes) {
-        // What recovery relies on must be durable before its edit is; the directory is synced once, at the end.
-        Some(reference) if parts.values.is_complete(&reference)? => {
-            if access != Access::Write {
-                return Ok(true);
-            }
-            storage.open(&crate::value::value_file_name(reference.file), OpenMode::ReadWrite)?.sync()?;
-            Ok(true)
-        }
-        Some(_) | None => Ok(false),
-    };
-    let input = RecoveryInput {
-        storage: &**storage,
-        database: state.identity.database,
-        recovered: &state.recovered,
-        incorporated: state.incorporated,
-        epochs_from: state.log_epochs_from,
-        files_from: state.log_files_from,
-        segments: &state.log_segments,
-        synced: state.log_synced,
-        manifest_edits: state.edits,
-        life: storage.life(),
-        force_cut: options.force_cut,
-        access,
-        threads,
-        value_complete: &value_complete,
-    };
-    let recovered = log::recover(input)?;
-    if access == Access::Write {
-        storage.sync_directory()?;
-    }
-    Ok(recovered)
-}
-
 /// Removes files that neither manifest nor log names: left by work that was cut short. Those of other stores stay: they are not
 /// ours, and a manifest that was put here in error must not cost a store its files.
 fn remove_strays(
@@ -375,7 +288,7 @@ fn remove_strays(
     values: &ValueFileRefs,
     log_needs: impl Fn(FileNumber) -> bool,
 ) -> Result<()> {
-    crate::engine::tools::repair::remove_mark(storage)?;
+    repair::remove_mark(storage)?;
     // Without it read-only openers are there, who may read them still; the next opening finds them again.
     let alone = locks::to_remove(storage)?;
     for name in storage.list()? {

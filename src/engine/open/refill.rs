@@ -7,9 +7,9 @@
 //! 3. At most `Budget::generations_at_open` generations are in memory: where the log holds more, the next ones are read once
 //!    older ones are incorporated.
 
-use crate::engine::engine::{Driver, Engine};
+use crate::engine::background::background::Background;
+use crate::engine::state::generation::Generation;
 use crate::engine::state::value_file_refs::ValueFileRefs;
-use crate::engine::state::view::Generation;
 use crate::format::value_file::ValueReference;
 use crate::log::LogContents;
 use crate::memory::{BulkFill, FillSpace, MemtablePool};
@@ -21,57 +21,43 @@ use std::time::Duration;
 /// How long opening on a full disk waits for older generations to be written out.
 const THIN_PATIENCE: Duration = Duration::from_secs(5);
 
-impl Engine {
+impl Background {
     /// Brings all that counts of the log into memory, or through memory into the tree.
     pub(crate) fn refill(&self, contents: &LogContents) -> Result<()> {
         let ranges = contents.ranges(self.budget.memtable as u64);
-        let threads = self.threads_at_open();
+        let threads = self.generations.threads_at_open();
         let most = self.budget.generations_at_open();
         let together = if ranges.len() <= most { ranges.len() } else { threads.min(most) };
         let spaces: Mutex<Vec<FillSpace>> = Mutex::default();
+        let count = || self.read.view.load().generations.len();
         for ranges in ranges.chunks(together.max(1)) {
-            self.wait_for_progress(|inner| inner.view.load().generations.len() - 1 + ranges.len() <= most)?;
+            self.generations.wait_until(|| count() - 1 + ranges.len() <= most)?;
             let filled = parallel::map(threads, ranges.len(), |at| {
                 let mut space = spaces.lock().pop().unwrap_or_default();
-                let filled = fill(&self.memtables, &self.value_file_refs, contents, &ranges[at], &mut space);
+                let (memtables, references) = (&self.generations.memtables, &self.read.value_file_refs);
+                let filled = fill(memtables, references, contents, &ranges[at], &mut space);
                 spaces.lock().push(space);
                 filled
             });
             for generation in filled {
-                self.insert_recovered(generation?);
+                // Invariant 2.
+                self.generations.insert_recovered(generation?);
             }
         }
         self.thin_log();
         Ok(())
     }
 
-    /// On a full disk: has what the log holds written out, so that its segments go. Else a store that is opened for one delete
-    /// after the other would add a segment each time, until there is no room for one more.
+    /// On a full disk: incorporates what the log holds, so that its segments are freed. Otherwise a store that is opened for one delete
+    /// after another would add a segment each time, until there is no space for one more.
     fn thin_log(&self) {
         if self.health.is_full() {
-            let until = self.clock.now() + THIN_PATIENCE;
-            // Where that finds no room either, the log stays as it is.
+            let clock = &self.scheduler.clock;
+            let until = clock.now() + THIN_PATIENCE;
+            // If that finds no space either, the log stays as it is.
             let _ =
-                self.wait_for_progress(|inner| inner.view.load().generations.len() == 1 || inner.clock.now() >= until);
+                self.generations.wait_until(|| self.read.view.load().generations.len() == 1 || clock.now() >= until);
         }
-    }
-
-    /// How many threads open the store.
-    fn threads_at_open(&self) -> usize {
-        match self.driver {
-            Driver::Threads => self.budget.workers,
-            Driver::Deterministic => 1,
-        }
-    }
-
-    /// Invariant 2.
-    fn insert_recovered(&self, generation: Arc<Generation>) {
-        self.view.update(|current| {
-            let mut generations = current.generations.clone();
-            generations.insert(1, generation);
-            (generations, Arc::clone(&current.tree))
-        });
-        self.work.wake();
     }
 }
 

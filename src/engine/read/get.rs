@@ -7,11 +7,9 @@ use crate::cache::Item;
 use crate::engine::state::latches::Latches;
 use crate::engine::state::view::View;
 use crate::format::value_file::ValueReference;
+use crate::util::key::with_encoded;
 use crate::util::planted::{self, Bug};
-use crate::util::{Error, KeyspaceId, Kind, Result, SequenceNumber, hash, key};
-
-/// Encoded keys up to this length are built on the stack.
-const KEY_ON_STACK: usize = 128;
+use crate::util::{Error, KeyspaceId, Kind, Result, SequenceNumber, hash};
 
 /// What a get asks for.
 #[derive(Clone, Copy)]
@@ -46,7 +44,7 @@ impl ReadPath {
     /// Reads the newest version at or below `at` into `out`, replacing what it holds; false where there is none.
     pub(crate) fn get_at(&self, user_key: &[u8], at: SequenceNumber, out: &mut Vec<u8>) -> Result<bool> {
         out.clear();
-        let lookup = self.ask(user_key, at)?;
+        let lookup = self.begin_lookup(user_key, at)?;
         let view = self.view.load();
         self.find(&view, lookup, &mut BlockingPages::new(), out)
     }
@@ -54,7 +52,7 @@ impl ReadPath {
     /// Reads the newest version into `out`, replacing what it holds, for a caller that wants to write what comes of it.
     pub(crate) fn get_newest(&self, user_key: &[u8], out: &mut Vec<u8>) -> Result<NewestVersion> {
         out.clear();
-        let lookup = self.ask(user_key, SequenceNumber::MAX)?;
+        let lookup = self.begin_lookup(user_key, SequenceNumber::MAX)?;
         let view = self.view.load();
         let mut pages = BlockingPages::new();
         let tree_known_through = view.retired_through();
@@ -66,7 +64,7 @@ impl ReadPath {
 
     /// What a get begins with, before it takes its view.
     #[inline]
-    pub(crate) fn ask<'k>(&self, user_key: &'k [u8], at: SequenceNumber) -> Result<Lookup<'k>> {
+    pub(crate) fn begin_lookup<'k>(&self, user_key: &'k [u8], at: SequenceNumber) -> Result<Lookup<'k>> {
         self.check_open()?;
         let lookup = Lookup::new(self, user_key, at);
         if at == SequenceNumber::MAX && self.snapshots.being_taken() && !planted::is(Bug::GetDoesNotWait) {
@@ -217,19 +215,6 @@ impl ReadPath {
     pub(crate) fn bad_reference(&self, found: &[u8]) -> Error {
         let (expected, found) = (format!("{} bytes", ValueReference::BYTES), format!("{} bytes", found.len()));
         Error::corruption(self.storage.path(), 0, "value reference", expected, found)
-    }
-}
-
-/// Calls `f` with the encoded form of a key, on the stack where it is short: a get allocates nothing.
-pub(crate) fn with_encoded<T>(keyspace: KeyspaceId, user_key: &[u8], f: impl FnOnce(&[u8]) -> T) -> T {
-    let length = KeyspaceId::BYTES + user_key.len();
-    if length <= KEY_ON_STACK {
-        let mut encoded = [0u8; KEY_ON_STACK];
-        encoded[..KeyspaceId::BYTES].copy_from_slice(&keyspace.0.to_be_bytes());
-        encoded[KeyspaceId::BYTES..length].copy_from_slice(user_key);
-        f(&encoded[..length])
-    } else {
-        f(&key::encoded(keyspace, user_key))
     }
 }
 

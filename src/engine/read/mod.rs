@@ -1,5 +1,6 @@
 //! Reads: the get path, and the cursors behind iterators.
 
+pub(crate) mod cached_cursors;
 pub(crate) mod get;
 pub(crate) mod item_invalidation;
 pub(crate) mod multi_get;

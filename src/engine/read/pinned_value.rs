@@ -93,7 +93,7 @@ impl std::fmt::Debug for Pinned {
 impl ReadPath {
     /// As `get_at`, with the value where it lies.
     pub(crate) fn get_pinned_at(&self, user_key: &[u8], at: SequenceNumber) -> Result<Option<Pinned>> {
-        let lookup = self.ask(user_key, at)?;
+        let lookup = self.begin_lookup(user_key, at)?;
         let view = self.view.load();
         let (mut pages, mut out) = (PinnedPages::new(), Vec::new());
         Ok(match self.newest(&view, lookup, &mut pages, &mut out)? {

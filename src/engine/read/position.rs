@@ -4,15 +4,14 @@
 //! (snapshot, key); when the view changes while it is idle, its cursors are taken away, so that an iterator left lying for an
 //! hour pins its snapshot's versions, but neither memory nor files (`docs/concurrency.md`, T3).
 
+use super::cached_cursors::{CachedCursor, CursorSlot, Sources};
 use super::pinned_value::Pinned;
 use super::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
-use crate::engine::state::view::View;
 use crate::engine::types::bounds::Bounds;
 use crate::merge::{Cursor, HeldValue, MergeCursor, Values, VisibleCursor};
-use crate::util::sync::{Arc, Mutex};
+use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Kind, Result};
-use std::sync::Weak;
 
 /// What both ends of an iterator walk over.
 pub(crate) struct Scope {
@@ -20,53 +19,6 @@ pub(crate) struct Scope {
     pub(crate) pin: Arc<SnapshotPin>,
     pub(crate) bounds: Bounds,
     pub(crate) values: Values,
-}
-
-pub(crate) type Sources = VisibleCursor<Box<dyn Cursor>>;
-
-/// Cursors over one view.
-struct CachedCursor {
-    cursor: Sources,
-    /// Keeps generations and value files while the cursor may refer to them.
-    view: Arc<View>,
-}
-
-/// Where a position sits; shared with the sweep that takes idle cursors away.
-#[derive(Default)]
-struct CursorSlot {
-    cached: Mutex<Option<CachedCursor>>,
-}
-
-/// The seats of all iterators of a store.
-#[derive(Default)]
-pub(crate) struct CachedCursors {
-    all: Mutex<Vec<Weak<CursorSlot>>>,
-}
-
-impl CachedCursors {
-    fn add(&self, slot: &Arc<CursorSlot>) {
-        let mut all = self.all.lock();
-        // Forgetting dead seats whenever the list would grow keeps it within twice the iterators alive.
-        if all.len() == all.capacity() {
-            all.retain(|slot| slot.strong_count() > 0);
-        }
-        all.push(Arc::downgrade(slot));
-    }
-
-    /// Takes the cursors of every idle iterator that sits in a view older than `version`.
-    pub(crate) fn revoke_idle(&self, version: u64) {
-        let cached_cursors: Vec<Arc<CursorSlot>> = self.all.lock().iter().filter_map(Weak::upgrade).collect();
-        for slot in cached_cursors {
-            // A seat that is locked is in use; its iterator looks at the version at its next step.
-            if let Some(mut cached) = slot.cached.try_lock()
-                && cached.as_ref().is_some_and(|cached| cached.view.version < version)
-            {
-                let revoked = cached.take();
-                drop(cached);
-                drop(revoked);
-            }
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What reading needs of an open store, whether it was opened for writing or only for reading. Any thread.
 
-use super::position::CachedCursors;
+use super::cached_cursors::CachedCursors;
 use crate::branch::{self, BranchContext};
 use crate::cache::PageCache;
 use crate::disk::trunk::{self, TreeFigures};

@@ -1,50 +1,82 @@
-//! What happens on a full disk (`docs/recovery.md`, Full disk). Any thread; `try_leave_full` is background work.
+//! The full disk (`docs/recovery.md`, Full disk). Any thread; `try_leave_full` is background work.
 //!
-//! Who finds no room calls `meet_full_disk`: puts are refused from then on, and the ballast is given up, so that what frees
-//! space finds room; but for the part that merges need, which goes only to them, or where nothing can be merged. Background
-//! work then writes Memtables with deletes out, compacts where deletes are dense, and tries to get the ballast back with a
-//! margin beside it; once it has, the store takes puts again.
+//! A thread that finds no space calls `meet_full_disk`. From then on puts are refused, and the ballast is given up, so that work which
+//! frees space finds some; one part of it goes only to merges, or to memory if nothing can be merged. Background work then incorporates
+//! Memtables with deletes, compacts where deletes are dense, and tries to get the ballast back with a margin; once it has it, the store
+//! takes puts again.
 
-use super::ballast::Needs;
-use crate::engine::engine::{Driver, Engine};
-use crate::util::sync::{AtomicBool, Mutex, Ordering};
+use super::ballast::{Ballast, Needs};
+use crate::disk::trunk::Trunk;
+use crate::engine::memory::generations::Generations;
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::scheduler::Scheduler;
+use crate::engine::state::budget::Budget;
+use crate::engine::state::health::Health;
+use crate::log::Log;
+use crate::util::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::util::{Error, Result};
 use std::time::Duration;
 
-/// How often background work looks for room.
-pub(crate) const LOOK: Duration = Duration::from_millis(200);
-/// Deletes are gathered for so long before they are written out, unless they fill this part of a Memtable.
+/// How often background work checks for space.
+pub(crate) const SPACE_CHECK: Duration = Duration::from_millis(200);
+/// Deletes are gathered for so long before they are incorporated, unless they fill this part of a Memtable.
 const GATHER: Duration = Duration::from_secs(1);
 const GATHER_PART: usize = 16;
-/// How long a delete waits for room at most.
+/// The longest time that a delete waits for space.
 const DELETE_PATIENCE: Duration = Duration::from_secs(5);
-/// How long it waits at a time, where it does background work itself.
-const MOMENT: Duration = Duration::from_millis(20);
 
-/// What finds no room.
+/// What finds no space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpaceNeed {
-    /// The log, or a Memtable that is written out.
+    /// The log, or an incorporation.
     Memory,
-    /// A Memtable that is written out, while nothing can be merged.
+    /// An incorporation, while nothing can be merged.
     LastResort,
     /// A merge that frees space.
     Merge,
 }
 
-/// What a full disk has made the store do. Any thread.
-#[derive(Debug, Default)]
-pub(crate) struct FullDiskRecovery {
-    /// When a Memtable was written out for its deletes last.
+/// The space of a store's disk: the ballast, and the state of a full disk.
+pub(crate) struct Space {
+    pub(crate) ballast: Ballast,
+    read: Arc<ReadPath>,
+    log: Arc<Log>,
+    disk: Arc<Trunk>,
+    health: Arc<Health>,
+    generations: Arc<Generations>,
+    scheduler: Arc<Scheduler>,
+    budget: Budget,
+    /// When a Memtable was switched away from for its deletes last.
     switched: Mutex<Option<Duration>>,
-    /// The newest Memtable may hold deletes.
-    deletes: AtomicBool,
+    /// Whether the newest Memtable may hold deletes.
+    has_deletes: AtomicBool,
 }
 
-impl Engine {
+impl Space {
+    pub(crate) fn new(
+        read: &Arc<ReadPath>,
+        (log, disk): (&Arc<Log>, &Arc<Trunk>),
+        health: &Arc<Health>,
+        generations: &Arc<Generations>,
+        (scheduler, budget): (&Arc<Scheduler>, Budget),
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            ballast: Ballast::find(&read.storage),
+            read: Arc::clone(read),
+            log: Arc::clone(log),
+            disk: Arc::clone(disk),
+            health: Arc::clone(health),
+            generations: Arc::clone(generations),
+            scheduler: Arc::clone(scheduler),
+            budget,
+            switched: Mutex::default(),
+            has_deletes: AtomicBool::default(),
+        })
+    }
+
     /// What the ballast must have room for now.
-    pub(crate) fn ballast_needs(&self) -> Needs {
-        let view = self.view.load();
+    fn ballast_needs(&self) -> Needs {
+        let view = self.read.view.load();
         Needs {
             memory: view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum(),
             tree: view.tree.bytes(),
@@ -58,8 +90,8 @@ impl Engine {
         !self.health.is_full() && self.ballast.is_short(self.ballast_needs())
     }
 
-    /// Makes or grows the ballast. Where the disk is too full for that, what there is of it stays: it has room for what is in
-    /// memory so far, and no more may come.
+    /// Creates or grows the ballast. If the disk is too full for that, the ballast stays as it is: it has room for what is in memory so
+    /// far, and no more puts are taken.
     pub(crate) fn grow_ballast(&self) -> Result<()> {
         match self.ballast.grow(self.ballast_needs()) {
             Err(error) if error.is_disk_full() => {
@@ -70,101 +102,96 @@ impl Engine {
         }
     }
 
-    /// Something found no room. Refuses puts from here on; true where room was made, so that it is worth trying again.
+    /// Refuses puts from now on, because something found no space. Returns true if space was freed, so that another try is worthwhile.
     pub(crate) fn meet_full_disk(&self, error: &Error, need: SpaceNeed) -> bool {
         self.enter_full(error);
         let keep = if need == SpaceNeed::Memory { self.ballast_needs().merge_bytes() } else { 0 };
-        // First what nobody needs.
-        let made = self.log.drop_spares() > 0 || self.ballast.give_up(keep);
-        if made {
-            self.trunk.forget_unfit();
+        // Spare log files go first: nobody needs them.
+        let has_freed = self.log.drop_spares() > 0 || self.ballast.give_up(keep);
+        if has_freed {
+            self.disk.forget_unfit();
         }
-        made
+        has_freed
     }
 
-    /// Refuses puts from here on.
+    /// Refuses puts from now on.
     pub(crate) fn enter_full(&self, error: &Error) {
         if !self.health.is_full() {
-            // There may be some from before.
+            // There may be deletes from before.
             self.note_delete();
         }
         self.log.set_scarce(true);
         self.health.enter_full(error);
     }
 
-    /// Files were removed: on a full disk their room is held for merges, and what found none may try again.
-    pub(crate) fn room_came_back(&self) {
+    /// Files were removed. On a full disk their space is reserved for merges, and jobs that found none may try again.
+    pub(crate) fn space_was_freed(&self) {
         if self.health.is_full() {
             self.ballast.retake(self.ballast_needs());
-            self.trunk.forget_unfit();
+            self.disk.forget_unfit();
         }
     }
 
-    /// Lets those merges try again for which there is room by now. Where the storage does not say how much there is, all of them.
+    /// Lets those jobs try again for which there is enough space by now; all of them if the storage does not report its free space.
     pub(crate) fn retry_backed_off(&self) {
-        let available = self.storage.available().ok().flatten();
-        self.trunk.feed(available.unwrap_or(u64::MAX));
+        let available = self.read.storage.available().ok().flatten();
+        self.disk.feed(available.unwrap_or(u64::MAX));
     }
 
-    /// A delete came in while the disk is full.
+    /// Notes a delete on a full disk.
     pub(crate) fn note_delete(&self) {
-        self.full_disk_recovery.deletes.store(true, Ordering::Relaxed);
+        self.has_deletes.store(true, Ordering::Relaxed);
     }
 
-    /// On a full disk: takes puts again if there is room by now; else has deletes in memory written out, so that compaction
-    /// can act on them. Whether it did either.
+    /// On a full disk: takes puts again if there is enough space by now. Otherwise switches the generation if it holds deletes, so that they
+    /// are incorporated and compaction can act on them. Returns whether it did either.
     pub(crate) fn try_leave_full(&self) -> bool {
         if !self.health.is_full() {
             return false;
         }
         if self.ballast.restore(self.ballast_needs()) {
-            self.trunk.forget_unfit();
+            self.disk.forget_unfit();
             self.log.set_scarce(false);
             self.health.leave_full();
-            self.room.notify_all();
+            self.scheduler.note_memory_freed();
             return true;
         }
         self.ballast.retake(self.ballast_needs());
-        // Whoever switches already is doing the same, or waits for room.
-        let Some(_switching) = self.switching.try_lock() else { return false };
-        let view = self.view.load_full();
+        // A thread that switches already does the same, or waits for space.
+        let Some(switching) = self.generations.try_lock() else { return false };
+        let view = self.read.view.load_full();
         let memtable = &view.newest().memtable;
-        let deletes = !memtable.is_empty() && self.full_disk_recovery.deletes.load(Ordering::Relaxed);
-        if !deletes || view.generations.len() > 1 || !self.is_gathered(memtable.bytes()) {
+        let has_deletes = !memtable.is_empty() && self.has_deletes.load(Ordering::Relaxed);
+        if !has_deletes || view.generations.len() > 1 || !self.are_gathered(memtable.bytes()) {
             return false;
         }
-        // Before the switch: what comes later is in the next Memtable, or stands in this one and was seen.
-        self.full_disk_recovery.deletes.store(false, Ordering::Relaxed);
-        self.switch(&view);
+        // Before the switch: a later delete is in the next Memtable, or is in this one and was counted.
+        self.has_deletes.store(false, Ordering::Relaxed);
+        self.generations.switch(&switching);
         true
     }
 
-    /// For a delete that finds no room in the log: waits a moment for background work, as long as that gets anywhere, but
-    /// not for ever: `patience` begins with the first wait. False where it is no use.
-    pub(crate) fn wait_for_room(&self, patience: &mut Option<Duration>) -> bool {
+    /// Waits a moment for a delete that finds no space in the log, as long as background work makes progress. `started` is set by
+    /// the first wait. Returns false if waiting has become useless.
+    pub(crate) fn wait_for_space(&self, started: &mut Option<Duration>) -> bool {
         if self.health.blocking_error().is_err() {
             return false;
         }
-        let started = *patience.get_or_insert_with(|| self.clock.now());
-        match self.driver {
-            Driver::Threads => self.work.wait_a_moment(),
-            Driver::Deterministic => {
-                if !self.step() {
-                    self.clock.sleep(MOMENT);
-                }
-            }
-        }
-        self.clock.now().saturating_sub(started) < DELETE_PATIENCE
+        let clock = &self.scheduler.clock;
+        let started = *started.get_or_insert_with(|| clock.now());
+        self.scheduler.wait_briefly();
+        clock.now().saturating_sub(started) < DELETE_PATIENCE
     }
 
-    fn is_gathered(&self, bytes: usize) -> bool {
-        let mut switched = self.full_disk_recovery.switched.lock();
-        let now = self.clock.now();
-        let enough = bytes >= self.budget.memtable / GATHER_PART
+    /// Whether enough deletes are in memory to incorporate them.
+    fn are_gathered(&self, bytes: usize) -> bool {
+        let mut switched = self.switched.lock();
+        let now = self.scheduler.clock.now();
+        let is_enough = bytes >= self.budget.memtable / GATHER_PART
             || switched.is_none_or(|last| now.saturating_sub(last) >= GATHER);
-        if enough {
+        if is_enough {
             *switched = Some(now);
         }
-        enough
+        is_enough
     }
 }

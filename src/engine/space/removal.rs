@@ -1,57 +1,75 @@
-//! Removing the files that no tree and no reader can reach any more (`docs/recovery.md`, D2). Workers, and whoever closes.
+//! Removes the files that no tree and no reader can reach any more (`docs/recovery.md`, D2). Workers, and the thread that closes.
 
 use crate::engine::directory::locks;
-use crate::engine::engine::Engine;
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::scheduler::Scheduler;
+use crate::engine::tree_publisher::TreePublisher;
 use crate::util::Result;
+use crate::util::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How long to leave dead files that read-only openers may read, or that a full disk does not remove.
+/// How long to keep obsolete files that read-only openers may read, or that a full disk does not remove.
 const REMOVAL_RETRY: Duration = Duration::from_secs(1);
 
-impl Engine {
-    /// Whether `remove_dead_files` might find something.
-    pub(crate) fn has_dead_files(&self) -> bool {
-        self.branches.has_trash() || self.value_file_refs.has_dead()
+/// See the module.
+pub(crate) struct ObsoleteFiles {
+    read: Arc<ReadPath>,
+    publisher: Arc<TreePublisher>,
+    scheduler: Arc<Scheduler>,
+    /// One removal at a time.
+    removing: Mutex<()>,
+}
+
+impl ObsoleteFiles {
+    pub(crate) fn new(read: &Arc<ReadPath>, publisher: &Arc<TreePublisher>, scheduler: &Arc<Scheduler>) -> Arc<Self> {
+        let (read, publisher, scheduler) = (Arc::clone(read), Arc::clone(publisher), Arc::clone(scheduler));
+        Arc::new(Self { read, publisher, scheduler, removing: Mutex::default() })
     }
 
-    /// Removes the files that no tree and no reader can reach any more.
-    pub(crate) fn remove_dead_files(&self) -> Result<()> {
-        if !self.has_dead_files() {
+    /// Whether `remove` might find a file.
+    pub(crate) fn are_any(&self) -> bool {
+        self.read.branches.has_trash() || self.read.value_file_refs.has_dead()
+    }
+
+    /// Removes the obsolete files, unless a read-only opener may need them.
+    pub(crate) fn remove(&self) -> Result<()> {
+        if !self.are_any() {
             return Ok(());
         }
-        // *Else:* a worker took the lock of another, who was at it, for a read-only opener's, and left its files for a second, in which
-        // the store passed for quiet, and a full disk for full.
-        let _removing = self.work.removing.lock();
-        let removed = match locks::to_remove(&*self.storage) {
+        // *Otherwise:* a worker took the lock of another worker for that of a read-only opener and left its files for a second; meanwhile
+        // the store counted as idle, and a full disk as full.
+        let _removing = self.removing.lock();
+        let is_removed = match locks::to_remove(&*self.read.storage) {
             // Read-only openers may need them.
             Ok(None) => false,
-            Ok(Some(_alone)) => match self.remove_unreachable() {
-                // There are file systems that need room to remove.
+            Ok(Some(_alone)) => match self.remove_all() {
+                // Some file systems need space to remove a file.
                 Err(error) if error.is_disk_full() => false,
                 done => done.map(|()| true)?,
             },
             Err(error) if error.is_disk_full() => false,
             Err(error) => return Err(error),
         };
-        if !removed {
-            // Whoever has nothing else to do asks again later; not at once, for ever.
-            let until = self.clock.now().saturating_add(REMOVAL_RETRY);
-            self.work.postpone_removal(until);
+        if !is_removed {
+            // An idle worker tries again later.
+            let until = self.scheduler.clock.now().saturating_add(REMOVAL_RETRY);
+            self.scheduler.postpone_removal(until);
         }
         Ok(())
     }
 
-    fn remove_unreachable(&self) -> Result<()> {
-        for file in self.branches.take_trash() {
-            self.storage.remove(&crate::branch::file_name(file))?;
-            let values = self.edits.lock().branch_values.remove(&file);
-            values.into_iter().flatten().for_each(|value| self.value_file_refs.release(value));
+    fn remove_all(&self) -> Result<()> {
+        let read = &self.read;
+        for file in read.branches.take_trash() {
+            read.storage.remove(&crate::branch::file_name(file))?;
+            let values = self.publisher.edits.lock().branch_values.remove(&file);
+            values.into_iter().flatten().for_each(|value| read.value_file_refs.release(value));
         }
-        for file in self.branches.take_maplet_trash() {
-            self.storage.remove(&crate::branch::maplet_name(file))?;
+        for file in read.branches.take_maplet_trash() {
+            read.storage.remove(&crate::branch::maplet_name(file))?;
         }
-        for file in self.value_file_refs.take_dead() {
-            self.values.remove(file)?;
+        for file in read.value_file_refs.take_dead() {
+            read.values.remove(file)?;
         }
         Ok(())
     }
@@ -77,21 +95,21 @@ mod tests {
             db.put("key", [round]).unwrap();
             db.flush().unwrap();
         }
-        let inner = &db.inner;
+        let background = &db.engine.background;
         // A reader keeps the files over the merge.
-        let view = inner.view.load_full();
+        let view = background.read.view.load_full();
         db.compact().unwrap();
         drop(view);
-        assert!(inner.has_dead_files());
-        let first = (inner.work.removing.lock(), locks::to_remove(&disk).unwrap());
+        assert!(background.obsolete_files.are_any());
+        let first = (background.obsolete_files.removing.lock(), locks::to_remove(&disk).unwrap());
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| inner.remove_dead_files());
+            let second = scope.spawn(|| background.obsolete_files.remove());
             std::thread::sleep(Duration::from_millis(20));
             drop(first.1);
             drop(first.0);
             second.join().unwrap().unwrap();
         });
-        assert!(!inner.has_dead_files() && inner.work.state.lock().no_removal_until.is_none());
+        assert!(!background.obsolete_files.are_any() && background.scheduler.state.lock().no_removal_until.is_none());
         assert_eq!(disk.list().unwrap().iter().filter(|name| name.ends_with(".branch")).count(), 1);
     }
 
@@ -107,10 +125,10 @@ mod tests {
             db.flush().unwrap();
         }
         // Whatever holds the files until there is no worker any more.
-        let view = db.inner.view.load_full();
+        let view = db.engine.background.read.view.load_full();
         db.compact().unwrap();
         drop(view);
-        assert!(db.inner.has_dead_files());
+        assert!(db.engine.background.obsolete_files.are_any());
         db.close().unwrap();
         assert_eq!(disk.list().unwrap().iter().filter(|name| name.ends_with(".branch")).count(), 1);
     }
@@ -122,7 +140,7 @@ mod tests {
         let disk = SimulatedStorage::new(1);
         let options = Options { memory_budget: Some(1 << 20), background_threads: Some(1), ..Options::default() };
         let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
-        let limit = db.inner.budget.value_files;
+        let limit = db.engine.background.budget.value_files;
         let files = || disk.list().unwrap().iter().filter(|name| name.ends_with(".value")).count();
         let value = vec![7; 1 << 20];
         let mut files_max = 0;

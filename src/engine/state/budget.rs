@@ -110,7 +110,7 @@ impl Budget {
                  memory"
             )));
         }
-        super::rate_limit::check(options.background_write_limit)?;
+        check_write_limit(options.background_write_limit)?;
         let cores = || std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         let workers = options.background_threads.unwrap_or_else(|| cores().clamp(2, WORKERS_MAX));
         if workers == 0 {
@@ -184,6 +184,16 @@ impl Budget {
         };
         Ok(small)
     }
+}
+
+/// Refuses a write limit under which nothing would ever be done.
+pub(crate) fn check_write_limit(limit: Option<u64>) -> Result<()> {
+    if limit == Some(0) {
+        return Err(Error::InvalidArgument(
+            "background_write_limit is 0 bytes a second, at least 1 is needed; None is no limit".into(),
+        ));
+    }
+    Ok(())
 }
 
 /// Half of the memory of the machine, or of the container where that has a limit.

@@ -1,9 +1,10 @@
 //! What every thread of an open store shares. Each file names its own rules of concurrency.
 
 pub(crate) mod budget;
+pub(crate) mod delays;
+pub(crate) mod generation;
 pub(crate) mod health;
 pub(crate) mod latches;
-pub(crate) mod rate_limit;
 pub(crate) mod shared_snapshot;
 pub(crate) mod snapshot_registry;
 pub(crate) mod value_file_refs;

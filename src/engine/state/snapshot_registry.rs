@@ -83,6 +83,11 @@ impl SnapshotRegistry {
         SnapshotPin { snapshots: Arc::clone(self), gate, age, process: fork::ForkCount::current() }
     }
 
+    /// The clock of the store.
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
     /// The store's time.
     pub(crate) fn now(&self) -> Duration {
         self.clock.now()

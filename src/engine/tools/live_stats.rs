@@ -11,11 +11,10 @@
 
 use crate::engine::directory::locks;
 use crate::engine::directory::store_files::{self, Found, STATS};
-use crate::engine::engine::Engine;
 use crate::engine::types::stats::{BackgroundKind, BackgroundTask, LevelStats, Stats};
 use crate::format::stats_file::{FILE_BYTES_MAX, LEVEL_FIGURES, StatsImage, TaskImage};
 use crate::io::{OpenMode, Storage, StorageFile};
-use crate::util::sync::{Arc, Mutex, Ordering};
+use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, Result};
 use std::time::Duration;
 
@@ -55,12 +54,18 @@ struct Published {
 impl Publisher {
     /// Whether enough time has passed. The first time comes one interval after the first call, so that a store that is
     /// open for a moment leaves no trace.
-    fn is_due(&self, now: Duration) -> bool {
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
         now >= *self.0.lock().due.get_or_insert(now + INTERVAL)
     }
 
     /// Writes the figures where they are others than those that the file has. `took`: to gather them, until `now`.
-    fn publish(&self, storage: &dyn Storage, stats: Stats, wall_time: Duration, (now, took): (Duration, Duration)) {
+    pub(crate) fn publish(
+        &self,
+        storage: &dyn Storage,
+        stats: Stats,
+        wall_time: Duration,
+        (now, took): (Duration, Duration),
+    ) {
         let mut published = self.0.lock();
         published.due = Some(now + INTERVAL.max(took * SHARE));
         let image = image_of(stats);
@@ -91,20 +96,6 @@ impl Publisher {
             // What stays is found by the next opening.
             let _ = storage.remove(STATS);
         }
-    }
-}
-
-impl Engine {
-    /// Tells the figures to other processes, if it is time to, or in any case.
-    pub(crate) fn publish_stats(&self, in_any_case: bool) {
-        let Some(wall_time) = self.storage.wall_time() else { return };
-        let started = self.clock.now();
-        if self.closed.load(Ordering::Acquire) || !(self.publisher.is_due(started) || in_any_case) {
-            return;
-        }
-        let stats = self.stats();
-        let now = self.clock.now();
-        self.publisher.publish(&*self.storage, stats, wall_time, (now, now.saturating_sub(started)));
     }
 }
 

@@ -4,13 +4,13 @@
 //! was written before that moment is looked through at leisure, and the write happens if until then nobody came.
 
 use super::read_set::ReadSet;
-use crate::db::snapshot::Snapshot;
-use crate::engine::engine::Engine;
+use crate::engine::state::snapshot_registry::SnapshotPin;
 use crate::engine::state::view::View;
 use crate::engine::types::batch::Operation;
 use crate::engine::types::options::Durability;
-use crate::engine::write::precondition::{Conflict, Precondition, ReadKey};
+use crate::engine::write::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
 use crate::engine::write::range_conflicts::EncodedRange;
+use crate::engine::write::write_path::WritePath;
 use crate::merge::Cursor;
 use crate::util::planted::{self, Bug};
 use crate::util::{Error, Result, SequenceNumber, key};
@@ -18,11 +18,11 @@ use crate::util::{Error, Result, SequenceNumber, key};
 /// Keys that were read and whose latches a commit takes at most; more are watched.
 const LATCHED_MAX: usize = 128;
 
-impl Engine {
+impl WritePath {
     /// Applies the operations if nothing of the reads was written after the snapshot.
     pub(crate) fn commit_transaction(
         &self,
-        snapshot: &Snapshot,
+        snapshot: &SnapshotPin,
         operations: &[Operation],
         reads: &ReadSet,
         durability: Durability,
@@ -34,8 +34,8 @@ impl Engine {
         if reads.is_empty() || planted::is(Bug::ReadsUnchecked) {
             return self.write_all(operations, None, durability).map(drop);
         }
-        let _inside = snapshot.pin().enter()?;
-        let since = snapshot.pin().number();
+        let _inside = snapshot.enter()?;
+        let since = snapshot.number();
         let keys: Vec<ReadKey<'_>> = reads.keys.iter().map(|key| ReadKey::new(key, since)).collect();
         if reads.has_stretches() || keys.len() > LATCHED_MAX {
             self.commit_watched(since, operations, &keys, reads, durability)
@@ -55,7 +55,7 @@ impl Engine {
         let mut tree_known_through = since;
         // Ends: a round is repeated only when a whole memory generation went to the tree during it.
         loop {
-            let view = self.view.load_full();
+            let view = self.read.view.load_full();
             if view.retired_through() > tree_known_through {
                 find_newer_key(&view, since, keys)?;
                 tree_known_through = view.retired_through();
@@ -63,9 +63,9 @@ impl Engine {
             drop(view);
             let precondition = Precondition { reads: keys, tree_known_through, registered: None };
             match self.write_all(operations, Some(&precondition), durability)? {
-                Ok(()) => return Ok(()),
-                Err(Conflict::NewerVersion(read)) => return Err(conflict(keys[read].key())),
-                Err(Conflict::GenerationIncorporated | Conflict::RangeWritten) => {}
+                WriteOutcome::Written(_) => return Ok(()),
+                WriteOutcome::Conflict(Conflict::NewerVersion(read)) => return Err(conflict(keys[read].key())),
+                WriteOutcome::Conflict(Conflict::GenerationIncorporated | Conflict::RangeWritten) => {}
             }
         }
     }
@@ -81,7 +81,7 @@ impl Engine {
     ) -> Result<()> {
         let walked = reads.walked();
         // What may need the disk first, without a watch; what came to the tree meanwhile is little.
-        let view = self.view.load_full();
+        let view = self.read.view.load_full();
         let mut tree_known_through = since;
         if view.retired_through() > since {
             find_newer_key(&view, since, keys)?;
@@ -89,15 +89,15 @@ impl Engine {
             tree_known_through = view.retired_through();
         }
         drop(view);
-        let watching = self.range_conflicts.begin(reads.ranges(), &self.sequencer);
+        let watching = self.committer.range_conflicts.begin(reads.ranges(), &self.read.sequencer);
         // Everything that was written unseen has a number up to this snapshot's.
-        let now = self.snapshots.take(&self.sequencer);
-        let view = self.view.load_full();
+        let now = self.read.snapshots.take(&self.read.sequencer);
+        let view = self.read.view.load_full();
         if view.retired_through() > tree_known_through {
             find_newer_key(&view, since, keys)?;
             walked.iter().try_for_each(|range| find_newer_in_tree(&view, since, range))?;
         }
-        if let Some(newer) = keys.iter().find(|key| key.is_overtaken(&view)) {
+        if let Some(newer) = keys.iter().find(|key| key.has_newer_in_memory(&view)) {
             return Err(conflict(newer.key()));
         }
         walked.iter().try_for_each(|range| find_newer_in_memory(&view, since, now.number(), range))?;
@@ -106,8 +106,8 @@ impl Engine {
         let precondition =
             Precondition { reads: &[], tree_known_through: since, registered: Some(watching.registered()) };
         match self.write_all(operations, Some(&precondition), durability)? {
-            Ok(()) => Ok(()),
-            Err(_) => Err(conflict(&watching.marked_by())),
+            WriteOutcome::Written(_) => Ok(()),
+            WriteOutcome::Conflict(_) => Err(conflict(&watching.marked_by())),
         }
     }
 }

@@ -2,5 +2,6 @@
 
 pub(crate) mod batch;
 pub(crate) mod bounds;
+pub(crate) mod compaction;
 pub(crate) mod options;
 pub(crate) mod stats;

@@ -4,6 +4,9 @@ use crate::branch::Compression;
 pub use crate::memory::MemoryComponent;
 use std::time::Duration;
 
+/// The name of the only order of keys, as the manifest stores it.
+pub(crate) const COMPARATOR: &str = "bytewise";
+
 /// When a write counts as done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {

@@ -138,6 +138,14 @@ pub(crate) struct Fullness {
     pub(crate) garbage: u64,
 }
 
+#[cfg(feature = "async")]
+impl Fullness {
+    /// Whether writers are slowed.
+    pub(crate) fn is_any(self) -> bool {
+        (self.memory, self.tree, self.garbage) != (0, 0, 0)
+    }
+}
+
 /// By how much writes are delayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rate {
@@ -197,40 +205,6 @@ impl Pressure {
     /// Whether garbage sets the rate that was asked for last.
     pub(crate) fn is_for_garbage(&self) -> bool {
         self.rate.for_garbage
-    }
-}
-
-/// What waiting writers have met. Any thread.
-#[derive(Debug, Default)]
-pub(crate) struct Delays {
-    stalled_writes: AtomicU64,
-    stalled_ns: AtomicU64,
-    longest_ns: AtomicU64,
-}
-
-impl Delays {
-    /// A write was slowed for so long.
-    pub(crate) fn note_slowed(&self, ns: u64) {
-        self.longest_ns.fetch_max(ns, Ordering::Relaxed);
-    }
-
-    /// A write has waited for memory.
-    pub(crate) fn note_stalled(&self, ns: u64) {
-        self.stalled_writes.fetch_add(1, Ordering::Relaxed);
-        self.stalled_ns.fetch_add(ns, Ordering::Relaxed);
-        self.note_slowed(ns);
-    }
-
-    pub(crate) fn stalled_writes(&self) -> u64 {
-        self.stalled_writes.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn stalled_ns(&self) -> u64 {
-        self.stalled_ns.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn longest_ns(&self) -> u64 {
-        self.longest_ns.load(Ordering::Relaxed)
     }
 }
 

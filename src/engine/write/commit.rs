@@ -1,95 +1,162 @@
-//! The six steps of a write, between its preparation and its sync: `docs/concurrency.md`, W, step by step.
+//! The commit of a write: the six steps of `docs/concurrency.md`, W, without the sync that may follow. Any thread.
 
-use super::precondition::{Conflict, Precondition};
-use super::write_path::Entry;
+use super::entry::Entry;
+use super::precondition::{Conflict, Precondition, WriteOutcome};
+use super::range_conflicts::RangeConflicts;
 use super::writer_threads::{ThreadState, WriteCounters};
-use crate::engine::engine::Engine;
-use crate::engine::space::full_disk::SpaceNeed;
+use crate::engine::durable_log::DurableLog;
+use crate::engine::memory::generations::Generations;
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::scheduler::Scheduler;
+use crate::engine::space::full_disk::{Space, SpaceNeed};
+#[cfg(feature = "async")]
+use crate::engine::state::budget::GENERATIONS_MAX;
+use crate::engine::state::generation::Generation;
+use crate::engine::state::health::Health;
 use crate::engine::state::latches::{LatchGuard, LatchIndex, Latches};
-use crate::engine::state::view::Generation;
 use crate::engine::types::options::Durability;
 use crate::format::log_record::{self, BatchEncoder};
+use crate::log::Log;
 use crate::memory::{BatchState, MemtableWriter, Prepared};
 use crate::util::planted::{self, Bug};
-use crate::util::sync::{Arc, Ordering};
+use crate::util::sequencer::Slot;
+use crate::util::sync::{Arc, AtomicBool, Ordering};
 use crate::util::{Error, Kind, Result, SequenceNumber};
+use crossbeam_utils::CachePadded;
 
-impl Engine {
-    /// Steps 1 to 6 without the sync. Nothing was written where the premise does not hold.
-    pub(crate) fn commit(
-        &self,
-        thread: &mut ThreadState,
-        entries: &[Entry<'_>],
-        latches: &[LatchIndex],
-        precondition: Option<&Precondition<'_>>,
-        durability: Durability,
-    ) -> Result<Result<SequenceNumber, Conflict>> {
-        let mut patience = None;
+/// A write that is ready to be committed.
+pub(super) struct Write<'a> {
+    pub(super) entries: &'a [Entry<'a>],
+    /// The latches of the keys that it writes and of those that its precondition reads, in table order, each once.
+    pub(super) latches: &'a [LatchIndex],
+    pub(super) precondition: Option<&'a Precondition<'a>>,
+    pub(super) durability: Durability,
+}
+
+/// Commits writes.
+pub(crate) struct Committer {
+    read: Arc<ReadPath>,
+    health: Arc<Health>,
+    generations: Arc<Generations>,
+    log: Arc<Log>,
+    durable_log: Arc<DurableLog>,
+    space: Arc<Space>,
+    scheduler: Arc<Scheduler>,
+    /// In a cache line of its own: every writer reads it and hardly any thread writes it.
+    pub(crate) range_conflicts: CachePadded<RangeConflicts>,
+    /// Whether there was a write without a log record, so that closing must incorporate all memory.
+    has_unlogged: AtomicBool,
+}
+
+impl Committer {
+    pub(super) fn new(
+        read: &Arc<ReadPath>,
+        health: &Arc<Health>,
+        (generations, space): (&Arc<Generations>, &Arc<Space>),
+        durable_log: &Arc<DurableLog>,
+        scheduler: &Arc<Scheduler>,
+    ) -> Self {
+        Self {
+            read: Arc::clone(read),
+            health: Arc::clone(health),
+            generations: Arc::clone(generations),
+            log: Arc::clone(&durable_log.log),
+            durable_log: Arc::clone(durable_log),
+            space: Arc::clone(space),
+            scheduler: Arc::clone(scheduler),
+            range_conflicts: RangeConflicts::new().into(),
+            has_unlogged: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether there was a write without a log record.
+    pub(super) fn has_unlogged(&self) -> bool {
+        self.has_unlogged.load(Ordering::Relaxed)
+    }
+
+    /// Whether a small write would find memory and a log segment. If memory fills up meanwhile, there is another generation to take it.
+    #[cfg(feature = "async")]
+    pub(super) fn has_room(&self) -> bool {
+        let view = self.read.view.load();
+        view.generations.len() < GENERATIONS_MAX
+            && !self.generations.is_full(view.newest())
+            && !self.log.over_budget()
+            && self.log.has_segment_ready()
+    }
+
+    /// Steps 1 to 6. Nothing is written if the precondition does not hold.
+    pub(super) fn commit(&self, thread: &mut ThreadState, write: &Write<'_>) -> Result<WriteOutcome> {
+        let Write { entries, latches, precondition, durability } = *write;
+        let read = &*self.read;
+        let mut waits_since = None;
         loop {
             self.health.check()?;
-            let view = self.view.load();
+            let view = read.view.load();
             let generation = view.newest();
-            if self.is_full(generation) || (self.log.over_budget() && self.worth_switching(generation)) {
+            let is_full = self.generations.is_full(generation)
+                || (self.log.over_budget() && self.generations.is_worth_switching(generation));
+            if is_full {
                 let full = Arc::clone(generation);
                 drop(view);
-                self.make_room(&full)?;
+                self.generations.make_room(&full)?;
                 continue;
             }
             // Step 1.
             if let Err(error) = self.prepare_record(thread, entries, durability) {
-                // The room of the ballast, and what background work frees, is for deletes.
-                let deletes = entries.iter().all(|entry| entry.kind == Kind::Delete);
+                // The space of the ballast, and what background work frees, is for deletes.
+                let are_deletes = entries.iter().all(|entry| entry.kind == Kind::Delete);
                 drop(view);
                 if error.is_disk_full()
-                    && deletes
-                    && (self.meet_full_disk(&error, SpaceNeed::Memory) || self.wait_for_room(&mut patience))
+                    && are_deletes
+                    && (self.space.meet_full_disk(&error, SpaceNeed::Memory)
+                        || self.space.wait_for_space(&mut waits_since))
                 {
                     continue;
                 }
                 return Err(error);
             }
             if generation.memtable.attach(&mut thread.memory, entries.len()) {
-                self.work.wake();
+                self.scheduler.wake_workers();
             }
             let mut prepared = Preparation::new(generation, &mut thread.memory, entries);
             // Steps 2 and 3.
-            let guard = (!planted::is(Bug::NumberBeforeLatch)).then(|| hold_latches(&self.latches, latches));
-            // Rule P1: under the latches, whose holder has the last word on their keys.
-            let overtaken = precondition.and_then(|precondition| precondition.overtaken(&self.view.load()));
-            self.sequencer.announce(&thread.slot);
+            let guard = (!planted::is(Bug::NumberBeforeLatch)).then(|| hold_latches(&read.latches, latches));
+            // Rule P1: checked under the latches, whose holder alone can write these keys.
+            let conflict = precondition.and_then(|precondition| precondition.conflict(&read.view.load()));
+            read.sequencer.announce(&thread.slot);
             let is_current = self.log.is_current(&thread.writer);
-            let refusal = overtaken.or_else(|| {
-                // Rule P2: others' watches before one's own is closed.
+            let conflict = conflict.or_else(|| {
+                // Rule P2: marks the registered ranges of others before it closes its own.
                 let keys = || entries.iter().map(|entry| (entry.keyspace, entry.key));
                 let own = precondition.and_then(|precondition| precondition.registered);
                 (is_current && !self.range_conflicts.pass(keys, own)).then_some(Conflict::RangeWritten)
             });
-            if refusal.is_some() || !is_current {
-                self.sequencer.leave(&thread.slot);
+            if conflict.is_some() || !is_current {
+                read.sequencer.leave(&thread.slot);
                 drop(guard);
                 self.log.cancel(&mut thread.writer);
                 prepared.withdraw(generation, &mut thread.memory);
-                match refusal {
-                    Some(refusal) => return Ok(Err(refusal)),
+                match conflict {
+                    Some(conflict) => return Ok(WriteOutcome::Conflict(conflict)),
                     None => continue,
                 }
             }
-            let unplaced = Unplaced { inner: self, slot: &thread.slot };
-            let early_pin = planted::is(Bug::PinsBeforeNumber).then(|| self.snapshots.newest());
-            let number = self.sequencer.take(&thread.slot);
-            let guard = guard.unwrap_or_else(|| hold_latches(&self.latches, latches));
+            let unplaced = Unplaced { committer: self, slot: &thread.slot };
+            let early_pin = planted::is(Bug::PinsBeforeNumber).then(|| read.snapshots.newest());
+            let number = read.sequencer.take(&thread.slot);
+            let guard = guard.unwrap_or_else(|| hold_latches(&read.latches, latches));
             // Step 4.
             if planted::is(Bug::AcknowledgedBeforeSealed) {
                 planted::put_off(number);
             } else {
                 self.log.seal(&mut thread.writer, number);
             }
-            // Step 5: the view is read after the number was taken (rule G1).
-            let now = self.view.load();
+            // Step 5: the view is loaded after the number was taken (rule G1).
+            let now = read.view.load();
             let by_number = !planted::is(Bug::NewestGenerationTaken);
             let owner = if by_number { now.generation_of(number) } else { now.newest() };
-            // Rule S5: the pins too.
-            let newest_snapshot = early_pin.unwrap_or_else(|| self.snapshots.newest());
+            // Rule S5: the snapshots too.
+            let newest_snapshot = early_pin.unwrap_or_else(|| read.snapshots.newest());
             if Arc::ptr_eq(owner, generation) {
                 prepared.place(generation, &mut thread.memory, number, newest_snapshot);
             } else {
@@ -103,17 +170,17 @@ impl Engine {
             // Step 6.
             drop(guard);
             std::mem::forget(unplaced);
-            self.sequencer.leave(&thread.slot);
+            read.sequencer.leave(&thread.slot);
             prepared.note_kept(generation);
-            // The view in hand keeps the generation, so the hold is handed over in time.
+            // `now` keeps the generation alive, so the references are handed over in time.
             for value in entries.iter().filter_map(|entry| entry.file) {
                 owner.hold_value_file(value);
             }
-            return Ok(Ok(number));
+            return Ok(WriteOutcome::Written(number));
         }
     }
 
-    /// Encodes the operations into the thread's log chunk; for an unlogged write, a void (rule W4).
+    /// Encodes the operations into the log chunk of the thread; an unlogged write encodes a void (rule W4).
     fn prepare_record(&self, thread: &mut ThreadState, entries: &[Entry<'_>], durability: Durability) -> Result<()> {
         if let Some(number) = planted::take_put_off() {
             self.log.seal(&mut thread.writer, number);
@@ -124,7 +191,7 @@ impl Engine {
             _ => (Kind::Batch, log_record::batch_length(entries.iter().map(Entry::operation))),
         };
         self.log.prepare(&mut thread.writer, kind, bytes, |body| match (kind, entries) {
-            (Kind::Void, _) => self.unlogged.store(true, Ordering::Relaxed),
+            (Kind::Void, _) => self.has_unlogged.store(true, Ordering::Relaxed),
             (Kind::Batch, _) => {
                 let mut encoder = BatchEncoder::new(entries.len() as u64, body);
                 entries.iter().for_each(|entry| encoder.push(entry.operation()));
@@ -213,16 +280,17 @@ fn hold_latches<'a>(latches: &'a Latches, indexes: &[LatchIndex]) -> Held<'a> {
     }
 }
 
-/// Stands between taking a number and having placed it. Dropped only by a panic: then the store goes read-only before the
-/// slot is left, so that no sync ever marks a number that has no record (rule W1).
+/// Lives from the taking of a number until the entries are placed. It is dropped only by a panic: then the store becomes read-only before
+/// the slot is left, so that no sync ever counts a number that has no record (rule W1).
 struct Unplaced<'a> {
-    inner: &'a Engine,
-    slot: &'a crate::util::sequencer::Slot,
+    committer: &'a Committer,
+    slot: &'a Slot,
 }
 
 impl Drop for Unplaced<'_> {
     fn drop(&mut self) {
-        self.inner.poison(&Error::ReadOnly { reason: "a write panicked between its number and its placing".into() });
-        self.inner.sequencer.leave(self.slot);
+        let reason = "a write panicked after it took its number".into();
+        self.committer.durable_log.poison(&Error::ReadOnly { reason });
+        self.committer.read.sequencer.leave(self.slot);
     }
 }

@@ -2,8 +2,10 @@
 
 pub(crate) mod backpressure;
 pub(crate) mod commit;
+pub(crate) mod entry;
 pub(crate) mod precondition;
 pub(crate) mod range_conflicts;
+pub(crate) mod throttle;
 pub(crate) mod update;
 pub(crate) mod write_path;
 pub(crate) mod writer_threads;

@@ -6,8 +6,8 @@
 
 use super::range_conflicts::RegisteredRanges;
 use crate::branch::BlockingPages;
-use crate::engine::read::get::with_encoded;
 use crate::engine::state::view::View;
+use crate::util::key::with_encoded;
 use crate::util::planted::{self, Bug};
 use crate::util::{KeyspaceId, Result, SequenceNumber, hash};
 
@@ -39,7 +39,7 @@ impl<'a> ReadKey<'a> {
     }
 
     /// Whether memory has something newer.
-    pub(crate) fn is_overtaken(&self, view: &View) -> bool {
+    pub(crate) fn has_newer_in_memory(&self, view: &View) -> bool {
         view.newest_in_memory(KeyspaceId::DEFAULT, self.key, self.hash) > self.through
     }
 }
@@ -53,6 +53,16 @@ pub(crate) struct Precondition<'a> {
     pub(crate) tree_known_through: SequenceNumber,
     /// What else must stay as it is.
     pub(crate) registered: Option<&'a RegisteredRanges>,
+}
+
+/// What a write came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum WriteOutcome {
+    /// It was written with this number; `ZERO` if there was nothing to write.
+    Written(SequenceNumber),
+    /// Nothing was written, because the precondition does not hold.
+    Conflict(Conflict),
 }
 
 /// Why a conditional write did not happen.
@@ -73,13 +83,13 @@ impl Precondition<'_> {
     }
 
     /// Rule P1. The caller holds the latches of all reads.
-    pub(crate) fn overtaken(&self, view: &View) -> Option<Conflict> {
+    pub(crate) fn conflict(&self, view: &View) -> Option<Conflict> {
         if self.reads.is_empty() || planted::is(Bug::UpdateUnchecked) {
             return None;
         }
         if view.retired_through() > self.tree_known_through && !planted::is(Bug::RetiredUnchecked) {
             return Some(Conflict::GenerationIncorporated);
         }
-        self.reads.iter().position(|read| read.is_overtaken(view)).map(Conflict::NewerVersion)
+        self.reads.iter().position(|read| read.has_newer_in_memory(view)).map(Conflict::NewerVersion)
     }
 }

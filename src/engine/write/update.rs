@@ -4,13 +4,11 @@
 //! all begins again. Somebody else's write is what makes a round fail, so of all that try some always get on. No number is taken by a
 //! round that fails, so none leaves a hole.
 
-use super::precondition::{Conflict, Precondition, ReadKey};
-use super::write_path::check_sizes;
-use crate::engine::engine::Engine;
+use super::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
+use super::write_path::{WritePath, check_sizes};
 use crate::engine::read::get::NewestVersion;
 use crate::engine::types::options::Durability;
 use crate::util::Result;
-use crate::util::sync::Ordering;
 use std::borrow::Cow;
 
 /// What becomes of a key: the answer of the function that `Db::update_with` calls.
@@ -47,7 +45,7 @@ enum Decision<'v> {
     Keep,
 }
 
-impl Engine {
+impl WritePath {
     /// Gives the value that the key has when all is done.
     pub(crate) fn update(
         &self,
@@ -111,15 +109,15 @@ impl Engine {
                 Decision::Delete | Decision::Keep => return Ok(newest.is_live.then_some(Cow::Owned(old))),
             };
             check_sizes(key, value.as_deref())?;
-            if self.write_unless_overtaken(key, value.as_deref(), &newest, durability)? {
+            if self.write_if_unchanged(key, value.as_deref(), &newest, durability)? {
                 return Ok(value);
             }
-            self.retried_updates.fetch_add(1, Ordering::Relaxed);
+            self.note_retry();
         }
     }
 
     /// Writes if nobody has written the key since it was read; says whether.
-    fn write_unless_overtaken(
+    fn write_if_unchanged(
         &self,
         key: &[u8],
         value: Option<&[u8]>,
@@ -132,12 +130,12 @@ impl Engine {
         loop {
             let precondition = Precondition { reads: &reads, tree_known_through, registered: None };
             match self.write_key(key, value, Some(&precondition), durability)? {
-                Ok(()) => return Ok(true),
-                Err(Conflict::NewerVersion(_) | Conflict::RangeWritten) => return Ok(false),
+                WriteOutcome::Written(_) => return Ok(true),
+                WriteOutcome::Conflict(Conflict::NewerVersion(_) | Conflict::RangeWritten) => return Ok(false),
                 // *Else:* writers of other keys make a slow function begin again and again. Without a pin a newer delete may be gone from
                 // the tree, but then with all that was older; what was absent and is so again is as it was.
-                Err(Conflict::GenerationIncorporated) => {
-                    let view = self.view.load_full();
+                WriteOutcome::Conflict(Conflict::GenerationIncorporated) => {
+                    let view = self.read.view.load_full();
                     if reads[0].newest_in_tree(&view, &mut Vec::new())? != newest.through {
                         return Ok(false);
                     }

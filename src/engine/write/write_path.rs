@@ -1,81 +1,125 @@
-//! The way into a write, and out: sizes, value files, backpressure and room before it, the sync behind it. What is between is
-//! in `commit`.
+//! The write path around the commit: sizes, value files and backpressure before it, the sync after it. Any thread.
 
-use super::backpressure::{Done, Fullness, Rate, fullness, garbage_fullness};
-use super::precondition::{Conflict, Precondition};
-use super::writer_threads::{ThreadState, WriteCounters};
-use crate::engine::engine::{Driver, Engine};
-use crate::engine::state::budget::{DEBT_LIMIT, DEBT_START, GENERATIONS_MAX};
+use super::commit::{Committer, Write};
+use super::entry::Entry;
+use super::precondition::{Precondition, WriteOutcome};
+use super::throttle::Throttle;
+use super::writer_threads::{ThreadState, WriteCounters, WriterThreads};
+use crate::engine::durable_log::DurableLog;
+use crate::engine::memory::generations::Generations;
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::scheduler::Scheduler;
+use crate::engine::space::full_disk::Space;
+use crate::engine::state::health::Health;
 use crate::engine::state::latches::{LatchIndex, Latches};
-use crate::engine::state::view::{Generation, View};
 use crate::engine::types::batch::{Operation, WriteBatch};
 use crate::engine::types::options::Durability;
-use crate::format::log_record;
-use crate::format::value_file::ValueReference;
 use crate::memory::MemtableWriter;
 use crate::util::planted::{self, Bug};
-use crate::util::sync::{Arc, Ordering};
-use crate::util::{Error, KeyspaceId, Kind, Result, SequenceNumber, hash, limits};
+use crate::util::sync::{Arc, AtomicU64, Ordering, RwLock, RwLockReadGuard};
+use crate::util::{Error, FileNumbers, KeyspaceId, Kind, Result, SequenceNumber, hash, limits};
 use std::borrow::Cow;
 
-/// So much is looked at before it is prepared whether it may be written at all: a second look costs less than the copies.
-const FIRST_LOOK_BYTES: usize = 4 << 10;
+/// From this size on a write checks its precondition before it is prepared: a second check costs less than the copies.
+const EARLY_CHECK_BYTES: usize = 4 << 10;
 
-/// A put, a delete or a reference, as the lower layers take it.
-pub(crate) struct Entry<'a> {
-    pub(crate) keyspace: KeyspaceId,
-    pub(crate) key: &'a [u8],
-    pub(crate) hash: u64,
-    pub(crate) kind: Kind,
-    pub(crate) value: Cow<'a, [u8]>,
-    /// The value file made for it, held by this write until its generation takes the hold over.
-    pub(crate) file: Option<ValueReference>,
+/// See the module.
+pub(crate) struct WritePath {
+    pub(crate) read: Arc<ReadPath>,
+    pub(crate) committer: Committer,
+    health: Arc<Health>,
+    log: Arc<DurableLog>,
+    space: Arc<Space>,
+    throttle: Arc<Throttle>,
+    pub(crate) threads: Arc<WriterThreads>,
+    numbers: Arc<FileNumbers>,
+    /// What a write without options of its own gets.
+    pub(crate) durability: Durability,
+    /// Whether transactions may still commit. Closing waits for those that do; everything else that writes borrows the `Db` that is closed.
+    accepts_commits: RwLock<bool>,
+    pub(crate) counters: UpdateCounters,
 }
 
-impl Entry<'_> {
-    /// What the log keeps of it.
-    pub(crate) fn operation(&self) -> log_record::Operation<'_> {
-        log_record::Operation { kind: self.kind, keyspace: self.keyspace, key: self.key, value: &self.value }
+/// Statistics of conditional writes; relaxed.
+#[derive(Default)]
+pub(crate) struct UpdateCounters {
+    /// `Stats::conflicts`.
+    pub(crate) conflicts: AtomicU64,
+    /// `Stats::retried_updates`.
+    pub(crate) retries: AtomicU64,
+}
+
+/// What a write path is made of.
+pub(crate) struct WriteParts<'a> {
+    pub(crate) read: &'a Arc<ReadPath>,
+    pub(crate) health: &'a Arc<Health>,
+    pub(crate) generations: &'a Arc<Generations>,
+    pub(crate) log: &'a Arc<DurableLog>,
+    pub(crate) space: &'a Arc<Space>,
+    pub(crate) scheduler: &'a Arc<Scheduler>,
+    pub(crate) throttle: &'a Arc<Throttle>,
+    pub(crate) threads: &'a Arc<WriterThreads>,
+    pub(crate) numbers: &'a Arc<FileNumbers>,
+    pub(crate) durability: Durability,
+}
+
+impl WritePath {
+    pub(crate) fn new(parts: &WriteParts<'_>) -> Arc<Self> {
+        let WriteParts { read, health, generations, log, space, scheduler, throttle, threads, numbers, durability } =
+            parts;
+        Arc::new(Self {
+            read: Arc::clone(read),
+            committer: Committer::new(read, health, (generations, space), log, scheduler),
+            health: Arc::clone(health),
+            log: Arc::clone(log),
+            space: Arc::clone(space),
+            throttle: Arc::clone(throttle),
+            threads: Arc::clone(threads),
+            numbers: Arc::clone(numbers),
+            durability: *durability,
+            accepts_commits: RwLock::new(true),
+            counters: UpdateCounters::default(),
+        })
     }
-}
 
-impl Engine {
-    /// Sets (`Some`) or removes (`None`) one key.
+    /// Puts (`Some`) or deletes (`None`) one key.
     pub(crate) fn write_one(&self, key: &[u8], value: Option<&[u8]>, durability: Durability) -> Result<()> {
         check_sizes(key, value)?;
         self.write_key(key, value, None, durability).map(drop)
     }
 
-    /// As `write_one`, of a key that was checked, if the premise holds.
-    pub(crate) fn write_key(
+    /// Like `write_one`, for a key whose size was checked, if the precondition holds.
+    pub(super) fn write_key(
         &self,
         key: &[u8],
         value: Option<&[u8]>,
         precondition: Option<&Precondition<'_>>,
         durability: Durability,
-    ) -> Result<Result<(), Conflict>> {
-        if let Some(refusal) = self.refused_at_once(value.map_or(0, <[u8]>::len), precondition) {
-            return Ok(Err(refusal));
+    ) -> Result<WriteOutcome> {
+        if let Some(conflict) = self.early_conflict(value.map_or(0, <[u8]>::len), precondition) {
+            return Ok(conflict);
         }
         let entry = self.entry(KeyspaceId::DEFAULT, key, value)?;
         let latch = Latches::index_of(entry.hash);
-        self.write_entries(std::slice::from_ref(&entry), &[latch], precondition, durability)
+        self.write(&Write { entries: std::slice::from_ref(&entry), latches: &[latch], precondition, durability })
     }
 
-    /// A first look at a premise, without a latch, where there is much to write, or to a file: it would be prepared in vain, and what
-    /// was prepared in a Memtable takes its room until that is written out.
-    fn refused_at_once(&self, bytes: usize, precondition: Option<&Precondition<'_>>) -> Option<Conflict> {
-        let precondition = precondition.filter(|_| bytes >= FIRST_LOOK_BYTES)?;
-        precondition.overtaken(&self.view.load())
+    /// Checks the precondition of a large write without latches. A conflict that is found only at the commit has cost a value file, or
+    /// memory of a Memtable that stays occupied until the Memtable is incorporated.
+    fn early_conflict(&self, bytes: usize, precondition: Option<&Precondition<'_>>) -> Option<WriteOutcome> {
+        let precondition = precondition.filter(|_| bytes >= EARLY_CHECK_BYTES)?;
+        precondition.conflict(&self.read.view.load()).map(WriteOutcome::Conflict)
     }
 
-    /// Writes a merge operand, for tests of reading: unlogged, since the log does not know operands yet.
+    /// Writes a merge operand, for tests of reads. Unlogged, because the log cannot encode operands yet.
     #[cfg(test)]
     pub(crate) fn write_operand(&self, key: &[u8], operand: &[u8]) -> Result<()> {
         let entry = self.entry(KeyspaceId::DEFAULT, key, Some(operand))?;
         let entry = Entry { kind: Kind::Merge, ..entry };
-        let latch = Latches::index_of(entry.hash);
-        self.write_entries(std::slice::from_ref(&entry), &[latch], None, Durability::Unlogged).map(drop)
+        let latches = [Latches::index_of(entry.hash)];
+        let entries = std::slice::from_ref(&entry);
+        self.write(&Write { entries, latches: &latches, precondition: None, durability: Durability::Unlogged })
+            .map(drop)
     }
 
     /// Applies a batch.
@@ -83,33 +127,19 @@ impl Engine {
         self.write_all(&batch.resolve(), None, durability).map(drop)
     }
 
-    /// Applies operations on different keys, in key order, as one, if the premise holds.
+    /// Applies operations on distinct keys, in key order, as one write, if the precondition holds.
     pub(crate) fn write_all(
         &self,
         operations: &[Operation],
         precondition: Option<&Precondition<'_>>,
         durability: Durability,
-    ) -> Result<Result<(), Conflict>> {
+    ) -> Result<WriteOutcome> {
         if operations.is_empty() {
-            return self.health.check().map(Ok);
+            return self.health.check().map(|()| WriteOutcome::Written(SequenceNumber::ZERO));
         }
-        let (mut in_memory, mut in_all) = (0, 0);
-        for Operation { key, value } in operations {
-            check_sizes(key, value.as_deref())?;
-            let value_bytes = value.as_ref().map_or(0, Vec::len);
-            in_all += value_bytes;
-            in_memory += limits::OPERATION_MEMORY_BYTES
-                + key.len()
-                + if value_bytes < limits::VALUE_FILE_BYTES_MIN { value_bytes } else { 0 };
-        }
-        if in_memory > limits::BATCH_BYTES_MAX {
-            return Err(Error::InvalidArgument(format!(
-                "the batch or transaction carries {in_memory} bytes, at most {} fit; split it",
-                limits::BATCH_BYTES_MAX
-            )));
-        }
-        if let Some(refusal) = self.refused_at_once(in_all.max(in_memory), precondition) {
-            return Ok(Err(refusal));
+        let bytes = check_batch(operations)?;
+        if let Some(conflict) = self.early_conflict(bytes, precondition) {
+            return Ok(conflict);
         }
         let mut entries = Vec::with_capacity(operations.len());
         for Operation { key, value } in operations {
@@ -123,24 +153,25 @@ impl Engine {
         }
         if planted::is(Bug::BatchInParts) {
             for entry in &entries {
-                let latch = Latches::index_of(entry.hash);
-                self.write_entries(std::slice::from_ref(entry), &[latch], None, durability)?.ok();
+                let latches = [Latches::index_of(entry.hash)];
+                let entries = std::slice::from_ref(entry);
+                let _ = self.write(&Write { entries, latches: &latches, precondition: None, durability })?;
             }
-            return Ok(Ok(()));
+            return Ok(WriteOutcome::Written(SequenceNumber::ZERO));
         }
         let hashes = entries.iter().map(|entry| entry.hash);
         let read = precondition.into_iter().flat_map(Precondition::hashes);
         let mut latches: Vec<LatchIndex> = hashes.chain(read).map(Latches::index_of).collect();
         latches.sort_unstable();
         latches.dedup();
-        self.write_entries(&entries, &latches, precondition, durability)
+        self.write(&Write { entries: &entries, latches: &latches, precondition, durability })
     }
 
-    /// A value of some size goes to its file here, before there is a number (`protocol.md`, The log).
+    /// Makes the entry of an operation. A large value is written to its value file here, before there is a number.
     fn entry<'a>(&self, keyspace: KeyspaceId, key: &'a [u8], value: Option<&'a [u8]>) -> Result<Entry<'a>> {
         match value {
             Some(_) => self.health.check_put()?,
-            // Deletes make room.
+            // Deletes free space.
             None => self.health.check()?,
         }
         let hash = hash::key_hash(keyspace, key);
@@ -148,9 +179,9 @@ impl Engine {
             None => (Kind::Delete, Cow::Borrowed(&[][..]), None),
             Some(value) if value.len() < limits::VALUE_FILE_BYTES_MIN => (Kind::Put, Cow::Borrowed(value), None),
             Some(value) => {
-                let file = self.numbers.take();
-                self.value_file_refs.hold(file);
-                let written = self.values.write(file, value).inspect_err(|_| self.value_file_refs.release(file));
+                let (file, references) = (self.numbers.take(), &self.read.value_file_refs);
+                references.hold(file);
+                let written = self.read.values.write(file, value).inspect_err(|_| references.release(file));
                 let reference = written.map_err(Error::into_disk_full)?;
                 (Kind::ValueReference, Cow::Owned(reference.encode().to_vec()), Some(reference))
             }
@@ -160,169 +191,101 @@ impl Engine {
 
     fn release_files(&self, entries: &[Entry<'_>]) {
         for value in entries.iter().filter_map(|entry| entry.file) {
-            self.value_file_refs.release(value.file);
+            self.read.value_file_refs.release(value.file);
         }
     }
 
-    fn write_entries(
-        &self,
-        entries: &[Entry<'_>],
-        latches: &[LatchIndex],
-        precondition: Option<&Precondition<'_>>,
-        durability: Durability,
-    ) -> Result<Result<(), Conflict>> {
+    fn write(&self, write: &Write<'_>) -> Result<WriteOutcome> {
         let mut borrowed = self.threads.borrow(|counters| ThreadState {
-            slot: self.sequencer.register(),
-            writer: self.log.writer(),
+            slot: self.read.sequencer.register(),
+            writer: self.log.log.writer(),
             memory: MemtableWriter::default(),
             counters,
             pressure: super::backpressure::Pressure::default(),
         });
         let thread = borrowed.state();
-        let user_bytes: usize = entries.iter().map(|entry| entry.key.len() + entry.value.len()).sum();
-        self.slow_down(thread, user_bytes as u64);
-        let number = match self.commit(thread, entries, latches, precondition, durability) {
-            Ok(Ok(number)) => number,
-            refused_or_failed => {
-                self.release_files(entries);
-                return refused_or_failed.map(|refused| refused.map(drop)).map_err(Error::into_disk_full);
+        let user_bytes: usize = write.entries.iter().map(|entry| entry.key.len() + entry.value.len()).sum();
+        self.throttle.slow_down(thread, user_bytes as u64);
+        let number = match self.committer.commit(thread, write) {
+            Ok(WriteOutcome::Written(number)) => number,
+            conflict_or_failure => {
+                self.release_files(write.entries);
+                return conflict_or_failure.map_err(Error::into_disk_full);
             }
         };
-        // After it was placed: whoever takes the note back has it in the Memtable that is written out.
+        // After the placing: the thread that clears the note has this write in the Memtable that it incorporates.
         if self.health.is_full() {
-            self.note_delete();
+            self.space.note_delete();
         }
         let counters = &thread.counters;
-        WriteCounters::add(&counters.writes, entries.len() as u64);
+        WriteCounters::add(&counters.writes, write.entries.len() as u64);
         WriteCounters::add(&counters.user_bytes, user_bytes as u64);
-        if durability == Durability::Sync { self.sync_through(number).map(Ok) } else { Ok(Ok(())) }
-    }
-
-    /// Whether a generation is to be switched away from: for its memory, or for the value files that go only with it. A few keys
-    /// with large values that are updated in place for ever fill the disk and no memory.
-    pub(crate) fn is_full(&self, generation: &Generation) -> bool {
-        generation.memtable.is_full() || generation.value_bytes() >= self.budget.value_files
-    }
-
-    /// A switch that is forced by the log budget must free some log to be worth it; else a log that waits for a slow
-    /// incorporation would chop memory into ever smaller generations. A few keys that are updated in place for ever fill the log
-    /// and no memory: there the newest generation alone has half of the log.
-    pub(crate) fn worth_switching(&self, generation: &Generation) -> bool {
-        let waiting = self.view.load().generations.len() > 1;
-        generation.memtable.bytes() as u64 * 4 > self.budget.memtable as u64 || !waiting
-    }
-
-    fn slow_down(&self, thread: &mut ThreadState, bytes: u64) {
-        if planted::is(Bug::GenerationsWithoutBound) {
-            return;
+        if write.durability == Durability::Sync {
+            self.log.sync_through(number)?;
         }
-        let slept = thread.pressure.delay(bytes, &*self.clock, || self.delay_rate());
-        if slept > 0 {
-            self.delays.note_slowed(slept);
-            WriteCounters::add(&thread.counters.slowed_writes, 1);
-            WriteCounters::add(&thread.counters.slowed_ns, slept);
-            if thread.pressure.is_for_garbage() {
-                WriteCounters::add(&thread.counters.garbage_slowed_writes, 1);
-                WriteCounters::add(&thread.counters.garbage_slowed_ns, slept);
-            }
-        }
+        Ok(WriteOutcome::Written(number))
     }
 
-    /// By how much writes are delayed at the moment.
-    fn delay_rate(&self) -> Rate {
-        self.speed.delay_rate(self.fullness(), self.write_limit.get(), || {
-            let written = self.trunk.written();
-            Done {
-                user: self.user_bytes_through(self.incorporated.load(Ordering::Relaxed)),
-                incorporated: written.incorporated_bytes,
-                compacted: written.compacted_bytes,
-                workers: self.budget.workers as u64,
-            }
-        })
+    /// Whether a write of so many bytes, the largest value of so many, would wait for nothing, as far as that can be known beforehand: not for
+    /// a sync, a value file, a delay, memory, or a log segment.
+    #[cfg(feature = "async")]
+    pub(crate) fn writes_without_waiting(&self, bytes: usize, largest_value: usize, durability: Durability) -> bool {
+        durability != Durability::Sync
+            && largest_value < limits::VALUE_FILE_BYTES_MIN
+            && bytes < limits::VALUE_FILE_BYTES_MIN
+            && !self.health.is_full()
+            && !self.throttle.fullness().is_any()
+            && self.committer.has_room()
     }
 
-    /// About how many bytes users have written since the opening up to a number.
-    pub(crate) fn user_bytes_through(&self, number: u64) -> u64 {
-        let (start, last) = (self.log_start.0, self.sequencer.last_relaxed().0);
-        let bytes = self.threads.sum(|counters| &counters.user_bytes);
-        let numbers = last.saturating_sub(start).max(1);
-        (u128::from(bytes) * u128::from(number.min(last).saturating_sub(start)) / u128::from(numbers)) as u64
+    /// Lets a transaction commit. Closing waits until the guard is dropped. `None` once the store is closing.
+    pub(crate) fn begin_commit(&self) -> Option<RwLockReadGuard<'_, bool>> {
+        let accepts = self.accepts_commits.read();
+        accepts.then_some(accepts)
     }
 
-    /// How far memory, the tree's debt and its garbage are on their way to where writers would have to wait.
-    pub(crate) fn fullness(&self) -> Fullness {
-        let view = self.view.load();
-        let memory: u64 = view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum();
-        let size = self.budget.memtable as u64;
-        let in_memory = fullness(memory, size * (GENERATIONS_MAX as u64 + 1) / 2, size * GENERATIONS_MAX as u64);
-        let tree = fullness(view.tree.debt(), size * DEBT_START, size * DEBT_LIMIT);
-        let garbage = garbage_fullness(view.tree.garbage(), view.tree.bytes(), size);
-        Fullness { memory: in_memory, tree, garbage }
+    /// Waits for the transactions that commit, and refuses others.
+    pub(crate) fn end_commits(&self) {
+        *self.accepts_commits.write() = false;
     }
 
-    /// Returns once `full` is no longer the newest generation: switches, waiting for an incorporation where the stack is at
-    /// its height.
-    pub(crate) fn make_room(&self, full: &Arc<Generation>) -> Result<()> {
-        let mut switching = self.switching.lock();
-        let mut stalled = Stall { inner: self, since: None };
-        loop {
-            self.health.check()?;
-            let view = self.view.load_full();
-            if !Arc::ptr_eq(view.newest(), full) {
-                return Ok(());
-            }
-            if view.generations.len() < GENERATIONS_MAX || planted::is(Bug::GenerationsWithoutBound) {
-                self.switch(&view);
-                return Ok(());
-            }
-            drop(view);
-            // Asked only now: an obstacle of work that was since done otherwise must not stop a switch.
-            self.health.blocking_error()?;
-            stalled.since.get_or_insert_with(|| self.clock.now());
-            match self.driver {
-                Driver::Threads => {
-                    self.room.wait_for(&mut switching, std::time::Duration::from_millis(100));
-                }
-                Driver::Deterministic => {
-                    self.step();
-                }
-            }
-        }
+    /// Whether there was a write without a log record.
+    pub(crate) fn has_unlogged(&self) -> bool {
+        self.committer.has_unlogged()
     }
 
-    /// Rule G2. The caller holds `switching`; returns the old generation's T.
-    pub(crate) fn switch(&self, view: &View) -> SequenceNumber {
-        let old = Arc::clone(view.newest());
-        let new = Arc::new(Generation::pending(self.memtables.take(), &self.value_file_refs));
-        self.view.update(|current| {
-            let mut generations = Vec::with_capacity(current.generations.len() + 1);
-            generations.push(Arc::clone(&new));
-            generations.extend(current.generations.iter().cloned());
-            (generations, Arc::clone(&current.tree))
-        });
-        let end = self.sequencer.last();
-        new.set_start(end);
-        old.set_end(end);
-        self.work.wake();
-        end
+    /// Counts an update that is retried because another write of its key came first.
+    pub(super) fn note_retry(&self) {
+        self.counters.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a commit that failed with a conflict.
+    pub(crate) fn note_conflict(&self) {
+        self.counters.conflicts.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// A write that waits for memory, counted when the wait ends.
-struct Stall<'a> {
-    inner: &'a Engine,
-    since: Option<std::time::Duration>,
-}
-
-impl Drop for Stall<'_> {
-    fn drop(&mut self) {
-        if let Some(since) = self.since {
-            let waited = self.inner.clock.now().saturating_sub(since);
-            self.inner.delays.note_stalled(waited.as_nanos() as u64);
-        }
+/// Checks the sizes of a batch. Returns the bytes of its values, or what it takes in memory if that is more.
+fn check_batch(operations: &[Operation]) -> Result<usize> {
+    let (mut in_memory, mut in_all) = (0, 0);
+    for Operation { key, value } in operations {
+        check_sizes(key, value.as_deref())?;
+        let value_bytes = value.as_ref().map_or(0, Vec::len);
+        in_all += value_bytes;
+        in_memory += limits::OPERATION_MEMORY_BYTES
+            + key.len()
+            + if value_bytes < limits::VALUE_FILE_BYTES_MIN { value_bytes } else { 0 };
     }
+    if in_memory > limits::BATCH_BYTES_MAX {
+        return Err(Error::InvalidArgument(format!(
+            "the batch or transaction carries {in_memory} bytes, at most {} fit; split it",
+            limits::BATCH_BYTES_MAX
+        )));
+    }
+    Ok(in_all.max(in_memory))
 }
 
+/// Checks the sizes of a key and a value.
 pub(crate) fn check_sizes(key: &[u8], value: Option<&[u8]>) -> Result<()> {
     let (key_bytes, value_bytes) = (key.len(), value.map_or(0, <[u8]>::len));
     if key_bytes > limits::KEY_BYTES_MAX {

@@ -51,7 +51,7 @@ pub(crate) struct ThreadState {
 }
 
 /// The states of one store that no thread has borrowed, and all counters.
-pub(crate) struct Threads {
+pub(crate) struct WriterThreads {
     #[expect(clippy::vec_box, reason = "a state moves between pool, lease and operation as a pointer")]
     idle: Mutex<Vec<Box<ThreadState>>>,
     counters: Mutex<Vec<Arc<CachePadded<WriteCounters>>>>,
@@ -66,7 +66,7 @@ type Place = AtomicCell<Option<Box<ThreadState>>>;
 const _: () = assert!(Place::is_lock_free());
 
 struct Lease {
-    threads: Weak<Threads>,
+    threads: Weak<WriterThreads>,
     place: Arc<Place>,
 }
 
@@ -82,7 +82,7 @@ thread_local! {
     static LEASES: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Threads {
+impl WriterThreads {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             idle: Mutex::default(),
@@ -126,7 +126,7 @@ impl Threads {
     fn new_place(&self) -> Option<Arc<Place>> {
         let mut places = self.places.lock();
         if places.len() >= LEASES_MAX {
-            // Threads without a lease come here after each operation, and the counts are where others write.
+            // WriterThreads without a lease come here after each operation, and the counts are where others write.
             if !self.declined.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_EVERY) {
                 return None;
             }
@@ -169,7 +169,7 @@ impl Threads {
 
 /// A borrowed state; goes back when dropped.
 pub(crate) struct Borrowed<'a> {
-    threads: &'a Arc<Threads>,
+    threads: &'a Arc<WriterThreads>,
     state: Option<Box<ThreadState>>,
 }
 

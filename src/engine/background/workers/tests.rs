@@ -10,25 +10,28 @@ use crate::io::simulated::SimulatedStorage;
 fn begun(disk: &SimulatedStorage) -> (DeterministicDb, [Task; 2]) {
     let options = Options { memory_budget: Some(1 << 20), background_threads: Some(1), ..Options::default() };
     let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
-    let inner = &db.inner;
+    let background = &db.engine.background;
     db.put("key", "value").unwrap();
-    inner.switch(&inner.view.load_full());
+    background.generations.switch(&background.generations.lock());
     db.delete("key").unwrap();
-    inner.switch(&inner.view.load_full());
+    background.generations.switch(&background.generations.lock());
     let tasks = std::array::from_fn(|_| {
-        let mut state = inner.work.state.lock();
-        let task = inner.pick(&mut state, WorkerRole::Memory).unwrap();
-        state.start(&task);
+        let mut state = background.scheduler.state.lock();
+        let task = priorities::choose(background, &mut state, WorkerRole::Memory).unwrap();
+        state.begin(&task);
         task
     });
-    assert!(inner.pick(&mut inner.work.state.lock(), WorkerRole::Memory).is_none(), "more than there are");
+    assert!(
+        priorities::choose(background, &mut background.scheduler.state.lock(), WorkerRole::Memory).is_none(),
+        "more than there are"
+    );
     (db, tasks)
 }
 
-fn perform(inner: &Engine, task: Task) -> Result<()> {
+fn perform(background: &Background, task: Task) -> Result<()> {
     let kind = task.kind();
-    let done = inner.perform(task);
-    inner.finish_task(kind, done.clone());
+    let done = background.perform(task);
+    background.finish_task(kind, done.clone());
     done
 }
 
@@ -37,15 +40,15 @@ fn perform(inner: &Engine, task: Task) -> Result<()> {
 #[test]
 fn the_older_of_two_is_published_first() {
     let (db, [older, newer]) = begun(&SimulatedStorage::new(1));
-    let inner = &db.inner;
+    let background = &db.engine.background;
     std::thread::scope(|scope| {
-        let newer = scope.spawn(|| perform(inner, newer));
+        let newer = scope.spawn(|| perform(background, newer));
         std::thread::sleep(Duration::from_millis(50));
-        assert_eq!(inner.view.load().generations.len(), 3, "it did not wait for its turn");
-        perform(inner, older).unwrap();
+        assert_eq!(background.read.view.load().generations.len(), 3, "it did not wait for its turn");
+        perform(background, older).unwrap();
         newer.join().unwrap().unwrap();
     });
-    assert_eq!(inner.view.load().generations.len(), 1);
+    assert_eq!(background.read.view.load().generations.len(), 1);
     assert_eq!(db.get("key").unwrap(), None, "the deletion was left out, as if nothing had been below");
     db.verify().unwrap();
 }
@@ -55,22 +58,22 @@ fn the_older_of_two_is_published_first() {
 fn the_newer_of_two_gives_up_where_the_older_failed() {
     let disk = SimulatedStorage::new(1);
     let (db, [older, newer]) = begun(&disk);
-    let inner = &db.inner;
+    let background = &db.engine.background;
     std::thread::scope(|scope| {
-        let newer = scope.spawn(|| perform(inner, newer));
+        let newer = scope.spawn(|| perform(background, newer));
         std::thread::sleep(Duration::from_millis(50));
         disk.inject("(create name~.branch) -> enospc");
-        assert!(perform(inner, older).unwrap_err().is_disk_full());
+        assert!(perform(background, older).unwrap_err().is_disk_full());
         assert!(matches!(newer.join().unwrap(), Err(Error::Closed)));
     });
-    assert_eq!(inner.view.load().generations.len(), 3);
-    assert!(inner.work.state.lock().needs_room, "nobody makes room for the older one");
+    assert_eq!(background.read.view.load().generations.len(), 3);
+    assert!(background.scheduler.state.lock().needs_space, "nobody makes room for the older one");
     disk.clear_faults();
     while db.step() {}
-    assert_eq!(inner.view.load().generations.len(), 1);
+    assert_eq!(background.read.view.load().generations.len(), 1);
     assert_eq!(db.get("key").unwrap(), None);
     db.verify().unwrap();
-    let known = crate::disk::trunk::branches(&inner.view.load().tree).len();
+    let known = crate::disk::trunk::branches(&background.read.view.load().tree).len();
     let files = disk.list().unwrap().iter().filter(|name| name.ends_with(".branch")).count();
     assert_eq!(files, known, "what it gave up is still there");
 }

@@ -4,8 +4,8 @@
 use crate::db::Db;
 use crate::db::DeterministicDb;
 use crate::db::snapshot::Snapshot;
-use crate::engine::engine::Driver;
-use crate::engine::open::opening;
+use crate::engine::open::opening::{self, Host};
+use crate::engine::scheduler::Driver;
 use crate::engine::state::budget::{Budget, Figures};
 use crate::engine::types::options::Options;
 use crate::format::value_file::ValueReference;
@@ -39,10 +39,10 @@ fn store(operator: Option<Arc<dyn MergeOperator>>) -> Db {
     let options = Options::default();
     let (clock, budget) = (storage.deterministic_clock(), Budget::small(&options).unwrap());
     let figures = Figures::new(budget, &options);
-    let (mut inner, log_contents) = opening::open(storage, options, figures, Driver::Deterministic, clock).unwrap();
-    Arc::get_mut(&mut inner.read).unwrap().merge_operator = operator;
-    let db = Db { inner: Arc::new(inner), threads: Vec::new() };
-    db.inner.refill(&log_contents).unwrap();
+    let host = Host { merge_operator: operator, ..Host::new(options, figures, Driver::Deterministic, clock) };
+    let (engine, log_contents) = opening::open(storage, &host).unwrap();
+    let db = Db { engine };
+    db.engine.background.refill(&log_contents).unwrap();
     db
 }
 
@@ -50,8 +50,8 @@ fn store(operator: Option<Arc<dyn MergeOperator>>) -> Db {
 fn delete_range(db: &Db, start: &str, end: &str) {
     db.put("~", "").unwrap();
     let encoded = |text: &str| key::encoded(crate::util::KeyspaceId::DEFAULT, text.as_bytes());
-    let (start, end, number) = (encoded(start), encoded(end), db.inner.sequencer.last());
-    db.inner.view.load().newest().memtable.add_range_tombstone(&RangeTombstone { start, end, number });
+    let (start, end, number) = (encoded(start), encoded(end), db.engine.read.sequencer.last());
+    db.engine.read.view.load().newest().memtable.add_range_tombstone(&RangeTombstone { start, end, number });
 }
 
 /// All that a snapshot shows, the same by walking both ways, by gets and by gets together.
@@ -137,10 +137,11 @@ fn what_a_snapshot_finds_below_a_newer_version_is_not_kept() {
     let db = open();
     let snapshot = db.snapshot().unwrap();
     db.put("a", "2").unwrap();
-    let switching = db.inner.switching.lock();
-    db.inner.switch(&db.inner.view.load_full());
+    let generations = &db.engine.background.generations;
+    let switching = generations.lock();
+    generations.switch(&switching);
     drop(switching);
-    db.inner.read.cache.items().begin_change();
+    db.engine.read.cache.items().begin_change();
     assert_eq!(snapshot.get("a").unwrap().unwrap(), b"1");
     assert_eq!(db.stats().items, 0, "an old version was kept");
 }
@@ -152,15 +153,15 @@ fn write_words(db: &Db) -> Vec<Snapshot> {
     let mut take = || snapshots.push(db.snapshot().unwrap());
     db.put("a", "one").unwrap();
     take();
-    db.inner.write_operand(b"a", b"two").unwrap();
+    db.engine.write.write_operand(b"a", b"two").unwrap();
     take();
-    db.inner.write_operand(b"b", b"three").unwrap();
+    db.engine.write.write_operand(b"b", b"three").unwrap();
     take();
     db.flush().unwrap();
     delete_range(db, "b", "c");
-    db.inner.write_operand(b"a", b"four").unwrap();
+    db.engine.write.write_operand(b"a", b"four").unwrap();
     take();
-    db.inner.write_operand(b"b", b"five").unwrap();
+    db.engine.write.write_operand(b"b", b"five").unwrap();
     take();
     snapshots
 }
@@ -178,7 +179,7 @@ fn operands_are_folded_across_memory_and_tree() {
     let large = vec![b'x'; 300 << 10];
     db.put("a", &large).unwrap();
     let _pin = db.snapshot().unwrap();
-    db.inner.write_operand(b"a", b"six").unwrap();
+    db.engine.write.write_operand(b"a", b"six").unwrap();
     db.flush().unwrap();
     let folded = [&large[..], b",six"].concat();
     assert!(folded.len() > ValueReference::BYTES && db.get("a").unwrap().unwrap() == folded);
@@ -199,7 +200,7 @@ fn what_cannot_be_folded_is_an_error_that_says_why() {
     assert!(db.iter().unwrap().next().unwrap().is_err() && db.multi_get(&["b"]).is_err());
     assert_eq!(db.get("c").unwrap().unwrap(), b"whole");
     let db = store(Some(Arc::new(Words)));
-    db.inner.write_operand(b"a", b"no, never").unwrap();
+    db.engine.write.write_operand(b"a", b"no, never").unwrap();
     let text = db.get("a").unwrap_err().to_string();
     assert!(text.contains("\"words\" refused") && text.contains("a word with a comma"), "{text}");
 }

@@ -1,6 +1,6 @@
 //! The tree that the new manifest describes. Pure.
 
-use crate::engine::open::opening::COMPARATOR;
+use crate::engine::types::options::COMPARATOR;
 use crate::format::manifest_edit::{
     BranchMeta, BundleId, BundleImage, Identity, KeyspaceRecord, LogRecovered, NodeId, NodeImage,
 };

@@ -6,21 +6,10 @@
 //! Incorporation goes first, since writers wait for it: it waits only for what it wrote itself, and merges wait for both.
 
 use crate::util::sync::{AtomicU64, Mutex, Ordering};
-use crate::util::{Error, Result};
 use std::time::Duration;
 
 /// What was not used so long ago may be used now.
 const BURST: Duration = Duration::from_millis(10);
-
-/// Refuses a limit under which nothing would ever be done.
-pub(crate) fn check(limit: Option<u64>) -> Result<()> {
-    if limit == Some(0) {
-        return Err(Error::InvalidArgument(
-            "background_write_limit is 0 bytes a second, at least 1 is needed; None is no limit".into(),
-        ));
-    }
-    Ok(())
-}
 
 /// Who writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

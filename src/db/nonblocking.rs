@@ -1,0 +1,26 @@
+//! What `aio` needs to know to keep its threads from waiting.
+
+use super::db::Db;
+use super::snapshot::Snapshot;
+use crate::engine::types::options::WriteOptions;
+use crate::util::{Result, SequenceNumber};
+
+impl Db {
+    /// Like `get`; `None` if the disk would have to be read for the answer.
+    pub(crate) fn get_nonblocking(&self, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
+        self.engine.read.get_nonblocking(key, SequenceNumber::MAX)
+    }
+
+    /// Whether a write of keys and values of so many bytes, the largest value of so many, would wait for nothing.
+    pub(crate) fn writes_without_waiting(&self, bytes: usize, largest_value: usize, options: WriteOptions) -> bool {
+        self.engine.write.writes_without_waiting(bytes, largest_value, self.durability(options))
+    }
+}
+
+impl Snapshot {
+    /// Like `get`; `None` if the disk would have to be read for the answer.
+    pub(crate) fn get_nonblocking(&self, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
+        let _inside = self.pin().enter()?;
+        self.read_path().get_nonblocking(key, self.pin().number())
+    }
+}

@@ -1,0 +1,36 @@
+//! The background work of a store: what all of its tasks use. The files beside this one choose, run and wait for them.
+
+use crate::disk::trunk::Trunk;
+use crate::engine::durable_log::DurableLog;
+use crate::engine::memory::arbiter::MemoryArbiter;
+use crate::engine::memory::generations::Generations;
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::scheduler::Scheduler;
+use crate::engine::space::full_disk::Space;
+use crate::engine::space::removal::ObsoleteFiles;
+use crate::engine::state::budget::Budget;
+use crate::engine::state::health::Health;
+use crate::engine::statistics::Statistics;
+use crate::engine::tools::live_stats::Publisher;
+use crate::engine::tree_publisher::TreePublisher;
+use crate::engine::write::throttle::Throttle;
+use crate::util::sync::Arc;
+
+/// See the module.
+pub(crate) struct Background {
+    pub(crate) read: Arc<ReadPath>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) arbiter: Arc<MemoryArbiter>,
+    pub(crate) disk: Arc<Trunk>,
+    pub(crate) log: Arc<DurableLog>,
+    pub(crate) generations: Arc<Generations>,
+    pub(crate) throttle: Arc<Throttle>,
+    pub(crate) space: Arc<Space>,
+    pub(crate) obsolete_files: Arc<ObsoleteFiles>,
+    pub(crate) publisher: Arc<TreePublisher>,
+    pub(crate) statistics: Arc<Statistics>,
+    /// Tells the statistics to other processes.
+    pub(crate) live_stats: Publisher,
+    pub(crate) budget: Budget,
+}

@@ -1,0 +1,96 @@
+//! Compaction of a key range on request. Any thread; the workers do the work, or the calling thread with `Driver::Deterministic`.
+
+use super::background::Background;
+use crate::disk::trunk::RequestedRange;
+use crate::engine::scheduler::compaction_request::CompactionRequest;
+use crate::engine::scheduler::open_request::OpenRequest;
+use crate::engine::types::compaction::{Cancellation, CompactOptions, CompactProgress, CompactReport, Goal};
+use crate::merge::Retention;
+use crate::util::sync::Arc;
+use crate::util::{Error, Result};
+use std::time::Duration;
+
+/// How often a call reports its progress.
+const BETWEEN_REPORTS: Duration = Duration::from_millis(50);
+
+impl Background {
+    /// See `Db::compact_with`. The keys are encoded.
+    pub(crate) fn compact(
+        &self,
+        (lower, upper): (Vec<u8>, Option<Vec<u8>>),
+        options: &CompactOptions,
+        progress: &mut dyn FnMut(CompactProgress),
+    ) -> Result<CompactReport> {
+        self.read.check_open()?;
+        let is_cancelled = || options.cancellation.as_ref().is_some_and(Cancellation::is_cancelled);
+        self.generations.incorporate_all_unless(&is_cancelled)?;
+        if is_cancelled() {
+            return Err(Error::Cancelled);
+        }
+        if upper.as_ref().is_some_and(|upper| *upper <= lower) {
+            return Ok(CompactReport::default());
+        }
+        let through = self.generations.incorporated();
+        self.disk.forget_gone(&self.read.view.load().tree);
+        let range = RequestedRange { lower, upper, through, clean: options.goal == Goal::Space };
+        let open = OpenRequest::new(&self.scheduler, CompactionRequest::new(range, options.cancellation.clone()));
+        self.wait_for(open.request(), progress)?;
+        Ok(open.request().report())
+    }
+
+    fn wait_for(&self, request: &Arc<CompactionRequest>, progress: &mut dyn FnMut(CompactProgress)) -> Result<()> {
+        let (mut done, mut has_retried) = (0, false);
+        loop {
+            if request.is_cancelled() {
+                return Err(Error::Cancelled);
+            }
+            self.health.check()?;
+            if self.health.is_full() {
+                // Only merges that free space run.
+                self.wait_until_idle()?;
+                self.health.check_put()?;
+            }
+            let left = {
+                let view = self.read.view.load();
+                self.disk.remaining(&view.tree, &request.range, &self.retention())
+            };
+            let (finished, running) = (request.report().bytes_read, self.scheduler.running.bytes_done_for(request));
+            // A job that ends between the two must not count as a step back.
+            done = (finished + running).max(done);
+            let bytes_total = (finished + left.unwrap_or(0)).max(done);
+            progress(CompactProgress { bytes_done: if left.is_none() { bytes_total } else { done }, bytes_total });
+            if left.is_none() {
+                return Ok(());
+            }
+            if self.lacks_space(request) {
+                if has_retried {
+                    let reason = "the remaining merges need more space than there is".into();
+                    return Err(Error::DiskFull { reason });
+                }
+                has_retried = true;
+                self.space.retry_backed_off();
+            }
+            let has_run = self.scheduler.wait_for_progress(BETWEEN_REPORTS)?;
+            if !has_run {
+                self.health.blocking_error()?;
+                assert!(self.scheduler.is_paused(), "nothing is left to do, but the range is not as requested");
+                return Err(Error::InvalidArgument("background work is paused, and this store has no threads".into()));
+            }
+        }
+    }
+
+    /// Whether all that is left to do for a request waits for space on the disk.
+    fn lacks_space(&self, request: &CompactionRequest) -> bool {
+        if !self.disk.is_starving() || self.scheduler.state.lock().jobs > 0 {
+            return false;
+        }
+        let (view, retention) = (self.read.view.load(), self.retention());
+        self.disk.pick(&view.tree, &retention).is_none()
+            && self.disk.pick_wanted(&view.tree, &request.range, &retention).is_none()
+    }
+
+    /// The versions that live snapshots need now.
+    pub(super) fn retention(&self) -> Retention {
+        Retention::new(self.read.snapshots.numbers())
+    }
+}

@@ -1,0 +1,227 @@
+//! The choice of the next piece of background work: one table, most urgent first.
+//!
+//! A choice is made under the lock of the scheduler's state. What a disk component has to do is its own pure picker's choice; here it meets
+//! the state of memory and of the disk.
+
+use super::background::Background;
+use crate::disk::trunk::{Job, Tree};
+use crate::engine::memory::version_cleanup;
+use crate::engine::scheduler::SchedulerState;
+use crate::engine::scheduler::task::{Task, WorkerRole};
+use crate::engine::space::full_disk::SPACE_CHECK;
+use crate::engine::state::budget::DEBT_START;
+use crate::engine::state::view::View;
+use crate::util::sync::Arc;
+
+/// Generations that are incorporated at a time. Of the three that there may be (`GENERATIONS_MAX`), one is written to.
+const INCORPORATIONS_MAX: usize = 2;
+
+/// What a line of the table comes to.
+enum Choice {
+    /// This task is next.
+    Run(Task),
+    /// Nothing may run now.
+    Wait,
+    /// The next line decides.
+    Pass,
+}
+
+impl From<Option<Task>> for Choice {
+    fn from(task: Option<Task>) -> Self {
+        task.map_or(Self::Pass, Self::Run)
+    }
+}
+
+type Line = fn(&Background, &mut SchedulerState, WorkerRole) -> Choice;
+
+/// Who takes the work of a line, and whether it goes on during a pause.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// By workers of the role `All`; also during a pause.
+    ByAll,
+    /// By every worker; also during a pause, because writers wait for it.
+    ByEvery,
+    /// By workers of the role `All`; not during a pause.
+    UnlessPaused,
+}
+
+/// The priorities, most urgent first.
+const PRIORITIES: [(Taken, Line); 13] = [
+    (Taken::ByAll, grow_ballast),
+    (Taken::ByAll, leave_full_disk),
+    (Taken::ByAll, retry_backed_off),
+    (Taken::ByAll, remove_files_on_full_disk),
+    (Taken::ByEvery, free_space_for_memory),
+    (Taken::ByEvery, incorporate),
+    (Taken::ByEvery, drain_membuffer),
+    (Taken::ByEvery, clean_up_versions),
+    (Taken::UnlessPaused, free_space),
+    (Taken::UnlessPaused, needed_job),
+    (Taken::UnlessPaused, requested_job),
+    (Taken::UnlessPaused, job_for_scans),
+    (Taken::UnlessPaused, remove_files),
+];
+
+/// The most urgent task for a worker; `None` if there is nothing to do, or nothing may run.
+pub(crate) fn choose(background: &Background, state: &mut SchedulerState, role: WorkerRole) -> Option<Task> {
+    for (taken, line) in PRIORITIES {
+        let is_open = match taken {
+            Taken::ByEvery => true,
+            Taken::ByAll => role == WorkerRole::All,
+            Taken::UnlessPaused => role == WorkerRole::All && !background.scheduler.is_paused(),
+        };
+        if is_open {
+            match line(background, state, role) {
+                Choice::Run(task) => return Some(task),
+                Choice::Wait => return None,
+                Choice::Pass => {}
+            }
+        }
+    }
+    None
+}
+
+fn grow_ballast(background: &Background, _: &mut SchedulerState, _: WorkerRole) -> Choice {
+    background.space.wants_ballast().then_some(Task::GrowBallast).into()
+}
+
+fn leave_full_disk(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
+    let is_due = background.health.is_full() && is_space_check_due(background, state);
+    is_due.then_some(Task::LeaveFullDisk).into()
+}
+
+/// Jobs that found no space may be chosen again once there is enough.
+fn retry_backed_off(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
+    if !background.health.is_full() && background.disk.is_starving() && is_space_check_due(background, state) {
+        background.space.retry_backed_off();
+    }
+    Choice::Pass
+}
+
+/// The files that a merge replaced are still there when it ends: their space is for the next merge.
+fn remove_files_on_full_disk(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
+    if background.health.is_full() { remove_files(background, state, WorkerRole::All) } else { Choice::Pass }
+}
+
+/// On a full disk where the latest incorporation found no space.
+fn free_space_for_memory(background: &Background, state: &mut SchedulerState, role: WorkerRole) -> Choice {
+    if !background.health.is_full() || !state.needs_space {
+        return Choice::Pass;
+    }
+    if let Some(job) = pick_to_free_space(background, state).filter(|_| !background.scheduler.is_paused()) {
+        // A job that is dropped gives its claim back.
+        return if role == WorkerRole::All { Choice::Run(Task::Job(job, None)) } else { Choice::Wait };
+    }
+    // Another incorporation would take the space that the running merge needs.
+    if state.has_working_job() { Choice::Wait } else { Choice::Pass }
+}
+
+fn incorporate(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
+    let view = background.read.view.load();
+    if !state.incorporating.is_empty() && !may_incorporate_another(background, state, &view) {
+        return Choice::Pass;
+    }
+    let oldest = view.oldest_switched(&state.incorporating);
+    let task = oldest.map(|(generation, end)| {
+        state.incorporating.push(end);
+        Task::Incorporate(generation, end)
+    });
+    task.into()
+}
+
+/// Two at a time, because one of them waits for the disk half of the time. Not while merges are behind: they would be so by one worker
+/// more. Nor on a full disk, where one would take the space that the other needs.
+fn may_incorporate_another(background: &Background, state: &SchedulerState, view: &View) -> bool {
+    let is_behind = view.tree.debt() > background.budget.memtable as u64 * DEBT_START;
+    state.incorporating.len() < INCORPORATIONS_MAX && !is_behind && !background.health.is_full()
+}
+
+fn drain_membuffer(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
+    let view = background.read.view.load();
+    let is_due = !state.draining && view.newest().memtable.is_drain_due();
+    state.draining |= is_due;
+    is_due.then(|| Task::Drain(Arc::clone(view.newest()))).into()
+}
+
+fn clean_up_versions(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
+    let now = background.scheduler.clock.now();
+    let Some(cleanup) = version_cleanup::is_due(&background.read, state.last_cleanup, now) else { return Choice::Pass };
+    state.last_cleanup = cleanup;
+    Choice::Run(Task::CleanVersions)
+}
+
+/// On a full disk only the jobs run that free space.
+fn free_space(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
+    if !background.health.is_full() {
+        return Choice::Pass;
+    }
+    pick_to_free_space(background, state).map(|job| Task::Job(job, None)).into()
+}
+
+fn needed_job(background: &Background, _: &mut SchedulerState, _: WorkerRole) -> Choice {
+    if background.health.is_full() {
+        return Choice::Pass;
+    }
+    let retention = background.retention();
+    pick_from_newest(background, |tree| background.disk.pick(tree, &retention)).map(|job| Task::Job(job, None)).into()
+}
+
+/// What the callers of `Db::compact` and `Db::optimize` wait for.
+fn requested_job(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
+    if background.health.is_full() {
+        return Choice::Pass;
+    }
+    let retention = background.retention();
+    let open = state.requests.iter().filter(|request| !request.is_cancelled());
+    let mut jobs = open.filter_map(|request| {
+        let job = pick_from_newest(background, |tree| background.disk.pick_wanted(tree, &request.range, &retention))?;
+        Some(Task::Job(job, Some(Arc::clone(request))))
+    });
+    jobs.next().into()
+}
+
+/// Merges for which scans have paid.
+fn job_for_scans(background: &Background, _: &mut SchedulerState, _: WorkerRole) -> Choice {
+    if background.health.is_full() {
+        return Choice::Pass;
+    }
+    pick_from_newest(background, |tree| background.disk.pick_for_scans(tree)).map(|job| Task::Job(job, None)).into()
+}
+
+fn remove_files(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
+    let now = background.scheduler.clock.now();
+    let is_postponed = state.no_removal_until.is_some_and(|until| now < until);
+    (!is_postponed && background.obsolete_files.are_any()).then_some(Task::Remove).into()
+}
+
+/// Whether to check now for space on the disk. If so, the next check is due later.
+fn is_space_check_due(background: &Background, state: &mut SchedulerState) -> bool {
+    let now = background.scheduler.clock.now();
+    let is_due = state.check_space_at.is_none_or(|due| now >= due);
+    if is_due {
+        state.check_space_at = Some(now.saturating_add(SPACE_CHECK));
+    }
+    is_due
+}
+
+/// One at a time: several would take the little space that there is from each other.
+pub(super) fn pick_to_free_space(background: &Background, state: &SchedulerState) -> Option<Job> {
+    if state.jobs > 0 { None } else { pick_from_newest(background, |tree| background.disk.pick_reclaim(tree)) }
+}
+
+/// A job whose claim was made while the tree that it was picked from was the newest. *Otherwise:* between the look at the tree and the claim
+/// another job ends, publishes what it merged and gives its claim back; then the same bundles are merged once more, although they no
+/// longer stand side by side.
+fn pick_from_newest(background: &Background, pick: impl Fn(&Tree) -> Option<Job>) -> Option<Job> {
+    loop {
+        let view = background.read.view.load();
+        let job = pick(&view.tree);
+        // A thread that gave a claim back before this one was made had published its view before that.
+        if job.is_none() || background.read.view.version() == view.version {
+            return job;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

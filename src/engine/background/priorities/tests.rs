@@ -1,0 +1,54 @@
+//! Choices that once were wrong.
+
+use super::*;
+use crate::db::DeterministicDb;
+use crate::disk::trunk::RequestedRange;
+use crate::engine::types::options::Options;
+use crate::io::simulated::SimulatedStorage;
+use crate::merge::Retention;
+use crate::util::Error;
+use std::cell::Cell;
+
+fn small_store() -> DeterministicDb {
+    let options = Options { memory_budget: Some(1 << 20), background_threads: Some(1), ..Options::default() };
+    DeterministicDb::open(Arc::new(SimulatedStorage::new(1)), options).unwrap()
+}
+
+/// Once, a job ended between a worker's look at the tree and its claim. The worker then merged bundles that were merged already, an
+/// assertion stopped it, and the store became read-only.
+#[test]
+fn a_choice_from_an_outdated_tree_is_repeated() {
+    let db = small_store();
+    for round in 0..3u8 {
+        db.put("key", [round]).unwrap();
+        db.flush().unwrap();
+    }
+    let background = &db.engine.background;
+    let looks = Cell::new(0);
+    let job = pick_from_newest(background, |tree| {
+        looks.set(looks.get() + 1);
+        if looks.get() == 1 {
+            background.read.view.update(|current| (current.generations.clone(), Arc::clone(&current.tree)));
+        }
+        background.disk.pick_wanted(tree, &RequestedRange::ALL, &Retention::default())
+    });
+    assert!(job.is_some());
+    assert_eq!(looks.get(), 2, "the first choice was from a tree that was replaced meanwhile");
+}
+
+/// On a full disk a merge that frees space runs, and the incorporation found no space. *Otherwise:* the worker for memory tries it again
+/// and again beside the merge, and takes the space that the merge needs.
+#[test]
+fn memory_waits_for_the_merge_that_frees_space() {
+    let db = small_store();
+    db.put("key", "value").unwrap();
+    let background = &db.engine.background;
+    background.generations.switch(&background.generations.lock());
+    background.space.enter_full(&Error::DiskFull { reason: "a file".into() });
+    let mut state = background.scheduler.state.lock();
+    (state.needs_space, state.jobs, state.running) = (true, 1, 1);
+    assert!(choose(background, &mut state, WorkerRole::Memory).is_none(), "it is tried again while the merge runs");
+    (state.jobs, state.running) = (0, 0);
+    let chosen = choose(background, &mut state, WorkerRole::Memory);
+    assert!(matches!(chosen, Some(Task::Incorporate(..))), "it is not tried after the merge has ended");
+}

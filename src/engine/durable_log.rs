@@ -1,0 +1,94 @@
+//! The log as the store uses it: syncs, the sync interval, and what happens after a failure. Any thread.
+
+use super::read::read_path::ReadPath;
+use super::scheduler::Scheduler;
+use super::state::health::Health;
+use crate::log::Log;
+use crate::util::sync::{Arc, Mutex};
+use crate::util::{Error, Result, SequenceNumber};
+use std::time::Duration;
+
+/// See the module.
+pub(crate) struct DurableLog {
+    pub(crate) log: Arc<Log>,
+    /// The log epoch of this opening of the store, and the first number in it.
+    pub(crate) epoch: u64,
+    pub(crate) start: SequenceNumber,
+    read: Arc<ReadPath>,
+    health: Arc<Health>,
+    scheduler: Arc<Scheduler>,
+    /// `None`: there are no background syncs.
+    interval: Option<Duration>,
+    /// When the next background sync is due.
+    due: Mutex<Duration>,
+}
+
+impl DurableLog {
+    pub(crate) fn new(
+        (log, epoch, start): (Arc<Log>, u64, SequenceNumber),
+        read: &Arc<ReadPath>,
+        health: &Arc<Health>,
+        scheduler: &Arc<Scheduler>,
+        interval: Option<Duration>,
+    ) -> Arc<Self> {
+        let interval = interval.filter(|interval| !interval.is_zero());
+        let (read, health, scheduler) = (Arc::clone(read), Arc::clone(health), Arc::clone(scheduler));
+        let due = Mutex::new(next_sync(scheduler.clock.now(), interval));
+        Arc::new(Self { log, epoch, start, read, health, scheduler, interval, due })
+    }
+
+    /// Makes every write up to a number durable.
+    pub(crate) fn sync_through(&self, number: SequenceNumber) -> Result<()> {
+        let read = &self.read;
+        let synced = self.log.sync_through(&read.sequencer, number, &|| read.values.sync());
+        synced.inspect_err(|error| {
+            if !matches!(error, Error::Closed) {
+                self.poison(error);
+            }
+        })
+    }
+
+    /// Makes every write before the call durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.health.check()?;
+        self.sync_through(self.read.sequencer.last())
+    }
+
+    /// Syncs if the interval has passed since the last background sync. Returns false if there was nothing to sync.
+    pub(crate) fn sync_when_due(&self) -> Result<bool> {
+        if self.scheduler.clock.now() < *self.due.lock() {
+            return Ok(false);
+        }
+        let last = self.read.sequencer.last_relaxed();
+        let is_behind = last > self.log.synced();
+        if is_behind {
+            self.sync_through(last)?;
+        }
+        *self.due.lock() = next_sync(self.scheduler.clock.now(), self.interval);
+        Ok(is_behind)
+    }
+
+    /// How long it is until the next background sync.
+    pub(crate) fn time_until_sync(&self) -> Duration {
+        self.due.lock().saturating_sub(self.scheduler.clock.now())
+    }
+
+    /// After an internal failure: the store takes no more writes; reads go on. The next opening still trusts what the kernel has.
+    pub(crate) fn poison(&self, error: &Error) {
+        self.health.poison(error);
+        self.log.halt(&error.to_string());
+        self.scheduler.wake_all();
+    }
+
+    /// After a failed sync: like `poison`, and the next opening does not trust what the kernel has.
+    pub(crate) fn poison_disk(&self, error: &Error) {
+        self.health.poison(error);
+        self.log.poison(&error.to_string());
+        self.scheduler.wake_all();
+    }
+}
+
+/// When the next background sync is due.
+fn next_sync(now: Duration, interval: Option<Duration>) -> Duration {
+    interval.map_or(Duration::MAX, |interval| now.saturating_add(interval))
+}

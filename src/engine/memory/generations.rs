@@ -1,0 +1,196 @@
+//! The stack of memory generations: when to switch to a new one, and waiting for incorporations (`docs/concurrency.md`, G2).
+//!
+//! Any thread. Order of locks: `switching`, then the scheduler's state; nothing is locked inside a switch but the view.
+
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::scheduler::{Driver, Scheduler};
+use crate::engine::state::budget::{Budget, GENERATIONS_MAX};
+use crate::engine::state::delays::Delays;
+use crate::engine::state::generation::Generation;
+use crate::engine::state::health::Health;
+use crate::engine::state::view::View;
+use crate::memory::MemtablePool;
+use crate::util::planted::{self, Bug};
+use crate::util::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::util::{Result, SequenceNumber};
+use std::time::Duration;
+
+/// See the module.
+pub(crate) struct Generations {
+    read: Arc<ReadPath>,
+    pub(crate) memtables: Arc<MemtablePool>,
+    health: Arc<Health>,
+    scheduler: Arc<Scheduler>,
+    pub(crate) delays: Delays,
+    budget: Budget,
+    /// Every number up to this one is in branch files.
+    incorporated: AtomicU64,
+    /// One switch at a time.
+    switching: Mutex<()>,
+}
+
+impl Generations {
+    pub(crate) fn new(
+        read: &Arc<ReadPath>,
+        memtables: Arc<MemtablePool>,
+        health: &Arc<Health>,
+        scheduler: &Arc<Scheduler>,
+        (budget, incorporated): (Budget, SequenceNumber),
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            read: Arc::clone(read),
+            memtables,
+            health: Arc::clone(health),
+            scheduler: Arc::clone(scheduler),
+            delays: Delays::default(),
+            budget,
+            incorporated: incorporated.0.into(),
+            switching: Mutex::new(()),
+        })
+    }
+
+    /// Every number up to this one is in branch files.
+    pub(crate) fn incorporated(&self) -> SequenceNumber {
+        SequenceNumber(self.incorporated.load(Ordering::Acquire))
+    }
+
+    /// Notes that the generation with this last number is in branch files.
+    pub(crate) fn note_incorporated(&self, end: SequenceNumber) {
+        self.incorporated.store(end.0, Ordering::Release);
+        self.scheduler.note_memory_freed();
+    }
+
+    /// Whether to switch away from a generation: because of its memory, or because of the value files that are removed only with it. A
+    /// few keys with large values that are updated in place fill the disk and no memory.
+    pub(crate) fn is_full(&self, generation: &Generation) -> bool {
+        generation.memtable.is_full() || generation.value_bytes() >= self.budget.value_files
+    }
+
+    /// Whether a switch because of the log budget frees enough log. Otherwise a log that waits for a slow incorporation would cut memory
+    /// into ever smaller generations. A few keys that are updated in place fill the log and no memory: then the newest generation
+    /// alone has half of the log.
+    pub(crate) fn is_worth_switching(&self, generation: &Generation) -> bool {
+        let waiting = self.read.view.load().generations.len() > 1;
+        generation.memtable.bytes() as u64 * 4 > self.budget.memtable as u64 || !waiting
+    }
+
+    /// Returns once `full` is no longer the newest generation: switches, and waits for an incorporation if the stack has its full height.
+    pub(crate) fn make_room(&self, full: &Arc<Generation>) -> Result<()> {
+        let mut switching = self.switching.lock();
+        let mut stall = Stall { generations: self, since: None };
+        loop {
+            self.health.check()?;
+            let view = self.read.view.load_full();
+            if !Arc::ptr_eq(view.newest(), full) {
+                return Ok(());
+            }
+            if view.generations.len() < GENERATIONS_MAX || planted::is(Bug::GenerationsWithoutBound) {
+                self.switch_from(&view);
+                return Ok(());
+            }
+            drop(view);
+            // Checked only now: an obstacle that other work has removed since must not prevent a switch.
+            self.health.blocking_error()?;
+            stall.since.get_or_insert_with(|| self.scheduler.clock.now());
+            self.scheduler.wait_for_memory(&mut switching);
+        }
+    }
+
+    /// Locks switches, for `switch`.
+    #[cfg(test)]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
+        self.switching.lock()
+    }
+
+    /// Locks switches, unless another thread has.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, ()>> {
+        self.switching.try_lock()
+    }
+
+    /// Switches to a new generation (rule G2). Returns the last number of the old one.
+    pub(crate) fn switch(&self, _switching: &MutexGuard<'_, ()>) -> SequenceNumber {
+        self.switch_from(&self.read.view.load_full())
+    }
+
+    fn switch_from(&self, view: &View) -> SequenceNumber {
+        let old = Arc::clone(view.newest());
+        let new = Arc::new(Generation::pending(self.memtables.take(), &self.read.value_file_refs));
+        self.read.view.update(|current| {
+            let mut generations = Vec::with_capacity(current.generations.len() + 1);
+            generations.push(Arc::clone(&new));
+            generations.extend(current.generations.iter().cloned());
+            (generations, Arc::clone(&current.tree))
+        });
+        let end = self.read.sequencer.last();
+        new.set_start(end);
+        old.set_end(end);
+        self.scheduler.wake_workers();
+        end
+    }
+
+    /// Inserts a generation that was read from the log, below the one that new writes go to.
+    pub(crate) fn insert_recovered(&self, generation: Arc<Generation>) {
+        self.read.view.update(|current| {
+            let mut generations = current.generations.clone();
+            generations.insert(1, generation);
+            (generations, Arc::clone(&current.tree))
+        });
+        self.scheduler.wake_workers();
+    }
+
+    /// Incorporates everything that is in memory now: switches if the newest generation holds anything, and waits.
+    pub(crate) fn incorporate_all(&self) -> Result<()> {
+        self.incorporate_all_unless(&|| false)
+    }
+
+    /// The same; stops waiting once `is_cancelled`.
+    pub(crate) fn incorporate_all_unless(&self, is_cancelled: &dyn Fn() -> bool) -> Result<()> {
+        self.health.check()?;
+        let end = {
+            let switching = self.switching.lock();
+            let view = self.read.view.load_full();
+            if !view.newest().memtable.is_empty() {
+                self.switch(&switching)
+            } else if let Some(end) = view.generations.get(1).and_then(|generation| generation.end()) {
+                end
+            } else {
+                return Ok(());
+            }
+        };
+        self.wait_until(|| self.incorporated() >= end || is_cancelled())
+    }
+
+    /// Waits until `done`. An error if background work cannot get there.
+    pub(crate) fn wait_until(&self, mut done: impl FnMut() -> bool) -> Result<()> {
+        self.scheduler.wait_until(|| {
+            let is_done = done();
+            if !is_done {
+                self.health.blocking_error()?;
+            }
+            Ok(is_done)
+        })
+    }
+
+    /// How many threads may fill generations while the store opens.
+    pub(crate) fn threads_at_open(&self) -> usize {
+        match self.scheduler.driver() {
+            Driver::Threads => self.budget.workers,
+            Driver::Deterministic => 1,
+        }
+    }
+}
+
+/// A write that waits for memory. It is counted when the wait ends.
+struct Stall<'a> {
+    generations: &'a Generations,
+    since: Option<Duration>,
+}
+
+impl Drop for Stall<'_> {
+    fn drop(&mut self) {
+        if let Some(since) = self.since {
+            let waited = self.generations.scheduler.clock.now().saturating_sub(since);
+            self.generations.delays.note_stalled(waited.as_nanos() as u64);
+        }
+    }
+}

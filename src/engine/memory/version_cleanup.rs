@@ -1,0 +1,38 @@
+//! Removes versions from memory that no snapshot needs any more (`docs/concurrency.md`, S6). Workers.
+
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::scheduler::scheduler::LastCleanup;
+use crate::engine::state::latches::Latches;
+use crate::util::SequenceNumber;
+use crate::util::planted::{self, Bug};
+use crate::util::sync::Arc;
+use std::time::Duration;
+
+/// The least time between two cleanups: each visits every key that had old versions.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Whether snapshots were dropped that retained versions in memory. Returns the bookkeeping of the cleanup that is due.
+pub(crate) fn is_due(read: &ReadPath, last: LastCleanup, now: Duration) -> Option<LastCleanup> {
+    read.shared_snapshot.expire(now);
+    read.snapshots.expire();
+    let dropped = read.snapshots.dropped();
+    let is_due = dropped != last.dropped && now >= last.next && read.view.load().newest().memtable.has_kept();
+    is_due.then(|| LastCleanup { dropped, next: now + INTERVAL })
+}
+
+/// Removes the versions of the newest generation that no snapshot needs. (Older generations are about to be incorporated as a whole.)
+pub(crate) fn run(read: &ReadPath) {
+    let newest = Arc::clone(read.view.load().newest());
+    // Rule S2.
+    let pins_first = planted::is(Bug::ReclaimPinsFirst).then(|| read.snapshots.numbers());
+    let through = read.sequencer.last();
+    let snapshots = pins_first.unwrap_or_else(|| read.snapshots.numbers());
+    if snapshots.first() == Some(&SequenceNumber::ZERO) {
+        // A snapshot is being taken. When it is dropped there is another cleanup.
+        return;
+    }
+    newest.memtable.reclaim_versions(&snapshots, through, |hash, change| {
+        let _latch = read.latches.lock(Latches::index_of(hash));
+        change();
+    });
+}

@@ -1,0 +1,40 @@
+//! Destroying a store.
+
+use crate::engine::directory::store_files::{self, Found, StoreFile};
+use crate::engine::directory::{leveldb_guard, locks};
+use crate::io::Storage;
+use crate::util::{Error, Result};
+
+/// Removes a store's files, and the directory where nothing else is left in it.
+pub(crate) fn destroy(storage: &dyn Storage) -> Result<()> {
+    let no_store = |reason: &str| Error::NoStore { path: storage.path().to_path_buf(), reason: reason.into() };
+    if !storage.directory_exists()? {
+        return Err(no_store("nothing is there"));
+    }
+    if store_files::look(storage)? != Found::Store {
+        return Err(no_store("the directory is empty"));
+    }
+    let locks = locks::for_destroying(storage)?;
+    crate::log::remove_shadows(storage);
+    let mut names = storage.list()?;
+    // The manifest goes last: a store that was destroyed in part can be destroyed again. And what tells in which order it is, behind what is
+    // in that order.
+    names.sort_by_key(|name| match StoreFile::parse(name) {
+        Some(StoreFile::Manifest) => 2,
+        Some(StoreFile::Comparator) => 1,
+        _ => 0,
+    });
+    let mut foreign = false;
+    for name in &names {
+        match StoreFile::parse(name) {
+            Some(StoreFile::Lock) => {}
+            Some(StoreFile::Guard) if !leveldb_guard::is_there(storage) => foreign = true,
+            Some(_) => storage.remove(name)?,
+            None => foreign = true,
+        }
+    }
+    storage.remove(store_files::LOCK)?;
+    storage.sync_directory()?;
+    drop(locks);
+    if foreign { Ok(()) } else { storage.remove_directory() }
+}

@@ -1,0 +1,155 @@
+//! What an opening for writing and a read-only opening have in common: the readers of files, checks of the manifest, and recovery.
+
+use crate::branch::{BranchContext, BranchForm, ExtentMemory};
+use crate::cache::{FileTable, PageCache};
+use crate::engine::read::cached_cursors::CachedCursors;
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::state::budget::Budget;
+use crate::engine::state::latches::Latches;
+use crate::engine::state::shared_snapshot::SharedSnapshot;
+use crate::engine::state::snapshot_registry::SnapshotRegistry;
+use crate::engine::state::value_file_refs::ValueFileRefs;
+use crate::engine::state::view::ViewCell;
+use crate::engine::types::options::{COMPARATOR, Options};
+use crate::format::value_file::ValueReference;
+use crate::io::{OpenMode, Storage};
+use crate::log::{self, Access, Recovered, RecoveryInput};
+use crate::manifest::ManifestState;
+use crate::merge::MergeOperator;
+use crate::util::sequencer::Sequencer;
+use crate::util::sync::Arc;
+use crate::util::{Error, FileNumbers, Result, SequenceNumber, fork};
+use crate::value::ValueFiles;
+
+/// Branch files open at once.
+const FILES_OPEN_MAX: usize = 512;
+
+/// The readers of the files of a store. They are made before recovery, which needs them.
+pub(crate) struct Parts {
+    values: ValueFiles,
+    pub(crate) value_file_refs: Arc<ValueFileRefs>,
+    cache: Arc<PageCache>,
+    pub(crate) branches: Arc<BranchContext>,
+}
+
+impl Parts {
+    pub(crate) fn new(
+        storage: &Arc<dyn Storage>,
+        options: &Options,
+        budget: &Budget,
+        state: &ManifestState,
+        (numbers, cache): (&Arc<FileNumbers>, &Arc<PageCache>),
+    ) -> Self {
+        let branches = BranchContext::new(
+            Arc::clone(storage),
+            state.identity.database,
+            Arc::clone(cache),
+            Arc::new(FileTable::new(Arc::clone(storage), FILES_OPEN_MAX)),
+            Arc::clone(numbers),
+            BranchForm { compression: options.compression, fingerprints: options.maplets },
+            ExtentMemory::new(budget.extents),
+        );
+        let value_file_refs = Arc::new(ValueFileRefs::default());
+        for file in state.branches.values().flat_map(|meta| &meta.value_files) {
+            value_file_refs.hold(*file);
+        }
+        let values = ValueFiles::new(Arc::clone(storage), state.identity.database);
+        Self { values, value_file_refs, cache: Arc::clone(cache), branches }
+    }
+
+    /// The read path over these readers. `last` is the number of the last write.
+    pub(crate) fn into_read_path(
+        self,
+        storage: Arc<dyn Storage>,
+        snapshots: Arc<SnapshotRegistry>,
+        last: SequenceNumber,
+        view: ViewCell,
+        merge_operator: Option<Arc<dyn MergeOperator>>,
+    ) -> ReadPath {
+        ReadPath {
+            storage,
+            sequencer: Sequencer::new(last),
+            latches: Latches::new(),
+            view,
+            snapshots,
+            shared_snapshot: SharedSnapshot::default(),
+            cached_cursors: CachedCursors::default(),
+            values: self.values,
+            value_file_refs: self.value_file_refs,
+            cache: self.cache,
+            branches: self.branches,
+            closed: false.into(),
+            merge_operator,
+            process: fork::ForkCount::current(),
+        }
+    }
+}
+
+pub(crate) fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
+    for keyspace in &state.keyspaces {
+        if keyspace.comparator != COMPARATOR {
+            return Err(Error::Mismatch {
+                path: storage.path().to_path_buf(),
+                what: "comparator",
+                stored: keyspace.comparator.clone(),
+                asked: COMPARATOR.into(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A branch file that is missing or has another length is told before anything is written. What its pages hold is checked
+/// when they are read.
+pub(crate) fn check_branches(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
+    for meta in state.branches.values() {
+        let opened = storage.open(&crate::branch::file_name(meta.file), OpenMode::Read);
+        let file = opened.map_err(Error::of_missing_file)?;
+        let length = file.length()?;
+        if length != meta.bytes {
+            return Err(Error::corruption(file.path(), length, "file length", meta.bytes, length));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn recover(
+    storage: &Arc<dyn Storage>,
+    (options, access): (&Options, Access),
+    state: &ManifestState,
+    parts: &Parts,
+    threads: usize,
+) -> Result<Recovered> {
+    let value_complete = |bytes: &[u8]| match ValueReference::decode(bytes) {
+        // What recovery relies on must be durable before its edit is; the directory is synced once, at the end.
+        Some(reference) if parts.values.is_complete(&reference)? => {
+            if access != Access::Write {
+                return Ok(true);
+            }
+            storage.open(&crate::value::value_file_name(reference.file), OpenMode::ReadWrite)?.sync()?;
+            Ok(true)
+        }
+        Some(_) | None => Ok(false),
+    };
+    let input = RecoveryInput {
+        storage: &**storage,
+        database: state.identity.database,
+        recovered: &state.recovered,
+        incorporated: state.incorporated,
+        epochs_from: state.log_epochs_from,
+        files_from: state.log_files_from,
+        segments: &state.log_segments,
+        synced: state.log_synced,
+        manifest_edits: state.edits,
+        life: storage.life(),
+        force_cut: options.force_cut,
+        access,
+        threads,
+        value_complete: &value_complete,
+    };
+    let recovered = log::recover(input)?;
+    if access == Access::Write {
+        storage.sync_directory()?;
+    }
+    Ok(recovered)
+}

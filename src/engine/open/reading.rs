@@ -1,0 +1,134 @@
+//! Opening a store for reading only (`docs/recovery.md`, Openers). One thread.
+
+use super::parts::{Parts, check_branches, check_keyspaces, recover};
+use super::refill;
+use crate::cache::PageCache;
+use crate::disk::trunk::{Trunk, TrunkOptions};
+use crate::engine::directory::locks::{self, Guard};
+use crate::engine::directory::store_files::{self, Found};
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::state::budget::Budget;
+use crate::engine::state::generation::Generation;
+use crate::engine::state::snapshot_registry::SnapshotRegistry;
+use crate::engine::state::view::ViewCell;
+use crate::engine::types::options::Options;
+use crate::io::Storage;
+use crate::log::Access;
+use crate::manifest::{self, ManifestState};
+use crate::memory::MemtablePool;
+use crate::util::sync::Arc;
+use crate::util::{Error, FileNumbers, Result, SequenceNumber, parallel};
+use std::time::Duration;
+
+/// How often the log is read again to get past what was being written during the reading before.
+const READINGS_MAX: u32 = 50;
+/// How long a number may be in a writer's hands before the log is read again.
+const BETWEEN_READINGS: Duration = Duration::from_millis(1);
+
+/// A store that is open for reading only.
+pub(crate) struct ReadOnlyStore {
+    pub(crate) read: Arc<ReadPath>,
+    pub(crate) memory_budget: u64,
+    pub(crate) incorporated: SequenceNumber,
+    pub(crate) synced: SequenceNumber,
+    pub(crate) log_bytes: u64,
+    pub(crate) log_memory_bytes: u64,
+    /// Keeps the writer from removing files.
+    _files: Option<Guard>,
+}
+
+impl ReadOnlyStore {
+    /// Opens a store. Writes nothing.
+    pub(crate) fn open(storage: Arc<dyn Storage>, options: &Options) -> Result<Self> {
+        if store_files::look(&*storage)? != Found::Store {
+            return Err(Error::NoStore { path: storage.path().to_path_buf(), reason: "nothing is there".into() });
+        }
+        let locks = locks::for_reading(&*storage)?;
+        let beside_writer = locks.opening.is_some() && locks::writer_lives(&*storage)?;
+        let access = if beside_writer { Access::ReadBesideWriter } else { Access::Read };
+        let mut loaded = load(&storage, options, access)?;
+        // Every write that returned before is at or below the greatest number that the first reading saw. A write that was in progress then
+        // is complete soon, unless its thread was stopped.
+        let wanted = loaded.seen;
+        let mut readings = 1;
+        while beside_writer && loaded.last < wanted && readings < READINGS_MAX {
+            storage.clock().sleep(BETWEEN_READINGS);
+            loaded = load(&storage, options, access)?;
+            readings += 1;
+        }
+        Ok(loaded.finish(storage, locks.files))
+    }
+}
+
+impl Drop for ReadOnlyStore {
+    fn drop(&mut self) {
+        if self.read.check_process().is_err() {
+            // In a forked child the locks in its memory may be held by threads that do not exist there.
+            std::mem::forget(Arc::clone(&self.read));
+            return;
+        }
+        self.read.closed.store(true, crate::util::sync::Ordering::Release);
+        self.read.cached_cursors.revoke_idle(u64::MAX);
+    }
+}
+
+/// A store as one reading of manifest and log found it.
+struct Loaded {
+    parts: Parts,
+    view: ViewCell,
+    /// The last number that readers see.
+    last: SequenceNumber,
+    /// The greatest number that was found.
+    seen: SequenceNumber,
+    incorporated: SequenceNumber,
+    synced: SequenceNumber,
+    log_bytes: u64,
+    log_memory_bytes: u64,
+    memory_budget: u64,
+}
+
+impl Loaded {
+    fn finish(self, storage: Arc<dyn Storage>, files: Option<Guard>) -> ReadOnlyStore {
+        let Self { parts, view, last, incorporated, synced, log_bytes, log_memory_bytes, memory_budget, .. } = self;
+        // Nothing is ever given up here, so no snapshot need expire.
+        let snapshots = SnapshotRegistry::new(storage.clock(), None);
+        let read = Arc::new(parts.into_read_path(storage, snapshots, last, view, None));
+        ReadOnlyStore { read, memory_budget, incorporated, synced, log_bytes, log_memory_bytes, _files: files }
+    }
+}
+
+/// Reads manifest and log; the caller has the lock without which a writer could recycle the log meanwhile.
+fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result<Loaded> {
+    let budget = Budget::new(options)?;
+    let state: ManifestState = manifest::read_state(&**storage)?;
+    check_keyspaces(&**storage, &state)?;
+    check_branches(&**storage, &state)?;
+    let numbers = Arc::new(FileNumbers::new(state.next_file));
+    let cache = Arc::new(PageCache::new(budget.cache));
+    let memtables = MemtablePool::new(options.memory_component, budget.memtable);
+    let parts = Parts::new(storage, options, &budget, &state, (&numbers, &cache));
+    let recovered = recover(storage, (options, access), &state, &parts, budget.workers)?;
+    let seen = SequenceNumber(recovered.next_number.0 - 1);
+    let last = recovered.edit.as_ref().map_or(seen, |edit| edit.cut);
+    let (pool, holds, contents) = (&memtables, &parts.value_file_refs, &recovered.contents);
+    let ranges = contents.ranges(budget.memtable as u64);
+    let filled = parallel::map(budget.workers, ranges.len(), |at| {
+        refill::fill(pool, holds, contents, &ranges[at], &mut crate::memory::FillSpace::default())
+    });
+    let newest = Arc::new(Generation::starting_after(pool.take(), seen, holds));
+    let generations: Result<Vec<_>> = filled.into_iter().chain([Ok(newest)]).rev().collect();
+    let (_, tree) = Trunk::open(Arc::clone(&parts.branches), TrunkOptions::new(budget.memtable as u64), &state)?;
+    let view = ViewCell::new(generations?, tree);
+    Ok(Loaded {
+        parts,
+        view,
+        last,
+        seen,
+        incorporated: state.incorporated,
+        // What lies behind the cut is not shown.
+        synced: recovered.synced.min(last),
+        log_bytes: recovered.segments.iter().map(|segment| segment.bytes).sum(),
+        log_memory_bytes: recovered.memory_bytes,
+        memory_budget: budget.total,
+    })
+}

@@ -1,0 +1,17 @@
+//! Who runs the background work of a store.
+
+/// Who runs the background work of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Driver {
+    /// The store's own threads.
+    Threads,
+    /// The calling threads: a call that would wait for background work runs it. No thread is started, and all timers use the simulated
+    /// clock of the storage, so the store is a pure function of its calls (`DeterministicDb`).
+    Deterministic,
+}
+
+/// The background work of a store, as the scheduler sees it with `Driver::Deterministic`.
+pub(crate) trait RunNext: Send + Sync {
+    /// Runs one piece of background work in the calling thread. Returns false if there is none, or none is due yet.
+    fn run_next(&self) -> bool;
+}

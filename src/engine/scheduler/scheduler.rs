@@ -1,0 +1,306 @@
+//! What the threads of the background work share, and how other threads wait for them. Any thread.
+//!
+//! A store is given its scheduler when it is opened. The choice of the next task is in `background/priorities.rs`.
+//!
+//! Invariants:
+//! 1. `state` is locked for moments only: never over I/O, a latch or a wait for another lock than those of the choice of a task.
+//! 2. Whoever changes what a choice depends on calls `wake_workers`, which takes the lock, so a worker between its choice and its wait
+//!    does not miss it. A timeout bounds what a missing call would cost.
+
+use super::compaction_request::CompactionRequest;
+use super::driver::{Driver, RunNext};
+use super::running_tasks::RunningTasks;
+use super::task::{Task, TaskKind};
+use crate::io::Clock;
+use crate::util::sync::{Arc, AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard, OnceLock, Ordering};
+use crate::util::{Error, Result, SequenceNumber};
+use std::sync::Weak;
+use std::time::Duration;
+
+/// How long a wait for background work lasts before the waiting thread checks again.
+const BETWEEN_CHECKS: Duration = Duration::from_millis(20);
+/// The same for a writer that waits for memory.
+const MEMORY_WAIT: Duration = Duration::from_millis(100);
+
+/// See the module.
+pub(crate) struct Scheduler {
+    driver: Driver,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// What runs a piece of background work in the calling thread; set once, with `Driver::Deterministic`.
+    runner: OnceLock<Weak<dyn RunNext>>,
+    pub(crate) state: Mutex<SchedulerState>,
+    /// There may be something to do.
+    wake: Condvar,
+    /// A task has ended.
+    progress: Condvar,
+    /// A generation was incorporated, or waiting for that has become useless.
+    memory_freed: Condvar,
+    /// Asks running tasks to end.
+    cancel: AtomicBool,
+    /// How many pauses are in force. Changes under the lock of `state`.
+    pauses: AtomicUsize,
+    pub(crate) running: RunningTasks,
+}
+
+/// The bookkeeping of the background work of a store.
+#[derive(Default)]
+pub(crate) struct SchedulerState {
+    pub(crate) stopped: bool,
+    /// The last numbers of the generations that are being incorporated, in the order in which they will become part of the tree.
+    pub(crate) incorporating: Vec<SequenceNumber>,
+    pub(crate) draining: bool,
+    /// Tasks that run.
+    pub(crate) running: usize,
+    /// How many of them are jobs of the disk component.
+    pub(crate) jobs: usize,
+    /// How many of them wait for the end of a pause.
+    pub(crate) parked: usize,
+    /// The latest job found no space.
+    pub(crate) job_failed: bool,
+    /// The latest incorporation found no space: tasks that free some go first.
+    pub(crate) needs_space: bool,
+    pub(crate) requests: Vec<Arc<CompactionRequest>>,
+    /// Read-only openers keep obsolete files until then.
+    pub(crate) no_removal_until: Option<Duration>,
+    /// When to check next whether a full disk has space again.
+    pub(crate) check_space_at: Option<Duration>,
+    pub(crate) last_cleanup: LastCleanup,
+}
+
+/// The latest cleanup of versions in memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LastCleanup {
+    /// How many snapshots had been dropped by then.
+    pub(crate) dropped: u64,
+    /// The earliest time of the next one.
+    pub(crate) next: Duration,
+}
+
+impl SchedulerState {
+    pub(crate) fn begin(&mut self, task: &Task) {
+        self.running += 1;
+        self.jobs += usize::from(task.kind() == TaskKind::Job);
+    }
+
+    /// Whether every running task waits for the end of a pause.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running == self.parked
+    }
+
+    /// Whether a job works at the moment.
+    pub(crate) fn has_working_job(&self) -> bool {
+        self.jobs > self.parked
+    }
+}
+
+impl Scheduler {
+    pub(crate) fn new(driver: Driver, clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self {
+            driver,
+            clock,
+            runner: OnceLock::new(),
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            progress: Condvar::new(),
+            memory_freed: Condvar::new(),
+            cancel: AtomicBool::new(false),
+            pauses: AtomicUsize::new(0),
+            running: RunningTasks::default(),
+        })
+    }
+
+    /// Says what runs background work in calling threads.
+    pub(crate) fn set_runner(&self, runner: Weak<dyn RunNext>) {
+        let _ = self.runner.set(runner);
+    }
+
+    pub(crate) fn driver(&self) -> Driver {
+        self.driver
+    }
+
+    /// With `Driver::Deterministic`: runs one piece of background work. Returns false if there is none.
+    fn run_next(&self) -> bool {
+        let runner = self.runner.get().and_then(Weak::upgrade);
+        runner.is_some_and(|runner| runner.run_next())
+    }
+
+    /// Lets idle workers choose again.
+    pub(crate) fn wake_workers(&self) {
+        let _state = self.state.lock();
+        self.wake.notify_all();
+    }
+
+    /// Lets every waiting thread check again.
+    pub(crate) fn wake_all(&self) {
+        self.wake_workers();
+        self.memory_freed.notify_all();
+    }
+
+    /// Notes that a task has ended.
+    pub(crate) fn note_progress(&self) {
+        self.memory_freed.notify_all();
+        self.progress.notify_all();
+        self.wake_workers();
+    }
+
+    /// Notes that memory was freed, or that waiting for it has become useless.
+    pub(crate) fn note_memory_freed(&self) {
+        self.memory_freed.notify_all();
+    }
+
+    /// A worker waits for something to do, but not longer than `patience`.
+    pub(crate) fn wait_for_work(&self, state: &mut MutexGuard<'_, SchedulerState>, patience: Duration) {
+        self.wake.wait_for(state, patience);
+    }
+
+    /// A writer that holds the lock `switching` waits until a generation was incorporated, or for a moment.
+    pub(crate) fn wait_for_memory(&self, switching: &mut MutexGuard<'_, ()>) {
+        match self.driver {
+            Driver::Threads => {
+                self.memory_freed.wait_for(switching, MEMORY_WAIT);
+            }
+            Driver::Deterministic => {
+                self.run_next();
+            }
+        }
+    }
+
+    /// Waits until a task has ended, or for a moment.
+    pub(crate) fn wait_briefly(&self) {
+        match self.driver {
+            Driver::Threads => {
+                let mut state = self.state.lock();
+                if !state.stopped {
+                    self.progress.wait_for(&mut state, BETWEEN_CHECKS);
+                }
+            }
+            Driver::Deterministic => {
+                if !self.run_next() {
+                    self.clock.sleep(BETWEEN_CHECKS);
+                }
+            }
+        }
+    }
+
+    /// Waits until no generation that is being incorporated is older than the one with this last number. An error if the store closes.
+    pub(crate) fn wait_for_turn(&self, end: SequenceNumber) -> Result<()> {
+        let mut state = self.state.lock();
+        while state.incorporating.first() != Some(&end) {
+            if state.stopped {
+                return Err(Error::Closed);
+            }
+            self.progress.wait_for(&mut state, BETWEEN_CHECKS);
+        }
+        Ok(())
+    }
+
+    /// Waits until a task has ended, but not longer than `patience`. Returns false with `Driver::Deterministic` if there was nothing to
+    /// run. An error if the store closes.
+    pub(crate) fn wait_for_progress(&self, patience: Duration) -> Result<bool> {
+        if self.driver == Driver::Deterministic {
+            return Ok(self.run_next());
+        }
+        let mut state = self.state.lock();
+        if state.stopped {
+            return Err(Error::Closed);
+        }
+        self.progress.wait_for(&mut state, patience);
+        Ok(true)
+    }
+
+    /// Waits until `check` returns true. `check` is called under the lock and returns an error if background work cannot get there.
+    pub(crate) fn wait_until(&self, mut check: impl FnMut() -> Result<bool>) -> Result<()> {
+        loop {
+            let mut state = self.state.lock();
+            if check()? {
+                return Ok(());
+            }
+            if state.stopped {
+                return Err(Error::Closed);
+            }
+            match self.driver {
+                Driver::Threads => {
+                    self.progress.wait_for(&mut state, BETWEEN_CHECKS);
+                }
+                Driver::Deterministic => {
+                    drop(state);
+                    let has_run = self.run_next();
+                    assert!(has_run || check()?, "nothing is left to do, but there is something to wait for");
+                }
+            }
+        }
+    }
+
+    /// Waits for a change while `state` is locked: wakes the workers, then waits until one of them has ended a task.
+    pub(crate) fn wait_for_workers(&self, state: &mut MutexGuard<'_, SchedulerState>) {
+        self.wake.notify_all();
+        self.progress.wait_for(state, BETWEEN_CHECKS);
+    }
+
+    /// A worker that cannot do anything tells the waiting threads, and waits.
+    pub(crate) fn wait_for_space(&self, patience: Duration) {
+        if self.driver == Driver::Threads {
+            let mut state = self.state.lock();
+            self.progress.notify_all();
+            self.memory_freed.notify_all();
+            if !state.stopped {
+                self.wake.wait_for(&mut state, patience);
+            }
+        }
+    }
+
+    /// Whether running tasks should end.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// Whether merges are paused.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.pauses.load(Ordering::Relaxed) > 0
+    }
+
+    /// Begins a pause. If there are threads, returns once no merge works.
+    pub(super) fn begin_pause(&self) {
+        let mut state = self.state.lock();
+        self.pauses.fetch_add(1, Ordering::Relaxed);
+        while self.driver == Driver::Threads && state.has_working_job() && !state.stopped {
+            self.progress.wait_for(&mut state, BETWEEN_CHECKS);
+        }
+    }
+
+    pub(super) fn end_pause(&self) {
+        let _state = self.state.lock();
+        self.pauses.fetch_sub(1, Ordering::Relaxed);
+        self.wake.notify_all();
+    }
+
+    /// The thread of a job waits for the end of the pause.
+    pub(crate) fn park(&self, is_cancelled: impl Fn() -> bool) {
+        let mut state = self.state.lock();
+        state.parked += 1;
+        self.progress.notify_all();
+        while self.is_paused() && !is_cancelled() {
+            self.wake.wait_for(&mut state, BETWEEN_CHECKS);
+        }
+        state.parked -= 1;
+    }
+
+    /// Postpones the removal of obsolete files.
+    pub(crate) fn postpone_removal(&self, until: Duration) {
+        self.state.lock().no_removal_until = Some(until);
+    }
+
+    /// Tells the workers to end.
+    pub(crate) fn stop(&self) {
+        self.cancel.store(true, Ordering::Release);
+        self.state.lock().stopped = true;
+        self.wake.notify_all();
+        self.progress.notify_all();
+    }
+}
+
+impl std::fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scheduler").field("driver", &self.driver).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,57 @@
+//! One piece of background work.
+
+use super::compaction_request::CompactionRequest;
+use crate::disk::trunk::Job;
+use crate::engine::state::generation::Generation;
+use crate::util::SequenceNumber;
+use crate::util::sync::Arc;
+
+/// One piece of background work.
+pub(crate) enum Task {
+    /// Incorporate a generation; its last number.
+    Incorporate(Arc<Generation>, SequenceNumber),
+    /// A job of the disk component, and the request that it serves, if any.
+    Job(Job, Option<Arc<CompactionRequest>>),
+    /// Remove obsolete files.
+    Remove,
+    /// Move what waits in a Membuffer's insert queues to its partitions.
+    Drain(Arc<Generation>),
+    /// Remove versions from memory that no snapshot needs any more.
+    CleanVersions,
+    /// Create or grow the ballast.
+    GrowBallast,
+    /// Check whether a full disk has space again.
+    LeaveFullDisk,
+}
+
+/// Which tasks a worker takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkerRole {
+    /// All tasks.
+    All,
+    /// Only tasks that free memory.
+    Memory,
+}
+
+/// The kind of a task, for the bookkeeping when it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TaskKind {
+    /// An incorporation of the generation with this last number.
+    Incorporate(SequenceNumber),
+    /// A job of the disk component.
+    Job,
+    /// Anything else.
+    Other,
+}
+
+impl Task {
+    pub(crate) fn kind(&self) -> TaskKind {
+        match self {
+            Self::Incorporate(_, end) => TaskKind::Incorporate(*end),
+            Self::Job(..) => TaskKind::Job,
+            Self::Remove | Self::Drain(_) | Self::CleanVersions | Self::GrowBallast | Self::LeaveFullDisk => {
+                TaskKind::Other
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The statistics of a store that is open for writing, gathered from its components. Any thread.
+
+use crate::disk::trunk::Trunk;
+use crate::engine::durable_log::DurableLog;
+use crate::engine::memory::generations::Generations;
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::scheduler::Scheduler;
+use crate::engine::space::full_disk::Space;
+use crate::engine::state::health::Health;
+use crate::engine::types::stats::Stats;
+use crate::engine::write::throttle::Throttle;
+use crate::engine::write::write_path::WritePath;
+use crate::util::sync::{Arc, Ordering};
+
+/// See the module.
+pub(crate) struct Statistics {
+    pub(crate) read: Arc<ReadPath>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) generations: Arc<Generations>,
+    pub(crate) log: Arc<DurableLog>,
+    pub(crate) disk: Arc<Trunk>,
+    pub(crate) space: Arc<Space>,
+    pub(crate) throttle: Arc<Throttle>,
+    pub(crate) write: Arc<WritePath>,
+    pub(crate) memory_budget: u64,
+}
+
+impl Statistics {
+    /// The statistics of this moment.
+    pub(crate) fn gather(&self) -> Stats {
+        let (written, threads, delays) = (self.disk.written(), &self.write.threads, &self.generations.delays);
+        let log = &self.log.log;
+        Stats {
+            synced_number: log.synced().0,
+            incorporated_number: self.generations.incorporated().0,
+            log_bytes: log.bytes(),
+            log_memory_bytes: log.memory_bytes(),
+            log_memory_refused: log.memory_refused(),
+            memory_budget: self.memory_budget,
+            writes: threads.sum(|counters| &counters.writes),
+            user_bytes: threads.sum(|counters| &counters.user_bytes),
+            logged_bytes: threads.sum(|counters| &counters.logged_bytes),
+            incorporated_bytes: written.incorporated_bytes,
+            compacted_bytes: written.compacted_bytes + written.mapped_bytes,
+            scan_compacted_bytes: written.scan_compacted_bytes,
+            incorporations: written.incorporations,
+            jobs: written.jobs,
+            splits: written.splits,
+            joins: written.joins,
+            live_rewrites: written.live_rewrites,
+            reused_bytes: written.reused_bytes,
+            slowed_writes: threads.sum(|counters| &counters.slowed_writes),
+            slowed_ns: threads.sum(|counters| &counters.slowed_ns),
+            garbage_slowed_writes: threads.sum(|counters| &counters.garbage_slowed_writes),
+            garbage_slowed_ns: threads.sum(|counters| &counters.garbage_slowed_ns),
+            stalled_writes: delays.stalled_writes(),
+            stalled_ns: delays.stalled_ns(),
+            longest_delay_ns: delays.longest_ns(),
+            conflicts: self.write.counters.conflicts.load(Ordering::Relaxed),
+            retried_updates: self.write.counters.retries.load(Ordering::Relaxed),
+            running: self.scheduler.running.describe(self.scheduler.clock.now()),
+            background_write_limit: self.throttle.rate_limit.get(),
+            background_paused: self.scheduler.is_paused(),
+            ballast_bytes: self.space.ballast.bytes(),
+            disk_full: self.health.is_full(),
+            failure: self.health.describe(),
+            ..self.read.stats()
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Makes the results of background work part of the store (`docs/recovery.md`, D1 and D2, for the order on disk).
+//!
+//! Any thread. Edits are serialized by the edit mutex; a view with the new tree is published under it.
+
+use super::durable_log::DurableLog;
+use super::read::read_path::ReadPath;
+use super::state::generation::Generation;
+use crate::disk::trunk::{Outcome, Trunk};
+use crate::format::manifest_edit::ManifestEdit;
+use crate::log::NameSegment;
+use crate::manifest::Manifest;
+use crate::util::sync::{Arc, Mutex};
+use crate::util::{FileNumber, FileNumbers, Result, SequenceNumber};
+use std::collections::HashMap;
+
+/// What the edit mutex protects.
+pub(crate) struct Edits {
+    pub(crate) manifest: Manifest,
+    /// The value files that each live branch file lists, for branch files that list any.
+    pub(crate) branch_values: HashMap<FileNumber, Vec<FileNumber>>,
+}
+
+impl Edits {
+    /// The function that the log calls for each new segment.
+    pub(crate) fn name_segment(edits: &Arc<Mutex<Self>>) -> NameSegment {
+        let edits = Arc::clone(edits);
+        Box::new(move |segment, synced| {
+            let log_segments_added = vec![segment];
+            let edit = ManifestEdit { log_segments_added, log_synced: Some(synced), ..ManifestEdit::default() };
+            edits.lock().manifest.append(&edit)
+        })
+    }
+}
+
+/// An incorporation, as its edit sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Incorporated<'a> {
+    pub(crate) generation: &'a Arc<Generation>,
+    pub(crate) end: SequenceNumber,
+    /// Segments of which nothing is needed once the edit is durable.
+    pub(crate) segments: &'a [FileNumber],
+}
+
+/// See the module.
+pub(crate) struct TreePublisher {
+    pub(crate) edits: Arc<Mutex<Edits>>,
+    disk: Arc<Trunk>,
+    read: Arc<ReadPath>,
+    log: Arc<DurableLog>,
+    numbers: Arc<FileNumbers>,
+}
+
+impl TreePublisher {
+    pub(crate) fn new(
+        edits: Arc<Mutex<Edits>>,
+        disk: &Arc<Trunk>,
+        read: &Arc<ReadPath>,
+        log: &Arc<DurableLog>,
+        numbers: &Arc<FileNumbers>,
+    ) -> Arc<Self> {
+        let (disk, read, log, numbers) = (Arc::clone(disk), Arc::clone(read), Arc::clone(log), Arc::clone(numbers));
+        Arc::new(Self { edits, disk, read, log, numbers })
+    }
+
+    /// Makes an outcome part of the store: first the names of its files become durable, then the edit, then the view is published (rule D1).
+    pub(crate) fn publish(&self, outcome: Outcome, incorporated: Option<Incorporated<'_>>) -> Result<()> {
+        let view = &self.read.view;
+        let mut edits = self.edits.lock();
+        let mut applied = self.disk.apply(outcome, &view.load().tree);
+        if applied.is_empty() {
+            applied.finish();
+            return Ok(());
+        }
+        self.append(&mut edits, &mut applied.edit, incorporated)?;
+        view.update(|current| {
+            let mut generations = current.generations.clone();
+            if let Some(Incorporated { generation, .. }) = incorporated {
+                generations.retain(|kept| !Arc::ptr_eq(kept, generation));
+            }
+            (generations, Arc::clone(&applied.tree))
+        });
+        // Only now, when the edit is durable, may the last reader of a file remove it (rule D2).
+        applied.finish();
+        drop(edits);
+        self.read.cached_cursors.revoke_idle(view.version());
+        Ok(())
+    }
+
+    /// Completes an edit and makes it durable, with the names of the files that it adds.
+    fn append(&self, edits: &mut Edits, edit: &mut ManifestEdit, incorporated: Option<Incorporated<'_>>) -> Result<()> {
+        edit.next_file = Some(self.numbers.next());
+        edit.log_synced = Some(self.log.log.synced());
+        if let Some(Incorporated { end, segments, .. }) = incorporated {
+            if end.next() >= self.log.start {
+                edit.log_epochs_from = Some(self.log.epoch);
+            }
+            // Some may have been dropped before, while a read-only opener kept them from being recycled.
+            let named = &edits.manifest.state().log_segments;
+            edit.log_segments_dropped = segments.iter().copied().filter(|segment| named.contains(segment)).collect();
+        }
+        for meta in edit.branches_added.iter().filter(|meta| !meta.value_files.is_empty()) {
+            meta.value_files.iter().for_each(|file| self.read.value_file_refs.hold(*file));
+            edits.branch_values.insert(meta.file, meta.value_files.clone());
+        }
+        if !edit.branches_added.is_empty() || !edit.maplets_added.is_empty() {
+            self.read.storage.sync_directory().inspect_err(|error| self.log.poison_disk(error))?;
+        }
+        match edits.manifest.append(edit) {
+            Ok(number) => {
+                self.log.log.note_manifest_edit(number);
+                Ok(())
+            }
+            Err(error) => {
+                if error.is_disk_full() {
+                    // The edit is certainly not in the manifest, so the work is undone, and done again once there is space.
+                    self.undo(edits, edit);
+                } else {
+                    self.log.poison_disk(&error);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes the new files of an edit that was not written.
+    fn undo(&self, edits: &mut Edits, edit: &ManifestEdit) {
+        for meta in &edit.branches_added {
+            edits.branch_values.remove(&meta.file);
+            meta.value_files.iter().for_each(|file| self.read.value_file_refs.release(*file));
+            // The next opening finds and removes a file that cannot be removed now.
+            let _ = self.read.storage.remove(&crate::branch::file_name(meta.file));
+        }
+        for meta in &edit.maplets_added {
+            let _ = self.read.storage.remove(&crate::branch::maplet_name(meta.file));
+        }
+    }
+
+    /// Records in the manifest how far the log is synced, if anything in it is needed. Without it an older copy of the newest segment
+    /// would look like that of a process that died earlier.
+    pub(crate) fn note_log_end(&self) -> Result<()> {
+        let (synced, mut edits) = (self.log.log.synced(), self.edits.lock());
+        let state = edits.manifest.state();
+        if synced <= state.log_synced.max(state.incorporated) {
+            return Ok(());
+        }
+        match edits.manifest.append(&ManifestEdit { log_synced: Some(synced), ..ManifestEdit::default() }) {
+            // Nothing is lost with this edit, so closing succeeds on a full disk.
+            Err(error) if !error.is_disk_full() => Err(error),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Slows writers while background work is behind: gathers what `backpressure` computes the delay from. Any thread.
+
+use super::backpressure::{BackgroundSpeed, Done, Fullness, Rate, fullness, garbage_fullness};
+use super::writer_threads::{ThreadState, WriteCounters, WriterThreads};
+use crate::disk::trunk::Trunk;
+use crate::engine::durable_log::DurableLog;
+use crate::engine::memory::generations::Generations;
+use crate::engine::read::read_path::ReadPath;
+use crate::engine::scheduler::rate_limit::RateLimit;
+use crate::engine::state::budget::{Budget, DEBT_LIMIT, DEBT_START, GENERATIONS_MAX};
+use crate::io::Clock;
+use crate::util::SequenceNumber;
+use crate::util::planted::{self, Bug};
+use crate::util::sync::Arc;
+
+/// See the module.
+pub(crate) struct Throttle {
+    pub(crate) speed: BackgroundSpeed,
+    pub(crate) rate_limit: RateLimit,
+    read: Arc<ReadPath>,
+    generations: Arc<Generations>,
+    disk: Arc<Trunk>,
+    threads: Arc<WriterThreads>,
+    clock: Arc<dyn Clock>,
+    budget: Budget,
+    /// The first number of this opening of the store.
+    start: SequenceNumber,
+}
+
+impl Throttle {
+    pub(crate) fn new(
+        rate_limit: RateLimit,
+        read: &Arc<ReadPath>,
+        (generations, disk, log): (&Arc<Generations>, &Arc<Trunk>, &DurableLog),
+        threads: &Arc<WriterThreads>,
+        (clock, budget): (Arc<dyn Clock>, Budget),
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            speed: BackgroundSpeed::default(),
+            rate_limit,
+            read: Arc::clone(read),
+            generations: Arc::clone(generations),
+            disk: Arc::clone(disk),
+            threads: Arc::clone(threads),
+            clock,
+            budget,
+            start: log.start,
+        })
+    }
+
+    /// Delays a write of so many bytes if background work is behind.
+    pub(super) fn slow_down(&self, thread: &mut ThreadState, bytes: u64) {
+        if planted::is(Bug::GenerationsWithoutBound) {
+            return;
+        }
+        let slept = thread.pressure.delay(bytes, &*self.clock, || self.delay_rate());
+        if slept > 0 {
+            self.generations.delays.note_slowed(slept);
+            WriteCounters::add(&thread.counters.slowed_writes, 1);
+            WriteCounters::add(&thread.counters.slowed_ns, slept);
+            if thread.pressure.is_for_garbage() {
+                WriteCounters::add(&thread.counters.garbage_slowed_writes, 1);
+                WriteCounters::add(&thread.counters.garbage_slowed_ns, slept);
+            }
+        }
+    }
+
+    /// By how much writes are delayed now.
+    fn delay_rate(&self) -> Rate {
+        self.speed.delay_rate(self.fullness(), self.rate_limit.get(), || {
+            let written = self.disk.written();
+            Done {
+                user: self.user_bytes_through(self.generations.incorporated()),
+                incorporated: written.incorporated_bytes,
+                compacted: written.compacted_bytes,
+                workers: self.budget.workers as u64,
+            }
+        })
+    }
+
+    /// About how many bytes users have written from the opening of the store up to a number.
+    fn user_bytes_through(&self, number: SequenceNumber) -> u64 {
+        let (start, last) = (self.start.0, self.read.sequencer.last_relaxed().0);
+        let bytes = self.threads.sum(|counters| &counters.user_bytes);
+        let numbers = last.saturating_sub(start).max(1);
+        (u128::from(bytes) * u128::from(number.0.min(last).saturating_sub(start)) / u128::from(numbers)) as u64
+    }
+
+    /// About how many bytes users have written in these numbers; 0 for numbers from before the opening.
+    pub(crate) fn user_bytes_between(&self, before: SequenceNumber, end: SequenceNumber) -> u64 {
+        self.user_bytes_through(end).saturating_sub(self.user_bytes_through(before))
+    }
+
+    /// How full memory is, and how far the tree's debt and garbage have grown towards the point where writers would have to wait.
+    pub(crate) fn fullness(&self) -> Fullness {
+        let view = self.read.view.load();
+        let memory: u64 = view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum();
+        let size = self.budget.memtable as u64;
+        let in_memory = fullness(memory, size * (GENERATIONS_MAX as u64 + 1) / 2, size * GENERATIONS_MAX as u64);
+        let tree = fullness(view.tree.debt(), size * DEBT_START, size * DEBT_LIMIT);
+        let garbage = garbage_fullness(view.tree.garbage(), view.tree.bytes(), size);
+        Fullness { memory: in_memory, tree, garbage }
+    }
+}
