@@ -8,7 +8,5 @@ mod findings;
 mod log;
 mod open;
 
-pub use findings::{CheckProgress, Depth, Verification};
-
 pub(crate) use closed::verify_closed;
 pub(crate) use log::dry_recovery;
