@@ -1,8 +1,8 @@
 //! Walking over pairs in key order, both ways, at one snapshot.
 
-use super::iter_adapters::{Keys, PinnedPairs};
 use crate::engine::read::cached_cursors::Sources;
 use crate::engine::read::position::{Position, Scope, State};
+
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
 pub(crate) use crate::engine::types::bounds::Bounds;
@@ -132,38 +132,8 @@ impl Iter {
         Ok(())
     }
 
-    /// The keys alone, without reading or copying values: those that this iterator has left to give. A key counts whose value is made by
-    /// merge operands, whatever they make.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
-    /// db.put("a", "large")?;
-    /// db.put("b", "larger")?;
-    /// let keys: Vec<_> = db.iter()?.keys().rev().collect::<Result<_, _>>()?;
-    /// assert_eq!(keys, [b"b", b"a"]);
-    /// # Ok::<(), alluvium::Error>(())
-    /// ```
-    pub fn keys(self) -> Keys {
-        Keys::new(self.wanting(Values::Left))
-    }
-
-    /// The same pairs with values that hold the cached pages in which they lie, where they do (`Pinned`), in place of copies.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
-    /// db.put("a", "large")?;
-    /// let (key, value) = db.iter()?.pinned().next().expect("a pair")?;
-    /// assert_eq!((&key[..], &value[..]), (&b"a"[..], &b"large"[..]));
-    /// # Ok::<(), alluvium::Error>(())
-    /// ```
-    pub fn pinned(self) -> PinnedPairs {
-        PinnedPairs::new(self.wanting(Values::Held))
-    }
-
     /// The same pairs, by cursors that want this of the values.
-    fn wanting(mut self, values: Values) -> Self {
+    pub(crate) fn wanting(mut self, values: Values) -> Self {
         self.want(values);
         self
     }

@@ -2,20 +2,46 @@
 
 use super::iter::Iter;
 use crate::engine::read::pinned_value::Pinned;
+use crate::merge::Values;
 use crate::util::Result;
 use std::iter::FusedIterator;
+
+impl Iter {
+    /// The keys alone, without reading or copying values: those that this iterator has left to give. A key counts whose value is made by
+    /// merge operands, whatever they make.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("a", "large")?;
+    /// db.put("b", "larger")?;
+    /// let keys: Vec<_> = db.iter()?.keys().rev().collect::<Result<_, _>>()?;
+    /// assert_eq!(keys, [b"b", b"a"]);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn keys(self) -> Keys {
+        Keys { iter: self.wanting(Values::Left) }
+    }
+
+    /// The same pairs with values that hold the cached pages in which they lie, where they do (`Pinned`), in place of copies.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = alluvium::Db::open(directory.path(), alluvium::Options::default())?;
+    /// db.put("a", "large")?;
+    /// let (key, value) = db.iter()?.pinned().next().expect("a pair")?;
+    /// assert_eq!((&key[..], &value[..]), (&b"a"[..], &b"large"[..]));
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    pub fn pinned(self) -> PinnedPairs {
+        PinnedPairs { iter: self.wanting(Values::Held) }
+    }
+}
 
 /// The keys of a range in order, from both ends: `Iter::keys`.
 #[derive(Debug)]
 pub struct Keys {
     iter: Iter,
-}
-
-impl Keys {
-    /// Requires an iterator that leaves values.
-    pub(crate) fn new(iter: Iter) -> Self {
-        Self { iter }
-    }
 }
 
 impl Iterator for Keys {
@@ -40,13 +66,6 @@ impl FusedIterator for Keys {}
 #[derive(Debug)]
 pub struct PinnedPairs {
     iter: Iter,
-}
-
-impl PinnedPairs {
-    /// Requires an iterator that holds values.
-    pub(crate) fn new(iter: Iter) -> Self {
-        Self { iter }
-    }
 }
 
 impl Iterator for PinnedPairs {

@@ -3,9 +3,9 @@
 //! Invariants:
 //! 1. An id counts only where the checksum of its page holds. A file without such a page has no owner that anybody could know.
 
+use super::listing::Directory;
 use super::store_files::StoreFile;
 use crate::branch;
-use crate::engine::tools::offline::Directory;
 use crate::format::branch_footer;
 use crate::format::page::PAGE_BYTES;
 use crate::io::{AlignedBuffer, OpenMode, Storage};

@@ -1,4 +1,4 @@
-//! Compaction of a key range on request: options, progress, report.
+//! Options, progress and result of a manual compaction.
 
 use crate::util::sync::{Arc, AtomicBool, Ordering};
 

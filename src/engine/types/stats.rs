@@ -133,25 +133,6 @@ impl fmt::Display for BackgroundTask {
     }
 }
 
-/// What a check went through.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VerifyReport {
-    /// Branch files looked at; read whole but for a quick check.
-    pub branch_files: u64,
-    /// Pages whose checksums were computed.
-    pub pages: u64,
-    /// Entries found in them.
-    pub entries: u64,
-    /// Value files looked at; read whole but for a quick check.
-    pub value_files: u64,
-    /// Log segments looked at.
-    pub log_segments: u64,
-    /// Records found in them, but for a quick check.
-    pub log_records: u64,
-    /// Bytes read.
-    pub bytes: u64,
-}
-
 /// A moment's figures. Counters run from the opening of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {

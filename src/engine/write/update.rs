@@ -7,36 +7,10 @@
 use super::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
 use super::write_path::{WritePath, check_sizes};
 use crate::engine::read::get::NewestVersion;
+use crate::engine::types::change::{Change, Swap};
 use crate::engine::types::options::Durability;
 use crate::util::Result;
 use std::borrow::Cow;
-
-/// What becomes of a key: the answer of the function that `Db::update_with` calls.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// This is its new value.
-    Put(Vec<u8>),
-    /// It goes. Where it is absent, nothing is written.
-    Delete,
-    /// It stays as it is; nothing is written.
-    Keep,
-}
-
-/// What came of `Db::compare_and_swap`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Swap {
-    /// The key had the value that was expected, and has the new one.
-    Done,
-    /// The key has another value, or none, and keeps it.
-    Differs(Option<Vec<u8>>),
-}
-
-impl Swap {
-    /// Whether the swap happened.
-    pub fn is_done(&self) -> bool {
-        *self == Self::Done
-    }
-}
 
 /// `Change`, whose value may be the caller's.
 enum Decision<'v> {

@@ -11,9 +11,9 @@
 
 use super::merge::Source;
 use super::ranges::Ranges;
-use super::report::{Loss, RepairReport};
 use crate::branch::{BranchBuilder, BranchContext};
 use crate::engine::tools::offline::Readers;
+use crate::engine::types::repair_report::{Loss, RepairReport};
 use crate::format::manifest_edit::LogRecovered;
 use crate::io::Storage;
 use crate::log::read_poison;

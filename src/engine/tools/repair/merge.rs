@@ -5,10 +5,10 @@
 //! 2. At most `FAN_IN` chains are read at once: memory does not grow with the number of files.
 
 use super::chain::{BlockingPages, Chain, Readings};
-use super::report::{Loss, LostKeys, RepairReport, user_key};
 use super::values::Values;
 use crate::branch::{Branch, BranchBuilder, BranchContext, file_name, salvage_range_tombstones};
 use crate::disk::trunk::PartWriter;
+use crate::engine::types::repair_report::{Loss, LostKeys, RepairReport};
 use crate::format::manifest_edit::BranchMeta;
 use crate::merge::{Cursor, EntryRef, MergeCursor, NO_RANGE_TOMBSTONES, RangeTombstones, Retention, VersionFilter};
 use crate::util::sync::Arc;
@@ -18,6 +18,10 @@ use crate::util::{FileNumber, Result};
 const FAN_IN: usize = 32;
 /// Size of the files written.
 const PART_BYTES: u64 = 32 << 20;
+
+/// The warning for lost key ranges.
+pub(crate) const OLDER: &str =
+    "in the key ranges that were lost, keys may show an older value, and deleted keys may be back";
 
 /// A file to be merged, and what it says of itself where it still can.
 pub(crate) struct Source {
@@ -118,11 +122,8 @@ fn range_tombstones(
     let expected = meta.map_or(0, |meta| meta.range_tombstones);
     if tombstones.count() < expected {
         let wrong = format!("of {expected} range tombstones {} are left", tombstones.count());
-        report.lose(Loss {
-            keys: Some(LostKeys::Between { after: None, before: None }),
-            ..Loss::of_file(file_name(file), wrong)
-        });
-        report.warn(super::OLDER);
+        report.lose(Loss { keys: Some(LostKeys::between(None, None)), ..Loss::of_file(file_name(file), wrong) });
+        report.warn(OLDER);
     }
     Ok(tombstones)
 }
@@ -168,11 +169,9 @@ pub(crate) fn report_reading(reading: &BlockingPages, meta: Option<&BranchMeta>,
         return;
     }
     for stretch in &reading.lost {
-        let neighbour = |key: &Option<Vec<u8>>| key.as_deref().map(user_key);
-        let (after, before) = (neighbour(&stretch.after), neighbour(&stretch.before));
         report.lose(Loss {
             bytes: Some(stretch.bytes.clone()),
-            keys: Some(LostKeys::Between { after, before }),
+            keys: Some(LostKeys::between(stretch.after.as_deref(), stretch.before.as_deref())),
             ..Loss::of_file(file_name(reading.file), &stretch.error)
         });
     }
@@ -180,13 +179,12 @@ pub(crate) fn report_reading(reading: &BlockingPages, meta: Option<&BranchMeta>,
     let reaches_end = meta.is_some_and(|meta| reading.last_key.as_ref() == Some(&meta.key_max));
     let has_end = reading.lost.iter().any(|stretch| stretch.before.is_none());
     if !has_end && (!reaches_end || reading.lost.is_empty()) {
-        let after = reading.last_key.as_deref().map(user_key);
         report.lose(Loss {
-            keys: Some(LostKeys::Between { after, before: None }),
+            keys: Some(LostKeys::between(reading.last_key.as_deref(), None)),
             ..Loss::of_file(file_name(reading.file), "the file ends early")
         });
     }
-    report.warn(super::OLDER);
+    report.warn(OLDER);
 }
 
 /// Whether everything was read that the file had, as far as anything says how much that was.

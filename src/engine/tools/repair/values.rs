@@ -1,6 +1,6 @@
 //! Which value files are still whole, each read once. One thread.
 
-use super::report::{Loss, LostKeys, RepairReport, user_key};
+use crate::engine::types::repair_report::{Loss, LostKeys, RepairReport};
 use crate::format::value_file::ValueReference;
 use crate::merge::EntryRef;
 use crate::util::{FileNumber, Kind, Result};
@@ -43,7 +43,7 @@ impl<'a> Values<'a> {
         let wrong = reference.and_then(|reference| self.seen.get(&reference.file)?.clone());
         report.values_lost += 1;
         report.lose(Loss {
-            keys: Some(LostKeys::One(user_key(entry.key))),
+            keys: Some(LostKeys::one(entry.key)),
             numbers: Some(entry.number.0..=entry.number.0),
             ..Loss::of_file(
                 reference.map_or_else(String::new, |reference| value_file_name(reference.file)),

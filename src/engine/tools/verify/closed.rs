@@ -1,11 +1,13 @@
 //! Checks the files of a store that nobody has open, also of one that does not open. Changes nothing. One thread.
 
-use super::findings::{CheckProgress, Depth, Findings, Verification};
+use super::findings::Findings;
 use super::log::check_log;
 use crate::branch::{self, Branch, BranchReport, Maplet};
 use crate::disk::trunk;
+use crate::engine::directory::listing::Directory;
 use crate::engine::directory::owners::Owners;
-use crate::engine::tools::offline::{Directory, Readers, keep_writers_away};
+use crate::engine::tools::offline::{Readers, keep_writers_away};
+use crate::engine::types::verification::{CheckProgress, Depth, Verification};
 use crate::format::manifest_edit::{BranchMeta, MapletMeta};
 use crate::format::value_file::ValueReference;
 use crate::io::Storage;

@@ -8,8 +8,6 @@ mod findings;
 mod log;
 mod open;
 
-pub use findings::{CheckProgress, Depth, Verification};
-
 pub(crate) use closed::verify_closed;
 pub(crate) use log::dry_recovery;
 pub(crate) use open::verify_open;

@@ -1,11 +1,12 @@
 //! Checks a store that is open, beside readers and writers. Any thread.
 
 use super::closed::{check_branch, check_maplet, check_tree};
-use super::findings::{CheckProgress, Depth, Findings, Verification};
+use super::findings::Findings;
 use crate::disk::trunk;
 use crate::engine::engine::Engine;
 use crate::engine::state::view::View;
 use crate::engine::tools::offline::Readers;
+use crate::engine::types::verification::{CheckProgress, Depth, Verification};
 use crate::log::salvage::FoundSegment;
 use crate::manifest::{MANIFEST_NAME, ManifestState, read_state};
 use crate::util::sync::Arc;

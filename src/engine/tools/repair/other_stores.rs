@@ -1,8 +1,8 @@
 //! The files of other stores that lie among this one's: none is read, all are set aside. Plain data.
 
-use super::report::{Loss, RepairReport};
 use crate::engine::directory::owners::{self, Owners};
 use crate::engine::directory::store_files::StoreFile;
+use crate::engine::types::repair_report::{Loss, RepairReport};
 use crate::util::{DatabaseId, FileNumber};
 use std::collections::BTreeMap;
 

@@ -3,8 +3,8 @@
 //! A second name comes before the new manifest and the first name goes after it: a crash between leaves both, and the next
 //! opening or repair removes the first.
 
-use super::report::RepairReport;
 use crate::engine::directory::store_files::{DAMAGED_SUFFIX, StoreFile};
+use crate::engine::types::repair_report::RepairReport;
 use crate::io::Storage;
 use crate::manifest::MANIFEST_NAME;
 use crate::util::Result;

@@ -21,6 +21,18 @@ pub enum LostKeys {
     },
 }
 
+impl LostKeys {
+    /// The key that is encoded here.
+    pub(crate) fn one(encoded: &[u8]) -> Self {
+        Self::One(user_key(encoded))
+    }
+
+    /// The keys between two encoded ones.
+    pub(crate) fn between(after: Option<&[u8]>, before: Option<&[u8]>) -> Self {
+        Self::Between { after: after.map(user_key), before: before.map(user_key) }
+    }
+}
+
 /// Something that could not be saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -109,7 +121,7 @@ impl RepairReport {
     }
 }
 
-/// The user's part of an encoded key.
-pub(crate) fn user_key(encoded: &[u8]) -> Vec<u8> {
+/// The user key of an encoded key.
+fn user_key(encoded: &[u8]) -> Vec<u8> {
     key::split(encoded).map_or(encoded, |(_, user_key)| user_key).to_vec()
 }

@@ -5,10 +5,10 @@
 //! 2. While it is there, everything that the repair read is still there: it goes before the first such file does, here and in
 //!    opening (`open`). So a branch file with a higher number that no manifest names holds nothing of its own.
 
-use super::foreign::Foreign;
+use super::other_stores::Foreign;
 use crate::branch;
+use crate::engine::directory::listing::Directory;
 use crate::engine::directory::store_files::{StoreFile, repair_mark_name};
-use crate::engine::tools::offline::Directory;
 use crate::io::{OpenMode, Storage};
 use crate::manifest::ManifestState;
 use crate::util::{FileNumber, FileNumbers, Result};

@@ -1,0 +1,48 @@
+//! The files in a store's directory, grouped by kind.
+
+use super::store_files::StoreFile;
+use crate::io::Storage;
+use crate::util::{Error, FileNumber, Result};
+
+/// A store's files by what their names say.
+#[derive(Debug, Default)]
+pub(crate) struct Directory {
+    pub(crate) branches: Vec<FileNumber>,
+    pub(crate) values: Vec<FileNumber>,
+    pub(crate) maplets: Vec<FileNumber>,
+    pub(crate) has_manifest: bool,
+    /// Above every number in a name.
+    pub(crate) next_file: FileNumber,
+}
+
+impl Directory {
+    /// Looks; `NoStore` where nothing of a store is there.
+    pub(crate) fn list(storage: &dyn Storage) -> Result<Self> {
+        let no_store = |reason: &str| Error::NoStore { path: storage.path().to_path_buf(), reason: reason.to_owned() };
+        if !storage.directory_exists()? {
+            return Err(no_store("nothing is there"));
+        }
+        let (mut found, mut any) = (Self::default(), false);
+        for name in storage.list()? {
+            let Some(file) = StoreFile::parse(&name) else { continue };
+            if let Some(number) = file.number() {
+                found.next_file = found.next_file.max(FileNumber(number.0.saturating_add(1)));
+            }
+            any |= !matches!(
+                file,
+                StoreFile::Lock | StoreFile::NewManifest | StoreFile::Stats | StoreFile::Guard | StoreFile::Comparator
+            );
+            match file {
+                StoreFile::Branch(number) => found.branches.push(number),
+                StoreFile::Value(number) => found.values.push(number),
+                StoreFile::Maplet(number) => found.maplets.push(number),
+                StoreFile::Manifest => found.has_manifest = true,
+                _ => {}
+            }
+        }
+        found.branches.sort_unstable();
+        found.values.sort_unstable();
+        found.maplets.sort_unstable();
+        if any { Ok(found) } else { Err(no_store("the directory holds no file of a store")) }
+    }
+}
