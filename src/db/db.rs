@@ -10,7 +10,7 @@ use crate::engine::read::pinned_value::Pinned;
 use crate::engine::scheduler::Driver;
 use crate::engine::scheduler::pause::BackgroundPause;
 use crate::engine::state::budget::{Budget, Figures, check_write_limit};
-use crate::engine::tools::live_stats::{self, LiveStats};
+use crate::engine::statistics::live_stats::{self, LiveStats};
 use crate::engine::tools::{repair, verify};
 use crate::engine::types::batch::WriteBatch;
 use crate::engine::types::bounds::Bounds;

@@ -15,7 +15,7 @@ pub(crate) mod transaction;
 pub use crate::branch::Compression;
 pub use crate::engine::read::pinned_value::Pinned;
 pub use crate::engine::scheduler::pause::BackgroundPause;
-pub use crate::engine::tools::live_stats::LiveStats;
+pub use crate::engine::statistics::live_stats::LiveStats;
 pub use crate::engine::types::batch::WriteBatch;
 pub use crate::engine::types::change::{Change, Swap};
 pub use crate::engine::types::compaction::{Cancellation, CompactOptions, CompactProgress, CompactReport, Goal};

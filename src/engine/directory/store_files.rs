@@ -9,7 +9,8 @@ pub(crate) const LOCK: &str = "LOCK";
 const MANIFEST: &str = crate::manifest::MANIFEST_NAME;
 const MANIFEST_NEW: &str = crate::manifest::MANIFEST_NEW_NAME;
 const POISON: &str = crate::log::POISON;
-const BALLAST: &str = crate::engine::space::ballast::NAME;
+/// The file that reserves space for a full disk.
+pub(crate) const BALLAST: &str = "BALLAST";
 /// A writer's figures, for other processes.
 pub(crate) const STATS: &str = "STATS";
 /// The order of a caller's that a store is in (`crates/leveldb`); here only known to go with the store.

@@ -7,14 +7,13 @@
 //! 1. `bytes` is the length of the file, all of it the file's own blocks; 0 where there is none. It changes under `changing`.
 //! 2. Nothing depends on the file: what cannot be made, cut or found again is no error of the store's, but for a full disk.
 
+use crate::engine::directory::store_files::BALLAST;
 use crate::engine::state::budget::GENERATIONS_MAX;
 use crate::io::{OpenMode, Storage};
 use crate::util::Result;
 use crate::util::sync::{Arc, AtomicU64, Mutex, Ordering};
 use std::fmt;
 
-/// The ballast's file.
-pub(crate) const NAME: &str = "BALLAST";
 /// What it is beyond what can be counted: small branch files are mostly overhead (each has at least five pages, and an
 /// incorporation may make several), and the manifest grows, too.
 const BYTES_MIN: u64 = 512 << 10;
@@ -85,7 +84,7 @@ impl Ballast {
     /// The ballast that an earlier opening left, or none.
     pub(crate) fn find(storage: &Arc<dyn Storage>) -> Self {
         // Read only: its bytes mean nothing, and whatever keeps it from being read keeps it from being used.
-        let found = storage.open(NAME, OpenMode::Read).and_then(|file| file.length());
+        let found = storage.open(BALLAST, OpenMode::Read).and_then(|file| file.length());
         Self {
             storage: Arc::clone(storage),
             bytes: AtomicU64::new(found.unwrap_or(0)),
@@ -140,7 +139,7 @@ impl Ballast {
         if self.bytes() <= keep {
             return false;
         }
-        let given = if keep == 0 { self.storage.remove(NAME) } else { self.cut(keep) };
+        let given = if keep == 0 { self.storage.remove(BALLAST) } else { self.cut(keep) };
         // One that cannot be cut is left alone from here on.
         self.bytes.store(if given.is_ok() { keep } else { 0 }, Ordering::Relaxed);
         given.is_ok()
@@ -157,7 +156,7 @@ impl Ballast {
                 if kept.is_none() {
                     self.bytes.store(0, Ordering::Relaxed);
                     // There may be no such file; and one that stays is found by the next opening.
-                    let _ = self.storage.remove(NAME);
+                    let _ = self.storage.remove(BALLAST);
                 }
                 if error.is_disk_full() {
                     return Err(error);
@@ -171,7 +170,7 @@ impl Ballast {
     fn try_reserve(&self, held: u64, bytes: u64, margin: u64) -> Result<()> {
         let mode = if held == 0 {
             // What another opening left and this one could not open.
-            let _ = self.storage.remove(NAME);
+            let _ = self.storage.remove(BALLAST);
             OpenMode::Create
         } else {
             OpenMode::ReadWrite
@@ -181,23 +180,23 @@ impl Ballast {
         if self.storage.available()?.is_some_and(|available| available < more) {
             return Err(crate::util::Error::io(
                 "reserve room in",
-                &self.storage.path_of(NAME),
+                &self.storage.path_of(BALLAST),
                 std::io::ErrorKind::StorageFull.into(),
             ));
         }
-        let file = self.storage.open(NAME, mode)?;
+        let file = self.storage.open(BALLAST, mode)?;
         file.reserve(bytes + margin)?;
         if margin > 0 { file.set_length(bytes) } else { Ok(()) }
     }
 
     fn cut(&self, bytes: u64) -> Result<()> {
-        self.storage.open(NAME, OpenMode::ReadWrite)?.set_length(bytes)
+        self.storage.open(BALLAST, OpenMode::ReadWrite)?.set_length(bytes)
     }
 }
 
 /// Removes the ballast of a store that is not open; false where there is none. For an opening that finds no room.
 pub(crate) fn give_up_in(storage: &dyn Storage) -> bool {
-    storage.remove(NAME).is_ok()
+    storage.remove(BALLAST).is_ok()
 }
 
 impl fmt::Debug for Ballast {
