@@ -14,7 +14,7 @@ use super::types::options::Options;
 use super::write::backpressure::{BackgroundSpeed, Delays};
 use super::write::range_conflicts::RangeConflicts;
 use super::write::writer_threads::Threads;
-use crate::disk::trunk::Trunk;
+use crate::disk::Component;
 use crate::format::manifest_edit::ManifestEdit;
 use crate::io::Clock;
 use crate::log::{Log, NameSegment};
@@ -80,7 +80,7 @@ pub(crate) struct Engine {
     /// This process's log generation, and the number from which it counts.
     pub(crate) log_epoch: u64,
     pub(crate) log_start: SequenceNumber,
-    pub(crate) trunk: Trunk,
+    pub(crate) disk: Component,
     pub(crate) edits: Arc<Mutex<Edits>>,
     /// When the next background sync is due, where there are any.
     pub(crate) sync_due: Mutex<Duration>,

@@ -5,7 +5,7 @@
 //! it does not matter who does it: the call's own jobs, those of another call, or work that was due anyway.
 
 use super::tasks::Scheduler;
-use crate::disk::trunk::RequestedRange;
+use crate::disk::RequestedRange;
 use crate::engine::engine::{Driver, Engine};
 use crate::merge::Retention;
 use crate::util::sync::{Arc, AtomicBool, AtomicU64, Ordering};
@@ -154,7 +154,7 @@ impl Engine {
             return Ok(CompactReport::default());
         }
         let through = SequenceNumber(self.incorporated.load(Ordering::Acquire));
-        self.trunk.forget_gone(&self.view.load().tree);
+        self.disk.forget_unreferenced(&self.view.load().disk);
         let wishing = RequestGuard::new(
             &self.work,
             CompactionRequest {
@@ -183,7 +183,7 @@ impl Engine {
             }
             let left = {
                 let view = self.view.load();
-                self.trunk.remaining(&view.tree, &request.wanted, &Retention::new(self.snapshots.numbers()))
+                self.disk.remaining(&view.disk, &request.wanted, &Retention::new(self.snapshots.numbers()))
             };
             let (finished, running) = (request.report().bytes_read, self.work.running.done_for(request));
             // A job that ends between the looks is no step back.
@@ -218,11 +218,11 @@ impl Engine {
 
     /// Whether what is left to do waits for room on the disk.
     fn lacks_room(&self, request: &CompactionRequest) -> bool {
-        if !self.trunk.is_starving() || self.work.state.lock().jobs > 0 {
+        if !self.disk.is_backed_off() || self.work.state.lock().jobs > 0 {
             return false;
         }
         let (view, retention) = (self.view.load(), Retention::new(self.snapshots.numbers()));
-        self.trunk.pick(&view.tree, &retention).is_none()
-            && self.trunk.pick_wanted(&view.tree, &request.wanted, &retention).is_none()
+        self.disk.pick(&view.disk, &retention).is_none()
+            && self.disk.pick_requested(&view.disk, &request.wanted, &retention).is_none()
     }
 }

@@ -1,6 +1,6 @@
 //! Makes what background work has done part of the store (`docs/recovery.md`, D1 and D2, for the order on disk).
 
-use crate::disk::trunk::Outcome;
+use crate::disk::Outcome;
 use crate::engine::engine::{Edits, Engine};
 use crate::engine::state::view::Generation;
 use crate::format::manifest_edit::ManifestEdit;
@@ -20,18 +20,18 @@ impl Engine {
     /// Makes an outcome part of the store: files' names durable, edit durable, view published, in this order (rule D1).
     pub(crate) fn commit_outcome(&self, outcome: Outcome, incorporated: Option<Incorporated<'_>>) -> Result<()> {
         let mut edits = self.edits.lock();
-        let mut applied = self.trunk.apply(outcome, &self.view.load().tree);
+        let mut applied = self.disk.apply(outcome, &self.view.load().disk);
         if applied.is_empty() {
             applied.finish();
             return Ok(());
         }
-        self.log_edit(&mut edits, &mut applied.edit, incorporated)?;
+        self.log_edit(&mut edits, applied.edit(), incorporated)?;
         self.view.update(|current| {
             let mut generations = current.generations.clone();
             if let Some(Incorporated { generation, .. }) = incorporated {
                 generations.retain(|kept| !Arc::ptr_eq(kept, generation));
             }
-            (generations, Arc::clone(&applied.tree))
+            (generations, applied.version())
         });
         // Only now, with the edit durable, may the last reader's leaving remove a file (rule D2).
         applied.finish();

@@ -3,7 +3,7 @@
 //! A `TaskControl` goes along with one task, on its thread; the list may be read from any.
 
 use super::compaction_request::CompactionRequest;
-use crate::disk::trunk::{JobKind, Load, Progress, Scope};
+use crate::disk::{JobKind, JobScope, Load, Progress};
 use crate::engine::engine::{Driver, Engine};
 use crate::engine::state::rate_limit::Class;
 use crate::engine::types::stats::{BackgroundKind, BackgroundTask};
@@ -20,7 +20,7 @@ const TELLING: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct Running {
     kind: BackgroundKind,
-    scope: Option<Scope>,
+    scope: Option<JobScope>,
     /// What it has to read, as far as that is known.
     load: Load,
     since: Duration,
@@ -47,7 +47,7 @@ impl Running {
         }
     }
 
-    pub(crate) fn of_job(scope: Scope, request: Option<Arc<CompactionRequest>>, since: Duration) -> Self {
+    pub(crate) fn of_job(scope: JobScope, request: Option<Arc<CompactionRequest>>, since: Duration) -> Self {
         let kind = match scope.kind {
             JobKind::Flush => BackgroundKind::Flush,
             JobKind::Merge => BackgroundKind::Merge,

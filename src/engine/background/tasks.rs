@@ -7,7 +7,7 @@
 use super::compaction_request::CompactionRequest;
 use super::task_control::RunningTasks;
 use super::version_cleanup::LastReclaim;
-use crate::disk::trunk::{Job, Tree};
+use crate::disk::{Job, Version};
 use crate::engine::engine::Engine;
 use crate::engine::space::full_disk;
 use crate::engine::state::budget::DEBT_START;
@@ -214,7 +214,8 @@ impl Engine {
                 state.full_disk_retry_at = Some(self.clock.now().saturating_add(full_disk::LOOK));
                 return Some(Task::Relieve);
             }
-            if !full && self.trunk.is_starving() && state.full_disk_retry_at.is_none_or(|due| self.clock.now() >= due) {
+            if !full && self.disk.is_backed_off() && state.full_disk_retry_at.is_none_or(|due| self.clock.now() >= due)
+            {
                 state.full_disk_retry_at = Some(self.clock.now().saturating_add(full_disk::LOOK));
                 self.retry_backed_off();
             }
@@ -267,7 +268,7 @@ impl Engine {
     /// Two at a time, since half of the time one waits for the disk. Not where merges are behind, which would be so by one worker
     /// more, nor on a full disk, where the one would take the room that the other looks for.
     fn may_incorporate_beside(&self, state: &SchedulerState, view: &View) -> bool {
-        let is_behind = view.tree.debt() > self.budget.memtable as u64 * DEBT_START;
+        let is_behind = view.disk.debt() > self.budget.memtable as u64 * DEBT_START;
         state.incorporating.len() < INCORPORATIONS_MAX && !is_behind && !self.health.is_full()
     }
 
@@ -278,29 +279,30 @@ impl Engine {
 
     /// On a full disk one at a time: they would take from each other the little room that there is.
     fn pick_reclaim(&self, state: &SchedulerState) -> Option<Job> {
-        if state.jobs > 0 { None } else { self.pick_from_newest(|tree| self.trunk.pick_reclaim(tree)) }
+        if state.jobs > 0 { None } else { self.pick_from_newest(|version| self.disk.pick_to_free_space(version)) }
     }
 
     fn pick_job(&self, state: &SchedulerState) -> Option<Task> {
         let retention = Retention::new(self.snapshots.numbers());
-        if let Some(job) = self.pick_from_newest(|tree| self.trunk.pick(tree, &retention)) {
+        if let Some(job) = self.pick_from_newest(|version| self.disk.pick(version, &retention)) {
             return Some(Task::Job(job, None));
         }
         let wished = state.requests.iter().filter(|request| !request.is_cancelled()).find_map(|request| {
-            let job = self.pick_from_newest(|tree| self.trunk.pick_wanted(tree, &request.wanted, &retention))?;
+            let job =
+                self.pick_from_newest(|version| self.disk.pick_requested(version, &request.wanted, &retention))?;
             Some(Task::Job(job, Some(Arc::clone(request))))
         });
-        let for_scans = |tree: &Tree| self.trunk.pick_for_scans(tree);
+        let for_scans = |version: &Version| self.disk.pick_for_scans(version);
         wished.or_else(|| Some(Task::Job(self.pick_from_newest(for_scans)?, None)))
     }
 
     /// A job whose claim was made while the tree that it was picked from was the newest. *Else:* between the look at the tree
     /// and the claim another job ends, publishes what it merged and gives its claim back; then the same bundles are merged
     /// once more, and do not stand side by side any longer.
-    pub(crate) fn pick_from_newest(&self, pick: impl Fn(&Tree) -> Option<Job>) -> Option<Job> {
+    pub(crate) fn pick_from_newest(&self, pick: impl Fn(&Version) -> Option<Job>) -> Option<Job> {
         loop {
             let view = self.view.load();
-            let job = pick(&view.tree);
+            let job = pick(&view.disk);
             // Whoever gave a claim back before this one was made had published its view before that.
             if job.is_none() || self.view.version() == view.version {
                 return job;
@@ -313,7 +315,7 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::db::DeterministicDb;
-    use crate::disk::trunk::RequestedRange;
+    use crate::disk::RequestedRange;
     use crate::engine::types::options::Options;
     use crate::io::simulated::SimulatedStorage;
     use std::cell::Cell;
@@ -330,12 +332,12 @@ mod tests {
         }
         let inner = &db.inner;
         let looks = Cell::new(0);
-        let job = inner.pick_from_newest(|tree| {
+        let job = inner.pick_from_newest(|version| {
             looks.set(looks.get() + 1);
             if looks.get() == 1 {
-                inner.view.update(|current| (current.generations.clone(), Arc::clone(&current.tree)));
+                inner.view.update(|current| (current.generations.clone(), current.disk.clone()));
             }
-            inner.trunk.pick_wanted(tree, &RequestedRange::ALL, &Retention::default())
+            inner.disk.pick_requested(version, &RequestedRange::ALL, &Retention::default())
         });
         assert!(job.is_some());
         assert_eq!(looks.get(), 2, "the first choice was from a tree that another had replaced");

@@ -8,7 +8,7 @@
 use super::publish::Incorporated;
 use super::task_control::{Running, TaskControl};
 use super::tasks::{Task, TaskKind, WorkerRole};
-use crate::disk::trunk::{FromMemory, Job, Load, Outcome};
+use crate::disk::{FailureCause, FromMemory, Job, Load, Outcome};
 use crate::engine::directory::locks;
 use crate::engine::engine::{Driver, Engine};
 use crate::engine::read::item_invalidation;
@@ -92,10 +92,9 @@ impl Engine {
             Task::Job(job, _) => {
                 let was_full = self.health.is_full();
                 self.run_job(&job, running).inspect_err(|error| {
-                    if error.is_disk_full() && was_full {
-                        self.trunk.note_unfit(&job);
-                    } else if error.is_disk_full() {
-                        self.trunk.note_starved(&job);
+                    if error.is_disk_full() {
+                        let cause = if was_full { FailureCause::DiskFullBefore } else { FailureCause::FoundNoSpace };
+                        self.disk.note_failed(&job, cause);
                     }
                 })
             }
@@ -138,7 +137,7 @@ impl Engine {
         // Not while there is a job that may free space. (Only a look: its claim goes back by its drop.)
         let hopeless = is_incorporation && needs_room.is_some() && {
             let state = self.work.state.lock();
-            state.needs_room && state.jobs == 0 && self.trunk.pick_reclaim(&self.view.load().tree).is_none()
+            state.needs_room && state.jobs == 0 && self.disk.pick_to_free_space(&self.view.load().disk).is_none()
         };
         if let Some(error) = &needs_room {
             let need = match kind {
@@ -225,9 +224,9 @@ impl Engine {
         end: SequenceNumber,
         running: &Running,
     ) -> Result<Option<Outcome>> {
-        let (tree, is_oldest) = {
+        let (version, is_oldest) = {
             let view = self.view.load();
-            (Arc::clone(&view.tree), view.is_oldest(generation))
+            (view.disk.clone(), view.is_oldest(generation))
         };
         // Rule S2: the pins are read after everything in the generation was numbered.
         let retention = Retention::new(self.snapshots.numbers());
@@ -236,7 +235,7 @@ impl Engine {
         let mut cursor = item_invalidation::begin(self.cache.items(), generation.memtable.sealed_cursor(), &tombstones);
         let companion = TaskControl { inner: self, running, class: Class::Memory };
         let source = FromMemory { entries: &mut cursor, tombstones: &tombstones, through: end, is_oldest };
-        let outcome = self.trunk.incorporate(&tree, source, &retention, &companion);
+        let outcome = self.disk.incorporate(&version, source, &retention, &companion);
         self.speed.note_running(0, Duration::ZERO);
         outcome
     }
@@ -247,11 +246,11 @@ impl Engine {
     }
 
     fn run_job(&self, job: &Job, running: &Running) -> Result<()> {
-        let tree = Arc::clone(&self.view.load().tree);
+        let version = self.view.load().disk.clone();
         let retention = Retention::new(self.snapshots.numbers());
         let companion = TaskControl { inner: self, running, class: Class::Merge };
-        let outcome = self.trunk.run(job, &tree, &retention, &companion)?;
-        drop(tree);
+        let outcome = self.disk.run(job, &version, &retention, &companion)?;
+        drop(version);
         self.speed.record_merge(running.written(), running.worked(self.clock.now()));
         if let Some(request) = &running.request {
             request.note_done(running.bytes_done(), running.written());

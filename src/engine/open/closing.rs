@@ -77,7 +77,7 @@ impl Engine {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        let written = self.trunk.written();
+        let written = self.disk.written();
         Stats {
             synced_number: self.log.synced().0,
             incorporated_number: self.incorporated.load(Ordering::Relaxed),

@@ -2,7 +2,7 @@
 
 use crate::branch::{BranchContext, BranchForm, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
-use crate::disk::trunk::{self, Tree, Trunk};
+use crate::disk::{Component, ComponentOptions, Version};
 use crate::engine::directory::leveldb_guard;
 use crate::engine::directory::locks;
 use crate::engine::directory::owners;
@@ -73,7 +73,7 @@ enum Room {
 fn open_once(
     storage: Arc<dyn Storage>,
     options: Options,
-    Figures { budget, trunk: trunk_options }: Figures,
+    Figures { budget, disk: component }: Figures,
     driver: Driver,
     clock: Arc<dyn Clock>,
     room: Room,
@@ -88,7 +88,7 @@ fn open_once(
     // Another opener may have made the store between the look and the lock.
     let mut manifest = match store_files::look(&*storage)? {
         Found::Store => Manifest::open(Arc::clone(&storage))?,
-        Found::Empty => create(&storage)?,
+        Found::Empty => create(&storage, &component)?,
     };
     leveldb_guard::ensure(&*storage);
     check_keyspaces(&*storage, manifest.state())?;
@@ -103,8 +103,8 @@ fn open_once(
     let last = SequenceNumber(recovered.next_number.0 - 1);
 
     // Step 5.
-    let (trunk, tree) = Trunk::open(Arc::clone(&parts.branches), trunk_options, &state)?;
-    check_maplets(&tree)?;
+    let (disk, version) = Component::open(Arc::clone(&parts.branches), component, &state)?;
+    check_maplets(&version)?;
     let epoch = recovered.next_epoch;
     let edit = ManifestEdit {
         log_recovered: recovered.edit.clone(),
@@ -153,7 +153,7 @@ fn open_once(
     let sync_due = Mutex::new(crate::engine::background::log_threads::sync_due(&*clock, &options));
     let snapshots = SnapshotRegistry::new(Arc::clone(&clock), options.snapshot_age_limit);
     let inner = Engine {
-        read: Arc::new(parts.into_read_path(storage, snapshots, last, ViewCell::new(vec![newest], tree))),
+        read: Arc::new(parts.into_read_path(storage, snapshots, last, ViewCell::new(vec![newest], version))),
         threads: Threads::new(),
         range_conflicts: crate::engine::write::range_conflicts::RangeConflicts::new().into(),
         commits: crate::util::sync::RwLock::new(true),
@@ -164,7 +164,7 @@ fn open_once(
         log,
         log_epoch: epoch,
         log_start: recovered.next_number,
-        trunk,
+        disk,
         edits,
         sync_due,
         ballast,
@@ -270,9 +270,9 @@ impl Parts {
 }
 
 /// A new store's manifest: its first edit is the empty tree and the default keyspace.
-fn create(storage: &Arc<dyn Storage>) -> Result<Manifest> {
+fn create(storage: &Arc<dyn Storage>, component: &ComponentOptions) -> Result<Manifest> {
     let identity = Identity { database: DatabaseId(storage.random()) };
-    let mut first = Trunk::create_edit();
+    let mut first = Component::create_edit(component);
     first.keyspaces =
         vec![KeyspaceRecord { id: KeyspaceId::DEFAULT, name: "default".into(), comparator: COMPARATOR.into() }];
     first.next_file = Some(FileNumber(1));
@@ -308,8 +308,8 @@ pub(crate) fn check_branches(storage: &dyn Storage, state: &ManifestState) -> Re
 }
 
 /// A maplet that is missing or has another length costs no answers: it is built anew.
-fn check_maplets(tree: &Tree) -> Result<()> {
-    for maplet in trunk::maplets(tree) {
+fn check_maplets(version: &Version) -> Result<()> {
+    for maplet in version.maplets() {
         match maplet.check_length() {
             Err(error) if error.is_damage() => maplet.mark_broken(),
             checked => checked?,

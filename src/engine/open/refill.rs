@@ -69,7 +69,7 @@ impl Engine {
         self.view.update(|current| {
             let mut generations = current.generations.clone();
             generations.insert(1, generation);
-            (generations, Arc::clone(&current.tree))
+            (generations, current.disk.clone())
         });
         self.work.wake();
     }

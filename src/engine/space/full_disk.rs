@@ -47,7 +47,7 @@ impl Engine {
         let view = self.view.load();
         Needs {
             memory: view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum(),
-            tree: view.tree.bytes(),
+            tree: view.disk.bytes(),
             memtable: self.budget.memtable as u64,
             segment: self.budget.segment as u64,
         }
@@ -77,7 +77,7 @@ impl Engine {
         // First what nobody needs.
         let made = self.log.drop_spares() > 0 || self.ballast.give_up(keep);
         if made {
-            self.trunk.forget_unfit();
+            self.disk.clear_failures();
         }
         made
     }
@@ -96,14 +96,14 @@ impl Engine {
     pub(crate) fn room_came_back(&self) {
         if self.health.is_full() {
             self.ballast.retake(self.ballast_needs());
-            self.trunk.forget_unfit();
+            self.disk.clear_failures();
         }
     }
 
     /// Lets those merges try again for which there is room by now. Where the storage does not say how much there is, all of them.
     pub(crate) fn retry_backed_off(&self) {
         let available = self.storage.available().ok().flatten();
-        self.trunk.feed(available.unwrap_or(u64::MAX));
+        self.disk.release_backoff(available.unwrap_or(u64::MAX));
     }
 
     /// A delete came in while the disk is full.
@@ -118,7 +118,7 @@ impl Engine {
             return false;
         }
         if self.ballast.restore(self.ballast_needs()) {
-            self.trunk.forget_unfit();
+            self.disk.clear_failures();
             self.log.set_scarce(false);
             self.health.leave_full();
             self.room.notify_all();

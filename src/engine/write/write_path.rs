@@ -231,7 +231,7 @@ impl Engine {
     /// By how much writes are delayed at the moment.
     fn delay_rate(&self) -> Rate {
         self.speed.delay_rate(self.fullness(), self.write_limit.get(), || {
-            let written = self.trunk.written();
+            let written = self.disk.written();
             Done {
                 user: self.user_bytes_through(self.incorporated.load(Ordering::Relaxed)),
                 incorporated: written.incorporated_bytes,
@@ -255,8 +255,8 @@ impl Engine {
         let memory: u64 = view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum();
         let size = self.budget.memtable as u64;
         let in_memory = fullness(memory, size * (GENERATIONS_MAX as u64 + 1) / 2, size * GENERATIONS_MAX as u64);
-        let tree = fullness(view.tree.debt(), size * DEBT_START, size * DEBT_LIMIT);
-        let garbage = garbage_fullness(view.tree.garbage(), view.tree.bytes(), size);
+        let tree = fullness(view.disk.debt(), size * DEBT_START, size * DEBT_LIMIT);
+        let garbage = garbage_fullness(view.disk.garbage(), view.disk.bytes(), size);
         Fullness { memory: in_memory, tree, garbage }
     }
 
@@ -298,7 +298,7 @@ impl Engine {
             let mut generations = Vec::with_capacity(current.generations.len() + 1);
             generations.push(Arc::clone(&new));
             generations.extend(current.generations.iter().cloned());
-            (generations, Arc::clone(&current.tree))
+            (generations, current.disk.clone())
         });
         let end = self.sequencer.last();
         new.set_start(end);

@@ -2,7 +2,7 @@
 
 use super::closed::{check_branch, check_maplet, check_tree};
 use super::findings::{CheckProgress, Depth, Findings, Verification};
-use crate::disk::trunk;
+use crate::disk::Version;
 use crate::engine::engine::Engine;
 use crate::engine::state::view::View;
 use crate::engine::tools::offline::Readers;
@@ -25,8 +25,8 @@ impl Engine {
         let mut findings = Findings::new(depth, progress);
         // The view holds every file that is checked below.
         let (view, state) = self.check_manifest(&mut findings)?;
-        self.check_structure(&view.tree, &mut findings);
-        let branches = trunk::branches(&view.tree);
+        self.check_structure(&view.disk, &mut findings);
+        let branches = view.disk.branches();
         findings.await_bytes(branches.iter().map(|branch| branch.meta().bytes).sum());
         // Its own readers: what the store has in its cache says nothing of the disk.
         let readers = Readers::new(&self.storage, self.branches.database, self.numbers.next());
@@ -42,7 +42,7 @@ impl Engine {
             let at = branches.binary_search_by_key(file, |branch| branch.meta().file);
             at.ok().map(|at| branches[at].meta().clone())
         };
-        for maplet in trunk::maplets(&view.tree) {
+        for maplet in view.disk.maplets() {
             check_maplet(&readers, maplet.meta(), &branch, &mut findings)?;
         }
         self.check_segments(&mut findings)?;
@@ -57,7 +57,7 @@ impl Engine {
         let view = self.view.load_full();
         let path = self.storage.path_of(MANIFEST_NAME);
         let known = edits.manifest.state();
-        let checked = known.check().and_then(|()| trunk::check_nodes(&view.tree, known));
+        let checked = known.check().and_then(|()| view.disk.check_against(known));
         let state = checked.is_ok().then(|| known.clone());
         if let Err(found) = checked {
             findings.damage(Error::corruption(&path, 0, "structure of the tree", "a consistent tree", found));
@@ -77,8 +77,8 @@ impl Engine {
     }
 
     /// The tree in memory, by itself. (Outside the lock: this looks at every reference.)
-    fn check_structure(&self, tree: &trunk::Tree, findings: &mut Findings<'_>) {
-        if let Err(found) = trunk::check_structure(tree) {
+    fn check_structure(&self, version: &Version, findings: &mut Findings<'_>) {
+        if let Err(found) = version.check_structure() {
             let path = self.storage.path_of(MANIFEST_NAME);
             findings.damage(Error::corruption(&path, 0, "node of the tree in memory", "one in order", found));
         }
@@ -121,9 +121,9 @@ mod tests {
             found.damage.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
         };
         assert_eq!(found(&db), "");
-        let sound = Arc::clone(&db.inner.view.load_full().tree);
-        let publish = |tree| db.inner.view.update(|view| (view.generations.clone(), tree));
-        publish(trunk::unsound(&sound));
+        let sound = db.inner.view.load_full().disk.clone();
+        let publish = |version| db.inner.view.update(|view| (view.generations.clone(), version));
+        publish(sound.inconsistent());
         let told = found(&db);
         assert!(told.contains("which nothing sees") && told.contains("MANIFEST"), "{told}");
         publish(sound);
