@@ -25,7 +25,7 @@ use crate::util::{DatabaseId, FileNumber, FileNumbers, KeyspaceId, Kind, Result,
 use std::path::Path;
 
 pub use crate::db::{DeterministicDb, LogOnlyWriter, open_small, open_tuned};
-pub use crate::disk::trunk::TrunkOptions;
+pub use crate::disk::TrunkOptions;
 pub use crate::merge::vec_cursor::VecEntry as Entry;
 pub use crate::util::random::splitmix64;
 pub use cache::{CachePart, CachedPage};

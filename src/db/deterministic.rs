@@ -5,7 +5,7 @@
 //! take some, a writer that is slowed or waits puts the clock forward, and a test does (`SimulatedStorage::advance`).
 
 use super::Db;
-use crate::disk::trunk::TrunkOptions;
+use crate::disk::{ComponentOptions, TrunkOptions};
 use crate::engine::background::background::Background;
 use crate::engine::open::opening::{self, Host};
 use crate::engine::scheduler::Driver;
@@ -101,7 +101,8 @@ pub fn open_tuned(
 fn tuned(options: &Options, small: bool, tune: impl FnOnce(&mut TrunkOptions)) -> Result<Figures> {
     let budget = if small { Budget::small(options)? } else { Budget::new(options)? };
     let mut figures = Figures::new(budget, options);
-    tune(&mut figures.trunk);
+    let ComponentOptions::Trunk(trunk) = &mut figures.disk;
+    tune(trunk);
     Ok(figures)
 }
 

@@ -5,7 +5,7 @@
 use super::durable_log::DurableLog;
 use super::read::read_path::ReadPath;
 use super::state::generation::Generation;
-use crate::disk::trunk::{Outcome, Trunk};
+use crate::disk::{Component, Outcome};
 use crate::format::manifest_edit::ManifestEdit;
 use crate::log::NameSegment;
 use crate::manifest::Manifest;
@@ -44,7 +44,7 @@ pub(crate) struct Incorporated<'a> {
 /// See the module.
 pub(crate) struct TreePublisher {
     pub(crate) edits: Arc<Mutex<Edits>>,
-    disk: Arc<Trunk>,
+    disk: Arc<Component>,
     read: Arc<ReadPath>,
     log: Arc<DurableLog>,
     numbers: Arc<FileNumbers>,
@@ -53,7 +53,7 @@ pub(crate) struct TreePublisher {
 impl TreePublisher {
     pub(crate) fn new(
         edits: Arc<Mutex<Edits>>,
-        disk: &Arc<Trunk>,
+        disk: &Arc<Component>,
         read: &Arc<ReadPath>,
         log: &Arc<DurableLog>,
         numbers: &Arc<FileNumbers>,
@@ -66,18 +66,18 @@ impl TreePublisher {
     pub(crate) fn publish(&self, outcome: Outcome, incorporated: Option<Incorporated<'_>>) -> Result<()> {
         let view = &self.read.view;
         let mut edits = self.edits.lock();
-        let mut applied = self.disk.apply(outcome, &view.load().tree);
+        let mut applied = self.disk.apply(outcome, &view.load().disk);
         if applied.is_empty() {
             applied.finish();
             return Ok(());
         }
-        self.append(&mut edits, &mut applied.edit, incorporated)?;
+        self.append(&mut edits, applied.edit(), incorporated)?;
         view.update(|current| {
             let mut generations = current.generations.clone();
             if let Some(Incorporated { generation, .. }) = incorporated {
                 generations.retain(|kept| !Arc::ptr_eq(kept, generation));
             }
-            (generations, Arc::clone(&applied.tree))
+            (generations, applied.version())
         });
         // Only now, when the edit is durable, may the last reader of a file remove it (rule D2).
         applied.finish();

@@ -12,7 +12,7 @@ use super::join;
 use super::kept::{self, Sizes};
 use super::node::{Key, Node, Pivot};
 use super::options::{CUT_PARTS_MIN, TrunkOptions};
-use super::parts::{NewParts, PartWriter};
+use super::parts::{NewParts, OutputWriter};
 use super::policy;
 use super::run;
 use super::run_cursor::{RunCursor, seek_together};
@@ -131,7 +131,7 @@ impl Pass<'_> {
         branches: Vec<&Arc<Branch>>,
         (lower, upper): (&Key, Option<&Key>),
         bottom: bool,
-        writer: &mut PartWriter<'_>,
+        writer: &mut OutputWriter<'_>,
         steps: &mut Steps<'_>,
     ) -> Result<bool> {
         let runs = run::group(branches);
@@ -155,8 +155,8 @@ impl Pass<'_> {
         }
     }
 
-    fn writer<'b>(&'b self, cuts: &'b [Key], bytes_max: u64) -> PartWriter<'b> {
-        PartWriter::new(self.context, cuts, self.options.part_bytes_min, bytes_max)
+    fn writer<'b>(&'b self, cuts: &'b [Key], bytes_max: u64) -> OutputWriter<'b> {
+        OutputWriter::new(self.context, cuts, self.options.part_bytes_min, bytes_max)
             .with_edges_from(*self.options.reused_bytes().start())
     }
 
@@ -186,7 +186,7 @@ impl Pass<'_> {
         (cursor, tombstones): (&mut C, &RangeTombstones),
         upper: Option<&Key>,
         bottom: bool,
-        writer: &mut PartWriter<'_>,
+        writer: &mut OutputWriter<'_>,
         steps: &mut Steps<'_>,
     ) -> Result<bool> {
         writer.add_range_tombstones(tombstones.retained(self.retention, bottom));
@@ -208,7 +208,7 @@ impl Pass<'_> {
 }
 
 /// Ends the parts, and tells the watch of what that wrote. They are complete: it is too late to end the pass.
-pub(super) fn finish(writer: PartWriter<'_>, mut steps: Steps<'_>) -> Result<Option<NewParts>> {
+pub(super) fn finish(writer: OutputWriter<'_>, mut steps: Steps<'_>) -> Result<Option<NewParts>> {
     let parts = writer.finish()?;
     steps.tell(parts.load().bytes);
     Ok(Some(parts))

@@ -74,7 +74,7 @@ pub enum JobKind {
 
 /// What a job is about, for those who watch.
 #[derive(Clone, Debug)]
-pub struct Scope {
+pub struct JobScope {
     /// The work.
     pub kind: JobKind,
     /// The node.
@@ -91,7 +91,7 @@ pub struct Scope {
 
 impl Job {
     /// What it is about.
-    pub fn scope(&self) -> Scope {
+    pub fn scope(&self) -> JobScope {
         let (kind, node, load) = match &self.choice {
             Choice::Flush(node, _) => (JobKind::Flush, node, Load::default()),
             Choice::SampleLeaf(leaf) => (JobKind::SampleLeaf, leaf, leaf.active),
@@ -101,7 +101,7 @@ impl Job {
             Choice::Join(parent, range) => return join_scope(parent, range.clone()),
             Choice::Merge(node, range) => (JobKind::Merge, node, policy::load(node, range.clone())),
         };
-        Scope {
+        JobScope {
             kind,
             node: node.id,
             height: node.height,
@@ -113,11 +113,11 @@ impl Job {
 }
 
 /// What the joining of these children of a node is about. Nodes in the middle of the tree are joined without reading.
-fn join_scope(parent: &Node, range: Range<usize>) -> Scope {
+fn join_scope(parent: &Node, range: Range<usize>) -> JobScope {
     let children = &parent.pivots[range.clone()];
     let mut load = Load::default();
     children.iter().filter(|pivot| pivot.child.is_leaf()).for_each(|pivot| load += pivot.child.active);
-    Scope {
+    JobScope {
         kind: JobKind::Join,
         node: children[0].child.id,
         height: children[0].child.height,

@@ -49,13 +49,14 @@ mod verify;
 mod watch;
 mod written_since;
 
+pub use apply::Applied;
 pub use compact::FromMemory;
-pub use job::{Job, JobKind, Outcome, Scope};
+pub use job::{Job, JobKind, JobScope, Outcome};
 pub use options::TrunkOptions;
-pub use parts::PartWriter;
+pub use parts::OutputWriter;
 pub use reshape::RequestedRange;
 pub use slot::Load;
-pub use statistics::{LevelFigures, TreeFigures};
+pub use statistics::{Figures, LevelFigures, Written};
 #[cfg(test)]
 pub use tests::unsound;
 pub use tree::Tree;

@@ -52,7 +52,7 @@ impl Drop for NewParts {
 }
 
 /// See the module.
-pub struct PartWriter<'a> {
+pub struct OutputWriter<'a> {
     context: &'a Arc<BranchContext>,
     /// Where to cut, ascending, those already passed left out.
     cuts: &'a [Key],
@@ -73,7 +73,7 @@ pub struct PartWriter<'a> {
     ended: u64,
 }
 
-impl<'a> PartWriter<'a> {
+impl<'a> OutputWriter<'a> {
     /// Cuts at `cuts` once a part has `bytes_min`, and anywhere once it has `bytes_max`.
     pub fn new(context: &'a Arc<BranchContext>, cuts: &'a [Key], bytes_min: u64, bytes_max: u64) -> Self {
         Self {

@@ -9,7 +9,7 @@
 
 use super::compact::Pass;
 use super::node::{Key, Node};
-use super::parts::{NewParts, PartWriter};
+use super::parts::{NewParts, OutputWriter};
 use super::run;
 use super::watch::Steps;
 use crate::branch::{Branch, Purpose};
@@ -117,7 +117,7 @@ impl Pass<'_> {
     /// Writes what is live of a file to a new one; `None` where the watch ended it. What became dead since the choice is copied,
     /// too: more never becomes live.
     pub fn squeeze(&self, file: &RewriteLive) -> Result<Option<NewParts>> {
-        let mut writer = PartWriter::new(self.context, &[], 0, u64::MAX);
+        let mut writer = OutputWriter::new(self.context, &[], 0, u64::MAX);
         let mut steps = Steps::new(self.watch);
         let runs = run::group([&file.branch]);
         for (lower, upper) in &file.live {

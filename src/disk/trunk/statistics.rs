@@ -27,7 +27,7 @@ pub struct LevelFigures {
 
 /// A tree's figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TreeFigures {
+pub struct Figures {
     /// Root first.
     pub levels: Vec<LevelFigures>,
     /// Distinct branch files.
@@ -36,7 +36,7 @@ pub struct TreeFigures {
     pub file_bytes: u64,
 }
 
-impl TreeFigures {
+impl Figures {
     /// The figures of a tree. O(references).
     pub fn of(tree: &Tree) -> Self {
         let mut figures = Self::default();

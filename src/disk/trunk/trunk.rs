@@ -154,7 +154,7 @@ impl Trunk {
     }
 
     /// Work after which a key range is as it is wanted; a version that `retention` has no use for is garbage.
-    pub fn pick_wanted(&self, tree: &Tree, wanted: &RequestedRange, retention: &Retention) -> Option<Job> {
+    pub fn pick_requested(&self, tree: &Tree, wanted: &RequestedRange, retention: &Retention) -> Option<Job> {
         let mut ticket = None;
         let has_garbage = |branch: &Branch| self.garbage.is_in(branch, retention, wanted.through);
         let accepts = |choice: &Choice| self.is_open(choice, retention) && self.claim(choice, &mut ticket);
@@ -179,7 +179,7 @@ impl Trunk {
     }
 
     /// Forgets what it knows of files and nodes that the tree does not have.
-    pub fn forget_gone(&self, tree: &Tree) {
+    pub fn forget_unreferenced(&self, tree: &Tree) {
         let (mut files, mut nodes) = (BTreeSet::new(), HashSet::new());
         tree.visit(&mut |node| {
             files.extend(node.branches().map(|branch| branch.meta().file));
@@ -190,16 +190,16 @@ impl Trunk {
         self.garbage.forget_all_but(&files);
     }
 
-    /// For a full disk: work that frees space, densest in tombstones first. Each node is rewritten once; what `note_unfit` was
+    /// For a full disk: work that frees space, densest in tombstones first. Each node is rewritten once; what `note_failed_on_full_disk` was
     /// told of is left out.
-    pub fn pick_reclaim(&self, tree: &Tree) -> Option<Job> {
+    pub fn pick_to_free_space(&self, tree: &Tree) -> Option<Job> {
         let mut ticket = None;
         let choice = policy::choose_reclaim(tree, |choice| !self.is_unfit(choice) && self.claim(choice, &mut ticket))?;
         ticket.map(|ticket| Job { choice, ticket, for_scans: false })
     }
 
     /// The job found no room for its result, or the manifest none for its edit.
-    pub fn note_unfit(&self, job: &Job) {
+    pub fn note_failed_on_full_disk(&self, job: &Job) {
         let (node, what) = match &job.choice {
             Choice::Part(leaf) => (leaf, Unfit::Parts),
             Choice::RewriteLive(file) => {
@@ -213,18 +213,18 @@ impl Trunk {
     }
 
     /// The job found no room, and the disk was not known to be full: it is not picked again before there is enough (`starved.rs`).
-    pub fn note_starved(&self, job: &Job) {
+    pub fn note_found_no_space(&self, job: &Job) {
         let scope = job.scope();
         self.starved.note(scope.node, scope.load.bytes);
     }
 
-    /// Whether jobs wait for `feed`.
-    pub fn is_starving(&self) -> bool {
+    /// Whether jobs wait for `release_backoff`.
+    pub fn is_backed_off(&self) -> bool {
         self.starved.is_any()
     }
 
     /// So many bytes are free: jobs that want no more may be picked again.
-    pub fn feed(&self, available: u64) {
+    pub fn release_backoff(&self, available: u64) {
         self.starved.feed(available);
     }
 
@@ -238,7 +238,7 @@ impl Trunk {
     }
 
     /// There is more room than before.
-    pub fn forget_unfit(&self) {
+    pub fn clear_failures(&self) {
         self.unfit.lock().clear();
         self.unfit_files.lock().retain(|_, live| live.is_some());
     }
@@ -386,7 +386,7 @@ impl Trunk {
         let garbage = node.active.entries.saturating_sub(merged.entries());
         let measured = if is_whole { Redundancy::measured(policy::newer(node).entries, garbage) } else { None };
         // What it frees may do for others.
-        self.forget_unfit();
+        self.clear_failures();
         self.starved.forget(node.id);
         Ok(Change::Merge { place: Place::of(node), bundles, merged, measured })
     }

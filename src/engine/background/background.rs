@@ -1,6 +1,6 @@
 //! The background work of a store: what all of its tasks use. The files beside this one choose, run and wait for them.
 
-use crate::disk::trunk::Trunk;
+use crate::disk::Component;
 use crate::engine::durable_log::DurableLog;
 use crate::engine::memory::arbiter::MemoryArbiter;
 use crate::engine::memory::generations::Generations;
@@ -22,7 +22,7 @@ pub(crate) struct Background {
     pub(crate) health: Arc<Health>,
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) arbiter: Arc<MemoryArbiter>,
-    pub(crate) disk: Arc<Trunk>,
+    pub(crate) disk: Arc<Component>,
     pub(crate) log: Arc<DurableLog>,
     pub(crate) generations: Arc<Generations>,
     pub(crate) throttle: Arc<Throttle>,

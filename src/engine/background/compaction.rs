@@ -1,7 +1,7 @@
 //! Compaction of a key range on request. Any thread; the workers do the work, or the calling thread with `Driver::Deterministic`.
 
 use super::background::Background;
-use crate::disk::trunk::RequestedRange;
+use crate::disk::RequestedRange;
 use crate::engine::scheduler::compaction_request::CompactionRequest;
 use crate::engine::scheduler::open_request::OpenRequest;
 use crate::engine::types::compaction::{Cancellation, CompactOptions, CompactProgress, CompactReport, Goal};
@@ -31,7 +31,7 @@ impl Background {
             return Ok(CompactReport::default());
         }
         let through = self.generations.incorporated();
-        self.disk.forget_gone(&self.read.view.load().tree);
+        self.disk.forget_unreferenced(&self.read.view.load().disk);
         let range = RequestedRange { lower, upper, through, clean: options.goal == Goal::Space };
         let open = OpenRequest::new(&self.scheduler, CompactionRequest::new(range, options.cancellation.clone()));
         self.wait_for(open.request(), progress)?;
@@ -52,7 +52,7 @@ impl Background {
             }
             let left = {
                 let view = self.read.view.load();
-                self.disk.remaining(&view.tree, &request.range, &self.retention())
+                self.disk.remaining(&view.disk, &request.range, &self.retention())
             };
             let (finished, running) = (request.report().bytes_read, self.scheduler.running.bytes_done_for(request));
             // A job that ends between the two must not count as a step back.
@@ -81,12 +81,12 @@ impl Background {
 
     /// Whether all that is left to do for a request waits for space on the disk.
     fn lacks_space(&self, request: &CompactionRequest) -> bool {
-        if !self.disk.is_starving() || self.scheduler.state.lock().jobs > 0 {
+        if !self.disk.is_backed_off() || self.scheduler.state.lock().jobs > 0 {
             return false;
         }
         let (view, retention) = (self.read.view.load(), self.retention());
-        self.disk.pick(&view.tree, &retention).is_none()
-            && self.disk.pick_wanted(&view.tree, &request.range, &retention).is_none()
+        self.disk.pick(&view.disk, &retention).is_none()
+            && self.disk.pick_requested(&view.disk, &request.range, &retention).is_none()
     }
 
     /// The versions that live snapshots need now.

@@ -1,7 +1,7 @@
 //! Incorporation: writes what a generation holds as branch files and makes them part of the tree (`docs/recovery.md`, D1). Workers.
 
 use super::background::Background;
-use crate::disk::trunk::{FromMemory, Outcome};
+use crate::disk::{FromMemory, Outcome};
 use crate::engine::directory::locks;
 use crate::engine::read::item_invalidation;
 use crate::engine::scheduler::rate_limit::Class;
@@ -57,9 +57,9 @@ impl Background {
         end: SequenceNumber,
         running: &RunningTask,
     ) -> Result<Option<Outcome>> {
-        let (tree, is_oldest) = {
+        let (version, is_oldest) = {
             let view = self.read.view.load();
-            (Arc::clone(&view.tree), view.is_oldest(generation))
+            (view.disk.clone(), view.is_oldest(generation))
         };
         // Rule S2: the snapshots are read after everything in the generation has its number.
         let retention = self.retention();
@@ -68,7 +68,7 @@ impl Background {
         let items = self.read.cache.items();
         let mut cursor = item_invalidation::begin(items, generation.memtable.sealed_cursor(), &tombstones);
         let source = FromMemory { entries: &mut cursor, tombstones: &tombstones, through: end, is_oldest };
-        let outcome = self.disk.incorporate(&tree, source, &retention, &self.control(running, Class::Memory));
+        let outcome = self.disk.incorporate(&version, source, &retention, &self.control(running, Class::Memory));
         self.throttle.speed.note_running(0, Duration::ZERO);
         outcome
     }

@@ -4,7 +4,7 @@
 //! the state of memory and of the disk.
 
 use super::background::Background;
-use crate::disk::trunk::{Job, Tree};
+use crate::disk::{Job, Version};
 use crate::engine::memory::version_cleanup;
 use crate::engine::scheduler::SchedulerState;
 use crate::engine::scheduler::task::{Task, WorkerRole};
@@ -92,7 +92,7 @@ fn leave_full_disk(background: &Background, state: &mut SchedulerState, _: Worke
 
 /// Jobs that found no space may be chosen again once there is enough.
 fn retry_backed_off(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
-    if !background.health.is_full() && background.disk.is_starving() && is_space_check_due(background, state) {
+    if !background.health.is_full() && background.disk.is_backed_off() && is_space_check_due(background, state) {
         background.space.retry_backed_off();
     }
     Choice::Pass
@@ -132,7 +132,7 @@ fn incorporate(background: &Background, state: &mut SchedulerState, _: WorkerRol
 /// Two at a time, because one of them waits for the disk half of the time. Not while merges are behind: they would be so by one worker
 /// more. Nor on a full disk, where one would take the space that the other needs.
 fn may_incorporate_another(background: &Background, state: &SchedulerState, view: &View) -> bool {
-    let is_behind = view.tree.debt() > background.budget.memtable as u64 * DEBT_START;
+    let is_behind = view.disk.debt() > background.budget.memtable as u64 * DEBT_START;
     state.incorporating.len() < INCORPORATIONS_MAX && !is_behind && !background.health.is_full()
 }
 
@@ -163,7 +163,9 @@ fn needed_job(background: &Background, _: &mut SchedulerState, _: WorkerRole) ->
         return Choice::Pass;
     }
     let retention = background.retention();
-    pick_from_newest(background, |tree| background.disk.pick(tree, &retention)).map(|job| Task::Job(job, None)).into()
+    pick_from_newest(background, |version| background.disk.pick(version, &retention))
+        .map(|job| Task::Job(job, None))
+        .into()
 }
 
 /// What the callers of `Db::compact` and `Db::optimize` wait for.
@@ -174,7 +176,9 @@ fn requested_job(background: &Background, state: &mut SchedulerState, _: WorkerR
     let retention = background.retention();
     let open = state.requests.iter().filter(|request| !request.is_cancelled());
     let mut jobs = open.filter_map(|request| {
-        let job = pick_from_newest(background, |tree| background.disk.pick_wanted(tree, &request.range, &retention))?;
+        let job = pick_from_newest(background, |version| {
+            background.disk.pick_requested(version, &request.range, &retention)
+        })?;
         Some(Task::Job(job, Some(Arc::clone(request))))
     });
     jobs.next().into()
@@ -185,7 +189,9 @@ fn job_for_scans(background: &Background, _: &mut SchedulerState, _: WorkerRole)
     if background.health.is_full() {
         return Choice::Pass;
     }
-    pick_from_newest(background, |tree| background.disk.pick_for_scans(tree)).map(|job| Task::Job(job, None)).into()
+    pick_from_newest(background, |version| background.disk.pick_for_scans(version))
+        .map(|job| Task::Job(job, None))
+        .into()
 }
 
 fn remove_files(background: &Background, state: &mut SchedulerState, _: WorkerRole) -> Choice {
@@ -206,16 +212,20 @@ fn is_space_check_due(background: &Background, state: &mut SchedulerState) -> bo
 
 /// One at a time: several would take the little space that there is from each other.
 pub(super) fn pick_to_free_space(background: &Background, state: &SchedulerState) -> Option<Job> {
-    if state.jobs > 0 { None } else { pick_from_newest(background, |tree| background.disk.pick_reclaim(tree)) }
+    if state.jobs > 0 {
+        None
+    } else {
+        pick_from_newest(background, |version| background.disk.pick_to_free_space(version))
+    }
 }
 
 /// A job whose claim was made while the tree that it was picked from was the newest. *Otherwise:* between the look at the tree and the claim
 /// another job ends, publishes what it merged and gives its claim back; then the same bundles are merged once more, although they no
 /// longer stand side by side.
-fn pick_from_newest(background: &Background, pick: impl Fn(&Tree) -> Option<Job>) -> Option<Job> {
+fn pick_from_newest(background: &Background, pick: impl Fn(&Version) -> Option<Job>) -> Option<Job> {
     loop {
         let view = background.read.view.load();
-        let job = pick(&view.tree);
+        let job = pick(&view.disk);
         // A thread that gave a claim back before this one was made had published its view before that.
         if job.is_none() || background.read.view.version() == view.version {
             return job;

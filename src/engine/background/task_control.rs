@@ -1,6 +1,6 @@
 //! Controls one running task: counts its work, throttles it to the write limit, pauses it, and ends it. On the thread of the task.
 
-use crate::disk::trunk::Progress;
+use crate::disk::Progress;
 use crate::engine::scheduler::rate_limit::{Class, RateLimit};
 use crate::engine::scheduler::running_tasks::RunningTask;
 use crate::engine::scheduler::{Driver, Scheduler};

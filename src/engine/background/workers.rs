@@ -8,7 +8,7 @@
 use super::background::Background;
 use super::priorities;
 use super::task_control::TaskControl;
-use crate::disk::trunk::{Job, Load};
+use crate::disk::{FailureCause, Job, Load};
 use crate::engine::memory::version_cleanup;
 use crate::engine::scheduler::rate_limit::Class;
 use crate::engine::scheduler::running_tasks::RunningTask;
@@ -16,7 +16,6 @@ use crate::engine::scheduler::task::{Task, TaskKind, WorkerRole};
 use crate::engine::scheduler::{RunNext, SchedulerState};
 use crate::engine::space::full_disk::{SPACE_CHECK, SpaceNeed};
 use crate::engine::types::stats::BackgroundKind;
-use crate::util::sync::Arc;
 use crate::util::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -95,10 +94,9 @@ impl Background {
             Task::Job(job, _) => {
                 let was_full = self.health.is_full();
                 self.run_job(&job, running).inspect_err(|error| {
-                    if error.is_disk_full() && was_full {
-                        self.disk.note_unfit(&job);
-                    } else if error.is_disk_full() {
-                        self.disk.note_starved(&job);
+                    if error.is_disk_full() {
+                        let cause = if was_full { FailureCause::DiskFullBefore } else { FailureCause::FoundNoSpace };
+                        self.disk.note_failed(&job, cause);
                     }
                 })
             }
@@ -128,9 +126,9 @@ impl Background {
     }
 
     fn run_job(&self, job: &Job, running: &RunningTask) -> Result<()> {
-        let tree = Arc::clone(&self.read.view.load().tree);
-        let outcome = self.disk.run(job, &tree, &self.retention(), &self.control(running, Class::Merge))?;
-        drop(tree);
+        let version = self.read.view.load().disk.clone();
+        let outcome = self.disk.run(job, &version, &self.retention(), &self.control(running, Class::Merge))?;
+        drop(version);
         self.throttle.speed.record_merge(running.written(), running.worked(self.scheduler.clock.now()));
         if let Some(request) = &running.request {
             request.note_done(running.bytes_done(), running.written());
@@ -190,7 +188,7 @@ impl Background {
         // Not while there is a job that may free space. (This is only a check: the job gives its claim back when it is dropped.)
         let is_hopeless = matches!(kind, TaskKind::Incorporate(_)) && {
             let state = self.scheduler.state.lock();
-            state.needs_space && state.jobs == 0 && self.disk.pick_reclaim(&self.read.view.load().tree).is_none()
+            state.needs_space && state.jobs == 0 && self.disk.pick_to_free_space(&self.read.view.load().disk).is_none()
         };
         let need = match kind {
             TaskKind::Incorporate(_) if is_hopeless => SpaceNeed::LastResort,

@@ -119,7 +119,7 @@ impl Generations {
             let mut generations = Vec::with_capacity(current.generations.len() + 1);
             generations.push(Arc::clone(&new));
             generations.extend(current.generations.iter().cloned());
-            (generations, Arc::clone(&current.tree))
+            (generations, current.disk.clone())
         });
         let end = self.read.sequencer.last();
         new.set_start(end);
@@ -133,7 +133,7 @@ impl Generations {
         self.read.view.update(|current| {
             let mut generations = current.generations.clone();
             generations.insert(1, generation);
-            (generations, Arc::clone(&current.tree))
+            (generations, current.disk.clone())
         });
         self.scheduler.wake_workers();
     }

@@ -1,7 +1,7 @@
 //! Opening: `docs/recovery.md`, R, step by step.
 
 use super::parts::{Parts, check_branches, check_keyspaces, recover};
-use crate::disk::trunk::{self, Tree, Trunk};
+use crate::disk::{Component, ComponentOptions, Version};
 use crate::engine::background::background::Background;
 use crate::engine::directory::store_files::{self, Found, StoreFile};
 use crate::engine::directory::{leveldb_guard, locks, owners};
@@ -87,7 +87,7 @@ enum LogSpace {
 }
 
 fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result<(Arc<Engine>, LogContents)> {
-    let Host { options, figures: Figures { budget, trunk: trunk_options }, scheduler, arbiter, .. } = host;
+    let Host { options, figures: Figures { budget, disk: component }, scheduler, arbiter, .. } = host;
     let (driver, clock) = (scheduler.driver(), &scheduler.clock);
     let found = store_files::look(&**storage)?;
     if found == Found::Empty && !options.create_if_missing {
@@ -99,7 +99,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     // Another opener may have created the store between the look and the lock.
     let mut manifest = match store_files::look(&**storage)? {
         Found::Store => Manifest::open(Arc::clone(storage))?,
-        Found::Empty => create(storage)?,
+        Found::Empty => create(storage, component)?,
     };
     leveldb_guard::ensure(&**storage);
     check_keyspaces(&**storage, manifest.state())?;
@@ -114,8 +114,8 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     let last = SequenceNumber(recovered.next_number.0 - 1);
 
     // Step 5.
-    let (disk, tree) = Trunk::open(Arc::clone(&parts.branches), trunk_options.clone(), &state)?;
-    check_maplets(&tree)?;
+    let (disk, version) = Component::open(Arc::clone(&parts.branches), component.clone(), &state)?;
+    check_maplets(&version)?;
     let epoch = recovered.next_epoch;
     let edit = ManifestEdit {
         log_recovered: recovered.edit.clone(),
@@ -160,7 +160,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     // The contents of the log are brought in below this generation, once there are threads to make room for more of them.
     let newest = Arc::new(Generation::starting_after(arbiter.memtables.take(), last, &parts.value_file_refs));
     let snapshots = SnapshotRegistry::new(Arc::clone(clock), options.snapshot_age_limit);
-    let view = ViewCell::new(vec![newest], tree);
+    let view = ViewCell::new(vec![newest], version);
     let operator = host.merge_operator.clone();
     let read = Arc::new(parts.into_read_path(Arc::clone(storage), snapshots, last, view, operator));
     let log = (log, epoch, recovered.next_number);
@@ -172,7 +172,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
 fn assemble(
     host: &Host,
     read: Arc<ReadPath>,
-    disk: Arc<Trunk>,
+    disk: Arc<Component>,
     log: (Arc<Log>, u64, SequenceNumber),
     (edits, numbers): (Arc<Mutex<Edits>>, Arc<FileNumbers>),
     incorporated: SequenceNumber,
@@ -252,9 +252,9 @@ fn log_memory(storage: &dyn Storage, options: &Options, identity: &LogIdentity) 
 }
 
 /// A new store's manifest: its first edit is the empty tree and the default keyspace.
-fn create(storage: &Arc<dyn Storage>) -> Result<Manifest> {
+fn create(storage: &Arc<dyn Storage>, component: &ComponentOptions) -> Result<Manifest> {
     let identity = Identity { database: DatabaseId(storage.random()) };
-    let mut first = Trunk::create_edit();
+    let mut first = Component::create_edit(component);
     first.keyspaces =
         vec![KeyspaceRecord { id: KeyspaceId::DEFAULT, name: "default".into(), comparator: COMPARATOR.into() }];
     first.next_file = Some(FileNumber(1));
@@ -262,8 +262,8 @@ fn create(storage: &Arc<dyn Storage>) -> Result<Manifest> {
 }
 
 /// A maplet that is missing or has another length costs no answers: it is built anew.
-fn check_maplets(tree: &Tree) -> Result<()> {
-    for maplet in trunk::maplets(tree) {
+fn check_maplets(version: &Version) -> Result<()> {
+    for maplet in version.maplets() {
         match maplet.check_length() {
             Err(error) if error.is_damage() => maplet.mark_broken(),
             checked => checked?,

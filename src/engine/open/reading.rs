@@ -3,7 +3,7 @@
 use super::parts::{Parts, check_branches, check_keyspaces, recover};
 use super::refill;
 use crate::cache::PageCache;
-use crate::disk::trunk::{Trunk, TrunkOptions};
+use crate::disk::{Component, ComponentOptions, TrunkOptions};
 use crate::engine::directory::locks::{self, Guard};
 use crate::engine::directory::store_files::{self, Found};
 use crate::engine::read::read_path::ReadPath;
@@ -117,8 +117,9 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
     });
     let newest = Arc::new(Generation::starting_after(pool.take(), seen, holds));
     let generations: Result<Vec<_>> = filled.into_iter().chain([Ok(newest)]).rev().collect();
-    let (_, tree) = Trunk::open(Arc::clone(&parts.branches), TrunkOptions::new(budget.memtable as u64), &state)?;
-    let view = ViewCell::new(generations?, tree);
+    let component = ComponentOptions::Trunk(TrunkOptions::new(budget.memtable as u64));
+    let (_, version) = Component::open(Arc::clone(&parts.branches), component, &state)?;
+    let view = ViewCell::new(generations?, version);
     Ok(Loaded {
         parts,
         view,

@@ -135,7 +135,7 @@ impl ReadPath {
                 return Ok(Some((number, Kind::Put)));
             }
             let start = out.len();
-            let found = view.tree.get(key, hash, at, pages, out)?;
+            let found = view.disk.get(key, hash, at, pages, out)?;
             if let Some((number, Kind::Put)) = found
                 && pages.small_leaves_read() > before
                 && at >= view.switched_through()

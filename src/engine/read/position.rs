@@ -154,7 +154,7 @@ fn sit(scope: &Scope) -> CachedCursor {
             sources.push(Box::new(generation.memtable.cursor_at(at)));
         }
     }
-    let tree = Box::new(view.tree.cursor());
+    let tree = view.disk.cursor();
     let all: Box<dyn Cursor> = if sources.is_empty() {
         tree
     } else {
@@ -162,7 +162,7 @@ fn sit(scope: &Scope) -> CachedCursor {
         Box::new(MergeCursor::new(sources))
     };
     // A Memtable that gets its first one later gets it with a number that the snapshot does not have.
-    let masked = view.tree.has_range_tombstones()
+    let masked = view.disk.has_range_tombstones()
         || view.generations.iter().any(|generation| generation.memtable.has_range_tombstones());
     let cursor =
         VisibleCursor::new(all, at, bounds.lower.clone(), bounds.upper.clone()).masked(masked).wanting(*values);

@@ -3,7 +3,7 @@
 use super::cached_cursors::CachedCursors;
 use crate::branch::{self, BranchContext};
 use crate::cache::PageCache;
-use crate::disk::trunk::{self, TreeFigures};
+use crate::disk::LevelFigures;
 use crate::engine::state::latches::Latches;
 use crate::engine::state::shared_snapshot::SharedSnapshot;
 use crate::engine::state::snapshot_registry::SnapshotRegistry;
@@ -52,10 +52,10 @@ impl ReadPath {
     /// The figures that reading has.
     pub(crate) fn stats(&self) -> Stats {
         let view = self.view.load_full();
-        let tree = TreeFigures::of(&view.tree);
+        let disk = view.disk.figures();
         let cache = self.cache.statistics();
         let items = self.cache.items().statistics();
-        let level = |level: &trunk::LevelFigures| LevelStats {
+        let level = |level: &LevelFigures| LevelStats {
             height: level.height,
             nodes: level.nodes,
             bundles: level.bundles,
@@ -68,9 +68,9 @@ impl ReadPath {
         };
         Stats {
             last_number: self.sequencer.last_relaxed().0,
-            levels: tree.levels.iter().map(level).collect(),
-            branch_files: tree.files,
-            branch_bytes: tree.file_bytes,
+            levels: disk.levels.iter().map(level).collect(),
+            branch_files: disk.files,
+            branch_bytes: disk.file_bytes,
             value_files: self.value_file_refs.count() as u64,
             memory_entries: view.generations.iter().map(|generation| generation.memtable.entries()).sum(),
             memory_bytes: view.generations.iter().map(|generation| generation.memtable.live_bytes() as u64).sum(),
@@ -82,8 +82,8 @@ impl ReadPath {
             item_hits: items.hits,
             snapshots: self.snapshots.count() as u64,
             oldest_snapshot: self.snapshots.oldest_age(),
-            debt_bytes: view.tree.debt(),
-            garbage_bytes: view.tree.garbage(),
+            debt_bytes: view.disk.debt(),
+            garbage_bytes: view.disk.garbage(),
             ..Stats::default()
         }
     }
@@ -92,19 +92,17 @@ impl ReadPath {
     pub(crate) fn branch_files(&self) -> Vec<BranchFile> {
         let (mut files, mut seen) = (Vec::new(), HashSet::new());
         let user_key = |encoded: &[u8]| key::split(encoded).map_or_else(Vec::new, |(_, user_key)| user_key.to_vec());
-        self.view.load_full().tree.visit(&mut |node| {
-            for branch in node.branches() {
-                let meta = branch.meta();
-                if seen.insert(meta.file) {
-                    files.push(BranchFile {
-                        name: branch::file_name(meta.file),
-                        height: node.height,
-                        bytes: meta.bytes,
-                        entries: meta.entries,
-                        first_key: user_key(&meta.key_min),
-                        last_key: user_key(&meta.key_max),
-                    });
-                }
+        self.view.load_full().disk.visit_branches(&mut |height, branch| {
+            let meta = branch.meta();
+            if seen.insert(meta.file) {
+                files.push(BranchFile {
+                    name: branch::file_name(meta.file),
+                    height,
+                    bytes: meta.bytes,
+                    entries: meta.entries,
+                    first_key: user_key(&meta.key_min),
+                    last_key: user_key(&meta.key_max),
+                });
             }
         });
         files
@@ -120,7 +118,7 @@ impl ReadPath {
         let view = self.view.load_full();
         let memory: u64 =
             view.generations.iter().map(|generation| generation.memtable.approximate_bytes(lower, upper)).sum();
-        Ok(memory + view.tree.approximate_bytes(lower, upper)?)
+        Ok(memory + view.disk.approximate_bytes(lower, upper)?)
     }
 
     /// An error in a forked child: it has the opener's memory, but neither its threads nor its log.

@@ -3,7 +3,7 @@
 //! Idle workers look at the open requests. What is left to do for one is computed from the tree each time, so it does not matter who does
 //! the work: the request's own jobs, those of another request, or work that was due anyway.
 
-use crate::disk::trunk::RequestedRange;
+use crate::disk::RequestedRange;
 use crate::engine::types::compaction::{Cancellation, CompactReport};
 use crate::util::sync::{AtomicBool, AtomicU64, Ordering};
 

@@ -1,7 +1,7 @@
 //! The tasks that run now: for statistics, and for the progress of compaction requests. Any thread.
 
 use super::compaction_request::CompactionRequest;
-use crate::disk::trunk::{JobKind, Load, Scope};
+use crate::disk::{JobKind, JobScope, Load};
 use crate::engine::types::stats::{BackgroundKind, BackgroundTask};
 use crate::util::key;
 use crate::util::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct RunningTask {
     kind: BackgroundKind,
-    scope: Option<Scope>,
+    scope: Option<JobScope>,
     /// What it has to read, as far as that is known.
     load: Load,
     since: Duration,
@@ -38,7 +38,7 @@ impl RunningTask {
         }
     }
 
-    pub(crate) fn of_job(scope: Scope, request: Option<Arc<CompactionRequest>>, since: Duration) -> Self {
+    pub(crate) fn of_job(scope: JobScope, request: Option<Arc<CompactionRequest>>, since: Duration) -> Self {
         let kind = match scope.kind {
             JobKind::Flush => BackgroundKind::Flush,
             JobKind::Merge => BackgroundKind::Merge,

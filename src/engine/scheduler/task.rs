@@ -1,7 +1,7 @@
 //! One piece of background work.
 
 use super::compaction_request::CompactionRequest;
-use crate::disk::trunk::Job;
+use crate::disk::Job;
 use crate::engine::state::generation::Generation;
 use crate::util::SequenceNumber;
 use crate::util::sync::Arc;

@@ -6,7 +6,7 @@
 //! takes puts again.
 
 use super::ballast::{Ballast, Needs};
-use crate::disk::trunk::Trunk;
+use crate::disk::Component;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::Scheduler;
@@ -41,7 +41,7 @@ pub(crate) struct Space {
     pub(crate) ballast: Ballast,
     read: Arc<ReadPath>,
     log: Arc<Log>,
-    disk: Arc<Trunk>,
+    disk: Arc<Component>,
     health: Arc<Health>,
     generations: Arc<Generations>,
     scheduler: Arc<Scheduler>,
@@ -55,7 +55,7 @@ pub(crate) struct Space {
 impl Space {
     pub(crate) fn new(
         read: &Arc<ReadPath>,
-        (log, disk): (&Arc<Log>, &Arc<Trunk>),
+        (log, disk): (&Arc<Log>, &Arc<Component>),
         health: &Arc<Health>,
         generations: &Arc<Generations>,
         (scheduler, budget): (&Arc<Scheduler>, Budget),
@@ -79,7 +79,7 @@ impl Space {
         let view = self.read.view.load();
         Needs {
             memory: view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum(),
-            tree: view.tree.bytes(),
+            tree: view.disk.bytes(),
             memtable: self.budget.memtable as u64,
             segment: self.budget.segment as u64,
         }
@@ -109,7 +109,7 @@ impl Space {
         // Spare log files go first: nobody needs them.
         let has_freed = self.log.drop_spares() > 0 || self.ballast.give_up(keep);
         if has_freed {
-            self.disk.forget_unfit();
+            self.disk.clear_failures();
         }
         has_freed
     }
@@ -128,14 +128,14 @@ impl Space {
     pub(crate) fn space_was_freed(&self) {
         if self.health.is_full() {
             self.ballast.retake(self.ballast_needs());
-            self.disk.forget_unfit();
+            self.disk.clear_failures();
         }
     }
 
     /// Lets those jobs try again for which there is enough space by now; all of them if the storage does not report its free space.
     pub(crate) fn retry_backed_off(&self) {
         let available = self.read.storage.available().ok().flatten();
-        self.disk.feed(available.unwrap_or(u64::MAX));
+        self.disk.release_backoff(available.unwrap_or(u64::MAX));
     }
 
     /// Notes a delete on a full disk.
@@ -150,7 +150,7 @@ impl Space {
             return false;
         }
         if self.ballast.restore(self.ballast_needs()) {
-            self.disk.forget_unfit();
+            self.disk.clear_failures();
             self.log.set_scarce(false);
             self.health.leave_full();
             self.scheduler.note_memory_freed();

@@ -1,6 +1,6 @@
 //! How the one memory budget is split.
 
-use crate::disk::trunk::TrunkOptions;
+use crate::disk::{ComponentOptions, TrunkOptions};
 use crate::engine::types::options::Options;
 use crate::util::{Error, Result};
 
@@ -85,14 +85,14 @@ pub(crate) struct Budget {
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
     pub(crate) budget: Budget,
-    pub(crate) trunk: TrunkOptions,
+    pub(crate) disk: ComponentOptions,
 }
 
 impl Figures {
     /// The tree's figures follow the budget's.
     pub(crate) fn new(budget: Budget, options: &Options) -> Self {
         let trunk = TrunkOptions { maplets: options.maplets, ..TrunkOptions::new(budget.memtable as u64) };
-        Self { budget, trunk }
+        Self { budget, disk: ComponentOptions::Trunk(trunk) }
     }
 }
 

@@ -5,7 +5,7 @@
 //! counted reference without a lock.
 
 use super::generation::Generation;
-use crate::disk::trunk::Tree;
+use crate::disk::Version;
 use crate::util::key::with_encoded;
 use crate::util::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::util::{KeyspaceId, SequenceNumber};
@@ -15,7 +15,7 @@ use arc_swap::{ArcSwap, Guard};
 pub(crate) struct View {
     /// Newest first; never empty.
     pub(crate) generations: Vec<Arc<Generation>>,
-    pub(crate) tree: Arc<Tree>,
+    pub(crate) disk: Version,
     /// Rises with every view.
     pub(crate) version: u64,
 }
@@ -86,9 +86,9 @@ pub(crate) struct ViewCell {
 }
 
 impl ViewCell {
-    pub(crate) fn new(generations: Vec<Arc<Generation>>, tree: Arc<Tree>) -> Self {
+    pub(crate) fn new(generations: Vec<Arc<Generation>>, disk: Version) -> Self {
         Self {
-            current: ArcSwap::from_pointee(View { generations, tree, version: 1 }),
+            current: ArcSwap::from_pointee(View { generations, disk, version: 1 }),
             version: AtomicU64::new(1),
             update: Mutex::new(()),
         }
@@ -110,12 +110,12 @@ impl ViewCell {
     }
 
     /// Publishes what `change` makes of the current view.
-    pub(crate) fn update(&self, change: impl FnOnce(&View) -> (Vec<Arc<Generation>>, Arc<Tree>)) {
+    pub(crate) fn update(&self, change: impl FnOnce(&View) -> (Vec<Arc<Generation>>, Version)) {
         let _guard = self.update.lock();
         let current = self.current.load_full();
-        let (generations, tree) = change(&current);
+        let (generations, disk) = change(&current);
         let version = current.version + 1;
-        self.current.store(Arc::new(View { generations, tree, version }));
+        self.current.store(Arc::new(View { generations, disk, version }));
         self.version.store(version, Ordering::Release);
     }
 }

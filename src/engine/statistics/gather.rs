@@ -1,6 +1,6 @@
 //! The statistics of a store that is open for writing, gathered from its components. Any thread.
 
-use crate::disk::trunk::Trunk;
+use crate::disk::Component;
 use crate::engine::durable_log::DurableLog;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
@@ -19,7 +19,7 @@ pub(crate) struct Statistics {
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) generations: Arc<Generations>,
     pub(crate) log: Arc<DurableLog>,
-    pub(crate) disk: Arc<Trunk>,
+    pub(crate) disk: Arc<Component>,
     pub(crate) space: Arc<Space>,
     pub(crate) throttle: Arc<Throttle>,
     pub(crate) write: Arc<WritePath>,

@@ -127,7 +127,7 @@ fn find_newer_key(view: &View, since: SequenceNumber, keys: &[ReadKey<'_>]) -> R
 
 /// An error if anything newer in a range has left memory for the tree.
 fn find_newer_in_tree(view: &View, since: SequenceNumber, (start, end): &EncodedRange) -> Result<()> {
-    let newer = view.tree.written_since(since, start, end.as_deref())?;
+    let newer = view.disk.written_since(since, start, end.as_deref())?;
     newer.map_or(Ok(()), |key| Err(conflict_at(&key)))
 }
 

@@ -33,7 +33,7 @@ impl<'a> ReadKey<'a> {
     /// cache, which wants to be asked before the view is taken. `value` is for what comes with it.
     pub(crate) fn newest_in_tree(&self, view: &View, value: &mut Vec<u8>) -> Result<SequenceNumber> {
         let newest = with_encoded(KeyspaceId::DEFAULT, self.key, |encoded| {
-            view.tree.get(encoded, self.hash, SequenceNumber::MAX, &mut BlockingPages::new(), value)
+            view.disk.get(encoded, self.hash, SequenceNumber::MAX, &mut BlockingPages::new(), value)
         })?;
         Ok(newest.map_or(SequenceNumber::ZERO, |(number, _)| number))
     }

@@ -2,7 +2,7 @@
 
 use super::backpressure::{BackgroundSpeed, Done, Fullness, Rate, fullness, garbage_fullness};
 use super::writer_threads::{ThreadState, WriteCounters, WriterThreads};
-use crate::disk::trunk::Trunk;
+use crate::disk::Component;
 use crate::engine::durable_log::DurableLog;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
@@ -19,7 +19,7 @@ pub(crate) struct Throttle {
     pub(crate) rate_limit: RateLimit,
     read: Arc<ReadPath>,
     generations: Arc<Generations>,
-    disk: Arc<Trunk>,
+    disk: Arc<Component>,
     threads: Arc<WriterThreads>,
     clock: Arc<dyn Clock>,
     budget: Budget,
@@ -31,7 +31,7 @@ impl Throttle {
     pub(crate) fn new(
         rate_limit: RateLimit,
         read: &Arc<ReadPath>,
-        (generations, disk, log): (&Arc<Generations>, &Arc<Trunk>, &DurableLog),
+        (generations, disk, log): (&Arc<Generations>, &Arc<Component>, &DurableLog),
         threads: &Arc<WriterThreads>,
         (clock, budget): (Arc<dyn Clock>, Budget),
     ) -> Arc<Self> {
@@ -97,8 +97,8 @@ impl Throttle {
         let memory: u64 = view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum();
         let size = self.budget.memtable as u64;
         let in_memory = fullness(memory, size * (GENERATIONS_MAX as u64 + 1) / 2, size * GENERATIONS_MAX as u64);
-        let tree = fullness(view.tree.debt(), size * DEBT_START, size * DEBT_LIMIT);
-        let garbage = garbage_fullness(view.tree.garbage(), view.tree.bytes(), size);
+        let tree = fullness(view.disk.debt(), size * DEBT_START, size * DEBT_LIMIT);
+        let garbage = garbage_fullness(view.disk.garbage(), view.disk.bytes(), size);
         Fullness { memory: in_memory, tree, garbage }
     }
 }

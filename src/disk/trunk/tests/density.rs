@@ -2,7 +2,7 @@
 
 use super::rig::{Random, Rig, key, small_options};
 use crate::branch::Branch;
-use crate::disk::trunk::PartWriter;
+use crate::disk::trunk::OutputWriter;
 use crate::merge::vec_cursor::VecEntry;
 use crate::util::key::encoded;
 use crate::util::{KeyspaceId, Kind};
@@ -14,7 +14,7 @@ const EDGES_FROM: u64 = 16 << 10;
 /// The parts that entries of these keys make.
 fn parts(keys: &[Vec<u8>], versions: u64) -> Vec<Arc<Branch>> {
     let rig = Rig::new(small_options(4096));
-    let mut writer = PartWriter::new(&rig.context, &[], 4096, u64::MAX).with_edges_from(EDGES_FROM);
+    let mut writer = OutputWriter::new(&rig.context, &[], 4096, u64::MAX).with_edges_from(EDGES_FROM);
     for key in keys {
         for version in (1..=versions).rev() {
             writer.add(VecEntry::new(key.clone(), version, Kind::Put, vec![7; 100]).as_ref()).unwrap();

@@ -2,7 +2,7 @@
 //! its order.
 
 use super::rig::{Append, Random, Rig, Said, number_key, small_options};
-use crate::disk::trunk::{Job, Outcome, RequestedRange, TreeFigures, TrunkOptions, branches};
+use crate::disk::trunk::{Figures, Job, Outcome, RequestedRange, TrunkOptions, branches};
 use crate::merge::Cursor;
 use crate::util::SequenceNumber;
 use crate::util::sync::{Arc, AtomicBool};
@@ -175,14 +175,14 @@ fn one_range_tombstone_frees_what_it_hides() {
     assert!(newest.range_tombstones == 1 && newest.open_ended && newest.key_max == number_key(7_990));
     rig.check_reads(&mut Random(1), 200);
     rig.reopen();
-    let full = TreeFigures::of(&rig.tree).file_bytes;
+    let full = Figures::of(&rig.tree).file_bytes;
     let mut steps = 0;
-    while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+    while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
         rig.finish(&job);
         steps += 1;
         assert!(steps < 500, "it does not end");
     }
-    let figures = TreeFigures::of(&rig.tree);
+    let figures = Figures::of(&rig.tree);
     assert!(!rig.tree.has_range_tombstones() && figures.file_bytes < full / 20, "{figures:?}, {full} bytes before");
     assert_eq!(rig.expected(u64::MAX).len(), 20);
     rig.check_reads(&mut Random(2), 200);
@@ -194,7 +194,7 @@ fn one_range_tombstone_frees_what_it_hides() {
 fn what_a_snapshot_reads_stays_under_a_range_tombstone() {
     let mut rig = deleted_at_once();
     rig.pins.insert(rig.last - 1);
-    while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+    while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
         rig.finish(&job);
     }
     rig.check_reads(&mut Random(3), 200);
@@ -202,12 +202,12 @@ fn what_a_snapshot_reads_stays_under_a_range_tombstone() {
     rig.pins.clear();
     // What is compacted already is looked at again once something new comes to it.
     incorporate(&mut rig, vec![Said::RangeDelete(number_key(0), number_key(8_000))]);
-    while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+    while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
         rig.finish(&job);
     }
     rig.check_reads(&mut Random(4), 200);
     // A leaf that was empty keeps its reference to the range tombstone until something else comes.
-    let entries: u64 = TreeFigures::of(&rig.tree).levels.iter().map(|level| level.load.entries).sum();
+    let entries: u64 = Figures::of(&rig.tree).levels.iter().map(|level| level.load.entries).sum();
     assert!(entries == 0, "{}", rig.tree.describe());
 }
 
@@ -245,7 +245,7 @@ fn halves_of_a_leaf_share_a_range_tombstone() {
     rig.pins.insert(rig.last);
     incorporate(&mut rig, vec![Said::RangeDelete(number_key(500), number_key(2_500))]);
     let height = rig.tree.root().height;
-    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &RequestedRange::ALL, &rig.retention()) {
+    while let Some(job) = rig.trunk.pick_requested(&rig.tree, &RequestedRange::ALL, &rig.retention()) {
         rig.finish(&job);
     }
     assert!(height == 0 && rig.tree.root().height > 0, "{}", rig.tree.describe());
@@ -266,10 +266,10 @@ fn operands_fold_into_one_put() {
         let add = |at: u64| Said::Merge(number_key(at % 50), vec![b'a' + round % 26; 5]);
         incorporate(&mut rig, (0..500).map(add).collect());
     }
-    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &RequestedRange::ALL, &rig.retention()) {
+    while let Some(job) = rig.trunk.pick_requested(&rig.tree, &RequestedRange::ALL, &rig.retention()) {
         rig.finish(&job);
     }
-    let entries: u64 = TreeFigures::of(&rig.tree).levels.iter().map(|level| level.load.entries).sum();
+    let entries: u64 = Figures::of(&rig.tree).levels.iter().map(|level| level.load.entries).sum();
     assert_eq!(entries, 50);
     rig.check_reads(&mut Random(7), 100);
 }

@@ -6,7 +6,7 @@ use super::rig::{Random, Rig, Said, Write, number_key, small_options};
 use crate::disk::trunk::hollow::{Cuts, Hollow};
 use crate::disk::trunk::job::{Change, Place};
 use crate::disk::trunk::node::Node;
-use crate::disk::trunk::{Job, Outcome, RequestedRange, TreeFigures, TrunkOptions};
+use crate::disk::trunk::{Figures, Job, Outcome, RequestedRange, TrunkOptions};
 use crate::util::sync::AtomicBool;
 
 fn puts(numbers: impl Iterator<Item = u64>) -> Vec<Write> {
@@ -42,7 +42,7 @@ fn merge(rig: &mut Rig, at: usize) {
     let leaf = rig.tree.root().pivots[at].child.clone();
     let (lower, upper) = (leaf.lower.to_vec(), leaf.upper.as_ref().map(|upper| upper.to_vec()));
     let wanted = RequestedRange { lower, upper, clean: true, ..RequestedRange::ALL };
-    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &wanted, &rig.retention()) {
+    while let Some(job) = rig.trunk.pick_requested(&rig.tree, &wanted, &rig.retention()) {
         assert!(job.to_string().starts_with("merge"), "{job}");
         rig.finish(&job);
     }
@@ -52,7 +52,7 @@ fn merge(rig: &mut Rig, at: usize) {
 fn settle(rig: &mut Rig) -> Vec<String> {
     let mut done = rig.work();
     let wanted = RequestedRange { clean: true, ..RequestedRange::ALL };
-    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &wanted, &rig.retention()) {
+    while let Some(job) = rig.trunk.pick_requested(&rig.tree, &wanted, &rig.retention()) {
         done.push(job.to_string());
         rig.finish(&job);
     }
@@ -61,7 +61,7 @@ fn settle(rig: &mut Rig) -> Vec<String> {
 }
 
 fn nodes(rig: &Rig) -> u64 {
-    TreeFigures::of(&rig.tree).levels.iter().map(|level| level.nodes).sum()
+    Figures::of(&rig.tree).levels.iter().map(|level| level.nodes).sum()
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn an_emptied_store_is_one_leaf_without_files() {
             (0..25).for_each(|round| rig.incorporate(deletes((0..400).map(|at| at * 25 + round))));
         }
         settle(&mut rig);
-        let figures = TreeFigures::of(&rig.tree);
+        let figures = Figures::of(&rig.tree);
         assert!(figures.levels.len() == 1 && figures.files == 0, "{is_at_once} {fanout}\n{}", rig.tree.describe());
         rig.check_files();
         rig.reopen();

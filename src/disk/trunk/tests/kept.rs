@@ -3,7 +3,7 @@
 use super::rig::{Append, Random, Rig, Said, Write, number_key, small_options};
 use crate::branch::Branch;
 use crate::disk::trunk::kept;
-use crate::disk::trunk::{PartWriter, RequestedRange, TrunkOptions, branches};
+use crate::disk::trunk::{OutputWriter, RequestedRange, TrunkOptions, branches};
 use crate::format::manifest_edit::BranchMeta;
 use crate::merge::vec_cursor::VecEntry;
 use crate::merge::{RangeTombstone, RangeTombstones};
@@ -28,7 +28,7 @@ fn files(rig: &Rig) -> BTreeSet<FileNumber> {
 fn merge_all(rig: &mut Rig, clean: bool) {
     let wanted = RequestedRange { clean, ..RequestedRange::ALL };
     let mut jobs = 0;
-    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &wanted, &rig.retention()) {
+    while let Some(job) = rig.trunk.pick_requested(&rig.tree, &wanted, &rig.retention()) {
         jobs += 1;
         assert!(jobs < 50, "{job}\n{}", rig.tree.describe());
         rig.finish(&job);
@@ -120,7 +120,7 @@ fn range_tombstones_without_entries_in_front_of_a_kept_file() {
     let rig = Rig::new(options());
     let tombstone =
         |start, end| RangeTombstone { start: number_key(start), end: number_key(end), number: SequenceNumber(9) };
-    let mut writer = PartWriter::new(&rig.context, &[], 4096, u64::MAX);
+    let mut writer = OutputWriter::new(&rig.context, &[], 4096, u64::MAX);
     writer.add_range_tombstones(RangeTombstones::new(vec![tombstone(1, 3), tombstone(5, 7)]));
     writer.add_stop(number_key(4)[..].into());
     writer.add(VecEntry::new(number_key(8), 10, Kind::Put, vec![7]).as_ref()).unwrap();
@@ -171,9 +171,11 @@ fn stretches_among_scattered_writes() {
             }
         }
         assert!(kept > 0);
-        while let Some(job) =
-            rig.trunk.pick_wanted(&rig.tree, &RequestedRange { clean: true, ..RequestedRange::ALL }, &rig.retention())
-        {
+        while let Some(job) = rig.trunk.pick_requested(
+            &rig.tree,
+            &RequestedRange { clean: true, ..RequestedRange::ALL },
+            &rig.retention(),
+        ) {
             rig.finish(&job);
         }
         rig.check_files();

@@ -2,7 +2,7 @@
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
 use crate::disk::trunk::slot::Load;
-use crate::disk::trunk::{RequestedRange, TreeFigures, TrunkOptions, branches};
+use crate::disk::trunk::{Figures, RequestedRange, TrunkOptions, branches};
 use crate::merge::Retention;
 
 /// A tree of many leaves in which the keys below `deleted` in a thousand are deleted again.
@@ -26,7 +26,7 @@ fn rig(options: TrunkOptions, deleted: u64) -> Rig {
 
 fn load(rig: &Rig) -> Load {
     let mut load = Load::default();
-    TreeFigures::of(&rig.tree).levels.iter().for_each(|level| load += level.load);
+    Figures::of(&rig.tree).levels.iter().for_each(|level| load += level.load);
     load
 }
 
@@ -37,7 +37,7 @@ fn it_frees_all_that_is_dead_and_ends() {
     let before = load(&rig);
     assert!(before.tombstones > 1000 && before.entries > live * 2);
     let mut done = Vec::new();
-    while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+    while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
         done.push(job.to_string());
         rig.finish(&job);
         assert!(done.len() < 1000, "it does not end: {:?}", &done[980..]);
@@ -55,14 +55,14 @@ fn it_frees_all_that_is_dead_and_ends() {
 #[test]
 fn the_densest_leaf_comes_first() {
     let mut rig = rig(small_options(16 << 10), 100);
-    while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+    while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
         if job.to_string().starts_with("merge") {
             break;
         }
         rig.finish(&job);
     }
     let before = load(&rig);
-    let job = rig.trunk.pick_reclaim(&rig.tree).unwrap();
+    let job = rig.trunk.pick_to_free_space(&rig.tree).unwrap();
     rig.finish(&job);
     let after = load(&rig);
     // A tenth of the keys is deleted; the first leaf merged is all but empty afterwards.
@@ -75,11 +75,11 @@ fn a_large_leaf_that_finds_no_room_is_split() {
     let mut rig = rig(options, 500);
     let mut parts = 0;
     let mut steps = 0;
-    while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+    while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
         let text = job.to_string();
-        let too_large = rig.tree.bytes() / TreeFigures::of(&rig.tree).levels.last().unwrap().nodes > 32 << 10;
+        let too_large = rig.tree.bytes() / Figures::of(&rig.tree).levels.last().unwrap().nodes > 32 << 10;
         if text.starts_with("merge") && too_large && parts < 3 {
-            rig.trunk.note_unfit(&job);
+            rig.trunk.note_failed_on_full_disk(&job);
         } else {
             parts += usize::from(text.starts_with("part"));
             rig.finish(&job);
@@ -96,9 +96,9 @@ fn a_large_leaf_that_finds_no_room_is_split() {
 fn where_nothing_fits_it_ends_as_well() {
     let mut rig = rig(small_options(16 << 10), 500);
     let mut steps = 0;
-    while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+    while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
         if job.to_string().starts_with("merge") {
-            rig.trunk.note_unfit(&job);
+            rig.trunk.note_failed_on_full_disk(&job);
         } else {
             rig.finish(&job);
         }
@@ -106,8 +106,8 @@ fn where_nothing_fits_it_ends_as_well() {
         assert!(steps < 2000, "it does not end");
     }
     // Once there is room it goes on where it was.
-    rig.trunk.forget_unfit();
-    assert!(rig.trunk.pick_reclaim(&rig.tree).is_some());
+    rig.trunk.clear_failures();
+    assert!(rig.trunk.pick_to_free_space(&rig.tree).is_some());
 }
 
 /// Whoever opens a full store for one delete after the other leaves a branch file of one tombstone each time. They filled the disk to the
@@ -115,17 +115,17 @@ fn where_nothing_fits_it_ends_as_well() {
 #[test]
 fn single_deletes_gather_in_few_files() {
     let mut rig = rig(TrunkOptions { part_bytes_min: 32 << 10, ..small_options(64 << 10) }, 0);
-    while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+    while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
         rig.finish(&job);
     }
-    let files = TreeFigures::of(&rig.tree).files;
+    let files = Figures::of(&rig.tree).files;
     let live: Vec<Vec<u8>> = rig.expected(u64::MAX).keys().map(|key| key.to_vec()).collect();
     for key in live.iter().step_by(live.len() / 20) {
         rig.incorporate(vec![(key.clone(), None)]);
-        while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+        while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
             rig.finish(&job);
         }
-        let more = TreeFigures::of(&rig.tree).files.saturating_sub(files);
+        let more = Figures::of(&rig.tree).files.saturating_sub(files);
         // Three small bundles wait at the root, and beside them may be one file that went down to a leaf.
         assert!(more <= 4, "{more} files more than before");
     }
@@ -144,7 +144,7 @@ fn what_is_dead_in_shared_files_comes_back_file_by_file() {
     let wanted = RequestedRange::ALL;
     let retention = Retention::default();
     let mut merges = 0;
-    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &wanted, &retention) {
+    while let Some(job) = rig.trunk.pick_requested(&rig.tree, &wanted, &retention) {
         merges += usize::from(job.to_string().starts_with("merge"));
         rig.finish(&job);
         if merges == 4 {
@@ -153,7 +153,7 @@ fn what_is_dead_in_shared_files_comes_back_file_by_file() {
     }
     let bytes = |rig: &Rig| branches(&rig.tree).iter().map(|branch| branch.meta().bytes).sum::<u64>();
     let (mut squeezed, mut gained, mut steps) = (0, 0, 0);
-    while let Some(job) = rig.trunk.pick_reclaim(&rig.tree) {
+    while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
         let before = bytes(&rig);
         rig.finish(&job);
         if job.to_string().starts_with("squeeze") && bytes(&rig) != before {

@@ -13,7 +13,7 @@ fn wanted(lower: &str, upper: Option<&str>, clean: bool) -> RequestedRange {
 fn reshape(rig: &mut Rig, wanted: &RequestedRange) -> Vec<String> {
     let mut done = Vec::new();
     let mut left = u64::MAX;
-    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, wanted, &rig.retention()) {
+    while let Some(job) = rig.trunk.pick_requested(&rig.tree, wanted, &rig.retention()) {
         let now = rig.trunk.remaining(&rig.tree, wanted, &rig.retention()).expect("there is work, and none is left");
         // Flushes and splits move bytes about, and sizes are estimates.
         assert!(now <= left.saturating_add(left / 4), "{now} bytes after {left}");

@@ -7,7 +7,7 @@ use crate::cache::{FileTable, PageCache};
 use crate::disk::trunk::apply::Applied;
 use crate::disk::trunk::node::Node;
 use crate::disk::trunk::{
-    FromMemory, Job, Outcome, Tree, TreeFigures, Trunk, TrunkOptions, branches, check_structure, check_tree, maplets,
+    Figures, FromMemory, Job, Outcome, Tree, Trunk, TrunkOptions, branches, check_structure, check_tree, maplets,
 };
 use crate::io::Storage;
 use crate::io::simulated::{Operation, SimulatedStorage};
@@ -260,7 +260,7 @@ impl Rig {
         assert_eq!(self.maplets(), self.state.maplets.keys().copied().collect());
         let names = self.disk.list().unwrap();
         assert!(self.state.maplets.keys().all(|file| names.contains(&maplet_name(*file))));
-        let figures = TreeFigures::of(&self.tree);
+        let figures = Figures::of(&self.tree);
         assert_eq!(figures.files, self.state.branches.len() as u64);
         assert_eq!(figures.levels.iter().map(|level| level.load.bytes).sum::<u64>(), self.tree.bytes());
     }

@@ -215,7 +215,7 @@ fn a_leaf_is_rewritten_for_a_third_of_tombstones() {
     write_all(&mut rig, COUNT, Some(300));
     // One run everywhere, so that nothing is newer than that but what comes now.
     let wanted = RequestedRange { clean: true, ..RequestedRange::ALL };
-    while let Some(job) = rig.trunk.pick_wanted(&rig.tree, &wanted, &rig.retention()) {
+    while let Some(job) = rig.trunk.pick_requested(&rig.tree, &wanted, &rig.retention()) {
         rig.finish(&job);
     }
     write_all(&mut rig, COUNT / 3, None);

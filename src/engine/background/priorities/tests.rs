@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::db::DeterministicDb;
-use crate::disk::trunk::RequestedRange;
+use crate::disk::RequestedRange;
 use crate::engine::types::options::Options;
 use crate::io::simulated::SimulatedStorage;
 use crate::merge::Retention;
@@ -25,12 +25,12 @@ fn a_choice_from_an_outdated_tree_is_repeated() {
     }
     let background = &db.engine.background;
     let looks = Cell::new(0);
-    let job = pick_from_newest(background, |tree| {
+    let job = pick_from_newest(background, |version| {
         looks.set(looks.get() + 1);
         if looks.get() == 1 {
-            background.read.view.update(|current| (current.generations.clone(), Arc::clone(&current.tree)));
+            background.read.view.update(|current| (current.generations.clone(), current.disk.clone()));
         }
-        background.disk.pick_wanted(tree, &RequestedRange::ALL, &Retention::default())
+        background.disk.pick_requested(version, &RequestedRange::ALL, &Retention::default())
     });
     assert!(job.is_some());
     assert_eq!(looks.get(), 2, "the first choice was from a tree that was replaced meanwhile");

@@ -73,7 +73,7 @@ fn the_newer_of_two_gives_up_where_the_older_failed() {
     assert_eq!(background.read.view.load().generations.len(), 1);
     assert_eq!(db.get("key").unwrap(), None);
     db.verify().unwrap();
-    let known = crate::disk::trunk::branches(&background.read.view.load().tree).len();
+    let known = background.read.view.load().disk.branches().len();
     let files = disk.list().unwrap().iter().filter(|name| name.ends_with(".branch")).count();
     assert_eq!(files, known, "what it gave up is still there");
 }

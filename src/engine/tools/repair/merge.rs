@@ -7,7 +7,7 @@
 use super::chain::{BlockingPages, Chain, Readings};
 use super::values::Values;
 use crate::branch::{Branch, BranchBuilder, BranchContext, file_name, salvage_range_tombstones};
-use crate::disk::trunk::PartWriter;
+use crate::disk::OutputWriter;
 use crate::engine::types::repair_report::{Loss, LostKeys, RepairReport};
 use crate::format::manifest_edit::BranchMeta;
 use crate::merge::{Cursor, EntryRef, MergeCursor, NO_RANGE_TOMBSTONES, RangeTombstones, Retention, VersionFilter};
@@ -92,7 +92,7 @@ fn copy(
     let mut cursor = MergeCursor::new(chains);
     let retention = Retention::default();
     let mut filter = VersionFilter::new(&retention, bottom).with_tombstones(tombstones);
-    let mut writer = PartWriter::new(context, &[], 0, PART_BYTES);
+    let mut writer = OutputWriter::new(context, &[], 0, PART_BYTES);
     writer.add_range_tombstones(tombstones.retained(&retention, bottom));
     let mut keep = |entry: EntryRef<'_>| {
         let entry = match &mut values {

@@ -3,7 +3,7 @@
 use super::findings::Findings;
 use super::log::check_log;
 use crate::branch::{self, Branch, BranchReport, Maplet};
-use crate::disk::trunk;
+use crate::disk;
 use crate::engine::directory::listing::Directory;
 use crate::engine::directory::owners::Owners;
 use crate::engine::tools::offline::{Readers, keep_writers_away};
@@ -102,7 +102,7 @@ fn check_named(
 pub(crate) fn check_tree(readers: &Readers, state: &ManifestState, findings: &mut Findings<'_>) -> Result<()> {
     findings.begin(MANIFEST_NAME);
     let deep = findings.is_deep();
-    trunk::check_tree(&readers.branches, state, deep, &mut |found| findings.take(found).map(|_| ()))
+    disk::check_stored(&readers.branches, state, deep, &mut |found| findings.take(found).map(|_| ()))
 }
 
 /// A maplet against the branches that it covers.

@@ -2,7 +2,7 @@
 
 use super::closed::{check_branch, check_maplet, check_tree};
 use super::findings::Findings;
-use crate::disk::trunk;
+use crate::disk::Version;
 use crate::engine::engine::Engine;
 use crate::engine::state::view::View;
 use crate::engine::tools::offline::Readers;
@@ -25,8 +25,8 @@ pub(crate) fn verify_open(
     let mut findings = Findings::new(depth, progress);
     // The view holds every file that is checked below.
     let (view, state) = check_manifest(engine, &mut findings)?;
-    check_structure(engine, &view.tree, &mut findings);
-    let branches = trunk::branches(&view.tree);
+    check_structure(engine, &view.disk, &mut findings);
+    let branches = view.disk.branches();
     findings.await_bytes(branches.iter().map(|branch| branch.meta().bytes).sum());
     // Its own readers: what the store has in its cache says nothing of the disk.
     let readers = Readers::new(&engine.read.storage, engine.read.branches.database, engine.numbers.next());
@@ -42,7 +42,7 @@ pub(crate) fn verify_open(
         let at = branches.binary_search_by_key(file, |branch| branch.meta().file);
         at.ok().map(|at| branches[at].meta().clone())
     };
-    for maplet in trunk::maplets(&view.tree) {
+    for maplet in view.disk.maplets() {
         check_maplet(&readers, maplet.meta(), &branch, &mut findings)?;
     }
     check_segments(engine, &mut findings)?;
@@ -57,7 +57,7 @@ fn check_manifest(engine: &Engine, findings: &mut Findings<'_>) -> Result<(Arc<V
     let view = engine.read.view.load_full();
     let path = engine.read.storage.path_of(MANIFEST_NAME);
     let known = edits.manifest.state();
-    let checked = known.check().and_then(|()| trunk::check_nodes(&view.tree, known));
+    let checked = known.check().and_then(|()| view.disk.check_against(known));
     let state = checked.is_ok().then(|| known.clone());
     if let Err(found) = checked {
         findings.damage(Error::corruption(&path, 0, "structure of the tree", "a consistent tree", found));
@@ -77,8 +77,8 @@ fn check_manifest(engine: &Engine, findings: &mut Findings<'_>) -> Result<(Arc<V
 }
 
 /// The tree in memory, by itself. (Outside the lock: this looks at every reference.)
-fn check_structure(engine: &Engine, tree: &trunk::Tree, findings: &mut Findings<'_>) {
-    if let Err(found) = trunk::check_structure(tree) {
+fn check_structure(engine: &Engine, version: &Version, findings: &mut Findings<'_>) {
+    if let Err(found) = version.check_structure() {
         let path = engine.read.storage.path_of(MANIFEST_NAME);
         findings.damage(Error::corruption(&path, 0, "node of the tree in memory", "one in order", found));
     }
@@ -120,9 +120,9 @@ mod tests {
             found.damage.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
         };
         assert_eq!(found(&db), "");
-        let sound = Arc::clone(&db.engine.read.view.load_full().tree);
-        let publish = |tree| db.engine.read.view.update(|view| (view.generations.clone(), tree));
-        publish(trunk::unsound(&sound));
+        let sound = db.engine.read.view.load_full().disk.clone();
+        let publish = |version| db.engine.read.view.update(|view| (view.generations.clone(), version));
+        publish(sound.inconsistent());
         let told = found(&db);
         assert!(told.contains("which nothing sees") && told.contains("MANIFEST"), "{told}");
         publish(sound);

@@ -1,0 +1,79 @@
+//! Pieces of background work of whichever disk component the store has. A job may run on any thread; its outcome is applied
+//! under the edit mutex.
+//!
+//! Life: a `pick` function of `Component` makes a job, which claims what it works on. `Component::run` does the I/O.
+//! `Component::apply` turns the outcome into an edit and a new version. The caller logs the edit, publishes the version and
+//! calls `Applied::finish`. The claim is released when the last of job, outcome and applied change is dropped, so the
+//! caller keeps the job, or the applied change, until the version is published.
+
+use super::trunk;
+use super::trunk::JobScope;
+use super::version::Version;
+use crate::format::manifest_edit::ManifestEdit;
+use crate::util::sync::Arc;
+use std::fmt;
+
+/// Work that a component has picked.
+#[derive(Debug)]
+pub enum Job {
+    /// Of a trunk.
+    Trunk(trunk::Job),
+}
+
+impl Job {
+    /// What it works on.
+    pub fn scope(&self) -> JobScope {
+        let Self::Trunk(job) = self;
+        job.scope()
+    }
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Trunk(job) = self;
+        job.fmt(f)
+    }
+}
+
+/// The result of a job or an incorporation. If it is dropped without being applied, its claim is released and its files
+/// become obsolete.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Of a trunk.
+    Trunk(trunk::Outcome),
+}
+
+/// A change that is ready: first to be logged, then published, then finished.
+#[derive(Debug)]
+#[must_use]
+pub enum Applied {
+    /// Of a trunk.
+    Trunk(trunk::Applied),
+}
+
+impl Applied {
+    /// Whether there is nothing to log and nothing to publish.
+    pub fn is_empty(&self) -> bool {
+        let Self::Trunk(applied) = self;
+        applied.is_empty()
+    }
+
+    /// What to log. Empty where nothing changed.
+    pub fn edit(&mut self) -> &mut ManifestEdit {
+        let Self::Trunk(applied) = self;
+        &mut applied.edit
+    }
+
+    /// What to publish once the edit is durable.
+    pub fn version(&self) -> Version {
+        let Self::Trunk(applied) = self;
+        Version::Trunk(Arc::clone(&applied.tree))
+    }
+
+    /// Releases the files that the new version does not refer to. Call it once the version is published. (If logging the
+    /// edit failed and its fate is unknown, drop the value instead: then no file is touched.)
+    pub fn finish(self) {
+        let Self::Trunk(applied) = self;
+        applied.finish();
+    }
+}

@@ -1,0 +1,134 @@
+//! The disk component as readers see it: immutable. Any thread; no locks. Clones share it.
+
+use super::trunk::{self, Figures, Tree};
+use crate::branch::{Branch, BranchContext, Maplet, Pages};
+use crate::manifest::ManifestState;
+use crate::merge::Cursor;
+use crate::util::sync::Arc;
+use crate::util::{Kind, Result, SequenceNumber};
+
+/// See the module. Holding it keeps all its branch files readable.
+#[derive(Clone, Debug)]
+pub enum Version {
+    /// A trunk's tree.
+    Trunk(Arc<Tree>),
+}
+
+impl Version {
+    /// The newest version `<= at` of `key`, whose hash is `hash`: its number and kind. Its value is appended to `out`. Where
+    /// a range tombstone over the key is newer, the answer is that range tombstone.
+    #[inline]
+    pub fn get<'t, P: Pages<'t>>(
+        &'t self,
+        key: &[u8],
+        hash: u64,
+        at: SequenceNumber,
+        pages: &mut P,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
+        let Self::Trunk(tree) = self;
+        tree.get(key, hash, at, pages, out)
+    }
+
+    /// A cursor over all entries.
+    pub fn cursor(&self) -> Box<dyn Cursor> {
+        let Self::Trunk(tree) = self;
+        Box::new(tree.cursor())
+    }
+
+    /// A key from `lower` to below `upper` of which some version, or a range tombstone over it, has a number above `since`.
+    /// Versions that were dropped after `since` may not be found, so the caller holds a pin at `since`.
+    pub fn written_since(&self, since: SequenceNumber, lower: &[u8], upper: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        let Self::Trunk(tree) = self;
+        tree.written_since(since, lower, upper)
+    }
+
+    /// Whether any branch has range tombstones.
+    #[inline]
+    pub fn has_range_tombstones(&self) -> bool {
+        let Self::Trunk(tree) = self;
+        tree.has_range_tombstones()
+    }
+
+    /// Live bytes, estimated where branches are shared.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        let Self::Trunk(tree) = self;
+        tree.bytes()
+    }
+
+    /// Bytes of background work that waits.
+    #[inline]
+    pub fn debt(&self) -> u64 {
+        let Self::Trunk(tree) = self;
+        tree.debt()
+    }
+
+    /// About how many of the bytes are garbage, or newer versions that make some.
+    #[inline]
+    pub fn garbage(&self) -> u64 {
+        let Self::Trunk(tree) = self;
+        tree.garbage()
+    }
+
+    /// Bytes of branch files that the keys from `lower` to below `upper` (`None`: to the end) take, garbage included.
+    pub fn approximate_bytes(&self, lower: &[u8], upper: Option<&[u8]>) -> Result<u64> {
+        let Self::Trunk(tree) = self;
+        tree.approximate_bytes(lower, upper)
+    }
+
+    /// Every branch, once, by file number.
+    pub fn branches(&self) -> Vec<&Arc<Branch>> {
+        let Self::Trunk(tree) = self;
+        trunk::branches(tree)
+    }
+
+    /// Every maplet, once, by file number.
+    pub fn maplets(&self) -> Vec<&Arc<Maplet>> {
+        let Self::Trunk(tree) = self;
+        trunk::maplets(tree)
+    }
+
+    /// Calls `visit` with every reference to a branch and its level, counted from the deepest (0), the highest level first. A
+    /// branch to which several nodes refer is visited as often.
+    pub fn visit_branches<'a>(&'a self, visit: &mut dyn FnMut(u32, &'a Arc<Branch>)) {
+        let Self::Trunk(tree) = self;
+        tree.visit(&mut |node| node.branches().for_each(|branch| visit(node.height, branch)));
+    }
+
+    /// Its figures. O(references).
+    pub fn figures(&self) -> Figures {
+        let Self::Trunk(tree) = self;
+        Figures::of(tree)
+    }
+
+    /// Whether the structure in memory keeps to what reads rely on; the error says what does not. O(references).
+    pub fn check_structure(&self) -> Result<(), String> {
+        let Self::Trunk(tree) = self;
+        trunk::check_structure(tree)
+    }
+
+    /// Whether it is what the manifest says; the error says what differs.
+    pub fn check_against(&self, state: &ManifestState) -> Result<(), String> {
+        let Self::Trunk(tree) = self;
+        trunk::check_nodes(tree, state)
+    }
+
+    /// The same with a reference that no read can see, for tests of `check_structure`.
+    #[cfg(test)]
+    pub fn inconsistent(&self) -> Self {
+        let Self::Trunk(tree) = self;
+        Self::Trunk(trunk::unsound(tree))
+    }
+}
+
+/// Checks the component that a consistent manifest (`ManifestState::check`) describes: its structure, its maplets, and with
+/// `deep` the order of versions. Calls `report` with each result; an error from `report` ends the check.
+pub fn check_stored(
+    context: &Arc<BranchContext>,
+    state: &ManifestState,
+    deep: bool,
+    report: &mut dyn FnMut(Result<()>) -> Result<()>,
+) -> Result<()> {
+    trunk::check_tree(context, state, deep, report)
+}
