@@ -1,5 +1,5 @@
-//! Loading much data at once: batches from several threads, not synced one by one, and one sync at the end. `optimize` then brings it into
-//! the form that reads fastest.
+//! Bulk loading: unsynced batches from several threads, with one sync at the end. `optimize` then arranges the data for
+//! the fastest reads.
 //!
 //!     cargo run --release --example bulk_load -- DIRECTORY [PAIRS]
 
@@ -20,12 +20,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(run(Path::new(&directory), pairs)?)
 }
 
-/// Spreads numbers, so that pairs come in no order, as in life.
+/// Scatters numbers, so that keys arrive in random order.
 fn key(number: u64) -> [u8; 8] {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
 }
 
-/// The whole program.
+/// Runs the example.
 pub fn run(directory: &Path, pairs: u64) -> alluvium::Result<()> {
     let db = Db::open(directory, Options { memory_budget: Some(512 << 20), ..Options::default() })?;
     let begun = Instant::now();
@@ -55,7 +55,7 @@ pub fn run(directory: &Path, pairs: u64) -> alluvium::Result<()> {
 
     db.optimize::<&[u8]>(..)?;
     println!("{}", db.stats());
-    // Another run may have left more.
+    // An earlier run may have left more pairs.
     assert!(db.iter()?.keys().count() as u64 >= pairs);
     assert_eq!(db.get(key(pairs / 2))?, Some(format!("value of {}", pairs / 2).into_bytes()));
     db.close()

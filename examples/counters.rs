@@ -1,4 +1,4 @@
-//! Counters that many threads count up at once, without a lock: `Db::update` reads and writes a key at one instant.
+//! Counters that many threads increment at once without a lock: `Db::update` reads and writes a key atomically.
 //!
 //!     cargo run --release --example counters -- DIRECTORY
 
@@ -12,7 +12,7 @@ fn main() -> alluvium::Result<()> {
     run(Path::new(&std::env::args().nth(1).unwrap_or_else(|| "counters.store".into())))
 }
 
-/// A counter is eight bytes; a key that is not there counts as 0.
+/// A counter is eight bytes; a missing key counts as 0.
 fn count(value: Option<&[u8]>) -> u64 {
     value.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes)
 }
@@ -22,7 +22,7 @@ fn add(db: &Db, key: &str, more: u64) -> alluvium::Result<u64> {
     Ok(count(new.as_deref()))
 }
 
-/// The whole program.
+/// Runs the example.
 pub fn run(directory: &Path) -> alluvium::Result<()> {
     let db = Db::open(directory, Options::default())?;
     let before = count(db.get("visits/all")?.as_deref());
@@ -45,6 +45,6 @@ pub fn run(directory: &Path) -> alluvium::Result<()> {
         let (key, value) = pair?;
         println!("{:14} {:8}", String::from_utf8_lossy(&key), count(Some(&value)));
     }
-    assert_eq!(add(&db, "visits/all", 0)?, before + THREADS * VISITS, "none was lost");
+    assert_eq!(add(&db, "visits/all", 0)?, before + THREADS * VISITS, "no increment is lost");
     db.close()
 }

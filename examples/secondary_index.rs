@@ -1,5 +1,5 @@
-//! Users by number, and an index of them by mail address that is never wrong: both are changed in one transaction, and two users who want the
-//! same address at once cannot both get it.
+//! Users by number, with an index by mail address that is always consistent: one transaction changes both, and two
+//! users that request the same address at once cannot both get it.
 //!
 //!     cargo run --release --example secondary_index -- DIRECTORY
 
@@ -18,9 +18,9 @@ fn mail_key(mail: &str) -> String {
     format!("mail/{mail}")
 }
 
-/// Gives a user an address; false where another has it.
+/// Gives a user an address; false if another user has it.
 fn set_mail(db: &Db, number: u32, mail: &str) -> alluvium::Result<bool> {
-    // Run again by itself where another commit came between, so it may only look at the transaction.
+    // Runs again after a conflict, so it must read and write only through the transaction.
     db.transact(|transaction: &Transaction| {
         if transaction.get(mail_key(mail))?.is_some_and(|owner| owner != number.to_be_bytes()) {
             return Ok::<_, Error>(false);
@@ -34,20 +34,20 @@ fn set_mail(db: &Db, number: u32, mail: &str) -> alluvium::Result<bool> {
     })
 }
 
-/// The user of an address: the index, then the user, as of one moment.
+/// The user of an address: reads the index, then the user, from one snapshot.
 fn by_mail(db: &Db, mail: &str) -> alluvium::Result<Option<u32>> {
     let snapshot = db.snapshot()?;
     let Some(number) = snapshot.get(mail_key(mail))? else { return Ok(None) };
     let number = number.try_into().map_or(0, u32::from_be_bytes);
     let user = snapshot.get(user_key(number))?;
-    assert_eq!(user.as_deref(), Some(mail.as_bytes()), "the index and the user agree at every moment");
+    assert_eq!(user.as_deref(), Some(mail.as_bytes()), "the index and the user always agree");
     Ok(Some(number))
 }
 
-/// The whole program.
+/// Runs the example.
 pub fn run(directory: &Path) -> alluvium::Result<()> {
     let db = Db::open(directory, Options::default())?;
-    // Two threads give forty users forty addresses, each user again and again another.
+    // Two threads keep moving forty addresses among forty users.
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..2_u32)
             .map(|thread| {
@@ -66,7 +66,7 @@ pub fn run(directory: &Path) -> alluvium::Result<()> {
     })?;
     let (users, mails) = (db.prefix("user/")?.keys().count(), db.prefix("mail/")?.keys().count());
     println!("{users} users, {mails} addresses; user of name7@example.org: {:?}", by_mail(&db, "name7@example.org")?);
-    println!("{} commits ran into each other and were run again", db.stats().conflicts);
+    println!("{} commits conflicted and were retried", db.stats().conflicts);
     assert_eq!(users, mails, "each user has one address, and each address one user");
     db.close()
 }

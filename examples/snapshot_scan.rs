@@ -1,5 +1,5 @@
-//! Reports over all accounts while transfers go on: a snapshot shows the store as it was at one moment, for as long as the report
-//! takes, and no writer waits for it.
+//! Reports over all accounts during transfers: a snapshot shows the store as it was at one moment for as long as the
+//! report takes, and no writer waits for it.
 //!
 //!     cargo run --release --example snapshot_scan -- DIRECTORY
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 const ACCOUNTS: u64 = 1_000;
 const MONEY: u64 = 100;
 const WRITERS: u64 = 2;
-/// By each writer.
+/// Per writer.
 const TRANSFERS: u64 = 200_000;
 
 fn main() -> alluvium::Result<()> {
@@ -26,8 +26,8 @@ fn money(value: &[u8]) -> u64 {
     value.try_into().map_or(0, u64::from_be_bytes)
 }
 
-/// Moves money from one account to another; false where there is none. Several may at once: one that read what another changed meanwhile
-/// is run again by itself, so it may only look at the transaction.
+/// Moves money from one account to another; false if the first has none. Transfers may run concurrently: one that loses
+/// the race runs again, so it must read and write only through the transaction.
 fn transfer(db: &Db, from: u64, to: u64) -> alluvium::Result<bool> {
     db.transact(|transaction: &Transaction| {
         let has = transaction.get(key(from))?.map_or(0, |value| money(&value));
@@ -41,7 +41,7 @@ fn transfer(db: &Db, from: u64, to: u64) -> alluvium::Result<bool> {
     })
 }
 
-/// The whole program.
+/// Runs the example.
 pub fn run(directory: &Path) -> alluvium::Result<()> {
     let db = Db::open(directory, Options::default())?;
     for account in 0..ACCOUNTS {
@@ -67,7 +67,7 @@ pub fn run(directory: &Path) -> alluvium::Result<()> {
         }
         writers.into_iter().try_for_each(|writer| writer.join().expect("a writer does not panic"))
     })?;
-    // Once more, when nothing moves.
+    // Once more, after the last transfer.
     report(&db, &transfers)?;
     db.close()
 }
@@ -83,9 +83,9 @@ fn report(db: &Db, transfers: &AtomicU64) -> alluvium::Result<()> {
     }
     let meanwhile = transfers.load(Ordering::Relaxed) - before;
     println!(
-        "{before} transfers: {sum} in all, account {} has the most, {}; {meanwhile} transfers meanwhile",
+        "{before} transfers: {sum} in total, account {} has the most, {}; {meanwhile} transfers during the report",
         richest.1, richest.0
     );
-    assert_eq!(sum, ACCOUNTS * MONEY, "nothing is lost or made between two accounts");
+    assert_eq!(sum, ACCOUNTS * MONEY, "transfers neither lose nor create money");
     Ok(())
 }

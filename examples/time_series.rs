@@ -1,5 +1,5 @@
-//! Measurements of many sensors over time. A key is the sensor and the time, big-endian, so that the measurements of a sensor lie side by
-//! side in the order of time: a stretch of time is a range, the newest one is the last of a prefix.
+//! Measurements of many sensors over time. A key is the sensor and the big-endian time, so the measurements of a sensor
+//! are adjacent and sorted by time: an interval is a range, and the newest measurement is the last key of a prefix.
 //!
 //!     cargo run --release --example time_series -- DIRECTORY
 
@@ -14,7 +14,7 @@ fn main() -> alluvium::Result<()> {
     run(Path::new(&std::env::args().nth(1).unwrap_or_else(|| "time_series.store".into())))
 }
 
-/// A separator that no name has, so that "roof" is no prefix of "roof2".
+/// Ends with a separator that no name contains, so that "roof" is not a prefix of "roof2".
 fn prefix(sensor: &str) -> Vec<u8> {
     [sensor.as_bytes(), b"\0"].concat()
 }
@@ -31,11 +31,11 @@ fn celsius(value: &[u8]) -> f64 {
     value.try_into().map_or(f64::NAN, f64::from_be_bytes)
 }
 
-/// The whole program.
+/// Runs the example.
 pub fn run(directory: &Path) -> alluvium::Result<()> {
     let db = Db::open(directory, Options::default())?;
     for minute in 0..3 * DAY / MINUTE {
-        let mut batch = WriteBatch::new(); // what was measured at one time is there together
+        let mut batch = WriteBatch::new(); // all measurements of one moment become visible together
         for (number, sensor) in SENSORS.iter().enumerate() {
             let value = 20.0 + number as f64 + (minute as f64 / 720.0 * std::f64::consts::TAU).sin();
             batch.put(key(sensor, minute * MINUTE), value.to_be_bytes());
@@ -49,10 +49,10 @@ pub fn run(directory: &Path) -> alluvium::Result<()> {
         sum += celsius(&pair?.1);
         count += 1;
     }
-    println!("roof, second day: {count} measurements, {:.2} °C in the mean", sum / f64::from(count));
+    println!("roof, second day: {count} measurements, mean {:.2} °C", sum / f64::from(count));
     assert_eq!(u64::from(count as u32), DAY / MINUTE);
 
-    // The newest of each.
+    // The newest measurement of each sensor.
     for sensor in SENSORS {
         if let Some(pair) = db.prefix(prefix(sensor))?.next_back() {
             let (key, value) = pair?;
@@ -60,7 +60,7 @@ pub fn run(directory: &Path) -> alluvium::Result<()> {
         }
     }
 
-    // What is older than a day goes; `compact_range` gives the space back at once, else it comes back by and by.
+    // Deletes all but the last day. `compact_range` frees the space at once; without it the store frees it over time.
     for sensor in SENSORS {
         let old = key(sensor, 0)..key(sensor, 2 * DAY);
         for key in db.range(old.clone())?.keys() {
@@ -69,7 +69,7 @@ pub fn run(directory: &Path) -> alluvium::Result<()> {
         db.compact_range(old)?;
     }
     let left = db.iter()?.keys().count() as u64;
-    println!("{left} measurements of the last day are left");
+    println!("{left} measurements of the last day remain");
     assert_eq!(left, SENSORS.len() as u64 * DAY / MINUTE);
     db.close()
 }

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Builds the command line and takes a store through its whole life: a generated YCSB set and a text file go in, are queried,
-# checked, copied and removed. Every step is compared with what must come out; the first surprise ends the tour with an error.
+# Builds the command line tool and demonstrates it on one store: loads a generated YCSB set and a text file, queries,
+# checks, copies and removes them. Every result is compared with the expected one; the first difference ends the tour
+# with an error.
 #
-#   sh examples/tour.sh [RECORDS]      RECORDS of 1,000 bytes are generated, 100000 unless said otherwise
-#   ALLUVIUM=target/debug/alluvium sh examples/tour.sh    takes a command line that is built already
+#   sh examples/tour.sh [RECORDS]                         RECORDS of 1,000 bytes are generated (default 100000)
+#   ALLUVIUM=target/debug/alluvium sh examples/tour.sh    uses a tool that is already built
 set -eu
 cd "$(dirname "$0")/.."
 records="${1:-100000}"
@@ -17,12 +18,12 @@ place="$(mktemp -d)"
 trap 'rm -rf "$place"' EXIT
 store="$place/store"
 
-# Shows a command and runs it on the store.
+# Prints a command and runs it on the store.
 run() {
     printf '\n$ alluvium %s\n' "$*"
     "$alluvium" --db "$store" "$@"
 }
-# Compares what a step gave with what it must give.
+# same WHAT EXPECTED FOUND: fails if the result differs from the expected one.
 same() {
     if [ "$2" != "$3" ]; then
         printf 'tour: %s: expected %s, found %s\n' "$1" "$2" "$3" >&2
@@ -55,4 +56,4 @@ printf '\n$ alluvium dump | alluvium load     # into a second store\n'
 
 run destroy --yes
 if [ -e "$store" ]; then same 'a destroyed store' absent present; fi
-printf '\ntour: done, everything came out as it must\n'
+printf '\ntour: done, all results as expected\n'

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# For each promise of the store at least one bug on purpose (src/util/planted.rs), and the test that must notice it. The bugs
-# are built in once; ALLUVIUM_PLANTED chooses. Each test must pass with none of them and fail with its bug, in the words that
-# tell what broke. A test that cannot fail proves nothing.
+# Proves that the tests can fail: for each promise of the store there is at least one deliberate bug
+# (src/util/planted.rs) and the tests that must catch it. One build has all bugs; ALLUVIUM_PLANTED selects one. Each
+# test must pass without a bug and fail with its bug, with a message that says what broke.
 #
-# A test that hangs does not say what broke: it counts as failed in other words.
+# A test that hangs does not say what broke, so it counts as a failure with the wrong message.
 #
-# Arguments: names of bugs to try; all without.
+# Arguments: names of bugs to try; without arguments all of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# bug | target | test | what it says
+# bug | target | test | message
 table='
 number-before-latch          | suite | concurrency::the_last_of_several_writers_of_one_key_stays_the_last | the answer flips by reopening\|versions came out of order
 number-before-latch          | suite | linearizability::random_histories_are_linearizable             | versions came out of order\|not linearizable
@@ -83,7 +83,7 @@ declare -A target=(
     [suite]='-p alluvium --test suite' [lib]='-p alluvium --lib' [model]='-p alluvium --lib --features model-checking'
     [loom]='-p alluvium-loom-models --test models'
 )
-# Some of the bugs show in one order of steps among thousands.
+# Some bugs show in only one of thousands of schedules.
 export ALLUVIUM_SCHEDULES="${ALLUVIUM_SCHEDULES:-8000}"
 run() { # BUG TARGET TEST
     # shellcheck disable=SC2086
@@ -95,20 +95,20 @@ cargo test -p alluvium --features planted-bugs --lib --test suite --no-run
 cargo test -p alluvium --features planted-bugs,model-checking --lib --no-run
 cargo test -p alluvium-loom-models --features planted-bugs --no-run
 failed=0 tried=0
-declare -A sound=()
+declare -A passes=()
 while IFS='|' read -r bug kind test text; do
     bug=${bug// /} kind=${kind// /} test=${test// /} text="$(sed 's/^ *//; s/ *$//' <<<"$text")"
     if [ -z "$bug" ] || { [ $# -gt 0 ] && [[ " $* " != *" $bug "* ]]; }; then continue; fi
     tried=$((tried + 1))
-    if [ -z "${sound[$test]-}" ]; then
+    if [ -z "${passes[$test]-}" ]; then
         if ! output=$(run '' "$kind" "$test") || ! grep -q '1 passed' <<<"$output"; then
-            printf 'NOT SOUND: %s must pass without a bug:\n%s\n' "$test" "$output" >&2
+            printf 'FAILS WITHOUT A BUG: %s must pass:\n%s\n' "$test" "$output" >&2
             failed=1
             continue
         fi
-        sound[$test]=yes
+        passes[$test]=yes
     fi
-    # Some bugs are races, which need not show at the first try.
+    # Some bugs are races, which may not show at the first try.
     caught=
     for try in 1 2 3 4 5 6; do
         if ! output=$(run "$bug" "$kind" "$test"); then caught=$try && break; fi
@@ -117,7 +117,7 @@ while IFS='|' read -r bug kind test text; do
         printf 'NOT CAUGHT: %s by %s\n' "$bug" "$test" >&2
         failed=1
     elif ! line=$(grep -v '^thread ' <<<"$output" | grep -m1 -- "$text"); then
-        printf 'CAUGHT, BUT NOT TOLD: %s made %s fail, not with "%s":\n%s\n' "$bug" "$test" "$text" "$output" >&2
+        printf 'WRONG MESSAGE: %s made %s fail, but not with "%s":\n%s\n' "$bug" "$test" "$text" "$output" >&2
         failed=1
     else
         printf '%s is caught by %s, try %s:\n    %.300s\n' "$bug" "$test" "$caught" "$line"

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# The Python package: makes its wheel, installs that into a virtual environment in which there is nothing else of it, and tests it there;
-# checks the type stubs against it.
+# Builds the wheel of the Python package, installs it into a new virtual environment without the sources, tests it
+# there, and checks its type stubs.
 #
 #   scripts/test-python.sh [--release] [--plyvel]
 #
-# --release makes the wheel that would be published (in target/wheels); else it is made by the profile dev, which shares what other builds
-# of the workspace have compiled. --plyvel also runs plyvel's own tests, which it downloads, against this package; those of them that must
-# fail are listed below.
+# --release builds the wheel for publication (in target/wheels). Without it the wheel is built with the profile dev,
+# which shares compiled crates with other builds of the workspace. --plyvel also downloads plyvel's own tests and runs
+# them against this package; the ones that must fail are listed below.
 #
-# Needs python3 (3.11 or newer) with venv, and a package index for pip; says so and does nothing where there is no python3.
+# Needs python3 (3.11 or newer) with venv, and a package index for pip. Without python3 it prints a message and does
+# nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,9 +18,9 @@ test_tools=('pytest==9.2.0' 'mypy==2.4.1')
 plyvel='plyvel==1.5.1'
 # Tests of plyvel that must fail here, and why.
 plyvel_differs=(
-    'test_open_read_only_dir: a directory without a store, of which plyvel says that it may not be written, is said to have no store'
-    'test_approximate_sizes: has keys of up to 100 KB, and 64 KiB are the most'
-    'test_comparator: keys are in the order of their bytes'
+    'test_open_read_only_dir: for a directory without a store, plyvel reports that it is not writable; this reports that it has no store'
+    'test_approximate_sizes: has keys of up to 100 KB; the limit is 64 KiB'
+    'test_comparator: keys are sorted by their bytes'
 )
 
 profile=dev
@@ -29,7 +30,7 @@ for argument in "$@"; do
         --release) profile=release ;;
         --plyvel) with_plyvel=yes ;;
         *)
-            printf 'test-python: what is %s? see the head of this file\n' "$argument" >&2
+            printf 'test-python: unknown argument %s; see the comment at the top of this file\n' "$argument" >&2
             exit 2
             ;;
     esac
@@ -44,7 +45,7 @@ scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
-# The environment in which the wheel is made; kept, and made anew where it is of another maturin or Python.
+# The environment that builds the wheel. It is kept, and created again if the version of maturin or Python differs.
 build="${CARGO_TARGET_DIR:-target}/python-build"
 wanted="$maturin $(python3 --version)"
 if [ "$(cat "$build/made-of" 2> /dev/null)" != "$wanted" ]; then
@@ -59,14 +60,15 @@ if [ "$profile" = release ]; then wheels="${CARGO_TARGET_DIR:-target}/wheels"; f
 rm -rf "$wheels"
 "$build/bin/maturin" build --quiet --profile "$profile" --locked --manifest-path crates/python/Cargo.toml --out "$wheels"
 
-# The environment of a user. What tests it comes afterwards, so that the wheel is seen to need nothing.
+# A user's environment. The test tools are installed after the first import, which shows that the wheel needs nothing
+# else.
 user="$scratch/user"
 python3 -m venv "$user"
 "$user/bin/pip" install --quiet --no-index "$wheels"/alluvium-*-abi3-*.whl
 (cd / && "$user/bin/python" -c 'import alluvium')
 "$user/bin/pip" install --quiet "${test_tools[@]}"
 
-# Not from the folder of the sources, which have no native half.
+# Not from the source folder, which lacks the native module.
 tests="$PWD/crates/python"
 "$user/bin/pytest" --quiet -p no:cacheprovider --rootdir "$tests" -c "$tests/pyproject.toml" "$tests/tests"
 (cd "$scratch" && "$user/bin/stubtest" alluvium)
@@ -85,7 +87,7 @@ if [ -n "$with_plyvel" ]; then
     expected="$(printf '%s\n' "${plyvel_differs[@]%%:*}" | sort)"
     if [ "$failed" != "$expected" ]; then
         cat "$report"
-        printf 'test-python: of the tests of plyvel these were to fail:\n%s\nand these did:\n%s\n' "$expected" "$failed" >&2
+        printf 'test-python: these tests of plyvel should fail:\n%s\nand these failed:\n%s\n' "$expected" "$failed" >&2
         exit 1
     fi
     printf 'test-python: fails as expected: %s\n' "${plyvel_differs[@]}"

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs the library, its header and its pkg-config file the way Debian lays LevelDB out:
+# Installs the library, its header and its pkg-config file in the layout of Debian's LevelDB package:
 #
 #     sh crates/leveldb/install.sh PREFIX              builds it first
-#     sh crates/leveldb/install.sh PREFIX TARGET_DIR   takes what was built into this folder, such as target/debug
+#     sh crates/leveldb/install.sh PREFIX TARGET_DIR   uses the build in this folder, such as target/debug
 #
-# A program that was linked against LevelDB then runs with it by LD_LIBRARY_PATH=PREFIX/lib.
+# A program that was linked against LevelDB then uses it with LD_LIBRARY_PATH=PREFIX/lib.
 set -eu
 if [ $# -lt 1 ]; then
     echo "usage: sh install.sh PREFIX [TARGET_DIR]" >&2

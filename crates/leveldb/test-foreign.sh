@@ -1,14 +1,14 @@
 #!/bin/sh
-# Programs that use LevelDB's C interface and were not written for this library, each one binary, run with LevelDB's own library and then
-# with this one:
+# Runs programs that use LevelDB's C interface and were not written for this library. Each is one binary, run with
+# LevelDB's own library and then with this one:
 #
 # - the tests of levigo, a Go client (the Go module github.com/jmhodges/levigo), which call LevelDB through cgo;
 # - LevelDB's own test of its C interface (`db/c_test.c`, as the crate `leveldb-sys` brings it).
 #
 #     sh crates/leveldb/test-foreign.sh               builds the library first
-#     sh crates/leveldb/test-foreign.sh TARGET_DIR    takes what cargo has built there, such as target/debug/deps by the tests
+#     sh crates/leveldb/test-foreign.sh TARGET_DIR    uses what cargo built there, such as target/debug/deps of the tests
 #
-# Both are fetched from their registries into a temporary folder. What cannot be had, or needs what is not installed, is left out with a line.
+# Both are downloaded into a temporary folder. A program that cannot be downloaded or built is skipped with a message.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 place=$(mktemp -d)
@@ -27,7 +27,7 @@ if [ -z "$built" ]; then
 fi
 sh "$here/install.sh" "$place/prefix" "$built"
 
-# both NAME COMMAND...: a program with the one library and with the other, each with a folder of its own for its databases.
+# both NAME COMMAND...: runs a program with each library, each time with a separate folder for its databases.
 both() {
     name=$1
     shift

@@ -1,4 +1,4 @@
-/* Notes by name, in a directory: open, write, read, several at once, a scan, a snapshot. Every error is looked at.
+/* Notes by name in a database: open, write, read, a batch, a scan, a snapshot. Checks every error.
  *
  *     cc notes.c -o notes $(pkg-config --cflags --libs leveldb) -Wl,-rpath,$(pkg-config --variable=libdir leveldb)
  *     ./notes DIRECTORY
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ends the program where something went wrong. */
+/* Ends the program on an error. */
 static void check(char* error) {
     if (error != NULL) {
         fprintf(stderr, "notes: %s\n", error);
@@ -61,13 +61,13 @@ int main(int count, char** arguments) {
     check(error);
     leveldb_writeoptions_t* write = leveldb_writeoptions_create();
     leveldb_writeoptions_t* on_disk = leveldb_writeoptions_create();
-    leveldb_writeoptions_set_sync(on_disk, 1); /* a write with these survives a loss of power, too */
+    leveldb_writeoptions_set_sync(on_disk, 1); /* a write with these options survives a power loss */
     leveldb_readoptions_t* now = leveldb_readoptions_create();
 
     leveldb_put(db, write, "river/danube", 12, "Black Sea", 9, &error);
     check(error);
 
-    leveldb_writebatch_t* batch = leveldb_writebatch_create(); /* all of it or nothing */
+    leveldb_writebatch_t* batch = leveldb_writebatch_create(); /* all or nothing */
     leveldb_writebatch_put(batch, "river/elbe", 10, "North Sea", 9);
     leveldb_writebatch_put(batch, "river/rhine", 11, "North Sea", 9);
     leveldb_writebatch_delete(batch, "river/volga", 11);
@@ -75,7 +75,7 @@ int main(int count, char** arguments) {
     check(error);
     leveldb_writebatch_destroy(batch);
 
-    /* What is read with these options stays as it is now. */
+    /* Reads with these options see the database as it is now. */
     leveldb_readoptions_t* before = leveldb_readoptions_create();
     const leveldb_snapshot_t* snapshot = leveldb_create_snapshot(db);
     leveldb_readoptions_set_snapshot(before, snapshot);

@@ -5,6 +5,7 @@ use crate::db::DeterministicDb;
 use crate::engine::types::options::Options;
 use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
+use crate::util::sync::Arc;
 
 /// A store with two full generations, of which the newer deletes what the older puts, and the tasks that incorporate them.
 fn begun(disk: &SimulatedStorage) -> (DeterministicDb, [Task; 2]) {
