@@ -1,7 +1,7 @@
 //! What all branches of a store share. Any thread.
 
+use super::buffer_pool::BufferPool;
 use super::extent_memory::ExtentMemory;
-use super::pool::BufferPool;
 use crate::cache::{FileTable, PageCache};
 use crate::format::page::{Compression, PageOwner};
 use crate::io::Storage;

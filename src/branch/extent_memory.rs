@@ -9,7 +9,7 @@
 //!    where that is larger.
 //! 2. At most `AHEAD_MAX` extents are on their way.
 
-use super::pool::BufferPool;
+use super::buffer_pool::BufferPool;
 use crate::io::AlignedBuffer;
 use crate::util::sync::{Arc, AtomicUsize, Ordering};
 

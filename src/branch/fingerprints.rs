@@ -2,10 +2,12 @@
 //! and maplets of any part of the branch are built from the slice without reading the data. A store without maplets leaves
 //! them out, four bytes a key; should it get maplets later, those of older branches are taken from the keys. Any thread.
 
-use super::branch::{Branch, Purpose};
+use super::branch::Branch;
 use super::extent_memory::EXTENT_BYTES;
-use super::page_read::Wanted;
-use super::pages::{BlockingPages, Pages};
+use super::read::blocking_pages::BlockingPages;
+use super::read::page_read::Wanted;
+use super::read::pages::Pages;
+use super::scan::extent_reader::Purpose;
 use crate::format::branch_footer::FINGERPRINTS_PER_PAGE;
 use crate::format::page::{self, PAGE_BYTES, PageKind};
 use crate::format::sorted_page::SortedPage;

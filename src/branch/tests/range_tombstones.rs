@@ -1,7 +1,8 @@
 //! Range tombstones in a branch file: gets over and under them, files of nothing else, and damage.
 
 use super::harness::{Owned, Random, Store, get, in_order};
-use crate::branch::{BranchBuilder, Compression, Purpose, file_name, salvage_range_tombstones};
+use crate::branch::salvage_range_tombstones;
+use crate::branch::{BranchBuilder, Compression, Purpose, file_name};
 use crate::format::manifest_edit::BranchMeta;
 use crate::format::page::{self, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind};
 use crate::format::sorted_page::{SortedPageBuilder, tag};

@@ -1,9 +1,9 @@
 //! Reading ahead has no effect but speed: cursors agree with a list in every direction, whatever the disk refuses.
 
 use super::harness::*;
-use crate::branch::extent::ExtentReader;
 use crate::branch::extent_memory::{AHEAD_MAX, EXTENT_BYTES, EXTENT_BYTES_MIN, ExtentMemory};
-use crate::branch::page_read::Wanted;
+use crate::branch::read::page_read::Wanted;
+use crate::branch::scan::extent_reader::ExtentReader;
 use crate::branch::{
     Branch, BranchBuilder, BranchContext, BranchCursor, Compression, Purpose, Target, search_together,
 };

@@ -7,7 +7,7 @@
 //!    even tried, and the salt rules out pages of other files.
 //! 3. Memory is one window of at most two pages' greatest size.
 
-use super::context::{BranchContext, file_name};
+use crate::branch::context::{BranchContext, file_name};
 use crate::format::page::{
     self, PAGE_BYTES, PAGE_HEADER_BYTES, PAYLOAD_BYTES_MAX, PageHeader, PageOwner, stored_bytes,
 };

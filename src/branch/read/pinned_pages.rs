@@ -1,8 +1,9 @@
 //! Where a get takes pages from that wants to keep its value where it lies. One thread at a time.
 
-use super::branch::Branch;
+use super::blocking_pages::BlockingPages;
 use super::page_read::{Found, Wanted};
-use super::pages::{BlockingPages, Pages};
+use super::pages::Pages;
+use crate::branch::branch::Branch;
 use crate::cache::{Page, PageBuffer};
 use crate::format::page::{PAGE_HEADER_BYTES, PageKind};
 use crate::merge::HeldValue;

@@ -3,7 +3,7 @@
 //!
 //! Invariant: `flushed + filled` is the length of the file so far; both are multiples of `PAGE_BYTES`.
 
-use super::context::BranchContext;
+use crate::branch::context::BranchContext;
 use crate::cache::{Page, PageBuffer, PageTable};
 use crate::format::page::{self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, PageOwner};
 use crate::format::sorted_page::ChildLocation;
@@ -48,8 +48,8 @@ pub struct PageWriter {
     last: Range<usize>,
 }
 
-const _: () = assert!(super::context::WRITE_BYTES >= PAGE_HEADER_BYTES + page::PAYLOAD_BYTES_MAX);
-const _: () = assert!(super::context::WRITE_BYTES.is_multiple_of(IO_ALIGNMENT));
+const _: () = assert!(crate::branch::context::WRITE_BYTES >= PAGE_HEADER_BYTES + page::PAYLOAD_BYTES_MAX);
+const _: () = assert!(crate::branch::context::WRITE_BYTES.is_multiple_of(IO_ALIGNMENT));
 
 impl PageWriter {
     /// Makes the file.

@@ -9,8 +9,8 @@
 //! 2. The branches of a column have disjoint key ranges.
 //! 3. The file never changes once it is built, and is trashed once, as a branch's is.
 
-use super::branch::Branch;
-use super::context::{BranchContext, maplet_name};
+use crate::branch::branch::Branch;
+use crate::branch::context::{BranchContext, maplet_name};
 use crate::cache::{Page, PageBuffer, PageTable};
 use crate::filter::maplet::{self, Columns};
 use crate::format::manifest_edit::{MapletColumn, MapletMeta};
@@ -131,7 +131,7 @@ impl Maplet {
     }
 
     /// Reads and checks as many pages as `buffer` holds, past the cache.
-    pub(super) fn read_pages(&self, first: u32, buffer: &mut [u8]) -> Result<()> {
+    pub(in crate::branch) fn read_pages(&self, first: u32, buffer: &mut [u8]) -> Result<()> {
         let file = self.context.files.get(self.meta.file, || maplet_name(self.meta.file));
         let offset = u64::from(first) * PAGE_BYTES as u64;
         file.map_err(Error::of_missing_file)?.read_exact_at(buffer, offset)?;

@@ -8,36 +8,9 @@
 //! Invariant: a round takes every cursor one page further, so there are at most as many rounds as the tallest branch has levels,
 //! its leaf among them, and three more: to ask for the leaf, to find the place in it, and to stand there.
 
-use super::branch::{Branch, page_number};
-use super::cursor::BranchCursor;
-use super::page_read::Wanted;
-use crate::cache::Page;
-use crate::io::ReadRequest;
+use super::cursor::{BranchCursor, Progress, Target};
+use crate::util::Result;
 use crate::util::sync::Arc;
-use crate::util::{Result, SequenceNumber};
-use crossbeam_epoch::Guard;
-
-/// Where a search goes, and from which side it comes to its place.
-#[derive(Clone, Copy, Debug)]
-pub struct Target<'k> {
-    /// Encoded key.
-    pub key: &'k [u8],
-    /// Number of the version.
-    pub number: SequenceNumber,
-    /// To the last entry at or before the place, not the first at or behind it.
-    pub backward: bool,
-}
-
-/// How far a search has come.
-#[derive(Debug)]
-pub enum Progress {
-    /// It goes on with the next round.
-    Under,
-    /// The page is not in memory: what is to be read for it.
-    Missing(ReadRequest),
-    /// The cursor stands at the target.
-    Arrived,
-}
 
 /// Takes cursors that have begun (`BranchCursor::begin`) to the target; returns how many pages came from the disk for that.
 ///
@@ -78,34 +51,4 @@ pub fn search_together<'c>(cursors: impl Iterator<Item = &'c mut BranchCursor>, 
         }
     }
     Ok(reads)
-}
-
-/// Reads pages that no cache has, all at once, and gives them to the cache; in the order asked for. The first error wins.
-pub fn read_together(wanted: &[(&Branch, Wanted)], guard: &mut Guard) -> Result<Vec<Page>> {
-    let Some((first, _)) = wanted.first() else { return Ok(Vec::new()) };
-    let storage = Arc::clone(&first.context().storage);
-    let mut requests = Vec::with_capacity(wanted.len());
-    for (branch, wanted) in wanted {
-        requests.push(branch.request(*wanted)?);
-    }
-    // Pages retired while this waits can be freed.
-    let done = guard.repin_after(|| storage.start_reads(requests).wait());
-    let mut pages = Vec::with_capacity(wanted.len());
-    for ((branch, wanted), done) in wanted.iter().zip(done) {
-        pages.push(branch.arrived(done, *wanted)?);
-    }
-    Ok(pages)
-}
-
-impl Branch {
-    /// Asks the processor for these lines of a page that will be read soon, if it is in memory.
-    #[inline]
-    pub(super) fn look_ahead_at(&self, wanted: Wanted, lines: [usize; 8], guard: &Guard) {
-        if let Some(page) = self.table().peek(page_number(wanted.offset), guard) {
-            lines.into_iter().for_each(|line| page.prefetch(line * 64));
-        }
-        if wanted.level == 0 {
-            self.table().look_ahead_hold(page_number(wanted.offset), guard);
-        }
-    }
 }

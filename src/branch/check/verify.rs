@@ -1,10 +1,11 @@
 //! Reads a whole branch file and checks that every part says the same. Any thread.
 
-use super::branch::{Branch, Purpose};
-use super::context::file_name;
-use super::page_read::Wanted;
-use super::pages::BlockingPages;
-use super::scan::{PageScan, Scanned};
+use super::page_scan::{PageScan, Scanned};
+use crate::branch::branch::Branch;
+use crate::branch::context::file_name;
+use crate::branch::read::blocking_pages::BlockingPages;
+use crate::branch::read::page_read::Wanted;
+use crate::branch::scan::extent_reader::Purpose;
 use crate::filter::quotient;
 use crate::format::branch_footer::BranchFooter;
 use crate::format::manifest_edit::BranchMeta;
@@ -214,7 +215,7 @@ impl Branch {
     }
 
     /// Reads the range tombstones, which checks them, and takes them into what the properties should say.
-    pub(super) fn count_range_tombstones(&self, counted: &mut BranchMeta) -> Result<()> {
+    pub(in crate::branch) fn count_range_tombstones(&self, counted: &mut BranchMeta) -> Result<()> {
         let footer = self.footer()?;
         let has_pages = footer.range_tombstones_at < footer.properties_at;
         // A read asks the manifest whether there are any, and does not look.

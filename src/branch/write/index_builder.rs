@@ -6,7 +6,7 @@
 //! 1. Every page but the last of a level has at least two children, so levels shrink by half at least.
 //! 2. The separator in front of a page is the one in front of its first child.
 
-use super::page_write::{NewPage, PageWriter};
+use super::page_writer::{NewPage, PageWriter};
 use crate::format::page::{PAGE_BYTES, PAGE_HEADER_BYTES, PageKind};
 use crate::format::sorted_page::{ChildLocation, SortedPageBuilder, build::common_prefix, tag};
 use crate::util::{Kind, Result, SequenceNumber};

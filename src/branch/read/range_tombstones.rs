@@ -9,19 +9,12 @@
 //!    into parts clips them, so whoever is led to a part needs no other part's.
 //! 2. Each page stands for itself, so that what is whole can be saved where another is damaged.
 
-use super::branch::Branch;
-use super::context::BranchContext;
-use super::page_write::{NewPage, PageWriter};
-use super::scan::{PageScan, Scanned};
+use crate::branch::branch::Branch;
 use crate::format::page::{self, PAGE_BYTES, PageKind};
-use crate::format::sorted_page::{SortedPage, SortedPageBuilder, tag, tag_kind, tag_number};
+use crate::format::sorted_page::{SortedPage, tag_kind, tag_number};
 use crate::io::AlignedBuffer;
 use crate::merge::{Fragment, NO_RANGE_TOMBSTONES, RangeTombstone, RangeTombstones};
-use crate::util::sync::Arc;
-use crate::util::{Error, FileNumber, Kind, Result};
-
-/// A page takes no more once its payload has this many bytes.
-const FULL_BYTES: usize = 60 << 10;
+use crate::util::{Kind, Result};
 
 impl Branch {
     /// Its range tombstones.
@@ -75,7 +68,7 @@ impl Branch {
 }
 
 /// Reads a page's payload.
-fn decode(payload: &[u8], deletions: &mut Vec<RangeTombstone>) -> Result<(), &'static str> {
+pub(in crate::branch) fn decode(payload: &[u8], deletions: &mut Vec<RangeTombstone>) -> Result<(), &'static str> {
     let page = SortedPage::new(payload).ok_or("lengths past the page")?;
     page.validate()?;
     if page.width() != 0 {
@@ -92,50 +85,4 @@ fn decode(payload: &[u8], deletions: &mut Vec<RangeTombstone>) -> Result<(), &'s
         deletions.push(RangeTombstone { start: start.clone(), end: end.to_vec(), number: tag_number(parts.tag) });
     }
     Ok(())
-}
-
-/// Appends the pages of range tombstones.
-pub(super) fn write(writer: &mut PageWriter, tombstones: &RangeTombstones) -> Result<()> {
-    let mut page = SortedPageBuilder::default();
-    for RangeTombstone { start, end, number } in tombstones.deletions() {
-        if page.size() >= FULL_BYTES {
-            append(writer, &mut page)?;
-        }
-        let tag = tag(number, Kind::RangeDelete);
-        let fit = page.fit(&start, tag, end.len());
-        page.push(&start, tag, &end, fit);
-    }
-    append(writer, &mut page)
-}
-
-fn append(writer: &mut PageWriter, page: &mut SortedPageBuilder) -> Result<()> {
-    if !page.is_empty() {
-        let new = NewPage::plain(PageKind::RangeTombstones, 0, page.size());
-        writer.append(new, |payload| page.encode(payload))?;
-        page.clear();
-    }
-    Ok(())
-}
-
-/// The range tombstones in a file's good pages, whatever else of it is damaged. For repair.
-pub fn salvage_range_tombstones(context: &Arc<BranchContext>, file: FileNumber) -> Result<RangeTombstones> {
-    match Branch::read_meta(context, file).and_then(|meta| Branch::new(context, meta).range_tombstones().cloned()) {
-        Err(Error::NewerFormat { .. }) => {}
-        Err(error) if !error.is_damage() => return Err(error),
-        Err(_) => {}
-        whole => return whole,
-    }
-    let mut scan = PageScan::open(context, file)?;
-    let mut deletions = Vec::new();
-    while let Some(scanned) = scan.advance()? {
-        if let Scanned::Page(header, bytes) = scanned
-            && header.kind == PageKind::RangeTombstones
-        {
-            let before = deletions.len();
-            if decode(page::payload(bytes), &mut deletions).is_err() {
-                deletions.truncate(before);
-            }
-        }
-    }
-    Ok(RangeTombstones::new(deletions))
 }

@@ -5,13 +5,13 @@
 //! 2. `key` starts with the prefix of the leaf held, so a step within a leaf rewrites only what is behind it.
 //! 3. Every operation clears `valid` first and sets it last, so an error leaves the cursor standing nowhere.
 
-use super::branch::{Branch, INDEX_LINES, LEAF_LINES, Purpose, child_of, page_number};
-use super::leaf_hold::{Approach, LeafHold};
-use super::page_read::Wanted;
-use super::search::{Progress, Target};
+use super::current_leaf::{Approach, LeafHold};
+use super::extent_reader::Purpose;
+use crate::branch::branch::{Branch, page_number};
+use crate::branch::read::page_read::{INDEX_LINES, LEAF_LINES, Wanted, child_of};
 use crate::cache::Page;
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
-use crate::io::ReadDone;
+use crate::io::{ReadDone, ReadRequest};
 use crate::merge::{Cursor, EntryRef, HeldValue};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
@@ -49,6 +49,28 @@ enum Pick<'a> {
     Towards(&'a [u8], SequenceNumber),
 }
 
+/// Where a search goes, and from which side it comes to its place.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'k> {
+    /// Encoded key.
+    pub key: &'k [u8],
+    /// Number of the version.
+    pub number: SequenceNumber,
+    /// To the last entry at or before the place, not the first at or behind it.
+    pub backward: bool,
+}
+
+/// How far a search has come.
+#[derive(Debug)]
+pub enum Progress {
+    /// It goes on with the next round.
+    Under,
+    /// The page is not in memory: what is to be read for it.
+    Missing(ReadRequest),
+    /// The cursor stands at the target.
+    Arrived,
+}
+
 /// What a search that goes on side by side with others does in its next round.
 #[derive(Clone, Copy, Debug)]
 enum Next {
@@ -83,8 +105,15 @@ fn index_count(payload: &[u8]) -> usize {
     SortedPage::new(payload).map_or(0, |page| page.count())
 }
 
+impl Branch {
+    /// A cursor over the entries.
+    pub fn cursor(self: &Arc<Self>, purpose: Purpose) -> BranchCursor {
+        BranchCursor::new(Arc::clone(self), purpose)
+    }
+}
+
 impl BranchCursor {
-    pub(super) fn new(branch: Arc<Branch>, purpose: Purpose) -> Self {
+    pub(in crate::branch) fn new(branch: Arc<Branch>, purpose: Purpose) -> Self {
         Self {
             leaf: LeafHold::new(Arc::clone(&branch), purpose),
             branch,
@@ -101,7 +130,7 @@ impl BranchCursor {
     }
 
     /// Where the leaf held stands; `None` where none is held.
-    pub(super) fn leaf_location(&mut self) -> Option<ChildLocation> {
+    pub(in crate::branch) fn leaf_location(&mut self) -> Option<ChildLocation> {
         let keep = self.keeps();
         let step = self.path.last_mut()?;
         step.child(&self.branch, keep).ok()
@@ -212,7 +241,7 @@ impl BranchCursor {
         SortedPage::new(self.leaf.payload()).map_or(0, |page| page.rank(key, number, inclusive))
     }
 
-    pub(super) fn branch(&self) -> &Arc<Branch> {
+    pub(in crate::branch) fn branch(&self) -> &Arc<Branch> {
         &self.branch
     }
 
@@ -234,12 +263,12 @@ impl BranchCursor {
     }
 
     /// Whether the search waits for a page that was not in memory.
-    pub(super) fn lacks_page(&self) -> bool {
+    pub(in crate::branch) fn lacks_page(&self) -> bool {
         matches!(self.next, Next::Page { lacking: true, .. })
     }
 
     /// One round of the search.
-    pub(super) fn go_on(&mut self, target: Target<'_>, guard: &Guard) -> Result<Progress> {
+    pub(in crate::branch) fn go_on(&mut self, target: Target<'_>, guard: &Guard) -> Result<Progress> {
         match self.next {
             Next::Nothing => return Ok(Progress::Arrived),
             Next::Page { location, level, .. } => {
@@ -281,7 +310,12 @@ impl BranchCursor {
     }
 
     /// One round, with what was read for the page that the last one lacked.
-    pub(super) fn go_on_with(&mut self, done: ReadDone, target: Target<'_>, guard: &Guard) -> Result<Progress> {
+    pub(in crate::branch) fn go_on_with(
+        &mut self,
+        done: ReadDone,
+        target: Target<'_>,
+        guard: &Guard,
+    ) -> Result<Progress> {
         match self.next {
             Next::Page { location, level: 0, .. } => {
                 self.leaf.arrived(done, Wanted::child(location, 0), target.backward)?;

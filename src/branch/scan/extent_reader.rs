@@ -13,15 +13,26 @@
 //!    is always that of the leaf wanted, and who never comes to a bad place never hears of it.
 //! 3. `current` is `None` after an error.
 
-use super::branch::{Branch, Purpose};
-use super::extent_memory::{AheadPermit, EXTENT_BYTES, EXTENT_BYTES_MIN, ExtentMemory, Lease, READ_AHEAD_BYTES};
-use super::page_read::Wanted;
 use super::window::{Window, position};
+use crate::branch::branch::Branch;
+use crate::branch::extent_memory::{
+    AheadPermit, EXTENT_BYTES, EXTENT_BYTES_MIN, ExtentMemory, Lease, READ_AHEAD_BYTES,
+};
+use crate::branch::read::page_read::Wanted;
 use crate::format::branch_footer::BranchFooter;
 use crate::io::{PendingReads, ReadDone, ReadRequest};
 use crate::util::Result;
 use crate::util::sync::Arc;
 use std::ops::Range;
+
+/// What a cursor is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Reads of the store's users: through the cache.
+    Read,
+    /// A long sequential pass: reads large extents, leaves the cache alone.
+    Compaction,
+}
 
 /// An extent on its way.
 struct Ahead {

@@ -8,11 +8,11 @@
 //! 1. Entries come in strictly ascending entry order (the caller's duty; asserted in debug builds).
 //! 2. Until `finish` returns `Ok`, the file is not part of the store: dropping the builder removes it.
 
-use super::context::{BranchContext, file_name};
-use super::index_build::{IndexBuilder, Separator};
+use super::index_builder::{IndexBuilder, Separator};
 use super::leaf_size::LeafSize;
-use super::page_write::{NewPage, PageWriter};
+use super::page_writer::{NewPage, PageWriter};
 use super::range_tombstones;
+use crate::branch::context::{BranchContext, file_name};
 use crate::cache::PageBuffer;
 use crate::filter::quotient;
 use crate::format::branch_footer::{BranchFooter, FINGERPRINTS_PER_PAGE};

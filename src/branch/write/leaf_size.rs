@@ -1,6 +1,6 @@
 //! When a leaf is full. Stored sizes are multiples of 4 KiB, so the rule keeps what the rounding wastes small. Pure.
 
-use super::Compression;
+use crate::branch::Compression;
 use crate::format::page::{PAGE_BYTES, PAGE_HEADER_BYTES, SMALL_PAYLOAD_BYTES, stored_bytes};
 
 /// Largest stored size that a leaf is grown to so that less of it is padding.

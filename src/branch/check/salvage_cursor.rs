@@ -8,8 +8,8 @@
 //! 2. The walk goes forward only: `prev` and its kin are errors.
 //! 3. What was lost is told with the keys around it, as far as the walk has come.
 
-use super::context::BranchContext;
-use super::scan::{PageScan, Scanned};
+use super::page_scan::{PageScan, Scanned};
+use crate::branch::context::BranchContext;
 use crate::format::page::{self, PageKind};
 use crate::format::sorted_page::{SortedPage, tag_kind, tag_number};
 use crate::merge::{Cursor, EntryRef};

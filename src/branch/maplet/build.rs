@@ -1,10 +1,10 @@
 //! Building a maplet's file: what older maplets know already is merged in one pass, the rest comes from the fingerprints of the
 //! branches. Heavy I/O, no lock; one thread a build.
 
-use super::branch::Branch;
-use super::context::{BranchContext, maplet_name};
-use super::maplet::Maplet;
-use super::page_write::{NewPage, PageWriter};
+use super::file::Maplet;
+use crate::branch::branch::Branch;
+use crate::branch::context::{BranchContext, maplet_name};
+use crate::branch::write::page_writer::{NewPage, PageWriter};
 use crate::filter::maplet::{COLUMNS_MAX, Shape};
 use crate::filter::maplet_build::{Kept, MapletBuild, Payloads, Renumbering, Sorted, Source, Trouble};
 use crate::format::manifest_edit::{MapletColumn, MapletMeta};

@@ -3,14 +3,14 @@
 //! A page in memory is its header and, uncompressed, its payload. Checksum and structure are checked when it comes from
 //! the disk, never again on a cache hit.
 
-use super::branch::{Branch, page_number};
+use crate::branch::branch::{Branch, page_number};
 use crate::cache::{Page, PageBuffer, PageRef};
 use crate::format::branch_footer::BranchFooter;
 use crate::format::page::{self, Compression, PAGE_HEADER_BYTES, PageHeader, PageKind};
 use crate::format::sorted_page::{ChildLocation, SortedPage};
 use crate::io::{AlignedBuffer, ReadDone, ReadRequest};
 use crate::util::sync::Arc;
-use crate::util::{Error, Result};
+use crate::util::{Result, SequenceNumber};
 use crossbeam_epoch::Guard;
 
 /// A page to be read, and what it must turn out to be.
@@ -33,6 +33,11 @@ impl Wanted {
         Self { offset: location.offset(), bytes: location.bytes(), kind, level }
     }
 }
+
+/// Lines of a leaf that a search begins with: header, prefix, heads and offsets of some forty entries lie together.
+pub(in crate::branch) const LEAF_LINES: [usize; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+/// Those of an index page: its heads fill about the first half, and a search halves that.
+pub(in crate::branch) const INDEX_LINES: [usize; 8] = [0, 4, 8, 12, 16, 20, 24, 28];
 
 /// A page to read from: in the cache, or just read.
 pub enum Found<'g> {
@@ -62,9 +67,28 @@ impl Found<'_> {
 }
 
 impl Branch {
+    /// Asks the processor for these lines of a page that will be read soon, if it is in memory.
+    #[inline]
+    pub(in crate::branch) fn look_ahead_at(&self, wanted: Wanted, lines: [usize; 8], guard: &Guard) {
+        if let Some(page) = self.table().peek(page_number(wanted.offset), guard) {
+            lines.into_iter().for_each(|line| page.prefetch(line * 64));
+        }
+        if wanted.level == 0 {
+            self.table().look_ahead_hold(page_number(wanted.offset), guard);
+        }
+    }
+
+    /// Child `at` of the index page that stands at `parent` and has this payload.
+    pub(in crate::branch) fn child(&self, payload: &[u8], parent: ChildLocation, at: usize) -> Result<ChildLocation> {
+        SortedPage::new(payload)
+            .filter(|page| at < page.count())
+            .and_then(|page| ChildLocation::decode(page.packed(at)))
+            .ok_or_else(|| self.corruption(parent.offset(), "index entry", "a child", "something else"))
+    }
+
     /// The page, from the cache or from the disk. With `keep` a page that was read goes into the cache.
     #[inline]
-    pub(super) fn page<'g>(&'g self, wanted: Wanted, keep: bool, guard: &'g Guard) -> Result<Found<'g>> {
+    pub(in crate::branch) fn page<'g>(&'g self, wanted: Wanted, keep: bool, guard: &'g Guard) -> Result<Found<'g>> {
         match self.cached(wanted, guard)? {
             Some(page) => Ok(Found::Cached(page)),
             None => self.read_and_keep(wanted, keep).map(Found::Read),
@@ -73,7 +97,7 @@ impl Branch {
 
     /// The page if it is in the cache. An error if what is there is not what the index says.
     #[inline]
-    pub(super) fn cached<'g>(&'g self, wanted: Wanted, guard: &'g Guard) -> Result<Option<PageRef<'g>>> {
+    pub(in crate::branch) fn cached<'g>(&'g self, wanted: Wanted, guard: &'g Guard) -> Result<Option<PageRef<'g>>> {
         let found = self.context().cache.get(self.table(), page_number(wanted.offset), wanted.kind, guard);
         found.map_err(|other| {
             let (expected, found) = (format!("{:?}", wanted.kind), format!("kind {other}"));
@@ -82,7 +106,7 @@ impl Branch {
     }
 
     /// As `cached`, but a reference of one's own.
-    pub(super) fn cached_page(&self, wanted: Wanted) -> Result<Option<Page>> {
+    pub(in crate::branch) fn cached_page(&self, wanted: Wanted) -> Result<Option<Page>> {
         let guard = crossbeam_epoch::pin();
         match self.cached(wanted, &guard)? {
             Some(_) => Ok(self.table().hold(page_number(wanted.offset), &guard)),
@@ -91,7 +115,7 @@ impl Branch {
     }
 
     /// As `page`, but a reference of one's own.
-    pub(super) fn hold_page(&self, wanted: Wanted, keep: bool) -> Result<Page> {
+    pub(in crate::branch) fn hold_page(&self, wanted: Wanted, keep: bool) -> Result<Page> {
         match self.cached_page(wanted)? {
             Some(page) => Ok(page),
             None => self.read_and_keep(wanted, keep),
@@ -100,7 +124,7 @@ impl Branch {
 
     /// Reads a page that is not in the cache.
     #[cold]
-    pub(super) fn read_and_keep(&self, wanted: Wanted, keep: bool) -> Result<Page> {
+    pub(in crate::branch) fn read_and_keep(&self, wanted: Wanted, keep: bool) -> Result<Page> {
         self.check_bounds(wanted, self.footer()?)?;
         let mut buffer = AlignedBuffer::new(wanted.bytes);
         self.file()?.read_exact_at(&mut buffer, wanted.offset)?;
@@ -112,13 +136,13 @@ impl Branch {
     }
 
     /// What is to be read for a page that is not in the cache; `arrived` takes it.
-    pub(super) fn request(&self, wanted: Wanted) -> Result<ReadRequest> {
+    pub(in crate::branch) fn request(&self, wanted: Wanted) -> Result<ReadRequest> {
         self.check_bounds(wanted, self.footer()?)?;
         Ok(ReadRequest::new(self.file()?, wanted.offset, wanted.bytes, AlignedBuffer::new(wanted.bytes)))
     }
 
     /// The page for which `request` asked; the cache has it as well.
-    pub(super) fn arrived(&self, done: ReadDone, wanted: Wanted) -> Result<Page> {
+    pub(in crate::branch) fn arrived(&self, done: ReadDone, wanted: Wanted) -> Result<Page> {
         done.result?;
         let page = self.admit(done.buffer, wanted)?;
         self.keep(wanted, &page);
@@ -126,13 +150,13 @@ impl Branch {
     }
 
     /// Gives the cache a page that it did not have.
-    pub(super) fn keep(&self, wanted: Wanted, page: &Page) {
+    pub(in crate::branch) fn keep(&self, wanted: Wanted, page: &Page) {
         let number = page_number(wanted.offset);
         self.context().cache.insert_missed(self.table(), number, Arc::clone(page), wanted.kind);
     }
 
     /// Makes a page of the bytes that were read, once checksum and structure are found right.
-    pub(super) fn admit(&self, buffer: AlignedBuffer, wanted: Wanted) -> Result<Page> {
+    pub(in crate::branch) fn admit(&self, buffer: AlignedBuffer, wanted: Wanted) -> Result<Page> {
         let footer = self.footer()?;
         let header = self.check_page(&buffer, wanted)?;
         let page = match header.compression {
@@ -150,7 +174,7 @@ impl Branch {
     }
 
     /// The file's end bounds what is read, whatever an index page says.
-    pub(super) fn check_bounds(&self, wanted: Wanted, footer: &BranchFooter) -> Result<()> {
+    pub(in crate::branch) fn check_bounds(&self, wanted: Wanted, footer: &BranchFooter) -> Result<()> {
         if wanted.offset.checked_add(wanted.bytes as u64).is_none_or(|end| end > footer.file_bytes) {
             let (expected, found) = (format!("at most {}", footer.file_bytes), wanted.offset);
             return Err(self.corruption(wanted.offset, "page location", expected, found));
@@ -159,7 +183,7 @@ impl Branch {
     }
 
     /// Checks checksum, place and kind of a page as it stands on disk.
-    pub(super) fn check_page(&self, page: &[u8], wanted: Wanted) -> Result<PageHeader> {
+    pub(in crate::branch) fn check_page(&self, page: &[u8], wanted: Wanted) -> Result<PageHeader> {
         let header = page::check(page, wanted.offset, self.owner(), self.path())?;
         if header.kind != wanted.kind || header.level != wanted.level {
             let name = |kind: PageKind, level: u8| format!("{kind:?} of level {level}");
@@ -170,7 +194,12 @@ impl Branch {
     }
 
     /// Checks what reading the payload relies on.
-    pub(super) fn check_structure(&self, payload: &[u8], wanted: Wanted, footer: &BranchFooter) -> Result<()> {
+    pub(in crate::branch) fn check_structure(
+        &self,
+        payload: &[u8],
+        wanted: Wanted,
+        footer: &BranchFooter,
+    ) -> Result<()> {
         if !matches!(wanted.kind, PageKind::Leaf | PageKind::Index) {
             return Ok(());
         }
@@ -188,15 +217,9 @@ impl Branch {
         }
         Ok(())
     }
+}
 
-    /// A corruption of this file.
-    pub(super) fn corruption(
-        &self,
-        offset: u64,
-        what: &'static str,
-        expected: impl ToString,
-        found: impl ToString,
-    ) -> Error {
-        Error::corruption(self.path(), offset, what, expected, found)
-    }
+/// Which child of the index page with this payload (`key`, `number`) belongs to: the last whose separator is not behind it.
+pub fn child_of(payload: &[u8], key: &[u8], number: SequenceNumber) -> usize {
+    SortedPage::new(payload).map_or(0, |page| page.rank(key, number, true).saturating_sub(1))
 }

@@ -1,8 +1,8 @@
 //! Where a get takes pages from that must not wait for the disk. One thread at a time.
 
-use super::branch::Branch;
 use super::page_read::{Found, Wanted};
 use super::pages::{Pages, Stopped};
+use crate::branch::branch::Branch;
 use crossbeam_epoch::Guard;
 
 /// Gives what is in memory; a get stops (`Stopped::Missing`) at the first thing that is not.

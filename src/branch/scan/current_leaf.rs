@@ -3,10 +3,10 @@
 //!
 //! Invariant: the payload held was checked, checksum and structure, when it came from the disk.
 
-use super::branch::{Branch, Purpose, page_number};
-use super::extent::{ExtentReader, Planned};
-use super::extent_memory::READ_AHEAD_BYTES;
-use super::page_read::Wanted;
+use super::extent_reader::{ExtentReader, Planned, Purpose};
+use crate::branch::branch::{Branch, page_number};
+use crate::branch::extent_memory::READ_AHEAD_BYTES;
+use crate::branch::read::page_read::Wanted;
 use crate::cache::{Page, PageBuffer};
 use crate::format::page::{self, Compression, PAGE_HEADER_BYTES};
 use crate::format::sorted_page::{ChildLocation, SortedPage};

@@ -1,7 +1,7 @@
 //! How much of a branch lies in a key range, told from the index alone. Any thread.
 
-use super::branch::Branch;
-use super::pages::BlockingPages;
+use super::blocking_pages::BlockingPages;
+use crate::branch::branch::Branch;
 use crate::util::{Result, SequenceNumber};
 
 impl Branch {
