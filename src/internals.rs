@@ -294,8 +294,8 @@ mod tests {
         let maplet = MapletPart::build(&[fingerprints.clone(), fingerprints[..100].to_vec()]);
         let stranger = FilterPart::fingerprint(&absent);
         for maplet in [&maplet, &maplet.merged(2, &[stranger])] {
-            maplet.look_ahead(fingerprints[0]);
-            filter.look_ahead(fingerprints[0]);
+            maplet.prefetch(fingerprints[0]);
+            filter.prefetch(fingerprints[0]);
             assert!(fingerprints[..100].iter().all(|fingerprint| maplet.columns(*fingerprint) == 3));
             assert!(fingerprints[100..].iter().all(|fingerprint| maplet.columns(*fingerprint) == 1));
         }

@@ -56,7 +56,7 @@ impl Branch {
     }
 
     /// Says that no tree refers to the branch any more. When the last `Arc` goes, so do its pages, and its file is handed
-    /// out by `BranchContext::take_trash`.
+    /// out by `BranchContext::take_obsolete_branches`.
     pub fn mark_obsolete(&self) {
         // Release: whoever drops the last `Arc` synchronizes with every earlier drop through the count anyway.
         self.obsolete.store(true, Ordering::Release);
@@ -64,7 +64,7 @@ impl Branch {
 
     /// Whether what is kept outside of the page cache is in memory.
     #[cfg(feature = "async")]
-    pub(super) fn is_begun(&self) -> bool {
+    pub(super) fn is_loaded(&self) -> bool {
         self.footer.get().is_some() && (self.meta.range_tombstones == 0 || self.range_tombstones.get().is_some())
     }
 
@@ -83,7 +83,7 @@ impl Branch {
         self.footer.get()
     }
 
-    pub(super) fn kept_range_tombstones(&self) -> &OnceLock<RangeTombstones> {
+    pub(super) fn range_tombstones_cell(&self) -> &OnceLock<RangeTombstones> {
         &self.range_tombstones
     }
 
@@ -138,7 +138,7 @@ fn read_footer(file: &dyn StorageFile, owner: PageOwner, bytes: u64) -> Result<B
 impl Drop for Branch {
     fn drop(&mut self) {
         if self.obsolete.load(Ordering::Acquire) {
-            self.context.trash(self.meta.file);
+            self.context.branch_is_obsolete(self.meta.file);
         }
     }
 }

@@ -46,8 +46,8 @@ pub struct BranchContext {
     pub form: BranchForm,
     pub(super) write_buffers: BufferPool,
     pub(super) extents: Arc<ExtentMemory>,
-    trash: Mutex<Vec<FileNumber>>,
-    maplet_trash: Mutex<Vec<FileNumber>>,
+    obsolete_branches: Mutex<Vec<FileNumber>>,
+    obsolete_maplets: Mutex<Vec<FileNumber>>,
 }
 
 impl BranchContext {
@@ -70,37 +70,37 @@ impl BranchContext {
             form: form.into(),
             write_buffers: BufferPool::new(WRITE_BYTES, 4),
             extents,
-            trash: Mutex::new(Vec::new()),
-            maplet_trash: Mutex::new(Vec::new()),
+            obsolete_branches: Mutex::new(Vec::new()),
+            obsolete_maplets: Mutex::new(Vec::new()),
         })
     }
 
     /// The files of obsolete branches that nobody reads any more, each handed out once. The caller removes them
     /// (`file_name`).
-    pub fn take_trash(&self) -> Vec<FileNumber> {
-        std::mem::take(&mut *self.trash.lock())
+    pub fn take_obsolete_branches(&self) -> Vec<FileNumber> {
+        std::mem::take(&mut *self.obsolete_branches.lock())
     }
 
     /// The same of obsolete maplets (`maplet_name`).
-    pub fn take_maplet_trash(&self) -> Vec<FileNumber> {
-        std::mem::take(&mut *self.maplet_trash.lock())
+    pub fn take_obsolete_maplets(&self) -> Vec<FileNumber> {
+        std::mem::take(&mut *self.obsolete_maplets.lock())
     }
 
     /// Whether there is any trash.
-    pub fn has_trash(&self) -> bool {
-        !self.trash.lock().is_empty() || !self.maplet_trash.lock().is_empty()
+    pub fn has_obsolete_files(&self) -> bool {
+        !self.obsolete_branches.lock().is_empty() || !self.obsolete_maplets.lock().is_empty()
     }
 
-    pub(super) fn trash(&self, file: FileNumber) {
+    pub(super) fn branch_is_obsolete(&self, file: FileNumber) {
         self.cache.remove_file(file);
-        self.files.forget(file);
-        self.trash.lock().push(file);
+        self.files.close(file);
+        self.obsolete_branches.lock().push(file);
     }
 
-    pub(super) fn trash_maplet(&self, file: FileNumber) {
+    pub(super) fn maplet_is_obsolete(&self, file: FileNumber) {
         self.cache.remove_file(file);
-        self.files.forget(file);
-        self.maplet_trash.lock().push(file);
+        self.files.close(file);
+        self.obsolete_maplets.lock().push(file);
     }
 
     pub(super) fn owner(&self, file: FileNumber) -> PageOwner {

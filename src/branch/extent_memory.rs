@@ -65,11 +65,11 @@ impl ExtentMemory {
     }
 
     /// Leave to read one extent ahead, if one of `AHEAD_MAX` is left.
-    pub fn ahead(self: &Arc<Self>) -> Option<AheadPermit> {
+    pub fn ahead(self: &Arc<Self>) -> Option<ReadAheadPermit> {
         let counted = self
             .ahead
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < AHEAD_MAX).then_some(count + 1));
-        counted.is_ok().then(|| AheadPermit(Arc::clone(self)))
+        counted.is_ok().then(|| ReadAheadPermit(Arc::clone(self)))
     }
 
     /// A buffer of `bytes`, with unspecified contents, or of somewhat more.
@@ -123,9 +123,9 @@ impl Drop for Lease {
 
 /// Leave to read one extent ahead, given back when dropped.
 #[derive(Debug)]
-pub struct AheadPermit(Arc<ExtentMemory>);
+pub struct ReadAheadPermit(Arc<ExtentMemory>);
 
-impl Drop for AheadPermit {
+impl Drop for ReadAheadPermit {
     fn drop(&mut self) {
         self.0.ahead.fetch_sub(1, Ordering::Relaxed);
     }

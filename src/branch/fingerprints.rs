@@ -5,7 +5,7 @@
 use super::branch::Branch;
 use super::extent_memory::EXTENT_BYTES;
 use super::read::blocking_pages::BlockingPages;
-use super::read::page_read::Wanted;
+use super::read::page_read::WantedPage;
 use super::read::pages::Pages;
 use super::scan::extent_reader::Purpose;
 use crate::format::branch_footer::FINGERPRINTS_PER_PAGE;
@@ -28,7 +28,7 @@ impl Branch {
         }
         let mut pages = BlockingPages::new();
         let location = self.leaf_of(key, SequenceNumber::MAX, &mut pages)?;
-        let leaf = pages.page(self, Wanted::child(location, 0))?;
+        let leaf = pages.page(self, WantedPage::child(location, 0))?;
         let Some(page) = SortedPage::new(leaf.payload()) else { return Ok(u64::from(location.first_key)) };
         let below = page.rank(key, SequenceNumber::MAX, false);
         let distinct = (0..below).filter(|at| !page.repeats_key(*at)).count();
@@ -105,7 +105,10 @@ impl Branch {
             file.read_exact_at(extent, start)?;
             for (number, page) in (pages.start..).zip(extent.chunks(PAGE_BYTES)) {
                 let offset = footer.fingerprints_at + number * unit;
-                self.check_page(page, Wanted { offset, bytes: PAGE_BYTES, kind: PageKind::Fingerprints, level: 0 })?;
+                self.check_page(
+                    page,
+                    WantedPage { offset, bytes: PAGE_BYTES, kind: PageKind::Fingerprints, level: 0 },
+                )?;
                 let first = number * FINGERPRINTS_PER_PAGE;
                 let values = page::payload(page).as_chunks::<4>().0;
                 let expected = (footer.fingerprints - first).min(FINGERPRINTS_PER_PAGE) as usize;

@@ -75,7 +75,7 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> Clock<K, V, S> {
 
     /// Takes the entry out that the clock gives up; `None` when there is none at all.
     pub fn evict(&mut self) -> Option<(K, V)> {
-        let mut poorest: Option<(u8, K)> = None;
+        let mut lowest: Option<(u8, K)> = None;
         for _ in 0..VISITS_MAX {
             if self.hand >= self.ring.len() {
                 self.hand = 0;
@@ -89,12 +89,12 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> Clock<K, V, S> {
                 return Some((key, value));
             }
             entry.credit -= 1;
-            if poorest.is_none_or(|(credit, _)| entry.credit < credit) {
-                poorest = Some((entry.credit, key));
+            if lowest.is_none_or(|(credit, _)| entry.credit < credit) {
+                lowest = Some((entry.credit, key));
             }
             self.hand += 1;
         }
-        let (_, key) = poorest?;
+        let (_, key) = lowest?;
         let value = self.remove(&key)?;
         Some((key, value))
     }

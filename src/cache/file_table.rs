@@ -65,7 +65,7 @@ impl FileTable {
     }
 
     /// Closes a file that is about to be removed.
-    pub fn forget(&self, file: FileNumber) {
+    pub fn close(&self, file: FileNumber) {
         let handle = self.shard(file).lock().remove(&file);
         drop(handle);
     }

@@ -13,7 +13,7 @@
 //!    change begins when the memory component that it brings can no longer change, so a reader whose stamp counts it has searched all
 //!    of it, or its tree; if it asks for a snapshot, then for one that sees all of that component. *Else:* a reader that searched a memory
 //!    component before a key was put there, or does not see what was put there, could add the old version after the key was forgotten.
-//! 3. `begin_change` goes through all shards, so once it has returned every item from before it is seen by `forget`.
+//! 3. `begin_change` goes through all shards, so once it has returned every item from before it is seen by `invalidate`.
 //! 4. An older version than the newest is answered for by the tree alone: an item that is newer than what is asked for is no answer.
 //! 5. The shards' memory is at most `limit`, which follows what the items are worth: while few gets are answered beside many
 //!    leaves missed (by scans, which find nothing here), it sinks to an eighth of what it may be.
@@ -127,9 +127,9 @@ impl ItemCache {
 
     /// Forgets a key by its hash.
     #[inline]
-    pub fn forget(&self, hash: u64) {
+    pub fn invalidate(&self, hash: u64) {
         if !self.is_empty() && !planted::is(Bug::ItemNotForgotten) {
-            self.change(&mut self.shard(hash).lock(), |items| items.forget(hash));
+            self.change(&mut self.shard(hash).lock(), |items| items.invalidate(hash));
         }
     }
 
@@ -141,7 +141,7 @@ impl ItemCache {
     }
 
     /// Takes more memory, or gives some back, by how many hits there were while so many leaves were missed.
-    pub fn tend(&self, missed: u64) {
+    pub fn adjust_limit(&self, missed: u64) {
         let hits = self.statistics().hits;
         let gained = hits.saturating_sub(self.hits_before.swap(hits, Ordering::Relaxed));
         let (most, limit) = (self.limit_max.load(Ordering::Relaxed), self.limit.load(Ordering::Relaxed));

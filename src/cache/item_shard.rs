@@ -122,9 +122,9 @@ impl ItemShard {
             return;
         }
         if self.chunks.back().is_none_or(|newest| newest.used + bytes > CHUNK_BYTES) || self.table_is_full(limit) {
-            self.make_room(bytes, limit);
+            self.make_space(bytes, limit);
         }
-        let Some((at, position)) = self.take_room(bytes, CHUNK_BYTES) else { return };
+        let Some((at, position)) = self.take_space(bytes, CHUNK_BYTES) else { return };
         let Some(newest) = self.chunks.back_mut() else { return };
         let (header, contents) = newest.memory[at..at + bytes].split_at_mut(HEADER_BYTES);
         header[..8].copy_from_slice(&item.hash.to_le_bytes());
@@ -139,7 +139,7 @@ impl ItemShard {
     }
 
     /// So many bytes of the newest chunk, if that is not used past `until` then: where in it, and the position.
-    fn take_room(&mut self, bytes: usize, until: usize) -> Option<(usize, u64)> {
+    fn take_space(&mut self, bytes: usize, until: usize) -> Option<(usize, u64)> {
         let number = self.first + (self.chunks.len() as u64).checked_sub(1)?;
         let newest = self.chunks.back_mut()?;
         let at = newest.used;
@@ -156,22 +156,22 @@ impl ItemShard {
     }
 
     /// Makes a newest chunk that has so many bytes free; none where the limit is less than a chunk.
-    fn make_room(&mut self, bytes: usize, limit: usize) {
+    fn make_space(&mut self, bytes: usize, limit: usize) {
         let is_full = self.bytes() + CHUNK_BYTES > limit || self.table_is_full(limit);
         if is_full && self.chunks.is_empty() {
             return;
         }
         self.chunks.push_back(Chunk { memory: AlignedBuffer::new(CHUNK_BYTES), used: 0 });
         if is_full {
-            self.give_up_oldest(CHUNK_BYTES - bytes);
+            self.evict_oldest(CHUNK_BYTES - bytes);
         }
         // The table has grown, too.
-        while self.bytes() > limit && self.chunks.len() > 1 && self.give_up_oldest(CHUNK_BYTES - bytes) {}
+        while self.bytes() > limit && self.chunks.len() > 1 && self.evict_oldest(CHUNK_BYTES - bytes) {}
     }
 
     /// Gives back the memory of the oldest chunk; false where there is none. Its items move to the newest as far as they were asked for
     /// and that is not used past `until` then; the others are given up.
-    fn give_up_oldest(&mut self, until: usize) -> bool {
+    fn evict_oldest(&mut self, until: usize) -> bool {
         let Some(oldest) = self.chunks.pop_front() else { return false };
         let first = self.first * CHUNK_BYTES as u64;
         self.first += 1;
@@ -181,7 +181,7 @@ impl ItemShard {
             let (bytes, position) = (header.bytes(), first + at as u64);
             let is_here = self.table.find(header.hash, |found| *found == position).is_some();
             let credit = oldest.memory[at + CREDIT_AT];
-            let room = if is_here && credit > 0 { self.take_room(bytes, until) } else { None };
+            let room = if is_here && credit > 0 { self.take_space(bytes, until) } else { None };
             if let (Some((to, _)), Some(newest)) = (room, self.chunks.back_mut()) {
                 newest.memory[to..to + bytes].copy_from_slice(&oldest.memory[at..at + bytes]);
                 newest.memory[to + CREDIT_AT] = credit - 1;
@@ -199,14 +199,14 @@ impl ItemShard {
 
     /// Gives back what it has over a limit.
     pub fn shrink_to(&mut self, limit: usize) {
-        while self.bytes() > limit && self.give_up_oldest(CHUNK_BYTES) {
+        while self.bytes() > limit && self.evict_oldest(CHUNK_BYTES) {
             let Self { table, chunks, first } = self;
             table.shrink_to_fit(|position| hash_at(chunks, *first, *position));
         }
     }
 
     /// Forgets whatever has this hash.
-    pub fn forget(&mut self, hash: u64) {
+    pub fn invalidate(&mut self, hash: u64) {
         let Self { table, chunks, first } = self;
         while let Ok(entry) = table.find_entry(hash, |found| hash_at(chunks, *first, *found) == hash) {
             entry.remove();

@@ -49,7 +49,7 @@ fn what_is_there_is_what_was_added_last_and_within_the_limit() {
             }
             if random(&mut state).is_multiple_of(16) {
                 let key = random(&mut state) % 40;
-                shard.forget(bytes_hash(&key.to_be_bytes()));
+                shard.invalidate(bytes_hash(&key.to_be_bytes()));
                 assert_eq!(get(&mut shard, key, u64::MAX), None);
             }
             assert!(shard.bytes() <= LIMIT, "{} bytes", shard.bytes());
@@ -89,7 +89,7 @@ fn keys_of_one_hash_are_told_apart_and_forgotten_together() {
     assert!(shard.get(b"b", 5, SequenceNumber::MAX, &mut out).is_some());
     assert!(shard.get(b"c", 5, SequenceNumber::MAX, &mut out).is_none());
     assert_eq!(out, b"12");
-    shard.forget(5);
+    shard.invalidate(5);
     assert_eq!(shard.len(), 0);
 }
 
@@ -111,7 +111,7 @@ fn what_was_found_before_a_change_began_is_not_added() {
     cache.begin_change();
     offer(&cache, stamp, 2);
     assert!(cached(&cache, 1) && !cached(&cache, 2));
-    cache.forget(bytes_hash(&1u64.to_be_bytes()));
+    cache.invalidate(bytes_hash(&1u64.to_be_bytes()));
     offer(&cache, cache.stamp(), 2);
     assert!(!cached(&cache, 1) && cached(&cache, 2));
 }
@@ -124,14 +124,14 @@ fn memory_comes_and_goes_with_what_items_are_worth() {
     fill();
     let full = cache.bytes();
     assert!(full > BYTES * 3 / 4 && full <= BYTES, "{full} bytes");
-    (0..20).for_each(|_| cache.tend(1024));
+    (0..20).for_each(|_| cache.adjust_limit(1024));
     assert!(cache.bytes() <= BYTES / 8, "{} bytes that nobody asks for", cache.bytes());
     let items = cache.statistics().items;
     assert!(items > 0 && items < 20_000, "{items}");
     // One hit for sixteen misses is enough.
     for _ in 0..20 {
         assert_eq!((0..200_000).rev().filter(|key| cached(&cache, *key)).take(64).count(), 64);
-        cache.tend(1024);
+        cache.adjust_limit(1024);
         fill();
     }
     assert!(cache.bytes() > BYTES * 3 / 4, "{} bytes", cache.bytes());

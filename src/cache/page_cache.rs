@@ -171,7 +171,7 @@ impl PageCache {
                 let mut shard = shard.lock();
                 let given = victims.len();
                 self.change(&mut shard, |shard| {
-                    while is_over(shard) && victims.len() < given + SLICE && self.give_up_one(shard, &mut victims) {}
+                    while is_over(shard) && victims.len() < given + SLICE && self.evict_one(shard, &mut victims) {}
                 });
                 gives = victims.len() == given + SLICE;
             }
@@ -218,7 +218,7 @@ impl PageCache {
     pub fn insert_missed(&self, table: &Arc<PageTable>, number: u32, page: Page, kind: PageKind) {
         self.misses.fetch_add(1, Ordering::Relaxed);
         if kind == PageKind::Leaf && self.leaf_misses.fetch_add(1, Ordering::Relaxed) % TEND_AFTER == TEND_AFTER - 1 {
-            self.items.tend(TEND_AFTER);
+            self.items.adjust_limit(TEND_AFTER);
         }
         self.insert(table, number, page, kind);
     }
@@ -238,7 +238,7 @@ impl PageCache {
         }
         let shard_bytes = if planted::is(Bug::CacheWithoutBound) { usize::MAX } else { self.shard_bytes() };
         self.change(&mut shard, |shard| {
-            while shard.bytes + bytes > shard_bytes && self.give_up_one(shard, &mut victims) {}
+            while shard.bytes + bytes > shard_bytes && self.evict_one(shard, &mut victims) {}
             if shard.bytes + bytes <= shard_bytes {
                 let grown = table.put(number, page, kind as u8, credits(kind).0);
                 self.table_bytes.fetch_add(grown, Ordering::Relaxed);
@@ -251,7 +251,7 @@ impl PageCache {
     }
 
     /// Takes the page out of a shard that the clock gives up; false where there is none.
-    fn give_up_one(&self, shard: &mut Shard, victims: &mut Vec<Page>) -> bool {
+    fn evict_one(&self, shard: &mut Shard, victims: &mut Vec<Page>) -> bool {
         let Some((victim, shrunk)) = shard.evict() else { return false };
         self.table_bytes.fetch_sub(shrunk, Ordering::Relaxed);
         shard.bytes -= held(&victim);
@@ -274,7 +274,7 @@ impl PageCache {
 
     /// Whether pages that nobody has asked for yet (a builder's) would find room without driving others out. Shards may fill
     /// a little unevenly, so this says no just before the cache is full.
-    pub fn has_room(&self) -> bool {
+    pub fn has_space(&self) -> bool {
         self.bytes_used() < self.bytes() - self.bytes() / 32
     }
 
@@ -290,7 +290,7 @@ impl PageCache {
             self.bytes_used.fetch_sub(held(&page), Ordering::Relaxed);
             removed.push(page);
             shard.dead += 1;
-            shard.sweep();
+            shard.remove_dead();
         }
         // Nobody puts a page into the table of a file that is gone.
         self.table_bytes.fetch_sub(table.directory_bytes(), Ordering::Relaxed);
@@ -349,7 +349,7 @@ impl PageCache {
 impl Shard {
     /// Takes the page out that the clock gives up, and says how much its table shrank; `None` when there is none at all.
     fn evict(&mut self) -> Option<(Page, usize)> {
-        let mut poorest: Option<(usize, usize)> = None;
+        let mut lowest: Option<(usize, usize)> = None;
         let mut visits = 0;
         while visits < VISITS_MAX {
             if self.hand >= self.ring.len() {
@@ -361,20 +361,20 @@ impl Shard {
                     // What moves here was at the ring's end; the next turn looks at it.
                     self.ring.swap_remove(self.hand);
                     self.dead = self.dead.saturating_sub(1);
-                    poorest = None;
+                    lowest = None;
                     continue;
                 }
                 Some(0) => return self.take_at(self.hand),
                 Some(credit) => {
-                    if poorest.is_none_or(|(least, _)| credit < least) {
-                        poorest = Some((credit, self.hand));
+                    if lowest.is_none_or(|(least, _)| credit < least) {
+                        lowest = Some((credit, self.hand));
                     }
                 }
             }
             self.hand += 1;
             visits += 1;
         }
-        self.take_at(poorest?.1)
+        self.take_at(lowest?.1)
     }
 
     fn take_at(&mut self, at: usize) -> Option<(Page, usize)> {
@@ -387,7 +387,7 @@ impl Shard {
     }
 
     /// Drops left-over entries once they are many (invariant 2).
-    fn sweep(&mut self) {
+    fn remove_dead(&mut self) {
         if self.dead >= DEAD_MIN && self.dead * 2 > self.ring.len() {
             self.ring.retain(|entry| entry.table.upgrade().is_some_and(|table| table.contains(entry.page)));
             self.dead = 0;

@@ -154,7 +154,7 @@ impl PageTable {
 
     /// Asks the processor for the words of the page.
     #[inline]
-    pub fn look_ahead(&self, page: u32, _guard: &Guard) {
+    pub fn prefetch(&self, page: u32, _guard: &Guard) {
         let (chunk, at) = chunk_of(page);
         if let Some(chunk) = self.chunk(chunk) {
             prefetch::line(&raw const chunk.addresses[at]);
@@ -162,9 +162,9 @@ impl PageTable {
         }
     }
 
-    /// Asks the processor for what `hold` will touch behind the page's words.
+    /// Asks the processor for what `pin` will touch behind the page's words.
     #[inline]
-    pub fn look_ahead_hold(&self, page: u32, _guard: &Guard) {
+    pub fn prefetch_pin(&self, page: u32, _guard: &Guard) {
         let (chunk, at) = chunk_of(page);
         if let Some(chunk) = self.chunk(chunk) {
             // The counts of the `Arc` lie in front of what it holds.
@@ -173,7 +173,7 @@ impl PageTable {
     }
 
     /// A reference of one's own to the page, if it is here: outlives guard and eviction.
-    pub fn hold(&self, page: u32, _guard: &Guard) -> Option<Page> {
+    pub fn pin(&self, page: u32, _guard: &Guard) -> Option<Page> {
         let (chunk, at) = chunk_of(page);
         let page = self.chunk(chunk)?.pages[at].load(Ordering::Acquire);
         if page.is_null() {

@@ -150,7 +150,7 @@ fn pages_in_use_outlive_their_eviction() {
     rig.insert(1, 0, 4096, PageKind::Leaf);
     let guard = crossbeam_epoch::pin();
     let seen = rig.cache.get(&rig.tables[1], 0, PageKind::Leaf, &guard).unwrap().unwrap();
-    let held = rig.tables[1].hold(0, &guard).unwrap();
+    let held = rig.tables[1].pin(0, &guard).unwrap();
     let other = std::thread::scope(|scope| {
         // Another thread drives it out, and tries hard to have it freed.
         let busy = scope.spawn(|| {
@@ -162,7 +162,7 @@ fn pages_in_use_outlive_their_eviction() {
         });
         busy.join().unwrap()
     });
-    assert!(!other && rig.tables[1].hold(0, &guard).is_none());
+    assert!(!other && rig.tables[1].pin(0, &guard).is_none());
     assert!(says(seen.payload(), 1, 0), "a page went while a reader had its epoch pinned");
     drop(guard);
     (0..1000).for_each(|_| crossbeam_epoch::pin().flush());
@@ -203,14 +203,14 @@ fn a_scan_drives_out_neither_index_pages_nor_leaves_in_use() {
 fn room_is_there_until_about_the_budget() {
     let mut rig = Rig::new(8 << 20, 2);
     let mut inserted = 0;
-    while rig.cache.has_room() {
+    while rig.cache.has_space() {
         rig.insert(1, inserted, 4096, PageKind::Leaf);
         inserted += 1;
     }
     assert!((1700..2000).contains(&inserted), "{inserted} pages");
     rig.forget(1);
-    assert!(rig.cache.has_room());
-    assert!(!PageCache::new(0).has_room());
+    assert!(rig.cache.has_space());
+    assert!(!PageCache::new(0).has_space());
 }
 
 /// Tables once grew with the store: a get of each of many files made the largest chunk of its table, and in time a small cache
@@ -285,7 +285,7 @@ fn threads_share_the_cache() {
                         Some(found) => assert!(says(found.payload(), file, number)),
                         None => cache.insert(&table, number, page(file, number, 4096), PageKind::Leaf),
                     }
-                    let held = table.hold(number, &guard);
+                    let held = table.pin(number, &guard);
                     drop(guard);
                     assert!(held.is_none_or(|page| says(page.payload(), file, number)));
                     // A branch is dropped by its last reader; here files go while they are read, which must be sound too.
@@ -354,8 +354,8 @@ fn a_file_is_opened_once_while_it_is_in_the_table() {
     let first = table.get(FileNumber(0), || "0".into()).unwrap();
     let again = table.get(FileNumber(0), || unreachable!("it is open")).unwrap();
     assert!(Arc::ptr_eq(&first, &again));
-    table.forget(FileNumber(0));
-    table.forget(FileNumber(0));
+    table.close(FileNumber(0));
+    table.close(FileNumber(0));
     assert!(!Arc::ptr_eq(&first, &table.get(FileNumber(0), || "0".into()).unwrap()));
     assert!(table.get(FileNumber(9), || "9".into()).is_err());
 }

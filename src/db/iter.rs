@@ -158,7 +158,7 @@ impl Iter {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn pinned(self) -> PinnedPairs {
-        PinnedPairs::new(self.wanting(Values::Held))
+        PinnedPairs::new(self.wanting(Values::Pinned))
     }
 
     /// The same pairs, by cursors that want this of the values.

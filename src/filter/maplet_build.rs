@@ -24,14 +24,14 @@ pub struct Entry {
 
 /// Why a build ended early.
 #[derive(Debug)]
-pub enum Trouble {
+pub enum BuildError {
     /// A maplet to be merged does not know all its entries: a page is saturated or none. Its keys' fingerprints do.
     Incomplete,
     /// A source could not be read.
     Failed(Error),
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for BuildError {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
@@ -41,18 +41,18 @@ impl From<Error> for Trouble {
 pub trait Source {
     /// Appends the entries of fingerprints up to `last` that were not given out yet, in any order. `last` rises from call
     /// to call.
-    fn take_through(&mut self, last: u32, out: &mut Vec<Entry>) -> Result<(), Trouble>;
+    fn take_through(&mut self, last: u32, out: &mut Vec<Entry>) -> Result<(), BuildError>;
 }
 
 /// Fingerprints in ascending order, all of one column.
 #[derive(Debug)]
-pub struct Sorted {
+pub struct SortedFingerprints {
     fingerprints: Vec<u32>,
     next: usize,
     column: u8,
 }
 
-impl Sorted {
+impl SortedFingerprints {
     /// Those of `fingerprints`, which ascend.
     pub fn new(fingerprints: Vec<u32>, column: u8) -> Self {
         debug_assert!(fingerprints.is_sorted());
@@ -60,8 +60,8 @@ impl Sorted {
     }
 }
 
-impl Source for Sorted {
-    fn take_through(&mut self, last: u32, out: &mut Vec<Entry>) -> Result<(), Trouble> {
+impl Source for SortedFingerprints {
+    fn take_through(&mut self, last: u32, out: &mut Vec<Entry>) -> Result<(), BuildError> {
         let due = self.fingerprints[self.next..].iter().take_while(|fingerprint| **fingerprint <= last);
         let before = out.len();
         out.extend(due.map(|fingerprint| Entry { fingerprint: *fingerprint, column: self.column }));
@@ -77,28 +77,28 @@ pub trait Payloads {
 }
 
 /// What the columns of a maplet are called in another; `None` for those that are left out.
-pub type Renumbering = [Option<u8>; COLUMNS_MAX];
+pub type ColumnMap = [Option<u8>; COLUMNS_MAX];
 
 /// What is kept of a maplet.
 #[derive(Debug)]
-pub struct Kept<P> {
+pub struct MapletEntries<P> {
     payloads: P,
-    columns: Renumbering,
+    columns: ColumnMap,
     pages: u32,
     next: u32,
     /// Unpacked already, and behind what was asked for.
     early: Vec<Entry>,
 }
 
-impl<P> Kept<P> {
+impl<P> MapletEntries<P> {
     /// A maplet of `pages` pages.
-    pub fn new(payloads: P, pages: u32, columns: Renumbering) -> Self {
+    pub fn new(payloads: P, pages: u32, columns: ColumnMap) -> Self {
         Self { payloads, columns, pages, next: 0, early: Vec::new() }
     }
 }
 
-impl<P: Payloads> Source for Kept<P> {
-    fn take_through(&mut self, last: u32, out: &mut Vec<Entry>) -> Result<(), Trouble> {
+impl<P: Payloads> Source for MapletEntries<P> {
+    fn take_through(&mut self, last: u32, out: &mut Vec<Entry>) -> Result<(), BuildError> {
         let Self { payloads, columns, pages, next, early } = self;
         early.retain(|entry| {
             if entry.fingerprint <= last {
@@ -108,15 +108,15 @@ impl<P: Payloads> Source for Kept<P> {
         });
         while *next < *pages && *next <= page_of(last, *pages) {
             let page = MapletPage::parse(payloads.payload(*next)?).filter(|page| !page.saturated());
-            let page = page.filter(|page| page.pages() == *pages).ok_or(Trouble::Incomplete)?;
+            let page = page.filter(|page| page.pages() == *pages).ok_or(BuildError::Incomplete)?;
             let (first, own_last) = (*next * BUCKETS, u64::from(last_of(*next, *pages)));
             for bucket in 0..BUCKETS {
-                for at in page.bucket(bucket).ok_or(Trouble::Incomplete)? {
+                for at in page.bucket(bucket).ok_or(BuildError::Incomplete)? {
                     let (remainder, column) = page.entry(at);
                     let Some(column) = columns[column as usize % COLUMNS_MAX] else { continue };
                     let fingerprint = fingerprint_of(first + bucket, remainder, page.remainder_bits(), *pages);
                     if fingerprint > own_last {
-                        return Err(Trouble::Incomplete);
+                        return Err(BuildError::Incomplete);
                     }
                     let fingerprint = fingerprint as u32;
                     let to = if fingerprint <= last { &mut *out } else { &mut *early };
@@ -155,7 +155,7 @@ impl<'a> MapletBuild<'a> {
     }
 
     /// The payload of the next page; `None` behind the last.
-    pub fn next_page(&mut self) -> Result<Option<&[u8]>, Trouble> {
+    pub fn next_page(&mut self) -> Result<Option<&[u8]>, BuildError> {
         let page = self.next;
         if page == self.shape.pages() {
             return Ok(None);

@@ -83,7 +83,7 @@ pub fn may_contain(payload: &[u8], fingerprint: u32, pages: u32) -> bool {
     }
     let (_, rest) = digits(fingerprint, pages);
     let (quotient, remainder) = split(rest, page.quotients(), page.remainder_bits());
-    page.quotients() > 0 && run_holds(&page, quotient, remainder)
+    page.quotients() > 0 && run_contains(&page, quotient, remainder)
 }
 
 /// The first digit of `value` as a fraction of 2^32, in base `base`, and what is left of it, again as a fraction.
@@ -98,7 +98,7 @@ fn split(value: u32, quotients: u32, remainder_bits: u32) -> (u32, u32) {
 }
 
 /// Looks for `remainder` in the run of `quotient`. Every loop ends within the page, whatever the slots say.
-fn run_holds(page: &FilterPage<'_>, quotient: u32, remainder: u32) -> bool {
+fn run_contains(page: &FilterPage<'_>, quotient: u32, remainder: u32) -> bool {
     if !page.slot(quotient).occupied() {
         return false;
     }

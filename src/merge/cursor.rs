@@ -2,7 +2,7 @@
 //!
 //! Order of entries: encoded key ascending, then sequence number *descending* (newest version first).
 
-use super::held::HeldValue;
+use super::pinned_value::PinnedValue;
 use crate::util::{Kind, Result, SequenceNumber};
 use std::cmp::Ordering;
 
@@ -57,7 +57,7 @@ pub trait Cursor: Send {
     }
     /// The value of the entry it stands on, kept for longer than the cursor stands there; `None` where only a copy can be.
     /// Requires `valid()`.
-    fn hold(&self) -> Option<HeldValue> {
+    fn pin_value(&self) -> Option<PinnedValue> {
         None
     }
 }
@@ -90,7 +90,7 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
         (**self).covering(key, at)
     }
-    fn hold(&self) -> Option<HeldValue> {
-        (**self).hold()
+    fn pin_value(&self) -> Option<PinnedValue> {
+        (**self).pin_value()
     }
 }

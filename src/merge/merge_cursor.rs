@@ -19,7 +19,7 @@
 //! does not return before ties are passed over.
 
 use super::cursor::{Cursor, EntryRef};
-use super::held::HeldValue;
+use super::pinned_value::PinnedValue;
 use crate::util::{Result, SequenceNumber, key};
 use std::cmp::Ordering;
 
@@ -287,7 +287,7 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
         self.sources.iter().map(|source| source.covering(key, at)).max().unwrap_or(SequenceNumber::ZERO)
     }
 
-    fn hold(&self) -> Option<HeldValue> {
-        self.sources[self.winner].hold()
+    fn pin_value(&self) -> Option<PinnedValue> {
+        self.sources[self.winner].pin_value()
     }
 }

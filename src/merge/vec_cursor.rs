@@ -1,7 +1,7 @@
 //! A cursor over entries in a vector, for tests of whatever reads cursors, and for benchmarks. It can fail on command.
 
 use super::cursor::{Cursor, EntryRef};
-use super::held::HeldValue;
+use super::pinned_value::PinnedValue;
 use super::range_tombstones::RangeTombstones;
 use crate::util::sync::Arc;
 use crate::util::{Error, Kind, Result, SequenceNumber};
@@ -129,8 +129,8 @@ impl Cursor for VecCursor {
         self.tombstones.covering(key, at)
     }
 
-    fn hold(&self) -> Option<HeldValue> {
+    fn pin_value(&self) -> Option<PinnedValue> {
         let value = self.entry().value;
-        HeldValue::new(Arc::new(value.to_vec()), 0..value.len())
+        PinnedValue::new(Arc::new(value.to_vec()), 0..value.len())
     }
 }

@@ -14,7 +14,7 @@
 //! 5. A key with many versions costs a bounded number of steps, then a seek; with operands, one step for each.
 
 use super::cursor::{Cursor, EntryRef};
-use super::held::HeldValue;
+use super::pinned_value::PinnedValue;
 use crate::util::{Error, Kind, Result, SequenceNumber};
 use std::path::Path;
 
@@ -38,7 +38,7 @@ pub enum Values {
     #[default]
     Shown,
     /// The same, and those of puts longer than that, without a copy: `hold`.
-    Held,
+    Pinned,
     /// Nothing.
     Left,
 }
@@ -61,7 +61,7 @@ pub struct VisibleCursor<C> {
     masked: bool,
     values: Values,
     /// Going backward, the value that is seen, in place of a copy in `value`.
-    held: Option<HeldValue>,
+    held: Option<PinnedValue>,
 }
 
 impl<C: Cursor> VisibleCursor<C> {
@@ -178,9 +178,9 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// The value of `entry`, kept for longer than the cursor stands there; `None` where only a copy can be: then `entry` has it.
     /// Requires `valid()`, and a put.
-    pub fn hold(&self) -> Option<HeldValue> {
+    pub fn pin_value(&self) -> Option<PinnedValue> {
         match self.state {
-            State::Forward => self.inner.hold(),
+            State::Forward => self.inner.pin_value(),
             _ => self.held.clone(),
         }
     }
@@ -368,7 +368,8 @@ impl<C: Cursor> VisibleCursor<C> {
         self.kind = entry.kind;
         self.operands.clear();
         self.value.clear();
-        self.held = if self.values == Values::Held && entry.kind == Kind::Put { self.inner.hold() } else { None };
+        self.held =
+            if self.values == Values::Pinned && entry.kind == Kind::Put { self.inner.pin_value() } else { None };
         if self.held.is_none() && self.values != Values::Left {
             self.value.extend_from_slice(entry.value);
         }

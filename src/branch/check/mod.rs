@@ -5,6 +5,6 @@ mod salvage_cursor;
 mod salvage_range_tombstones;
 mod verify;
 
-pub use salvage_cursor::{LostStretch, SalvageCursor};
+pub use salvage_cursor::{LostRange, SalvageCursor};
 pub use salvage_range_tombstones::salvage_range_tombstones;
 pub use verify::BranchReport;

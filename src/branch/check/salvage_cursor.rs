@@ -19,7 +19,7 @@ use std::ops::Range;
 
 /// A stretch of the file that gave nothing.
 #[derive(Clone, Debug)]
-pub struct LostStretch {
+pub struct LostRange {
     /// Where, in bytes.
     pub bytes: Range<u64>,
     /// The last key that was read in front of it; `None`: none was.
@@ -45,7 +45,7 @@ pub struct SalvageCursor {
     /// Whether an entry was read yet.
     started: bool,
     entries: u64,
-    lost: Vec<LostStretch>,
+    lost: Vec<LostRange>,
 }
 
 impl SalvageCursor {
@@ -78,7 +78,7 @@ impl SalvageCursor {
     }
 
     /// What was passed over so far: everything that is damaged, once the cursor stands nowhere.
-    pub fn lost(&self) -> &[LostStretch] {
+    pub fn lost(&self) -> &[LostRange] {
         &self.lost
     }
 
@@ -117,18 +117,18 @@ impl SalvageCursor {
         loop {
             let path = self.scan.path().to_path_buf();
             let after = self.started.then_some(&self.key);
-            let lost = |bytes, error| LostStretch { bytes, after: after.cloned(), before: None, error };
+            let lost = |bytes, error| LostRange { bytes, after: after.cloned(), before: None, error };
             match self.scan.advance()? {
                 None => return Ok(false),
                 Some(Scanned::Bad(bytes, error)) => self.lost.push(lost(bytes, error)),
                 Some(Scanned::Page(header, bytes)) if header.kind == PageKind::Leaf => {
                     self.leaf.resize(header.raw_len as usize, 0);
-                    let sound = page::decompress(bytes, &header, &mut self.leaf, &path).and_then(|()| {
-                        sound_leaf(&self.leaf, after.map(|key| (&key[..], self.number))).map_err(|what| {
+                    let checked = page::decompress(bytes, &header, &mut self.leaf, &path).and_then(|()| {
+                        check_leaf(&self.leaf, after.map(|key| (&key[..], self.number))).map_err(|what| {
                             Error::corruption(&path, header.offset, "leaf", "entries in their order", what)
                         })
                     });
-                    match sound {
+                    match checked {
                         Ok(count) => {
                             (self.count, self.at) = (count, 0);
                             return Ok(true);
@@ -145,7 +145,7 @@ impl SalvageCursor {
 }
 
 /// How many entries the leaf has, if all of them are in order and behind `after`.
-fn sound_leaf(payload: &[u8], after: Option<(&[u8], SequenceNumber)>) -> Result<usize, &'static str> {
+fn check_leaf(payload: &[u8], after: Option<(&[u8], SequenceNumber)>) -> Result<usize, &'static str> {
     let leaf = SortedPage::new(payload).ok_or("lengths past the page")?;
     leaf.validate()?;
     if leaf.width() != 0 {

@@ -4,7 +4,7 @@ use super::page_scan::{PageScan, Scanned};
 use crate::branch::branch::Branch;
 use crate::branch::context::file_name;
 use crate::branch::read::blocking_pages::BlockingPages;
-use crate::branch::read::page_read::Wanted;
+use crate::branch::read::page_read::WantedPage;
 use crate::branch::scan::extent_reader::Purpose;
 use crate::filter::quotient;
 use crate::format::branch_footer::BranchFooter;
@@ -42,9 +42,9 @@ impl Branch {
         let footer = *self.footer()?;
         let (stored, _) = self.stored_meta()?;
         self.equal(footer.properties_at, "properties", &stored, self.meta())?;
-        let mut report = self.walk_index(&footer)?;
+        let mut report = self.check_index(&footer)?;
         let mut fingerprints = Vec::new();
-        let mut counted = self.walk_entries(&footer, &mut fingerprints, &mut report.value_references)?;
+        let mut counted = self.check_entries(&footer, &mut fingerprints, &mut report.value_references)?;
         counted.value_files.sort_unstable();
         counted.value_files.dedup();
         self.count_range_tombstones(&mut counted)?;
@@ -109,7 +109,7 @@ impl Branch {
 
     /// Visits the index in key order and checks that its pages and the leaves fill the front of the file, that separators
     /// rise and that levels and counts agree. Memory: the locations of one path.
-    fn walk_index(&self, footer: &BranchFooter) -> Result<BranchReport> {
+    fn check_index(&self, footer: &BranchFooter) -> Result<BranchReport> {
         let mut report = BranchReport::default();
         let mut bytes = 0;
         let mut last = None;
@@ -130,7 +130,7 @@ impl Branch {
             }
             report.index_pages += 1;
             let mut buffer = AlignedBuffer::new(location.bytes());
-            let wanted = Wanted::child(location, level);
+            let wanted = WantedPage::child(location, level);
             self.check_bounds(wanted, footer)?;
             self.file()?.read_exact_at(&mut buffer, location.offset())?;
             self.check_page(&buffer, wanted)?;
@@ -160,7 +160,7 @@ impl Branch {
 
     /// Visits all entries; collects what the properties and the fingerprints should say. A search for every leaf's first
     /// entry must lead to that leaf, and its first key must have the index's number.
-    fn walk_entries(
+    fn check_entries(
         self: &Arc<Self>,
         footer: &BranchFooter,
         fingerprints: &mut Vec<u32>,
@@ -241,7 +241,7 @@ impl Branch {
         let mut buffer = AlignedBuffer::new(PAGE_BYTES);
         for number in 0..u64::from(pages) {
             let offset = footer.filter_at + number * PAGE_BYTES as u64;
-            let wanted = Wanted { offset, bytes: PAGE_BYTES, kind: PageKind::Filter, level: 0 };
+            let wanted = WantedPage { offset, bytes: PAGE_BYTES, kind: PageKind::Filter, level: 0 };
             self.file()?.read_exact_at(&mut buffer, offset)?;
             self.check_page(&buffer, wanted)?;
             filter.push(page::payload(&buffer).to_vec());

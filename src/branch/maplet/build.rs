@@ -6,7 +6,9 @@ use crate::branch::branch::Branch;
 use crate::branch::context::{BranchContext, maplet_name};
 use crate::branch::write::page_writer::{NewPage, PageWriter};
 use crate::filter::maplet::{COLUMNS_MAX, Shape};
-use crate::filter::maplet_build::{Kept, MapletBuild, Payloads, Renumbering, Sorted, Source, Trouble};
+use crate::filter::maplet_build::{
+    BuildError, ColumnMap, MapletBuild, MapletEntries, Payloads, SortedFingerprints, Source,
+};
 use crate::format::manifest_edit::{MapletColumn, MapletMeta};
 use crate::format::page::{self, PAGE_BYTES, PageKind};
 use crate::io::AlignedBuffer;
@@ -32,14 +34,18 @@ pub struct MapletPlan<'a> {
 }
 
 impl MapletPlan<'_> {
-    /// Builds it, durably but for its directory entry; `None` where it was cancelled. At most `COLUMNS_MAX` columns. `go_on` is told
+    /// Builds it, durably but for its directory entry; `None` where it was cancelled. At most `COLUMNS_MAX` columns. `progress` is told
     /// of entries and bytes as they are written, may wait, and says whether to go on.
-    pub fn build(&self, context: &Arc<BranchContext>, go_on: &dyn Fn(u64, u64) -> bool) -> Result<Option<Arc<Maplet>>> {
+    pub fn build(
+        &self,
+        context: &Arc<BranchContext>,
+        progress: &dyn Fn(u64, u64) -> bool,
+    ) -> Result<Option<Arc<Maplet>>> {
         let mut known: Vec<&Arc<Maplet>> = self.known.iter().filter(|maplet| self.is_usable(maplet)).collect();
         loop {
-            match self.attempts(context, &known, go_on) {
+            match self.attempts(context, &known, progress) {
                 Ok(built) => return Ok(built),
-                Err(Trouble::Failed(error)) if known.is_empty() || !error.is_damage() => return Err(error),
+                Err(BuildError::Failed(error)) if known.is_empty() || !error.is_damage() => return Err(error),
                 // One of the older ones is damaged or lacks entries: the fingerprints have them all.
                 Err(_) => known.clear(),
             }
@@ -56,8 +62,8 @@ impl MapletPlan<'_> {
         &self,
         context: &Arc<BranchContext>,
         known: &[&Arc<Maplet>],
-        go_on: &dyn Fn(u64, u64) -> bool,
-    ) -> Result<Option<Arc<Maplet>>, Trouble> {
+        progress: &dyn Fn(u64, u64) -> bool,
+    ) -> Result<Option<Arc<Maplet>>, BuildError> {
         let mut shape = None;
         for attempt in 1..=ATTEMPTS_MAX {
             let (sources, entries) = self.sources(known)?;
@@ -66,7 +72,7 @@ impl MapletPlan<'_> {
             let mut build = MapletBuild::new(tried, sources);
             while let Some(payload) = build.next_page()? {
                 file.append(payload)?;
-                if !go_on(entries / u64::from(tried.pages()).max(1), PAGE_BYTES as u64) {
+                if !progress(entries / u64::from(tried.pages()).max(1), PAGE_BYTES as u64) {
                     return Ok(None);
                 }
             }
@@ -97,7 +103,7 @@ impl MapletPlan<'_> {
         let mut entries = 0;
         let mut open: Vec<Vec<&Arc<Branch>>> = self.columns.iter().map(|branches| branches.iter().collect()).collect();
         for maplet in known {
-            let mut renumbering: Renumbering = [None; COLUMNS_MAX];
+            let mut renumbering: ColumnMap = [None; COLUMNS_MAX];
             for (column, to) in maplet.meta().columns.iter().zip(&mut renumbering) {
                 let goes_to = |branches: &Vec<&Arc<Branch>>| {
                     let has = |file: &FileNumber| branches.iter().any(|branch| branch.meta().file == *file);
@@ -112,7 +118,7 @@ impl MapletPlan<'_> {
             }
             if renumbering.iter().any(Option::is_some) {
                 let pages = MapletPages::new(maplet);
-                sources.push(Box::new(Kept::new(pages, maplet.meta().pages, renumbering)));
+                sources.push(Box::new(MapletEntries::new(pages, maplet.meta().pages, renumbering)));
             }
         }
         for (column, branches) in open.iter().enumerate().filter(|(_, branches)| !branches.is_empty()) {
@@ -125,7 +131,7 @@ impl MapletPlan<'_> {
                 fingerprints.pop();
             }
             entries += fingerprints.len() as u64;
-            sources.push(Box::new(Sorted::new(fingerprints, column as u8)));
+            sources.push(Box::new(SortedFingerprints::new(fingerprints, column as u8)));
         }
         Ok((sources, entries))
     }

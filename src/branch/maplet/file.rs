@@ -82,7 +82,7 @@ impl Maplet {
 
     /// Asks the processor for what `columns` will read.
     #[inline]
-    pub fn look_ahead(&self, fingerprint: u32, guard: &Guard) {
+    pub fn prefetch(&self, fingerprint: u32, guard: &Guard) {
         let page = maplet::page_of(fingerprint, self.meta.pages);
         if let Some(page) = self.table.peek(page, guard) {
             let [end, entries] = maplet::places(fingerprint, self.meta.pages, self.page_bytes);
@@ -199,7 +199,7 @@ fn columns_of((at, column): (usize, &MapletColumn)) -> impl Iterator<Item = (Fil
 impl Drop for Maplet {
     fn drop(&mut self) {
         if self.obsolete.load(Ordering::Acquire) {
-            self.context.trash_maplet(self.meta.file);
+            self.context.maplet_is_obsolete(self.meta.file);
         }
     }
 }

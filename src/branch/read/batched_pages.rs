@@ -1,6 +1,6 @@
 //! The page source of many gets that wait for the disk together. One thread at a time.
 
-use super::page_read::{Found, Wanted};
+use super::page_read::{FoundPage, WantedPage};
 use super::pages::{Pages, Stopped, is_small_leaf};
 use crate::branch::branch::{Branch, page_number};
 use crate::cache::Page;
@@ -14,7 +14,7 @@ type Place = (FileNumber, u32);
 /// Notes what is not in memory, and reads it all on `read`.
 pub struct BatchedPages<'t> {
     guard: Guard,
-    missing: HashMap<Place, (&'t Branch, Wanted)>,
+    missing: HashMap<Place, (&'t Branch, WantedPage)>,
     held: HashMap<Place, Page>,
     small_leaves_read: u64,
 }
@@ -27,7 +27,7 @@ impl BatchedPages<'_> {
 
     /// Reads what was noted, all at once, and gives it to the cache. The first error wins; nothing is noted any more.
     pub fn read(&mut self) -> Result<()> {
-        let mut wanted: Vec<(&Branch, Wanted)> = self.missing.drain().map(|(_, missing)| missing).collect();
+        let mut wanted: Vec<(&Branch, WantedPage)> = self.missing.drain().map(|(_, missing)| missing).collect();
         // In the order of places, so that a run repeats itself, and neighbours meet on the way to the disk.
         wanted.sort_unstable_by_key(|(branch, wanted)| (branch.meta().file, wanted.offset));
         let pages = read_together(&wanted, &mut self.guard)?;
@@ -41,17 +41,17 @@ impl BatchedPages<'_> {
 impl<'t> Pages<'t> for BatchedPages<'t> {
     type Stop = Stopped;
 
-    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: Wanted) -> Result<Found<'a>, Stopped>
+    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: WantedPage) -> Result<FoundPage<'a>, Stopped>
     where
         't: 'a,
     {
         let place = (branch.meta().file, page_number(wanted.offset));
         if let Some(page) = self.held.get(&place) {
             self.small_leaves_read += u64::from(is_small_leaf(wanted, page));
-            return Ok(Found::Read(Arc::clone(page)));
+            return Ok(FoundPage::Read(Arc::clone(page)));
         }
         if let Some(page) = branch.cached(wanted, &self.guard)? {
-            return Ok(Found::Cached(page));
+            return Ok(FoundPage::Cached(page));
         }
         self.missing.insert(place, (branch, wanted));
         Err(Stopped::Missing)
@@ -66,7 +66,7 @@ impl<'t> Pages<'t> for BatchedPages<'t> {
 }
 
 /// Reads pages that no cache has, all at once, and gives them to the cache; in the order asked for. The first error wins.
-fn read_together(wanted: &[(&Branch, Wanted)], guard: &mut Guard) -> Result<Vec<Page>> {
+fn read_together(wanted: &[(&Branch, WantedPage)], guard: &mut Guard) -> Result<Vec<Page>> {
     let Some((first, _)) = wanted.first() else { return Ok(Vec::new()) };
     let storage = Arc::clone(&first.context().storage);
     let mut requests = Vec::with_capacity(wanted.len());

@@ -1,6 +1,6 @@
 //! The page source of a get that waits for the disk at each missing page. One thread at a time.
 
-use super::page_read::{Found, Wanted};
+use super::page_read::{FoundPage, WantedPage};
 use super::pages::{Pages, is_small_leaf};
 use crate::branch::branch::Branch;
 use crate::util::{Error, Result};
@@ -24,12 +24,12 @@ impl<'t> Pages<'t> for BlockingPages {
     type Stop = Error;
 
     #[inline]
-    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: Wanted) -> Result<Found<'a>>
+    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: WantedPage) -> Result<FoundPage<'a>>
     where
         't: 'a,
     {
         let found = branch.page(wanted, true, &self.guard)?;
-        if let Found::Read(page) = &found {
+        if let FoundPage::Read(page) = &found {
             self.small_leaves_read += u64::from(is_small_leaf(wanted, page));
         }
         Ok(found)

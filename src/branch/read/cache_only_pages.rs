@@ -1,6 +1,6 @@
 //! Where a get takes pages from that must not wait for the disk. One thread at a time.
 
-use super::page_read::{Found, Wanted};
+use super::page_read::{FoundPage, WantedPage};
 use super::pages::{Pages, Stopped};
 use crate::branch::branch::Branch;
 use crossbeam_epoch::Guard;
@@ -20,15 +20,15 @@ impl CacheOnlyPages {
 impl<'t> Pages<'t> for CacheOnlyPages {
     type Stop = Stopped;
 
-    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: Wanted) -> Result<Found<'a>, Stopped>
+    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: WantedPage) -> Result<FoundPage<'a>, Stopped>
     where
         't: 'a,
     {
-        branch.cached(wanted, &self.guard)?.map(Found::Cached).ok_or(Stopped::Missing)
+        branch.cached(wanted, &self.guard)?.map(FoundPage::Cached).ok_or(Stopped::Missing)
     }
 
     fn begin(&self, branch: &'t Branch) -> Result<(), Stopped> {
-        if branch.is_begun() { Ok(()) } else { Err(Stopped::Missing) }
+        if branch.is_loaded() { Ok(()) } else { Err(Stopped::Missing) }
     }
 
     fn guard(&self) -> &Guard {

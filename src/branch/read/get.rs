@@ -3,7 +3,7 @@
 //! Invariant: a get reads one filter page, one index page a level and one leaf, never a second leaf: see
 //! `Separator::between`.
 
-use super::page_read::{INDEX_LINES, LEAF_LINES, Wanted, child_of};
+use super::page_read::{INDEX_LINES, LEAF_LINES, WantedPage, child_of};
 use super::pages::Pages;
 use crate::branch::branch::{Branch, page_number};
 use crate::filter::quotient;
@@ -57,11 +57,11 @@ impl Branch {
         if footer.entries == 0 || !self.may_contain(footer, fingerprint(hash), pages)? {
             return Ok(None);
         }
-        self.get_unsifted(key, at, pages, out)
+        self.get_unfiltered(key, at, pages, out)
     }
 
     /// The same without a look at the filter: a maplet said that the key may be here.
-    pub fn get_unsifted<'t, P: Pages<'t>>(
+    pub fn get_unfiltered<'t, P: Pages<'t>>(
         &'t self,
         key: &[u8],
         at: SequenceNumber,
@@ -73,13 +73,13 @@ impl Branch {
             return Ok(None);
         }
         let leaf = self.leaf_of(key, at, pages)?;
-        let leaf = pages.page(self, Wanted::child(leaf, 0))?;
-        leaf.look_ahead(LEAF_LINES);
+        let leaf = pages.page(self, WantedPage::child(leaf, 0))?;
+        leaf.prefetch(LEAF_LINES);
         let Some(page) = SortedPage::new(leaf.payload()) else { return Ok(None) };
         let Some(parts) = page.find(key, at) else { return Ok(None) };
         let kind = tag_kind(parts.tag);
-        if P::HOLDS && kind == Kind::Put {
-            pages.hold(parts.value, out);
+        if P::PINS_VALUES && kind == Kind::Put {
+            pages.pin_value(parts.value, out);
         } else {
             out.extend_from_slice(page.value(&parts));
         }
@@ -88,7 +88,7 @@ impl Branch {
 
     /// Asks the processor for what `get` will read of the filter, so that the misses of many branches overlap.
     #[inline]
-    pub fn look_ahead(&self, hash: u64, guard: &Guard) {
+    pub fn prefetch(&self, hash: u64, guard: &Guard) {
         let Some(footer) = self.loaded_footer().filter(|footer| footer.filter_pages > 0) else { return };
         let fingerprint = fingerprint(hash);
         let page = quotient::page_of(fingerprint, footer.filter_pages);
@@ -110,7 +110,7 @@ impl Branch {
         }
         let page = quotient::page_of(fingerprint, footer.filter_pages);
         let offset = footer.filter_at + u64::from(page) * PAGE_BYTES as u64;
-        let page = pages.page(self, Wanted { offset, bytes: PAGE_BYTES, kind: PageKind::Filter, level: 0 })?;
+        let page = pages.page(self, WantedPage { offset, bytes: PAGE_BYTES, kind: PageKind::Filter, level: 0 })?;
         Ok(quotient::may_contain(page.payload(), fingerprint, footer.filter_pages))
     }
 
@@ -124,8 +124,8 @@ impl Branch {
         let footer = self.footer()?;
         let mut location = footer.root;
         for level in (1..=footer.height).rev() {
-            let page = pages.page(self, Wanted::child(location, level as u8))?;
-            page.look_ahead(INDEX_LINES);
+            let page = pages.page(self, WantedPage::child(location, level as u8))?;
+            page.prefetch(INDEX_LINES);
             location = self.child(page.payload(), location, child_of(page.payload(), key, number))?;
         }
         Ok(location)

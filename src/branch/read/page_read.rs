@@ -15,7 +15,7 @@ use crossbeam_epoch::Guard;
 
 /// A page to be read, and what it must turn out to be.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct WantedPage {
     /// Where it starts.
     pub offset: u64,
     /// Its stored size.
@@ -26,7 +26,7 @@ pub struct Wanted {
     pub level: u8,
 }
 
-impl Wanted {
+impl WantedPage {
     /// The child at this location of an index page of level `level + 1`.
     pub fn child(location: ChildLocation, level: u8) -> Self {
         let kind = if level == 0 { PageKind::Leaf } else { PageKind::Index };
@@ -40,17 +40,17 @@ pub(in crate::branch) const LEAF_LINES: [usize; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 pub(in crate::branch) const INDEX_LINES: [usize; 8] = [0, 4, 8, 12, 16, 20, 24, 28];
 
 /// A page to read from: in the cache, or just read.
-pub enum Found<'g> {
+pub enum FoundPage<'g> {
     /// Readable as long as the guard.
     Cached(PageRef<'g>),
     /// One's own.
     Read(Page),
 }
 
-impl Found<'_> {
+impl FoundPage<'_> {
     /// Asks the processor for these lines of a page that may be in no cache of its own, so that their misses overlap.
     #[inline]
-    pub fn look_ahead(&self, lines: [usize; 8]) {
+    pub fn prefetch(&self, lines: [usize; 8]) {
         if let Self::Cached(page) = self {
             lines.into_iter().for_each(|line| page.prefetch(line * 64));
         }
@@ -69,12 +69,12 @@ impl Found<'_> {
 impl Branch {
     /// Asks the processor for these lines of a page that will be read soon, if it is in memory.
     #[inline]
-    pub(in crate::branch) fn look_ahead_at(&self, wanted: Wanted, lines: [usize; 8], guard: &Guard) {
+    pub(in crate::branch) fn prefetch_page(&self, wanted: WantedPage, lines: [usize; 8], guard: &Guard) {
         if let Some(page) = self.table().peek(page_number(wanted.offset), guard) {
             lines.into_iter().for_each(|line| page.prefetch(line * 64));
         }
         if wanted.level == 0 {
-            self.table().look_ahead_hold(page_number(wanted.offset), guard);
+            self.table().prefetch_pin(page_number(wanted.offset), guard);
         }
     }
 
@@ -88,16 +88,21 @@ impl Branch {
 
     /// The page, from the cache or from the disk. With `keep` a page that was read goes into the cache.
     #[inline]
-    pub(in crate::branch) fn page<'g>(&'g self, wanted: Wanted, keep: bool, guard: &'g Guard) -> Result<Found<'g>> {
+    pub(in crate::branch) fn page<'g>(
+        &'g self,
+        wanted: WantedPage,
+        keep: bool,
+        guard: &'g Guard,
+    ) -> Result<FoundPage<'g>> {
         match self.cached(wanted, guard)? {
-            Some(page) => Ok(Found::Cached(page)),
-            None => self.read_and_keep(wanted, keep).map(Found::Read),
+            Some(page) => Ok(FoundPage::Cached(page)),
+            None => self.read_page(wanted, keep).map(FoundPage::Read),
         }
     }
 
     /// The page if it is in the cache. An error if what is there is not what the index says.
     #[inline]
-    pub(in crate::branch) fn cached<'g>(&'g self, wanted: Wanted, guard: &'g Guard) -> Result<Option<PageRef<'g>>> {
+    pub(in crate::branch) fn cached<'g>(&'g self, wanted: WantedPage, guard: &'g Guard) -> Result<Option<PageRef<'g>>> {
         let found = self.context().cache.get(self.table(), page_number(wanted.offset), wanted.kind, guard);
         found.map_err(|other| {
             let (expected, found) = (format!("{:?}", wanted.kind), format!("kind {other}"));
@@ -106,29 +111,29 @@ impl Branch {
     }
 
     /// As `cached`, but a reference of one's own.
-    pub(in crate::branch) fn cached_page(&self, wanted: Wanted) -> Result<Option<Page>> {
+    pub(in crate::branch) fn pinned_cached_page(&self, wanted: WantedPage) -> Result<Option<Page>> {
         let guard = crossbeam_epoch::pin();
         match self.cached(wanted, &guard)? {
-            Some(_) => Ok(self.table().hold(page_number(wanted.offset), &guard)),
+            Some(_) => Ok(self.table().pin(page_number(wanted.offset), &guard)),
             None => Ok(None),
         }
     }
 
     /// As `page`, but a reference of one's own.
-    pub(in crate::branch) fn hold_page(&self, wanted: Wanted, keep: bool) -> Result<Page> {
-        match self.cached_page(wanted)? {
+    pub(in crate::branch) fn pinned_page(&self, wanted: WantedPage, keep: bool) -> Result<Page> {
+        match self.pinned_cached_page(wanted)? {
             Some(page) => Ok(page),
-            None => self.read_and_keep(wanted, keep),
+            None => self.read_page(wanted, keep),
         }
     }
 
     /// Reads a page that is not in the cache.
     #[cold]
-    pub(in crate::branch) fn read_and_keep(&self, wanted: Wanted, keep: bool) -> Result<Page> {
+    pub(in crate::branch) fn read_page(&self, wanted: WantedPage, keep: bool) -> Result<Page> {
         self.check_bounds(wanted, self.footer()?)?;
         let mut buffer = AlignedBuffer::new(wanted.bytes);
         self.file()?.read_exact_at(&mut buffer, wanted.offset)?;
-        let page = self.admit(buffer, wanted)?;
+        let page = self.checked_page(buffer, wanted)?;
         if keep {
             self.keep(wanted, &page);
         }
@@ -136,27 +141,27 @@ impl Branch {
     }
 
     /// What is to be read for a page that is not in the cache; `arrived` takes it.
-    pub(in crate::branch) fn request(&self, wanted: Wanted) -> Result<ReadRequest> {
+    pub(in crate::branch) fn request(&self, wanted: WantedPage) -> Result<ReadRequest> {
         self.check_bounds(wanted, self.footer()?)?;
         Ok(ReadRequest::new(self.file()?, wanted.offset, wanted.bytes, AlignedBuffer::new(wanted.bytes)))
     }
 
     /// The page for which `request` asked; the cache has it as well.
-    pub(in crate::branch) fn arrived(&self, done: ReadDone, wanted: Wanted) -> Result<Page> {
+    pub(in crate::branch) fn arrived(&self, done: ReadDone, wanted: WantedPage) -> Result<Page> {
         done.result?;
-        let page = self.admit(done.buffer, wanted)?;
+        let page = self.checked_page(done.buffer, wanted)?;
         self.keep(wanted, &page);
         Ok(page)
     }
 
     /// Gives the cache a page that it did not have.
-    pub(in crate::branch) fn keep(&self, wanted: Wanted, page: &Page) {
+    pub(in crate::branch) fn keep(&self, wanted: WantedPage, page: &Page) {
         let number = page_number(wanted.offset);
         self.context().cache.insert_missed(self.table(), number, Arc::clone(page), wanted.kind);
     }
 
     /// Makes a page of the bytes that were read, once checksum and structure are found right.
-    pub(in crate::branch) fn admit(&self, buffer: AlignedBuffer, wanted: Wanted) -> Result<Page> {
+    pub(in crate::branch) fn checked_page(&self, buffer: AlignedBuffer, wanted: WantedPage) -> Result<Page> {
         let footer = self.footer()?;
         let header = self.check_page(&buffer, wanted)?;
         let page = match header.compression {
@@ -174,7 +179,7 @@ impl Branch {
     }
 
     /// The file's end bounds what is read, whatever an index page says.
-    pub(in crate::branch) fn check_bounds(&self, wanted: Wanted, footer: &BranchFooter) -> Result<()> {
+    pub(in crate::branch) fn check_bounds(&self, wanted: WantedPage, footer: &BranchFooter) -> Result<()> {
         if wanted.offset.checked_add(wanted.bytes as u64).is_none_or(|end| end > footer.file_bytes) {
             let (expected, found) = (format!("at most {}", footer.file_bytes), wanted.offset);
             return Err(self.corruption(wanted.offset, "page location", expected, found));
@@ -183,7 +188,7 @@ impl Branch {
     }
 
     /// Checks checksum, place and kind of a page as it stands on disk.
-    pub(in crate::branch) fn check_page(&self, page: &[u8], wanted: Wanted) -> Result<PageHeader> {
+    pub(in crate::branch) fn check_page(&self, page: &[u8], wanted: WantedPage) -> Result<PageHeader> {
         let header = page::check(page, wanted.offset, self.owner(), self.path())?;
         if header.kind != wanted.kind || header.level != wanted.level {
             let name = |kind: PageKind, level: u8| format!("{kind:?} of level {level}");
@@ -197,7 +202,7 @@ impl Branch {
     pub(in crate::branch) fn check_structure(
         &self,
         payload: &[u8],
-        wanted: Wanted,
+        wanted: WantedPage,
         footer: &BranchFooter,
     ) -> Result<()> {
         if !matches!(wanted.kind, PageKind::Leaf | PageKind::Index) {

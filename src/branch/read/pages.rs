@@ -5,7 +5,7 @@
 //! are in memory and stops at the first that is not; all missing pages are read overlapped; those gets begin again. What was
 //! read is held until the call is over, so every round gets further, whatever the cache gives up meanwhile.
 
-use super::page_read::{Found, Wanted};
+use super::page_read::{FoundPage, WantedPage};
 use crate::branch::branch::Branch;
 use crate::cache::Page;
 use crate::format::page::{PAGE_BYTES, PageKind};
@@ -17,11 +17,11 @@ use std::ops::Range;
 pub trait Pages<'t> {
     /// Why a get ends without an answer.
     type Stop: From<Error>;
-    /// Whether values of puts go to `hold`, not into the get's buffer.
-    const HOLDS: bool = false;
+    /// Whether values of puts go to `pin_value`, not into the get's buffer.
+    const PINS_VALUES: bool = false;
 
     /// The page.
-    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: Wanted) -> Result<Found<'a>, Self::Stop>
+    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: WantedPage) -> Result<FoundPage<'a>, Self::Stop>
     where
         't: 'a;
 
@@ -39,12 +39,12 @@ pub trait Pages<'t> {
     fn small_leaves_read(&self) -> u64;
 
     /// Keeps the value at this place of the payload of the leaf that was given last, or else appends it to `out`.
-    fn hold(&mut self, value: Range<usize>, out: &mut Vec<u8>) {
+    fn pin_value(&mut self, value: Range<usize>, out: &mut Vec<u8>) {
         let _ = (value, out);
     }
 }
 
-pub(in crate::branch) fn is_small_leaf(wanted: Wanted, page: &Page) -> bool {
+pub(in crate::branch) fn is_small_leaf(wanted: WantedPage, page: &Page) -> bool {
     wanted.kind == PageKind::Leaf && page.bytes_held() == PAGE_BYTES
 }
 

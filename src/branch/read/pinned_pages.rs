@@ -1,12 +1,12 @@
 //! Where a get takes pages from that wants to keep its value where it lies. One thread at a time.
 
 use super::blocking_pages::BlockingPages;
-use super::page_read::{Found, Wanted};
+use super::page_read::{FoundPage, WantedPage};
 use super::pages::Pages;
 use crate::branch::branch::Branch;
 use crate::cache::{Page, PageBuffer};
 use crate::format::page::{PAGE_HEADER_BYTES, PageKind};
-use crate::merge::HeldValue;
+use crate::merge::PinnedValue;
 use crate::util::sync::Arc;
 use crate::util::{Error, Result};
 use crossbeam_epoch::Guard;
@@ -16,7 +16,7 @@ use std::ops::Range;
 pub struct PinnedPages {
     reading: BlockingPages,
     leaf: Option<Page>,
-    value: Option<HeldValue>,
+    value: Option<PinnedValue>,
 }
 
 impl PinnedPages {
@@ -26,25 +26,25 @@ impl PinnedPages {
     }
 
     /// The value found last, where it is kept in its leaf. What it says counts only where a put is what was found.
-    pub fn into_value(self) -> Option<HeldValue> {
+    pub fn into_value(self) -> Option<PinnedValue> {
         self.value
     }
 }
 
 impl<'t> Pages<'t> for PinnedPages {
     type Stop = Error;
-    const HOLDS: bool = true;
+    const PINS_VALUES: bool = true;
 
-    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: Wanted) -> Result<Found<'a>>
+    fn page<'a>(&'a mut self, branch: &'t Branch, wanted: WantedPage) -> Result<FoundPage<'a>>
     where
         't: 'a,
     {
         if wanted.kind != PageKind::Leaf {
             return self.reading.page(branch, wanted);
         }
-        let page = branch.hold_page(wanted, true)?;
+        let page = branch.pinned_page(wanted, true)?;
         self.leaf = Some(Arc::clone(&page));
-        Ok(Found::Read(page))
+        Ok(FoundPage::Read(page))
     }
 
     fn guard(&self) -> &Guard {
@@ -56,10 +56,10 @@ impl<'t> Pages<'t> for PinnedPages {
         0
     }
 
-    fn hold(&mut self, value: Range<usize>, out: &mut Vec<u8>) {
+    fn pin_value(&mut self, value: Range<usize>, out: &mut Vec<u8>) {
         let Some(leaf) = self.leaf.take() else { return };
         let at = PAGE_HEADER_BYTES + value.start..PAGE_HEADER_BYTES + value.end;
-        self.value = HeldValue::new(Arc::<PageBuffer>::clone(&leaf), at);
+        self.value = PinnedValue::new(Arc::<PageBuffer>::clone(&leaf), at);
         if self.value.is_none() {
             out.extend_from_slice(leaf.payload().get(value).unwrap_or_default());
         }

@@ -1,6 +1,6 @@
 //! What a branch file stores about itself, read without the manifest. Any thread.
 
-use super::page_read::Wanted;
+use super::page_read::WantedPage;
 use crate::branch::branch::Branch;
 use crate::branch::context::{BranchContext, file_name};
 use crate::format::branch_properties;
@@ -28,7 +28,7 @@ impl Branch {
         while offset < end {
             let left = footer.properties_bytes.saturating_sub(properties.len() as u64);
             let bytes = stored_bytes(left.min(PAYLOAD_BYTES_MAX as u64) as usize);
-            let wanted = Wanted { offset, bytes, kind: PageKind::Properties, level: 0 };
+            let wanted = WantedPage { offset, bytes, kind: PageKind::Properties, level: 0 };
             self.check_bounds(wanted, footer)?;
             let mut buffer = AlignedBuffer::new(bytes);
             file.read_exact_at(&mut buffer, offset)?;

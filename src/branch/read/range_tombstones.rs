@@ -28,7 +28,7 @@ impl Branch {
 
     #[cold]
     fn load_range_tombstones(&self) -> Result<&RangeTombstones> {
-        let kept = self.kept_range_tombstones();
+        let kept = self.range_tombstones_cell();
         if let Some(tombstones) = kept.get() {
             return Ok(tombstones);
         }

@@ -5,14 +5,14 @@
 //! 2. `key` starts with the prefix of the leaf held, so a step within a leaf rewrites only what is behind it.
 //! 3. Every operation clears `valid` first and sets it last, so an error leaves the cursor standing nowhere.
 
-use super::current_leaf::{Approach, LeafHold};
+use super::current_leaf::{Approach, CurrentLeaf};
 use super::extent_reader::Purpose;
 use crate::branch::branch::{Branch, page_number};
-use crate::branch::read::page_read::{INDEX_LINES, LEAF_LINES, Wanted, child_of};
+use crate::branch::read::page_read::{INDEX_LINES, LEAF_LINES, WantedPage, child_of};
 use crate::cache::Page;
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
 use crate::io::{ReadDone, ReadRequest};
-use crate::merge::{Cursor, EntryRef, HeldValue};
+use crate::merge::{Cursor, EntryRef, PinnedValue};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 use crossbeam_epoch::Guard;
@@ -33,7 +33,7 @@ impl Step {
     fn child(&mut self, branch: &Branch, keep: bool) -> Result<ChildLocation> {
         let page = match self.page.take() {
             Some(page) => page,
-            None => branch.hold_page(Wanted::child(self.location, self.level), keep)?,
+            None => branch.pinned_page(WantedPage::child(self.location, self.level), keep)?,
         };
         let child = branch.child(page.payload(), self.location, self.at);
         self.page = Some(page);
@@ -62,9 +62,9 @@ pub struct Target<'k> {
 
 /// How far a search has come.
 #[derive(Debug)]
-pub enum Progress {
+pub enum SearchStep {
     /// It goes on with the next round.
-    Under,
+    Continue,
     /// The page is not in memory: what is to be read for it.
     Missing(ReadRequest),
     /// The cursor stands at the target.
@@ -76,14 +76,14 @@ pub enum Progress {
 enum Next {
     /// Nothing: none is under way.
     Nothing,
-    /// Looks at this page; `lacking` once it was not in memory.
-    Page { location: ChildLocation, level: u8, lacking: bool },
+    /// Looks at this page; `missing` once it was not in memory.
+    Page { location: ChildLocation, level: u8, missing: bool },
     /// Asks the processor for this leaf, the cache's words of which it asked for.
     LookAhead { location: ChildLocation },
     /// Finds its place in the leaf held.
     Rank,
     /// Stands on the entry at, or behind, this place.
-    Stand { at: usize },
+    Position { at: usize },
 }
 
 /// See the module.
@@ -92,7 +92,7 @@ pub struct BranchCursor {
     purpose: Purpose,
     path: Vec<Step>,
     next: Next,
-    leaf: LeafHold,
+    leaf: CurrentLeaf,
     count: usize,
     at: usize,
     key: Vec<u8>,
@@ -115,7 +115,7 @@ impl Branch {
 impl BranchCursor {
     pub(in crate::branch) fn new(branch: Arc<Branch>, purpose: Purpose) -> Self {
         Self {
-            leaf: LeafHold::new(Arc::clone(&branch), purpose),
+            leaf: CurrentLeaf::new(Arc::clone(&branch), purpose),
             branch,
             purpose,
             path: Vec::new(),
@@ -158,7 +158,7 @@ impl BranchCursor {
         let guard = crossbeam_epoch::pin();
         while self.path.len() < height {
             let level = (height - self.path.len()) as u8;
-            let page = self.branch.page(Wanted::child(location, level), self.keeps(), &guard)?;
+            let page = self.branch.page(WantedPage::child(location, level), self.keeps(), &guard)?;
             let count = index_count(page.payload());
             let at = match pick {
                 Pick::First => 0,
@@ -205,11 +205,11 @@ impl BranchCursor {
 
     /// Stands on entry `at` of the leaf held.
     #[inline]
-    fn stand_on(&mut self, at: usize) {
+    fn position_on(&mut self, at: usize) {
         let Some(page) = SortedPage::new(self.leaf.payload()) else { return };
         let parts = page.parts(at);
         page.complete_key(at, &parts, &mut self.key);
-        page.look_ahead(at + 1);
+        page.prefetch(at + 1);
         self.tag = parts.tag;
         self.value = parts.value;
         self.at = at;
@@ -218,21 +218,21 @@ impl BranchCursor {
 
     /// Stands on entry `at` of the leaf held, or on the first of the next leaf where `at` is behind the last.
     #[inline]
-    fn stand_at_or_behind(&mut self, at: usize) -> Result<()> {
+    fn position_at_or_after(&mut self, at: usize) -> Result<()> {
         if at < self.count {
-            self.stand_on(at);
+            self.position_on(at);
         } else if self.step_leaf(true)? {
-            self.stand_on(0);
+            self.position_on(0);
         }
         Ok(())
     }
 
     /// Stands on the entry before entry `at` of the leaf held, or on the last of the leaf before.
-    fn stand_before(&mut self, at: usize) -> Result<()> {
+    fn position_before(&mut self, at: usize) -> Result<()> {
         if at > 0 {
-            self.stand_on(at - 1);
+            self.position_on(at - 1);
         } else if self.step_leaf(false)? {
-            self.stand_on(self.count - 1);
+            self.position_on(self.count - 1);
         }
         Ok(())
     }
@@ -246,33 +246,33 @@ impl BranchCursor {
     }
 
     /// The scan that begins with the next search is expected to go on to so many bytes behind the first leaf.
-    pub fn foresee(&mut self, bytes: usize) {
-        self.leaf.foresee(bytes);
+    pub fn expect_bytes(&mut self, bytes: usize) {
+        self.leaf.expect_bytes(bytes);
     }
 
     /// Begins a search that `search_together` takes to its end.
-    pub fn begin(&mut self) -> Result<()> {
+    pub fn begin_search(&mut self) -> Result<()> {
         self.valid = false;
         self.path.clear();
         let footer = self.branch.footer()?;
         let (location, level) = (footer.root, footer.height as u8);
         // A file of range tombstones alone has no root.
         let has_entries = footer.entries > 0;
-        self.next = if has_entries { Next::Page { location, level, lacking: false } } else { Next::Nothing };
+        self.next = if has_entries { Next::Page { location, level, missing: false } } else { Next::Nothing };
         Ok(())
     }
 
     /// Whether the search waits for a page that was not in memory.
-    pub(in crate::branch) fn lacks_page(&self) -> bool {
-        matches!(self.next, Next::Page { lacking: true, .. })
+    pub(in crate::branch) fn needs_page(&self) -> bool {
+        matches!(self.next, Next::Page { missing: true, .. })
     }
 
     /// One round of the search.
-    pub(in crate::branch) fn go_on(&mut self, target: Target<'_>, guard: &Guard) -> Result<Progress> {
+    pub(in crate::branch) fn advance(&mut self, target: Target<'_>, guard: &Guard) -> Result<SearchStep> {
         match self.next {
-            Next::Nothing => return Ok(Progress::Arrived),
+            Next::Nothing => return Ok(SearchStep::Arrived),
             Next::Page { location, level, .. } => {
-                let wanted = Wanted::child(location, level);
+                let wanted = WantedPage::child(location, level);
                 if level == 0 {
                     if self.leaf.load_cached(wanted)? {
                         return self.take_leaf(location);
@@ -281,52 +281,52 @@ impl BranchCursor {
                     let step = self.choose(page.payload(), (location, level), target)?;
                     return Ok(self.take(step, guard));
                 }
-                self.next = Next::Page { location, level, lacking: true };
+                self.next = Next::Page { location, level, missing: true };
                 let is_leaf = level == 0;
                 let request =
                     if is_leaf { self.leaf.request(wanted, target.backward) } else { self.branch.request(wanted) };
-                return Ok(Progress::Missing(request?));
+                return Ok(SearchStep::Missing(request?));
             }
             Next::LookAhead { location } => {
-                self.branch.look_ahead_at(Wanted::child(location, 0), LEAF_LINES, guard);
-                self.next = Next::Page { location, level: 0, lacking: false };
+                self.branch.prefetch_page(WantedPage::child(location, 0), LEAF_LINES, guard);
+                self.next = Next::Page { location, level: 0, missing: false };
             }
             Next::Rank => {
                 let at = self.rank(target.key, target.number, target.backward);
-                self.leaf.look_ahead(at.saturating_sub(usize::from(target.backward)));
-                self.next = Next::Stand { at };
+                self.leaf.prefetch(at.saturating_sub(usize::from(target.backward)));
+                self.next = Next::Position { at };
             }
-            Next::Stand { at } => {
+            Next::Position { at } => {
                 self.next = Next::Nothing;
                 if target.backward {
-                    self.stand_before(at)?
+                    self.position_before(at)?
                 } else {
-                    self.stand_at_or_behind(at)?
+                    self.position_at_or_after(at)?
                 };
-                return Ok(Progress::Arrived);
+                return Ok(SearchStep::Arrived);
             }
         }
-        Ok(Progress::Under)
+        Ok(SearchStep::Continue)
     }
 
     /// One round, with what was read for the page that the last one lacked.
-    pub(in crate::branch) fn go_on_with(
+    pub(in crate::branch) fn advance_with(
         &mut self,
         done: ReadDone,
         target: Target<'_>,
         guard: &Guard,
-    ) -> Result<Progress> {
+    ) -> Result<SearchStep> {
         match self.next {
             Next::Page { location, level: 0, .. } => {
-                self.leaf.arrived(done, Wanted::child(location, 0), target.backward)?;
+                self.leaf.arrived(done, WantedPage::child(location, 0), target.backward)?;
                 self.take_leaf(location)
             }
             Next::Page { location, level, .. } => {
-                let page = self.branch.arrived(done, Wanted::child(location, level))?;
+                let page = self.branch.arrived(done, WantedPage::child(location, level))?;
                 let step = self.choose(page.payload(), (location, level), target)?;
                 Ok(self.take(step, guard))
             }
-            Next::Nothing | Next::LookAhead { .. } | Next::Rank | Next::Stand { .. } => self.go_on(target, guard),
+            Next::Nothing | Next::LookAhead { .. } | Next::Rank | Next::Position { .. } => self.advance(target, guard),
         }
     }
 
@@ -342,24 +342,24 @@ impl BranchCursor {
         Ok((Step { location, level, count: index_count(payload), at, page: None }, child))
     }
 
-    fn take(&mut self, (step, child): (Step, ChildLocation), guard: &Guard) -> Progress {
+    fn take(&mut self, (step, child): (Step, ChildLocation), guard: &Guard) -> SearchStep {
         let level = step.level - 1;
         self.path.push(step);
         // A leaf's words are in no cache of the processor's either, so that to look for it at once would be to wait.
         self.next = if level == 0 {
-            self.branch.table().look_ahead(page_number(child.offset()), guard);
+            self.branch.table().prefetch(page_number(child.offset()), guard);
             Next::LookAhead { location: child }
         } else {
-            self.branch.look_ahead_at(Wanted::child(child, level), INDEX_LINES, guard);
-            Next::Page { location: child, level, lacking: false }
+            self.branch.prefetch_page(WantedPage::child(child, level), INDEX_LINES, guard);
+            Next::Page { location: child, level, missing: false }
         };
-        Progress::Under
+        SearchStep::Continue
     }
 
-    fn take_leaf(&mut self, location: ChildLocation) -> Result<Progress> {
+    fn take_leaf(&mut self, location: ChildLocation) -> Result<SearchStep> {
         self.enter_leaf(location)?;
         self.next = Next::Rank;
-        Ok(Progress::Under)
+        Ok(SearchStep::Continue)
     }
 }
 
@@ -370,7 +370,7 @@ impl Cursor for BranchCursor {
             return Ok(());
         }
         self.descend_from_root(Pick::Towards(key, number))?;
-        self.stand_at_or_behind(self.rank(key, number, false))
+        self.position_at_or_after(self.rank(key, number, false))
     }
 
     fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
@@ -379,32 +379,32 @@ impl Cursor for BranchCursor {
             return Ok(());
         }
         self.descend_from_root(Pick::Towards(key, number))?;
-        self.stand_before(self.rank(key, number, true))
+        self.position_before(self.rank(key, number, true))
     }
 
     fn seek_first(&mut self) -> Result<()> {
         self.valid = false;
         self.descend_from_root(Pick::First)?;
-        self.stand_at_or_behind(0)
+        self.position_at_or_after(0)
     }
 
     fn seek_last(&mut self) -> Result<()> {
         self.valid = false;
         self.descend_from_root(Pick::Last)?;
-        self.stand_before(self.count)
+        self.position_before(self.count)
     }
 
     #[inline]
     fn next(&mut self) -> Result<()> {
         debug_assert!(self.valid);
         self.valid = false;
-        self.stand_at_or_behind(self.at + 1)
+        self.position_at_or_after(self.at + 1)
     }
 
     fn prev(&mut self) -> Result<()> {
         debug_assert!(self.valid);
         self.valid = false;
-        self.stand_before(self.at)
+        self.position_before(self.at)
     }
 
     #[inline]
@@ -423,7 +423,7 @@ impl Cursor for BranchCursor {
         }
     }
 
-    fn hold(&self) -> Option<HeldValue> {
-        self.leaf.hold_value(&self.value)
+    fn pin_value(&self) -> Option<PinnedValue> {
+        self.leaf.pinned_value(&self.value)
     }
 }

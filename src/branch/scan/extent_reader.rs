@@ -3,7 +3,7 @@
 //!
 //! A streak is a row of extents that each lie beside the one before, in one direction. Only a streak reads ahead, so a
 //! cursor that looks here and there reads no more than it needs, and it is a long streak that reads the larger extents. A streak
-//! may be known to be a short scan's (`begin_with`): then it begins with what that needs, read together with what the search of
+//! may be known to be a short scan's (`set_first_bytes`): then it begins with what that needs, read together with what the search of
 //! other branches lacks (`plan`, `arrived`).
 //!
 //! Invariants:
@@ -16,9 +16,9 @@
 use super::window::{Window, position};
 use crate::branch::branch::Branch;
 use crate::branch::extent_memory::{
-    AheadPermit, EXTENT_BYTES, EXTENT_BYTES_MIN, ExtentMemory, Lease, READ_AHEAD_BYTES,
+    EXTENT_BYTES, EXTENT_BYTES_MIN, ExtentMemory, Lease, READ_AHEAD_BYTES, ReadAheadPermit,
 };
-use crate::branch::read::page_read::Wanted;
+use crate::branch::read::page_read::WantedPage;
 use crate::format::branch_footer::BranchFooter;
 use crate::io::{PendingReads, ReadDone, ReadRequest};
 use crate::util::Result;
@@ -40,7 +40,7 @@ struct Ahead {
     length: usize,
     reads: Box<dyn PendingReads>,
     lease: Lease,
-    _permit: AheadPermit,
+    _permit: ReadAheadPermit,
 }
 
 /// An extent that a search has read together with what others need.
@@ -75,12 +75,12 @@ impl ExtentReader {
     }
 
     /// The streaks from now on begin with so many bytes; behind them comes as much, and then always as much as came before.
-    pub fn begin_with(&mut self, bytes: usize) {
+    pub fn set_first_bytes(&mut self, bytes: usize) {
         self.first = bytes.min(READ_AHEAD_BYTES);
     }
 
     /// Whether the page is in the current extent.
-    pub fn has(&self, wanted: Wanted) -> bool {
+    pub fn has(&self, wanted: WantedPage) -> bool {
         self.position(wanted).is_some()
     }
 
@@ -90,11 +90,11 @@ impl ExtentReader {
     }
 
     /// What is to be read for a streak that begins with this page; `arrived` takes it.
-    pub fn plan(&mut self, wanted: Wanted, backward: bool) -> Result<(Planned, ReadRequest)> {
+    pub fn plan(&mut self, wanted: WantedPage, backward: bool) -> Result<(Planned, ReadRequest)> {
         let footer = *self.branch.footer()?;
         self.branch.check_bounds(wanted, &footer)?;
         (self.streak, self.backward, self.ahead) = (1, backward, None);
-        self.leave_current();
+        self.drop_current();
         let bytes = self.extent_bytes(1).max(wanted.bytes);
         let (start, length) = self.extent(wanted.offset, wanted.bytes, bytes, &footer);
         let lease = self.memory().lease(bytes);
@@ -115,7 +115,7 @@ impl ExtentReader {
 
     /// Where in `bytes()` the page stands; reads the extent that starts (or, going backward, ends) with it where it is
     /// not there yet.
-    pub fn page(&mut self, wanted: Wanted, backward: bool) -> Result<Range<usize>> {
+    pub fn page(&mut self, wanted: WantedPage, backward: bool) -> Result<Range<usize>> {
         if let Some(at) = self.position(wanted) {
             return Ok(at);
         }
@@ -123,8 +123,8 @@ impl ExtentReader {
         self.branch.check_bounds(wanted, &footer)?;
         self.streak = if self.is_next(wanted, backward) { self.streak.saturating_add(1) } else { 1 };
         self.backward = backward;
-        self.leave_current();
-        self.take_over_ahead(wanted);
+        self.drop_current();
+        self.use_read_ahead(wanted);
         if self.current.is_none() {
             self.read(wanted, &footer)?;
         }
@@ -140,12 +140,12 @@ impl ExtentReader {
         self.current.as_ref().and_then(|current| current.window.buffer.get(range)).unwrap_or_default()
     }
 
-    fn position(&self, wanted: Wanted) -> Option<Range<usize>> {
+    fn position(&self, wanted: WantedPage) -> Option<Range<usize>> {
         self.current.as_ref()?.window.position(wanted.offset, wanted.bytes)
     }
 
     /// Whether the page lies beside the current extent, or so near that only pages of the index or of the cache are between.
-    fn is_next(&self, wanted: Wanted, backward: bool) -> bool {
+    fn is_next(&self, wanted: WantedPage, backward: bool) -> bool {
         let Some(Current { window, .. }) = &self.current else { return false };
         let (near, end) = (window.filled as u64, wanted.offset + wanted.bytes as u64);
         (self.streak <= 1 || self.backward == backward)
@@ -180,14 +180,14 @@ impl ExtentReader {
         (start, (data_end - start).min(bytes as u64) as usize)
     }
 
-    fn leave_current(&mut self) {
+    fn drop_current(&mut self) {
         if let Some(current) = self.current.take() {
             self.memory().give(current.window.buffer);
         }
     }
 
     /// Makes the extent that is on its way the current one if it has the page and came well; else it is of no use any more.
-    fn take_over_ahead(&mut self, wanted: Wanted) {
+    fn use_read_ahead(&mut self, wanted: WantedPage) {
         let Some(Ahead { start, length, mut reads, lease, .. }) = self.ahead.take() else { return };
         let is_wanted = position(start, length, wanted.offset, wanted.bytes).is_some();
         // What is still on its way is left to itself rather than waited for.
@@ -205,7 +205,7 @@ impl ExtentReader {
     }
 
     /// Reads an extent with the page now; the page alone where the extent cannot be read.
-    fn read(&mut self, wanted: Wanted, footer: &BranchFooter) -> Result<()> {
+    fn read(&mut self, wanted: WantedPage, footer: &BranchFooter) -> Result<()> {
         let bytes = self.extent_bytes(self.streak).max(wanted.bytes);
         let lease = self.memory().lease(bytes);
         let mut buffer = self.memory().take(bytes);
@@ -225,7 +225,7 @@ impl ExtentReader {
     }
 
     /// Starts reading the extent behind (or, going backward, before) the current one.
-    fn read_ahead(&mut self, wanted: Wanted, footer: &BranchFooter) {
+    fn read_ahead(&mut self, wanted: WantedPage, footer: &BranchFooter) {
         let Some(Current { window, .. }) = &self.current else { return };
         let streak_min = if self.purpose == Purpose::Compaction { 1 } else { 2 };
         let bytes = self.extent_bytes(self.streak.saturating_add(1));
@@ -251,7 +251,7 @@ impl ExtentReader {
 
 impl Drop for ExtentReader {
     fn drop(&mut self) {
-        self.leave_current();
+        self.drop_current();
         if let Some(mut ahead) = self.ahead.take()
             && ahead.reads.is_done()
         {

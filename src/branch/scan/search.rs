@@ -8,11 +8,11 @@
 //! Invariant: a round takes every cursor one page further, so there are at most as many rounds as the tallest branch has levels,
 //! its leaf among them, and three more: to ask for the leaf, to find the place in it, and to stand there.
 
-use super::cursor::{BranchCursor, Progress, Target};
+use super::cursor::{BranchCursor, SearchStep, Target};
 use crate::util::Result;
 use crate::util::sync::Arc;
 
-/// Takes cursors that have begun (`BranchCursor::begin`) to the target; returns how many pages came from the disk for that.
+/// Takes cursors that have begun (`BranchCursor::begin_search`) to the target; returns how many pages came from the disk for that.
 ///
 /// # Errors
 /// The first error of any of them; then nobody may rely on where they stand.
@@ -23,13 +23,13 @@ pub fn search_together<'c>(cursors: impl Iterator<Item = &'c mut BranchCursor>, 
     let mut requests = Vec::new();
     while !under_way.is_empty() {
         let mut failed = None;
-        under_way.retain_mut(|cursor| match cursor.go_on(target, &guard) {
-            Ok(Progress::Under) => true,
-            Ok(Progress::Missing(request)) => {
+        under_way.retain_mut(|cursor| match cursor.advance(target, &guard) {
+            Ok(SearchStep::Continue) => true,
+            Ok(SearchStep::Missing(request)) => {
                 requests.push(request);
                 true
             }
-            Ok(Progress::Arrived) => false,
+            Ok(SearchStep::Arrived) => false,
             Err(error) => {
                 failed.get_or_insert(error);
                 false
@@ -44,9 +44,9 @@ pub fn search_together<'c>(cursors: impl Iterator<Item = &'c mut BranchCursor>, 
         let requests = std::mem::take(&mut requests);
         // Pages retired while this waits can be freed.
         let mut done = guard.repin_after(|| storage.start_reads(requests).wait()).into_iter();
-        for cursor in under_way.iter_mut().filter(|cursor| cursor.lacks_page()) {
+        for cursor in under_way.iter_mut().filter(|cursor| cursor.needs_page()) {
             if let Some(done) = done.next() {
-                cursor.go_on_with(done, target, &guard)?;
+                cursor.advance_with(done, target, &guard)?;
             }
         }
     }

@@ -118,12 +118,12 @@ fn an_obsolete_branch_is_trashed_once_nobody_reads_it() {
     let cursor = branch.cursor(Purpose::Read);
     branch.mark_obsolete();
     drop(branch);
-    assert!(store.context.take_trash().is_empty());
+    assert!(store.context.take_obsolete_branches().is_empty());
     drop(cursor);
-    assert_eq!(store.context.take_trash(), [meta.file]);
-    assert!(store.context.take_trash().is_empty());
+    assert_eq!(store.context.take_obsolete_branches(), [meta.file]);
+    assert!(store.context.take_obsolete_branches().is_empty());
     drop(store.open(&meta));
-    assert!(store.context.take_trash().is_empty());
+    assert!(store.context.take_obsolete_branches().is_empty());
 }
 
 #[test]

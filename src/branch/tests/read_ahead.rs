@@ -2,7 +2,7 @@
 
 use super::harness::*;
 use crate::branch::extent_memory::{AHEAD_MAX, EXTENT_BYTES, EXTENT_BYTES_MIN, ExtentMemory};
-use crate::branch::read::page_read::Wanted;
+use crate::branch::read::page_read::WantedPage;
 use crate::branch::scan::extent_reader::ExtentReader;
 use crate::branch::{
     Branch, BranchBuilder, BranchContext, BranchCursor, Compression, Purpose, Target, search_together,
@@ -103,13 +103,16 @@ fn turning_around_anywhere_agrees_with_the_list() {
                 if random.below(4) == 0 || !cursor.valid() {
                     at = random.below(entries.len());
                     if round % 4 >= 2 {
-                        cursor.foresee(random.below(100_000));
+                        cursor.expect_bytes(random.below(100_000));
                     }
                     let backward = random.below(2) == 0;
                     let number = if backward { SequenceNumber::ZERO } else { SequenceNumber::MAX };
                     let target = Target { key: &entries[at].key, number, backward };
                     let sought = if round % 8 >= 4 {
-                        cursor.begin().and_then(|()| search_together(std::iter::once(&mut cursor), target)).map(|_| ())
+                        cursor
+                            .begin_search()
+                            .and_then(|()| search_together(std::iter::once(&mut cursor), target))
+                            .map(|_| ())
                     } else if target.backward {
                         cursor.seek_for_prev(target.key, target.number)
                     } else {
@@ -134,7 +137,7 @@ fn turning_around_anywhere_agrees_with_the_list() {
 }
 
 /// The leaves of a branch, in order.
-fn leaves(branch: &Arc<Branch>) -> Vec<Wanted> {
+fn leaves(branch: &Arc<Branch>) -> Vec<WantedPage> {
     let mut cursor = branch.cursor(Purpose::Compaction);
     let mut leaves: Vec<ChildLocation> = Vec::new();
     cursor.seek_first().unwrap();
@@ -145,7 +148,7 @@ fn leaves(branch: &Arc<Branch>) -> Vec<Wanted> {
         }
         cursor.next().unwrap();
     }
-    leaves.into_iter().map(|leaf| Wanted::child(leaf, 0)).collect()
+    leaves.into_iter().map(|leaf| WantedPage::child(leaf, 0)).collect()
 }
 
 /// The disk fails for good, or once, from the moment on at which the cursor came to some leaf.
@@ -221,8 +224,8 @@ fn a_scan_reads_at_once_what_it_is_expected_to() {
             let branch = store.open(&meta);
             branch.footer().unwrap();
             let mut cursor = branch.cursor(Purpose::Read);
-            cursor.foresee(expected);
-            cursor.begin().unwrap();
+            cursor.expect_bytes(expected);
+            cursor.begin_search().unwrap();
             let target = Target { key: &entries[at].key, number: SequenceNumber(at as u64 + 1), backward };
             let before = reads(&store);
             let told = search_together(std::iter::once(&mut cursor), target).unwrap();

@@ -176,7 +176,7 @@ impl BranchBuilder {
             None => self.writer.append(new, |payload| self.leaf.encode(payload))?,
         };
         location.first_key = self.leaf_first_key;
-        if self.context.cache.has_room() {
+        if self.context.cache.has_space() {
             self.insert_leaf(location, packed_len.is_some());
         }
         self.leaf.clear();

@@ -11,7 +11,7 @@ const REMOVAL_RETRY: Duration = Duration::from_secs(1);
 impl Engine {
     /// Whether `remove_dead_files` might find something.
     pub(crate) fn has_dead_files(&self) -> bool {
-        self.branches.has_trash() || self.value_file_refs.has_dead()
+        self.branches.has_obsolete_files() || self.value_file_refs.has_dead()
     }
 
     /// Removes the files that no tree and no reader can reach any more.
@@ -42,12 +42,12 @@ impl Engine {
     }
 
     fn remove_unreachable(&self) -> Result<()> {
-        for file in self.branches.take_trash() {
+        for file in self.branches.take_obsolete_branches() {
             self.storage.remove(&crate::branch::file_name(file))?;
             let values = self.edits.lock().branch_values.remove(&file);
             values.into_iter().flatten().for_each(|value| self.value_file_refs.release(value));
         }
-        for file in self.branches.take_maplet_trash() {
+        for file in self.branches.take_obsolete_maplets() {
             self.storage.remove(&crate::branch::maplet_name(file))?;
         }
         for file in self.value_file_refs.take_dead() {

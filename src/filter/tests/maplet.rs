@@ -1,7 +1,9 @@
 //! Tests of the maplet against a set of pairs: exact up to whole fingerprints, at every size, merged or built at once.
 
 use crate::filter::maplet::{COLUMNS_MAX, Columns, Shape, columns_of, page_of};
-use crate::filter::maplet_build::{Kept, MapletBuild, Payloads, Renumbering, Sorted, Source, Trouble};
+use crate::filter::maplet_build::{
+    BuildError, ColumnMap, MapletBuild, MapletEntries, Payloads, SortedFingerprints, Source,
+};
 use crate::format::filter_page::PAGE_PAYLOAD_BYTES;
 use crate::format::maplet_page::MapletPage;
 use crate::util::Result;
@@ -33,7 +35,7 @@ impl Pages {
     }
 }
 
-fn all(build: &mut MapletBuild<'_>) -> Result<Pages, Trouble> {
+fn all(build: &mut MapletBuild<'_>) -> Result<Pages, BuildError> {
     let mut pages = Pages(Vec::new());
     while let Some(payload) = build.next_page()? {
         assert!(payload.len() <= PAGE_PAYLOAD_BYTES);
@@ -61,7 +63,7 @@ fn built(columns: &[Vec<u32>]) -> Pages {
 fn sorted(fingerprints: &[u32], column: u8) -> Box<dyn Source> {
     let mut fingerprints = fingerprints.to_vec();
     fingerprints.sort_unstable();
-    Box::new(Sorted::new(fingerprints, column))
+    Box::new(SortedFingerprints::new(fingerprints, column))
 }
 
 fn model(columns: &[Vec<u32>]) -> Model {
@@ -139,7 +141,7 @@ fn a_merged_maplet_is_the_same_as_one_built_at_once() {
         let mut lists: Vec<Vec<u32>> = Vec::new();
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
         for (old, pages) in olds.iter().zip(&made) {
-            let mut columns: Renumbering = [None; COLUMNS_MAX];
+            let mut columns: ColumnMap = [None; COLUMNS_MAX];
             for (column, fingerprints) in old.iter().enumerate() {
                 if !random(&mut state).is_multiple_of(4) {
                     columns[column] = Some(lists.len() as u8);
@@ -147,7 +149,7 @@ fn a_merged_maplet_is_the_same_as_one_built_at_once() {
                 }
             }
             if pages.saturated() == 0 {
-                sources.push(Box::new(Kept::new(pages, pages.count(), columns)));
+                sources.push(Box::new(MapletEntries::new(pages, pages.count(), columns)));
             } else {
                 lists.truncate(columns.iter().flatten().min().map_or(lists.len(), |first| usize::from(*first)));
             }
@@ -198,8 +200,8 @@ fn crafted_fingerprints_saturate_a_page_and_are_not_merged() {
     assert!((1..3).contains(&pages.saturated()), "{} of {} pages", pages.saturated(), pages.count());
     assert!(list.iter().all(|fingerprint| pages.columns(*fingerprint).0 & 2 != 0));
     let columns = [Some(0); COLUMNS_MAX];
-    let mut merge = MapletBuild::new(shape, vec![Box::new(Kept::new(&pages, pages.count(), columns))]);
-    assert!(matches!(all(&mut merge), Err(Trouble::Incomplete)));
+    let mut merge = MapletBuild::new(shape, vec![Box::new(MapletEntries::new(&pages, pages.count(), columns))]);
+    assert!(matches!(all(&mut merge), Err(BuildError::Incomplete)));
 }
 
 #[test]
@@ -229,7 +231,7 @@ fn garbage_never_panics() {
     probes.extend([0, u32::MAX]);
     let merged = |page: &[u8]| {
         let pages = Pages(vec![page.to_vec()]);
-        let kept = Kept::new(&pages, 1, [Some(0); COLUMNS_MAX]);
+        let kept = MapletEntries::new(&pages, 1, [Some(0); COLUMNS_MAX]);
         all(&mut MapletBuild::new(Shape::new(2000, 1), vec![Box::new(kept)])).is_ok()
     };
     for length in 0..good.len() {

@@ -118,11 +118,11 @@ impl Data {
 fn assert_pair<C: crate::merge::Cursor>(cursor: &VisibleCursor<C>, values: Values, expected: &(Vec<u8>, Vec<u8>)) {
     match values {
         Values::Shown => assert_eq!(pair(cursor), *expected),
-        Values::Held if cursor.entry().kind == Kind::Put && cursor.operands().is_empty() => {
-            let held = cursor.hold().expect("every value of a vector can be held");
+        Values::Pinned if cursor.entry().kind == Kind::Put && cursor.operands().is_empty() => {
+            let held = cursor.pin_value().expect("every value of a vector can be held");
             assert_eq!((cursor.entry().key, &*held), (&expected.0[..], &expected.1[..]));
         }
-        Values::Held => assert_eq!(pair(cursor), *expected),
+        Values::Pinned => assert_eq!(pair(cursor), *expected),
         Values::Left => assert_eq!(cursor.entry().key, expected.0),
     }
 }
@@ -309,7 +309,7 @@ fn random_walks_show_what_was_written() {
         let cursor = |data: &Data| VecCursor::new(data.entries.clone()).with_tombstones(data.tombstones.clone());
         // Newest first.
         let merge = MergeCursor::new(parts.iter().rev().map(cursor).collect());
-        let values = [Values::Shown, Values::Held, Values::Left][seed as usize % 3];
+        let values = [Values::Shown, Values::Pinned, Values::Left][seed as usize % 3];
         let mut cursor = VisibleCursor::new(merge, at, Vec::new(), None).masked(true).wanting(values);
         let mut stands: Option<usize> = None;
         for _ in 0..60 {

@@ -214,10 +214,10 @@ impl Rig {
 
     /// Removes the files that the branches threw away.
     pub fn sweep(&self) {
-        for file in self.context.take_trash() {
+        for file in self.context.take_obsolete_branches() {
             self.disk.remove(&file_name(file)).unwrap();
         }
-        for file in self.context.take_maplet_trash() {
+        for file in self.context.take_obsolete_maplets() {
             self.disk.remove(&maplet_name(file)).unwrap();
         }
     }

@@ -11,19 +11,19 @@ const HELD_PART: usize = 16;
 
 /// A value within memory that it shares with others, and a reference of its own to that memory.
 #[derive(Clone)]
-pub struct HeldValue {
+pub struct PinnedValue {
     memory: Memory,
     at: Range<usize>,
 }
 
-impl HeldValue {
+impl PinnedValue {
     /// The value at a place of `memory`; `None` where that is so much larger that a copy is the better choice.
     pub fn new(memory: Memory, at: Range<usize>) -> Option<Self> {
         (at.len() >= memory.len() / HELD_PART && at.end <= memory.len()).then_some(Self { memory, at })
     }
 }
 
-impl Deref for HeldValue {
+impl Deref for PinnedValue {
     type Target = [u8];
 
     #[inline]
@@ -32,8 +32,8 @@ impl Deref for HeldValue {
     }
 }
 
-impl std::fmt::Debug for HeldValue {
+impl std::fmt::Debug for PinnedValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HeldValue").field("at", &self.at).finish_non_exhaustive()
+        f.debug_struct("PinnedValue").field("at", &self.at).finish_non_exhaustive()
     }
 }
