@@ -8,7 +8,7 @@ mod cache;
 mod filters;
 pub mod fuzz;
 
-use crate::branch::{BranchBuilder, BranchContext, Compression, ExtentMemory, file_name};
+use crate::branch::{BranchBuilder, BranchContext, BranchResources, Compression, ExtentMemory, file_name};
 use crate::cache::{FileTable, PageCache};
 use crate::format::log_record::Operation;
 use crate::format::page::SMALL_PAYLOAD_BYTES;
@@ -208,15 +208,15 @@ impl BranchPart {
         let files = Arc::new(FileTable::new(Arc::clone(&storage), 16));
         let numbers = Arc::new(FileNumbers::new(FileNumber(1)));
         let cache = Arc::new(PageCache::new(0));
-        Self(BranchContext::new(
+        Self(BranchContext::new(BranchResources {
             storage,
-            DatabaseId(1),
+            database: DatabaseId(1),
             cache,
             files,
             numbers,
-            Compression::None,
-            ExtentMemory::new(16 << 20),
-        ))
+            form: Compression::None.into(),
+            extents: ExtentMemory::new(16 << 20),
+        }))
     }
 
     /// Writes one file from sorted entries and syncs it; gives its name.

@@ -1,9 +1,7 @@
 //! An immutable branch file, open for reading. Any thread.
 //!
-//! Invariants:
-//! 1. Making one reads nothing; the footer is read at first use and kept. (Many branches of a large store are never
-//!    touched between two openings.)
-//! 2. A get reads one filter page, one index page a level and one leaf, never a second leaf: see `Separator::between`.
+//! Invariant: creating a `Branch` reads nothing. The footer is read at first use and then stays in memory. (Many
+//! branches of a large store are never read between two openings.)
 
 use super::context::{BranchContext, file_name};
 use crate::cache::PageTable;
@@ -17,23 +15,23 @@ use crate::util::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use crate::util::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// A branch file. See the module.
+/// A branch file. See the module documentation.
 #[derive(Debug)]
 pub struct Branch {
     context: Arc<BranchContext>,
     meta: BranchMeta,
     path: PathBuf,
     table: Arc<PageTable>,
-    /// Heads of the smallest and the largest key: most gets need no more to pass a branch by.
+    /// Heads of the smallest and the largest key. For most gets they are enough to skip a branch.
     heads: (u128, u128),
     footer: OnceLock<BranchFooter>,
-    /// Read at first use and kept.
+    /// Read at first use, then kept in memory.
     range_tombstones: OnceLock<RangeTombstones>,
     obsolete: AtomicBool,
 }
 
 impl Branch {
-    /// A branch that the manifest knows. No I/O.
+    /// Opens a branch that the manifest lists. No I/O.
     pub fn new(context: &Arc<BranchContext>, meta: BranchMeta) -> Arc<Branch> {
         let path = context.storage.path_of(&file_name(meta.file));
         let table = context.cache.table(meta.file);
@@ -42,12 +40,13 @@ impl Branch {
         Arc::new(Self { context: Arc::clone(context), meta, path, table, heads, footer, range_tombstones, obsolete })
     }
 
-    /// What the manifest knows of it.
+    /// The manifest's record of the branch.
     pub fn meta(&self) -> &BranchMeta {
         &self.meta
     }
 
-    /// Whether `key`, whose head is `head`, lies between the smallest and the largest key, range tombstones included.
+    /// Whether `key`, whose head is `head`, lies between the smallest and the largest key of the branch, including its
+    /// range tombstones.
     #[inline]
     pub fn spans(&self, key: &[u8], head: u128) -> bool {
         let (min, max) = self.heads;
@@ -55,20 +54,21 @@ impl Branch {
             && (head < max || (head == max && !self.meta.ends_before(key)))
     }
 
-    /// Says that no tree refers to the branch any more. When the last `Arc` goes, so do its pages, and its file is handed
-    /// out by `BranchContext::take_obsolete_branches`.
+    /// Marks the branch as obsolete: no tree refers to it any more. When the last `Arc` is dropped, its pages leave the
+    /// cache and `BranchContext::take_obsolete_branches` returns its file.
     pub fn mark_obsolete(&self) {
-        // Release: whoever drops the last `Arc` synchronizes with every earlier drop through the count anyway.
+        // Release: the thread that drops the last `Arc` synchronizes with every earlier drop through the reference
+        // count anyway.
         self.obsolete.store(true, Ordering::Release);
     }
 
-    /// Whether what is kept outside of the page cache is in memory.
+    /// Whether the footer and the range tombstones, which are kept outside the page cache, are in memory.
     #[cfg(feature = "async")]
     pub(super) fn is_loaded(&self) -> bool {
         self.footer.get().is_some() && (self.meta.range_tombstones == 0 || self.range_tombstones.get().is_some())
     }
 
-    /// The footer, read and checked at first use.
+    /// The footer. It is read and checked at first use.
     pub(super) fn footer(&self) -> Result<&BranchFooter> {
         if let Some(footer) = self.footer.get() {
             return Ok(footer);
@@ -77,7 +77,7 @@ impl Branch {
         Ok(self.footer.get_or_init(|| footer))
     }
 
-    /// The footer if it was read already.
+    /// The footer, if it was read already.
     #[inline]
     pub(super) fn loaded_footer(&self) -> Option<&BranchFooter> {
         self.footer.get()
@@ -107,7 +107,7 @@ impl Branch {
         self.context.files.get(self.meta.file, || file_name(self.meta.file))
     }
 
-    /// A corruption of this file.
+    /// A corruption error of this file.
     pub(super) fn corruption(
         &self,
         offset: u64,
@@ -119,7 +119,7 @@ impl Branch {
     }
 }
 
-/// The number of the page at this offset.
+/// The number of the page at `offset`.
 pub fn page_number(offset: u64) -> u32 {
     (offset / PAGE_BYTES as u64) as u32
 }

@@ -31,7 +31,9 @@ mod tests;
 pub use crate::format::page::Compression;
 pub use branch::Branch;
 pub use check::{BranchReport, LostRange, SalvageCursor, salvage_range_tombstones};
-pub use context::{BranchContext, BranchForm, file_name, maplet_name, parse_file_name, parse_maplet_name};
+pub use context::{
+    BranchContext, BranchForm, BranchResources, file_name, maplet_name, parse_file_name, parse_maplet_name,
+};
 pub use extent_memory::ExtentMemory;
 pub use maplet::{Maplet, MapletPlan};
 #[cfg(feature = "async")]

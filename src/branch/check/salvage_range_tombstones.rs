@@ -1,4 +1,4 @@
-//! The range tombstones in the good pages of a damaged branch file. For repair. One thread.
+//! Salvages the range tombstones of a damaged branch file. For repair. One thread.
 
 use super::page_scan::{PageScan, Scanned};
 use crate::branch::branch::Branch;
@@ -9,7 +9,7 @@ use crate::merge::RangeTombstones;
 use crate::util::sync::Arc;
 use crate::util::{Error, FileNumber, Result};
 
-/// The range tombstones in a file's good pages, whatever else of it is damaged. For repair.
+/// The range tombstones in the intact pages of a file, whatever else of it is damaged.
 pub fn salvage_range_tombstones(context: &Arc<BranchContext>, file: FileNumber) -> Result<RangeTombstones> {
     match Branch::read_meta(context, file).and_then(|meta| Branch::new(context, meta).range_tombstones().cloned()) {
         Err(Error::NewerFormat { .. }) => {}

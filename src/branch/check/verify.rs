@@ -1,4 +1,4 @@
-//! Reads a whole branch file and checks that every part says the same. Any thread.
+//! Reads a whole branch file and checks that all its parts agree. Any thread.
 
 use super::page_scan::{PageScan, Scanned};
 use crate::branch::branch::Branch;
@@ -18,7 +18,7 @@ use crate::util::hash::{encoded_key_hash, fingerprint};
 use crate::util::sync::Arc;
 use crate::util::{Error, Kind, Result, SequenceNumber};
 
-/// What `verify` went through.
+/// What `verify` has read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BranchReport {
     /// Pages of every kind, the footer included.
@@ -31,13 +31,13 @@ pub struct BranchReport {
     pub entries: u64,
     /// Bytes of the file.
     pub bytes: u64,
-    /// What its entries of `Kind::ValueReference` hold.
+    /// The values of its entries of kind `Kind::ValueReference`.
     pub value_references: Vec<Vec<u8>>,
 }
 
 impl Branch {
-    /// Checks every page's checksum; the order of entries; that index, fingerprints, filter, properties and footer agree
-    /// with the entries; that the properties are what the manifest says. The first thing that is wrong is the error.
+    /// Checks the checksum of every page, the order of entries, that index, fingerprints, filter, properties and footer
+    /// agree with the entries, and that the properties agree with the manifest. Returns the first error.
     pub fn verify(self: &Arc<Self>) -> Result<BranchReport> {
         let footer = *self.footer()?;
         let (stored, _) = self.stored_meta()?;
@@ -52,7 +52,12 @@ impl Branch {
         let mut listed = Vec::new();
         self.fingerprints(0..footer.fingerprints, &mut listed)?;
         if footer.fingerprints > 0 && listed != fingerprints {
-            return Err(self.corruption(footer.fingerprints_at, "fingerprints", "those of the keys", "others"));
+            return Err(self.corruption(
+                footer.fingerprints_at,
+                "fingerprints",
+                "those of the keys",
+                "other fingerprints",
+            ));
         }
         self.verify_filter(&footer, &fingerprints)?;
         report.entries = counted.entries;
@@ -61,8 +66,9 @@ impl Branch {
         Ok(report)
     }
 
-    /// Lists what is wrong instead of stopping at it: length, footer and properties, and with `deep` everything that `verify`
-    /// reads, down to each damaged page. Returns what was gone through. An error where the file cannot be judged.
+    /// Lists damage and does not stop at the first. Checks length, footer and properties, and with `deep` everything
+    /// that `verify` reads, down to each damaged page. Returns what was read. Fails only for errors that are not damage
+    /// of the file.
     pub fn examine(self: &Arc<Self>, deep: bool, damage: &mut dyn FnMut(Error)) -> Result<BranchReport> {
         if deep {
             let error = match self.verify() {
@@ -107,8 +113,8 @@ impl Branch {
         Err(self.corruption(at, what, format!("{expected:?}"), format!("{found:?}")))
     }
 
-    /// Visits the index in key order and checks that its pages and the leaves fill the front of the file, that separators
-    /// rise and that levels and counts agree. Memory: the locations of one path.
+    /// Visits the index in key order. Checks that its pages and the leaves fill the first part of the file, that
+    /// separators ascend, and that levels and counts agree. Memory: the locations on one path.
     fn check_index(&self, footer: &BranchFooter) -> Result<BranchReport> {
         let mut report = BranchReport::default();
         let mut bytes = 0;
@@ -123,7 +129,12 @@ impl Branch {
             if level == 0 {
                 report.leaves += 1;
                 if last.is_some_and(|last| location.offset() < last) {
-                    return Err(self.corruption(location.offset(), "leaf", "leaves in key order", "an earlier leaf"));
+                    return Err(self.corruption(
+                        location.offset(),
+                        "leaf",
+                        "leaves in key order",
+                        "a leaf out of order",
+                    ));
                 }
                 last = Some(location.end());
                 continue;
@@ -152,14 +163,14 @@ impl Branch {
             let parts = page.parts(at);
             page.complete_key(at, &parts, &mut key);
             if page.rank(&key, tag_number(parts.tag), false) != at {
-                return Err(self.corruption(location.offset(), "separators", "rising order", format!("entry {at}")));
+                return Err(self.corruption(location.offset(), "separators", "ascending order", format!("entry {at}")));
             }
         }
         Ok(())
     }
 
-    /// Visits all entries; collects what the properties and the fingerprints should say. A search for every leaf's first
-    /// entry must lead to that leaf, and its first key must have the index's number.
+    /// Visits all entries and collects what properties and fingerprints should contain. Checks that a search for the
+    /// first entry of each leaf leads to that leaf, and that the number of its first key is the one in the index.
     fn check_entries(
         self: &Arc<Self>,
         footer: &BranchFooter,
@@ -181,7 +192,7 @@ impl Branch {
             let entry = cursor.entry();
             let offset = location.map_or(0, |location| location.offset());
             if counted.entries > 0 && entry.order(&counted.key_max, last_number).is_le() {
-                return Err(self.corruption(offset, "order of entries", "rising", "falling"));
+                return Err(self.corruption(offset, "order of entries", "ascending", "descending"));
             }
             if counted.entries == 0 {
                 counted.key_min = entry.key.to_vec();
@@ -214,11 +225,11 @@ impl Branch {
         Ok(counted)
     }
 
-    /// Reads the range tombstones, which checks them, and takes them into what the properties should say.
+    /// Reads the range tombstones, which checks them, and adds them to what the properties should contain.
     pub(in crate::branch) fn count_range_tombstones(&self, counted: &mut BranchMeta) -> Result<()> {
         let footer = self.footer()?;
         let has_pages = footer.range_tombstones_at < footer.properties_at;
-        // A read asks the manifest whether there are any, and does not look.
+        // A read relies on the manifest for whether there are any, and does not look at the file.
         self.equal(footer.range_tombstones_at, "range tombstones", &has_pages, &(self.meta().range_tombstones > 0))?;
         let tombstones = self.range_tombstones()?;
         for RangeTombstone { start, end, number } in tombstones.deletions() {
@@ -259,7 +270,7 @@ impl Branch {
     }
 }
 
-/// Hands on what is wrong with the file; gives back what is not the file's fault.
+/// Reports damage of the file through `damage`; returns any other error.
 fn damage_or_error(error: Error, damage: &mut dyn FnMut(Error)) -> Result<()> {
     if error.is_damage() || matches!(error, Error::NewerFormat { .. }) {
         damage(error);

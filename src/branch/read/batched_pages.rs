@@ -1,4 +1,8 @@
 //! The page source of many gets that wait for the disk together. One thread at a time.
+//!
+//! Each get proceeds until it needs a page that is not in memory, and stops there. Then all missing pages are read with
+//! overlapped reads, and the stopped gets start again. The pages that were read stay referenced until the call ends, so
+//! every round makes progress, whatever the cache evicts in the meantime.
 
 use super::page_read::{FoundPage, WantedPage};
 use super::pages::{Pages, Stopped, is_small_leaf};
@@ -11,7 +15,7 @@ use std::collections::HashMap;
 
 type Place = (FileNumber, u32);
 
-/// Notes what is not in memory, and reads it all on `read`.
+/// Collects the pages that are not in memory; `read` reads them all.
 pub struct BatchedPages<'t> {
     guard: Guard,
     missing: HashMap<Place, (&'t Branch, WantedPage)>,
@@ -20,15 +24,16 @@ pub struct BatchedPages<'t> {
 }
 
 impl BatchedPages<'_> {
-    /// Nothing noted.
+    /// A source with nothing collected.
     pub fn new() -> Self {
         Self { guard: crossbeam_epoch::pin(), missing: HashMap::new(), held: HashMap::new(), small_leaves_read: 0 }
     }
 
-    /// Reads what was noted, all at once, and gives it to the cache. The first error wins; nothing is noted any more.
+    /// Reads all collected pages at once and inserts them into the cache. Returns the first error. Afterwards the
+    /// collection is empty.
     pub fn read(&mut self) -> Result<()> {
         let mut wanted: Vec<(&Branch, WantedPage)> = self.missing.drain().map(|(_, missing)| missing).collect();
-        // In the order of places, so that a run repeats itself, and neighbours meet on the way to the disk.
+        // Sorted by position: runs are reproducible, and reads of neighbouring pages reach the disk together.
         wanted.sort_unstable_by_key(|(branch, wanted)| (branch.meta().file, wanted.offset));
         let pages = read_together(&wanted, &mut self.guard)?;
         for ((branch, wanted), page) in wanted.iter().zip(pages) {
@@ -65,7 +70,8 @@ impl<'t> Pages<'t> for BatchedPages<'t> {
     }
 }
 
-/// Reads pages that no cache has, all at once, and gives them to the cache; in the order asked for. The first error wins.
+/// Reads uncached pages, all at once, and inserts them into the cache. Returns them in the given order, or the first
+/// error.
 fn read_together(wanted: &[(&Branch, WantedPage)], guard: &mut Guard) -> Result<Vec<Page>> {
     let Some((first, _)) = wanted.first() else { return Ok(Vec::new()) };
     let storage = Arc::clone(&first.context().storage);
@@ -73,7 +79,7 @@ fn read_together(wanted: &[(&Branch, WantedPage)], guard: &mut Guard) -> Result<
     for (branch, wanted) in wanted {
         requests.push(branch.request(*wanted)?);
     }
-    // Pages retired while this waits can be freed.
+    // The guard is unpinned while this thread waits, so retired pages can be freed.
     let done = guard.repin_after(|| storage.start_reads(requests).wait());
     let mut pages = Vec::with_capacity(wanted.len());
     for ((branch, wanted), done) in wanted.iter().zip(done) {

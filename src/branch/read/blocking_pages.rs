@@ -6,14 +6,14 @@ use crate::branch::branch::Branch;
 use crate::util::{Error, Result};
 use crossbeam_epoch::Guard;
 
-/// Reads what is not in memory at once.
+/// Reads each page that is not in memory immediately.
 pub struct BlockingPages {
     guard: Guard,
     small_leaves_read: u64,
 }
 
 impl BlockingPages {
-    /// For one operation: the epoch is pinned as long as the value lives.
+    /// A source for one operation: the epoch stays pinned until the value is dropped.
     #[inline]
     pub fn new() -> Self {
         Self { guard: crossbeam_epoch::pin(), small_leaves_read: 0 }

@@ -1,17 +1,17 @@
-//! Where a get takes pages from that must not wait for the disk. One thread at a time.
+//! The page source of a get that must not wait for the disk. One thread at a time.
 
 use super::page_read::{FoundPage, WantedPage};
 use super::pages::{Pages, Stopped};
 use crate::branch::branch::Branch;
 use crossbeam_epoch::Guard;
 
-/// Gives what is in memory; a get stops (`Stopped::Missing`) at the first thing that is not.
+/// Returns only what is in memory. The get stops with `Stopped::Missing` at the first page that is not.
 pub struct CacheOnlyPages {
     guard: Guard,
 }
 
 impl CacheOnlyPages {
-    /// For one operation: the epoch is pinned as long as the value lives.
+    /// A source for one operation: the epoch stays pinned until the value is dropped.
     pub fn new() -> Self {
         Self { guard: crossbeam_epoch::pin() }
     }

@@ -1,7 +1,7 @@
-//! Looking one key up in a branch. Any thread.
+//! Looks up one key in a branch. Any thread.
 //!
-//! Invariant: a get reads one filter page, one index page a level and one leaf, never a second leaf: see
-//! `Separator::between`.
+//! Invariant: a get reads one filter page, one index page a level and one leaf, and never a second leaf (see
+//! `Separator::between`).
 
 use super::page_read::{INDEX_LINES, LEAF_LINES, WantedPage, child_of};
 use super::pages::Pages;
@@ -15,9 +15,10 @@ use crate::util::{Kind, Result, SequenceNumber};
 use crossbeam_epoch::Guard;
 
 impl Branch {
-    /// The newest version `<= at` of `key`, whose hash is `hash` (`base::hash`): its number and kind. Its value, or the
-    /// reference to it, is appended to `out`. Where a range tombstone `<= at` over the key is newer, the answer is that:
-    /// `Kind::RangeDelete` and its number. Requires `spans(key)`, or at least that nobody minds the cost.
+    /// Finds the newest version `<= at` of `key`, whose hash is `hash` (`util::hash`). Returns its number and kind, and
+    /// appends its value, or the reference to its value, to `out`. If a range tombstone `<= at` covers the key and is
+    /// newer, returns `Kind::RangeDelete` and the tombstone's number. The caller should check `spans(key)` first;
+    /// without it the result is the same, but the get may read pages in vain.
     pub fn get<'t, P: Pages<'t>>(
         &'t self,
         key: &[u8],
@@ -40,7 +41,7 @@ impl Branch {
         Ok(Some((covering, Kind::RangeDelete)))
     }
 
-    /// As `get`, range tombstones left aside.
+    /// As `get`, without range tombstones.
     #[inline]
     fn find<'t, P: Pages<'t>>(
         &'t self,
@@ -60,7 +61,7 @@ impl Branch {
         self.get_unfiltered(key, at, pages, out)
     }
 
-    /// The same without a look at the filter: a maplet said that the key may be here.
+    /// As `find`, without the filter. For callers whose maplet has found that the branch may contain the key.
     pub fn get_unfiltered<'t, P: Pages<'t>>(
         &'t self,
         key: &[u8],
@@ -86,7 +87,7 @@ impl Branch {
         Ok(Some((tag_number(parts.tag), kind)))
     }
 
-    /// Asks the processor for what `get` will read of the filter, so that the misses of many branches overlap.
+    /// Prefetches the lines of the filter that `get` will read, so that the cache misses of many branches overlap.
     #[inline]
     pub fn prefetch(&self, hash: u64, guard: &Guard) {
         let Some(footer) = self.loaded_footer().filter(|footer| footer.filter_pages > 0) else { return };
@@ -98,7 +99,7 @@ impl Branch {
         }
     }
 
-    /// Whether a key with this fingerprint may be here. Reads one page of the filter.
+    /// Whether the branch may contain a key with this fingerprint. Reads one page of the filter.
     fn may_contain<'t, P: Pages<'t>>(
         &'t self,
         footer: &BranchFooter,
@@ -114,7 +115,7 @@ impl Branch {
         Ok(quotient::may_contain(page.payload(), fingerprint, footer.filter_pages))
     }
 
-    /// The leaf that (`key`, `number`) belongs to. Requires that there are entries.
+    /// The leaf that contains the place of (`key`, `number`). Requires that the branch has entries.
     pub(in crate::branch) fn leaf_of<'t, P: Pages<'t>>(
         &'t self,
         key: &[u8],

@@ -1,7 +1,7 @@
-//! Reading single pages of a branch, through the cache. Any thread.
+//! Reads single pages of a branch through the cache. Any thread.
 //!
-//! A page in memory is its header and, uncompressed, its payload. Checksum and structure are checked when it comes from
-//! the disk, never again on a cache hit.
+//! A page in memory consists of its header and its uncompressed payload. Checksum and structure are checked when it is
+//! read from the disk, never again on a cache hit.
 
 use crate::branch::branch::{Branch, page_number};
 use crate::cache::{Page, PageBuffer, PageRef};
@@ -13,42 +13,43 @@ use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 use crossbeam_epoch::Guard;
 
-/// A page to be read, and what it must turn out to be.
+/// A page to read, and the properties that it must have.
 #[derive(Clone, Copy, Debug)]
 pub struct WantedPage {
-    /// Where it starts.
+    /// Offset of its first byte.
     pub offset: u64,
     /// Its stored size.
     pub bytes: usize,
-    /// What it holds.
+    /// Its kind.
     pub kind: PageKind,
     /// Height above the leaves.
     pub level: u8,
 }
 
 impl WantedPage {
-    /// The child at this location of an index page of level `level + 1`.
+    /// The child at `location`, taken from an index page of level `level + 1`.
     pub fn child(location: ChildLocation, level: u8) -> Self {
         let kind = if level == 0 { PageKind::Leaf } else { PageKind::Index };
         Self { offset: location.offset(), bytes: location.bytes(), kind, level }
     }
 }
 
-/// Lines of a leaf that a search begins with: header, prefix, heads and offsets of some forty entries lie together.
+/// The cache lines of a leaf that a search touches first: header, prefix, heads and offsets of some forty entries.
 pub(in crate::branch) const LEAF_LINES: [usize; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
-/// Those of an index page: its heads fill about the first half, and a search halves that.
+/// The cache lines of an index page that a search touches first. The heads fill about the first half, and the search
+/// halves it.
 pub(in crate::branch) const INDEX_LINES: [usize; 8] = [0, 4, 8, 12, 16, 20, 24, 28];
 
-/// A page to read from: in the cache, or just read.
+/// A page to read from: in the cache, or read just now.
 pub enum FoundPage<'g> {
-    /// Readable as long as the guard.
+    /// In the cache; readable while the guard lives.
     Cached(PageRef<'g>),
-    /// One's own.
+    /// Owned by this value.
     Read(Page),
 }
 
 impl FoundPage<'_> {
-    /// Asks the processor for these lines of a page that may be in no cache of its own, so that their misses overlap.
+    /// Prefetches these lines of a cached page, which the processor's caches may lack, so that their misses overlap.
     #[inline]
     pub fn prefetch(&self, lines: [usize; 8]) {
         if let Self::Cached(page) = self {
@@ -67,7 +68,7 @@ impl FoundPage<'_> {
 }
 
 impl Branch {
-    /// Asks the processor for these lines of a page that will be read soon, if it is in memory.
+    /// Prefetches these lines of a page that will be read soon, if the page is in memory.
     #[inline]
     pub(in crate::branch) fn prefetch_page(&self, wanted: WantedPage, lines: [usize; 8], guard: &Guard) {
         if let Some(page) = self.table().peek(page_number(wanted.offset), guard) {
@@ -78,29 +79,30 @@ impl Branch {
         }
     }
 
-    /// Child `at` of the index page that stands at `parent` and has this payload.
+    /// Child `at` of the index page at `parent`, whose payload is given.
     pub(in crate::branch) fn child(&self, payload: &[u8], parent: ChildLocation, at: usize) -> Result<ChildLocation> {
         SortedPage::new(payload)
             .filter(|page| at < page.count())
             .and_then(|page| ChildLocation::decode(page.packed(at)))
-            .ok_or_else(|| self.corruption(parent.offset(), "index entry", "a child", "something else"))
+            .ok_or_else(|| self.corruption(parent.offset(), "index entry", "the location of a child", "invalid bytes"))
     }
 
-    /// The page, from the cache or from the disk. With `keep` a page that was read goes into the cache.
+    /// The page, from the cache or from the disk. `fill_cache` says whether a page that was read is inserted into the
+    /// cache.
     #[inline]
     pub(in crate::branch) fn page<'g>(
         &'g self,
         wanted: WantedPage,
-        keep: bool,
+        fill_cache: bool,
         guard: &'g Guard,
     ) -> Result<FoundPage<'g>> {
         match self.cached(wanted, guard)? {
             Some(page) => Ok(FoundPage::Cached(page)),
-            None => self.read_page(wanted, keep).map(FoundPage::Read),
+            None => self.read_page(wanted, fill_cache).map(FoundPage::Read),
         }
     }
 
-    /// The page if it is in the cache. An error if what is there is not what the index says.
+    /// The page, if it is in the cache. Fails if the cached page is not of the kind that the index says.
     #[inline]
     pub(in crate::branch) fn cached<'g>(&'g self, wanted: WantedPage, guard: &'g Guard) -> Result<Option<PageRef<'g>>> {
         let found = self.context().cache.get(self.table(), page_number(wanted.offset), wanted.kind, guard);
@@ -110,7 +112,7 @@ impl Branch {
         })
     }
 
-    /// As `cached`, but a reference of one's own.
+    /// As `cached`, but returns a counted reference.
     pub(in crate::branch) fn pinned_cached_page(&self, wanted: WantedPage) -> Result<Option<Page>> {
         let guard = crossbeam_epoch::pin();
         match self.cached(wanted, &guard)? {
@@ -119,48 +121,48 @@ impl Branch {
         }
     }
 
-    /// As `page`, but a reference of one's own.
-    pub(in crate::branch) fn pinned_page(&self, wanted: WantedPage, keep: bool) -> Result<Page> {
+    /// As `page`, but returns a counted reference.
+    pub(in crate::branch) fn pinned_page(&self, wanted: WantedPage, fill_cache: bool) -> Result<Page> {
         match self.pinned_cached_page(wanted)? {
             Some(page) => Ok(page),
-            None => self.read_page(wanted, keep),
+            None => self.read_page(wanted, fill_cache),
         }
     }
 
     /// Reads a page that is not in the cache.
     #[cold]
-    pub(in crate::branch) fn read_page(&self, wanted: WantedPage, keep: bool) -> Result<Page> {
+    pub(in crate::branch) fn read_page(&self, wanted: WantedPage, fill_cache: bool) -> Result<Page> {
         self.check_bounds(wanted, self.footer()?)?;
         let mut buffer = AlignedBuffer::new(wanted.bytes);
         self.file()?.read_exact_at(&mut buffer, wanted.offset)?;
         let page = self.checked_page(buffer, wanted)?;
-        if keep {
-            self.keep(wanted, &page);
+        if fill_cache {
+            self.insert_into_cache(wanted, &page);
         }
         Ok(page)
     }
 
-    /// What is to be read for a page that is not in the cache; `arrived` takes it.
+    /// The read request for a page that is not in the cache. Pass its result to `arrived`.
     pub(in crate::branch) fn request(&self, wanted: WantedPage) -> Result<ReadRequest> {
         self.check_bounds(wanted, self.footer()?)?;
         Ok(ReadRequest::new(self.file()?, wanted.offset, wanted.bytes, AlignedBuffer::new(wanted.bytes)))
     }
 
-    /// The page for which `request` asked; the cache has it as well.
+    /// The page that `request` asked for. It is also inserted into the cache.
     pub(in crate::branch) fn arrived(&self, done: ReadDone, wanted: WantedPage) -> Result<Page> {
         done.result?;
         let page = self.checked_page(done.buffer, wanted)?;
-        self.keep(wanted, &page);
+        self.insert_into_cache(wanted, &page);
         Ok(page)
     }
 
-    /// Gives the cache a page that it did not have.
-    pub(in crate::branch) fn keep(&self, wanted: WantedPage, page: &Page) {
+    /// Inserts a page that was not in the cache into the cache.
+    pub(in crate::branch) fn insert_into_cache(&self, wanted: WantedPage, page: &Page) {
         let number = page_number(wanted.offset);
         self.context().cache.insert_missed(self.table(), number, Arc::clone(page), wanted.kind);
     }
 
-    /// Makes a page of the bytes that were read, once checksum and structure are found right.
+    /// Checks checksum and structure of the bytes that were read, and makes a page of them.
     pub(in crate::branch) fn checked_page(&self, buffer: AlignedBuffer, wanted: WantedPage) -> Result<Page> {
         let footer = self.footer()?;
         let header = self.check_page(&buffer, wanted)?;
@@ -178,7 +180,7 @@ impl Branch {
         Ok(Arc::new(page))
     }
 
-    /// The file's end bounds what is read, whatever an index page says.
+    /// Checks that the page lies within the file. An index page could point anywhere.
     pub(in crate::branch) fn check_bounds(&self, wanted: WantedPage, footer: &BranchFooter) -> Result<()> {
         if wanted.offset.checked_add(wanted.bytes as u64).is_none_or(|end| end > footer.file_bytes) {
             let (expected, found) = (format!("at most {}", footer.file_bytes), wanted.offset);
@@ -187,7 +189,7 @@ impl Branch {
         Ok(())
     }
 
-    /// Checks checksum, place and kind of a page as it stands on disk.
+    /// Checks checksum, place and kind of a stored page.
     pub(in crate::branch) fn check_page(&self, page: &[u8], wanted: WantedPage) -> Result<PageHeader> {
         let header = page::check(page, wanted.offset, self.owner(), self.path())?;
         if header.kind != wanted.kind || header.level != wanted.level {
@@ -198,7 +200,7 @@ impl Branch {
         Ok(header)
     }
 
-    /// Checks what reading the payload relies on.
+    /// Checks everything that readers of the payload rely on.
     pub(in crate::branch) fn check_structure(
         &self,
         payload: &[u8],
@@ -208,8 +210,8 @@ impl Branch {
         if !matches!(wanted.kind, PageKind::Leaf | PageKind::Index) {
             return Ok(());
         }
-        let garbled = |what| self.corruption(wanted.offset, "page structure", "a sound page", what);
-        let page = SortedPage::new(payload).ok_or_else(|| garbled("lengths past the page"))?;
+        let garbled = |what| self.corruption(wanted.offset, "page structure", "a valid page", what);
+        let page = SortedPage::new(payload).ok_or_else(|| garbled("lengths that exceed the page"))?;
         page.validate().map_err(garbled)?;
         if wanted.kind == PageKind::Leaf && page.width() != 0 {
             return Err(garbled("packed values in a leaf"));
@@ -224,7 +226,8 @@ impl Branch {
     }
 }
 
-/// Which child of the index page with this payload (`key`, `number`) belongs to: the last whose separator is not behind it.
+/// The child of the index page with this payload that (`key`, `number`) belongs to: the last one whose separator is not
+/// after it.
 pub fn child_of(payload: &[u8], key: &[u8], number: SequenceNumber) -> usize {
     SortedPage::new(payload).map_or(0, |page| page.rank(key, number, true).saturating_sub(1))
 }

@@ -1,9 +1,7 @@
-//! Where a get takes pages from: from the cache and, where they are not there, from the disk at once (`BlockingPages`), or from what
-//! was read for it ahead, noting what is missing (`BatchedPages`). One thread at a time.
+//! The sources from which gets take pages. One thread at a time.
 //!
-//! A `BatchedPages` lets many gets of one call wait for the disk together (design.md, Cache and I/O): each goes as far as pages
-//! are in memory and stops at the first that is not; all missing pages are read overlapped; those gets begin again. What was
-//! read is held until the call is over, so every round gets further, whatever the cache gives up meanwhile.
+//! `BlockingPages` reads a missing page from the disk immediately. `BatchedPages` collects missing pages and reads them
+//! together. `CacheOnlyPages` never reads. `PinnedPages` returns a value without copying it out of its page.
 
 use super::page_read::{FoundPage, WantedPage};
 use crate::branch::branch::Branch;
@@ -15,30 +13,32 @@ use std::ops::Range;
 
 /// A source of pages of branches that live for `'t`.
 pub trait Pages<'t> {
-    /// Why a get ends without an answer.
+    /// The reason for which a get ends without an answer.
     type Stop: From<Error>;
-    /// Whether values of puts go to `pin_value`, not into the get's buffer.
+    /// Whether values of puts are passed to `pin_value` and not copied into the get's buffer.
     const PINS_VALUES: bool = false;
 
-    /// The page.
+    /// Returns the page.
     fn page<'a>(&'a mut self, branch: &'t Branch, wanted: WantedPage) -> Result<FoundPage<'a>, Self::Stop>
     where
         't: 'a;
 
-    /// A get is about to look into the branch, and may read what this keeps outside of the page cache.
+    /// Called before a get reads the branch. Ensures that the data which the branch keeps outside the page cache may be
+    /// used.
     fn begin(&self, branch: &'t Branch) -> Result<(), Self::Stop> {
         let _ = branch;
         Ok(())
     }
 
-    /// The epoch in which pages are looked up.
+    /// The epoch guard under which pages are looked up.
     fn guard(&self) -> &Guard;
 
-    /// How many leaves so far were not in the cache, of those whose memory is as large as the item cache's chunks: what it grows by is what
-    /// the page cache gives up, and memory of one size is of no use for another (`io/frames.rs`).
+    /// The number of leaves so far that were not in the cache and whose memory has the size of an item cache chunk. The
+    /// item cache grows by the memory that the page cache gives up, and memory of one size cannot serve another size
+    /// (`io/frames.rs`).
     fn small_leaves_read(&self) -> u64;
 
-    /// Keeps the value at this place of the payload of the leaf that was given last, or else appends it to `out`.
+    /// Pins the value at this range of the payload of the last returned leaf, or else appends it to `out`.
     fn pin_value(&mut self, value: Range<usize>, out: &mut Vec<u8>) {
         let _ = (value, out);
     }
@@ -48,12 +48,12 @@ pub(in crate::branch) fn is_small_leaf(wanted: WantedPage, page: &Page) -> bool 
     wanted.kind == PageKind::Leaf && page.bytes_held() == PAGE_BYTES
 }
 
-/// Why a get over a `BatchedPages` ended.
+/// Why a get over `BatchedPages` or `CacheOnlyPages` ended.
 #[derive(Debug)]
 pub enum Stopped {
-    /// A page is missing and was noted.
+    /// A page is not in memory. `BatchedPages` has added it to its collection.
     Missing,
-    /// It failed.
+    /// An error.
     Failed(Error),
 }
 

@@ -1,4 +1,4 @@
-//! Where a get takes pages from that wants to keep its value where it lies. One thread at a time.
+//! The page source of a get that returns its value without copying it out of the leaf. One thread at a time.
 
 use super::blocking_pages::BlockingPages;
 use super::page_read::{FoundPage, WantedPage};
@@ -12,7 +12,8 @@ use crate::util::{Error, Result};
 use crossbeam_epoch::Guard;
 use std::ops::Range;
 
-/// As `BlockingPages`, but it takes counted references of leaves (`docs/concurrency.md`, C3) and keeps the last value found with its leaf.
+/// As `BlockingPages`, but takes counted references to leaves (`docs/concurrency.md`, C3) and keeps the last value
+/// found together with its leaf.
 pub struct PinnedPages {
     reading: BlockingPages,
     leaf: Option<Page>,
@@ -20,12 +21,12 @@ pub struct PinnedPages {
 }
 
 impl PinnedPages {
-    /// For one operation: the epoch is pinned as long as the value lives.
+    /// A source for one operation: the epoch stays pinned until the value is dropped.
     pub fn new() -> Self {
         Self { reading: BlockingPages::new(), leaf: None, value: None }
     }
 
-    /// The value found last, where it is kept in its leaf. What it says counts only where a put is what was found.
+    /// The last value found, if it is pinned in its leaf. It is meaningful only if the get found a put.
     pub fn into_value(self) -> Option<PinnedValue> {
         self.value
     }
@@ -51,7 +52,7 @@ impl<'t> Pages<'t> for PinnedPages {
         Pages::guard(&self.reading)
     }
 
-    /// None: the value is not in the get's buffer, from where the item cache would have it.
+    /// Always 0: the value is not in the get's buffer, so it cannot be added to the item cache.
     fn small_leaves_read(&self) -> u64 {
         0
     }

@@ -1,4 +1,4 @@
-//! What a branch file stores about itself, read without the manifest. Any thread.
+//! The properties that a branch file stores about itself. Any thread.
 
 use super::page_read::WantedPage;
 use crate::branch::branch::Branch;
@@ -11,14 +11,14 @@ use crate::util::sync::Arc;
 use crate::util::{FileNumber, Result};
 
 impl Branch {
-    /// What the file with this number says of itself. For repair, when no manifest knows it.
+    /// The properties stored in the file with this number. For repair, when no manifest lists the file.
     pub fn read_meta(context: &Arc<BranchContext>, file: FileNumber) -> Result<BranchMeta> {
         let bytes = context.files.get(file, || file_name(file))?.length()?;
         let meta = BranchMeta { file, bytes, ..BranchMeta::default() };
         Ok(Branch::new(context, meta).stored_meta()?.0)
     }
 
-    /// What the file says of itself, and the name of its comparator.
+    /// The stored properties of the file, and the name of its comparator.
     pub fn stored_meta(&self) -> Result<(BranchMeta, String)> {
         let footer = self.footer()?;
         let file = self.file()?;
@@ -37,9 +37,8 @@ impl Branch {
             offset += bytes as u64;
         }
         let whole = properties.len() as u64 == footer.properties_bytes;
-        whole
-            .then(|| branch_properties::decode(&properties, self.meta().file, footer.file_bytes))
-            .flatten()
-            .ok_or_else(|| self.corruption(footer.properties_at, "properties", "properties of this version", "others"))
+        whole.then(|| branch_properties::decode(&properties, self.meta().file, footer.file_bytes)).flatten().ok_or_else(
+            || self.corruption(footer.properties_at, "properties", "properties of this version", "invalid bytes"),
+        )
     }
 }

@@ -1,13 +1,13 @@
-//! The range tombstones of a branch, which stand in pages of their own: their entries are starts, their values ends. Any
-//! thread.
+//! The range tombstones of a branch. They have pages of their own, in which the key of an entry is the start of a range
+//! and the value is its end. Any thread.
 //!
-//! They are few, so a branch reads all of its own at first use and keeps them as long as it is open, outside the page cache. A
-//! branch without any, which its `BranchMeta` knows, reads nothing and asks nothing.
+//! A branch has few of them, so it reads all of them at first use and keeps them, outside the page cache, while it is
+//! open. If its `BranchMeta` says that it has none, it reads nothing.
 //!
 //! Invariants:
-//! 1. The whole range of every range tombstone lies in the branch's key range (`BranchMeta::ends_before`): whoever cuts a run
-//!    into parts clips them, so whoever is led to a part needs no other part's.
-//! 2. Each page stands for itself, so that what is whole can be saved where another is damaged.
+//! 1. Every range tombstone lies completely within the branch's key range (`BranchMeta::ends_before`). A writer that
+//!    cuts a run into parts clips the tombstones, so a reader of one part needs no tombstones of another part.
+//! 2. Each page can be read by itself, so intact pages can be salvaged when another page is damaged.
 
 use crate::branch::branch::Branch;
 use crate::format::page::{self, PAGE_BYTES, PageKind};
@@ -17,7 +17,7 @@ use crate::merge::{Fragment, NO_RANGE_TOMBSTONES, RangeTombstone, RangeTombstone
 use crate::util::{Kind, Result};
 
 impl Branch {
-    /// Its range tombstones.
+    /// The range tombstones of the branch.
     #[inline]
     pub fn range_tombstones(&self) -> Result<&RangeTombstones> {
         if self.meta().range_tombstones == 0 {
@@ -51,9 +51,9 @@ impl Branch {
             at = end;
         }
         let tombstones = RangeTombstones::new(deletions.iter().cloned());
-        // Fragmented anew they must be what they were, or ranges overlap that should not.
+        // Fragmenting them again must give the same fragments. Otherwise ranges overlap that must not overlap.
         if !tombstones.deletions().eq(deletions) {
-            let (expected, found) = ("fragments in their order", "others");
+            let (expected, found) = ("sorted fragments that do not overlap", "other fragments");
             return Err(self.corruption(footer.range_tombstones_at, "range tombstones", expected, found));
         }
         let (expected, found) = (self.meta().range_tombstones, tombstones.count());
@@ -67,12 +67,12 @@ impl Branch {
     }
 }
 
-/// Reads a page's payload.
+/// Decodes the payload of a page.
 pub(in crate::branch) fn decode(payload: &[u8], deletions: &mut Vec<RangeTombstone>) -> Result<(), &'static str> {
-    let page = SortedPage::new(payload).ok_or("lengths past the page")?;
+    let page = SortedPage::new(payload).ok_or("lengths that exceed the page")?;
     page.validate()?;
     if page.width() != 0 {
-        return Err("packed values");
+        return Err("packed values in a page of range tombstones");
     }
     let mut start = page.prefix().to_vec();
     for at in 0..page.count() {
@@ -80,7 +80,7 @@ pub(in crate::branch) fn decode(payload: &[u8], deletions: &mut Vec<RangeTombsto
         page.complete_key(at, &parts, &mut start);
         let end = page.value(&parts);
         if tag_kind(parts.tag) != Kind::RangeDelete || *end <= start[..] {
-            return Err("an entry that deletes no range");
+            return Err("an entry that is not a range tombstone");
         }
         deletions.push(RangeTombstone { start: start.clone(), end: end.to_vec(), number: tag_number(parts.tag) });
     }

@@ -1,7 +1,7 @@
-//! The leaf that a cursor stands in, wherever its bytes are: in the cache, in an extent, or decompressed. One thread at a
+//! The leaf that a cursor is in, wherever its bytes are: in the cache, in an extent, or decompressed. One thread at a
 //! time.
 //!
-//! Invariant: the payload held was checked, checksum and structure, when it came from the disk.
+//! Invariant: checksum and structure of the payload were checked when it was read from the disk.
 
 use super::extent_reader::{ExtentReader, Planned, Purpose};
 use crate::branch::branch::{Branch, page_number};
@@ -16,9 +16,9 @@ use crate::util::Result;
 use crate::util::sync::Arc;
 use std::ops::Range;
 
-/// After this many leaves in a row that were not cached a scan reads ahead.
+/// A scan reads ahead after this many consecutive leaves that were not cached.
 const MISSES_BEFORE_READ_AHEAD: u32 = 2;
-/// Bytes that the disk gives in the time of one more read.
+/// Bytes that the disk transfers in the time of one additional read request.
 const BYTES_PER_READ: usize = 64 << 10;
 
 enum Source {
@@ -28,34 +28,34 @@ enum Source {
     Decompressed,
 }
 
-/// How a cursor came to a leaf.
+/// How a cursor reached a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approach {
     /// By a search.
     Seek,
-    /// From the leaf before.
+    /// From the previous leaf.
     Forward,
-    /// From the leaf behind.
+    /// From the next leaf.
     Backward,
 }
 
-/// See the module.
+/// See the module documentation.
 pub struct CurrentLeaf {
     branch: Arc<Branch>,
     purpose: Purpose,
     source: Source,
-    /// The payload within what is held.
+    /// The range of the payload within the bytes of the source.
     payload: Range<usize>,
     extents: ExtentReader,
     decompressed: Vec<u8>,
     misses: u32,
-    /// Bytes behind the first leaf that the scan is expected to go on to, until they are read.
+    /// Bytes after the first leaf that the scan is expected to read. 0 once they are read.
     expected: usize,
     planned: Option<Planned>,
 }
 
 impl CurrentLeaf {
-    /// Holds nothing.
+    /// A value without a leaf.
     pub fn new(branch: Arc<Branch>, purpose: Purpose) -> Self {
         Self {
             extents: ExtentReader::new(Arc::clone(&branch), purpose),
@@ -70,14 +70,15 @@ impl CurrentLeaf {
         }
     }
 
-    /// The scan that begins now is expected to go on to so many bytes behind the first leaf.
+    /// Sets the number of bytes after the first leaf that the next scan is expected to read.
     pub fn expect_bytes(&mut self, bytes: usize) {
         self.expected = bytes;
         self.extents.set_first_bytes(READ_AHEAD_BYTES);
     }
 
-    /// Whether it is worth reading what the scan is expected to go on to with this leaf, which is not cached; then extents begin
-    /// with that much. It is where the time that one more leaf takes is less than that of one more read, times the chance of it.
+    /// Whether to read the expected bytes of the scan together with this uncached leaf. If so, extents begin with that
+    /// size. It pays where the time to transfer one more leaf is less than the time of one more read, multiplied by its
+    /// probability.
     fn starts_extent(&mut self, wanted: WantedPage) -> bool {
         let expected = std::mem::take(&mut self.expected).min(READ_AHEAD_BYTES);
         if expected * BYTES_PER_READ < wanted.bytes * wanted.bytes {
@@ -87,7 +88,7 @@ impl CurrentLeaf {
         true
     }
 
-    /// The payload of the leaf; empty where none is held.
+    /// The payload of the leaf; empty if there is no leaf.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         let bytes = match &self.source {
@@ -99,7 +100,8 @@ impl CurrentLeaf {
         bytes.get(self.payload.clone()).unwrap_or_default()
     }
 
-    /// The value at this place of the payload, held with its page (`docs/concurrency.md`, C3). What was read ahead is no page.
+    /// The value at this range of the payload, pinned with its page (`docs/concurrency.md`, C3). `None` for a leaf that
+    /// was read ahead: it is not a page of the cache.
     pub fn pinned_value(&self, value: &Range<usize>) -> Option<PinnedValue> {
         let Source::Cached(page) = &self.source else { return None };
         PinnedValue::new(
@@ -108,7 +110,7 @@ impl CurrentLeaf {
         )
     }
 
-    /// Takes hold of the leaf at `location`.
+    /// Makes the leaf at `location` the current one.
     pub fn load(&mut self, location: ChildLocation, approach: Approach) -> Result<()> {
         let wanted = WantedPage::child(location, 0);
         self.source = Source::Nothing;
@@ -139,7 +141,7 @@ impl CurrentLeaf {
         Ok(())
     }
 
-    /// Takes hold of a leaf that a search came to, if it is in the cache.
+    /// Makes the leaf that a search reached the current one, if it is in the cache.
     pub fn load_cached(&mut self, wanted: WantedPage) -> Result<bool> {
         self.source = Source::Nothing;
         self.misses = 0;
@@ -148,7 +150,7 @@ impl CurrentLeaf {
         Ok(true)
     }
 
-    /// What a search is to read for a leaf that is not cached.
+    /// The read request of a search for a leaf that is not cached. Pass its result to `arrived`.
     pub fn request(&mut self, wanted: WantedPage, backward: bool) -> Result<ReadRequest> {
         if !self.starts_extent(wanted) {
             return self.branch.request(wanted);
@@ -158,7 +160,7 @@ impl CurrentLeaf {
         Ok(request)
     }
 
-    /// Takes hold of the leaf for which `request` asked.
+    /// Makes the leaf that `request` asked for the current one.
     pub fn arrived(&mut self, done: ReadDone, wanted: WantedPage, backward: bool) -> Result<()> {
         let Some(planned) = self.planned.take() else {
             self.misses = 1;
@@ -176,7 +178,7 @@ impl CurrentLeaf {
         self.source = Source::Cached(page);
     }
 
-    /// Asks the processor for entry `at`.
+    /// Prefetches entry `at`.
     #[inline]
     pub fn prefetch(&self, at: usize) {
         if let Some(page) = SortedPage::new(self.payload()) {
@@ -184,7 +186,7 @@ impl CurrentLeaf {
         }
     }
 
-    fn load_from_extent(&mut self, wanted: WantedPage, approach: Approach, keep: bool) -> Result<()> {
+    fn load_from_extent(&mut self, wanted: WantedPage, approach: Approach, fill_cache: bool) -> Result<()> {
         let at = self.extents.page(wanted, approach == Approach::Backward)?;
         let stored = self.extents.bytes(at.clone());
         let header = self.branch.check_page(stored, wanted)?;
@@ -208,14 +210,14 @@ impl CurrentLeaf {
             self.source = Source::Nothing;
             return Err(error);
         }
-        if keep && (self.extents.is_short() || self.branch.context().cache.has_space()) {
-            self.keep(wanted, at);
+        if fill_cache && (self.extents.is_short() || self.branch.context().cache.has_space()) {
+            self.insert_into_cache(wanted, at);
         }
         Ok(())
     }
 
-    /// Gives the cache a copy of a leaf that was read ahead.
-    fn keep(&self, wanted: WantedPage, at: Range<usize>) {
+    /// Inserts a copy of a leaf that was read ahead into the cache.
+    fn insert_into_cache(&self, wanted: WantedPage, at: Range<usize>) {
         let header = &self.extents.bytes(at)[..PAGE_HEADER_BYTES];
         let page = PageBuffer::copied(&[header, self.payload()]);
         let number = page_number(wanted.offset);

@@ -1,9 +1,10 @@
-//! A position in a branch. One thread at a time; never waits but for the disk.
+//! A position in a branch. One thread at a time. It waits for nothing but the disk.
 //!
 //! Invariants:
-//! 1. While `valid`, `key`, `tag` and `value` are those of entry `at` of the leaf held, and `path` leads to that leaf.
-//! 2. `key` starts with the prefix of the leaf held, so a step within a leaf rewrites only what is behind it.
-//! 3. Every operation clears `valid` first and sets it last, so an error leaves the cursor standing nowhere.
+//! 1. While `valid`, `key`, `tag` and `value` are those of entry `at` of the current leaf, and `path` leads to that
+//!    leaf.
+//! 2. `key` starts with the prefix of the current leaf, so a step within a leaf rewrites only the bytes after it.
+//! 3. Every operation clears `valid` first and sets it last, so an error leaves the cursor unpositioned.
 
 use super::current_leaf::{Approach, CurrentLeaf};
 use super::extent_reader::Purpose;
@@ -18,8 +19,8 @@ use crate::util::{Result, SequenceNumber};
 use crossbeam_epoch::Guard;
 use std::ops::Range;
 
-/// An index page on the way to the leaf, and the child that was taken. A seek does not hold the page: in a cached branch it
-/// pins its leaf and nothing else. The first step to another leaf takes hold of it for all that follow.
+/// An index page on the path to the leaf, and the child that was taken. A seek does not keep the page, so in a cached
+/// branch it pins nothing but its leaf. The first step to another leaf keeps it for all following steps.
 struct Step {
     location: ChildLocation,
     level: u8,
@@ -29,11 +30,11 @@ struct Step {
 }
 
 impl Step {
-    /// The child that is taken.
-    fn child(&mut self, branch: &Branch, keep: bool) -> Result<ChildLocation> {
+    /// The location of the child that is taken.
+    fn child(&mut self, branch: &Branch, fill_cache: bool) -> Result<ChildLocation> {
         let page = match self.page.take() {
             Some(page) => page,
-            None => branch.pinned_page(WantedPage::child(self.location, self.level), keep)?,
+            None => branch.pinned_page(WantedPage::child(self.location, self.level), fill_cache)?,
         };
         let child = branch.child(page.payload(), self.location, self.at);
         self.page = Some(page);
@@ -41,7 +42,7 @@ impl Step {
     }
 }
 
-/// Which child to take on the way down.
+/// The child to take on the way down.
 #[derive(Clone, Copy)]
 enum Pick<'a> {
     First,
@@ -49,44 +50,44 @@ enum Pick<'a> {
     Towards(&'a [u8], SequenceNumber),
 }
 
-/// Where a search goes, and from which side it comes to its place.
+/// The target of a search, and the side from which the search approaches it.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'k> {
     /// Encoded key.
     pub key: &'k [u8],
-    /// Number of the version.
+    /// The version's number.
     pub number: SequenceNumber,
-    /// To the last entry at or before the place, not the first at or behind it.
+    /// Search for the last entry at or before the target, not for the first at or after it.
     pub backward: bool,
 }
 
-/// How far a search has come.
+/// The state of a search after a round.
 #[derive(Debug)]
 pub enum SearchStep {
-    /// It goes on with the next round.
+    /// The search continues with the next round.
     Continue,
-    /// The page is not in memory: what is to be read for it.
+    /// The page is not in memory. This is the read request for it.
     Missing(ReadRequest),
-    /// The cursor stands at the target.
+    /// The cursor is at the target.
     Arrived,
 }
 
-/// What a search that goes on side by side with others does in its next round.
+/// What a search does in its next round (`search_together`).
 #[derive(Clone, Copy, Debug)]
 enum Next {
-    /// Nothing: none is under way.
+    /// No search is in progress.
     Nothing,
-    /// Looks at this page; `missing` once it was not in memory.
+    /// Looks at this page. `missing` is set once the page was not in memory.
     Page { location: ChildLocation, level: u8, missing: bool },
-    /// Asks the processor for this leaf, the cache's words of which it asked for.
+    /// Prefetches this leaf, whose entry in the page table was prefetched before.
     LookAhead { location: ChildLocation },
-    /// Finds its place in the leaf held.
+    /// Finds the place in the current leaf.
     Rank,
-    /// Stands on the entry at, or behind, this place.
+    /// Moves to the entry at, or next to, this place.
     Position { at: usize },
 }
 
-/// See the module.
+/// See the module documentation.
 pub struct BranchCursor {
     branch: Arc<Branch>,
     purpose: Purpose,
@@ -129,18 +130,18 @@ impl BranchCursor {
         }
     }
 
-    /// Where the leaf held stands; `None` where none is held.
+    /// The location of the current leaf; `None` if there is none.
     pub(in crate::branch) fn leaf_location(&mut self) -> Option<ChildLocation> {
-        let keep = self.keeps();
+        let fill_cache = self.fills_cache();
         let step = self.path.last_mut()?;
-        step.child(&self.branch, keep).ok()
+        step.child(&self.branch, fill_cache).ok()
     }
 
-    fn keeps(&self) -> bool {
+    fn fills_cache(&self) -> bool {
         self.purpose == Purpose::Read
     }
 
-    /// Goes down from the root to a leaf.
+    /// Descends from the root to a leaf.
     fn descend_from_root(&mut self, pick: Pick<'_>) -> Result<()> {
         self.path.clear();
         let footer = self.branch.footer()?;
@@ -152,13 +153,13 @@ impl BranchCursor {
         self.descend(root, pick, Approach::Seek)
     }
 
-    /// Goes down from `location`, which is a child of the page on top of the path, to a leaf.
+    /// Descends from `location`, a child of the last page on the path, to a leaf.
     fn descend(&mut self, mut location: ChildLocation, pick: Pick<'_>, approach: Approach) -> Result<()> {
         let height = self.branch.footer()?.height as usize;
         let guard = crossbeam_epoch::pin();
         while self.path.len() < height {
             let level = (height - self.path.len()) as u8;
-            let page = self.branch.page(WantedPage::child(location, level), self.keeps(), &guard)?;
+            let page = self.branch.page(WantedPage::child(location, level), self.fills_cache(), &guard)?;
             let count = index_count(page.payload());
             let at = match pick {
                 Pick::First => 0,
@@ -174,10 +175,15 @@ impl BranchCursor {
         self.enter_leaf(location)
     }
 
-    /// The leaf held stands at `location`.
+    /// Starts to read the current leaf, which is at `location`.
     fn enter_leaf(&mut self, location: ChildLocation) -> Result<()> {
         let Some(page) = SortedPage::new(self.leaf.payload()) else {
-            return Err(self.branch.corruption(location.offset(), "leaf", "a sound page", "lengths past the page"));
+            return Err(self.branch.corruption(
+                location.offset(),
+                "leaf",
+                "a valid page",
+                "lengths that exceed the page",
+            ));
         };
         self.key.clear();
         self.key.extend_from_slice(page.prefix());
@@ -185,14 +191,14 @@ impl BranchCursor {
         Ok(())
     }
 
-    /// Goes to the leaf beside the one held; false where there is none.
+    /// Moves to the next or the previous leaf. Returns false if there is none.
     fn step_leaf(&mut self, forward: bool) -> Result<bool> {
-        let keep = self.keeps();
+        let fill_cache = self.fills_cache();
         while let Some(step) = self.path.last_mut() {
             let next = if forward { Some(step.at + 1) } else { step.at.checked_sub(1) };
             if let Some(next) = next.filter(|next| *next < step.count) {
                 step.at = next;
-                let child = step.child(&self.branch, keep)?;
+                let child = step.child(&self.branch, fill_cache)?;
                 let (pick, approach) =
                     if forward { (Pick::First, Approach::Forward) } else { (Pick::Last, Approach::Backward) };
                 self.descend(child, pick, approach)?;
@@ -203,7 +209,7 @@ impl BranchCursor {
         Ok(false)
     }
 
-    /// Stands on entry `at` of the leaf held.
+    /// Moves to entry `at` of the current leaf.
     #[inline]
     fn position_on(&mut self, at: usize) {
         let Some(page) = SortedPage::new(self.leaf.payload()) else { return };
@@ -216,7 +222,7 @@ impl BranchCursor {
         self.valid = true;
     }
 
-    /// Stands on entry `at` of the leaf held, or on the first of the next leaf where `at` is behind the last.
+    /// Moves to entry `at` of the current leaf, or to the first entry of the next leaf if `at` is after the last entry.
     #[inline]
     fn position_at_or_after(&mut self, at: usize) -> Result<()> {
         if at < self.count {
@@ -227,7 +233,7 @@ impl BranchCursor {
         Ok(())
     }
 
-    /// Stands on the entry before entry `at` of the leaf held, or on the last of the leaf before.
+    /// Moves to the entry before entry `at` of the current leaf, or to the last entry of the previous leaf.
     fn position_before(&mut self, at: usize) -> Result<()> {
         if at > 0 {
             self.position_on(at - 1);
@@ -245,18 +251,18 @@ impl BranchCursor {
         &self.branch
     }
 
-    /// The scan that begins with the next search is expected to go on to so many bytes behind the first leaf.
+    /// Sets the number of bytes after the first leaf that the scan starting with the next search is expected to read.
     pub fn expect_bytes(&mut self, bytes: usize) {
         self.leaf.expect_bytes(bytes);
     }
 
-    /// Begins a search that `search_together` takes to its end.
+    /// Begins a search, which `search_together` completes.
     pub fn begin_search(&mut self) -> Result<()> {
         self.valid = false;
         self.path.clear();
         let footer = self.branch.footer()?;
         let (location, level) = (footer.root, footer.height as u8);
-        // A file of range tombstones alone has no root.
+        // A file with range tombstones only has no root.
         let has_entries = footer.entries > 0;
         self.next = if has_entries { Next::Page { location, level, missing: false } } else { Next::Nothing };
         Ok(())
@@ -267,7 +273,7 @@ impl BranchCursor {
         matches!(self.next, Next::Page { missing: true, .. })
     }
 
-    /// One round of the search.
+    /// Performs one round of the search.
     pub(in crate::branch) fn advance(&mut self, target: Target<'_>, guard: &Guard) -> Result<SearchStep> {
         match self.next {
             Next::Nothing => return Ok(SearchStep::Arrived),
@@ -309,7 +315,7 @@ impl BranchCursor {
         Ok(SearchStep::Continue)
     }
 
-    /// One round, with what was read for the page that the last one lacked.
+    /// Performs one round with the result of the read that the last round requested.
     pub(in crate::branch) fn advance_with(
         &mut self,
         done: ReadDone,
@@ -330,7 +336,7 @@ impl BranchCursor {
         }
     }
 
-    /// The child of an index page that leads to the target, and the step to it.
+    /// The step to the child of an index page that leads to the target, and the child's location.
     fn choose(
         &self,
         payload: &[u8],
@@ -345,7 +351,8 @@ impl BranchCursor {
     fn take(&mut self, (step, child): (Step, ChildLocation), guard: &Guard) -> SearchStep {
         let level = step.level - 1;
         self.path.push(step);
-        // A leaf's words are in no cache of the processor's either, so that to look for it at once would be to wait.
+        // The leaf's entry in the page table is not in the processor's cache either, so looking the leaf up now would
+        // wait.
         self.next = if level == 0 {
             self.branch.table().prefetch(page_number(child.offset()), guard);
             Next::LookAhead { location: child }

@@ -1,21 +1,22 @@
-//! Searches in several branches that go down level by level, side by side: what one waits for, from memory or from the disk, the
-//! others wait for at the same time. One thread at a time.
+//! Searches in several branches that descend level by level, side by side, so that their waits for memory and for the
+//! disk overlap. One thread at a time.
 //!
-//! A seek in a tree is a search in every run on its path (SplinterDB §2.6), and one after the other each would wait for a dozen lines
-//! of memory, or for two reads of the disk. Side by side, a round looks at one page of each branch and asks the processor for
-//! the lines that the next round will read; pages that are in no cache are read together.
+//! A seek in the tree is a search in every run on its path (SplinterDB §2.6). One after the other, each search would
+//! wait for a dozen cache misses or for two reads of the disk. Side by side, each round looks at one page of each
+//! branch and prefetches the lines that the next round will read; pages that are not in the cache are read together.
 //!
-//! Invariant: a round takes every cursor one page further, so there are at most as many rounds as the tallest branch has levels,
-//! its leaf among them, and three more: to ask for the leaf, to find the place in it, and to stand there.
+//! Invariant: a round advances every cursor by one page. So the number of rounds is at most the number of levels of the
+//! tallest branch, including its leaf, plus three: to prefetch the leaf, to find the place in it, and to move there.
 
 use super::cursor::{BranchCursor, SearchStep, Target};
 use crate::util::Result;
 use crate::util::sync::Arc;
 
-/// Takes cursors that have begun (`BranchCursor::begin_search`) to the target; returns how many pages came from the disk for that.
+/// Moves cursors whose search has begun (`BranchCursor::begin_search`) to the target. Returns the number of pages that
+/// were read from the disk.
 ///
 /// # Errors
-/// The first error of any of them; then nobody may rely on where they stand.
+/// The first error of any search. Then the positions of all cursors are unspecified.
 pub fn search_together<'c>(cursors: impl Iterator<Item = &'c mut BranchCursor>, target: Target<'_>) -> Result<usize> {
     let mut reads = 0;
     let mut guard = crossbeam_epoch::pin();
@@ -42,7 +43,7 @@ pub fn search_together<'c>(cursors: impl Iterator<Item = &'c mut BranchCursor>, 
         reads += requests.len();
         let storage = Arc::clone(&cursor.branch().context().storage);
         let requests = std::mem::take(&mut requests);
-        // Pages retired while this waits can be freed.
+        // The guard is unpinned while this thread waits, so retired pages can be freed.
         let mut done = guard.repin_after(|| storage.start_reads(requests).wait()).into_iter();
         for cursor in under_way.iter_mut().filter(|cursor| cursor.needs_page()) {
             if let Some(done) = done.next() {

@@ -6,10 +6,10 @@ use crate::format::sorted_page::{SortedPageBuilder, tag};
 use crate::merge::{RangeTombstone, RangeTombstones};
 use crate::util::{Kind, Result};
 
-/// A page takes no more once its payload has this many bytes.
+/// A page is full once its payload has this many bytes.
 const FULL_BYTES: usize = 60 << 10;
 
-/// Appends the pages of range tombstones.
+/// Appends the pages of the range tombstones.
 pub(in crate::branch) fn write(writer: &mut PageWriter, tombstones: &RangeTombstones) -> Result<()> {
     let mut page = SortedPageBuilder::default();
     for RangeTombstone { start, end, number } in tombstones.deletions() {

@@ -1,6 +1,6 @@
 //! Opening: `docs/recovery.md`, R, step by step.
 
-use crate::branch::{BranchContext, BranchForm, ExtentMemory};
+use crate::branch::{BranchContext, BranchForm, BranchResources, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
 use crate::disk::trunk::{self, Tree, Trunk};
 use crate::engine::directory::leveldb_guard;
@@ -217,15 +217,15 @@ impl Parts {
         numbers: &Arc<FileNumbers>,
     ) -> Self {
         let cache = Arc::new(PageCache::new(budget.cache));
-        let branches = BranchContext::new(
-            Arc::clone(storage),
-            state.identity.database,
-            Arc::clone(&cache),
-            Arc::new(FileTable::new(Arc::clone(storage), FILES_OPEN_MAX)),
-            Arc::clone(numbers),
-            BranchForm { compression: options.compression, fingerprints: options.maplets },
-            ExtentMemory::new(budget.extents),
-        );
+        let branches = BranchContext::new(BranchResources {
+            storage: Arc::clone(storage),
+            database: state.identity.database,
+            cache: Arc::clone(&cache),
+            files: Arc::new(FileTable::new(Arc::clone(storage), FILES_OPEN_MAX)),
+            numbers: Arc::clone(numbers),
+            form: BranchForm { compression: options.compression, fingerprints: options.maplets },
+            extents: ExtentMemory::new(budget.extents),
+        });
         let value_file_refs = Arc::new(ValueFileRefs::default());
         for file in state.branches.values().flat_map(|meta| &meta.value_files) {
             value_file_refs.hold(*file);
