@@ -52,7 +52,7 @@ impl Iter {
     pub(crate) fn new(read: Arc<ReadPath>, pin: Arc<SnapshotPin>, bounds: Bounds) -> Result<Self> {
         read.check_open()?;
         let front = Position::new(&read);
-        Ok(Self { scope: Scope { read, pin, bounds, values: Values::Shown }, front, back: None })
+        Ok(Self { scope: Scope { read, pin, bounds, values: Values::Borrowed }, front, back: None })
     }
 
     /// Moves to the first pair.
@@ -144,7 +144,7 @@ impl Iter {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn keys(self) -> Keys {
-        Keys::new(self.wanting(Values::Left))
+        Keys::new(self.wanting(Values::Skipped))
     }
 
     /// The same pairs with values that hold the cached pages in which they lie, where they do (`Pinned`), in place of copies.

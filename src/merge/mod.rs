@@ -1,5 +1,5 @@
-//! Layer 3: reading many sorted sources as one, the one rule of which version is seen, and the one rule of which
-//! versions are kept; range tombstones, and what merge operands mean.
+//! Layer 3: merging sorted sources, the rule of which version a reader sees (`visible`), the rule of which versions are
+//! retained (`retention`), range tombstones, and merge operators.
 
 pub mod cursor;
 pub mod merge_cursor;

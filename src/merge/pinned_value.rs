@@ -1,15 +1,16 @@
-//! A value that is kept where it lies. Any thread.
+//! A value that is used in place, without a copy. Any thread.
 
 use crate::util::sync::Arc;
 use std::ops::{Deref, Range};
 
-/// Bytes that several may hold: a page of the cache.
+/// Shared memory: a page of the cache.
 pub type Memory = Arc<dyn Deref<Target = [u8]> + Send + Sync>;
 
-/// At most so much memory is held for each byte of a value, so that many small values do not keep many times their size.
-const HELD_PART: usize = 16;
+/// At most this many bytes of memory are pinned for each byte of a value, so that many small values do not pin many
+/// times their size.
+const PINNED_PART: usize = 16;
 
-/// A value within memory that it shares with others, and a reference of its own to that memory.
+/// A value within shared memory, and a counted reference to that memory.
 #[derive(Clone)]
 pub struct PinnedValue {
     memory: Memory,
@@ -17,9 +18,9 @@ pub struct PinnedValue {
 }
 
 impl PinnedValue {
-    /// The value at a place of `memory`; `None` where that is so much larger that a copy is the better choice.
+    /// The value at this range of `memory`. `None` if the memory is so much larger that a copy is better.
     pub fn new(memory: Memory, at: Range<usize>) -> Option<Self> {
-        (at.len() >= memory.len() / HELD_PART && at.end <= memory.len()).then_some(Self { memory, at })
+        (at.len() >= memory.len() / PINNED_PART && at.end <= memory.len()).then_some(Self { memory, at })
     }
 }
 

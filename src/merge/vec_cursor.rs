@@ -1,4 +1,4 @@
-//! A cursor over entries in a vector, for tests of whatever reads cursors, and for benchmarks. It can fail on command.
+//! A cursor over entries in a vector, for tests and benchmarks. It can fail on demand.
 
 use super::cursor::{Cursor, EntryRef};
 use super::pinned_value::PinnedValue;
@@ -14,7 +14,7 @@ pub struct VecEntry {
     pub key: Vec<u8>,
     /// The version's number.
     pub number: SequenceNumber,
-    /// What the entry says.
+    /// The kind of the entry.
     pub kind: Kind,
     /// The value.
     pub value: Vec<u8>,
@@ -38,32 +38,32 @@ impl From<EntryRef<'_>> for VecEntry {
     }
 }
 
-/// The cursor.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub struct VecCursor {
     entries: Vec<VecEntry>,
-    /// Index of the entry it stands on; `None` nowhere.
+    /// Index of the current entry; `None` if unpositioned.
     at: Option<usize>,
-    /// Movements left before one fails.
+    /// Movements left until one fails.
     movements_left: Option<u32>,
     tombstones: RangeTombstones,
 }
 
 impl VecCursor {
-    /// A cursor over `entries`, sorted here.
+    /// A cursor over `entries`, which it sorts.
     pub fn new(mut entries: Vec<VecEntry>) -> Self {
         entries.sort_by(|one, other| one.as_ref().order(&other.key, other.number));
         Self { entries, at: None, movements_left: None, tombstones: RangeTombstones::default() }
     }
 
-    /// The same, with range tombstones beside the entries.
+    /// Adds range tombstones.
     #[cfg(test)]
     pub fn with_tombstones(mut self, tombstones: RangeTombstones) -> Self {
         self.tombstones = tombstones;
         self
     }
 
-    /// The same, whose movement after `movements` others fails; those after that succeed.
+    /// Makes the movement after the next `movements` ones fail. Those after it succeed.
     #[cfg(test)]
     pub fn failing_after(mut self, movements: u32) -> Self {
         self.movements_left = Some(movements);
@@ -76,7 +76,7 @@ impl VecCursor {
             Some(0) => {
                 self.at = None;
                 self.movements_left = None;
-                Err(Error::corruption(Path::new("(vector)"), 0, "movement", "success", "failure on command"))
+                Err(Error::corruption(Path::new("(vector)"), 0, "movement", "success", "failure on demand"))
             }
             Some(left) => {
                 *left -= 1;

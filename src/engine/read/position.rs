@@ -173,7 +173,7 @@ impl Position {
         if scope.values == Values::Pinned && entry.kind == Kind::Put && operands.is_empty() {
             self.held = cached.cursor.pin_value();
         }
-        if self.held.is_none() && scope.values != Values::Left {
+        if self.held.is_none() && scope.values != Values::Skipped {
             self.value.extend_from_slice(entry.value);
             let live = read.resolve(entry.kind, &mut self.value)?;
             if operands.is_empty() {

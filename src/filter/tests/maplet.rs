@@ -1,4 +1,4 @@
-//! Tests of the maplet against a set of pairs: exact up to whole fingerprints, at every size, merged or built at once.
+//! Tests of the maplet against a set of pairs: exact for whole fingerprints, at every size, merged or built at once.
 
 use crate::filter::maplet::{COLUMNS_MAX, Columns, Shape, columns_of, page_of};
 use crate::filter::maplet_build::{
@@ -10,7 +10,7 @@ use crate::util::Result;
 use crate::util::random::splitmix64 as random;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Fingerprints with the columns that they stand under.
+/// Fingerprints with their columns.
 type Model = BTreeMap<u32, BTreeSet<u8>>;
 
 struct Pages(Vec<Vec<u8>>);
@@ -44,7 +44,8 @@ fn all(build: &mut MapletBuild<'_>) -> Result<Pages, BuildError> {
     Ok(pages)
 }
 
-/// Builds it from lists, with more pages each time while many overflow. (Those of clustered fingerprints always do.)
+/// Builds a maplet from lists, with more pages while many are saturated. (Clustered fingerprints always saturate
+/// pages.)
 fn built(columns: &[Vec<u32>]) -> Pages {
     let entries = columns.iter().map(|column| column.len() as u64).sum();
     let mut shape = Shape::new(entries, columns.len());
@@ -80,7 +81,7 @@ fn set(columns: &BTreeSet<u8>) -> Columns {
     Columns(columns.iter().fold(0, |set, column| set | 1 << column))
 }
 
-/// Every fingerprint gives exactly its columns; strangers, those near ones that are there above all, give none.
+/// Every fingerprint yields exactly its columns. Other fingerprints, especially those near present ones, yield none.
 fn check(pages: &Pages, model: &Model, state: &mut u64) {
     let saturated = pages.saturated();
     let expect = |fingerprint: u32| model.get(&fingerprint).map_or(Columns::default(), set);
@@ -97,7 +98,7 @@ fn check(pages: &Pages, model: &Model, state: &mut u64) {
     assert!(saturated > 0 || unknown == 0);
 }
 
-/// Random fingerprints of all 32 bits or of few, for columns that share some.
+/// Random fingerprints with all 32 bits or few, for columns that share some.
 fn drawn(state: &mut u64, columns: usize, per_column: u64) -> Vec<Vec<u32>> {
     let bits = if random(state).is_multiple_of(3) { 10 + random(state) % 10 } else { 32 };
     let shared = random(state) % 4;
@@ -125,7 +126,8 @@ fn a_built_maplet_is_exact() {
     }
 }
 
-/// Columns leave and change their numbers, maplets of different sizes and fresh lists come together: the same as built at once.
+/// Columns are left out and renumbered, and maplets of different sizes are merged with new lists: the result is the
+/// same as built at once.
 #[test]
 fn a_merged_maplet_is_the_same_as_one_built_at_once() {
     for seed in 0..40 {
@@ -171,7 +173,7 @@ fn a_merged_maplet_is_the_same_as_one_built_at_once() {
     }
 }
 
-/// The figures that the module's comment gives.
+/// The figures in the module documentation.
 #[test]
 fn size_and_false_positives_keep_their_bounds() {
     let mut state = 5;
@@ -184,12 +186,13 @@ fn size_and_false_positives_keep_their_bounds() {
         let wrong = (0..1_000_000).filter(|_| pages.columns(random(&mut state) as u32) != Columns::default()).count();
         println!("{entries} entries, {columns} columns: {bytes:.2} bytes each, {wrong} of a million wrong");
         assert!(bytes <= bytes_max && pages.saturated() == 0);
-        // Entries / 2^32; at a million 244 in a million, three standard deviations are 47.
+        // Entries / 2^32: at a million entries 244 in a million; three standard deviations are 47.
         assert!((wrong as f64) < f64::from(entries) * 1e6 / 4.29e9 + 50.0);
     }
 }
 
-/// Fingerprints crafted to overflow a page cost reads, not answers; and what is not complete is not merged.
+/// Fingerprints crafted to overflow a page cost reads but give no wrong answers, and an incomplete maplet is not
+/// merged.
 #[test]
 fn crafted_fingerprints_saturate_a_page_and_are_not_merged() {
     let mut state = 13;
@@ -205,7 +208,7 @@ fn crafted_fingerprints_saturate_a_page_and_are_not_merged() {
 }
 
 #[test]
-fn every_fingerprint_belongs_to_the_page_that_ends_behind_it() {
+fn every_fingerprint_belongs_to_the_page_that_ends_after_it() {
     let mut state = 17;
     for entries in [0, 1, 1300, 50_000, 3_000_000, 400_000_000, 1 << 36] {
         let shape = Shape::new(entries, 5);
@@ -221,7 +224,7 @@ fn every_fingerprint_belongs_to_the_page_that_ends_behind_it() {
     }
 }
 
-/// Whatever the bytes are, a look-up returns; bytes that are no page at all may contain everything, and are not merged.
+/// Whatever the bytes are, a lookup returns. An invalid page may contain everything and is not merged.
 #[test]
 fn garbage_never_panics() {
     let mut state = 19;
@@ -256,14 +259,14 @@ fn garbage_never_panics() {
     assert!(list.iter().all(|&fingerprint| columns_of(&padded, fingerprint, 1) == Columns(3)));
 }
 
-/// The entries of a small maplet, so that a change of the format does not pass unseen.
+/// The entries of a small maplet, so that a change of the format is noticed.
 #[test]
 fn the_format_on_disk_never_changes() {
     let page = built(&[vec![0x1000_0000, 0x1000_0001], vec![0x1000_0001], vec![0xffff_ffff]]).0.remove(0);
     assert_eq!(page[..16], [1, 24, 2, 0, 1, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]);
     let ends: Vec<u8> = page[16..528].chunks(2).map(|end| end[0]).collect();
     assert!(ends[..16].iter().all(|end| *end == 0) && ends[16..255].iter().all(|end| *end == 3) && ends[255] == 4);
-    // 26 bits each: remainder, then column. The bucket is the first byte of the fingerprint, the remainder the others.
+    // 26 bits each: remainder, then column. The bucket is the first byte of the fingerprint, the remainder the other bytes.
     let entries = [1 | 1 << 24, 1, 0, 0xff_ffff | 2 << 24];
     let bits = entries.iter().rev().fold(0u128, |bits, entry| bits << 26 | *entry as u128);
     assert_eq!(page[528..], bits.to_le_bytes()[..13].iter().copied().chain([0; 8]).collect::<Vec<u8>>());
