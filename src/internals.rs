@@ -8,7 +8,7 @@ mod cache;
 mod filters;
 pub mod fuzz;
 
-use crate::branch::{BranchBuilder, BranchContext, Compression, ExtentMemory, file_name};
+use crate::branch::{BranchBuilder, BranchContext, BranchResources, Compression, ExtentMemory, file_name};
 use crate::cache::{FileTable, PageCache};
 use crate::format::log_record::Operation;
 use crate::format::page::SMALL_PAYLOAD_BYTES;
@@ -208,15 +208,15 @@ impl BranchPart {
         let files = Arc::new(FileTable::new(Arc::clone(&storage), 16));
         let numbers = Arc::new(FileNumbers::new(FileNumber(1)));
         let cache = Arc::new(PageCache::new(0));
-        Self(BranchContext::new(
+        Self(BranchContext::new(BranchResources {
             storage,
-            DatabaseId(1),
+            database: DatabaseId(1),
             cache,
             files,
             numbers,
-            Compression::None,
-            ExtentMemory::new(16 << 20),
-        ))
+            form: Compression::None.into(),
+            extents: ExtentMemory::new(16 << 20),
+        }))
     }
 
     /// Writes one file from sorted entries and syncs it; gives its name.
@@ -294,8 +294,8 @@ mod tests {
         let maplet = MapletPart::build(&[fingerprints.clone(), fingerprints[..100].to_vec()]);
         let stranger = FilterPart::fingerprint(&absent);
         for maplet in [&maplet, &maplet.merged(2, &[stranger])] {
-            maplet.look_ahead(fingerprints[0]);
-            filter.look_ahead(fingerprints[0]);
+            maplet.prefetch(fingerprints[0]);
+            filter.prefetch(fingerprints[0]);
             assert!(fingerprints[..100].iter().all(|fingerprint| maplet.columns(*fingerprint) == 3));
             assert!(fingerprints[100..].iter().all(|fingerprint| maplet.columns(*fingerprint) == 1));
         }

@@ -41,7 +41,7 @@ impl Case for FiltersProbe {
         let mut found = 0;
         for (key, node) in self.keys.batch.iter().zip(self.nodes.iter().cycle()) {
             let fingerprint = FilterPart::fingerprint(key);
-            node.iter().for_each(|filter| filter.look_ahead(fingerprint));
+            node.iter().for_each(|filter| filter.prefetch(fingerprint));
             found += node.iter().filter(|filter| filter.may_contain(fingerprint)).count();
         }
         assert!(found < 200, "{found} found");
@@ -75,7 +75,7 @@ impl Case for MapletProbe {
         let mut found = 0;
         for (key, node) in self.keys.batch.iter().zip(self.nodes.iter().cycle()) {
             let fingerprint = FilterPart::fingerprint(key);
-            node.look_ahead(fingerprint);
+            node.prefetch(fingerprint);
             found += node.columns(fingerprint).count_ones();
         }
         assert!(found < 20, "{found} found");

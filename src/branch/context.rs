@@ -1,25 +1,25 @@
-//! What all branches of a store share. Any thread.
+//! State that all branches of a store share. Any thread.
 
+use super::buffer_pool::BufferPool;
 use super::extent_memory::ExtentMemory;
-use super::pool::BufferPool;
 use crate::cache::{FileTable, PageCache};
 use crate::format::page::{Compression, PageOwner};
 use crate::io::Storage;
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{DatabaseId, FileNumber, FileNumbers};
 
-/// Bytes that a builder writes at once. Direct writes of this size cost 0.08 ns of CPU a byte (`machine.md`).
+/// Bytes that a builder writes with one request. Direct writes of this size cost 0.08 ns of CPU time a byte.
 pub const WRITE_BYTES: usize = 1 << 20;
 
 const FILE_SUFFIX: &str = ".branch";
 const MAPLET_SUFFIX: &str = ".maplet";
 
-/// How new branch files are written; files of every form are read.
+/// How new branch files are written. Files of every form can be read.
 #[derive(Clone, Copy, Debug)]
 pub struct BranchForm {
     /// How leaves are stored.
     pub compression: Compression,
-    /// Whether fingerprints are written: maplets are built from them, and nothing else needs them.
+    /// Whether fingerprints are written. Only maplets are built from them.
     pub fingerprints: bool,
 }
 
@@ -29,78 +29,90 @@ impl From<Compression> for BranchForm {
     }
 }
 
-/// Shared by the branches of a store.
+/// What a `BranchContext` is made from.
 #[derive(Debug)]
-pub struct BranchContext {
-    /// The store's directory.
+pub struct BranchResources {
+    /// The directory of the store.
     pub storage: Arc<dyn Storage>,
-    /// The store.
+    /// The identity of the store.
     pub database: DatabaseId,
-    /// Pages in memory.
+    /// The page cache.
     pub cache: Arc<PageCache>,
     /// Open files.
     pub files: Arc<FileTable>,
-    /// Where new files take their numbers.
+    /// The source of file numbers.
+    pub numbers: Arc<FileNumbers>,
+    /// How new files are written.
+    pub form: BranchForm,
+    /// The memory of cursors.
+    pub extents: Arc<ExtentMemory>,
+}
+
+/// Shared by the branches of a store.
+#[derive(Debug)]
+pub struct BranchContext {
+    /// The directory of the store.
+    pub storage: Arc<dyn Storage>,
+    /// The identity of the store.
+    pub database: DatabaseId,
+    /// The page cache.
+    pub cache: Arc<PageCache>,
+    /// Open files.
+    pub files: Arc<FileTable>,
+    /// The source of file numbers.
     pub numbers: Arc<FileNumbers>,
     /// How new files are written.
     pub form: BranchForm,
     pub(super) write_buffers: BufferPool,
     pub(super) extents: Arc<ExtentMemory>,
-    trash: Mutex<Vec<FileNumber>>,
-    maplet_trash: Mutex<Vec<FileNumber>>,
+    obsolete_branches: Mutex<Vec<FileNumber>>,
+    obsolete_maplets: Mutex<Vec<FileNumber>>,
 }
 
 impl BranchContext {
-    /// A context.
-    pub fn new(
-        storage: Arc<dyn Storage>,
-        database: DatabaseId,
-        cache: Arc<PageCache>,
-        files: Arc<FileTable>,
-        numbers: Arc<FileNumbers>,
-        form: impl Into<BranchForm>,
-        extents: Arc<ExtentMemory>,
-    ) -> Arc<Self> {
+    /// A context without obsolete files.
+    pub fn new(resources: BranchResources) -> Arc<Self> {
+        let BranchResources { storage, database, cache, files, numbers, form, extents } = resources;
         Arc::new(Self {
             storage,
             database,
             cache,
             files,
             numbers,
-            form: form.into(),
+            form,
             write_buffers: BufferPool::new(WRITE_BYTES, 4),
             extents,
-            trash: Mutex::new(Vec::new()),
-            maplet_trash: Mutex::new(Vec::new()),
+            obsolete_branches: Mutex::new(Vec::new()),
+            obsolete_maplets: Mutex::new(Vec::new()),
         })
     }
 
-    /// The files of obsolete branches that nobody reads any more, each handed out once. The caller removes them
+    /// The files of obsolete branches that nobody reads any more. Each is returned once; the caller removes it
     /// (`file_name`).
-    pub fn take_trash(&self) -> Vec<FileNumber> {
-        std::mem::take(&mut *self.trash.lock())
+    pub fn take_obsolete_branches(&self) -> Vec<FileNumber> {
+        std::mem::take(&mut *self.obsolete_branches.lock())
     }
 
-    /// The same of obsolete maplets (`maplet_name`).
-    pub fn take_maplet_trash(&self) -> Vec<FileNumber> {
-        std::mem::take(&mut *self.maplet_trash.lock())
+    /// As `take_obsolete_branches`, for the files of obsolete maplets (`maplet_name`).
+    pub fn take_obsolete_maplets(&self) -> Vec<FileNumber> {
+        std::mem::take(&mut *self.obsolete_maplets.lock())
     }
 
-    /// Whether there is any trash.
-    pub fn has_trash(&self) -> bool {
-        !self.trash.lock().is_empty() || !self.maplet_trash.lock().is_empty()
+    /// Whether there are obsolete files to remove.
+    pub fn has_obsolete_files(&self) -> bool {
+        !self.obsolete_branches.lock().is_empty() || !self.obsolete_maplets.lock().is_empty()
     }
 
-    pub(super) fn trash(&self, file: FileNumber) {
+    pub(super) fn branch_is_obsolete(&self, file: FileNumber) {
         self.cache.remove_file(file);
-        self.files.forget(file);
-        self.trash.lock().push(file);
+        self.files.close(file);
+        self.obsolete_branches.lock().push(file);
     }
 
-    pub(super) fn trash_maplet(&self, file: FileNumber) {
+    pub(super) fn maplet_is_obsolete(&self, file: FileNumber) {
         self.cache.remove_file(file);
-        self.files.forget(file);
-        self.maplet_trash.lock().push(file);
+        self.files.close(file);
+        self.obsolete_maplets.lock().push(file);
     }
 
     pub(super) fn owner(&self, file: FileNumber) -> PageOwner {
@@ -118,13 +130,13 @@ pub fn maplet_name(file: FileNumber) -> String {
     format!("{file}{MAPLET_SUFFIX}")
 }
 
-/// The number of the maplet's file with this name; `None` for the name of something else.
+/// The number of the maplet file with this name; `None` if the name is not that of a maplet file.
 pub fn parse_maplet_name(name: &str) -> Option<FileNumber> {
     let file = FileNumber(name.strip_suffix(MAPLET_SUFFIX)?.parse().ok()?);
     (maplet_name(file) == name).then_some(file)
 }
 
-/// The number of the branch file with this name; `None` for the name of something else.
+/// The number of the branch file with this name; `None` if the name is not that of a branch file.
 pub fn parse_file_name(name: &str) -> Option<FileNumber> {
     let file = FileNumber(name.strip_suffix(FILE_SUFFIX)?.parse().ok()?);
     (file_name(file) == name).then_some(file)

@@ -1,11 +1,15 @@
-//! The fingerprints of a branch: one for each distinct key, in key order, so that a key range is a slice of them. Filters
-//! and maplets of any part of the branch are built from the slice without reading the data. A store without maplets leaves
-//! them out, four bytes a key; should it get maplets later, those of older branches are taken from the keys. Any thread.
+//! The fingerprints of a branch: one for each distinct key, in key order. Any thread.
+//!
+//! The fingerprints of a key range are a slice of them, so a filter or maplet of a part of the branch is built from the
+//! slice without reading the data. A store without maplets writes no fingerprints and saves four bytes a key. If
+//! maplets are enabled later, the fingerprints of older branches are computed from the keys.
 
-use super::branch::{Branch, Purpose};
+use super::branch::Branch;
 use super::extent_memory::EXTENT_BYTES;
-use super::page_read::Wanted;
-use super::pages::{BlockingPages, Pages};
+use super::read::blocking_pages::BlockingPages;
+use super::read::page_read::WantedPage;
+use super::read::pages::Pages;
+use super::scan::extent_reader::Purpose;
 use crate::format::branch_footer::FINGERPRINTS_PER_PAGE;
 use crate::format::page::{self, PAGE_BYTES, PageKind};
 use crate::format::sorted_page::SortedPage;
@@ -16,7 +20,7 @@ use crate::util::{Result, SequenceNumber};
 use std::ops::Range;
 
 impl Branch {
-    /// How many distinct keys of the branch are below `key`. Reads an index page a level and one leaf.
+    /// The number of distinct keys of the branch below `key`. Reads one index page a level and one leaf.
     pub fn key_rank(&self, key: &[u8]) -> Result<u64> {
         if key <= &self.meta().key_min[..] || self.meta().entries == 0 {
             return Ok(0);
@@ -26,14 +30,14 @@ impl Branch {
         }
         let mut pages = BlockingPages::new();
         let location = self.leaf_of(key, SequenceNumber::MAX, &mut pages)?;
-        let leaf = pages.page(self, Wanted::child(location, 0))?;
+        let leaf = pages.page(self, WantedPage::child(location, 0))?;
         let Some(page) = SortedPage::new(leaf.payload()) else { return Ok(u64::from(location.first_key)) };
         let below = page.rank(key, SequenceNumber::MAX, false);
         let distinct = (0..below).filter(|at| !page.repeats_key(*at)).count();
         Ok(u64::from(location.first_key) + distinct as u64)
     }
 
-    /// Appends the fingerprints of the keys from `lower` to below `upper` (`None`: to the end), in key order.
+    /// Appends the fingerprints of the keys in [`lower`, `upper`) in key order. `None` as `upper` means the end.
     pub fn fingerprints_between(
         self: &Arc<Self>,
         lower: &[u8],
@@ -47,7 +51,7 @@ impl Branch {
         self.fingerprints(self.key_rank(lower)?..end, out)
     }
 
-    /// The same from the data, for a branch that lists none.
+    /// As `fingerprints_between`, computed from the keys of a branch without fingerprints.
     fn fingerprints_of_keys(self: &Arc<Self>, lower: &[u8], upper: Option<&[u8]>, out: &mut Vec<u32>) -> Result<()> {
         let mut cursor = self.cursor(Purpose::Compaction);
         cursor.seek(lower, SequenceNumber::MAX)?;
@@ -68,7 +72,7 @@ impl Branch {
         Ok(())
     }
 
-    /// Appends the fingerprints with these indexes. Reads by the extent, past the cache.
+    /// Appends the fingerprints with these indexes. Reads whole extents and bypasses the cache.
     pub fn fingerprints(&self, range: Range<u64>, out: &mut Vec<u32>) -> Result<()> {
         let footer = self.footer()?;
         let end = range.end.min(footer.fingerprints);
@@ -103,7 +107,10 @@ impl Branch {
             file.read_exact_at(extent, start)?;
             for (number, page) in (pages.start..).zip(extent.chunks(PAGE_BYTES)) {
                 let offset = footer.fingerprints_at + number * unit;
-                self.check_page(page, Wanted { offset, bytes: PAGE_BYTES, kind: PageKind::Fingerprints, level: 0 })?;
+                self.check_page(
+                    page,
+                    WantedPage { offset, bytes: PAGE_BYTES, kind: PageKind::Fingerprints, level: 0 },
+                )?;
                 let first = number * FINGERPRINTS_PER_PAGE;
                 let values = page::payload(page).as_chunks::<4>().0;
                 let expected = (footer.fingerprints - first).min(FINGERPRINTS_PER_PAGE) as usize;

@@ -1,4 +1,4 @@
-//! Branch files against `BTreeMap` models on the simulated disk, and what damage does to them.
+//! Tests of branch files: against `BTreeMap` models on the simulated disk, and with damage.
 
 mod damage;
 mod faults;

@@ -1,18 +1,18 @@
-//! A map whose entries are given up by the clock algorithm (second chance, with a count instead of a bit; SplinterDB
-//! §4 "Cache"). Not shared: its owner keeps it under a mutex.
+//! A map with clock replacement (second chance, with a counter in place of the bit; SplinterDB §4 "Cache"). Not
+//! synchronized: its owner keeps it under a mutex.
 //!
 //! Invariants:
-//! 1. `map` and `ring` hold the same keys; `map[key].ring_at` is the key's index in `ring`.
+//! 1. `map` and `ring` contain the same keys; `map[key].ring_at` is the key's index in `ring`.
 //! 2. An entry survives `credit` more visits of the hand. A hit adds one, up to the entry's `credit_max`.
-//! 3. One eviction visits at most `VISITS_MAX` entries, so the owner's mutex is held for microseconds whatever the size.
-//!    If all of them have credit, the poorest goes.
+//! 3. One eviction visits at most `VISITS_MAX` entries, so the owner holds its mutex for microseconds, whatever the
+//!    size of the map. If all visited entries have credit, the one with the lowest credit is evicted.
 //!
-//! The value lies in the hash table itself, so that a hit touches the table only; the ring is for the hand.
+//! Values are stored in the hash table itself, so a hit touches only the table. Only the hand uses the ring.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 
-/// Most entries that the hand passes for one eviction.
+/// Most entries that the hand visits for one eviction.
 const VISITS_MAX: usize = 128;
 
 #[derive(Debug)]
@@ -38,12 +38,12 @@ impl<K, V, S: Default> Default for Clock<K, V, S> {
 }
 
 impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> Clock<K, V, S> {
-    /// Entries held.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.ring.len()
     }
 
-    /// The value of `key`, which gains credit by being asked for.
+    /// The value of `key`. The entry gains credit.
     pub fn hit(&mut self, key: &K) -> Option<&V> {
         let entry = self.map.get_mut(key)?;
         if entry.credit < entry.credit_max {
@@ -52,7 +52,7 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> Clock<K, V, S> {
         Some(&entry.value)
     }
 
-    /// Adds an entry. Requires that `key` is not held.
+    /// Adds an entry. Requires that `key` is not in the map.
     pub fn insert(&mut self, key: K, value: V, credit: u8, credit_max: u8) {
         let ring_at = self.ring.len() as u32;
         self.ring.push(key);
@@ -60,7 +60,7 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> Clock<K, V, S> {
         debug_assert!(before.is_none(), "a key was inserted twice");
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let entry = self.map.remove(key)?;
         let at = entry.ring_at as usize;
@@ -73,9 +73,9 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> Clock<K, V, S> {
         Some(entry.value)
     }
 
-    /// Takes the entry out that the clock gives up; `None` when there is none at all.
+    /// Removes the entry that the clock chooses; `None` if the map is empty.
     pub fn evict(&mut self) -> Option<(K, V)> {
-        let mut poorest: Option<(u8, K)> = None;
+        let mut lowest: Option<(u8, K)> = None;
         for _ in 0..VISITS_MAX {
             if self.hand >= self.ring.len() {
                 self.hand = 0;
@@ -83,18 +83,19 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> Clock<K, V, S> {
             let key = *self.ring.get(self.hand)?;
             let Some(entry) = self.map.get_mut(&key) else { break };
             if entry.credit == 0 {
-                // `remove` puts the ring's last key here; the hand goes past it so that a full round lies before it.
+                // `remove` moved the ring's last key to this place. The hand skips it, so it is visited after a full
+                // round.
                 let value = self.remove(&key)?;
                 self.hand += 1;
                 return Some((key, value));
             }
             entry.credit -= 1;
-            if poorest.is_none_or(|(credit, _)| entry.credit < credit) {
-                poorest = Some((entry.credit, key));
+            if lowest.is_none_or(|(credit, _)| entry.credit < credit) {
+                lowest = Some((entry.credit, key));
             }
             self.hand += 1;
         }
-        let (_, key) = poorest?;
+        let (_, key) = lowest?;
         let value = self.remove(&key)?;
         Some((key, value))
     }

@@ -1,11 +1,11 @@
 //! A bounded set of open branch files. Any thread.
 //!
 //! Invariants:
-//! 1. At most `open_max` files are kept open by the table; a file given up stays open as long as somebody holds its
-//!    `Arc`, and each thread that is just opening one adds at most one.
-//! 2. No mutex is held over a system call: two threads may open the same file at once, then one handle is dropped.
-//! 3. The caller forgets a file only when nobody will ask for it again, so no handle of a removed file stays behind
-//!    and keeps its space. (File numbers are never used twice, so a stale handle could never be a wrong one.)
+//! 1. The table keeps at most `open_max` files open. An evicted file stays open while somebody holds its `Arc`, and
+//!    each thread that is opening a file adds at most one.
+//! 2. No mutex is held during a system call. Two threads may open the same file at once; then one handle is dropped.
+//! 3. The caller closes a file only when nobody will ask for it again, so no handle keeps the disk space of a removed
+//!    file. (File numbers are never reused, so a stale handle could never be that of another file.)
 
 use super::clock::Clock;
 use crate::io::{OpenMode, Storage, StorageFile};
@@ -15,14 +15,14 @@ use crate::util::{FileNumber, Result};
 use crossbeam_utils::CachePadded;
 use std::hash::RandomState;
 
-/// Files in a shard, about; fewer shards for fewer files.
+/// Approximate number of files in a shard. With fewer files there are fewer shards.
 const SHARD_FILES: usize = 64;
-/// A lookup stands before every read of the device, which costs a hundred times as much: few shards are enough.
+/// A lookup precedes every read of the device, which costs a hundred times as much, so few shards are enough.
 const SHARDS_MAX: usize = 16;
 
 type Shard = Clock<FileNumber, Arc<dyn StorageFile>, RandomState>;
 
-/// The table.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct FileTable {
     storage: Arc<dyn Storage>,
@@ -42,7 +42,7 @@ impl FileTable {
         &self.shards[(file.0 % self.shards.len() as u64) as usize]
     }
 
-    /// The file, open for reading pages. `name` is asked for only where it must be opened.
+    /// The file, open for reading pages. `name` is called only if the file must be opened.
     pub fn get(&self, file: FileNumber, name: impl FnOnce() -> String) -> Result<Arc<dyn StorageFile>> {
         let shard = self.shard(file);
         if let Some(handle) = shard.lock().hit(&file) {
@@ -58,14 +58,14 @@ impl FileTable {
             given_up = files.evict();
         }
         files.insert(file, Arc::clone(&handle), 1, 2);
-        // Closing is a system call too: after the mutex.
+        // Closing a file is a system call too, so it happens after the mutex is released.
         drop(files);
         drop(given_up);
         Ok(handle)
     }
 
     /// Closes a file that is about to be removed.
-    pub fn forget(&self, file: FileNumber) {
+    pub fn close(&self, file: FileNumber) {
         let handle = self.shard(file).lock().remove(&file);
         drop(handle);
     }

@@ -1,22 +1,26 @@
-//! Values in memory one by one, apart from the pages that they came from (SkipStore §5.4.1, the KV item cache). Where memory is small
-//! beside the data, and what is asked for most lies scattered over it, a page of the cache holds one item that somebody wants and
-//! dozens that nobody does. Any thread may call anything.
+//! Single values in memory, apart from the pages that they came from (SkipStore §5.4.1, the KV item cache). If memory
+//! is small compared to the data and the popular keys are scattered, a cached page contains one popular item and dozens
+//! of others. Any thread may call any method.
 //!
-//! The paper's cache is asked first of all; this one answers for the tree alone: readers ask it once the memory components have said
-//! no, so a put need not know of it, and add what they had to read the device for, so it is empty where all pages fit; and where leaves
-//! are larger than a page of 4 KiB (compressed, or values of 1 KiB), since their memory could not become that of items.
+//! In the paper, gets ask the cache first of all. This cache answers for the tree only: readers ask it after the memory
+//! components had no answer, so a put need not know of it. Readers add values that they had to read from the device, so
+//! the cache is empty if all pages fit into memory. It is also empty where leaves are larger than a page of 4 KiB
+//! (compressed leaves, or values of 1 KiB), because their memory could not be reused for items.
 //!
-//! Invariants (the race that each closes):
-//! 1. An item is the newest version of its key in the tree: each change of what the tree holds begins with `begin_change`, and has
-//!    forgotten every key that it brings something new of before a reader can see the changed tree.
-//! 2. An item is added only if no change has begun since the reader looked at `stamp`, which it does *before* it takes its view: a
-//!    change begins when the memory component that it brings can no longer change, so a reader whose stamp counts it has searched all
-//!    of it, or its tree; if it asks for a snapshot, then for one that sees all of that component. *Else:* a reader that searched a memory
-//!    component before a key was put there, or does not see what was put there, could add the old version after the key was forgotten.
-//! 3. `begin_change` goes through all shards, so once it has returned every item from before it is seen by `forget`.
-//! 4. An older version than the newest is answered for by the tree alone: an item that is newer than what is asked for is no answer.
-//! 5. The shards' memory is at most `limit`, which follows what the items are worth: while few gets are answered beside many
-//!    leaves missed (by scans, which find nothing here), it sinks to an eighth of what it may be.
+//! Invariants (with the race that each prevents):
+//! 1. An item is the newest version of its key in the tree. Each change of the tree begins with `begin_change`, and
+//!    invalidates every key with new entries before a reader can see the changed tree.
+//! 2. An item is added only if no change has begun since the reader read `stamp`, which it does *before* it takes its
+//!    view. A change begins when the memory component that it brings is immutable. So a reader whose stamp includes the
+//!    change has searched all of that component, or the tree that contains it; and if it reads at a snapshot, the
+//!    snapshot sees all of that component. *Otherwise:* a reader that searched a memory component before a key was
+//!    written to it, or that does not see what was written, could add the old version after the key was invalidated.
+//! 3. `begin_change` visits all shards. Once it has returned, `invalidate` sees every item added before.
+//! 4. Only the tree answers for versions older than the newest: an item newer than the requested number is not an
+//!    answer.
+//! 5. The memory of each shard is at most `limit`, which follows the benefit of the items. While few gets are answered
+//!    compared with the number of missed leaves (as with scans, which do not use this cache), the limit falls to an
+//!    eighth of its maximum.
 
 use super::item_shard::{Item, ItemShard};
 use crate::util::SequenceNumber;
@@ -24,49 +28,50 @@ use crate::util::planted::{self, Bug};
 use crate::util::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use crossbeam_utils::CachePadded;
 
-/// A shard has at least this much, if there are several.
+/// Minimum size of a shard, if there are several.
 const SHARD_BYTES_MIN: usize = 1 << 20;
-/// More shards than threads ask at the same moment.
+/// Enough shards that concurrent lookups rarely meet.
 const SHARDS_MAX: usize = 256;
-/// The limit is changed by an eighth of the most, and is never less than that, so that what items are worth shows.
+/// The limit changes in steps of an eighth of its maximum. It never falls below one step, so that the benefit of items
+/// stays measurable.
 const STEPS: usize = 8;
-/// Items are worth their memory where they answer one get for so many leaves that are missed.
+/// Items are worth their memory if they answer at least one get for this many missed leaves.
 const MISSES_A_HIT: u64 = 16;
 
-/// What the cache has, and has answered.
+/// Contents and hits of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemStatistics {
-    /// Items.
+    /// Number of items.
     pub items: u64,
-    /// Look-ups that found one.
+    /// Lookups that found an item.
     pub hits: u64,
 }
 
 #[derive(Debug, Default)]
 struct Shard {
     items: ItemShard,
-    /// Changes that have begun.
+    /// Number of changes that have begun.
     begun: u64,
     hits: u64,
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct ItemCache {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
-    /// Bytes that a shard may have.
+    /// The limit of each shard in bytes.
     limit: AtomicUsize,
     limit_max: AtomicUsize,
     bytes: CachePadded<AtomicUsize>,
     /// Items in all shards.
     count: CachePadded<AtomicUsize>,
     begun: AtomicU64,
-    /// Hits when what they are worth was asked last.
+    /// The number of hits when the limit was adjusted last.
     hits_before: AtomicU64,
 }
 
 impl ItemCache {
-    /// A cache that has at most about `bytes`; 0 for none at all.
+    /// A cache of at most about `bytes`. With 0 the cache stays empty.
     pub fn new(bytes: usize) -> Self {
         let wanted = (bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
         let count = 1 << wanted.ilog2();
@@ -83,17 +88,18 @@ impl ItemCache {
     }
 
     fn shard(&self, hash: u64) -> &Mutex<Shard> {
-        // The table takes the bits at both ends.
+        // The hash table uses the highest and the lowest bits of the hash.
         &self.shards[(hash >> 24) as usize & (self.shards.len() - 1)]
     }
 
-    /// To be asked for before the view is taken of which something may be added.
+    /// The stamp for `add`. It must be read before the reader takes its view (invariant 2).
     #[inline]
     pub fn stamp(&self) -> u64 {
         self.begun.load(Ordering::Acquire)
     }
 
-    /// The newest version of a key in the tree, if it is here and no newer than `at`: its value is appended to `out`.
+    /// Looks up the newest version of a key in the tree. If it is in the cache and not newer than `at`, appends its
+    /// value to `out` and returns its number.
     #[inline]
     pub fn get(&self, key: &[u8], hash: u64, at: SequenceNumber, out: &mut Vec<u8>) -> Option<SequenceNumber> {
         if self.is_empty() {
@@ -105,7 +111,7 @@ impl ItemCache {
         Some(number)
     }
 
-    /// Adds the newest version of a key in a tree whose view was taken after this stamp.
+    /// Adds the newest version of a key in the tree. The reader must have taken its view after it read `stamp`.
     pub fn add(&self, stamp: u64, item: Item<'_>) {
         let limit = self.limit.load(Ordering::Relaxed);
         let mut shard = self.shard(item.hash).lock();
@@ -115,33 +121,34 @@ impl ItemCache {
         }
     }
 
-    /// Says that what the tree holds is going to change, by a memory component that itself changes no more.
+    /// Announces a change of the tree by a memory component that is now immutable.
     pub fn begin_change(&self) {
         let begun = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
-        // Invariant 3. Of two at once the later count stands: who has it has searched both memory components.
+        // Invariant 3. If two changes begin at once, the larger count wins: a reader with that count has searched both
+        // memory components.
         for shard in &self.shards {
             let mut shard = shard.lock();
             shard.begun = shard.begun.max(begun);
         }
     }
 
-    /// Forgets a key by its hash.
+    /// Invalidates the item of a key, given its hash.
     #[inline]
-    pub fn forget(&self, hash: u64) {
+    pub fn invalidate(&self, hash: u64) {
         if !self.is_empty() && !planted::is(Bug::ItemNotForgotten) {
-            self.change(&mut self.shard(hash).lock(), |items| items.forget(hash));
+            self.change(&mut self.shard(hash).lock(), |items| items.invalidate(hash));
         }
     }
 
-    /// Forgets keys. O(items).
+    /// Invalidates the items of all keys for which `gone` returns true. O(items).
     pub fn invalidate_where(&self, mut gone: impl FnMut(&[u8]) -> bool) {
         for shard in &self.shards {
             self.change(&mut shard.lock(), |items| items.invalidate_where(&mut gone));
         }
     }
 
-    /// Takes more memory, or gives some back, by how many hits there were while so many leaves were missed.
-    pub fn tend(&self, missed: u64) {
+    /// Raises or lowers the limit, depending on how many hits there were while `missed` leaves were missed.
+    pub fn adjust_limit(&self, missed: u64) {
         let hits = self.statistics().hits;
         let gained = hits.saturating_sub(self.hits_before.swap(hits, Ordering::Relaxed));
         let (most, limit) = (self.limit_max.load(Ordering::Relaxed), self.limit.load(Ordering::Relaxed));
@@ -151,7 +158,7 @@ impl ItemCache {
         self.set_limit(limit.clamp(step, most));
     }
 
-    /// Changes the memory that it has at most. What it has of that stays the same part, by what items are worth.
+    /// Changes the maximum of the limit. The limit keeps its share of the maximum.
     pub fn resize(&self, bytes: usize) {
         let most = bytes / self.shards.len();
         let before = self.limit_max.swap(most, Ordering::Relaxed).max(1);
@@ -166,13 +173,13 @@ impl ItemCache {
         }
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory in use.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Items, and hits so far.
+    /// The number of items, and of hits so far.
     pub fn statistics(&self) -> ItemStatistics {
         let hits = self.shards.iter().map(|shard| shard.lock().hits).sum();
         ItemStatistics { items: self.count.load(Ordering::Relaxed) as u64, hits }
@@ -183,7 +190,7 @@ impl ItemCache {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Changes a shard's items, and the sums with them.
+    /// Changes the items of a shard and updates the totals.
     fn change(&self, shard: &mut Shard, change: impl FnOnce(&mut ItemShard)) {
         let before = (shard.items.len(), shard.items.bytes());
         change(&mut shard.items);

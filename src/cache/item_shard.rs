@@ -1,17 +1,17 @@
-//! Items of one shard of the item cache: a queue of chunks of memory into which items are appended, and a hash table of where
-//! they stand. Not shared: its owner keeps it under a mutex.
+//! One shard of the item cache: a queue of memory chunks to which items are appended, and a hash table of their
+//! positions. Not synchronized: its owner keeps it under a mutex.
 //!
-//! Where there is no memory for another chunk the oldest one goes: of its items those that were asked for move to the newest, and the
-//! others are given up. So memory is in use to the last bytes whatever the sizes of the items. A chunk is one page in size, and comes
-//! from where pages come from, so what the page cache gives up is what the items get (`io/frames.rs`: frames never go back to
-//! the system).
+//! If there is no memory for another chunk, the oldest one is evicted. Its items that were looked up move to the newest
+//! chunk; the others are dropped. So all memory is used, whatever the sizes of the items. A chunk has the size of a
+//! page and comes from the same allocator as pages, so items can use the memory that the page cache gives up
+//! (`io/frames.rs`: frames never return to the system).
 //!
 //! Invariants:
-//! 1. A position is a chunk's number times `CHUNK_BYTES`, and where in the chunk the item begins. `chunks` holds the chunks from number
-//!    `first` on.
-//! 2. The table has just the positions of the items that live, each under its hash. What it does not have is dead, wherever its
-//!    bytes still lie.
-//! 3. The table has at most one item of a key.
+//! 1. A position is a chunk's number times `CHUNK_BYTES`, plus the item's offset in the chunk. `chunks` contains the
+//!    chunks from number `first` on.
+//! 2. The table contains exactly the positions of the live items, each under its hash. An item that is not in the table
+//!    is dead, even if its bytes are still in a chunk.
+//! 3. The table contains at most one item of each key.
 
 use crate::io::AlignedBuffer;
 use crate::util::SequenceNumber;
@@ -21,21 +21,21 @@ use std::collections::VecDeque;
 
 /// Bytes of a chunk.
 pub const CHUNK_BYTES: usize = IO_ALIGNMENT;
-/// What stands before an item's key: hash, number, lengths of key and value, how often it was asked for.
+/// Bytes before an item's key: hash, number, lengths of key and value, number of hits.
 const HEADER_BYTES: usize = 24;
-/// A larger item is as well off in its page.
+/// A larger item is better cached as part of its page.
 pub const ITEM_BYTES_MAX: usize = CHUNK_BYTES / 2;
-/// Items begin at multiples of this.
+/// Items start at multiples of this.
 const ALIGNMENT: usize = 8;
-/// How many rounds an item that was asked for often survives.
+/// The most eviction rounds that an often used item survives.
 const CREDIT_MAX: u8 = 3;
 
-/// What an item is about.
+/// An item to add.
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'a> {
     /// The encoded key.
     pub key: &'a [u8],
-    /// Its hash (`base::hash`).
+    /// Its hash (`util::hash`).
     pub hash: u64,
     /// The version's number.
     pub number: SequenceNumber,
@@ -44,13 +44,13 @@ pub struct Item<'a> {
 }
 
 impl Item<'_> {
-    /// Bytes that it takes in a chunk.
+    /// Bytes that the item takes in a chunk.
     pub fn bytes(&self) -> usize {
         (HEADER_BYTES + self.key.len() + self.value.len()).next_multiple_of(ALIGNMENT)
     }
 }
 
-/// The header of an item, taken apart.
+/// The decoded header of an item.
 struct Header {
     hash: u64,
     number: u64,
@@ -70,7 +70,7 @@ impl Header {
     }
 }
 
-/// Where the count of askings stands in a header.
+/// Offset of the hit counter in a header.
 const CREDIT_AT: usize = 20;
 
 #[derive(Debug)]
@@ -79,7 +79,7 @@ struct Chunk {
     used: usize,
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub struct ItemShard {
     table: HashTable<u64>,
@@ -88,17 +88,17 @@ pub struct ItemShard {
 }
 
 impl ItemShard {
-    /// Items that live.
+    /// The number of live items.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Bytes of memory that it has, those of the table included.
+    /// Bytes of memory in use, including the table.
     pub fn bytes(&self) -> usize {
         self.chunks.len() * CHUNK_BYTES + self.table.allocation_size()
     }
 
-    /// Appends the value of this key's item to `out` and says its number, if there is one and it is no newer than `at`.
+    /// Looks up a key. If its item is not newer than `at`, appends the item's value to `out` and returns its number.
     pub fn get(&mut self, key: &[u8], hash: u64, at: SequenceNumber, out: &mut Vec<u8>) -> Option<SequenceNumber> {
         let position = self.position(key, hash)?;
         let (chunk, from) = self.place(position);
@@ -113,8 +113,8 @@ impl ItemShard {
         Some(SequenceNumber(header.number))
     }
 
-    /// Adds an item, and gives up others for it where the shard may not have more than `limit` bytes. An item whose key is here
-    /// already, or that is larger than `ITEM_BYTES_MAX`, is not added.
+    /// Adds an item, and evicts others if the shard would exceed `limit` bytes. Does nothing if the key has an item
+    /// already or if the item is larger than `ITEM_BYTES_MAX`.
     pub fn add(&mut self, item: Item<'_>, limit: usize) {
         let bytes = item.bytes();
         let (Ok(key), Ok(value)) = (u16::try_from(item.key.len()), u16::try_from(item.value.len())) else { return };
@@ -122,9 +122,9 @@ impl ItemShard {
             return;
         }
         if self.chunks.back().is_none_or(|newest| newest.used + bytes > CHUNK_BYTES) || self.table_is_full(limit) {
-            self.make_room(bytes, limit);
+            self.make_space(bytes, limit);
         }
-        let Some((at, position)) = self.take_room(bytes, CHUNK_BYTES) else { return };
+        let Some((at, position)) = self.take_space(bytes, CHUNK_BYTES) else { return };
         let Some(newest) = self.chunks.back_mut() else { return };
         let (header, contents) = newest.memory[at..at + bytes].split_at_mut(HEADER_BYTES);
         header[..8].copy_from_slice(&item.hash.to_le_bytes());
@@ -138,8 +138,9 @@ impl ItemShard {
         table.insert_unique(item.hash, position, |position| hash_at(chunks, *first, *position));
     }
 
-    /// So many bytes of the newest chunk, if that is not used past `until` then: where in it, and the position.
-    fn take_room(&mut self, bytes: usize, until: usize) -> Option<(usize, u64)> {
+    /// Reserves `bytes` in the newest chunk, if its use does not exceed `until` afterwards. Returns the offset and the
+    /// position.
+    fn take_space(&mut self, bytes: usize, until: usize) -> Option<(usize, u64)> {
         let number = self.first + (self.chunks.len() as u64).checked_sub(1)?;
         let newest = self.chunks.back_mut()?;
         let at = newest.used;
@@ -150,28 +151,28 @@ impl ItemShard {
         Some((at, number * CHUNK_BYTES as u64 + at as u64))
     }
 
-    /// Whether the table has to grow for the next item, and may not.
+    /// Whether the table would have to grow for the next item but may not.
     fn table_is_full(&self, limit: usize) -> bool {
         self.table.len() == self.table.capacity() && self.bytes() + self.table.allocation_size() > limit
     }
 
-    /// Makes a newest chunk that has so many bytes free; none where the limit is less than a chunk.
-    fn make_room(&mut self, bytes: usize, limit: usize) {
+    /// Adds a newest chunk with at least `bytes` free. Does nothing if the limit is less than a chunk.
+    fn make_space(&mut self, bytes: usize, limit: usize) {
         let is_full = self.bytes() + CHUNK_BYTES > limit || self.table_is_full(limit);
         if is_full && self.chunks.is_empty() {
             return;
         }
         self.chunks.push_back(Chunk { memory: AlignedBuffer::new(CHUNK_BYTES), used: 0 });
         if is_full {
-            self.give_up_oldest(CHUNK_BYTES - bytes);
+            self.evict_oldest(CHUNK_BYTES - bytes);
         }
-        // The table has grown, too.
-        while self.bytes() > limit && self.chunks.len() > 1 && self.give_up_oldest(CHUNK_BYTES - bytes) {}
+        // The table may have grown, too.
+        while self.bytes() > limit && self.chunks.len() > 1 && self.evict_oldest(CHUNK_BYTES - bytes) {}
     }
 
-    /// Gives back the memory of the oldest chunk; false where there is none. Its items move to the newest as far as they were asked for
-    /// and that is not used past `until` then; the others are given up.
-    fn give_up_oldest(&mut self, until: usize) -> bool {
+    /// Frees the memory of the oldest chunk. Its items that were looked up move to the newest chunk while the use of
+    /// that chunk does not exceed `until`; the others are dropped. Returns false if there is no chunk.
+    fn evict_oldest(&mut self, until: usize) -> bool {
         let Some(oldest) = self.chunks.pop_front() else { return false };
         let first = self.first * CHUNK_BYTES as u64;
         self.first += 1;
@@ -181,7 +182,7 @@ impl ItemShard {
             let (bytes, position) = (header.bytes(), first + at as u64);
             let is_here = self.table.find(header.hash, |found| *found == position).is_some();
             let credit = oldest.memory[at + CREDIT_AT];
-            let room = if is_here && credit > 0 { self.take_room(bytes, until) } else { None };
+            let room = if is_here && credit > 0 { self.take_space(bytes, until) } else { None };
             if let (Some((to, _)), Some(newest)) = (room, self.chunks.back_mut()) {
                 newest.memory[to..to + bytes].copy_from_slice(&oldest.memory[at..at + bytes]);
                 newest.memory[to + CREDIT_AT] = credit - 1;
@@ -197,23 +198,23 @@ impl ItemShard {
         true
     }
 
-    /// Gives back what it has over a limit.
+    /// Frees memory beyond `limit`.
     pub fn shrink_to(&mut self, limit: usize) {
-        while self.bytes() > limit && self.give_up_oldest(CHUNK_BYTES) {
+        while self.bytes() > limit && self.evict_oldest(CHUNK_BYTES) {
             let Self { table, chunks, first } = self;
             table.shrink_to_fit(|position| hash_at(chunks, *first, *position));
         }
     }
 
-    /// Forgets whatever has this hash.
-    pub fn forget(&mut self, hash: u64) {
+    /// Removes all items with this hash.
+    pub fn invalidate(&mut self, hash: u64) {
         let Self { table, chunks, first } = self;
         while let Ok(entry) = table.find_entry(hash, |found| hash_at(chunks, *first, *found) == hash) {
             entry.remove();
         }
     }
 
-    /// Forgets the items of these keys. O(items).
+    /// Removes the items of all keys for which `gone` returns true. O(items).
     pub fn invalidate_where(&mut self, gone: &mut dyn FnMut(&[u8]) -> bool) {
         let Self { table, chunks, first } = self;
         table.retain(|position| {
@@ -224,7 +225,7 @@ impl ItemShard {
         });
     }
 
-    /// Where the item of a key stands.
+    /// The position of a key's item.
     fn position(&self, key: &[u8], hash: u64) -> Option<u64> {
         let is_it = |position: &u64| {
             let (chunk, from) = self.place(*position);
@@ -240,7 +241,7 @@ impl ItemShard {
     }
 }
 
-/// Which chunk of the queue a position is in, and where there.
+/// The index in the queue of the chunk of a position, and the offset in it.
 fn place(first: u64, position: u64) -> (usize, usize) {
     ((position / CHUNK_BYTES as u64 - first) as usize, position as usize % CHUNK_BYTES)
 }

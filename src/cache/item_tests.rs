@@ -11,7 +11,7 @@ fn value(key: u64, number: u64) -> Vec<u8> {
     format!("{key} at {number}, {}", "x".repeat(random(&mut (key + number)) as usize % 90)).into_bytes()
 }
 
-/// Adds the version of a key; `hash` as of all keys or of our own choice.
+/// Adds version `number` of a key.
 fn add(shard: &mut ItemShard, key: u64, number: u64, limit: usize) {
     let (name, value) = (key.to_be_bytes(), value(key, number));
     let item = Item { key: &name, hash: bytes_hash(&name), number: SequenceNumber(number), value: &value };
@@ -21,16 +21,16 @@ fn add(shard: &mut ItemShard, key: u64, number: u64, limit: usize) {
 fn get(shard: &mut ItemShard, key: u64, at: u64) -> Option<(u64, Vec<u8>)> {
     let (name, mut out) = (key.to_be_bytes(), b"before".to_vec());
     let number = shard.get(&name, bytes_hash(&name), SequenceNumber(at), &mut out);
-    assert_eq!(&out[..6], b"before", "what `out` held is gone");
+    assert_eq!(&out[..6], b"before", "the previous contents of `out` are gone");
     number.map(|number| (number.0, out.split_off(6)))
 }
 
 #[test]
-fn what_is_there_is_what_was_added_last_and_within_the_limit() {
+fn a_shard_returns_what_was_added_last_and_keeps_its_limit() {
     const LIMIT: usize = 64 << 10;
     for seed in 0..8 {
         let (mut state, mut shard) = (seed, ItemShard::default());
-        // What each key was added with; the shard may have less than that, never another.
+        // The version added last of each key. The shard may have lost it but must not have another.
         let mut model: HashMap<u64, u64> = HashMap::new();
         let (mut hits, mut most) = (0, 0);
         for number in 1..20_000 {
@@ -39,7 +39,7 @@ fn what_is_there_is_what_was_added_last_and_within_the_limit() {
             match get(&mut shard, key, u64::MAX) {
                 Some((found, bytes)) => {
                     assert_eq!((Some(&found), bytes), (model.get(&key), value(key, found)));
-                    assert_eq!(get(&mut shard, key, found - 1), None, "newer than what is asked for");
+                    assert_eq!(get(&mut shard, key, found - 1), None, "newer than the requested number");
                     hits += 1;
                 }
                 None => {
@@ -49,13 +49,13 @@ fn what_is_there_is_what_was_added_last_and_within_the_limit() {
             }
             if random(&mut state).is_multiple_of(16) {
                 let key = random(&mut state) % 40;
-                shard.forget(bytes_hash(&key.to_be_bytes()));
+                shard.invalidate(bytes_hash(&key.to_be_bytes()));
                 assert_eq!(get(&mut shard, key, u64::MAX), None);
             }
             assert!(shard.bytes() <= LIMIT, "{} bytes", shard.bytes());
             most = most.max(shard.len());
         }
-        // Half of the askings are for 40 keys, which stay but for what is forgotten.
+        // Half of the lookups are for 40 keys, which stay unless they are invalidated.
         assert!(hits > 8_000 && most > 300, "{hits} hits, {most} items");
         shard.invalidate_where(&mut |key| key < &20u64.to_be_bytes()[..]);
         assert!((0..20).all(|key| get(&mut shard, key, u64::MAX).is_none()));
@@ -66,18 +66,18 @@ fn what_is_there_is_what_was_added_last_and_within_the_limit() {
 }
 
 #[test]
-fn items_that_are_asked_for_outlive_those_that_are_not() {
+fn items_with_hits_outlive_those_without() {
     let mut shard = ItemShard::default();
     add(&mut shard, 1, 7, 32 << 10);
     for key in 100..10_000 {
-        assert!(get(&mut shard, 1, u64::MAX).is_some(), "gone at {key}");
+        assert!(get(&mut shard, 1, u64::MAX).is_some(), "evicted before key {key}");
         add(&mut shard, key, 7, 32 << 10);
     }
     assert!(get(&mut shard, 100, u64::MAX).is_none());
 }
 
 #[test]
-fn keys_of_one_hash_are_told_apart_and_forgotten_together() {
+fn keys_with_equal_hashes_are_distinguished_and_invalidated_together() {
     let mut shard = ItemShard::default();
     for (key, value) in [("a", "1"), ("b", "2")] {
         let item = Item { key: key.as_bytes(), hash: 5, number: SequenceNumber(1), value: value.as_bytes() };
@@ -89,7 +89,7 @@ fn keys_of_one_hash_are_told_apart_and_forgotten_together() {
     assert!(shard.get(b"b", 5, SequenceNumber::MAX, &mut out).is_some());
     assert!(shard.get(b"c", 5, SequenceNumber::MAX, &mut out).is_none());
     assert_eq!(out, b"12");
-    shard.forget(5);
+    shard.invalidate(5);
     assert_eq!(shard.len(), 0);
 }
 
@@ -104,34 +104,34 @@ fn offer(cache: &ItemCache, stamp: u64, key: u64) {
 }
 
 #[test]
-fn what_was_found_before_a_change_began_is_not_added() {
+fn a_value_read_before_a_change_began_is_not_added() {
     let cache = ItemCache::new(1 << 20);
     let stamp = cache.stamp();
     offer(&cache, stamp, 1);
     cache.begin_change();
     offer(&cache, stamp, 2);
     assert!(cached(&cache, 1) && !cached(&cache, 2));
-    cache.forget(bytes_hash(&1u64.to_be_bytes()));
+    cache.invalidate(bytes_hash(&1u64.to_be_bytes()));
     offer(&cache, cache.stamp(), 2);
     assert!(!cached(&cache, 1) && cached(&cache, 2));
 }
 
 #[test]
-fn memory_comes_and_goes_with_what_items_are_worth() {
+fn memory_follows_the_hits_of_items() {
     const BYTES: usize = 8 << 20;
     let cache = ItemCache::new(BYTES);
     let fill = || (0..200_000).for_each(|key| offer(&cache, cache.stamp(), key));
     fill();
     let full = cache.bytes();
     assert!(full > BYTES * 3 / 4 && full <= BYTES, "{full} bytes");
-    (0..20).for_each(|_| cache.tend(1024));
-    assert!(cache.bytes() <= BYTES / 8, "{} bytes that nobody asks for", cache.bytes());
+    (0..20).for_each(|_| cache.adjust_limit(1024));
+    assert!(cache.bytes() <= BYTES / 8, "{} bytes that are never looked up", cache.bytes());
     let items = cache.statistics().items;
     assert!(items > 0 && items < 20_000, "{items}");
     // One hit for sixteen misses is enough.
     for _ in 0..20 {
         assert_eq!((0..200_000).rev().filter(|key| cached(&cache, *key)).take(64).count(), 64);
-        cache.tend(1024);
+        cache.adjust_limit(1024);
         fill();
     }
     assert!(cache.bytes() > BYTES * 3 / 4, "{} bytes", cache.bytes());

@@ -1,4 +1,4 @@
-//! Layer 3: pages of files and single values in memory, and open files; all bounded.
+//! Layer 3: bounded caches of pages, single values and open files.
 
 mod clock;
 pub mod file_table;

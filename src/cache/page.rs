@@ -1,7 +1,7 @@
-//! What the cache holds: immutable bytes of a file, a page's header and its raw payload. Any thread.
+//! A page in memory: the immutable bytes of its header and its raw payload. Any thread.
 //!
-//! A page is pinned by holding its `Arc` (or by an epoch, see `page_table`); eviction takes the cache's reference away and
-//! nothing else, so the bytes stay where they are until the last holder lets go.
+//! A page is pinned by its `Arc`, or by an epoch (see `page_table`). Eviction drops the reference of the cache and
+//! nothing else, so the bytes stay valid until the last reference is dropped.
 
 use crate::format::page::{self, PAGE_HEADER_BYTES};
 use crate::io::AlignedBuffer;
@@ -11,11 +11,11 @@ use std::ops::Deref;
 
 pub use crate::format::page::PageKind;
 
-/// A page that somebody reads. Clone the `Arc` to keep it.
+/// A counted reference to a page. Clone it to keep the page.
 pub type Page = Arc<PageBuffer>;
 
-/// The bytes of a page, in an aligned buffer: all pages come from the same recycled frames, whoever made them, so the memory
-/// that one gives up fits the next (`io::AlignedBuffer`).
+/// The bytes of a page, in an aligned buffer. All pages use the same recycled frames, whoever created them, so the
+/// memory of one page fits the next (`io::AlignedBuffer`).
 #[derive(Debug)]
 pub struct PageBuffer {
     buffer: AlignedBuffer,
@@ -23,7 +23,7 @@ pub struct PageBuffer {
 }
 
 impl PageBuffer {
-    /// A page with a copy of the parts, one behind the other.
+    /// A page with a copy of the concatenated parts.
     pub fn copied(parts: &[&[u8]]) -> Self {
         let length = parts.iter().map(|part| part.len()).sum();
         let mut buffer = AlignedBuffer::new(usize::max(length, 1).next_multiple_of(IO_ALIGNMENT));
@@ -35,19 +35,19 @@ impl PageBuffer {
         Self { buffer, length }
     }
 
-    /// The first `length` bytes of a buffer.
+    /// A page with the first `length` bytes of a buffer.
     pub fn front(buffer: AlignedBuffer, length: usize) -> Self {
         assert!(length <= buffer.len());
         Self { buffer, length }
     }
 
-    /// The raw payload behind the header.
+    /// The raw payload after the header.
     pub fn payload(&self) -> &[u8] {
         let length = self.first_chunk().map_or(0, page::raw_length);
         self.get(PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + length).unwrap_or_default()
     }
 
-    /// Memory that the page holds, which may be more than its length.
+    /// Bytes of memory of the page, which may be more than its length.
     pub fn bytes_held(&self) -> usize {
         self.buffer.len()
     }

@@ -1,20 +1,22 @@
-//! The page cache: bounded by bytes, shared by all branches; clock replacement (SplinterDB §4 "Cache"), lookups without a
-//! lock. Any thread may call anything.
+//! The page cache: bounded by bytes, shared by all branches, with clock replacement (SplinterDB §4 "Cache") and lookups
+//! without a lock. Any thread may call any method.
 //!
-//! Readers look into a file's `PageTable` and never come here. What changes goes through a shard's mutex: a page belongs to
-//! the shard that file and number give it, and each shard has a clock with a hand of its own.
+//! Readers look into the `PageTable` of a file and take no lock. Changes take the mutex of a shard. A page belongs to
+//! the shard that its file and number determine, and each shard has a clock of its own.
 //!
 //! Invariants:
-//! 1. The bytes that the cache may hold (`resize`), less those of the tables and of the items, are shared equally by the shards,
-//!    and none holds more than its share, but until its next page comes where tables or items grew meanwhile. A table has chunks
+//! 1. The shards share the budget (`resize`), less the bytes of the tables and of the items, equally. A shard exceeds
+//!    its share only until its next page is inserted, if tables or items have grown in the meantime. A table has chunks
 //!    only where it has pages.
-//! 2. Every page in a table has an entry in its shard's ring. An entry without a page is left over from a file that is
-//!    gone (`dead` counts them); they never make up more than half of a ring.
-//! 3. A page that the hand meets `credit` times without being asked for between goes. One eviction visits at most
-//!    `VISITS_MAX` entries, so the mutex is held for microseconds whatever the size; if all have credit, the poorest goes.
-//! 4. What was taken out of a table is dropped after a grace period (`page_table`, invariant 2), never under the mutex.
+//! 2. Every page in a table has an entry in its shard's ring. An entry without a page is left over from a removed file
+//!    (`dead` counts them). Such entries never make up more than half of a ring.
+//! 3. A page is evicted after `credit` visits of the hand without a hit. One eviction visits at most `VISITS_MAX`
+//!    entries, so the mutex is held for microseconds, whatever the size of the cache. If all visited pages have credit,
+//!    the one with the lowest credit is evicted.
+//! 4. A page that was taken out of a table is dropped after a grace period (`page_table`, invariant 2), never under the
+//!    mutex.
 //!
-//! A page's bytes are counted with `ENTRY_BYTES` for its word, its ring entry and its `Arc`.
+//! A page counts with its bytes and `ENTRY_BYTES` for its table entry, its ring entry and its `Arc`.
 
 use super::item_cache::ItemCache;
 use super::page::{Page, PageKind};
@@ -28,42 +30,42 @@ use crossbeam_utils::CachePadded;
 use std::collections::HashMap;
 use std::sync::Weak;
 
-/// A shard holds at least this much, so that the largest leaf (one value just short of a value file) finds room.
+/// Minimum size of a shard: the largest leaf (one value just too small for a value file) must fit.
 const SHARD_BYTES_MIN: usize = 2 << 20;
-/// More shards than any machine has cores; each costs a few cache lines.
+/// More shards than any machine has cores. Each costs a few cache lines.
 const SHARDS_MAX: usize = 1024;
-/// What an entry costs beside its page.
+/// Bytes of an entry in addition to its page.
 const ENTRY_BYTES: usize = 128;
-/// Most entries that the hand passes for one eviction.
+/// Most entries that the hand visits for one eviction.
 const VISITS_MAX: usize = 128;
-/// While more bytes than this and an eighth of the cache wait for a grace period, new pages are not kept: a reader that hangs
+/// While more than this and an eighth of the cache wait for a grace period, new pages are not cached: a stalled reader
 /// must not grow memory.
 const RETIRED_BYTES: usize = 4 << 20;
-/// A ring with fewer left-over entries is not swept.
+/// Rings with fewer dead entries are not cleaned.
 const DEAD_MIN: usize = 32;
-/// Pages that a shrinking cache gives up at a time, under a shard's mutex.
+/// Pages that a shrinking cache evicts under one lock of a shard.
 const SLICE: usize = 32;
-/// The most of the cache that items take.
+/// Items may use this fraction of the cache: one half.
 const ITEMS_PART: usize = 2;
-/// After so many missed leaves it is asked what the items are worth.
-const TEND_AFTER: u64 = 1024;
-/// Counters of hits: enough that threads rarely share one.
+/// The item cache adjusts its limit after this many missed leaves.
+const ADJUST_AFTER: u64 = 1024;
+/// Number of hit counters: enough that threads rarely share one.
 const STRIPES: usize = 64;
 
-/// What a cache has seen since it was made.
+/// Counters of a cache since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatistics {
-    /// Pages asked for and found.
+    /// Lookups that found their page.
     pub hits: u64,
-    /// Pages asked for and not found.
+    /// Lookups that did not find their page.
     pub misses: u64,
-    /// Pages given up for others.
+    /// Pages evicted for others.
     pub evictions: u64,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// Weak: a left-over entry must not keep the table of a file that is gone.
+    /// Weak, so that a dead entry does not keep the table of a removed file.
     table: Weak<PageTable>,
     page: u32,
 }
@@ -77,7 +79,7 @@ struct Shard {
     evictions: u64,
 }
 
-/// The cache.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct PageCache {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
@@ -87,16 +89,15 @@ pub struct PageCache {
     bytes_used: CachePadded<AtomicUsize>,
     retired: Arc<AtomicUsize>,
     tables: Mutex<HashMap<FileNumber, Arc<PageTable>>>,
-    /// What is kept of pages that have no room.
+    /// Values whose pages do not fit.
     items: ItemCache,
     hits: Box<[CachePadded<AtomicU64>]>,
     misses: CachePadded<AtomicU64>,
     leaf_misses: CachePadded<AtomicU64>,
 }
 
-/// How often the clock passes a page of this kind that nobody asks for, and the credit that asking for it brings at most.
-/// A leaf goes in the first round, so that a scan does not clear the cache; an index or filter page is needed by every get
-/// of its branch.
+/// The credit of a new page of this kind, and the most credit that it can gain. A leaf without hits is evicted in the
+/// first round, so a scan does not clear the cache. Every get of a branch needs its index and filter pages.
 fn credits(kind: PageKind) -> (usize, usize) {
     match kind {
         PageKind::Leaf => (0, 2),
@@ -104,12 +105,12 @@ fn credits(kind: PageKind) -> (usize, usize) {
     }
 }
 
-fn held(page: &Page) -> usize {
+fn charged_bytes(page: &Page) -> usize {
     page.bytes_held() + ENTRY_BYTES
 }
 
 impl PageCache {
-    /// A cache that holds at most `bytes`.
+    /// A cache of at most `bytes`.
     pub fn new(bytes: usize) -> Self {
         let wanted = (bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
         let count = 1 << wanted.ilog2();
@@ -127,31 +128,31 @@ impl PageCache {
         }
     }
 
-    /// The table of a file's pages, from now until `remove_file`.
+    /// The page table of a file. It is the same one until `remove_file`.
     pub fn table(&self, file: FileNumber) -> Arc<PageTable> {
         let mut tables = self.tables.lock();
         Arc::clone(tables.entry(file).or_insert_with(|| Arc::new(PageTable::new(file))))
     }
 
-    /// The item cache, whose memory is part of this one's.
+    /// The item cache, which is part of this cache's budget.
     #[inline]
     pub fn items(&self) -> &ItemCache {
         &self.items
     }
 
-    /// What a shard may hold.
+    /// The bytes that a shard may use.
     fn shard_bytes(&self) -> usize {
         let others = self.table_bytes.load(Ordering::Relaxed) + self.items.bytes();
         self.bytes().saturating_sub(others) / self.shards.len()
     }
 
-    /// What the cache may hold.
+    /// The bytes that the cache may use.
     fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Changes what the cache may hold. Pages over it are given up at once, and the system gets their memory as soon as nobody reads
-    /// them: somebody else wants it. One caller at a time.
+    /// Changes the budget of the cache. Pages beyond it are evicted immediately, and their memory is returned to the
+    /// system as soon as nobody reads them, because another component needs it. One caller at a time.
     pub fn resize(&self, bytes: usize) {
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
         if bytes == before {
@@ -171,7 +172,7 @@ impl PageCache {
                 let mut shard = shard.lock();
                 let given = victims.len();
                 self.change(&mut shard, |shard| {
-                    while is_over(shard) && victims.len() < given + SLICE && self.give_up_one(shard, &mut victims) {}
+                    while is_over(shard) && victims.len() < given + SLICE && self.evict_one(shard, &mut victims) {}
                 });
                 gives = victims.len() == given + SLICE;
             }
@@ -182,12 +183,12 @@ impl PageCache {
     }
 
     fn shard(&self, table: &PageTable, page: u32) -> &Mutex<Shard> {
-        // Consecutive pages go to consecutive shards, so that files of any size spread evenly.
+        // Consecutive pages belong to consecutive shards, so files of any size spread evenly.
         let at = table.file().0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         &self.shards[(at as usize).wrapping_add(page as usize) & (self.shards.len() - 1)]
     }
 
-    /// The page of this kind, if it is here. What is there under another kind is told by `Err`.
+    /// The page of this kind, if it is cached. `Err` contains the kind of a cached page of another kind.
     #[inline]
     pub fn get<'g>(
         &self,
@@ -206,26 +207,27 @@ impl PageCache {
         }
     }
 
-    /// Counts a hit in this thread's stripe. A load and a store instead of a locked addition: where threads share a stripe a
-    /// count may be lost, and a locked one would cost every get more than its look-ups.
+    /// Counts a hit in this thread's counter. It uses a load and a store and no atomic addition: where threads share a
+    /// counter a hit may be lost, and an atomic addition would cost every get more than its lookups.
     #[inline]
     fn note_hit(&self) {
         let hits = &self.hits[stripe()];
         hits.store(hits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Adds a page that was just read because it was not here.
+    /// Inserts a page that was just read because it was not cached.
     pub fn insert_missed(&self, table: &Arc<PageTable>, number: u32, page: Page, kind: PageKind) {
         self.misses.fetch_add(1, Ordering::Relaxed);
-        if kind == PageKind::Leaf && self.leaf_misses.fetch_add(1, Ordering::Relaxed) % TEND_AFTER == TEND_AFTER - 1 {
-            self.items.tend(TEND_AFTER);
+        if kind == PageKind::Leaf && self.leaf_misses.fetch_add(1, Ordering::Relaxed) % ADJUST_AFTER == ADJUST_AFTER - 1
+        {
+            self.items.adjust_limit(ADJUST_AFTER);
         }
         self.insert(table, number, page, kind);
     }
 
-    /// Adds a page and gives up others for it. A page that a shard could not hold is not kept.
+    /// Inserts a page and evicts others for it. A page larger than a shard is not cached.
     pub fn insert(&self, table: &Arc<PageTable>, number: u32, page: Page, kind: PageKind) {
-        let bytes = held(&page);
+        let bytes = charged_bytes(&page);
         if bytes > self.bytes() / self.shards.len()
             || self.retired.load(Ordering::Relaxed) > RETIRED_BYTES + self.bytes() / 8
         {
@@ -238,7 +240,7 @@ impl PageCache {
         }
         let shard_bytes = if planted::is(Bug::CacheWithoutBound) { usize::MAX } else { self.shard_bytes() };
         self.change(&mut shard, |shard| {
-            while shard.bytes + bytes > shard_bytes && self.give_up_one(shard, &mut victims) {}
+            while shard.bytes + bytes > shard_bytes && self.evict_one(shard, &mut victims) {}
             if shard.bytes + bytes <= shard_bytes {
                 let grown = table.put(number, page, kind as u8, credits(kind).0);
                 self.table_bytes.fetch_add(grown, Ordering::Relaxed);
@@ -250,17 +252,17 @@ impl PageCache {
         self.retire(victims);
     }
 
-    /// Takes the page out of a shard that the clock gives up; false where there is none.
-    fn give_up_one(&self, shard: &mut Shard, victims: &mut Vec<Page>) -> bool {
+    /// Evicts one page of a shard; false if there is none.
+    fn evict_one(&self, shard: &mut Shard, victims: &mut Vec<Page>) -> bool {
         let Some((victim, shrunk)) = shard.evict() else { return false };
         self.table_bytes.fetch_sub(shrunk, Ordering::Relaxed);
-        shard.bytes -= held(&victim);
+        shard.bytes -= charged_bytes(&victim);
         shard.evictions += 1;
         victims.push(victim);
         true
     }
 
-    /// Changes a shard, and the sum in one step up or down, so that no reader sees one that never was.
+    /// Changes a shard and updates the total in one step, so that no reader sees an intermediate total.
     fn change(&self, shard: &mut Shard, change: impl FnOnce(&mut Shard)) {
         let before = shard.bytes;
         change(shard);
@@ -272,13 +274,13 @@ impl PageCache {
         }
     }
 
-    /// Whether pages that nobody has asked for yet (a builder's) would find room without driving others out. Shards may fill
-    /// a little unevenly, so this says no just before the cache is full.
-    pub fn has_room(&self) -> bool {
+    /// Whether pages that nobody has read yet (those of a builder) fit without evicting others. Shards may fill
+    /// unevenly, so it returns false just before the cache is full.
+    pub fn has_space(&self) -> bool {
         self.bytes_used() < self.bytes() - self.bytes() / 32
     }
 
-    /// Forgets every page of a file that is gone. O(pages that it has here); for background threads.
+    /// Removes all pages of a removed file. O(pages of the file in the cache); for background threads.
     pub fn remove_file(&self, file: FileNumber) {
         let Some(table) = self.tables.lock().remove(&file) else { return };
         let mut removed = Vec::new();
@@ -286,23 +288,23 @@ impl PageCache {
             let mut shard = self.shard(&table, number).lock();
             let Some((page, shrunk)) = table.take(number) else { continue };
             self.table_bytes.fetch_sub(shrunk, Ordering::Relaxed);
-            shard.bytes -= held(&page);
-            self.bytes_used.fetch_sub(held(&page), Ordering::Relaxed);
+            shard.bytes -= charged_bytes(&page);
+            self.bytes_used.fetch_sub(charged_bytes(&page), Ordering::Relaxed);
             removed.push(page);
             shard.dead += 1;
-            shard.sweep();
+            shard.remove_dead();
         }
-        // Nobody puts a page into the table of a file that is gone.
+        // Nobody inserts a page into the table of a removed file.
         self.table_bytes.fetch_sub(table.directory_bytes(), Ordering::Relaxed);
         self.retire(removed);
     }
 
-    /// Drops pages once nobody can be reading them any more (invariant 4).
+    /// Drops pages after a grace period (invariant 4).
     fn retire(&self, pages: Vec<Page>) {
         if pages.is_empty() {
             return;
         }
-        let bytes = pages.iter().map(held).sum();
+        let bytes = pages.iter().map(charged_bytes).sum();
         let retired = Arc::clone(&self.retired);
         retired.fetch_add(bytes, Ordering::Relaxed);
         let guard = crossbeam_epoch::pin();
@@ -310,16 +312,16 @@ impl PageCache {
             drop(pages);
             retired.fetch_sub(bytes, Ordering::Relaxed);
         });
-        // What a thread defers lies in a bag of its own until that is full; a background thread may sleep long before.
+        // Deferred work stays in a bag of this thread until the bag is full, and a background thread may sleep before.
         guard.flush();
         drop(guard);
         if bytes > RETIRED_BYTES / 4 {
-            // A file's pages: where nobody is reading just now, three steps of the epoch free them at once.
+            // A whole file: if nobody is reading just now, three steps of the epoch free its pages at once.
             (0..3).for_each(|_| crossbeam_epoch::pin().flush());
         }
     }
 
-    /// Bytes held now, those of the tables and of the items included.
+    /// Bytes in use, including those of tables and items.
     pub fn bytes_used(&self) -> usize {
         self.bytes_used.load(Ordering::Relaxed) + self.table_bytes.load(Ordering::Relaxed) + self.items.bytes()
     }
@@ -330,7 +332,7 @@ impl PageCache {
         self.retired.load(Ordering::Relaxed)
     }
 
-    /// Entries in all rings, left-over ones included.
+    /// Entries in all rings, including dead ones.
     #[cfg(test)]
     pub fn ring_entries(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().ring.len()).sum()
@@ -347,9 +349,9 @@ impl PageCache {
 }
 
 impl Shard {
-    /// Takes the page out that the clock gives up, and says how much its table shrank; `None` when there is none at all.
+    /// Evicts a page. Returns it and the bytes by which its table shrank; `None` if the shard is empty.
     fn evict(&mut self) -> Option<(Page, usize)> {
-        let mut poorest: Option<(usize, usize)> = None;
+        let mut lowest: Option<(usize, usize)> = None;
         let mut visits = 0;
         while visits < VISITS_MAX {
             if self.hand >= self.ring.len() {
@@ -358,36 +360,36 @@ impl Shard {
             let entry = self.ring.get(self.hand)?;
             match entry.table.upgrade().and_then(|table| table.spend(entry.page)) {
                 None => {
-                    // What moves here was at the ring's end; the next turn looks at it.
+                    // The ring's last entry has moved to this place. The next iteration looks at it.
                     self.ring.swap_remove(self.hand);
                     self.dead = self.dead.saturating_sub(1);
-                    poorest = None;
+                    lowest = None;
                     continue;
                 }
                 Some(0) => return self.take_at(self.hand),
                 Some(credit) => {
-                    if poorest.is_none_or(|(least, _)| credit < least) {
-                        poorest = Some((credit, self.hand));
+                    if lowest.is_none_or(|(least, _)| credit < least) {
+                        lowest = Some((credit, self.hand));
                     }
                 }
             }
             self.hand += 1;
             visits += 1;
         }
-        self.take_at(poorest?.1)
+        self.take_at(lowest?.1)
     }
 
     fn take_at(&mut self, at: usize) -> Option<(Page, usize)> {
         let entry = self.ring.swap_remove(at);
-        // What moved here goes to the end of the hand's round.
+        // The entry that moved to this place is visited at the end of the hand's round.
         if at == self.hand {
             self.hand += 1;
         }
         entry.table.upgrade()?.take(entry.page)
     }
 
-    /// Drops left-over entries once they are many (invariant 2).
-    fn sweep(&mut self) {
+    /// Removes the dead entries once they are many (invariant 2).
+    fn remove_dead(&mut self) {
         if self.dead >= DEAD_MIN && self.dead * 2 > self.ring.len() {
             self.ring.retain(|entry| entry.table.upgrade().is_some_and(|table| table.contains(entry.page)));
             self.dead = 0;
@@ -395,7 +397,7 @@ impl Shard {
     }
 }
 
-/// This thread's counter.
+/// The index of this thread's hit counter.
 #[inline]
 fn stripe() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);

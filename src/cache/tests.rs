@@ -13,7 +13,7 @@ use std::collections::hash_map::Entry;
 use std::hash::RandomState;
 use std::time::{Duration, Instant};
 
-/// A leaf of `bytes` bytes in memory that says which it is.
+/// A leaf with `bytes` bytes of memory that contains its file and number.
 fn page(file: u64, number: u32, bytes: usize) -> Page {
     let mut contents = vec![0; bytes.max(PAGE_HEADER_BYTES + 16)];
     let payload_bytes = (contents.len() - PAGE_HEADER_BYTES) as u32;
@@ -44,7 +44,7 @@ impl Rig {
         self.cache.insert_missed(&self.tables[file as usize], number, page(file, number, bytes), kind);
     }
 
-    /// Whether a page is there; it must be the right one.
+    /// Whether a page is cached. It must be the right one.
     fn has(&self, file: u64, number: u32, kind: PageKind) -> bool {
         let guard = crossbeam_epoch::pin();
         match self.cache.get(&self.tables[file as usize], number, kind, &guard) {
@@ -57,8 +57,8 @@ impl Rig {
         }
     }
 
-    /// Reads, as any reader does, until at most so many bytes wait for a grace period. Other tests of the process pin the same
-    /// epoch, so that may take them a moment.
+    /// Reads, as any reader does, until at most `bytes` bytes wait for a grace period. Other tests of the process pin
+    /// the same epoch, so it may take a moment.
     fn wait_for_grace(&self, bytes: usize) {
         let deadline = Instant::now() + Duration::from_secs(20);
         while self.cache.retired_bytes() > bytes {
@@ -67,8 +67,8 @@ impl Rig {
         }
     }
 
-    /// Forgets a file, whose table is another one from then on, as a file number is never used again.
-    fn forget(&mut self, file: u64) {
+    /// Removes a file. Its table is a new one from then on, as a file number is never reused.
+    fn remove_file(&mut self, file: u64) {
         self.cache.remove_file(FileNumber(file));
         self.tables[file as usize] = self.cache.table(FileNumber(file));
     }
@@ -84,7 +84,7 @@ fn a_buffer_becomes_a_page_without_a_copy() {
     assert_eq!((page.as_ptr(), page.len(), page.bytes_held()), (at, 4096, 4096));
 }
 
-/// What the newest chunk of a table may take beyond the budget until the next page comes, about.
+/// About the bytes by which the newest chunk of a table may exceed the budget until the next page is inserted.
 const CHUNK_BYTES: usize = 64 << 10;
 
 #[test]
@@ -96,7 +96,7 @@ fn the_budget_holds_and_pages_are_never_mixed_up() {
         let mut hits = 0;
         for _ in 0..20_000 {
             let file = random(&mut state) % 20;
-            // Kinds follow from numbers, and numbers reach far into the doubling chunks.
+            // Numbers determine kinds, and reach far into the doubling directories.
             let number = (random(&mut state) % 50 * 31) as u32;
             let kind = if number.is_multiple_of(4) { PageKind::Index } else { PageKind::Leaf };
             if rig.has(file, number, kind) {
@@ -105,7 +105,7 @@ fn the_budget_holds_and_pages_are_never_mixed_up() {
                 rig.insert(file, number, 16 + (random(&mut state) % 20_000) as usize, kind);
             }
             if random(&mut state).is_multiple_of(1000) {
-                rig.forget(file);
+                rig.remove_file(file);
                 assert!((0..50).all(|at| !rig.has(file, at * 31, PageKind::Leaf)));
             }
             assert!(rig.cache.bytes_used() <= budget + CHUNK_BYTES);
@@ -113,13 +113,13 @@ fn the_budget_holds_and_pages_are_never_mixed_up() {
         let statistics = rig.cache.statistics();
         assert_eq!((statistics.hits, statistics.misses), (hits, 20_000 - hits));
         assert_eq!(hits > 0, budget > 0);
-        (0..20).for_each(|file| rig.forget(file));
-        assert_eq!(rig.cache.bytes_used(), 0, "what was counted in is counted out");
+        (0..20).for_each(|file| rig.remove_file(file));
+        assert_eq!(rig.cache.bytes_used(), 0, "all counted bytes are subtracted again");
     }
 }
 
 #[test]
-fn a_page_of_another_kind_is_told() {
+fn a_page_of_another_kind_is_an_error() {
     let rig = Rig::new(1 << 20, 1);
     rig.insert(0, 5, 4096, PageKind::Filter);
     let guard = crossbeam_epoch::pin();
@@ -129,7 +129,7 @@ fn a_page_of_another_kind_is_told() {
 
 #[test]
 #[should_panic(expected = "shorter than its header says")]
-fn a_page_that_promises_more_than_it_holds_is_refused() {
+fn a_page_shorter_than_its_header_says_is_rejected() {
     let rig = Rig::new(1 << 20, 1);
     let mut bytes = [0; 100];
     bytes[12] = 200;
@@ -137,7 +137,7 @@ fn a_page_that_promises_more_than_it_holds_is_refused() {
 }
 
 #[test]
-fn a_page_larger_than_a_shard_is_not_kept_and_drives_nothing_out() {
+fn a_page_larger_than_a_shard_is_not_cached_and_evicts_nothing() {
     let rig = Rig::new(1 << 20, 3);
     rig.insert(1, 0, 4096, PageKind::Leaf);
     rig.insert(2, 0, 2 << 20, PageKind::Index);
@@ -150,9 +150,9 @@ fn pages_in_use_outlive_their_eviction() {
     rig.insert(1, 0, 4096, PageKind::Leaf);
     let guard = crossbeam_epoch::pin();
     let seen = rig.cache.get(&rig.tables[1], 0, PageKind::Leaf, &guard).unwrap().unwrap();
-    let held = rig.tables[1].hold(0, &guard).unwrap();
+    let held = rig.tables[1].pin(0, &guard).unwrap();
     let other = std::thread::scope(|scope| {
-        // Another thread drives it out, and tries hard to have it freed.
+        // Another thread evicts the page and tries hard to free it.
         let busy = scope.spawn(|| {
             for number in 0..2000 {
                 rig.insert(2, number, 4096, PageKind::Leaf);
@@ -162,15 +162,15 @@ fn pages_in_use_outlive_their_eviction() {
         });
         busy.join().unwrap()
     });
-    assert!(!other && rig.tables[1].hold(0, &guard).is_none());
-    assert!(says(seen.payload(), 1, 0), "a page went while a reader had its epoch pinned");
+    assert!(!other && rig.tables[1].pin(0, &guard).is_none());
+    assert!(says(seen.payload(), 1, 0), "a page was freed while a reader had its epoch pinned");
     drop(guard);
     (0..1000).for_each(|_| crossbeam_epoch::pin().flush());
     assert!(says(held.payload(), 1, 0) && rig.cache.statistics().evictions > 900);
 }
 
 #[test]
-fn a_reader_that_hangs_bounds_the_memory_that_waits_for_it() {
+fn a_stalled_reader_retains_bounded_memory() {
     let rig = Rig::new(1 << 20, 1);
     let guard = crossbeam_epoch::pin();
     (0..10_000).for_each(|number| rig.insert(0, number, 4096, PageKind::Leaf));
@@ -180,7 +180,7 @@ fn a_reader_that_hangs_bounds_the_memory_that_waits_for_it() {
 }
 
 #[test]
-fn a_scan_drives_out_neither_index_pages_nor_leaves_in_use() {
+fn a_scan_evicts_neither_index_pages_nor_leaves_in_use() {
     let rig = Rig::new(1 << 20, 4);
     for number in 0..20 {
         rig.insert(1, number, 4096, PageKind::Index);
@@ -188,11 +188,11 @@ fn a_scan_drives_out_neither_index_pages_nor_leaves_in_use() {
     }
     for number in 0..2000 {
         if number % 50 == 0 {
-            assert!((0..20).all(|hot| rig.has(2, hot, PageKind::Leaf)), "a leaf in use went at {number}");
+            assert!((0..20).all(|hot| rig.has(2, hot, PageKind::Leaf)), "a leaf in use was evicted at {number}");
         }
         rig.insert(3, number, 4096, PageKind::Leaf);
     }
-    // Nobody asked for the index pages since; in four rounds of about 200 pages they are still there.
+    // The index pages had no hits since then. After four rounds of about 200 pages they are still cached.
     let rig = Rig::new(1 << 20, 4);
     (0..20).for_each(|number| rig.insert(1, number, 4096, PageKind::Index));
     (0..800).for_each(|number| rig.insert(3, number, 4096, PageKind::Leaf));
@@ -200,32 +200,32 @@ fn a_scan_drives_out_neither_index_pages_nor_leaves_in_use() {
 }
 
 #[test]
-fn room_is_there_until_about_the_budget() {
+fn there_is_space_until_about_the_budget() {
     let mut rig = Rig::new(8 << 20, 2);
     let mut inserted = 0;
-    while rig.cache.has_room() {
+    while rig.cache.has_space() {
         rig.insert(1, inserted, 4096, PageKind::Leaf);
         inserted += 1;
     }
     assert!((1700..2000).contains(&inserted), "{inserted} pages");
-    rig.forget(1);
-    assert!(rig.cache.has_room());
-    assert!(!PageCache::new(0).has_room());
+    rig.remove_file(1);
+    assert!(rig.cache.has_space());
+    assert!(!PageCache::new(0).has_space());
 }
 
-/// Tables once grew with the store: a get of each of many files made the largest chunk of its table, and in time a small cache
-/// beside a large store would have held nothing but tables.
+/// Regression test: tables once grew with the store. A get of each of many files allocated the largest chunk of its
+/// table, and in time a small cache of a large store would have contained nothing but tables.
 #[test]
-fn tables_stay_small_beside_what_is_cached() {
+fn tables_stay_small_compared_with_the_cached_pages() {
     const FILES: u64 = 3000;
     let rig = Rig::new(4 << 20, FILES);
     for round in 0..3 {
         for file in 0..FILES {
-            // Else new pages are refused (another test may hang on purpose).
+            // Otherwise new pages are rejected (another test may stall on purpose).
             rig.wait_for_grace(1 << 20);
-            // Where the filter of a file of eight megabytes stands.
+            // The place of the filter of a file of eight megabytes.
             rig.insert(file, 2000 + round, 4096, PageKind::Filter);
-            assert!(rig.has(file, 2000 + round, PageKind::Filter), "a page found no room in file {file}");
+            assert!(rig.has(file, 2000 + round, PageKind::Filter), "a page did not fit in file {file}");
         }
     }
     let cached = (0..FILES).filter(|file| rig.has(*file, 2002, PageKind::Filter)).count();
@@ -234,20 +234,20 @@ fn tables_stay_small_beside_what_is_cached() {
 }
 
 #[test]
-fn files_that_come_and_go_leave_nothing_behind() {
-    // A store that compacts with room in its cache never evicts: only the sweep keeps the rings short.
+fn removed_files_leave_no_ring_entries() {
+    // A store that compacts with free space in its cache never evicts, so only the removal of dead entries keeps the rings short.
     let mut rig = Rig::new(32 << 20, 1);
     for _ in 0..300 {
         (0..100).for_each(|number| rig.insert(0, number, 4096, PageKind::Leaf));
-        rig.forget(0);
+        rig.remove_file(0);
     }
     assert!(rig.cache.ring_entries() <= 64 * 32 + 100, "{} entries", rig.cache.ring_entries());
 }
 
-/// A load of five million pairs once left the cache refusing pages for good: a worker had forgotten large files and gone to
-/// sleep with their pages in its own bag of things to free.
+/// Regression test: a load of five million pairs once left the cache rejecting all pages. A worker had removed large
+/// files and gone to sleep with their pages in its own bag of deferred work.
 #[test]
-fn a_thread_that_sleeps_does_not_keep_what_it_retired() {
+fn a_sleeping_thread_does_not_keep_its_retired_pages() {
     let rig = Rig::new(64 << 20, 2);
     (0..8000).for_each(|number| rig.insert(0, number, 4096, PageKind::Leaf));
     let (done, wait) = std::sync::mpsc::channel();
@@ -285,10 +285,10 @@ fn threads_share_the_cache() {
                         Some(found) => assert!(says(found.payload(), file, number)),
                         None => cache.insert(&table, number, page(file, number, 4096), PageKind::Leaf),
                     }
-                    let held = table.hold(number, &guard);
+                    let held = table.pin(number, &guard);
                     drop(guard);
                     assert!(held.is_none_or(|page| says(page.payload(), file, number)));
-                    // A branch is dropped by its last reader; here files go while they are read, which must be sound too.
+                    // A branch is dropped by its last reader. Here files are removed while they are read, which must be safe too.
                     if random(&mut state).is_multiple_of(2000) {
                         cache.remove_file(FileNumber(file));
                     }
@@ -299,9 +299,9 @@ fn threads_share_the_cache() {
     assert!(cache.bytes_used() <= 2 << 20);
 }
 
-/// The clock against a map that never forgets: what it holds is right, and it loses only what it gives up.
+/// The clock against a map that never evicts: its values are right, and it loses only the entries that it evicts.
 #[test]
-fn the_clock_loses_nothing_by_itself() {
+fn the_clock_loses_only_what_it_evicts() {
     for seed in 0..50 {
         println!("seed {seed}");
         let mut state = seed;
@@ -329,7 +329,7 @@ fn the_clock_loses_nothing_by_itself() {
 }
 
 #[test]
-fn an_eviction_among_rich_entries_ends_and_takes_the_poorest() {
+fn an_eviction_among_entries_with_credit_takes_the_lowest() {
     let mut clock: Clock<u64, (), RandomState> = Clock::default();
     for key in 0..100_000 {
         clock.insert(key, (), if key == 77 { 100 } else { 200 }, 255);
@@ -354,8 +354,8 @@ fn a_file_is_opened_once_while_it_is_in_the_table() {
     let first = table.get(FileNumber(0), || "0".into()).unwrap();
     let again = table.get(FileNumber(0), || unreachable!("it is open")).unwrap();
     assert!(Arc::ptr_eq(&first, &again));
-    table.forget(FileNumber(0));
-    table.forget(FileNumber(0));
+    table.close(FileNumber(0));
+    table.close(FileNumber(0));
     assert!(!Arc::ptr_eq(&first, &table.get(FileNumber(0), || "0".into()).unwrap()));
     assert!(table.get(FileNumber(9), || "9".into()).is_err());
 }
@@ -373,7 +373,7 @@ fn open_files_are_bounded_and_those_in_use_stay() {
             let open = handles.iter().filter(|handle| handle.strong_count() > 0).count();
             assert!(open <= open_max, "{open} files are open, {open_max} allowed");
             if open_max >= 10 {
-                assert!(number < 5 || handles[3].strong_count() > 0, "a file in use was given up at {number}");
+                assert!(number < 5 || handles[3].strong_count() > 0, "a file in use was closed at {number}");
                 table.get(FileNumber(3), || "3".into()).map(drop).unwrap();
             }
         }

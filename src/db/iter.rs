@@ -53,7 +53,7 @@ impl Iter {
     pub(crate) fn new(read: Arc<ReadPath>, pin: Arc<SnapshotPin>, bounds: Bounds) -> Result<Self> {
         read.check_open()?;
         let front = Position::new(&read);
-        Ok(Self { scope: Scope { read, pin, bounds, values: Values::Shown }, front, back: None })
+        Ok(Self { scope: Scope { read, pin, bounds, values: Values::Borrowed }, front, back: None })
     }
 
     /// Moves to the first pair.

@@ -20,7 +20,7 @@ impl Iter {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn keys(self) -> Keys {
-        Keys { iter: self.wanting(Values::Left) }
+        Keys { iter: self.wanting(Values::Skipped) }
     }
 
     /// The same pairs with values that hold the cached pages in which they lie, where they do (`Pinned`), in place of copies.
@@ -34,7 +34,7 @@ impl Iter {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn pinned(self) -> PinnedPairs {
-        PinnedPairs { iter: self.wanting(Values::Held) }
+        PinnedPairs { iter: self.wanting(Values::Pinned) }
     }
 }
 

@@ -1,30 +1,30 @@
 //! The quotient maplet: from a fingerprint to the *columns*, small integers, under which it was added ("SplinterDB and
-//! Maplets", SIGMOD 2023; design.md, Filters). One look-up answers what a filter for each column would. Pure; any thread.
+//! Maplets", SIGMOD 2023). One lookup replaces the lookups in a filter for each column. Pure; any thread.
 //!
-//! With *P* pages of 256 buckets, *N* = 256 *P*, the bucket of a fingerprint is the upper half of the 64-bit product of
-//! fingerprint and *N*, its page the bucket's upper digit; the remainder is as many upper bits of the lower half as it takes to tell
-//! all fingerprints of a bucket apart. A page has where each bucket ends, then all remainders, each with its column, packed.
-//! So a look-up reads a page's header, the bucket's end and the few entries of the bucket: two or three lines, wherever
-//! the entries are many or few.
+//! With *P* pages of 256 buckets and *N* = 256 *P*, the bucket of a fingerprint is the upper half of the 64-bit product
+//! of the fingerprint and *N*, and its page is the bucket divided by 256. The remainder is the upper bits of the lower
+//! half, as many as distinguish all fingerprints of a bucket. A page stores where each bucket ends, then all
+//! remainders, each with its column, bit-packed. So a lookup reads the page's header, the bucket's end and the few
+//! entries of the bucket: two or three cache lines, whatever the number of entries.
 //!
 //! Invariants:
-//! 1. Nothing is lost: bucket and remainder give the fingerprint back. So maplets of any sizes are merged in one pass, without
-//!    the data and without getting worse, and what is found has the same 32 bits.
-//! 2. No false negative: a page that its entries overflow is written as saturated, and one that makes no sense may contain
+//! 1. Nothing is lost: bucket and remainder determine the fingerprint. So maplets of any size can be merged in one
+//!    pass, without the data and without loss of precision, and a match has the same 32 bits.
+//! 2. No false negative: a page with too many entries is written as saturated, and an invalid page may contain
 //!    everything.
-//! 3. Buckets rise with fingerprints; inside a bucket the order means nothing.
+//! 3. Buckets ascend with fingerprints. The order within a bucket has no meaning.
 //!
-//! Cost: (*r* + *c*) bits an entry and 2 bytes a bucket at `FILL_PERCENT`: with 16 columns, 4.5 bytes an entry of ten
-//! thousand, 3.5 of a million. False positives: entries / 2^32 for a look-up, all columns together.
+//! Cost: (*r* + *c*) bits an entry and 2 bytes a bucket at `FILL_PERCENT`. With 16 columns that is 4.5 bytes an entry
+//! for ten thousand entries and 3.5 for a million. False positives: entries / 2^32 for a lookup, all columns together.
 
 use crate::format::filter_page::PAGE_PAYLOAD_BYTES;
 use crate::format::maplet_page::{BUCKETS, COLUMN_BITS_MAX, ENTRIES_AT, MapletPage, end_offset, entries_max};
 
-/// Columns of a maplet at most.
+/// Most columns of a maplet.
 pub const COLUMNS_MAX: usize = 1 << COLUMN_BITS_MAX;
-/// How full pages are on average. What random fingerprints deviate by is a fifth of the rest.
+/// Average fill of a page. The standard deviation with random fingerprints is a fifth of the rest.
 const FILL_PERCENT: u64 = 88;
-/// Pages of a maplet at most: as many as make a bucket of every fingerprint.
+/// Most pages of a maplet: with so many, every fingerprint has a bucket of its own.
 pub const PAGES_MAX: u64 = (1 << 32) / BUCKETS as u64;
 
 /// A set of columns: bit *i* is column *i*.
@@ -32,7 +32,7 @@ pub const PAGES_MAX: u64 = (1 << 32) / BUCKETS as u64;
 pub struct Columns(pub u64);
 
 impl Columns {
-    /// Every column: nothing is known.
+    /// Every column: for when nothing is known.
     pub const ALL: Self = Self(u64::MAX);
 }
 
@@ -45,11 +45,11 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// For so many entries under so many columns. Requires `columns <= COLUMNS_MAX`.
+    /// The shape for this number of entries and columns. Requires `columns <= COLUMNS_MAX`.
     pub fn new(entries: u64, columns: usize) -> Self {
         assert!(columns <= COLUMNS_MAX);
         let column_bits = columns.max(1).next_power_of_two().trailing_zeros();
-        // More pages have shorter remainders, so this many are always enough.
+        // More pages have shorter remainders, so this number of pages is always enough.
         let of_longest = u64::from(entries_max(Self::of_pages(1, column_bits).width())) * FILL_PERCENT / 100;
         let (mut enough, mut less) = (entries.div_ceil(of_longest).clamp(1, PAGES_MAX), 0);
         while enough - less > 1 {
@@ -60,7 +60,7 @@ impl Shape {
         Self::of_pages(enough, column_bits)
     }
 
-    /// The same with an eighth more pages.
+    /// The shape with an eighth more pages.
     #[must_use]
     pub fn wider(self) -> Self {
         let pages = u64::from(self.pages);
@@ -76,12 +76,12 @@ impl Shape {
         self.remainder_bits + self.column_bits
     }
 
-    /// How many pages.
+    /// The number of pages.
     pub fn pages(self) -> u32 {
         self.pages
     }
 
-    /// Bits of a remainder and of a column.
+    /// Bits of a remainder, and bits of a column.
     pub fn bits(self) -> (u32, u32) {
         (self.remainder_bits, self.column_bits)
     }
@@ -95,20 +95,20 @@ impl Shape {
 /// Bucket and remainder of a fingerprint, the remainder as a fraction of 2^32.
 #[inline]
 pub(super) fn digits(fingerprint: u32, pages: u32) -> (u32, u32) {
-    // It wraps only for more pages than there can be.
+    // It would overflow only with more pages than `PAGES_MAX`.
     let product = u64::from(fingerprint).wrapping_mul(u64::from(pages) * u64::from(BUCKETS));
     ((product >> 32) as u32, product as u32)
 }
 
-/// The fingerprint with these digits: the lowest whose product is not below them, since the next is a whole *N* away. (Digits
-/// that no fingerprint has give one of a later bucket, or none.)
+/// The fingerprint with these digits: the smallest one whose product is not below them, since the product of the next
+/// one is *N* larger. (Digits that no fingerprint has yield a fingerprint of a later bucket, or none.)
 #[inline]
 pub(super) fn fingerprint_of(bucket: u32, remainder: u32, remainder_bits: u32, pages: u32) -> u64 {
     let product = u64::from(bucket) << 32 | u64::from(remainder) << (32 - remainder_bits);
     product.div_ceil(u64::from(pages) * u64::from(BUCKETS))
 }
 
-/// The page that answers for `fingerprint` in a maplet of `pages` pages.
+/// The page for `fingerprint` in a maplet of `pages` pages.
 #[inline]
 pub fn page_of(fingerprint: u32, pages: u32) -> u32 {
     digits(fingerprint, pages).0 / BUCKETS
@@ -120,22 +120,22 @@ pub(super) fn last_of(page: u32, pages: u32) -> u32 {
     (next.div_ceil(u64::from(pages)) - 1) as u32
 }
 
-/// Where in the payload of page `page_of(fingerprint, pages)` a look-up reads: the bucket's end, and about where its entries
-/// begin in a page of `page_bytes` of entries. For fetching it ahead.
+/// The offsets that a lookup reads in the payload of page `page_of(fingerprint, pages)`: that of the bucket's end, and
+/// the approximate one of its entries if the page has `page_bytes` of entries. For prefetching.
 #[inline]
 pub fn places(fingerprint: u32, pages: u32, page_bytes: usize) -> [usize; 2] {
     let bucket = digits(fingerprint, pages).0 % BUCKETS;
     [end_offset(bucket), ENTRIES_AT + page_bytes * bucket as usize / BUCKETS as usize]
 }
 
-/// Bytes that the entries of a page take, on average, for `places`.
+/// Average bytes of the entries of a page, for `places`.
 pub fn page_bytes(entries: u64, pages: u32, columns: usize) -> usize {
     let width = Shape::of_pages(u64::from(pages.max(1)), Shape::new(0, columns).column_bits).width();
     let bytes = entries * u64::from(width) / 8 / u64::from(pages.max(1));
     bytes.min((PAGE_PAYLOAD_BYTES - ENTRIES_AT) as u64) as usize
 }
 
-/// The columns that may have a key with this fingerprint, by the payload of page `page_of(fingerprint, pages)`.
+/// The columns that may contain a key with this fingerprint, from the payload of page `page_of(fingerprint, pages)`.
 #[inline]
 pub fn columns_of(payload: &[u8], fingerprint: u32, pages: u32) -> Columns {
     let Some(page) = MapletPage::parse(payload) else { return Columns::ALL };

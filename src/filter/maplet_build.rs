@@ -1,19 +1,19 @@
-//! Building maplets: from fingerprints, and out of other maplets in one pass, without the data. Pure; a build belongs to
+//! Builds maplets in one pass, from fingerprints and from other maplets, without the data. Pure. Each build belongs to
 //! one thread.
 //!
-//! Page for page, the entries that belong into it are taken from every source, sorted into buckets by counting, and packed. So
-//! the cost is that of unpacking and packing, whatever the number of sources. A merged maplet has exactly the entries of its
-//! sources, less the columns that were left out.
+//! For each page, the entries that belong to it are taken from every source, sorted into buckets by counting sort, and
+//! packed. So the cost is that of unpacking and packing, whatever the number of sources. A merged maplet has exactly
+//! the entries of its sources, without the columns that were left out.
 
 use super::maplet::{COLUMNS_MAX, Shape, digits, fingerprint_of, last_of, page_of};
 use crate::format::maplet_page::{BUCKETS, MapletPage, MapletPageWriter, entries_max};
 use crate::util::{Error, Result};
 
-/// A build in which more than one page in so many overflows is better begun again with more pages: where a fingerprint stands
-/// under many columns, pages deviate more from their mean.
+/// If more than one page in this many is saturated, it is better to repeat the build with more pages. If fingerprints
+/// occur under many columns, page sizes deviate more from their mean.
 const SATURATED_PART: u32 = 128;
 
-/// A fingerprint under a column.
+/// A fingerprint and its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// The fingerprint.
@@ -24,44 +24,44 @@ pub struct Entry {
 
 /// Why a build ended early.
 #[derive(Debug)]
-pub enum Trouble {
-    /// A maplet to be merged does not know all its entries: a page is saturated or none. Its keys' fingerprints do.
+pub enum BuildError {
+    /// A maplet to be merged lacks entries: a page is saturated or invalid. The fingerprints of its keys have them.
     Incomplete,
     /// A source could not be read.
     Failed(Error),
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for BuildError {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
-/// Entries by rising fingerprints.
+/// A source of entries in ascending order of fingerprints.
 pub trait Source {
-    /// Appends the entries of fingerprints up to `last` that were not given out yet, in any order. `last` rises from call
-    /// to call.
-    fn take_through(&mut self, last: u32, out: &mut Vec<Entry>) -> Result<(), Trouble>;
+    /// Appends the entries with fingerprints up to `last` that were not returned before, in any order. `last` ascends
+    /// from call to call.
+    fn take_through(&mut self, last: u32, out: &mut Vec<Entry>) -> Result<(), BuildError>;
 }
 
-/// Fingerprints in ascending order, all of one column.
+/// Sorted fingerprints of one column.
 #[derive(Debug)]
-pub struct Sorted {
+pub struct SortedFingerprints {
     fingerprints: Vec<u32>,
     next: usize,
     column: u8,
 }
 
-impl Sorted {
-    /// Those of `fingerprints`, which ascend.
+impl SortedFingerprints {
+    /// A source of `fingerprints`, which must be sorted.
     pub fn new(fingerprints: Vec<u32>, column: u8) -> Self {
         debug_assert!(fingerprints.is_sorted());
         Self { fingerprints, next: 0, column }
     }
 }
 
-impl Source for Sorted {
-    fn take_through(&mut self, last: u32, out: &mut Vec<Entry>) -> Result<(), Trouble> {
+impl Source for SortedFingerprints {
+    fn take_through(&mut self, last: u32, out: &mut Vec<Entry>) -> Result<(), BuildError> {
         let due = self.fingerprints[self.next..].iter().take_while(|fingerprint| **fingerprint <= last);
         let before = out.len();
         out.extend(due.map(|fingerprint| Entry { fingerprint: *fingerprint, column: self.column }));
@@ -76,29 +76,29 @@ pub trait Payloads {
     fn payload(&mut self, page: u32) -> Result<&[u8]>;
 }
 
-/// What the columns of a maplet are called in another; `None` for those that are left out.
-pub type Renumbering = [Option<u8>; COLUMNS_MAX];
+/// The new number of each column of a maplet; `None` for a column that is left out.
+pub type ColumnMap = [Option<u8>; COLUMNS_MAX];
 
-/// What is kept of a maplet.
+/// The entries of an older maplet.
 #[derive(Debug)]
-pub struct Kept<P> {
+pub struct MapletEntries<P> {
     payloads: P,
-    columns: Renumbering,
+    columns: ColumnMap,
     pages: u32,
     next: u32,
-    /// Unpacked already, and behind what was asked for.
+    /// Entries that are unpacked but beyond `last`.
     early: Vec<Entry>,
 }
 
-impl<P> Kept<P> {
-    /// A maplet of `pages` pages.
-    pub fn new(payloads: P, pages: u32, columns: Renumbering) -> Self {
+impl<P> MapletEntries<P> {
+    /// The entries of a maplet of `pages` pages.
+    pub fn new(payloads: P, pages: u32, columns: ColumnMap) -> Self {
         Self { payloads, columns, pages, next: 0, early: Vec::new() }
     }
 }
 
-impl<P: Payloads> Source for Kept<P> {
-    fn take_through(&mut self, last: u32, out: &mut Vec<Entry>) -> Result<(), Trouble> {
+impl<P: Payloads> Source for MapletEntries<P> {
+    fn take_through(&mut self, last: u32, out: &mut Vec<Entry>) -> Result<(), BuildError> {
         let Self { payloads, columns, pages, next, early } = self;
         early.retain(|entry| {
             if entry.fingerprint <= last {
@@ -108,15 +108,15 @@ impl<P: Payloads> Source for Kept<P> {
         });
         while *next < *pages && *next <= page_of(last, *pages) {
             let page = MapletPage::parse(payloads.payload(*next)?).filter(|page| !page.saturated());
-            let page = page.filter(|page| page.pages() == *pages).ok_or(Trouble::Incomplete)?;
+            let page = page.filter(|page| page.pages() == *pages).ok_or(BuildError::Incomplete)?;
             let (first, own_last) = (*next * BUCKETS, u64::from(last_of(*next, *pages)));
             for bucket in 0..BUCKETS {
-                for at in page.bucket(bucket).ok_or(Trouble::Incomplete)? {
+                for at in page.bucket(bucket).ok_or(BuildError::Incomplete)? {
                     let (remainder, column) = page.entry(at);
                     let Some(column) = columns[column as usize % COLUMNS_MAX] else { continue };
                     let fingerprint = fingerprint_of(first + bucket, remainder, page.remainder_bits(), *pages);
                     if fingerprint > own_last {
-                        return Err(Trouble::Incomplete);
+                        return Err(BuildError::Incomplete);
                     }
                     let fingerprint = fingerprint as u32;
                     let to = if fingerprint <= last { &mut *out } else { &mut *early };
@@ -141,7 +141,7 @@ pub struct MapletBuild<'a> {
 }
 
 impl<'a> MapletBuild<'a> {
-    /// A maplet of this shape, from sources whose columns are below those that the shape was made for.
+    /// A build with this shape. The columns of the sources must be below the number of columns of the shape.
     pub fn new(shape: Shape, sources: Vec<Box<dyn Source + 'a>>) -> Self {
         Self {
             shape,
@@ -154,8 +154,8 @@ impl<'a> MapletBuild<'a> {
         }
     }
 
-    /// The payload of the next page; `None` behind the last.
-    pub fn next_page(&mut self) -> Result<Option<&[u8]>, Trouble> {
+    /// The payload of the next page; `None` after the last.
+    pub fn next_page(&mut self) -> Result<Option<&[u8]>, BuildError> {
         let page = self.next;
         if page == self.shape.pages() {
             return Ok(None);
@@ -200,12 +200,12 @@ impl<'a> MapletBuild<'a> {
         }
     }
 
-    /// Whether so many pages overflowed that it is worth to build it again with `Shape::wider`.
+    /// Whether so many pages are saturated that the build should be repeated with `Shape::wider`.
     pub fn is_too_full(&self) -> bool {
         self.saturated > self.shape.pages() / SATURATED_PART
     }
 
-    /// Entries of each column, those on saturated pages aside.
+    /// The number of entries of each column, without those on saturated pages.
     pub fn entries(&self) -> &[u64; COLUMNS_MAX] {
         &self.entries
     }

@@ -1,4 +1,4 @@
-//! Layer 3: filters, which tell without a read of the device that a key is absent.
+//! Layer 3: filters. They exclude keys without a read of the device.
 
 pub mod maplet;
 pub mod maplet_build;

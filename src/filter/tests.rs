@@ -1,4 +1,4 @@
-//! Tests of the quotient filter: no false negative ever, the bounds on false positives and size, garbage.
+//! Tests of the quotient filter: no false negatives, bounds on false positives and size, invalid input.
 
 mod maplet;
 
@@ -29,7 +29,7 @@ fn nothing_added_is_ever_missed() {
     for seed in 0..100 {
         let mut state = seed;
         let count = random(&mut state) % 6000;
-        // All 32 bits, or few of them: fingerprints in clusters, with many duplicates.
+        // All 32 bits, or few of them: clustered fingerprints with many duplicates.
         let bits = 8 + random(&mut state) % 25;
         let shift = random(&mut state) % (33 - bits);
         println!("seed {seed} count {count} bits {bits} shift {shift}");
@@ -41,7 +41,7 @@ fn nothing_added_is_ever_missed() {
 }
 
 #[test]
-fn small_filters_are_small_and_exact_enough() {
+fn small_filters_are_small_and_precise() {
     let mut state = 5;
     for count in [1, 2, 3, 10, 100, 1000, 2000] {
         let fingerprints: Vec<u32> = (0..count).map(|_| random(&mut state) as u32).collect();
@@ -76,7 +76,7 @@ fn size_and_false_positives_of_large_filters_keep_their_bounds() {
     }
 }
 
-/// Fingerprints crafted to overflow their page cost reads, not answers, and no unbounded number of pages.
+/// Fingerprints crafted to overflow their page cost reads but give no wrong answers and no unbounded number of pages.
 #[test]
 fn crafted_fingerprints_saturate_a_page_and_nothing_else() {
     let mut state = 13;
@@ -102,7 +102,7 @@ fn every_fingerprint_has_its_page_in_order() {
     }
 }
 
-/// Whatever the bytes are, a probe returns; bytes that are no page at all may contain everything.
+/// Whatever the bytes are, a lookup returns. An invalid page may contain everything.
 #[test]
 fn garbage_never_panics() {
     let mut state = 19;
@@ -137,13 +137,13 @@ fn garbage_never_panics() {
     assert!(fingerprints.iter().all(|&fingerprint| may_contain(&padded, fingerprint, 1)));
 }
 
-/// The bytes of a small filter, so that a change of the format does not pass unseen.
+/// The bytes of a small filter, so that a change of the format is noticed.
 #[test]
 fn the_format_on_disk_never_changes() {
     let pages = build(&[0x1000_0000, 0x1000_0001, 0x8000_0000, 0xffff_ffff]);
     assert_eq!(pages, [GOLDEN]);
 }
 
-// Quotients 0, 3 and 5 of 6 with remainders 192, 0 and 511; the two neighbours fall together.
+// Quotients 0, 3 and 5 of 6 with remainders 192, 0 and 511. The two neighbours have the same quotient and remainder.
 const GOLDEN: &[u8] =
     &[1, 9, 0, 0, 6, 0, 0, 0, 9, 0, 0, 0, 3, 0, 0, 0, 0x01, 0x06, 0, 0, 0x10, 0, 0, 0x90, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];

@@ -246,7 +246,7 @@ impl<'a> SortedPage<'a> {
 
     /// Asks the processor for the first lines of entry `at`, if there is one.
     #[inline]
-    pub fn look_ahead(&self, at: usize) {
+    pub fn prefetch(&self, at: usize) {
         if at < self.count() {
             let entry = self.payload.as_ptr().wrapping_add(self.start(at));
             prefetch::line(entry);

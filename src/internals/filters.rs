@@ -2,7 +2,9 @@
 
 use super::KEYSPACE;
 use crate::filter::maplet::{self, Columns, Shape};
-use crate::filter::maplet_build::{Kept, MapletBuild, Payloads, Renumbering, Sorted, Source, Trouble};
+use crate::filter::maplet_build::{
+    BuildError, ColumnMap, MapletBuild, MapletEntries, Payloads, SortedFingerprints, Source,
+};
 use crate::filter::quotient::{self, FilterBuilder};
 use crate::format::maplet_page::entries_max;
 use crate::util::Result;
@@ -32,7 +34,7 @@ impl FilterPart {
     }
 
     /// Asks for what `may_contain` will read.
-    pub fn look_ahead(&self, fingerprint: u32) {
+    pub fn prefetch(&self, fingerprint: u32) {
         let pages = self.0.len() as u32;
         let page = &self.0[quotient::page_of(fingerprint, pages) as usize];
         prefetch::line(page.as_ptr());
@@ -65,9 +67,9 @@ impl MapletPart {
 
     /// One with a column more, in one pass.
     pub fn merged(&self, columns: u8, fresh: &[u32]) -> Self {
-        let mut renumbering: Renumbering = [None; maplet::COLUMNS_MAX];
+        let mut renumbering: ColumnMap = [None; maplet::COLUMNS_MAX];
         (0..columns).for_each(|column| renumbering[usize::from(column)] = Some(column));
-        let kept = Kept::new(Read(&self.pages), self.pages.len() as u32, renumbering);
+        let kept = MapletEntries::new(Read(&self.pages), self.pages.len() as u32, renumbering);
         let sources: Vec<Box<dyn Source + '_>> = vec![Box::new(kept), sorted(fresh, columns)];
         Self::of(sources, self.entries + fresh.len() as u64, usize::from(columns) + 1)
     }
@@ -77,7 +79,8 @@ impl MapletPart {
         let pages = [payload.to_vec()];
         let renumbering = std::array::from_fn(|column| Some(column as u8));
         let entries = entries_max(1).into();
-        Self::try_of(vec![Box::new(Kept::new(Read(&pages), 1, renumbering))], entries, maplet::COLUMNS_MAX).ok()
+        Self::try_of(vec![Box::new(MapletEntries::new(Read(&pages), 1, renumbering))], entries, maplet::COLUMNS_MAX)
+            .ok()
     }
 
     /// A page's payload.
@@ -89,7 +92,7 @@ impl MapletPart {
         Self::try_of(sources, entries, columns).expect("sources in memory")
     }
 
-    fn try_of(sources: Vec<Box<dyn Source + '_>>, entries: u64, columns: usize) -> Result<Self, Trouble> {
+    fn try_of(sources: Vec<Box<dyn Source + '_>>, entries: u64, columns: usize) -> Result<Self, BuildError> {
         let shape = Shape::new(entries, columns);
         let mut build = MapletBuild::new(shape, sources);
         let mut pages = Vec::with_capacity(shape.pages() as usize);
@@ -108,7 +111,7 @@ impl MapletPart {
     }
 
     /// Asks for what `columns` will read.
-    pub fn look_ahead(&self, fingerprint: u32) {
+    pub fn prefetch(&self, fingerprint: u32) {
         let pages = self.pages.len() as u32;
         let page = &self.pages[maplet::page_of(fingerprint, pages) as usize];
         prefetch::line(page.as_ptr());
@@ -121,5 +124,5 @@ impl MapletPart {
 fn sorted(fingerprints: &[u32], column: u8) -> Box<dyn Source> {
     let mut fingerprints = fingerprints.to_vec();
     fingerprints.sort_unstable();
-    Box::new(Sorted::new(fingerprints, column))
+    Box::new(SortedFingerprints::new(fingerprints, column))
 }

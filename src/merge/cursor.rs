@@ -1,21 +1,21 @@
-//! What every sorted source of entries looks like to the layers above it.
+//! The interface of every sorted source of entries.
 //!
 //! Order of entries: encoded key ascending, then sequence number *descending* (newest version first).
 
-use super::held::HeldValue;
+use super::pinned_value::PinnedValue;
 use crate::util::{Kind, Result, SequenceNumber};
 use std::cmp::Ordering;
 
 /// One entry, borrowed from the cursor until it moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryRef<'a> {
-    /// Encoded key (`base::key`).
+    /// Encoded key (`util::key`).
     pub key: &'a [u8],
     /// The version's number.
     pub number: SequenceNumber,
-    /// What the entry says.
+    /// The kind of the entry.
     pub kind: Kind,
-    /// The value; empty for a tombstone; the reference's bytes for `Kind::ValueReference`.
+    /// The value. Empty for a tombstone; the encoded reference for `Kind::ValueReference`.
     pub value: &'a [u8],
 }
 
@@ -26,12 +26,12 @@ impl EntryRef<'_> {
     }
 }
 
-/// A position in a sorted source. A new cursor stands nowhere (`valid()` is false).
+/// A position in a sorted source. A new cursor is unpositioned (`valid()` is false).
 ///
-/// After an `Err` the cursor stands nowhere. `next` and `prev` require `valid()`; stepping off either end leaves
-/// the cursor standing nowhere. Implementations own what they read from (`Arc`s), so a cursor is `Send`.
+/// An error, or a step beyond either end, leaves the cursor unpositioned. `next` and `prev` require `valid()`.
+/// Implementations own what they read from (`Arc`s), so a cursor is `Send`.
 pub trait Cursor: Send {
-    /// Moves to the first entry at or behind (`key`, `number`): the newest version `<= number` of `key`, or else the
+    /// Moves to the first entry at or after (`key`, `number`): the newest version `<= number` of `key`, or else the
     /// first entry of the next key.
     fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()>;
     /// Moves to the last entry at or before (`key`, `number`) in entry order.
@@ -40,24 +40,24 @@ pub trait Cursor: Send {
     fn seek_first(&mut self) -> Result<()>;
     /// Moves to the last entry.
     fn seek_last(&mut self) -> Result<()>;
-    /// Moves one entry on.
+    /// Moves to the next entry.
     fn next(&mut self) -> Result<()>;
-    /// Moves one entry back.
+    /// Moves to the previous entry.
     fn prev(&mut self) -> Result<()>;
-    /// Whether the cursor stands on an entry.
+    /// Whether the cursor is on an entry.
     fn valid(&self) -> bool;
-    /// The entry it stands on. Requires `valid()`.
+    /// The current entry. Requires `valid()`.
     fn entry(&self) -> EntryRef<'_>;
-    /// The newest number `<= at` of a range tombstone of this source over `key`; `ZERO` where there is none. Asked for the key
-    /// that this cursor stands on, or that a newer source stands on; in the latter case a source may say `ZERO`, as nothing of
-    /// its own can cover what is newer.
+    /// The newest number `<= at` of this source's range tombstones over `key`; `ZERO` if there is none. Called for the
+    /// key that this cursor or a newer source is on. In the latter case a source may return `ZERO`, because its range
+    /// tombstones cannot cover what is newer.
     fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
         let _ = (key, at);
         SequenceNumber::ZERO
     }
-    /// The value of the entry it stands on, kept for longer than the cursor stands there; `None` where only a copy can be.
-    /// Requires `valid()`.
-    fn hold(&self) -> Option<HeldValue> {
+    /// The value of the current entry, pinned so that it outlives the cursor's position. `None` if only a copy is
+    /// possible. Requires `valid()`.
+    fn pin_value(&self) -> Option<PinnedValue> {
         None
     }
 }
@@ -90,7 +90,7 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
         (**self).covering(key, at)
     }
-    fn hold(&self) -> Option<HeldValue> {
-        (**self).hold()
+    fn pin_value(&self) -> Option<PinnedValue> {
+        (**self).pin_value()
     }
 }

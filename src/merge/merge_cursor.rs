@@ -1,29 +1,30 @@
-//! Many sorted sources read as one: a tournament of losers over the sources' current entries.
+//! Reads many sorted sources as one: a loser tree over the sources' current entries.
 //!
-//! A cursor belongs to one thread at a time. Sources may grow while they are read (a Memtable does); entries that they
-//! had when the merge stood before them are yielded, later ones may be.
+//! A cursor belongs to one thread at a time. Sources may grow while they are read (a Memtable does). Entries that a
+//! source had before the merge reached their place are returned; later ones may be.
 //!
 //! Invariants:
-//! 1. Sources are given newest first. Where two stand on equal entries (same key and number: a log replayed over branches
-//!    that already hold some of it), the newer one's is yielded and the other's is passed over.
-//! 2. While the merge stands on an entry, going forward every other source stands on the first entry behind it or nowhere;
-//!    going backward on the last entry before it or nowhere. So no other source stands on an equal entry.
-//! 3. `heads[i]` is the head of source i's key, complemented when going backward, so that the smaller head always wins;
-//!    `u128::MAX` where the source stands nowhere. Different heads decide; equal heads decide nothing.
-//! 4. `losers[n]`, for an inner node n of the tournament, is the source that lost the match there; the winner of all is
+//! 1. Sources are given newest first. If two have equal entries (same key and number: a log replayed over branches that
+//!    already contain part of it), the newer source's entry is returned and the other is skipped.
+//! 2. While the merge is on an entry, every other source is, going forward, on the first entry after it or at its end;
+//!    going backward, on the last entry before it or at its end. So no other source is on an equal entry.
+//! 3. `heads[i]` is the head of source i's key, complemented when going backward, so that the smaller head always wins.
+//!    It is `u128::MAX` if the source is unpositioned. Different heads decide a match; equal heads decide nothing.
+//! 4. `losers[n]`, for an inner node n of the tree, is the source that lost the match there. The overall winner is
 //!    `winner`. A change of one source replays only the matches between its leaf and the root.
 //!
-//! Why 2's last sentence holds: let A win everything while B stands on an equal entry, and take the node where their paths
-//! meet. B's side sent up a source with an entry no greater than B's, thus equal to A's, and the match at that node was
-//! played when the later of its two sides last changed, with these same entries. That match reported a tie, and `settle`
+//! Why the last sentence of 2 holds: let A be the overall winner while B is on an equal entry, and take the node where
+//! their paths meet. B's side sent up a source with an entry no greater than B's, so equal to A's, and the match at
+//! that node was played when the later of its two sides last changed, with these same entries. That match reported a
+//! tie, and `settle` returns only after ties are skipped.
 //! does not return before ties are passed over.
 
 use super::cursor::{Cursor, EntryRef};
-use super::held::HeldValue;
+use super::pinned_value::PinnedValue;
 use crate::util::{Result, SequenceNumber, key};
 use std::cmp::Ordering;
 
-/// No source: the merge stands nowhere.
+/// No source: the merge is unpositioned.
 const NOWHERE: usize = usize::MAX;
 const EXHAUSTED: u128 = u128::MAX;
 
@@ -33,7 +34,7 @@ enum Direction {
     Backward,
 }
 
-/// A cursor over the entries of all its sources.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct MergeCursor<C> {
     sources: Vec<C>,
@@ -43,17 +44,17 @@ pub struct MergeCursor<C> {
     direction: Direction,
     /// The older of two sources that the last matches found on equal entries.
     tied: Option<usize>,
-    /// Holds the key while the direction turns.
+    /// Buffer for the key while the direction changes.
     turning_key: Vec<u8>,
 }
 
 impl<C: Cursor> MergeCursor<C> {
-    /// Which source the entry is of; of several that have it, the newest. Requires `valid()`.
+    /// The source of the current entry; of several that have it, the newest. Requires `valid()`.
     pub fn source(&self) -> usize {
         self.winner
     }
 
-    /// A merge of `sources`, newest first. It stands nowhere.
+    /// An unpositioned merge of `sources`, newest first.
     pub fn new(sources: Vec<C>) -> Self {
         let count = sources.len();
         Self {
@@ -67,7 +68,7 @@ impl<C: Cursor> MergeCursor<C> {
         }
     }
 
-    /// Places every source by `place`, then plays all matches.
+    /// Positions every source by `place`, then plays all matches.
     fn place_all(&mut self, direction: Direction, place: impl Fn(&mut C) -> Result<()>) -> Result<()> {
         self.winner = NOWHERE;
         self.direction = direction;
@@ -77,7 +78,8 @@ impl<C: Cursor> MergeCursor<C> {
         self.settle_all()
     }
 
-    /// As `seek`, or as `seek_for_prev` where `backward`, by a search that places all sources at once; passes on what it returns.
+    /// As `seek`, or as `seek_for_prev` if `backward`, with a function that positions all sources at once. Returns its
+    /// result.
     pub fn search<T>(&mut self, backward: bool, place: impl FnOnce(&mut [C]) -> Result<T>) -> Result<T> {
         self.winner = NOWHERE;
         self.direction = if backward { Direction::Backward } else { Direction::Forward };
@@ -86,7 +88,7 @@ impl<C: Cursor> MergeCursor<C> {
         Ok(placed)
     }
 
-    /// Plays all matches, for sources that have all moved.
+    /// Plays all matches after all sources have moved.
     fn settle_all(&mut self) -> Result<()> {
         for source in 0..self.sources.len() {
             self.refresh_head(source);
@@ -95,7 +97,7 @@ impl<C: Cursor> MergeCursor<C> {
         self.settle(winner)
     }
 
-    /// Moves `source` one entry in the present direction and plays its matches again.
+    /// Moves `source` one entry in the current direction and replays its matches.
     #[inline]
     fn step(&mut self, source: usize) -> Result<()> {
         self.winner = NOWHERE;
@@ -127,8 +129,8 @@ impl<C: Cursor> MergeCursor<C> {
         };
     }
 
-    /// Passes over entries that tied until there are none (invariant 1), then lets `winner` win. Ties are as rare as
-    /// recoveries, so it may play all matches again for each.
+    /// Skips entries that tied until there are none (invariant 1), then makes `winner` the winner. Ties are as rare as
+    /// recoveries, so it may replay all matches for each.
     #[inline]
     fn settle(&mut self, mut winner: usize) -> Result<()> {
         while let Some(older) = self.tied.take() {
@@ -140,14 +142,14 @@ impl<C: Cursor> MergeCursor<C> {
         Ok(())
     }
 
-    /// Plays every match of the tournament: leaves are nodes `count..2 * count`, node n's children 2n and 2n + 1.
+    /// Plays every match of the tree. Leaves are nodes `count..2 * count`; the children of node n are 2n and 2n + 1.
     fn play_all(&mut self) -> usize {
         let count = self.sources.len();
         self.losers.fill(NOWHERE);
         if count == 0 {
             return NOWHERE;
         }
-        // A source climbs until it finds a node without a player, waits there, and is met by the other side's winner.
+        // A source climbs until it finds a node without a player and waits there for the winner of the other side.
         let mut last = 0;
         for source in 0..count {
             let mut player = source;
@@ -187,7 +189,7 @@ impl<C: Cursor> MergeCursor<C> {
         player
     }
 
-    /// Whether `a`'s entry comes before `b`'s in the present direction.
+    /// Whether `a`'s entry comes before `b`'s in the current direction.
     #[inline]
     fn beats(&mut self, a: usize, b: usize) -> bool {
         let (head_a, head_b) = (self.heads[a], self.heads[b]);
@@ -211,8 +213,8 @@ impl<C: Cursor> MergeCursor<C> {
         }
     }
 
-    /// Turns round on the entry that the merge stands on, so that invariant 2 holds for the other direction. The other
-    /// sources are sought, not stepped: they may have grown between their position and the merge's.
+    /// Changes the direction at the current entry, so that invariant 2 holds for the other direction. The other sources
+    /// seek and do not step, because they may have grown between their position and that of the merge.
     fn turn(&mut self, direction: Direction) -> Result<()> {
         let stands_on = std::mem::replace(&mut self.winner, NOWHERE);
         let entry = self.sources[stands_on].entry();
@@ -287,7 +289,7 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
         self.sources.iter().map(|source| source.covering(key, at)).max().unwrap_or(SequenceNumber::ZERO)
     }
 
-    fn hold(&self) -> Option<HeldValue> {
-        self.sources[self.winner].hold()
+    fn pin_value(&self) -> Option<PinnedValue> {
+        self.sources[self.winner].pin_value()
     }
 }

@@ -1,10 +1,10 @@
-//! Layer 3: reading many sorted sources as one, the one rule of which version is seen, and the one rule of which
-//! versions are kept; range tombstones, and what merge operands mean.
+//! Layer 3: merging sorted sources, the rule of which version a reader sees (`visible`), the rule of which versions are
+//! retained (`retention`), range tombstones, and merge operators.
 
 pub mod cursor;
-pub mod held;
 pub mod merge_cursor;
 pub mod operator;
+pub mod pinned_value;
 pub mod range_tombstones;
 pub mod retention;
 #[cfg(any(test, feature = "testing"))]
@@ -13,9 +13,9 @@ pub mod version_filter;
 pub mod visible;
 
 pub use cursor::{Cursor, EntryRef};
-pub use held::HeldValue;
 pub use merge_cursor::MergeCursor;
 pub use operator::MergeOperator;
+pub use pinned_value::PinnedValue;
 pub use range_tombstones::{Fragment, NO_RANGE_TOMBSTONES, RangeTombstone, RangeTombstones};
 pub use retention::Retention;
 pub use version_filter::VersionFilter;

@@ -1,17 +1,18 @@
-//! Range tombstones: of every key the numbers at which a range that holds it was deleted.
+//! Range tombstones: for each key, the numbers at which a range that contains it was deleted.
 //!
-//! A range tombstone [start, end) with number n takes away, for whoever reads at n or later, every version of the keys from
-//! `start` to below `end` whose number is below n. (A version with the number n itself stays: it is of the same batch, and the
-//! batch's commit has already settled which of the two came last. So no operand has the number of a tombstone over its key.)
+//! A range tombstone [start, end) with number n hides, from readers at n or later, every version of the keys in the
+//! range whose number is below n. (A version with number n itself stays: it is from the same batch, and the batch's
+//! commit has already decided which of the two came last. So no operand has the number of a tombstone over its key.)
 //!
-//! They are few, are looked up for keys far behind their start, and cover keys that were never written. So they do not stand
-//! among the entries, where each would cost every search a comparison and would be found only by reading from its start on:
-//! whoever keeps entries keeps its range tombstones beside them, in memory, in this form. Immutable; any thread.
+//! Range tombstones are few, are looked up for keys far after their start, and cover keys that were never written. So
+//! they are not stored among the entries, where each would cost every search a comparison and would be found only by
+//! reading from its start. Each component that stores entries keeps its range tombstones next to them, in memory, in
+//! this form. Immutable; any thread.
 //!
 //! Invariants:
-//! 1. Fragments ascend, are not empty and do not overlap; those that touch differ in their numbers.
-//! 2. A fragment's numbers descend; there is at least one.
-//! 3. So two of them are equal if and only if they say the same of every key.
+//! 1. Fragments ascend, are not empty and do not overlap. Adjacent fragments differ in their numbers.
+//! 2. The numbers of a fragment descend. There is at least one.
+//! 3. So two values are equal if and only if they are equivalent for every key.
 
 use super::retention::Retention;
 use crate::util::SequenceNumber;
@@ -20,38 +21,38 @@ use std::collections::{BTreeMap, BTreeSet};
 /// One deletion of a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeTombstone {
-    /// First encoded key that is gone.
+    /// First deleted encoded key.
     pub start: Vec<u8>,
-    /// First encoded key behind those that are gone.
+    /// First encoded key after the range.
     pub end: Vec<u8>,
     /// Its number.
     pub number: SequenceNumber,
 }
 
-/// A stretch of keys that were deleted together at each of some numbers.
+/// A range of keys with the same deletions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragment {
     /// Its first encoded key.
     pub start: Vec<u8>,
-    /// The first encoded key behind it.
+    /// First encoded key after it.
     pub end: Vec<u8>,
-    /// The deletions, newest first.
+    /// Numbers of the deletions, newest first.
     pub numbers: Vec<SequenceNumber>,
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeTombstones {
     fragments: Vec<Fragment>,
 }
 
-/// None at all, to refer to.
+/// No range tombstones, as a constant to refer to.
 pub static NO_RANGE_TOMBSTONES: RangeTombstones = RangeTombstones { fragments: Vec::new() };
 
 impl RangeTombstones {
-    /// Those of deletions in any order. Empty ranges say nothing.
+    /// The range tombstones of deletions in any order. Empty ranges are ignored.
     pub fn new(deletions: impl IntoIterator<Item = RangeTombstone>) -> Self {
-        // At each bound, the numbers that begin there and those that end there.
+        // For each bound, the numbers whose ranges begin there and those whose ranges end there.
         let mut bounds: BTreeMap<Vec<u8>, (Vec<SequenceNumber>, Vec<SequenceNumber>)> = BTreeMap::new();
         for RangeTombstone { start, end, number } in deletions {
             if start < end {
@@ -81,7 +82,7 @@ impl RangeTombstones {
         tombstones
     }
 
-    /// All of several.
+    /// The union of several.
     pub fn union<'a>(several: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut several: Vec<&Self> = several.into_iter().filter(|tombstones| !tombstones.is_empty()).collect();
         match (several.pop(), several.is_empty()) {
@@ -91,7 +92,8 @@ impl RangeTombstones {
         }
     }
 
-    /// Adds a fragment behind all others, where it has any numbers, joined to the one before where the two say the same.
+    /// Appends a fragment, if it has any numbers. Joins it with the last one if they are adjacent and have the same
+    /// numbers.
     pub fn push(&mut self, start: Vec<u8>, end: &[u8], numbers: Vec<SequenceNumber>) {
         debug_assert!(start[..] < *end && numbers.is_sorted_by(|newer, older| newer > older));
         debug_assert!(self.fragments.last().is_none_or(|last| last.end <= start));
@@ -112,12 +114,12 @@ impl RangeTombstones {
         self.fragments.is_empty()
     }
 
-    /// In key order.
+    /// The fragments, in key order.
     pub fn fragments(&self) -> &[Fragment] {
         &self.fragments
     }
 
-    /// The deletions, ascending by start, those of one start newest first: one for each number of each fragment.
+    /// The deletions, one for each number of each fragment: ascending by start, and newest first for one start.
     pub fn deletions(&self) -> impl Iterator<Item = RangeTombstone> + '_ {
         self.fragments.iter().flat_map(|fragment| {
             let deletion = |number: &SequenceNumber| RangeTombstone {
@@ -129,7 +131,7 @@ impl RangeTombstones {
         })
     }
 
-    /// The numbers of those over `key`, newest first.
+    /// The numbers of the range tombstones over `key`, newest first.
     pub fn over(&self, key: &[u8]) -> &[SequenceNumber] {
         let at = self.fragments.partition_point(|fragment| fragment.end[..] <= *key);
         match self.fragments.get(at) {
@@ -138,13 +140,13 @@ impl RangeTombstones {
         }
     }
 
-    /// The newest number `<= at` of one over `key`, `ZERO` where there is none: what a reader at `at` sees of the key is not
-    /// older.
+    /// The newest number `<= at` of a range tombstone over `key`; `ZERO` if there is none. A reader at `at` sees no
+    /// older version of the key.
     pub fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
         self.over(key).iter().copied().find(|number| *number <= at).unwrap_or(SequenceNumber::ZERO)
     }
 
-    /// What of them lies in [lower, upper).
+    /// The parts that lie in [lower, upper).
     pub fn clip(&self, lower: &[u8], upper: Option<&[u8]>) -> Self {
         let from = self.fragments.partition_point(|fragment| fragment.end[..] <= *lower);
         let inside = self.fragments[from..].iter();
@@ -160,7 +162,7 @@ impl RangeTombstones {
         clipped
     }
 
-    /// Takes away what lies before `bound` and gives it back.
+    /// Removes the parts before `bound` and returns them.
     pub fn split_off_front(&mut self, bound: &[u8]) -> Self {
         let at = self.fragments.partition_point(|fragment| fragment.end[..] <= *bound);
         let behind = self.fragments.split_off(at);
@@ -172,8 +174,8 @@ impl RangeTombstones {
         front
     }
 
-    /// What a pass over the versions that these stand beside keeps of them (`retention.rs`): each fragment's numbers are
-    /// like the tombstones of one key.
+    /// The range tombstones that a pass over the versions next to them retains (`retention.rs`). The numbers of each
+    /// fragment are treated like the tombstones of one key.
     pub fn retained(&self, retention: &Retention, bottom: bool) -> Self {
         let mut kept = Self::default();
         for fragment in &self.fragments {
@@ -188,19 +190,19 @@ impl RangeTombstones {
         kept
     }
 
-    /// Puts `behind`, which lies wholly behind these, behind them.
+    /// Appends `behind`, which must lie completely after these.
     pub fn append(&mut self, behind: Self) {
         for Fragment { start, end, numbers } in behind.fragments {
             self.push(start, &end, numbers);
         }
     }
 
-    /// How many numbers there are in all fragments.
+    /// The number of numbers in all fragments.
     pub fn count(&self) -> u64 {
         self.fragments.iter().map(|fragment| fragment.numbers.len() as u64).sum()
     }
 
-    /// All numbers.
+    /// The set of all numbers.
     pub fn numbers(&self) -> BTreeSet<SequenceNumber> {
         self.fragments.iter().flat_map(|fragment| &fragment.numbers).copied().collect()
     }

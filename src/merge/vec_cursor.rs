@@ -1,7 +1,7 @@
-//! A cursor over entries in a vector, for tests of whatever reads cursors, and for benchmarks. It can fail on command.
+//! A cursor over entries in a vector, for tests and benchmarks. It can fail on demand.
 
 use super::cursor::{Cursor, EntryRef};
-use super::held::HeldValue;
+use super::pinned_value::PinnedValue;
 use super::range_tombstones::RangeTombstones;
 use crate::util::sync::Arc;
 use crate::util::{Error, Kind, Result, SequenceNumber};
@@ -14,7 +14,7 @@ pub struct VecEntry {
     pub key: Vec<u8>,
     /// The version's number.
     pub number: SequenceNumber,
-    /// What the entry says.
+    /// The kind of the entry.
     pub kind: Kind,
     /// The value.
     pub value: Vec<u8>,
@@ -38,32 +38,32 @@ impl From<EntryRef<'_>> for VecEntry {
     }
 }
 
-/// The cursor.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub struct VecCursor {
     entries: Vec<VecEntry>,
-    /// Index of the entry it stands on; `None` nowhere.
+    /// Index of the current entry; `None` if unpositioned.
     at: Option<usize>,
-    /// Movements left before one fails.
+    /// Movements left until one fails.
     movements_left: Option<u32>,
     tombstones: RangeTombstones,
 }
 
 impl VecCursor {
-    /// A cursor over `entries`, sorted here.
+    /// A cursor over `entries`, which it sorts.
     pub fn new(mut entries: Vec<VecEntry>) -> Self {
         entries.sort_by(|one, other| one.as_ref().order(&other.key, other.number));
         Self { entries, at: None, movements_left: None, tombstones: RangeTombstones::default() }
     }
 
-    /// The same, with range tombstones beside the entries.
+    /// Adds range tombstones.
     #[cfg(test)]
     pub fn with_tombstones(mut self, tombstones: RangeTombstones) -> Self {
         self.tombstones = tombstones;
         self
     }
 
-    /// The same, whose movement after `movements` others fails; those after that succeed.
+    /// Makes the movement after the next `movements` ones fail. Those after it succeed.
     #[cfg(test)]
     pub fn failing_after(mut self, movements: u32) -> Self {
         self.movements_left = Some(movements);
@@ -76,7 +76,7 @@ impl VecCursor {
             Some(0) => {
                 self.at = None;
                 self.movements_left = None;
-                Err(Error::corruption(Path::new("(vector)"), 0, "movement", "success", "failure on command"))
+                Err(Error::corruption(Path::new("(vector)"), 0, "movement", "success", "failure on demand"))
             }
             Some(left) => {
                 *left -= 1;
@@ -129,8 +129,8 @@ impl Cursor for VecCursor {
         self.tombstones.covering(key, at)
     }
 
-    fn hold(&self) -> Option<HeldValue> {
+    fn pin_value(&self) -> Option<PinnedValue> {
         let value = self.entry().value;
-        HeldValue::new(Arc::new(value.to_vec()), 0..value.len())
+        PinnedValue::new(Arc::new(value.to_vec()), 0..value.len())
     }
 }

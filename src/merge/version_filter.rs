@@ -1,16 +1,17 @@
-//! One pass over sorted entries: hands on what the rule in `retention.rs` keeps, operands folded where that loses nothing.
-//! One thread.
+//! One pass over sorted entries. It emits the versions that the rule in `retention.rs` retains and folds operands where
+//! nothing is lost by it. One thread.
 //!
-//! Folding, with a merge operator: an operand takes the next older version into itself where nobody sees that one by itself and
-//! no range tombstone stands between. Onto a put or a tombstone it becomes a put of the operand's number; onto another
-//! operand, one operand; onto nothing, at the bottom or over a range tombstone, a put. What the operator refuses, what would be
-//! large, and what lies in a value file stays as it is, with everything that it is folded into when it is read.
+//! Folding, with a merge operator: an operand absorbs the next older version if no reader sees that version by itself
+//! and no range tombstone is between the two. Folded onto a put or a tombstone it becomes a put with the operand's
+//! number; onto another operand, one operand; onto nothing, at the bottom or over a range tombstone, a put. If the
+//! operator rejects the operands, if the result would be large, or if the older version is in a value file, all
+//! versions that a read would fold are emitted unchanged.
 //!
 //! Invariants:
-//! 1. While `held` has operands, they are the newest versions of `key` that were not handed on yet, newest first, and nobody
-//!    but the first one's readers sees any of them by itself.
-//! 2. `chained` if and only if the version before is an operand that is kept, so that the next one is needed.
-//! 3. An entry that needs no folding is handed on as it came, without a copy.
+//! 1. While `pending` has operands, they are the newest versions of `key` that were not emitted yet, newest first. Only
+//!    readers of the first one see any of them, and none of them by itself.
+//! 2. `chained` is true if and only if the previous version is a retained operand, so that the next one is needed.
+//! 3. An entry that needs no folding is emitted as it came, without a copy.
 
 use super::cursor::EntryRef;
 use super::operator::{FOLDED_BYTES_MAX, MergeOperator};
@@ -18,29 +19,29 @@ use super::range_tombstones::{NO_RANGE_TOMBSTONES, RangeTombstones};
 use super::retention::Retention;
 use crate::util::{Kind, Result, SequenceNumber, key};
 
-/// An operand that waits for what it may be folded into.
+/// An operand that waits for a version to be folded onto.
 #[derive(Debug)]
-struct Held {
+struct PendingOperand {
     number: SequenceNumber,
     operand: Vec<u8>,
 }
 
-/// Decides version by version; see the module.
+/// Decides version by version. See the module documentation.
 #[derive(Debug)]
 pub struct VersionFilter<'a> {
     retention: &'a Retention,
     bottom: bool,
     tombstones: &'a RangeTombstones,
     operator: Option<&'a dyn MergeOperator>,
-    /// The key of the entry before, in a buffer that is used again.
+    /// The key of the previous entry, in a reused buffer.
     key: Vec<u8>,
-    /// The number of the entry before; `None` before the first.
+    /// The number of the previous entry; `None` before the first.
     newer: Option<SequenceNumber>,
     /// The range tombstones over `key`, newest first.
     over: &'a [SequenceNumber],
     chained: bool,
-    held: Vec<Held>,
-    /// Everything else of this key is kept: a kind was met that no writer makes.
+    pending: Vec<PendingOperand>,
+    /// All further versions of this key are retained, because one has a kind that no writer creates.
     keep_rest: bool,
 }
 
@@ -56,26 +57,27 @@ impl<'a> VersionFilter<'a> {
             newer: None,
             over: &[],
             chained: false,
-            held: Vec::new(),
+            pending: Vec::new(),
             keep_rest: false,
         }
     }
 
-    /// With the range tombstones of the input, before the pass keeps some of them (`RangeTombstones::retained`).
+    /// Sets the range tombstones of the input, as they were before the pass drops some of them
+    /// (`RangeTombstones::retained`).
     pub fn with_tombstones(mut self, tombstones: &'a RangeTombstones) -> Self {
         self.tombstones = tombstones;
         self
     }
 
-    /// With what folds operands; without it they are kept as they are.
+    /// Sets the operator that folds operands. Without it they are emitted unchanged.
     pub fn with_operator(mut self, operator: Option<&'a dyn MergeOperator>) -> Self {
         self.operator = operator;
         self
     }
 
-    /// Takes the next entry and hands on what is kept, which may be entries before it. Requires entries in their order: key
-    /// ascending, number descending.
-    pub fn push(&mut self, entry: EntryRef<'_>, kept: &mut impl FnMut(EntryRef<'_>) -> Result<()>) -> Result<()> {
+    /// Takes the next entry and emits retained versions, possibly those of earlier entries. Requires entries in order:
+    /// key ascending, number descending.
+    pub fn push(&mut self, entry: EntryRef<'_>, emit: &mut impl FnMut(EntryRef<'_>) -> Result<()>) -> Result<()> {
         let newer = match self.newer {
             Some(newer) if entry.key == &self.key[..] => {
                 debug_assert!(entry.number <= newer, "versions came out of order");
@@ -83,7 +85,7 @@ impl<'a> VersionFilter<'a> {
             }
             _ => {
                 debug_assert!(self.key.is_empty() || entry.key > &self.key[..], "keys came out of order");
-                self.finish(kept)?;
+                self.finish(emit)?;
                 self.begin_key(entry.key);
                 None
             }
@@ -96,9 +98,9 @@ impl<'a> VersionFilter<'a> {
         let mut hidden_by = newer;
         if !self.over.is_empty() {
             let covered_by = self.over.iter().rev().copied().find(|number| *number > entry.number);
-            // Between this version and the newer one: whoever folds the newer one finds nothing here.
+            // The tombstone is between this version and the newer one, so the newer one is folded onto nothing.
             if covered_by.is_some_and(|by| newer.is_some_and(|newer| by <= newer)) {
-                self.fold_onto(None, kept)?;
+                self.fold_onto(None, emit)?;
                 self.chained = false;
             }
             hidden_by = match (newer, covered_by) {
@@ -111,57 +113,57 @@ impl<'a> VersionFilter<'a> {
         if !seen && !self.chained {
             return Ok(());
         }
-        self.keep(entry, seen, kept)
+        self.emit_or_fold(entry, seen, emit)
     }
 
-    /// Hands on a version that is seen or that a kept operand needs, or folds it into that operand.
-    fn keep(
+    /// Emits a version that is seen or that a retained operand needs, or folds it into that operand.
+    fn emit_or_fold(
         &mut self,
         entry: EntryRef<'_>,
         seen: bool,
-        kept: &mut impl FnMut(EntryRef<'_>) -> Result<()>,
+        emit: &mut impl FnMut(EntryRef<'_>) -> Result<()>,
     ) -> Result<()> {
-        let mut needed = seen || self.held.is_empty();
+        let mut needed = seen || self.pending.is_empty();
         match entry.kind {
             Kind::Merge => {
                 self.chained = true;
-                return self.hold(entry, seen, kept);
+                return self.add_pending(entry, seen, emit);
             }
-            // Nobody who reads below a tombstone at the bottom is left to need it.
+            // At the bottom a tombstone is needed only if a reader below it exists.
             Kind::Delete => {
-                needed |= !self.fold_onto(None, kept)?;
+                needed |= !self.fold_onto(None, emit)?;
                 needed &= !self.bottom || self.retention.pinned_below(entry.number) || self.keep_rest;
             }
-            // What is seen by itself stays, so a fold would only hold its value twice.
-            Kind::Put if !seen => needed |= !self.fold_onto(Some(entry.value), kept)?,
-            Kind::Put => self.hand_on_held(kept)?,
+            // A version that is seen stays anyway, so a fold would only store its value twice.
+            Kind::Put if !seen => needed |= !self.fold_onto(Some(entry.value), emit)?,
+            Kind::Put => self.emit_pending(emit)?,
             Kind::ValueReference => {
                 needed = true;
-                self.hand_on_held(kept)?;
+                self.emit_pending(emit)?;
             }
-            // Dropping anything on a rule made for other kinds would be a wrong answer. Readers refuse these.
-            Kind::RangeDelete | Kind::Void | Kind::Batch => self.hand_on_held(kept)?,
+            // These kinds are unknown to the rule, so dropping anything could be wrong. Readers report an error for them.
+            Kind::RangeDelete | Kind::Void | Kind::Batch => self.emit_pending(emit)?,
         }
         self.chained = false;
-        if needed { kept(entry) } else { Ok(()) }
+        if needed { emit(entry) } else { Ok(()) }
     }
 
-    fn hold(
+    fn add_pending(
         &mut self,
         entry: EntryRef<'_>,
         seen: bool,
-        kept: &mut impl FnMut(EntryRef<'_>) -> Result<()>,
+        emit: &mut impl FnMut(EntryRef<'_>) -> Result<()>,
     ) -> Result<()> {
         let Some(operator) = self.operator.filter(|_| !self.retention.keeps_all() && !self.keep_rest) else {
-            return kept(entry);
+            return emit(entry);
         };
         if seen {
-            self.hand_on_held(kept)?;
+            self.emit_pending(emit)?;
         }
-        if let Some(newer) = self.held.last_mut()
+        if let Some(newer) = self.pending.last_mut()
             && newer.operand.len() + entry.value.len() <= FOLDED_BYTES_MAX
         {
-            // At once, so that a counter of a million operands holds one.
+            // Joined immediately, so that a counter with a million operands needs memory for one.
             let mut joined = Vec::new();
             if operator.partial_merge(user_key(&self.key), entry.value, &newer.operand, &mut joined)
                 && joined.len() <= FOLDED_BYTES_MAX
@@ -170,31 +172,31 @@ impl<'a> VersionFilter<'a> {
                 return Ok(());
             }
         }
-        self.held.push(Held { number: entry.number, operand: entry.value.to_vec() });
+        self.pending.push(PendingOperand { number: entry.number, operand: entry.value.to_vec() });
         Ok(())
     }
 
-    /// Hands on what is held as a put over this value (`None`: over nothing); as it is, and says false, where that fails. True
-    /// where nothing is held.
-    fn fold_onto(&mut self, base: Option<&[u8]>, kept: &mut impl FnMut(EntryRef<'_>) -> Result<()>) -> Result<bool> {
-        let (Some(operator), Some(newest)) = (self.operator, self.held.first()) else { return Ok(true) };
-        let operands: Vec<&[u8]> = self.held.iter().rev().map(|held| &held.operand[..]).collect();
+    /// Emits the pending operands as one put onto this base (`None`: onto nothing). If that fails, emits them unchanged
+    /// and returns false. Returns true if nothing is pending.
+    fn fold_onto(&mut self, base: Option<&[u8]>, emit: &mut impl FnMut(EntryRef<'_>) -> Result<()>) -> Result<bool> {
+        let (Some(operator), Some(newest)) = (self.operator, self.pending.first()) else { return Ok(true) };
+        let operands: Vec<&[u8]> = self.pending.iter().rev().map(|pending| &pending.operand[..]).collect();
         let mut value = Vec::new();
         let folded = operator.full_merge(user_key(&self.key), base, &operands, &mut value);
         if folded.is_err() || value.len() >= FOLDED_BYTES_MAX {
-            self.hand_on_held(kept)?;
+            self.emit_pending(emit)?;
             return Ok(false);
         }
         let number = newest.number;
-        self.held.clear();
-        kept(EntryRef { key: &self.key, number, kind: Kind::Put, value: &value })?;
+        self.pending.clear();
+        emit(EntryRef { key: &self.key, number, kind: Kind::Put, value: &value })?;
         Ok(true)
     }
 
-    /// Hands on the operands that are held.
-    fn hand_on_held(&mut self, kept: &mut impl FnMut(EntryRef<'_>) -> Result<()>) -> Result<()> {
-        for Held { number, operand } in self.held.drain(..) {
-            kept(EntryRef { key: &self.key, number, kind: Kind::Merge, value: &operand })?;
+    /// Emits the pending operands unchanged.
+    fn emit_pending(&mut self, emit: &mut impl FnMut(EntryRef<'_>) -> Result<()>) -> Result<()> {
+        for PendingOperand { number, operand } in self.pending.drain(..) {
+            emit(EntryRef { key: &self.key, number, kind: Kind::Merge, value: &operand })?;
         }
         Ok(())
     }
@@ -206,19 +208,19 @@ impl<'a> VersionFilter<'a> {
         (self.chained, self.keep_rest) = (false, false);
     }
 
-    /// Hands on what is left once the last entry was pushed.
-    pub fn finish(&mut self, kept: &mut impl FnMut(EntryRef<'_>) -> Result<()>) -> Result<()> {
-        let Some(oldest) = self.held.last() else { return Ok(()) };
-        // No older version came: there is none anywhere, or none that a range tombstone does not hide.
+    /// Emits the rest after the last entry was pushed.
+    pub fn finish(&mut self, emit: &mut impl FnMut(EntryRef<'_>) -> Result<()>) -> Result<()> {
+        let Some(oldest) = self.pending.last() else { return Ok(()) };
+        // No older version came: there is none anywhere, or a range tombstone hides it.
         if self.bottom || self.over.last().is_some_and(|number| *number <= oldest.number) {
-            self.fold_onto(None, kept)?;
+            self.fold_onto(None, emit)?;
             return Ok(());
         }
-        self.hand_on_held(kept)
+        self.emit_pending(emit)
     }
 }
 
-/// The user's part of an encoded key.
+/// The user key within an encoded key.
 fn user_key(encoded: &[u8]) -> &[u8] {
     key::split(encoded).map_or(encoded, |(_, user_key)| user_key)
 }

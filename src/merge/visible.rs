@@ -1,29 +1,33 @@
-//! The one rule of what a reader sees: at a snapshot, of every key the newest version with a number at or below the
-//! snapshot's, and nothing where that version is a tombstone, or a range tombstone that the snapshot has is newer. Where the
-//! version is a merge operand, the older ones down to the first that is none, or is hidden so, are gathered with it.
+//! The one rule of what a reader sees: at a snapshot, of every key, the newest version with a number at or below that
+//! of the snapshot. Nothing is seen if that version is a tombstone, or if a range tombstone of the snapshot is newer.
+//! If the version is a merge operand, it is gathered with the older versions, down to the first one that is not an
+//! operand or that a range tombstone hides.
 //!
 //! A cursor belongs to one thread at a time.
 //!
-//! Invariants, while the cursor is valid:
-//! 1. `key` is the key it stands on, within [lower, upper).
-//! 2. Going forward the inner cursor stands on the version that is seen, and `entry` borrows it from there; but where that is
-//!    an operand, gathering took it to some older version of `key`, to an entry of a greater key, or nowhere.
-//! 3. Going backward, and where operands were gathered, what is seen is copied to `value`, `number`, `kind` and `operands`.
-//!    Going backward, finding it took the inner cursor past it: to some entry of a smaller key, or nowhere.
-//! 4. Where keys alone are wanted (`Values::Left`), `value` stays empty, and `operands` says only whether there are any.
-//! 5. A key with many versions costs a bounded number of steps, then a seek; with operands, one step for each.
+//! Invariants while the cursor is valid:
+//! 1. `key` is the current key, within [lower, upper).
+//! 2. Going forward, the inner cursor is on the version that is seen, and `entry` borrows it from there. If that
+//!    version is an operand, gathering has moved the inner cursor to an older version of `key`, to an entry of a
+//!    greater key, or beyond the end.
+//! 3. Going backward, and if operands were gathered, the version that is seen is copied to `value`, `number`, `kind`
+//!    and `operands`. Going backward, finding it has moved the inner cursor past it: to an entry of a smaller key, or
+//!    beyond the end.
+//! 4. If only keys are wanted (`Values::Skipped`), `value` stays empty, and `operands` says only whether there are any.
+//! 5. A key with many versions costs a bounded number of steps, then a seek; with operands, one step for each operand.
 
 use super::cursor::{Cursor, EntryRef};
-use super::held::HeldValue;
+use super::pinned_value::PinnedValue;
 use crate::util::{Error, Kind, Result, SequenceNumber};
 use std::path::Path;
 
-/// Versions that are passed one by one before a seek passes the rest. A seek costs as much as some tens of steps.
+/// Number of versions that are skipped one by one before a seek skips the rest. A seek costs as much as some tens of
+/// steps.
 const STEPS_MAX: u32 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Nowhere,
+    Unpositioned,
     /// On the version that is seen.
     Forward,
     /// As `Forward`, but operands were gathered.
@@ -31,16 +35,16 @@ enum State {
     Backward,
 }
 
-/// What a cursor's user wants of the values.
+/// What the user of a cursor needs of the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Values {
     /// Their bytes, until the cursor moves.
     #[default]
-    Shown,
-    /// The same, and those of puts longer than that, without a copy: `hold`.
-    Held,
-    /// Nothing.
-    Left,
+    Borrowed,
+    /// As `Borrowed`, and the values of puts also beyond that without a copy (`pin_value`).
+    Pinned,
+    /// Nothing: only keys are needed.
+    Skipped,
 }
 
 /// A cursor over the live keys of a snapshot.
@@ -55,40 +59,40 @@ pub struct VisibleCursor<C> {
     value: Vec<u8>,
     number: SequenceNumber,
     kind: Kind,
-    /// The operands to fold into `value`, oldest first. Empty but where the version that is seen is one.
+    /// The operands to fold onto `value`, oldest first. Empty unless the version that is seen is an operand.
     operands: Vec<Vec<u8>>,
     /// Whether any source has range tombstones.
     masked: bool,
     values: Values,
-    /// Going backward, the value that is seen, in place of a copy in `value`.
-    held: Option<HeldValue>,
+    /// Going backward, the value that is seen, if it is pinned and not copied to `value`.
+    pinned: Option<PinnedValue>,
 }
 
 impl<C: Cursor> VisibleCursor<C> {
-    /// A cursor over what `inner` shows at snapshot `at` of the encoded keys from `lower` on, below `upper` if there is
-    /// one. It stands nowhere.
+    /// An unpositioned cursor over what `inner` shows at snapshot `at` of the encoded keys from `lower` on, below
+    /// `upper` if there is one.
     pub fn new(inner: C, at: SequenceNumber, lower: Vec<u8>, upper: Option<Vec<u8>>) -> Self {
         let (key, value, operands) = (Vec::new(), Vec::new(), Vec::new());
-        let (state, number, kind) = (State::Nowhere, at, Kind::Void);
-        let (masked, values, held) = (false, Values::Shown, None);
-        Self { inner, at, lower, upper, state, key, value, number, kind, operands, masked, values, held }
+        let (state, number, kind) = (State::Unpositioned, at, Kind::Void);
+        let (masked, values, pinned) = (false, Values::Borrowed, None);
+        Self { inner, at, lower, upper, state, key, value, number, kind, operands, masked, values, pinned }
     }
 
-    /// The same, which asks `inner` for range tombstones if `masked`: where no source has any, no key pays for asking.
+    /// Sets whether to ask `inner` for range tombstones. If no source has any, no key pays for the question.
     pub fn masked(mut self, masked: bool) -> Self {
         self.masked = masked;
         self
     }
 
-    /// The same, for a user who wants this of the values.
+    /// Sets what the user needs of the values.
     pub fn wanting(mut self, values: Values) -> Self {
         self.values = values;
         self
     }
 
-    /// Moves to the first live key at or behind `key`.
+    /// Moves to the first live key at or after `key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.state = State::Nowhere;
+        self.state = State::Unpositioned;
         let from = if key > &self.lower[..] { key } else { &self.lower };
         self.inner.seek(from, self.at)?;
         self.find_forward(false)
@@ -99,21 +103,21 @@ impl<C: Cursor> VisibleCursor<C> {
         if self.upper.as_deref().is_some_and(|upper| key >= upper) {
             return self.seek_last();
         }
-        self.state = State::Nowhere;
+        self.state = State::Unpositioned;
         self.inner.seek_for_prev(key, SequenceNumber::ZERO)?;
         self.find_backward()
     }
 
     /// Moves to the first live key.
     pub fn seek_first(&mut self) -> Result<()> {
-        self.state = State::Nowhere;
+        self.state = State::Unpositioned;
         self.inner.seek(&self.lower, self.at)?;
         self.find_forward(false)
     }
 
     /// Moves to the last live key.
     pub fn seek_last(&mut self) -> Result<()> {
-        self.state = State::Nowhere;
+        self.state = State::Unpositioned;
         match &self.upper {
             Some(upper) => {
                 self.inner.seek_for_prev(upper, SequenceNumber::MAX)?;
@@ -129,44 +133,44 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Moves to the next live key. Requires `valid()`.
     #[inline]
     pub fn next(&mut self) -> Result<()> {
-        match std::mem::replace(&mut self.state, State::Nowhere) {
+        match std::mem::replace(&mut self.state, State::Unpositioned) {
             State::Forward => self.inner.next()?,
-            // The inner cursor stands where `find_forward` goes on from.
+            // The inner cursor is where `find_forward` continues.
             State::Gathered => {}
             State::Backward => self.inner.seek(&self.key, SequenceNumber::ZERO)?,
-            State::Nowhere => debug_assert!(false, "stepped from nowhere"),
+            State::Unpositioned => debug_assert!(false, "a step of an unpositioned cursor"),
         }
         self.find_forward(true)
     }
 
-    /// Moves to the live key before. Requires `valid()`.
+    /// Moves to the previous live key. Requires `valid()`.
     pub fn prev(&mut self) -> Result<()> {
-        match std::mem::replace(&mut self.state, State::Nowhere) {
+        match std::mem::replace(&mut self.state, State::Unpositioned) {
             State::Forward => self.leave_key_backward()?,
             State::Gathered => {
                 self.inner.seek_for_prev(&self.key, SequenceNumber::MAX)?;
                 self.leave_key_backward()?;
             }
             State::Backward => {}
-            State::Nowhere => debug_assert!(false, "stepped from nowhere"),
+            State::Unpositioned => debug_assert!(false, "a step of an unpositioned cursor"),
         }
         self.find_backward()
     }
 
-    /// The cursor that it reads from, for its statistics.
+    /// The inner cursor, for its statistics.
     #[cfg(test)]
     pub fn inner(&self) -> &C {
         &self.inner
     }
 
-    /// Whether the cursor stands on a key.
+    /// Whether the cursor is on a key.
     #[inline]
     pub fn valid(&self) -> bool {
-        self.state != State::Nowhere
+        self.state != State::Unpositioned
     }
 
-    /// What of the key is seen: `Kind::Put` or `Kind::ValueReference`; where there are `operands`, what they are to be folded
-    /// into, which may also be nothing: `Kind::Delete`. Requires `valid()`.
+    /// The version of the key that is seen: `Kind::Put` or `Kind::ValueReference`. If there are `operands`, the version
+    /// that they are folded onto, which may also be none (`Kind::Delete`). Requires `valid()`.
     #[inline]
     pub fn entry(&self) -> EntryRef<'_> {
         debug_assert!(self.valid());
@@ -176,26 +180,26 @@ impl<C: Cursor> VisibleCursor<C> {
         }
     }
 
-    /// The value of `entry`, kept for longer than the cursor stands there; `None` where only a copy can be: then `entry` has it.
-    /// Requires `valid()`, and a put.
-    pub fn hold(&self) -> Option<HeldValue> {
+    /// The value of `entry`, pinned so that it outlives the cursor's position. `None` if only a copy is possible; then
+    /// `entry` has it. Requires `valid()` and a put.
+    pub fn pin_value(&self) -> Option<PinnedValue> {
         match self.state {
-            State::Forward => self.inner.hold(),
-            _ => self.held.clone(),
+            State::Forward => self.inner.pin_value(),
+            _ => self.pinned.clone(),
         }
     }
 
-    /// The operands that make the key's value of `entry`, oldest first; mostly none. Requires `valid()`.
+    /// The operands to fold onto the value of `entry`, oldest first; usually none. Requires `valid()`.
     pub fn operands(&self) -> &[Vec<u8>] {
         &self.operands
     }
 
-    /// The newest number of a range tombstone over `key` that the snapshot has: versions with lower numbers are gone.
+    /// The newest number of a range tombstone of the snapshot over `key`: versions with lower numbers are hidden.
     fn floor(&self) -> SequenceNumber {
         if self.masked { self.inner.covering(&self.key, self.at) } else { SequenceNumber::ZERO }
     }
 
-    /// From where the inner cursor stands, finds the first live key; `passed` if versions of `key` are to be passed over.
+    /// Finds the first live key from the inner cursor's position on. `passed`: versions of `key` are to be skipped.
     #[inline]
     fn find_forward(&mut self, mut passed: bool) -> Result<()> {
         let mut steps = 0;
@@ -250,13 +254,13 @@ impl<C: Cursor> VisibleCursor<C> {
         Ok(())
     }
 
-    /// From the operand that is seen, gathers it and what it is folded into.
+    /// Gathers the operand that is seen and the versions that it is folded onto.
     fn gather(&mut self) -> Result<()> {
         let floor = self.floor();
         self.number = self.inner.entry().number;
         self.begin_key();
-        if self.values == Values::Left {
-            // An operand makes a value of whatever is below it.
+        if self.values == Values::Skipped {
+            // An operand gives the key a value, whatever is below it.
             self.operands.push(Vec::new());
             return Ok(());
         }
@@ -277,11 +281,11 @@ impl<C: Cursor> VisibleCursor<C> {
         Ok(())
     }
 
-    /// Nothing is known of the key yet: it has no value.
+    /// Resets the state for a new key: it has no value yet.
     fn begin_key(&mut self) {
         self.kind = Kind::Delete;
         self.value.clear();
-        self.held = None;
+        self.pinned = None;
         self.operands.clear();
     }
 
@@ -293,7 +297,8 @@ impl<C: Cursor> VisibleCursor<C> {
         Ok(())
     }
 
-    /// From where the inner cursor stands, on the oldest version of some key, finds the last live key.
+    /// Finds the last live key from the inner cursor's position on. The inner cursor is on the oldest version of some
+    /// key.
     fn find_backward(&mut self) -> Result<()> {
         while self.inner.valid() {
             let entry = self.inner.entry();
@@ -310,7 +315,8 @@ impl<C: Cursor> VisibleCursor<C> {
         Ok(())
     }
 
-    /// Walks back over the versions of `key`, oldest first, and keeps the newest that is seen; true if it is live.
+    /// Steps back over the versions of `key`, oldest first, and keeps the newest one that is seen. Returns true if it
+    /// is live.
     fn take_key_backward(&mut self) -> Result<bool> {
         let floor = self.floor();
         let mut steps = 0;
@@ -342,7 +348,7 @@ impl<C: Cursor> VisibleCursor<C> {
         Ok(is_live(self.kind)? || !self.operands.is_empty())
     }
 
-    /// Whether the inner cursor stands on a version of `key` that the snapshot has and no range tombstone hides from it.
+    /// Whether the inner cursor is on a version of `key` that the snapshot has and no range tombstone hides.
     fn shows(&self, floor: SequenceNumber) -> bool {
         self.inner.valid() && {
             let entry = self.inner.entry();
@@ -350,8 +356,8 @@ impl<C: Cursor> VisibleCursor<C> {
         }
     }
 
-    /// Copies the version that the inner cursor stands on, if it shows: an operand goes on top of what older versions came to,
-    /// anything else takes its place.
+    /// Copies the inner cursor's version, if it is visible. An operand is added to the result of the older versions;
+    /// any other kind replaces it.
     fn copy_seen(&mut self, floor: SequenceNumber) {
         if !self.shows(floor) {
             return;
@@ -359,22 +365,23 @@ impl<C: Cursor> VisibleCursor<C> {
         let entry = self.inner.entry();
         self.number = entry.number;
         if entry.kind == Kind::Merge {
-            if let Some(base) = self.held.take() {
+            if let Some(base) = self.pinned.take() {
                 self.value.extend_from_slice(&base);
             }
-            self.operands.push(if self.values == Values::Left { Vec::new() } else { entry.value.to_vec() });
+            self.operands.push(if self.values == Values::Skipped { Vec::new() } else { entry.value.to_vec() });
             return;
         }
         self.kind = entry.kind;
         self.operands.clear();
         self.value.clear();
-        self.held = if self.values == Values::Held && entry.kind == Kind::Put { self.inner.hold() } else { None };
-        if self.held.is_none() && self.values != Values::Left {
+        self.pinned =
+            if self.values == Values::Pinned && entry.kind == Kind::Put { self.inner.pin_value() } else { None };
+        if self.pinned.is_none() && self.values != Values::Skipped {
             self.value.extend_from_slice(entry.value);
         }
     }
 
-    /// Moves the inner cursor, which stands on a version of `key` or nowhere, to the last entry of a smaller key.
+    /// Moves the inner cursor, which is on a version of `key` or unpositioned, to the last entry of a smaller key.
     fn leave_key_backward(&mut self) -> Result<()> {
         let mut steps = 0;
         while self.inner.valid() && self.inner.entry().key == &self.key[..] {
@@ -389,8 +396,8 @@ impl<C: Cursor> VisibleCursor<C> {
     }
 }
 
-/// Whether a version of this kind, no operand, gives its key a value. Kinds that do not stand among entries are refused, never
-/// passed over: what is ignored is a wrong answer.
+/// Whether a version of this kind, which is not an operand, gives its key a value. Kinds that cannot occur among
+/// entries are an error and never skipped: an ignored entry could be a wrong answer.
 fn is_live(kind: Kind) -> Result<bool> {
     match kind {
         Kind::Put | Kind::ValueReference => Ok(true),

@@ -1,5 +1,5 @@
-//! Damaged files: every flip and every cut is an error that names the file, or goes unnoticed by that one read; never a
-//! wrong answer, never a panic.
+//! Damaged files: every flipped byte and every truncation gives an error that names the file, or does not affect the
+//! read. No read returns a wrong answer or panics.
 
 use super::harness::*;
 use crate::branch::{Branch, Compression, Purpose, file_name};
@@ -31,7 +31,7 @@ fn names_the_file(error: &Error) {
     assert!(text.contains("000007.branch"), "{text}");
 }
 
-/// Reads all that can be read; what is answered must be right.
+/// Reads everything that can be read. Every answer must be right.
 fn read_everything(branch: &Arc<Branch>, entries: &[Owned]) -> Result<()> {
     for entry in entries {
         let found = get(branch, &entry.key, entry.number)?;
@@ -82,7 +82,7 @@ fn every_flipped_byte_is_found_and_never_misleads() {
 }
 
 #[test]
-fn a_cut_file_is_refused() {
+fn a_truncated_file_is_an_error() {
     let entries = entries();
     let store = Store::new(Compression::None, 0);
     let meta = store.write(&entries);
@@ -100,7 +100,7 @@ fn a_cut_file_is_refused() {
 }
 
 #[test]
-fn pages_in_each_others_place_are_found() {
+fn swapped_pages_are_found() {
     let entries = entries();
     let store = Store::new(Compression::None, 0);
     let meta = store.write(&entries);
@@ -114,7 +114,7 @@ fn pages_in_each_others_place_are_found() {
 }
 
 #[test]
-fn files_of_other_stores_and_other_numbers_are_refused() {
+fn files_of_other_stores_and_other_numbers_are_errors() {
     let store = Store::new(Compression::None, 0);
     let mut meta = store.write(&entries());
     let image = store.disk.current_image()[&file_name(meta.file)].clone();
@@ -127,7 +127,7 @@ fn files_of_other_stores_and_other_numbers_are_refused() {
 }
 
 #[test]
-fn a_manifest_that_says_otherwise_is_found() {
+fn a_manifest_that_disagrees_is_found() {
     let store = Store::new(Compression::None, 0);
     let meta = store.write(&entries());
     let lies = [

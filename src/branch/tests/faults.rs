@@ -1,4 +1,4 @@
-//! A disk that refuses: the error comes out, no half a file stays behind, and a reader that failed once goes on.
+//! Disk errors: the error is returned, no partial file remains, and a reader continues after a failed read.
 
 use super::harness::*;
 use crate::branch::{BranchBuilder, Compression, Purpose};
@@ -21,13 +21,13 @@ fn build(store: &Store, entries: &[Owned]) -> Result<BranchMeta> {
 }
 
 #[test]
-fn a_build_that_fails_leaves_nothing_and_the_next_one_works() {
+fn a_failed_build_leaves_no_file_and_the_next_one_works() {
     let entries = entries();
     for operation in [Operation::Create, Operation::Write, Operation::Sync] {
         for nth in 1..=if operation == Operation::Write { 4 } else { 1 } {
             let store = Store::new(Compression::None, 1 << 20);
             store.disk.inject(&format!("({operation} nth={nth}) -> enospc"));
-            let error = build(&store, &entries).expect_err("the disk refused");
+            let error = build(&store, &entries).expect_err("the disk is full");
             assert!(error.is_disk_full(), "{error}");
             assert!(store.disk.list().unwrap().is_empty(), "{operation:?} {nth}");
             assert_eq!(store.context.cache.bytes_used(), 0);
@@ -38,7 +38,7 @@ fn a_build_that_fails_leaves_nothing_and_the_next_one_works() {
 }
 
 #[test]
-fn a_read_that_fails_is_an_error_and_no_more() {
+fn a_failed_read_is_an_error_and_the_next_one_works() {
     let entries = entries();
     let store = Store::new(Compression::None, 0);
     let meta = store.write(&entries);

@@ -1,6 +1,6 @@
-//! A store's directory on the simulated disk, random entries, and what a sorted list would answer.
+//! A store's directory on the simulated disk, random entries, and the answers of a sorted list as the model.
 
-use crate::branch::{Branch, BranchBuilder, BranchContext, BranchForm, ExtentMemory};
+use crate::branch::{Branch, BranchBuilder, BranchContext, BranchForm, BranchResources, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
 use crate::format::manifest_edit::BranchMeta;
 use crate::io::Storage;
@@ -64,15 +64,15 @@ pub fn context_over(
     cache_bytes: usize,
     database: DatabaseId,
 ) -> Arc<BranchContext> {
-    BranchContext::new(
-        Arc::clone(&storage),
+    BranchContext::new(BranchResources {
+        storage: Arc::clone(&storage),
         database,
-        Arc::new(PageCache::new(cache_bytes)),
-        Arc::new(FileTable::new(storage, 100)),
-        Arc::new(FileNumbers::new(FileNumber(7))),
-        form,
-        ExtentMemory::new(64 << 20),
-    )
+        cache: Arc::new(PageCache::new(cache_bytes)),
+        files: Arc::new(FileTable::new(storage, 100)),
+        numbers: Arc::new(FileNumbers::new(FileNumber(7))),
+        form: form.into(),
+        extents: ExtentMemory::new(64 << 20),
+    })
 }
 
 pub struct Store {
@@ -87,7 +87,7 @@ impl Store {
         Self::over(disk, form, cache_bytes, DatabaseId(42))
     }
 
-    /// A fresh context, with nothing cached, over a disk.
+    /// A new context over a disk, with an empty cache.
     pub fn over(disk: SimulatedStorage, form: impl Into<BranchForm>, cache_bytes: usize, database: DatabaseId) -> Self {
         let context = context_over(Arc::new(disk.clone()), form, cache_bytes, database);
         Self { disk, context }
@@ -126,17 +126,17 @@ pub fn expected_get(entries: &[Owned], key: &[u8], at: SequenceNumber) -> Answer
     (found.key == key).then(|| (found.number, found.kind, found.value.clone()))
 }
 
-/// Where a cursor should stand after `seek`.
+/// The expected position of a cursor after `seek`.
 pub fn expected_seek(entries: &[Owned], key: &[u8], at: SequenceNumber) -> Option<usize> {
     Some(entries.partition_point(|entry| entry.order(key, at).is_lt())).filter(|at| *at < entries.len())
 }
 
-/// Where a cursor should stand after `seek_for_prev`.
+/// The expected position of a cursor after `seek_for_prev`.
 pub fn expected_seek_for_prev(entries: &[Owned], key: &[u8], at: SequenceNumber) -> Option<usize> {
     entries.partition_point(|entry| entry.order(key, at).is_le()).checked_sub(1)
 }
 
-/// Asserts that a cursor stands where the model does.
+/// Asserts that the cursor is where the model says.
 pub fn assert_stands(cursor: &impl Cursor, entries: &[Owned], at: Option<usize>, context: &str) {
     assert_eq!(cursor.valid(), at.is_some(), "{context}");
     if let Some(at) = at {

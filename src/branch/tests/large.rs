@@ -1,5 +1,5 @@
-//! The bounds: the longest keys, large values, many versions of one key, several index levels; and what becomes of files
-//! that nobody wants.
+//! Extreme sizes: the longest keys, large values, many versions of one key, several index levels. Also the removal of
+//! unfinished and obsolete files.
 
 use super::harness::*;
 use crate::branch::{BranchBuilder, Compression, Purpose, file_name, parse_file_name};
@@ -86,7 +86,7 @@ fn a_hundred_thousand_small_entries_take_little_more_than_their_bytes() {
 }
 
 #[test]
-fn an_entry_that_no_page_can_hold_is_refused() {
+fn an_entry_larger_than_a_page_is_rejected() {
     let store = Store::new(Compression::None, 0);
     let mut builder = BranchBuilder::create(&store.context).unwrap();
     for (key, value) in [(KEY_BYTES_MAX + 5, 0), (1, 1 << 20)] {
@@ -96,7 +96,7 @@ fn an_entry_that_no_page_can_hold_is_refused() {
 }
 
 #[test]
-fn a_builder_without_end_leaves_no_file() {
+fn an_unfinished_builder_leaves_no_file() {
     let store = Store::new(Compression::None, 1 << 20);
     let mut builder = BranchBuilder::create(&store.context).unwrap();
     let name = file_name(builder.file());
@@ -111,23 +111,23 @@ fn a_builder_without_end_leaves_no_file() {
 }
 
 #[test]
-fn an_obsolete_branch_is_trashed_once_nobody_reads_it() {
+fn an_obsolete_branch_is_removable_when_its_last_reader_is_gone() {
     let store = Store::new(Compression::None, 1 << 20);
     let meta = store.write(&[Owned::put(b"k", 1, b"v")]);
     let branch = store.open(&meta);
     let cursor = branch.cursor(Purpose::Read);
     branch.mark_obsolete();
     drop(branch);
-    assert!(store.context.take_trash().is_empty());
+    assert!(store.context.take_obsolete_branches().is_empty());
     drop(cursor);
-    assert_eq!(store.context.take_trash(), [meta.file]);
-    assert!(store.context.take_trash().is_empty());
+    assert_eq!(store.context.take_obsolete_branches(), [meta.file]);
+    assert!(store.context.take_obsolete_branches().is_empty());
     drop(store.open(&meta));
-    assert!(store.context.take_trash().is_empty());
+    assert!(store.context.take_obsolete_branches().is_empty());
 }
 
 #[test]
-fn names_of_other_files_are_no_branch_names() {
+fn names_of_other_files_are_not_branch_names() {
     for name in ["", "7.branch", "0000007.branch", "000007.branc", "000007.log", "-00007.branch", "+00007.branch"] {
         assert_eq!(parse_file_name(name), None, "{name}");
     }

@@ -1,4 +1,4 @@
-//! Random branches answer as the sorted list does.
+//! Random branches give the same answers as a sorted list.
 
 use super::harness::*;
 use crate::branch::{Branch, BranchForm, Compression, Purpose};
@@ -69,7 +69,7 @@ fn entries(random: &mut Random) -> Vec<Owned> {
     in_order(all.collect())
 }
 
-/// Keys of the branch, keys beside them, and others.
+/// Keys of the branch, keys near them, and others.
 fn probe(random: &mut Random, entries: &[Owned]) -> (Vec<u8>, SequenceNumber) {
     let entry = &entries[random.below(entries.len())];
     let mut key = match random.below(6) {
@@ -174,7 +174,7 @@ fn random_branches_answer_as_the_sorted_list_does() {
         let mut random = Random(seed);
         let compression = if seed % 2 == 0 { Compression::None } else { Compression::Lz4 };
         let cache = [0, 20_000, 1 << 30][random.below(3)];
-        // Without fingerprints, what is asked of them must be answered from the keys.
+        // Without stored fingerprints the branch must compute them from its keys.
         let store = Store::new(BranchForm { compression, fingerprints: seed % 3 > 0 }, cache);
         let entries = entries(&mut random);
         let meta = store.write(&entries);
@@ -194,7 +194,7 @@ fn random_branches_answer_as_the_sorted_list_does() {
 }
 
 #[test]
-fn the_meta_tells_what_was_added() {
+fn the_metadata_describes_the_entries() {
     let mut reference = Owned::put(b"\0\0\0\0c", 9, &reference(5));
     reference.kind = Kind::ValueReference;
     let mut gone = Owned::put(b"\0\0\0\0b", 4, b"");

@@ -1,7 +1,8 @@
-//! Range tombstones in a branch file: gets over and under them, files of nothing else, and damage.
+//! Range tombstones in a branch file: gets below and above them, files with nothing else, and damage.
 
 use super::harness::{Owned, Random, Store, get, in_order};
-use crate::branch::{BranchBuilder, Compression, Purpose, file_name, salvage_range_tombstones};
+use crate::branch::salvage_range_tombstones;
+use crate::branch::{BranchBuilder, Compression, Purpose, file_name};
 use crate::format::manifest_edit::BranchMeta;
 use crate::format::page::{self, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind};
 use crate::format::sorted_page::{SortedPageBuilder, tag};
@@ -25,7 +26,7 @@ fn deletion(start: u64, end: u64, number: u64) -> RangeTombstone {
 }
 
 #[test]
-fn gets_see_them_at_their_number_and_later() {
+fn gets_see_range_tombstones_from_their_number_on() {
     for seed in 0..40 {
         println!("seed {seed}");
         let mut random = Random(seed);
@@ -53,7 +54,7 @@ fn gets_see_them_at_their_number_and_later() {
                 _ => None,
             };
             let head = crate::util::key::wide_head(&key);
-            assert!(expected.is_none() || branch.spans(&key, head), "{at} is told to lie outside");
+            assert!(expected.is_none() || branch.spans(&key, head), "{at} is reported to lie outside");
             assert_eq!(get(&branch, &key, number).unwrap(), expected, "{at} at {number}");
         }
         let mut cursor = branch.cursor(Purpose::Read);
@@ -64,9 +65,9 @@ fn gets_see_them_at_their_number_and_later() {
     }
 }
 
-/// The largest key is open where it is the end of a range, and belongs to the branch where it is an entry's.
+/// The largest key is excluded if it is the end of a range, and included if it is the key of an entry.
 #[test]
-fn ranges_end_open_and_keys_do_not() {
+fn the_end_of_a_range_is_exclusive() {
     let store = Store::new(Compression::None, 1 << 20);
     let entries = [Owned::put(&key(5), 9, b"5")];
     for (start, end, min, max, open) in
@@ -83,9 +84,10 @@ fn ranges_end_open_and_keys_do_not() {
     }
 }
 
-/// A file of range tombstones alone has no leaf, no index and no filter; it answers, is measured and is verified as any other.
+/// A file with range tombstones only has no leaf, no index and no filter. It is read, measured and verified like any
+/// other.
 #[test]
-fn a_file_of_nothing_else() {
+fn a_file_with_range_tombstones_only() {
     let store = Store::new(Compression::None, 1 << 20);
     let meta = write(&store, &[], &RangeTombstones::new([deletion(10, 20, 3), deletion(15, 30, 5)]));
     assert_eq!((meta.entries, meta.distinct_keys, meta.range_tombstones, meta.open_ended), (0, 0, 4, true));
@@ -103,15 +105,16 @@ fn a_file_of_nothing_else() {
     assert!(matches!(builder.finish(), Err(Error::InvalidArgument(_))));
 }
 
-/// Many take several pages. Each flipped byte in one of them is found by a read, and repair saves what the others hold.
+/// Many range tombstones take several pages. A read finds each flipped byte in them, and repair salvages the other
+/// pages.
 #[test]
-fn damage_is_found_and_the_rest_saved() {
+fn damage_is_found_and_intact_pages_are_salvaged() {
     let store = Store::new(Compression::None, 1 << 20);
     let tombstones = RangeTombstones::new((0..8_000).map(|at| deletion(at * 3, at * 3 + 2, at + 1)));
     let entries = [Owned::put(&key(5), 9_000, b"5")];
     let meta = write(&store, &entries, &tombstones);
     let footer_at = meta.bytes - 2 * PAGE_BYTES as u64;
-    // In front of properties and footer stand the range tombstones.
+    // The range tombstones are stored before properties and footer.
     let mut found = 0;
     for page in 2..(footer_at / PAGE_BYTES as u64) {
         let copy = store.reopened(1 << 20);
@@ -125,7 +128,7 @@ fn damage_is_found_and_the_rest_saved() {
         if let Err(error) = branch.range_tombstones() {
             assert!(matches!(error, Error::Corruption { .. }), "{error}");
             assert!(branch.verify().is_err());
-            assert!(get(&branch, &key(5), SequenceNumber(1)).is_err(), "an answer past range tombstones that are lost");
+            assert!(get(&branch, &key(5), SequenceNumber(1)).is_err(), "an answer without the lost range tombstones");
             let saved = salvage_range_tombstones(&copy.context, meta.file).unwrap();
             assert!(saved.count() < 8_000 && saved.count() > 500, "{}", saved.count());
             assert!(saved.deletions().all(|one| tombstones.over(&one.start) == [one.number]));
@@ -137,10 +140,10 @@ fn damage_is_found_and_the_rest_saved() {
     assert_eq!(salvage_range_tombstones(&store.context, meta.file).unwrap(), tombstones);
 }
 
-/// What a writer with a bug could leave, under checksums that are right: fragments in another order, that overlap, or fewer or more than
-/// the manifest has.
+/// What a writer with a bug could write, with valid checksums: fragments in another order, overlapping fragments, or
+/// fewer or more fragments than the manifest lists.
 #[test]
-fn fragments_that_are_not_in_order_are_found() {
+fn fragments_out_of_order_are_found() {
     let store = Store::new(Compression::None, 1 << 20);
     let tombstones = RangeTombstones::new([deletion(10, 20, 3), deletion(20, 30, 5), deletion(20, 30, 4)]);
     let meta = write(&store, &[Owned::put(&key(15), 9, b"5"), Owned::put(&key(40), 9, b"6")], &tombstones);
@@ -177,7 +180,7 @@ fn fragments_that_are_not_in_order_are_found() {
         assert_eq!(found.is_some(), wrong.is_some(), "{fragments:?}: {found:?}");
         assert!(wrong.is_none_or(|wrong| found.as_ref().is_some_and(|found| found.contains(wrong))), "{found:?}");
     }
-    // A manifest that knows of none would have no read look.
+    // If the manifest said that there are none, no read would look at the file.
     let none = BranchMeta { range_tombstones: 0, ..meta };
     assert!(store.open(&none).count_range_tombstones(&mut BranchMeta::default()).is_err());
 }

@@ -1,11 +1,11 @@
-//! Reading ahead has no effect but speed: cursors agree with a list in every direction, whatever the disk refuses.
+//! Reading ahead affects only speed: cursors agree with a list in every direction, whatever reads fail.
 
 use super::harness::*;
-use crate::branch::extent::ExtentReader;
 use crate::branch::extent_memory::{AHEAD_MAX, EXTENT_BYTES, EXTENT_BYTES_MIN, ExtentMemory};
-use crate::branch::page_read::Wanted;
+use crate::branch::read::page_read::WantedPage;
+use crate::branch::scan::extent_reader::ExtentReader;
 use crate::branch::{
-    Branch, BranchBuilder, BranchContext, BranchCursor, Compression, Purpose, Target, search_together,
+    Branch, BranchBuilder, BranchContext, BranchCursor, BranchResources, Compression, Purpose, Target, search_together,
 };
 use crate::cache::PageCache;
 use crate::format::manifest_edit::BranchMeta;
@@ -27,7 +27,7 @@ fn entries() -> Vec<Owned> {
         .collect()
 }
 
-/// A fresh reader over the disk, with nothing cached.
+/// A new reader over the disk, with an empty cache.
 fn opened(store: &Store, meta: &BranchMeta) -> (Store, Arc<Branch>) {
     let store = store.reopened(0);
     let branch = store.open(meta);
@@ -38,7 +38,7 @@ fn reads(store: &Store) -> u64 {
     store.disk.operation_count(Operation::Read)
 }
 
-/// Steps forward, or back, over `count` entries that begin with entry `at`.
+/// Steps forward, or backward, over `count` entries, starting with entry `at`.
 fn walk(cursor: &mut BranchCursor, entries: &[Owned], at: &mut usize, count: usize, forward: bool) -> Result<()> {
     for _ in 0..count {
         if forward {
@@ -91,7 +91,7 @@ fn turning_around_anywhere_agrees_with_the_list() {
         for round in 0..20 {
             let (store, branch) = opened(&store, &meta);
             if round % 2 == 1 {
-                // Every fifth read or so fails once: what was read ahead is read again when it is needed.
+                // About every fifth read fails once. What should have been read ahead is then read when it is needed.
                 for nth in 0..40 {
                     let nth = 20 + nth * 5 + random.below(3) as u64;
                     store.disk.inject(&format!("(read nth={nth}) -> etimedout"));
@@ -103,13 +103,16 @@ fn turning_around_anywhere_agrees_with_the_list() {
                 if random.below(4) == 0 || !cursor.valid() {
                     at = random.below(entries.len());
                     if round % 4 >= 2 {
-                        cursor.foresee(random.below(100_000));
+                        cursor.expect_bytes(random.below(100_000));
                     }
                     let backward = random.below(2) == 0;
                     let number = if backward { SequenceNumber::ZERO } else { SequenceNumber::MAX };
                     let target = Target { key: &entries[at].key, number, backward };
                     let sought = if round % 8 >= 4 {
-                        cursor.begin().and_then(|()| search_together(std::iter::once(&mut cursor), target)).map(|_| ())
+                        cursor
+                            .begin_search()
+                            .and_then(|()| search_together(std::iter::once(&mut cursor), target))
+                            .map(|_| ())
                     } else if target.backward {
                         cursor.seek_for_prev(target.key, target.number)
                     } else {
@@ -134,7 +137,7 @@ fn turning_around_anywhere_agrees_with_the_list() {
 }
 
 /// The leaves of a branch, in order.
-fn leaves(branch: &Arc<Branch>) -> Vec<Wanted> {
+fn leaves(branch: &Arc<Branch>) -> Vec<WantedPage> {
     let mut cursor = branch.cursor(Purpose::Compaction);
     let mut leaves: Vec<ChildLocation> = Vec::new();
     cursor.seek_first().unwrap();
@@ -145,12 +148,12 @@ fn leaves(branch: &Arc<Branch>) -> Vec<Wanted> {
         }
         cursor.next().unwrap();
     }
-    leaves.into_iter().map(|leaf| Wanted::child(leaf, 0)).collect()
+    leaves.into_iter().map(|leaf| WantedPage::child(leaf, 0)).collect()
 }
 
-/// The disk fails for good, or once, from the moment on at which the cursor came to some leaf.
+/// The disk fails, for good or once, starting when the cursor reaches a given leaf.
 #[test]
-fn an_error_ahead_is_told_when_its_leaf_is_wanted_and_not_before() {
+fn a_read_ahead_error_is_reported_only_when_its_leaf_is_needed() {
     let entries = entries();
     let store = Store::new(Compression::None, 0);
     let meta = store.write(&entries);
@@ -162,7 +165,7 @@ fn an_error_ahead_is_told_when_its_leaf_is_wanted_and_not_before() {
         if backward {
             order.reverse();
         }
-        // The leaves at which the disk is read, without faults: there the next extent is started.
+        // The leaves at which the disk is read if there are no faults: there, the next extent is started.
         let mut reader = ExtentReader::new(Arc::clone(&branch), purpose);
         let mut turns = Vec::new();
         for (at, leaf) in order.iter().enumerate() {
@@ -177,8 +180,9 @@ fn an_error_ahead_is_told_when_its_leaf_is_wanted_and_not_before() {
         assert!(extents > 8 && turns.len() < extents + 5, "{turns:?}");
         for pair in turns[3..].windows(3) {
             let [turn, next, last] = [pair[0], pair[1], pair[2]];
-            // Before the leaf of the turn: the extent started there fails, and its first leaf is that of the next turn. Behind
-            // the leaf of the turn: that extent is well, the one started at the next turn is not.
+            // If the failure starts before the leaf of the turn, the extent started at that leaf fails, and its first
+            // leaf is that of the next turn. If it starts after that leaf, the extent is read, and the one started at
+            // the next turn fails.
             for (faulty_from, bad) in [(turn, next), (turn + 1, last)] {
                 for nth in ["1..", "1"] {
                     let mut reader = ExtentReader::new(Arc::clone(&branch), purpose);
@@ -198,7 +202,7 @@ fn an_error_ahead_is_told_when_its_leaf_is_wanted_and_not_before() {
                         }
                     }
                     store.disk.clear_faults();
-                    // It goes on from there.
+                    // The cursor continues from there.
                     let place = reader.page(order[bad], backward).unwrap();
                     branch.check_page(reader.bytes(place), order[bad]).unwrap();
                 }
@@ -207,22 +211,22 @@ fn an_error_ahead_is_told_when_its_leaf_is_wanted_and_not_before() {
     }
 }
 
-/// Short scans once read their first leaves one after the other.
+/// Regression test: short scans once read their first leaves one after the other.
 #[test]
-fn a_scan_reads_at_once_what_it_is_expected_to() {
+fn a_scan_reads_its_expected_bytes_with_one_read() {
     const EXPECTED: usize = 20 << 10;
     let entries = entries();
     for compression in [Compression::None, Compression::Lz4] {
         let store = Store::new(compression, 0);
         let meta = store.write(&entries);
-        // Reads for the search, and for a walk over half of what is expected; with nothing in memory at first.
+        // The reads of the search, and of a scan over half of the expected bytes, starting with an empty cache.
         let reads_of = |expected: usize, at: usize, backward: bool| {
             let store = store.reopened(8 << 20);
             let branch = store.open(&meta);
             branch.footer().unwrap();
             let mut cursor = branch.cursor(Purpose::Read);
-            cursor.foresee(expected);
-            cursor.begin().unwrap();
+            cursor.expect_bytes(expected);
+            cursor.begin_search().unwrap();
             let target = Target { key: &entries[at].key, number: SequenceNumber(at as u64 + 1), backward };
             let before = reads(&store);
             let told = search_together(std::iter::once(&mut cursor), target).unwrap();
@@ -237,13 +241,13 @@ fn a_scan_reads_at_once_what_it_is_expected_to() {
             let (at, backward) = (500 + random.below(entries.len() - 1000), round % 2 == 1);
             let (sought, walked) = reads_of(EXPECTED, at, backward);
             let (sought_alone, more) = reads_of(0, at, backward);
-            assert_eq!(sought, sought_alone, "it is one read, however much of it there is");
+            assert_eq!(sought, sought_alone, "one read, whatever its size");
             assert_eq!(walked, 0, "from {at}, backward: {backward}");
-            // Another leaf for so little is not worth it.
+            // For so few bytes another leaf is not worth reading.
             assert_eq!(reads_of(150, at, backward), (sought_alone, more));
             walked_alone += more;
         }
-        assert!(walked_alone > 50, "{walked_alone} reads on a hundred walks");
+        assert!(walked_alone > 50, "{walked_alone} reads in a hundred scans");
     }
 }
 
@@ -284,22 +288,23 @@ fn many_cursors_read_a_bounded_number_of_extents_ahead() {
     assert_eq!(store.context.extents.ahead_now(), 0);
 }
 
-/// Merges of a hundred runs once took a hundred times two large extents, three times the whole budget of a small store.
+/// Regression test: merges of a hundred runs once took a hundred times two large extents, three times the budget of a
+/// small store.
 #[test]
 fn extents_shrink_where_many_cursors_share_little_memory() {
     const LIMIT: usize = 2 << 20;
     let entries = entries();
     let store = Store::new(Compression::None, 0);
     let meta = store.write(&entries);
-    let context = BranchContext::new(
-        Arc::new(store.disk.clone()),
-        store.context.database,
-        Arc::new(PageCache::new(0)),
-        Arc::clone(&store.context.files),
-        Arc::clone(&store.context.numbers),
-        Compression::None,
-        ExtentMemory::new(LIMIT),
-    );
+    let context = BranchContext::new(BranchResources {
+        storage: Arc::new(store.disk.clone()),
+        database: store.context.database,
+        cache: Arc::new(PageCache::new(0)),
+        files: Arc::clone(&store.context.files),
+        numbers: Arc::clone(&store.context.numbers),
+        form: Compression::None.into(),
+        extents: ExtentMemory::new(LIMIT),
+    });
     let branch = Branch::new(&context, meta);
     let mut cursors: Vec<BranchCursor> = (0..200).map(|_| branch.cursor(Purpose::Compaction)).collect();
     for round in 0..3 {
@@ -308,19 +313,19 @@ fn extents_shrink_where_many_cursors_share_little_memory() {
                 cursor.seek_first().unwrap();
             }
             walk(cursor, &entries, &mut (round * 300), 300, true).unwrap();
-            let held = context.extents.held();
+            let held = context.extents.leased();
             assert!(held <= LIMIT + 200 * EXTENT_BYTES_MIN, "{held} bytes are held, {LIMIT} are allowed");
         }
-        assert!(context.extents.held() > LIMIT / 2, "what there is is used");
+        assert!(context.extents.leased() > LIMIT / 2, "the available memory is used");
     }
     drop(cursors);
-    // What was still on its way when its cursor went is given up when it comes; here that is at once.
-    assert_eq!(context.extents.held(), 0);
+    // A read that was in progress when its cursor was dropped is freed when it completes; on this disk that is at once.
+    assert_eq!(context.extents.leased(), 0);
 }
 
 /// The same on a real disk, with io_uring and with threads.
 #[test]
-fn a_real_disk_gives_the_same() {
+fn a_real_disk_gives_the_same_answers() {
     let entries = entries();
     for without in [false, true] {
         let directory = tempfile::tempdir().unwrap();

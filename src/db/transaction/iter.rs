@@ -262,7 +262,7 @@ impl<'t> Walk<'t> {
     /// Shows keys alone from its next move on.
     fn leave_values(&mut self) {
         self.keys_only = true;
-        self.base.want(Values::Left);
+        self.base.want(Values::Skipped);
     }
 
     fn valid(&self) -> bool {

@@ -126,7 +126,7 @@ impl Cover {
     /// Asks the processor for what `may_have` will read.
     #[inline]
     pub fn look_ahead(&self, fingerprint: u32, guard: &Guard) {
-        self.maplets.iter().for_each(|served| served.maplet.look_ahead(fingerprint, guard));
+        self.maplets.iter().for_each(|served| served.maplet.prefetch(fingerprint, guard));
     }
 
     /// Which of the newest `runs` runs may have a key with this fingerprint.

@@ -12,7 +12,7 @@ use super::run::{self, Run};
 use super::run_cursor::{RunCursor, seek_together};
 use super::tree::Tree;
 use crate::branch::Target;
-use crate::merge::{Cursor, EntryRef, HeldValue, MergeCursor, RangeTombstones};
+use crate::merge::{Cursor, EntryRef, MergeCursor, PinnedValue, RangeTombstones};
 use crate::util::sync::Arc;
 use crate::util::{Kind, Result, SequenceNumber};
 
@@ -252,7 +252,7 @@ impl Cursor for TreeCursor {
         }
     }
 
-    fn hold(&self) -> Option<HeldValue> {
-        self.path.as_ref()?.cursor.hold()
+    fn pin_value(&self) -> Option<PinnedValue> {
+        self.path.as_ref()?.cursor.pin_value()
     }
 }

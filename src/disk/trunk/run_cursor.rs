@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use crate::branch::{BranchCursor, Purpose, Target, search_together};
-use crate::merge::{Cursor, EntryRef, HeldValue};
+use crate::merge::{Cursor, EntryRef, PinnedValue};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 
@@ -40,7 +40,7 @@ impl RunCursor {
         let (purpose, expected) = (self.purpose, self.expected);
         self.cursor.get_or_insert_with(|| {
             let mut cursor = part.cursor(purpose);
-            cursor.foresee(expected);
+            cursor.expect_bytes(expected);
             cursor
         })
     }
@@ -56,8 +56,8 @@ impl RunCursor {
         }
         let expected = self.expected;
         let cursor = self.open(at.min(parts - 1));
-        cursor.foresee(expected);
-        cursor.begin()
+        cursor.expect_bytes(expected);
+        cursor.begin_search()
     }
 
     /// Off the end of a part it goes on in the next one.
@@ -166,7 +166,7 @@ impl Cursor for RunCursor {
         }
     }
 
-    fn hold(&self) -> Option<HeldValue> {
-        self.cursor.as_ref()?.hold()
+    fn pin_value(&self) -> Option<PinnedValue> {
+        self.cursor.as_ref()?.pin_value()
     }
 }

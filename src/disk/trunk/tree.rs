@@ -166,7 +166,7 @@ impl Asked<'_> {
                 let part = run.part_of(self.key, self.head).filter(|part| part.spans(self.key, self.head));
                 let Some(part) = part else { continue };
                 if !is_told {
-                    part.look_ahead(self.hash, pages.guard());
+                    part.prefetch(self.hash, pages.guard());
                 }
                 gathered[count] = Some((part, is_told));
                 count += 1;
@@ -190,7 +190,7 @@ impl Asked<'_> {
     ) -> Result<Option<(SequenceNumber, Kind)>, P::Stop> {
         for (branch, is_told) in branches.iter().flatten() {
             let hit = if *is_told {
-                branch.get_unsifted(self.key, self.at, pages, out)?
+                branch.get_unfiltered(self.key, self.at, pages, out)?
             } else {
                 branch.get(self.key, self.hash, self.at, pages, out)?
             };

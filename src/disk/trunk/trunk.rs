@@ -356,7 +356,7 @@ impl Trunk {
             lower: node.slot_lower(at),
             upper: upper.as_deref(),
             columns: slot.runs.iter().take(COLUMNS_MAX).map(covered).collect(),
-            known: &known,
+            older: &known,
         };
         let Some(maplet) = plan.build(&self.context, &|entries, written| watch.advance(entries, written))? else {
             return Ok(Change::Nothing);

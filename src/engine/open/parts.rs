@@ -1,6 +1,6 @@
 //! What an opening for writing and a read-only opening have in common: the readers of files, checks of the manifest, and recovery.
 
-use crate::branch::{BranchContext, BranchForm, ExtentMemory};
+use crate::branch::{BranchContext, BranchForm, BranchResources, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
 use crate::engine::read::cached_cursors::CachedCursors;
 use crate::engine::read::read_path::ReadPath;
@@ -40,15 +40,15 @@ impl Parts {
         state: &ManifestState,
         (numbers, cache): (&Arc<FileNumbers>, &Arc<PageCache>),
     ) -> Self {
-        let branches = BranchContext::new(
-            Arc::clone(storage),
-            state.identity.database,
-            Arc::clone(cache),
-            Arc::new(FileTable::new(Arc::clone(storage), FILES_OPEN_MAX)),
-            Arc::clone(numbers),
-            BranchForm { compression: options.compression, fingerprints: options.maplets },
-            ExtentMemory::new(budget.extents),
-        );
+        let branches = BranchContext::new(BranchResources {
+            storage: Arc::clone(storage),
+            database: state.identity.database,
+            cache: Arc::clone(cache),
+            files: Arc::new(FileTable::new(Arc::clone(storage), FILES_OPEN_MAX)),
+            numbers: Arc::clone(numbers),
+            form: BranchForm { compression: options.compression, fingerprints: options.maplets },
+            extents: ExtentMemory::new(budget.extents),
+        });
         let value_file_refs = Arc::new(ValueFileRefs::default());
         for file in state.branches.values().flat_map(|meta| &meta.value_files) {
             value_file_refs.hold(*file);

@@ -28,7 +28,7 @@ pub(crate) struct ForgettingCursor<'a> {
 impl ForgettingCursor<'_> {
     fn after(&self, moved: Result<()>) -> Result<()> {
         if self.cursor.valid() {
-            self.items.forget(encoded_key_hash(self.cursor.entry().key));
+            self.items.invalidate(encoded_key_hash(self.cursor.entry().key));
         }
         moved
     }

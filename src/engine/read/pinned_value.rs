@@ -2,7 +2,7 @@
 
 use super::read_path::ReadPath;
 use crate::branch::{BlockingPages, PinnedPages};
-use crate::merge::HeldValue;
+use crate::merge::PinnedValue;
 use crate::util::{Kind, Result, SequenceNumber};
 use std::ops::Deref;
 
@@ -35,12 +35,12 @@ pub struct Pinned(Bytes);
 
 #[derive(Clone)]
 enum Bytes {
-    Held(HeldValue),
+    Held(PinnedValue),
     Own(Vec<u8>),
 }
 
 impl Pinned {
-    pub(crate) fn new(held: Option<HeldValue>, copied: Vec<u8>) -> Self {
+    pub(crate) fn new(held: Option<PinnedValue>, copied: Vec<u8>) -> Self {
         Self(held.map_or(Bytes::Own(copied), Bytes::Held))
     }
 

@@ -9,7 +9,7 @@ use super::pinned_value::Pinned;
 use super::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
 use crate::engine::types::bounds::Bounds;
-use crate::merge::{Cursor, HeldValue, MergeCursor, Values, VisibleCursor};
+use crate::merge::{Cursor, MergeCursor, PinnedValue, Values, VisibleCursor};
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Kind, Result};
 
@@ -40,7 +40,7 @@ pub(crate) struct Position {
     /// The pair that it stands on: encoded key, and value, the latter as the scope wants it: copied, held, or left.
     pub(crate) key: Vec<u8>,
     value: Vec<u8>,
-    held: Option<HeldValue>,
+    held: Option<PinnedValue>,
 }
 
 impl Position {
@@ -122,10 +122,10 @@ impl Position {
         self.key.clear();
         self.key.extend_from_slice(entry.key);
         let operands = cached.cursor.operands();
-        if scope.values == Values::Held && entry.kind == Kind::Put && operands.is_empty() {
-            self.held = cached.cursor.hold();
+        if scope.values == Values::Pinned && entry.kind == Kind::Put && operands.is_empty() {
+            self.held = cached.cursor.pin_value();
         }
-        if self.held.is_none() && scope.values != Values::Left {
+        if self.held.is_none() && scope.values != Values::Skipped {
             self.value.extend_from_slice(entry.value);
             let live = read.resolve(entry.kind, &mut self.value)?;
             if operands.is_empty() {

@@ -28,7 +28,7 @@ impl ObsoleteFiles {
 
     /// Whether `remove` might find a file.
     pub(crate) fn are_any(&self) -> bool {
-        self.read.branches.has_trash() || self.read.value_file_refs.has_dead()
+        self.read.branches.has_obsolete_files() || self.read.value_file_refs.has_dead()
     }
 
     /// Removes the obsolete files, unless a read-only opener may need them.
@@ -60,12 +60,12 @@ impl ObsoleteFiles {
 
     fn remove_all(&self) -> Result<()> {
         let read = &self.read;
-        for file in read.branches.take_trash() {
+        for file in read.branches.take_obsolete_branches() {
             read.storage.remove(&crate::branch::file_name(file))?;
             let values = self.publisher.edits.lock().branch_values.remove(&file);
             values.into_iter().flatten().for_each(|value| read.value_file_refs.release(value));
         }
-        for file in read.branches.take_maplet_trash() {
+        for file in read.branches.take_obsolete_maplets() {
             read.storage.remove(&crate::branch::maplet_name(file))?;
         }
         for file in read.value_file_refs.take_dead() {

@@ -1,6 +1,6 @@
 //! What reads a store's files without opening the store: for `verify` and repair. One thread.
 
-use crate::branch::{BranchContext, Compression, ExtentMemory};
+use crate::branch::{BranchContext, BranchResources, Compression, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
 use crate::engine::directory::locks::{self, Guard};
 use crate::io::Storage;
@@ -26,15 +26,15 @@ impl Readers {
     /// For the store `database`; new files take numbers from `next_file` on.
     pub(crate) fn new(storage: &Arc<dyn Storage>, database: DatabaseId, next_file: FileNumber) -> Self {
         let numbers = Arc::new(FileNumbers::new(next_file));
-        let branches = BranchContext::new(
-            Arc::clone(storage),
+        let branches = BranchContext::new(BranchResources {
+            storage: Arc::clone(storage),
             database,
-            Arc::new(PageCache::new(CACHE_BYTES)),
-            Arc::new(FileTable::new(Arc::clone(storage), FILES_OPEN_MAX)),
-            Arc::clone(&numbers),
-            Compression::default(),
-            ExtentMemory::new(EXTENTS_BYTES),
-        );
+            cache: Arc::new(PageCache::new(CACHE_BYTES)),
+            files: Arc::new(FileTable::new(Arc::clone(storage), FILES_OPEN_MAX)),
+            numbers: Arc::clone(&numbers),
+            form: Compression::default().into(),
+            extents: ExtentMemory::new(EXTENTS_BYTES),
+        });
         Self { branches, values: ValueFiles::new(Arc::clone(storage), database), numbers }
     }
 }

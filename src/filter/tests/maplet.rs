@@ -1,14 +1,16 @@
-//! Tests of the maplet against a set of pairs: exact up to whole fingerprints, at every size, merged or built at once.
+//! Tests of the maplet against a set of pairs: exact for whole fingerprints, at every size, merged or built at once.
 
 use crate::filter::maplet::{COLUMNS_MAX, Columns, Shape, columns_of, page_of};
-use crate::filter::maplet_build::{Kept, MapletBuild, Payloads, Renumbering, Sorted, Source, Trouble};
+use crate::filter::maplet_build::{
+    BuildError, ColumnMap, MapletBuild, MapletEntries, Payloads, SortedFingerprints, Source,
+};
 use crate::format::filter_page::PAGE_PAYLOAD_BYTES;
 use crate::format::maplet_page::MapletPage;
 use crate::util::Result;
 use crate::util::random::splitmix64 as random;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Fingerprints with the columns that they stand under.
+/// Fingerprints with their columns.
 type Model = BTreeMap<u32, BTreeSet<u8>>;
 
 struct Pages(Vec<Vec<u8>>);
@@ -33,7 +35,7 @@ impl Pages {
     }
 }
 
-fn all(build: &mut MapletBuild<'_>) -> Result<Pages, Trouble> {
+fn all(build: &mut MapletBuild<'_>) -> Result<Pages, BuildError> {
     let mut pages = Pages(Vec::new());
     while let Some(payload) = build.next_page()? {
         assert!(payload.len() <= PAGE_PAYLOAD_BYTES);
@@ -42,7 +44,8 @@ fn all(build: &mut MapletBuild<'_>) -> Result<Pages, Trouble> {
     Ok(pages)
 }
 
-/// Builds it from lists, with more pages each time while many overflow. (Those of clustered fingerprints always do.)
+/// Builds a maplet from lists, with more pages while many are saturated. (Clustered fingerprints always saturate
+/// pages.)
 fn built(columns: &[Vec<u32>]) -> Pages {
     let entries = columns.iter().map(|column| column.len() as u64).sum();
     let mut shape = Shape::new(entries, columns.len());
@@ -61,7 +64,7 @@ fn built(columns: &[Vec<u32>]) -> Pages {
 fn sorted(fingerprints: &[u32], column: u8) -> Box<dyn Source> {
     let mut fingerprints = fingerprints.to_vec();
     fingerprints.sort_unstable();
-    Box::new(Sorted::new(fingerprints, column))
+    Box::new(SortedFingerprints::new(fingerprints, column))
 }
 
 fn model(columns: &[Vec<u32>]) -> Model {
@@ -78,7 +81,7 @@ fn set(columns: &BTreeSet<u8>) -> Columns {
     Columns(columns.iter().fold(0, |set, column| set | 1 << column))
 }
 
-/// Every fingerprint gives exactly its columns; strangers, those near ones that are there above all, give none.
+/// Every fingerprint yields exactly its columns. Other fingerprints, especially those near present ones, yield none.
 fn check(pages: &Pages, model: &Model, state: &mut u64) {
     let saturated = pages.saturated();
     let expect = |fingerprint: u32| model.get(&fingerprint).map_or(Columns::default(), set);
@@ -95,7 +98,7 @@ fn check(pages: &Pages, model: &Model, state: &mut u64) {
     assert!(saturated > 0 || unknown == 0);
 }
 
-/// Random fingerprints of all 32 bits or of few, for columns that share some.
+/// Random fingerprints with all 32 bits or few, for columns that share some.
 fn drawn(state: &mut u64, columns: usize, per_column: u64) -> Vec<Vec<u32>> {
     let bits = if random(state).is_multiple_of(3) { 10 + random(state) % 10 } else { 32 };
     let shared = random(state) % 4;
@@ -123,7 +126,8 @@ fn a_built_maplet_is_exact() {
     }
 }
 
-/// Columns leave and change their numbers, maplets of different sizes and fresh lists come together: the same as built at once.
+/// Columns are left out and renumbered, and maplets of different sizes are merged with new lists: the result is the
+/// same as built at once.
 #[test]
 fn a_merged_maplet_is_the_same_as_one_built_at_once() {
     for seed in 0..40 {
@@ -139,7 +143,7 @@ fn a_merged_maplet_is_the_same_as_one_built_at_once() {
         let mut lists: Vec<Vec<u32>> = Vec::new();
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
         for (old, pages) in olds.iter().zip(&made) {
-            let mut columns: Renumbering = [None; COLUMNS_MAX];
+            let mut columns: ColumnMap = [None; COLUMNS_MAX];
             for (column, fingerprints) in old.iter().enumerate() {
                 if !random(&mut state).is_multiple_of(4) {
                     columns[column] = Some(lists.len() as u8);
@@ -147,7 +151,7 @@ fn a_merged_maplet_is_the_same_as_one_built_at_once() {
                 }
             }
             if pages.saturated() == 0 {
-                sources.push(Box::new(Kept::new(pages, pages.count(), columns)));
+                sources.push(Box::new(MapletEntries::new(pages, pages.count(), columns)));
             } else {
                 lists.truncate(columns.iter().flatten().min().map_or(lists.len(), |first| usize::from(*first)));
             }
@@ -169,7 +173,7 @@ fn a_merged_maplet_is_the_same_as_one_built_at_once() {
     }
 }
 
-/// The figures that the module's comment gives.
+/// The figures in the module documentation.
 #[test]
 fn size_and_false_positives_keep_their_bounds() {
     let mut state = 5;
@@ -182,12 +186,13 @@ fn size_and_false_positives_keep_their_bounds() {
         let wrong = (0..1_000_000).filter(|_| pages.columns(random(&mut state) as u32) != Columns::default()).count();
         println!("{entries} entries, {columns} columns: {bytes:.2} bytes each, {wrong} of a million wrong");
         assert!(bytes <= bytes_max && pages.saturated() == 0);
-        // Entries / 2^32; at a million 244 in a million, three standard deviations are 47.
+        // Entries / 2^32: at a million entries 244 in a million; three standard deviations are 47.
         assert!((wrong as f64) < f64::from(entries) * 1e6 / 4.29e9 + 50.0);
     }
 }
 
-/// Fingerprints crafted to overflow a page cost reads, not answers; and what is not complete is not merged.
+/// Fingerprints crafted to overflow a page cost reads but give no wrong answers, and an incomplete maplet is not
+/// merged.
 #[test]
 fn crafted_fingerprints_saturate_a_page_and_are_not_merged() {
     let mut state = 13;
@@ -198,12 +203,12 @@ fn crafted_fingerprints_saturate_a_page_and_are_not_merged() {
     assert!((1..3).contains(&pages.saturated()), "{} of {} pages", pages.saturated(), pages.count());
     assert!(list.iter().all(|fingerprint| pages.columns(*fingerprint).0 & 2 != 0));
     let columns = [Some(0); COLUMNS_MAX];
-    let mut merge = MapletBuild::new(shape, vec![Box::new(Kept::new(&pages, pages.count(), columns))]);
-    assert!(matches!(all(&mut merge), Err(Trouble::Incomplete)));
+    let mut merge = MapletBuild::new(shape, vec![Box::new(MapletEntries::new(&pages, pages.count(), columns))]);
+    assert!(matches!(all(&mut merge), Err(BuildError::Incomplete)));
 }
 
 #[test]
-fn every_fingerprint_belongs_to_the_page_that_ends_behind_it() {
+fn every_fingerprint_belongs_to_the_page_that_ends_after_it() {
     let mut state = 17;
     for entries in [0, 1, 1300, 50_000, 3_000_000, 400_000_000, 1 << 36] {
         let shape = Shape::new(entries, 5);
@@ -219,7 +224,7 @@ fn every_fingerprint_belongs_to_the_page_that_ends_behind_it() {
     }
 }
 
-/// Whatever the bytes are, a look-up returns; bytes that are no page at all may contain everything, and are not merged.
+/// Whatever the bytes are, a lookup returns. An invalid page may contain everything and is not merged.
 #[test]
 fn garbage_never_panics() {
     let mut state = 19;
@@ -229,7 +234,7 @@ fn garbage_never_panics() {
     probes.extend([0, u32::MAX]);
     let merged = |page: &[u8]| {
         let pages = Pages(vec![page.to_vec()]);
-        let kept = Kept::new(&pages, 1, [Some(0); COLUMNS_MAX]);
+        let kept = MapletEntries::new(&pages, 1, [Some(0); COLUMNS_MAX]);
         all(&mut MapletBuild::new(Shape::new(2000, 1), vec![Box::new(kept)])).is_ok()
     };
     for length in 0..good.len() {
@@ -254,14 +259,14 @@ fn garbage_never_panics() {
     assert!(list.iter().all(|&fingerprint| columns_of(&padded, fingerprint, 1) == Columns(3)));
 }
 
-/// The entries of a small maplet, so that a change of the format does not pass unseen.
+/// The entries of a small maplet, so that a change of the format is noticed.
 #[test]
 fn the_format_on_disk_never_changes() {
     let page = built(&[vec![0x1000_0000, 0x1000_0001], vec![0x1000_0001], vec![0xffff_ffff]]).0.remove(0);
     assert_eq!(page[..16], [1, 24, 2, 0, 1, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]);
     let ends: Vec<u8> = page[16..528].chunks(2).map(|end| end[0]).collect();
     assert!(ends[..16].iter().all(|end| *end == 0) && ends[16..255].iter().all(|end| *end == 3) && ends[255] == 4);
-    // 26 bits each: remainder, then column. The bucket is the first byte of the fingerprint, the remainder the others.
+    // 26 bits each: remainder, then column. The bucket is the first byte of the fingerprint, the remainder the other bytes.
     let entries = [1 | 1 << 24, 1, 0, 0xff_ffff | 2 << 24];
     let bits = entries.iter().rev().fold(0u128, |bits, entry| bits << 26 | *entry as u128);
     assert_eq!(page[528..], bits.to_le_bytes()[..13].iter().copied().chain([0; 8]).collect::<Vec<u8>>());

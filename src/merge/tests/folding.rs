@@ -1,5 +1,5 @@
-//! Operands and range tombstones among versions: every reader sees the same before and after passes, and walking shows what
-//! playing the writes one after the other comes to.
+//! Operands and range tombstones among versions: every reader sees the same before and after passes, and scans show the
+//! result of replaying the writes in order.
 
 use super::{Random, sorted};
 use crate::merge::operator::MergeOperator;
@@ -10,7 +10,7 @@ use crate::merge::{
 use crate::util::{Kind, SequenceNumber};
 use std::collections::BTreeMap;
 
-/// Puts operands behind the value: it matters that none is lost, none comes twice and none changes places.
+/// Appends operands to the value: the result shows lost, repeated and reordered operands.
 struct Append {
     joins: bool,
 }
@@ -33,7 +33,7 @@ impl MergeOperator for Append {
     }
 }
 
-/// Refuses everything: then nothing may be lost.
+/// Rejects everything. Then nothing may be lost.
 struct Refuse;
 
 impl MergeOperator for Refuse {
@@ -50,7 +50,7 @@ impl MergeOperator for Refuse {
 const OPERATORS: [Option<&dyn MergeOperator>; 4] =
     [None, Some(&Refuse), Some(&Append { joins: false }), Some(&Append { joins: true })];
 
-/// Entries in order, and the range tombstones beside them.
+/// Entries in order, and their range tombstones.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Data {
     entries: Vec<VecEntry>,
@@ -83,12 +83,12 @@ impl Data {
         Self { entries, tombstones: self.tombstones.retained(&retention, bottom) }
     }
 
-    /// What playing the writes in their order comes to at a snapshot.
+    /// The result of replaying the writes in order, at a snapshot.
     fn played(&self, at: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let mut view: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         let mut writes: Vec<(u64, Option<&VecEntry>)> =
             self.entries.iter().map(|entry| (entry.number.0, Some(entry))).collect();
-        // Of what has one number, the range tombstone comes first.
+        // Of the writes with one number, the range tombstone comes first.
         writes.extend(self.tombstones.numbers().into_iter().map(|number| (number.0, None)));
         writes.sort_by_key(|(number, entry)| (*number, entry.is_some()));
         for (number, write) in writes.into_iter().filter(|(number, _)| *number <= at) {
@@ -114,20 +114,20 @@ impl Data {
     }
 }
 
-/// Fails where the cursor, which wants this of the values, does not stand on the pair.
+/// Asserts that the cursor, with this need for values, is on the pair.
 fn assert_pair<C: crate::merge::Cursor>(cursor: &VisibleCursor<C>, values: Values, expected: &(Vec<u8>, Vec<u8>)) {
     match values {
-        Values::Shown => assert_eq!(pair(cursor), *expected),
-        Values::Held if cursor.entry().kind == Kind::Put && cursor.operands().is_empty() => {
-            let held = cursor.hold().expect("every value of a vector can be held");
+        Values::Borrowed => assert_eq!(pair(cursor), *expected),
+        Values::Pinned if cursor.entry().kind == Kind::Put && cursor.operands().is_empty() => {
+            let held = cursor.pin_value().expect("every value of a vector can be pinned");
             assert_eq!((cursor.entry().key, &*held), (&expected.0[..], &expected.1[..]));
         }
-        Values::Held => assert_eq!(pair(cursor), *expected),
-        Values::Left => assert_eq!(cursor.entry().key, expected.0),
+        Values::Pinned => assert_eq!(pair(cursor), *expected),
+        Values::Skipped => assert_eq!(cursor.entry().key, expected.0),
     }
 }
 
-/// The pair that a visible cursor stands on.
+/// The pair that a visible cursor is on.
 fn pair<C: crate::merge::Cursor>(cursor: &VisibleCursor<C>) -> (Vec<u8>, Vec<u8>) {
     let entry = cursor.entry();
     let mut value = if entry.kind == Kind::Delete { b"^".to_vec() } else { entry.value.to_vec() };
@@ -142,7 +142,8 @@ fn assert_same(before: &Data, after: &Data, pins: &[u64]) {
     }
 }
 
-/// All that may happen to one key under the numbers up to `last`: nothing, a put, a tombstone, an operand, a range tombstone.
+/// All histories of one key with numbers up to `last`: at each number nothing, a put, a tombstone, an operand or a
+/// range tombstone.
 fn chains(last: u32) -> impl Iterator<Item = Data> {
     (0..5_u32.pow(last)).map(move |code| {
         let (mut entries, mut deletions) = (Vec::new(), Vec::new());
@@ -181,9 +182,9 @@ fn one_pass_over_every_small_chain_changes_no_answer() {
     }
 }
 
-/// Without snapshots, at the bottom, with an operator, there is one put for each live key and nothing else.
+/// Without snapshots, at the bottom, with an operator, one put remains for each live key and nothing else.
 #[test]
-fn the_bottom_without_snapshots_is_what_is_live() {
+fn the_bottom_without_snapshots_has_only_live_keys() {
     for chain in chains(5) {
         for joins in [false, true] {
             let whole = chain.passed(&[], true, Some(&Append { joins }));
@@ -193,10 +194,10 @@ fn the_bottom_without_snapshots_is_what_is_live() {
     }
 }
 
-/// Above the bottom operands are folded as far as nobody reads between them: at most one version of a key is left for each
-/// reader.
+/// Above the bottom, operands are folded as far as nobody reads between them: at most one version of a key remains for
+/// each reader.
 #[test]
-fn no_more_versions_stay_than_there_are_readers() {
+fn no_more_versions_remain_than_there_are_readers() {
     for chain in chains(5) {
         for pins in [vec![], vec![2], vec![2, 3]] {
             let passed = chain.passed(&pins, false, Some(&Append { joins: true }));
@@ -205,10 +206,10 @@ fn no_more_versions_stay_than_there_are_readers() {
     }
 }
 
-/// Two bundles of adjacent age are passed each by itself, the older one perhaps at the bottom; then snapshots go and come
-/// (new ones only at or above every number there was), then both are passed together.
+/// Two bundles of adjacent age are filtered separately, the older one perhaps at the bottom. Then snapshots are
+/// released and taken (new ones only at or above every existing number), then both bundles are filtered together.
 #[test]
-fn passes_over_parts_and_then_over_all_change_no_answer() {
+fn partial_passes_and_then_a_full_pass_change_no_answer() {
     for (count, chain) in chains(4).enumerate() {
         let operator = OPERATORS[count % OPERATORS.len()];
         for (first_bits, split, old_bottom) in
@@ -254,9 +255,9 @@ fn writes(random: &mut Random, last: &mut u64, count: u64, space: u64) -> Data {
     Data::of(entries, deletions)
 }
 
-/// A long life: writes come, snapshots are taken and released, any run of adjacent bundles is passed over.
+/// A long history: writes arrive, snapshots are taken and released, any run of adjacent bundles is filtered.
 #[test]
-fn a_long_life_of_bundles_changes_no_answer() {
+fn a_long_history_of_bundles_changes_no_answer() {
     for seed in 0..80 {
         println!("seed {seed}");
         let mut random = Random(seed);
@@ -279,7 +280,7 @@ fn a_long_life_of_bundles_changes_no_answer() {
                 _ if !bundles.is_empty() => {
                     let from = random.below(bundles.len() as u64) as usize;
                     let to = from + 1 + random.below((bundles.len() - from) as u64) as usize;
-                    // A snapshot may be under way: then the pins have a zero.
+                    // A snapshot may be in progress; then ZERO is a pin.
                     let mut taken = pins.clone();
                     if random.below(8) == 0 {
                         taken.push(0);
@@ -294,9 +295,9 @@ fn a_long_life_of_bundles_changes_no_answer() {
     }
 }
 
-/// Walks both ways over several sources, each with its own range tombstones, against the writes played.
+/// Scans in both directions over several sources, each with its own range tombstones, against the replayed writes.
 #[test]
-fn random_walks_show_what_was_written() {
+fn random_scans_show_what_was_written() {
     for seed in 0..1500 {
         println!("seed {seed}");
         let mut random = Random(seed);
@@ -309,7 +310,7 @@ fn random_walks_show_what_was_written() {
         let cursor = |data: &Data| VecCursor::new(data.entries.clone()).with_tombstones(data.tombstones.clone());
         // Newest first.
         let merge = MergeCursor::new(parts.iter().rev().map(cursor).collect());
-        let values = [Values::Shown, Values::Held, Values::Left][seed as usize % 3];
+        let values = [Values::Borrowed, Values::Pinned, Values::Skipped][seed as usize % 3];
         let mut cursor = VisibleCursor::new(merge, at, Vec::new(), None).masked(true).wanting(values);
         let mut stands: Option<usize> = None;
         for _ in 0..60 {
@@ -333,7 +334,7 @@ fn random_walks_show_what_was_written() {
     }
 }
 
-/// A counter of many operands under one key: one step for each, both ways.
+/// A counter with many operands under one key: one step for each, in both directions.
 #[test]
 fn many_operands_are_gathered_both_ways() {
     let operand = |number| VecEntry::new("b", number, Kind::Merge, format!("{number},"));

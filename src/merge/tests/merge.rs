@@ -1,4 +1,4 @@
-//! The merge against a sorted vector: random walks over sources that overlap.
+//! The merge against a sorted vector: random movements over overlapping sources.
 
 use super::{Random, sorted};
 use crate::merge::vec_cursor::{VecCursor, VecEntry};
@@ -7,8 +7,8 @@ use crate::util::key::wide_head as head;
 use crate::util::{Kind, Result, SequenceNumber};
 use std::sync::{Arc, Mutex};
 
-/// Entries dealt to sources, newest source first; some are dealt twice. The copy in the older source has another
-/// value, so that the model can tell which copy was yielded.
+/// Distributes entries over sources, newest source first. Some are given to two sources. The copy in the older source
+/// has another value, so that the model can tell which copy was returned.
 fn deal(random: &mut Random, entries: &[VecEntry], sources: usize) -> (Vec<VecCursor>, Vec<VecEntry>) {
     let mut dealt = vec![Vec::new(); sources];
     for entry in entries {
@@ -100,7 +100,7 @@ fn whole_passes_both_ways_match() {
 }
 
 #[test]
-fn after_an_error_the_merge_stands_nowhere_and_a_seek_mends_it() {
+fn after_an_error_the_merge_is_unpositioned_until_a_seek() {
     let mut failures = 0;
     for seed in 0..1000 {
         println!("seed {seed}");
@@ -127,7 +127,7 @@ fn after_an_error_the_merge_stands_nowhere_and_a_seek_mends_it() {
     assert!(failures > 800, "{failures} failures were met");
 }
 
-/// A source that grows while it is read, as a Memtable does: every movement looks anew.
+/// A source that grows while it is read, as a Memtable does: every movement searches again.
 #[derive(Clone)]
 struct Growing {
     entries: Arc<Mutex<Vec<VecEntry>>>,
@@ -175,10 +175,10 @@ impl Cursor for Growing {
     }
 }
 
-/// While sources grow, a walk stays in order and never misses an entry that was there from the start. A merge that
-/// stepped its other sources back on a turn, instead of seeking, would yield a late entry out of order.
+/// While sources grow, a scan stays in order and never misses an entry that existed from the start. A merge that
+/// stepped its other sources back on a turn, instead of seeking, would return a late entry out of order.
 #[test]
-fn growth_during_a_walk_breaks_neither_order_nor_completeness() {
+fn growth_during_a_scan_breaks_neither_order_nor_completeness() {
     for seed in 0..300 {
         println!("seed {seed}");
         let mut random = Random(seed);
@@ -217,7 +217,7 @@ fn growth_during_a_walk_breaks_neither_order_nor_completeness() {
                     order.is_lt() && beyond.is_none_or(|beyond| beyond.is_gt())
                 }
             };
-            assert!(!early.iter().any(passed), "an entry was passed over");
+            assert!(!early.iter().any(passed), "an entry was skipped");
             if let Some(after) = &after {
                 let order = after.as_ref().order(&before.key, before.number);
                 assert!(if forward { order.is_gt() } else { order.is_lt() }, "out of order");

@@ -12,7 +12,7 @@ fn random(random: &mut Random, count: u64) -> Vec<RangeTombstone> {
     (0..count).map(deletion).collect()
 }
 
-/// The numbers over a key, newest first, by the words of the rule.
+/// The numbers over a key, newest first, computed directly from the rule.
 fn over(deletions: &[RangeTombstone], key: &[u8]) -> Vec<SequenceNumber> {
     let covers = |deletion: &&RangeTombstone| deletion.start[..] <= *key && *key < deletion.end[..];
     let mut numbers: Vec<SequenceNumber> = deletions.iter().filter(covers).map(|deletion| deletion.number).collect();
@@ -46,7 +46,7 @@ fn assert_canonical(tombstones: &RangeTombstones) {
 }
 
 #[test]
-fn they_say_of_every_key_what_the_deletions_say() {
+fn fragments_are_equivalent_to_the_deletions() {
     for seed in 0..300 {
         println!("seed {seed}");
         let mut seeded = Random(seed);
@@ -59,7 +59,7 @@ fn they_say_of_every_key_what_the_deletions_say() {
         assert_canonical(&clipped);
         let mut back = whole.clone();
         let front = back.split_off_front(&lower);
-        // In any pieces, put together again in any order, some of them twice.
+        // In arbitrary pieces, joined again in any order, some of them twice.
         let (one, other) = deletions.split_at(deletions.len() / 2);
         let parts = [other, one, other].map(|part| RangeTombstones::new(part.iter().cloned()));
         assert_eq!(RangeTombstones::union(&parts), whole);
@@ -79,9 +79,9 @@ fn they_say_of_every_key_what_the_deletions_say() {
     }
 }
 
-/// What is kept is, at each key, what the rule for a chain of tombstones names.
+/// What is retained is, at each key, what the rule for a chain of tombstones says.
 #[test]
-fn what_is_kept_is_what_the_rule_names() {
+fn what_is_retained_is_what_the_rule_says() {
     for seed in 0..300 {
         println!("seed {seed}");
         let mut seeded = Random(seed);

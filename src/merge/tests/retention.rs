@@ -30,7 +30,7 @@ fn seen(entries: &[VecEntry], at: SequenceNumber) -> Vec<VecEntry> {
     seen
 }
 
-/// The same for entries of one key: plain words instead of a cursor.
+/// As `seen`, for the entries of one key, without a cursor.
 fn seen_of_key(versions: &[VecEntry], at: u64) -> Option<&VecEntry> {
     versions.iter().find(|entry| entry.number.0 <= at).filter(|entry| entry.kind != Kind::Delete)
 }
@@ -52,7 +52,7 @@ fn members(bits: u32) -> impl Iterator<Item = u64> {
     (0..32).filter(move |bit| bits >> bit & 1 == 1)
 }
 
-/// All chains of one key with numbers up to `last`: each number is absent, a put or a tombstone.
+/// All histories of one key with numbers up to `last`: each number is absent, a put or a tombstone.
 fn chains(last: u32) -> impl Iterator<Item = Vec<VecEntry>> {
     (0..3_u32.pow(last)).map(move |code| {
         let digit = |number: u32| code / 3_u32.pow(number - 1) % 3;
@@ -77,9 +77,9 @@ fn one_pass_over_every_small_chain_changes_no_answer() {
     }
 }
 
-/// What is kept is exactly what the rule names, stated here with plain loops.
+/// What is retained is exactly what the rule says, stated here with plain loops.
 #[test]
-fn one_pass_keeps_exactly_what_the_rule_names() {
+fn one_pass_retains_exactly_what_the_rule_says() {
     for chain in chains(5) {
         for bits in 0..1 << 7 {
             let pins: Vec<u64> = members(bits).collect();
@@ -99,10 +99,10 @@ fn one_pass_keeps_exactly_what_the_rule_names() {
     }
 }
 
-/// Two bundles of adjacent age are filtered each by itself, the older one perhaps at the bottom; then snapshots go and
-/// come (new ones only at or above every number there was), then both are filtered together.
+/// Two bundles of adjacent age are filtered separately, the older one perhaps at the bottom. Then snapshots are
+/// released and taken (new ones only at or above every existing number), then both bundles are filtered together.
 #[test]
-fn passes_over_parts_and_then_over_all_change_no_answer() {
+fn partial_passes_and_then_a_full_pass_change_no_answer() {
     for chain in chains(4) {
         for (first_bits, split, old_bottom) in
             (0..1 << 6).flat_map(|bits| (1..4).flat_map(move |split| [(bits, split, false), (bits, split, true)]))
@@ -112,7 +112,7 @@ fn passes_over_parts_and_then_over_all_change_no_answer() {
             let mut parts = filtered(&new, &first, false);
             parts.extend(filtered(&old, &first, old_bottom));
             assert_same_of_key(&chain, &parts, &first);
-            // A snapshot taken after the first passes lies at or above all of their numbers: 4 or 5.
+            // A snapshot taken after the first passes is at or above all of their numbers: 4 or 5.
             for second_bits in (0..1 << 6).filter(|bits| bits & !first_bits & 0b1111 == 0) {
                 let second: Vec<_> = members(second_bits).collect();
                 assert_same_of_key(&chain, &parts, &second);
@@ -122,10 +122,10 @@ fn passes_over_parts_and_then_over_all_change_no_answer() {
     }
 }
 
-/// A long life: versions come, snapshots are taken and released, any run of adjacent bundles is merged. The model keeps
-/// every version ever written; each live snapshot and the newest reader must see the same in both.
+/// A long history: versions arrive, snapshots are taken and released, any run of adjacent bundles is merged. The model
+/// keeps every version ever written. Each live snapshot and the newest reader must see the same in both.
 #[test]
-fn a_long_life_of_bundles_changes_no_answer() {
+fn a_long_history_of_bundles_changes_no_answer() {
     for seed in 0..100 {
         println!("seed {seed}");
         let mut random = Random(seed);
@@ -155,7 +155,7 @@ fn a_long_life_of_bundles_changes_no_answer() {
                     let from = random.below(bundles.len() as u64) as usize;
                     let to = from + 1 + random.below((bundles.len() - from) as u64) as usize;
                     let merged = sorted(bundles[from..to].concat());
-                    // A snapshot may be under way: then the pins have a zero.
+                    // A snapshot may be in progress; then ZERO is a pin.
                     let mut taken = pins.clone();
                     if random.below(8) == 0 {
                         taken.push(0);
@@ -172,7 +172,7 @@ fn a_long_life_of_bundles_changes_no_answer() {
 }
 
 #[test]
-fn kinds_that_no_writer_makes_keep_themselves_and_what_is_older() {
+fn unexpected_kinds_are_retained_with_everything_older() {
     let chain = [
         VecEntry::new("a", 5, Kind::Put, "5"),
         VecEntry::new("a", 4, Kind::Batch, "4"),

@@ -1,4 +1,4 @@
-//! What a reader sees, against a map built by the rule's words.
+//! What a reader sees, against a map built directly from the rule.
 
 use super::{Random, sorted};
 use crate::merge::vec_cursor::{VecCursor, VecEntry};
@@ -52,7 +52,7 @@ fn walk(
     }
 }
 
-/// Few keys make chains far longer than what is passed step by step.
+/// With few keys, chains of versions are far longer than what is skipped step by step.
 fn case(random: &mut Random) -> (Vec<VecEntry>, SequenceNumber, Vec<u8>, Option<Vec<u8>>) {
     let (count, space) = (random.below(120), random.below(16) + 1);
     let entries = sorted(random.versions(count, space));
@@ -85,7 +85,7 @@ fn random_walks_match_the_rule() {
 }
 
 #[test]
-fn after_an_error_the_cursor_stands_nowhere_and_a_seek_mends_it() {
+fn after_an_error_the_cursor_is_unpositioned_until_a_seek() {
     let mut failures = 0;
     for seed in 0..700 {
         println!("seed {seed}");
@@ -107,7 +107,7 @@ fn after_an_error_the_cursor_stands_nowhere_and_a_seek_mends_it() {
 }
 
 #[test]
-fn kinds_that_are_no_versions_are_refused_both_ways() {
+fn unexpected_kinds_are_errors_in_both_directions() {
     for kind in [Kind::RangeDelete, Kind::Void, Kind::Batch] {
         let entries = vec![
             VecEntry::new("a", 1, Kind::Put, "1"),
@@ -124,11 +124,11 @@ fn kinds_that_are_no_versions_are_refused_both_ways() {
         assert!(!cursor.valid());
         let mut before = VisibleCursor::new(VecCursor::new(entries), SequenceNumber(2), Vec::new(), None);
         before.seek(b"b").unwrap();
-        assert_eq!(before.entry().value, b"2", "a snapshot before it does not meet it");
+        assert_eq!(before.entry().value, b"2", "a snapshot before it does not see it");
     }
 }
 
-/// Counts movements, to hold the bound on what a key with many versions costs.
+/// Counts movements, to check the bound on the cost of a key with many versions.
 struct Counting(VecCursor, std::cell::Cell<u32>);
 
 impl Cursor for Counting {

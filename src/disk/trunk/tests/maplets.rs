@@ -192,7 +192,7 @@ fn a_lost_or_damaged_maplet_costs_no_answers() {
         } else {
             rig.disk.corrupt(&maplet_name(file), 600, 4);
         }
-        rig.context.files.forget(file);
+        rig.context.files.close(file);
         rig.context.cache.remove_file(file);
         let error = maplets(&rig.tree)[0].verify(&[], true).unwrap_err();
         assert!(error.is_damage() && error.to_string().contains(&maplet_name(file)), "{error}");

@@ -1,7 +1,7 @@
 //! A store's disk component without a store: what the background and the manifest would do is done step by step, and
 //! everything is checked after each.
 
-use crate::branch::{BlockingPages, BranchContext, Compression, ExtentMemory};
+use crate::branch::{BlockingPages, BranchContext, BranchResources, Compression, ExtentMemory};
 use crate::branch::{file_name, maplet_name, parse_file_name, parse_maplet_name};
 use crate::cache::{FileTable, PageCache};
 use crate::disk::trunk::apply::Applied;
@@ -119,15 +119,15 @@ impl Rig {
         let disk = SimulatedStorage::new(1);
         disk.create_directory().unwrap();
         let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-        let context = BranchContext::new(
-            Arc::clone(&storage),
-            DatabaseId(42),
-            Arc::new(PageCache::new(64 << 20)),
-            Arc::new(FileTable::new(storage, 100)),
-            Arc::new(FileNumbers::new(FileNumber(1))),
-            Compression::None,
-            ExtentMemory::new(64 << 20),
-        );
+        let context = BranchContext::new(BranchResources {
+            storage: Arc::clone(&storage),
+            database: DatabaseId(42),
+            cache: Arc::new(PageCache::new(64 << 20)),
+            files: Arc::new(FileTable::new(storage, 100)),
+            numbers: Arc::new(FileNumbers::new(FileNumber(1))),
+            form: Compression::None.into(),
+            extents: ExtentMemory::new(64 << 20),
+        });
         let mut state = ManifestState::default();
         state.apply(&Trunk::create_edit()).unwrap();
         let (trunk, tree) = Trunk::open(Arc::clone(&context), options.clone(), &state).unwrap();
@@ -214,10 +214,10 @@ impl Rig {
 
     /// Removes the files that the branches threw away.
     pub fn sweep(&self) {
-        for file in self.context.take_trash() {
+        for file in self.context.take_obsolete_branches() {
             self.disk.remove(&file_name(file)).unwrap();
         }
-        for file in self.context.take_maplet_trash() {
+        for file in self.context.take_obsolete_maplets() {
             self.disk.remove(&maplet_name(file)).unwrap();
         }
     }

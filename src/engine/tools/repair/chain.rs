@@ -1,6 +1,6 @@
 //! Branch files with disjoint key ranges, read one after the other past all damage. One thread.
 
-use crate::branch::{BranchContext, LostStretch, SalvageCursor};
+use crate::branch::{BranchContext, LostRange, SalvageCursor};
 use crate::merge::{Cursor, EntryRef};
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, FileNumber, Result, SequenceNumber};
@@ -10,7 +10,7 @@ use crate::util::{Error, FileNumber, Result, SequenceNumber};
 pub(crate) struct BlockingPages {
     pub(crate) file: FileNumber,
     pub(crate) entries: u64,
-    pub(crate) lost: Vec<LostStretch>,
+    pub(crate) lost: Vec<LostRange>,
     /// The last key that was read.
     pub(crate) last_key: Option<Vec<u8>>,
 }

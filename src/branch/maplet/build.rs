@@ -1,12 +1,14 @@
-//! Building a maplet's file: what older maplets know already is merged in one pass, the rest comes from the fingerprints of the
-//! branches. Heavy I/O, no lock; one thread a build.
+//! Builds the file of a maplet. Entries that older maplets contain are merged in one pass; the others come from the
+//! fingerprints of the branches. Heavy I/O, no lock. Each build belongs to one thread.
 
-use super::branch::Branch;
-use super::context::{BranchContext, maplet_name};
-use super::maplet::Maplet;
-use super::page_write::{NewPage, PageWriter};
+use super::file::Maplet;
+use crate::branch::branch::Branch;
+use crate::branch::context::{BranchContext, maplet_name};
+use crate::branch::write::page_writer::{NewPage, PageWriter};
 use crate::filter::maplet::{COLUMNS_MAX, Shape};
-use crate::filter::maplet_build::{Kept, MapletBuild, Payloads, Renumbering, Sorted, Source, Trouble};
+use crate::filter::maplet_build::{
+    BuildError, ColumnMap, MapletBuild, MapletEntries, Payloads, SortedFingerprints, Source,
+};
 use crate::format::manifest_edit::{MapletColumn, MapletMeta};
 use crate::format::page::{self, PAGE_BYTES, PageKind};
 use crate::io::AlignedBuffer;
@@ -14,39 +16,44 @@ use crate::util::planted::{self, Bug};
 use crate::util::sync::Arc;
 use crate::util::{FileNumber, Result};
 
-/// Pages of an older maplet that are read at once.
+/// Pages of an older maplet that are read with one request.
 const PAGES_PER_READ: usize = 64;
-/// Builds that overflow too many pages before one is kept as it is.
+/// Attempts with growing sizes before a maplet with too many saturated pages is accepted.
 const ATTEMPTS_MAX: u32 = 4;
 
-/// What a maplet is to be.
+/// The description of a maplet to build.
 pub struct MapletPlan<'a> {
     /// Smallest key of its range.
     pub lower: &'a [u8],
-    /// First key past it.
+    /// First key after its range.
     pub upper: Option<&'a [u8]>,
-    /// The branches of each column, whose key ranges are disjoint.
+    /// The branches of each column. Their key ranges are disjoint.
     pub columns: Vec<Vec<Arc<Branch>>>,
-    /// Maplets that may know some of it already.
-    pub known: &'a [Arc<Maplet>],
+    /// Older maplets that may contain part of the entries.
+    pub older: &'a [Arc<Maplet>],
 }
 
 impl MapletPlan<'_> {
-    /// Builds it, durably but for its directory entry; `None` where it was cancelled. At most `COLUMNS_MAX` columns. `go_on` is told
-    /// of entries and bytes as they are written, may wait, and says whether to go on.
-    pub fn build(&self, context: &Arc<BranchContext>, go_on: &dyn Fn(u64, u64) -> bool) -> Result<Option<Arc<Maplet>>> {
-        let mut known: Vec<&Arc<Maplet>> = self.known.iter().filter(|maplet| self.is_usable(maplet)).collect();
+    /// Builds the maplet durably, except for its directory entry. Requires at most `COLUMNS_MAX` columns. `progress` is
+    /// called with the entries and bytes just written; it may wait, and returns whether to continue. Returns `None` if
+    /// the build was cancelled.
+    pub fn build(
+        &self,
+        context: &Arc<BranchContext>,
+        progress: &dyn Fn(u64, u64) -> bool,
+    ) -> Result<Option<Arc<Maplet>>> {
+        let mut older: Vec<&Arc<Maplet>> = self.older.iter().filter(|maplet| self.is_usable(maplet)).collect();
         loop {
-            match self.attempts(context, &known, go_on) {
+            match self.attempts(context, &older, progress) {
                 Ok(built) => return Ok(built),
-                Err(Trouble::Failed(error)) if known.is_empty() || !error.is_damage() => return Err(error),
-                // One of the older ones is damaged or lacks entries: the fingerprints have them all.
-                Err(_) => known.clear(),
+                Err(BuildError::Failed(error)) if older.is_empty() || !error.is_damage() => return Err(error),
+                // An older maplet is damaged or lacks entries. The fingerprints have all entries.
+                Err(_) => older.clear(),
             }
         }
     }
 
-    /// One of a wider range has keys that would only be in the way.
+    /// Whether the plan can use the maplet. One of a wider range has keys that do not belong here.
     fn is_usable(&self, maplet: &Maplet) -> bool {
         let meta = maplet.meta();
         !maplet.is_broken() && meta.lower == self.lower && meta.upper.as_deref() == self.upper
@@ -55,18 +62,18 @@ impl MapletPlan<'_> {
     fn attempts(
         &self,
         context: &Arc<BranchContext>,
-        known: &[&Arc<Maplet>],
-        go_on: &dyn Fn(u64, u64) -> bool,
-    ) -> Result<Option<Arc<Maplet>>, Trouble> {
+        older: &[&Arc<Maplet>],
+        progress: &dyn Fn(u64, u64) -> bool,
+    ) -> Result<Option<Arc<Maplet>>, BuildError> {
         let mut shape = None;
         for attempt in 1..=ATTEMPTS_MAX {
-            let (sources, entries) = self.sources(known)?;
+            let (sources, entries) = self.sources(older)?;
             let tried = shape.unwrap_or_else(|| Shape::new(entries, self.columns.len()));
             let mut file = NewFile::create(context)?;
             let mut build = MapletBuild::new(tried, sources);
             while let Some(payload) = build.next_page()? {
                 file.append(payload)?;
-                if !go_on(entries / u64::from(tried.pages()).max(1), PAGE_BYTES as u64) {
+                if !progress(entries / u64::from(tried.pages()).max(1), PAGE_BYTES as u64) {
                     return Ok(None);
                 }
             }
@@ -91,19 +98,19 @@ impl MapletPlan<'_> {
         Ok(None)
     }
 
-    /// Where the entries come from, and how many there are at most.
-    fn sources<'s>(&self, known: &[&Arc<Maplet>]) -> Result<(Vec<Box<dyn Source + 's>>, u64)> {
+    /// The sources of the entries, and the largest possible number of entries.
+    fn sources<'s>(&self, older: &[&Arc<Maplet>]) -> Result<(Vec<Box<dyn Source + 's>>, u64)> {
         let mut sources: Vec<Box<dyn Source + 's>> = Vec::new();
         let mut entries = 0;
         let mut open: Vec<Vec<&Arc<Branch>>> = self.columns.iter().map(|branches| branches.iter().collect()).collect();
-        for maplet in known {
-            let mut renumbering: Renumbering = [None; COLUMNS_MAX];
+        for maplet in older {
+            let mut renumbering: ColumnMap = [None; COLUMNS_MAX];
             for (column, to) in maplet.meta().columns.iter().zip(&mut renumbering) {
                 let goes_to = |branches: &Vec<&Arc<Branch>>| {
                     let has = |file: &FileNumber| branches.iter().any(|branch| branch.meta().file == *file);
                     !column.branches.is_empty() && column.branches.iter().all(has)
                 };
-                // A column of which branches are gone has their keys still.
+                // A column some of whose branches are gone still has their keys.
                 if let Some(at) = open.iter().position(goes_to) {
                     open[at].retain(|branch| !column.branches.contains(&branch.meta().file));
                     *to = Some(at as u8);
@@ -112,7 +119,7 @@ impl MapletPlan<'_> {
             }
             if renumbering.iter().any(Option::is_some) {
                 let pages = MapletPages::new(maplet);
-                sources.push(Box::new(Kept::new(pages, maplet.meta().pages, renumbering)));
+                sources.push(Box::new(MapletEntries::new(pages, maplet.meta().pages, renumbering)));
             }
         }
         for (column, branches) in open.iter().enumerate().filter(|(_, branches)| !branches.is_empty()) {
@@ -125,13 +132,13 @@ impl MapletPlan<'_> {
                 fingerprints.pop();
             }
             entries += fingerprints.len() as u64;
-            sources.push(Box::new(Sorted::new(fingerprints, column as u8)));
+            sources.push(Box::new(SortedFingerprints::new(fingerprints, column as u8)));
         }
         Ok((sources, entries))
     }
 }
 
-/// A maplet's pages in order, many at a time.
+/// The pages of a maplet in order, read many at a time.
 struct MapletPages {
     maplet: Arc<Maplet>,
     buffer: AlignedBuffer,
@@ -180,7 +187,7 @@ impl NewFile {
     fn append(&mut self, payload: &[u8]) -> Result<()> {
         let new = NewPage::plain(PageKind::Maplet, 0, payload.len());
         let location = self.writer.append(new, |page| page.copy_from_slice(payload))?;
-        self.writer.keep_last(location, PageKind::Maplet);
+        self.writer.cache_last(location, PageKind::Maplet);
         Ok(())
     }
 
@@ -195,7 +202,7 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.finished {
             self.context.cache.remove_file(self.number);
-            // Nothing refers to the file; if it cannot be removed now, the next opening finds it and removes it.
+            // Nothing refers to the file. If it cannot be removed now, the next opening removes it.
             let _ = self.context.storage.remove(&maplet_name(self.number));
         }
     }

@@ -1,25 +1,26 @@
-//! A position in a branch. One thread at a time; never waits but for the disk.
+//! A position in a branch. One thread at a time. It waits for nothing but the disk.
 //!
 //! Invariants:
-//! 1. While `valid`, `key`, `tag` and `value` are those of entry `at` of the leaf held, and `path` leads to that leaf.
-//! 2. `key` starts with the prefix of the leaf held, so a step within a leaf rewrites only what is behind it.
-//! 3. Every operation clears `valid` first and sets it last, so an error leaves the cursor standing nowhere.
+//! 1. While `valid`, `key`, `tag` and `value` are those of entry `at` of the current leaf, and `path` leads to that
+//!    leaf.
+//! 2. `key` starts with the prefix of the current leaf, so a step within a leaf rewrites only the bytes after it.
+//! 3. Every operation clears `valid` first and sets it last, so an error leaves the cursor unpositioned.
 
-use super::branch::{Branch, INDEX_LINES, LEAF_LINES, Purpose, child_of, page_number};
-use super::leaf_hold::{Approach, LeafHold};
-use super::page_read::Wanted;
-use super::search::{Progress, Target};
+use super::current_leaf::{Approach, CurrentLeaf};
+use super::extent_reader::Purpose;
+use crate::branch::branch::{Branch, page_number};
+use crate::branch::read::page_read::{INDEX_LINES, LEAF_LINES, WantedPage, child_of};
 use crate::cache::Page;
 use crate::format::sorted_page::{ChildLocation, SortedPage, tag_kind, tag_number};
-use crate::io::ReadDone;
-use crate::merge::{Cursor, EntryRef, HeldValue};
+use crate::io::{ReadDone, ReadRequest};
+use crate::merge::{Cursor, EntryRef, PinnedValue};
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 use crossbeam_epoch::Guard;
 use std::ops::Range;
 
-/// An index page on the way to the leaf, and the child that was taken. A seek does not hold the page: in a cached branch it
-/// pins its leaf and nothing else. The first step to another leaf takes hold of it for all that follow.
+/// An index page on the path to the leaf, and the child that was taken. A seek does not keep the page, so in a cached
+/// branch it pins nothing but its leaf. The first step to another leaf keeps it for all following steps.
 struct Step {
     location: ChildLocation,
     level: u8,
@@ -29,11 +30,11 @@ struct Step {
 }
 
 impl Step {
-    /// The child that is taken.
-    fn child(&mut self, branch: &Branch, keep: bool) -> Result<ChildLocation> {
+    /// The location of the child that is taken.
+    fn child(&mut self, branch: &Branch, fill_cache: bool) -> Result<ChildLocation> {
         let page = match self.page.take() {
             Some(page) => page,
-            None => branch.hold_page(Wanted::child(self.location, self.level), keep)?,
+            None => branch.pinned_page(WantedPage::child(self.location, self.level), fill_cache)?,
         };
         let child = branch.child(page.payload(), self.location, self.at);
         self.page = Some(page);
@@ -41,7 +42,7 @@ impl Step {
     }
 }
 
-/// Which child to take on the way down.
+/// The child to take on the way down.
 #[derive(Clone, Copy)]
 enum Pick<'a> {
     First,
@@ -49,28 +50,50 @@ enum Pick<'a> {
     Towards(&'a [u8], SequenceNumber),
 }
 
-/// What a search that goes on side by side with others does in its next round.
+/// The target of a search, and the side from which the search approaches it.
 #[derive(Clone, Copy, Debug)]
-enum Next {
-    /// Nothing: none is under way.
-    Nothing,
-    /// Looks at this page; `lacking` once it was not in memory.
-    Page { location: ChildLocation, level: u8, lacking: bool },
-    /// Asks the processor for this leaf, the cache's words of which it asked for.
-    LookAhead { location: ChildLocation },
-    /// Finds its place in the leaf held.
-    Rank,
-    /// Stands on the entry at, or behind, this place.
-    Stand { at: usize },
+pub struct Target<'k> {
+    /// Encoded key.
+    pub key: &'k [u8],
+    /// The version's number.
+    pub number: SequenceNumber,
+    /// Search for the last entry at or before the target, not for the first at or after it.
+    pub backward: bool,
 }
 
-/// See the module.
+/// The state of a search after a round.
+#[derive(Debug)]
+pub enum SearchStep {
+    /// The search continues with the next round.
+    Continue,
+    /// The page is not in memory. This is the read request for it.
+    Missing(ReadRequest),
+    /// The cursor is at the target.
+    Arrived,
+}
+
+/// What a search does in its next round (`search_together`).
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// No search is in progress.
+    Nothing,
+    /// Looks at this page. `missing` is set once the page was not in memory.
+    Page { location: ChildLocation, level: u8, missing: bool },
+    /// Prefetches this leaf, whose entry in the page table was prefetched before.
+    LookAhead { location: ChildLocation },
+    /// Finds the place in the current leaf.
+    Rank,
+    /// Moves to the entry at, or next to, this place.
+    Position { at: usize },
+}
+
+/// See the module documentation.
 pub struct BranchCursor {
     branch: Arc<Branch>,
     purpose: Purpose,
     path: Vec<Step>,
     next: Next,
-    leaf: LeafHold,
+    leaf: CurrentLeaf,
     count: usize,
     at: usize,
     key: Vec<u8>,
@@ -83,10 +106,17 @@ fn index_count(payload: &[u8]) -> usize {
     SortedPage::new(payload).map_or(0, |page| page.count())
 }
 
+impl Branch {
+    /// A cursor over the entries.
+    pub fn cursor(self: &Arc<Self>, purpose: Purpose) -> BranchCursor {
+        BranchCursor::new(Arc::clone(self), purpose)
+    }
+}
+
 impl BranchCursor {
-    pub(super) fn new(branch: Arc<Branch>, purpose: Purpose) -> Self {
+    pub(in crate::branch) fn new(branch: Arc<Branch>, purpose: Purpose) -> Self {
         Self {
-            leaf: LeafHold::new(Arc::clone(&branch), purpose),
+            leaf: CurrentLeaf::new(Arc::clone(&branch), purpose),
             branch,
             purpose,
             path: Vec::new(),
@@ -100,18 +130,18 @@ impl BranchCursor {
         }
     }
 
-    /// Where the leaf held stands; `None` where none is held.
-    pub(super) fn leaf_location(&mut self) -> Option<ChildLocation> {
-        let keep = self.keeps();
+    /// The location of the current leaf; `None` if there is none.
+    pub(in crate::branch) fn leaf_location(&mut self) -> Option<ChildLocation> {
+        let fill_cache = self.fills_cache();
         let step = self.path.last_mut()?;
-        step.child(&self.branch, keep).ok()
+        step.child(&self.branch, fill_cache).ok()
     }
 
-    fn keeps(&self) -> bool {
+    fn fills_cache(&self) -> bool {
         self.purpose == Purpose::Read
     }
 
-    /// Goes down from the root to a leaf.
+    /// Descends from the root to a leaf.
     fn descend_from_root(&mut self, pick: Pick<'_>) -> Result<()> {
         self.path.clear();
         let footer = self.branch.footer()?;
@@ -123,13 +153,13 @@ impl BranchCursor {
         self.descend(root, pick, Approach::Seek)
     }
 
-    /// Goes down from `location`, which is a child of the page on top of the path, to a leaf.
+    /// Descends from `location`, a child of the last page on the path, to a leaf.
     fn descend(&mut self, mut location: ChildLocation, pick: Pick<'_>, approach: Approach) -> Result<()> {
         let height = self.branch.footer()?.height as usize;
         let guard = crossbeam_epoch::pin();
         while self.path.len() < height {
             let level = (height - self.path.len()) as u8;
-            let page = self.branch.page(Wanted::child(location, level), self.keeps(), &guard)?;
+            let page = self.branch.page(WantedPage::child(location, level), self.fills_cache(), &guard)?;
             let count = index_count(page.payload());
             let at = match pick {
                 Pick::First => 0,
@@ -145,10 +175,15 @@ impl BranchCursor {
         self.enter_leaf(location)
     }
 
-    /// The leaf held stands at `location`.
+    /// Starts to read the current leaf, which is at `location`.
     fn enter_leaf(&mut self, location: ChildLocation) -> Result<()> {
         let Some(page) = SortedPage::new(self.leaf.payload()) else {
-            return Err(self.branch.corruption(location.offset(), "leaf", "a sound page", "lengths past the page"));
+            return Err(self.branch.corruption(
+                location.offset(),
+                "leaf",
+                "a valid page",
+                "lengths that exceed the page",
+            ));
         };
         self.key.clear();
         self.key.extend_from_slice(page.prefix());
@@ -156,14 +191,14 @@ impl BranchCursor {
         Ok(())
     }
 
-    /// Goes to the leaf beside the one held; false where there is none.
+    /// Moves to the next or the previous leaf. Returns false if there is none.
     fn step_leaf(&mut self, forward: bool) -> Result<bool> {
-        let keep = self.keeps();
+        let fill_cache = self.fills_cache();
         while let Some(step) = self.path.last_mut() {
             let next = if forward { Some(step.at + 1) } else { step.at.checked_sub(1) };
             if let Some(next) = next.filter(|next| *next < step.count) {
                 step.at = next;
-                let child = step.child(&self.branch, keep)?;
+                let child = step.child(&self.branch, fill_cache)?;
                 let (pick, approach) =
                     if forward { (Pick::First, Approach::Forward) } else { (Pick::Last, Approach::Backward) };
                 self.descend(child, pick, approach)?;
@@ -174,36 +209,36 @@ impl BranchCursor {
         Ok(false)
     }
 
-    /// Stands on entry `at` of the leaf held.
+    /// Moves to entry `at` of the current leaf.
     #[inline]
-    fn stand_on(&mut self, at: usize) {
+    fn position_on(&mut self, at: usize) {
         let Some(page) = SortedPage::new(self.leaf.payload()) else { return };
         let parts = page.parts(at);
         page.complete_key(at, &parts, &mut self.key);
-        page.look_ahead(at + 1);
+        page.prefetch(at + 1);
         self.tag = parts.tag;
         self.value = parts.value;
         self.at = at;
         self.valid = true;
     }
 
-    /// Stands on entry `at` of the leaf held, or on the first of the next leaf where `at` is behind the last.
+    /// Moves to entry `at` of the current leaf, or to the first entry of the next leaf if `at` is after the last entry.
     #[inline]
-    fn stand_at_or_behind(&mut self, at: usize) -> Result<()> {
+    fn position_at_or_after(&mut self, at: usize) -> Result<()> {
         if at < self.count {
-            self.stand_on(at);
+            self.position_on(at);
         } else if self.step_leaf(true)? {
-            self.stand_on(0);
+            self.position_on(0);
         }
         Ok(())
     }
 
-    /// Stands on the entry before entry `at` of the leaf held, or on the last of the leaf before.
-    fn stand_before(&mut self, at: usize) -> Result<()> {
+    /// Moves to the entry before entry `at` of the current leaf, or to the last entry of the previous leaf.
+    fn position_before(&mut self, at: usize) -> Result<()> {
         if at > 0 {
-            self.stand_on(at - 1);
+            self.position_on(at - 1);
         } else if self.step_leaf(false)? {
-            self.stand_on(self.count - 1);
+            self.position_on(self.count - 1);
         }
         Ok(())
     }
@@ -212,38 +247,38 @@ impl BranchCursor {
         SortedPage::new(self.leaf.payload()).map_or(0, |page| page.rank(key, number, inclusive))
     }
 
-    pub(super) fn branch(&self) -> &Arc<Branch> {
+    pub(in crate::branch) fn branch(&self) -> &Arc<Branch> {
         &self.branch
     }
 
-    /// The scan that begins with the next search is expected to go on to so many bytes behind the first leaf.
-    pub fn foresee(&mut self, bytes: usize) {
-        self.leaf.foresee(bytes);
+    /// Sets the number of bytes after the first leaf that the scan starting with the next search is expected to read.
+    pub fn expect_bytes(&mut self, bytes: usize) {
+        self.leaf.expect_bytes(bytes);
     }
 
-    /// Begins a search that `search_together` takes to its end.
-    pub fn begin(&mut self) -> Result<()> {
+    /// Begins a search, which `search_together` completes.
+    pub fn begin_search(&mut self) -> Result<()> {
         self.valid = false;
         self.path.clear();
         let footer = self.branch.footer()?;
         let (location, level) = (footer.root, footer.height as u8);
-        // A file of range tombstones alone has no root.
+        // A file with range tombstones only has no root.
         let has_entries = footer.entries > 0;
-        self.next = if has_entries { Next::Page { location, level, lacking: false } } else { Next::Nothing };
+        self.next = if has_entries { Next::Page { location, level, missing: false } } else { Next::Nothing };
         Ok(())
     }
 
     /// Whether the search waits for a page that was not in memory.
-    pub(super) fn lacks_page(&self) -> bool {
-        matches!(self.next, Next::Page { lacking: true, .. })
+    pub(in crate::branch) fn needs_page(&self) -> bool {
+        matches!(self.next, Next::Page { missing: true, .. })
     }
 
-    /// One round of the search.
-    pub(super) fn go_on(&mut self, target: Target<'_>, guard: &Guard) -> Result<Progress> {
+    /// Performs one round of the search.
+    pub(in crate::branch) fn advance(&mut self, target: Target<'_>, guard: &Guard) -> Result<SearchStep> {
         match self.next {
-            Next::Nothing => return Ok(Progress::Arrived),
+            Next::Nothing => return Ok(SearchStep::Arrived),
             Next::Page { location, level, .. } => {
-                let wanted = Wanted::child(location, level);
+                let wanted = WantedPage::child(location, level);
                 if level == 0 {
                     if self.leaf.load_cached(wanted)? {
                         return self.take_leaf(location);
@@ -252,51 +287,56 @@ impl BranchCursor {
                     let step = self.choose(page.payload(), (location, level), target)?;
                     return Ok(self.take(step, guard));
                 }
-                self.next = Next::Page { location, level, lacking: true };
+                self.next = Next::Page { location, level, missing: true };
                 let is_leaf = level == 0;
                 let request =
                     if is_leaf { self.leaf.request(wanted, target.backward) } else { self.branch.request(wanted) };
-                return Ok(Progress::Missing(request?));
+                return Ok(SearchStep::Missing(request?));
             }
             Next::LookAhead { location } => {
-                self.branch.look_ahead_at(Wanted::child(location, 0), LEAF_LINES, guard);
-                self.next = Next::Page { location, level: 0, lacking: false };
+                self.branch.prefetch_page(WantedPage::child(location, 0), LEAF_LINES, guard);
+                self.next = Next::Page { location, level: 0, missing: false };
             }
             Next::Rank => {
                 let at = self.rank(target.key, target.number, target.backward);
-                self.leaf.look_ahead(at.saturating_sub(usize::from(target.backward)));
-                self.next = Next::Stand { at };
+                self.leaf.prefetch(at.saturating_sub(usize::from(target.backward)));
+                self.next = Next::Position { at };
             }
-            Next::Stand { at } => {
+            Next::Position { at } => {
                 self.next = Next::Nothing;
                 if target.backward {
-                    self.stand_before(at)?
+                    self.position_before(at)?
                 } else {
-                    self.stand_at_or_behind(at)?
+                    self.position_at_or_after(at)?
                 };
-                return Ok(Progress::Arrived);
+                return Ok(SearchStep::Arrived);
             }
         }
-        Ok(Progress::Under)
+        Ok(SearchStep::Continue)
     }
 
-    /// One round, with what was read for the page that the last one lacked.
-    pub(super) fn go_on_with(&mut self, done: ReadDone, target: Target<'_>, guard: &Guard) -> Result<Progress> {
+    /// Performs one round with the result of the read that the last round requested.
+    pub(in crate::branch) fn advance_with(
+        &mut self,
+        done: ReadDone,
+        target: Target<'_>,
+        guard: &Guard,
+    ) -> Result<SearchStep> {
         match self.next {
             Next::Page { location, level: 0, .. } => {
-                self.leaf.arrived(done, Wanted::child(location, 0), target.backward)?;
+                self.leaf.arrived(done, WantedPage::child(location, 0), target.backward)?;
                 self.take_leaf(location)
             }
             Next::Page { location, level, .. } => {
-                let page = self.branch.arrived(done, Wanted::child(location, level))?;
+                let page = self.branch.arrived(done, WantedPage::child(location, level))?;
                 let step = self.choose(page.payload(), (location, level), target)?;
                 Ok(self.take(step, guard))
             }
-            Next::Nothing | Next::LookAhead { .. } | Next::Rank | Next::Stand { .. } => self.go_on(target, guard),
+            Next::Nothing | Next::LookAhead { .. } | Next::Rank | Next::Position { .. } => self.advance(target, guard),
         }
     }
 
-    /// The child of an index page that leads to the target, and the step to it.
+    /// The step to the child of an index page that leads to the target, and the child's location.
     fn choose(
         &self,
         payload: &[u8],
@@ -308,24 +348,25 @@ impl BranchCursor {
         Ok((Step { location, level, count: index_count(payload), at, page: None }, child))
     }
 
-    fn take(&mut self, (step, child): (Step, ChildLocation), guard: &Guard) -> Progress {
+    fn take(&mut self, (step, child): (Step, ChildLocation), guard: &Guard) -> SearchStep {
         let level = step.level - 1;
         self.path.push(step);
-        // A leaf's words are in no cache of the processor's either, so that to look for it at once would be to wait.
+        // The leaf's entry in the page table is not in the processor's cache either, so looking the leaf up now would
+        // wait.
         self.next = if level == 0 {
-            self.branch.table().look_ahead(page_number(child.offset()), guard);
+            self.branch.table().prefetch(page_number(child.offset()), guard);
             Next::LookAhead { location: child }
         } else {
-            self.branch.look_ahead_at(Wanted::child(child, level), INDEX_LINES, guard);
-            Next::Page { location: child, level, lacking: false }
+            self.branch.prefetch_page(WantedPage::child(child, level), INDEX_LINES, guard);
+            Next::Page { location: child, level, missing: false }
         };
-        Progress::Under
+        SearchStep::Continue
     }
 
-    fn take_leaf(&mut self, location: ChildLocation) -> Result<Progress> {
+    fn take_leaf(&mut self, location: ChildLocation) -> Result<SearchStep> {
         self.enter_leaf(location)?;
         self.next = Next::Rank;
-        Ok(Progress::Under)
+        Ok(SearchStep::Continue)
     }
 }
 
@@ -336,7 +377,7 @@ impl Cursor for BranchCursor {
             return Ok(());
         }
         self.descend_from_root(Pick::Towards(key, number))?;
-        self.stand_at_or_behind(self.rank(key, number, false))
+        self.position_at_or_after(self.rank(key, number, false))
     }
 
     fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
@@ -345,32 +386,32 @@ impl Cursor for BranchCursor {
             return Ok(());
         }
         self.descend_from_root(Pick::Towards(key, number))?;
-        self.stand_before(self.rank(key, number, true))
+        self.position_before(self.rank(key, number, true))
     }
 
     fn seek_first(&mut self) -> Result<()> {
         self.valid = false;
         self.descend_from_root(Pick::First)?;
-        self.stand_at_or_behind(0)
+        self.position_at_or_after(0)
     }
 
     fn seek_last(&mut self) -> Result<()> {
         self.valid = false;
         self.descend_from_root(Pick::Last)?;
-        self.stand_before(self.count)
+        self.position_before(self.count)
     }
 
     #[inline]
     fn next(&mut self) -> Result<()> {
         debug_assert!(self.valid);
         self.valid = false;
-        self.stand_at_or_behind(self.at + 1)
+        self.position_at_or_after(self.at + 1)
     }
 
     fn prev(&mut self) -> Result<()> {
         debug_assert!(self.valid);
         self.valid = false;
-        self.stand_before(self.at)
+        self.position_before(self.at)
     }
 
     #[inline]
@@ -389,7 +430,7 @@ impl Cursor for BranchCursor {
         }
     }
 
-    fn hold(&self) -> Option<HeldValue> {
-        self.leaf.hold_value(&self.value)
+    fn pin_value(&self) -> Option<PinnedValue> {
+        self.leaf.pinned_value(&self.value)
     }
 }

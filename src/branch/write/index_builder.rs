@@ -1,32 +1,32 @@
-//! Builds the index above the leaves bottom-up while the leaves are written: each level holds one page that is being
-//! filled, and a full one goes to the file at once. So memory is one page per level, and offsets in index pages rise with
-//! the keys. One thread.
+//! Builds the index above the leaves bottom-up while the leaves are written. Each level has one open page; a full page
+//! is written at once. So memory is one page per level, and offsets in index pages ascend with the keys. One thread.
 //!
 //! Invariants:
-//! 1. Every page but the last of a level has at least two children, so levels shrink by half at least.
-//! 2. The separator in front of a page is the one in front of its first child.
+//! 1. Every page except the last of a level has at least two children, so each level has at most half as many pages as
+//!    the one below.
+//! 2. The separator before a page is the separator before its first child.
 
-use super::page_write::{NewPage, PageWriter};
+use super::page_writer::{NewPage, PageWriter};
 use crate::format::page::{PAGE_BYTES, PAGE_HEADER_BYTES, PageKind};
 use crate::format::sorted_page::{ChildLocation, SortedPageBuilder, build::common_prefix, tag};
 use crate::util::{Kind, Result, SequenceNumber};
 
-/// Payload that an index page is filled to.
+/// An index page is filled up to this payload size.
 const INDEX_PAYLOAD_BYTES: usize = 2 * PAGE_BYTES - PAGE_HEADER_BYTES;
 
-/// A place between two entries: at or before the right one, behind the left one, in entry order.
+/// A place between two entries in entry order: after the left entry, at or before the right one.
 #[derive(Clone, Debug, Default)]
 pub struct Separator {
-    /// An encoded key, or the front of one.
+    /// An encoded key, or a prefix of one.
     pub key: Vec<u8>,
-    /// A number.
+    /// A sequence number.
     pub number: SequenceNumber,
 }
 
 impl Separator {
     /// The shortest separator between an entry and the next one. Between two versions of one key it takes the number
-    /// just under the left one's, so that every number that the left side lacks leads to the right: a get never needs
-    /// to look into a second leaf.
+    /// just below that of the left entry. So every number that the left side lacks leads to the right side, and a get
+    /// never reads a second leaf.
     pub fn between(&mut self, left: (&[u8], SequenceNumber), right: &[u8]) {
         let common = common_prefix(left.0, right);
         self.key.clear();
@@ -43,7 +43,7 @@ impl Separator {
 
 struct Level {
     page: SortedPageBuilder,
-    /// In front of the page being filled.
+    /// The separator before the open page.
     separator: Separator,
     first_key: u32,
     written: u64,
@@ -63,7 +63,7 @@ pub struct IndexBuilder {
 }
 
 impl IndexBuilder {
-    /// Adds a child with the separator in front of it.
+    /// Adds a child and the separator before it.
     pub fn add(&mut self, writer: &mut PageWriter, separator: &Separator, child: ChildLocation) -> Result<()> {
         self.add_at(0, writer, separator, child)
     }
@@ -94,7 +94,7 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// Writes the page being filled and makes it a child of the level above.
+    /// Writes the open page and adds it as a child to the level above.
     fn close_page(&mut self, height: usize, writer: &mut PageWriter) -> Result<()> {
         let location = self.write_page(height, writer)?;
         let separator = std::mem::take(&mut self.levels[height].separator);
@@ -110,12 +110,12 @@ impl IndexBuilder {
         location.first_key = level.first_key;
         level.page.clear();
         level.written += 1;
-        writer.keep_last(location, PageKind::Index);
+        writer.cache_last(location, PageKind::Index);
         Ok(location)
     }
 
-    /// Writes what is being filled, level by level. Returns the root, the height and the number of index pages. At least
-    /// one child was added.
+    /// Writes the open pages, level by level. Returns the root, the height and the number of index pages. Requires that
+    /// a child was added.
     pub fn finish(&mut self, writer: &mut PageWriter) -> Result<(ChildLocation, u32, u64)> {
         let mut height = 0;
         loop {

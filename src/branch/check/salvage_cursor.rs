@@ -1,15 +1,16 @@
-//! The entries of a branch file's good leaves, whatever else of the file is damaged. For repair. One thread.
+//! A cursor over the entries of the intact leaves of a branch file, whatever else of the file is damaged. For repair.
+//! One thread.
 //!
-//! Leaves stand in key order in the file, so walking its pages from the front gives the entries in their order without index
-//! or footer.
+//! Leaves are stored in key order, so a scan of the pages from the start returns the entries in order without index or
+//! footer.
 //!
 //! Invariants:
-//! 1. Entries come in strictly rising entry order; a leaf that would break it is passed over as damaged.
-//! 2. The walk goes forward only: `prev` and its kin are errors.
-//! 3. What was lost is told with the keys around it, as far as the walk has come.
+//! 1. Entries come in strictly ascending entry order. A leaf that would violate it is skipped as damaged.
+//! 2. The cursor moves only forward. `prev`, `seek_last` and `seek_for_prev` are errors.
+//! 3. Losses up to the current position are reported with the keys around them.
 
-use super::context::BranchContext;
-use super::scan::{PageScan, Scanned};
+use super::page_scan::{PageScan, Scanned};
+use crate::branch::context::BranchContext;
 use crate::format::page::{self, PageKind};
 use crate::format::sorted_page::{SortedPage, tag_kind, tag_number};
 use crate::merge::{Cursor, EntryRef};
@@ -17,23 +18,23 @@ use crate::util::sync::Arc;
 use crate::util::{Error, FileNumber, Result, SequenceNumber};
 use std::ops::Range;
 
-/// A stretch of the file that gave nothing.
+/// A range of the file without usable entries.
 #[derive(Clone, Debug)]
-pub struct LostStretch {
-    /// Where, in bytes.
+pub struct LostRange {
+    /// Its offsets.
     pub bytes: Range<u64>,
-    /// The last key that was read in front of it; `None`: none was.
+    /// The last key that was read before it; `None` if there was none.
     pub after: Option<Vec<u8>>,
-    /// The first key that was read behind it; `None`: none was.
+    /// The first key that was read after it; `None` if there was none.
     pub before: Option<Vec<u8>>,
-    /// What is wrong there.
+    /// The damage.
     pub error: Error,
 }
 
-/// See the module.
+/// See the module documentation.
 pub struct SalvageCursor {
     scan: PageScan,
-    /// The raw payload of the leaf that the cursor stands in.
+    /// The raw payload of the current leaf.
     leaf: Vec<u8>,
     count: usize,
     at: usize,
@@ -42,14 +43,14 @@ pub struct SalvageCursor {
     value: Range<usize>,
     tag: u64,
     valid: bool,
-    /// Whether an entry was read yet.
+    /// Whether an entry was read.
     started: bool,
     entries: u64,
-    lost: Vec<LostStretch>,
+    lost: Vec<LostRange>,
 }
 
 impl SalvageCursor {
-    /// Stands nowhere yet.
+    /// An unpositioned cursor.
     pub fn open(context: &Arc<BranchContext>, file: FileNumber) -> Result<Self> {
         Ok(Self {
             scan: PageScan::open(context, file)?,
@@ -77,12 +78,12 @@ impl SalvageCursor {
         self.started.then_some(&self.key)
     }
 
-    /// What was passed over so far: everything that is damaged, once the cursor stands nowhere.
-    pub fn lost(&self) -> &[LostStretch] {
+    /// The ranges skipped so far. They are all damaged ranges of the file once the cursor has passed the last entry.
+    pub fn lost(&self) -> &[LostRange] {
         &self.lost
     }
 
-    /// Moves to the next entry of this leaf or of the next good one.
+    /// Moves to the next entry of this leaf or of the next intact one.
     fn step(&mut self) -> Result<()> {
         self.valid = false;
         loop {
@@ -112,23 +113,23 @@ impl SalvageCursor {
         }
     }
 
-    /// Reads on to the next good leaf; false at the end of the file.
+    /// Reads up to the next intact leaf. Returns false at the end of the file.
     fn next_leaf(&mut self) -> Result<bool> {
         loop {
             let path = self.scan.path().to_path_buf();
             let after = self.started.then_some(&self.key);
-            let lost = |bytes, error| LostStretch { bytes, after: after.cloned(), before: None, error };
+            let lost = |bytes, error| LostRange { bytes, after: after.cloned(), before: None, error };
             match self.scan.advance()? {
                 None => return Ok(false),
                 Some(Scanned::Bad(bytes, error)) => self.lost.push(lost(bytes, error)),
                 Some(Scanned::Page(header, bytes)) if header.kind == PageKind::Leaf => {
                     self.leaf.resize(header.raw_len as usize, 0);
-                    let sound = page::decompress(bytes, &header, &mut self.leaf, &path).and_then(|()| {
-                        sound_leaf(&self.leaf, after.map(|key| (&key[..], self.number))).map_err(|what| {
-                            Error::corruption(&path, header.offset, "leaf", "entries in their order", what)
+                    let checked = page::decompress(bytes, &header, &mut self.leaf, &path).and_then(|()| {
+                        check_leaf(&self.leaf, after.map(|key| (&key[..], self.number))).map_err(|what| {
+                            Error::corruption(&path, header.offset, "leaf", "entries in ascending order", what)
                         })
                     });
-                    match sound {
+                    match checked {
                         Ok(count) => {
                             (self.count, self.at) = (count, 0);
                             return Ok(true);
@@ -144,9 +145,9 @@ impl SalvageCursor {
     }
 }
 
-/// How many entries the leaf has, if all of them are in order and behind `after`.
-fn sound_leaf(payload: &[u8], after: Option<(&[u8], SequenceNumber)>) -> Result<usize, &'static str> {
-    let leaf = SortedPage::new(payload).ok_or("lengths past the page")?;
+/// The number of entries of the leaf, if all of them are in order and after `after`.
+fn check_leaf(payload: &[u8], after: Option<(&[u8], SequenceNumber)>) -> Result<usize, &'static str> {
+    let leaf = SortedPage::new(payload).ok_or("lengths that exceed the page")?;
     leaf.validate()?;
     if leaf.width() != 0 {
         return Err("packed values in a leaf");
@@ -159,7 +160,7 @@ fn sound_leaf(payload: &[u8], after: Option<(&[u8], SequenceNumber)>) -> Result<
         let (number, kind) = (tag_number(parts.tag), tag_kind(parts.tag));
         let entry = EntryRef { key: &key, number, kind, value: &[] };
         if last.as_ref().is_some_and(|(key, number)| entry.order(key, *number).is_le()) {
-            return Err("an entry that is not behind the one before");
+            return Err("an entry that is not after the previous one");
         }
         let (last_key, last_number) = last.get_or_insert_default();
         last_key.clear();
@@ -170,7 +171,7 @@ fn sound_leaf(payload: &[u8], after: Option<(&[u8], SequenceNumber)>) -> Result<
 }
 
 fn forward_only() -> Error {
-    Error::InvalidArgument("what is saved of a damaged file is read forward only".into())
+    Error::InvalidArgument("the entries of a damaged file can be read only forward".into())
 }
 
 impl Cursor for SalvageCursor {

@@ -1,18 +1,18 @@
 //! Builds a branch file in one streaming pass (SplinterDB §2.3). One thread.
 //!
-//! Each entry is copied into the leaf being collected, from there into the write buffer, and never touched again. Scratch
-//! memory is reused, so a warmed builder allocates nothing per entry; the fingerprints (4 bytes a key) are the only thing
-//! that grows with the file.
+//! Each entry is copied into the open leaf and from there into the write buffer, and is not touched again. Scratch
+//! memory is reused, so a warm builder allocates nothing per entry. Only the fingerprints (4 bytes a key) grow with the
+//! file.
 //!
 //! Invariants:
-//! 1. Entries come in strictly ascending entry order (the caller's duty; asserted in debug builds).
-//! 2. Until `finish` returns `Ok`, the file is not part of the store: dropping the builder removes it.
+//! 1. Entries are added in strictly ascending entry order. The caller ensures it; debug builds assert it.
+//! 2. The file is not part of the store until `finish` returns `Ok`. Dropping the builder removes it.
 
-use super::context::{BranchContext, file_name};
-use super::index_build::{IndexBuilder, Separator};
+use super::index_builder::{IndexBuilder, Separator};
 use super::leaf_size::LeafSize;
-use super::page_write::{NewPage, PageWriter};
+use super::page_writer::{NewPage, PageWriter};
 use super::range_tombstones;
+use crate::branch::context::{BranchContext, file_name};
 use crate::cache::PageBuffer;
 use crate::filter::quotient;
 use crate::format::branch_footer::{BranchFooter, FINGERPRINTS_PER_PAGE};
@@ -35,9 +35,9 @@ pub struct BranchBuilder {
     index: IndexBuilder,
     leaf: SortedPageBuilder,
     leaf_size: LeafSize,
-    /// In front of the leaf being collected.
+    /// The separator before the open leaf.
     separator: Separator,
-    /// Index of the fingerprint of its first key.
+    /// Index of the fingerprint of the open leaf's first key.
     leaf_first_key: u32,
     leaves: u64,
     fingerprints: Vec<u32>,
@@ -53,7 +53,7 @@ pub struct BranchBuilder {
 }
 
 impl BranchBuilder {
-    /// Takes a file number and makes the file.
+    /// Takes a file number and creates the file.
     pub fn create(context: &Arc<BranchContext>) -> Result<Self> {
         let file = context.numbers.take();
         Ok(Self {
@@ -83,7 +83,7 @@ impl BranchBuilder {
         self.meta.file
     }
 
-    /// Bytes of the file so far, the leaf being collected included.
+    /// Bytes of the file so far, including the open leaf.
     pub fn bytes(&self) -> u64 {
         self.writer.offset() + if self.leaf.is_empty() { 0 } else { self.leaf.size() as u64 }
     }
@@ -94,13 +94,17 @@ impl BranchBuilder {
         self.meta.entries
     }
 
-    /// Adds an entry, which stands behind all others in entry order.
+    /// Adds an entry, which must be after all others in entry order.
     pub fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
         let is_first = self.meta.entries == 0;
         let is_new_key = is_first || self.last_key != entry.key;
         debug_assert!(is_first || entry.order(&self.last_key, self.last_number).is_gt(), "entries out of order");
         if entry.key.len() > KEY_BYTES_MAX + KeyspaceId::BYTES || entry.number > SequenceNumber::MAX {
-            return Err(Error::InvalidArgument(format!("a key of {} bytes at {}", entry.key.len(), entry.number)));
+            return Err(Error::InvalidArgument(format!(
+                "a key of {} bytes at {} in a branch file",
+                entry.key.len(),
+                entry.number
+            )));
         }
         let tag = tag(entry.number, entry.kind);
         let mut fit = self.leaf.fit(entry.key, tag, entry.value.len());
@@ -126,7 +130,7 @@ impl BranchBuilder {
         self.note_entry(&entry)
     }
 
-    /// Gives the branch its range tombstones, instead of those it was given before. Any time before `finish`.
+    /// Sets the range tombstones of the branch and replaces those set before. Call it at any time before `finish`.
     pub fn set_range_tombstones(&mut self, range_tombstones: RangeTombstones) {
         self.range_tombstones = range_tombstones;
     }
@@ -159,7 +163,7 @@ impl BranchBuilder {
         Ok(())
     }
 
-    /// Writes the leaf being collected and puts it into the index.
+    /// Writes the open leaf and adds it to the index.
     fn close_leaf(&mut self) -> Result<()> {
         let raw_len = self.leaf.size();
         let packed_len = match self.context.form.compression {
@@ -176,7 +180,7 @@ impl BranchBuilder {
             None => self.writer.append(new, |payload| self.leaf.encode(payload))?,
         };
         location.first_key = self.leaf_first_key;
-        if self.context.cache.has_room() {
+        if self.context.cache.has_space() {
             self.insert_leaf(location, packed_len.is_some());
         }
         self.leaf.clear();
@@ -185,9 +189,9 @@ impl BranchBuilder {
         self.index.add(&mut self.writer, &self.separator, location)
     }
 
-    /// Compresses the leaf into `packed`; `None` where that is not worth while.
+    /// Compresses the leaf into `packed`. Returns `None` if compression does not save enough.
     fn pack_leaf(&mut self, raw_len: usize) -> Result<Option<usize>> {
-        // The scratch is initialized once, not once a leaf.
+        // The scratch buffer is zeroed once, not once for each leaf.
         if self.raw.len() < raw_len {
             self.raw.resize(raw_len, 0);
             self.packed.resize(get_maximum_output_size(raw_len), 0);
@@ -199,18 +203,18 @@ impl BranchBuilder {
         Ok(LeafSize::is_worth(raw_len, packed_len).then_some(packed_len))
     }
 
-    /// Gives the cache the leaf written last.
+    /// Inserts the leaf that was written last into the cache.
     fn insert_leaf(&self, location: ChildLocation, is_packed: bool) {
         if !is_packed {
-            return self.writer.keep_last(location, PageKind::Leaf);
+            return self.writer.cache_last(location, PageKind::Leaf);
         }
         let raw = &self.raw[..self.leaf.size()];
         let page = PageBuffer::copied(&[&self.writer.last_page()[..PAGE_HEADER_BYTES], raw]);
-        self.writer.keep(location, PageKind::Leaf, Arc::new(page));
+        self.writer.cache_page(location, PageKind::Leaf, Arc::new(page));
     }
 
-    /// Writes fingerprints, filter, properties and footer, and makes the file durable; its directory is the caller's to
-    /// sync. At least one entry was added, or there are range tombstones.
+    /// Writes fingerprints, filter, properties and footer, and syncs the file. The caller syncs the directory. Requires
+    /// that an entry was added or that there are range tombstones.
     pub fn finish(mut self) -> Result<BranchMeta> {
         let (root, height, index_pages) = if !self.leaf.is_empty() {
             self.close_leaf()?;
@@ -274,12 +278,12 @@ impl BranchBuilder {
             assert!(stored_bytes(page.len()) == PAGE_BYTES, "a filter page takes one page");
             let new = NewPage::plain(PageKind::Filter, 0, page.len());
             let location = self.writer.append(new, |payload| payload.copy_from_slice(page))?;
-            self.writer.keep_last(location, PageKind::Filter);
+            self.writer.cache_last(location, PageKind::Filter);
         }
         Ok(pages.len() as u32)
     }
 
-    /// Takes the range tombstones into what is known of the branch.
+    /// Includes the range tombstones in the metadata of the branch.
     fn note_range_tombstones(&mut self) {
         let (meta, tombstones) = (&mut self.meta, &self.range_tombstones);
         let (Some(first), Some(last)) = (tombstones.fragments().first(), tombstones.fragments().last()) else { return };
@@ -317,7 +321,7 @@ impl Drop for BranchBuilder {
     fn drop(&mut self) {
         if !self.finished {
             self.context.cache.remove_file(self.meta.file);
-            // Nothing refers to the file; if it cannot be removed now, the next opening finds it and removes it.
+            // Nothing refers to the file. If it cannot be removed now, the next opening removes it.
             let _ = self.context.storage.remove(&file_name(self.meta.file));
         }
     }

@@ -1,9 +1,10 @@
-//! Aligned buffers that are used again: a fresh page costs microseconds (`machine.md`). Any thread.
+//! A pool of aligned buffers: the first touch of fresh memory costs microseconds a page, reuse costs nothing. Any
+//! thread.
 
 use crate::io::AlignedBuffer;
 use crate::util::sync::Mutex;
 
-/// Idle buffers of one length; at most `idle_max` are kept.
+/// Idle buffers of one length. The pool keeps at most `idle_max`.
 #[derive(Debug)]
 pub struct BufferPool {
     length: usize,
@@ -23,7 +24,7 @@ impl BufferPool {
         idle.unwrap_or_else(|| AlignedBuffer::new(self.length))
     }
 
-    /// Takes a buffer back; one of another length is freed.
+    /// Returns a buffer to the pool. A buffer of another length is freed.
     pub fn give(&self, buffer: AlignedBuffer) {
         let mut idle = self.idle.lock();
         if buffer.len() == self.length && idle.len() < self.idle_max {

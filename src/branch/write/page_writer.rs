@@ -1,9 +1,9 @@
-//! Appends pages to a new branch file through one large aligned buffer, so that each byte is written once, directly,
+//! Appends pages to a new branch file through one large aligned buffer. Each byte is written once, with direct I/O,
 //! without the system's page cache. One thread.
 //!
-//! Invariant: `flushed + filled` is the length of the file so far; both are multiples of `PAGE_BYTES`.
+//! Invariant: `flushed + filled` is the length of the file so far. Both are multiples of `PAGE_BYTES`.
 
-use super::context::BranchContext;
+use crate::branch::context::BranchContext;
 use crate::cache::{Page, PageBuffer, PageTable};
 use crate::format::page::{self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, PageOwner};
 use crate::format::sorted_page::ChildLocation;
@@ -13,10 +13,10 @@ use crate::util::sync::Arc;
 use crate::util::{Error, FileNumber, Result};
 use std::ops::Range;
 
-/// What a page to be appended is.
+/// A page to append.
 #[derive(Clone, Copy, Debug)]
 pub struct NewPage {
-    /// What it holds.
+    /// Its kind.
     pub kind: PageKind,
     /// How the payload is stored.
     pub compression: Compression,
@@ -29,7 +29,7 @@ pub struct NewPage {
 }
 
 impl NewPage {
-    /// A page stored as it is.
+    /// An uncompressed page.
     pub fn plain(kind: PageKind, level: u8, length: usize) -> Self {
         Self { kind, compression: Compression::None, level, raw_len: length, stored_len: length }
     }
@@ -41,18 +41,18 @@ pub struct PageWriter {
     owner: PageOwner,
     file: Arc<dyn StorageFile>,
     table: Arc<PageTable>,
-    /// `None` only once dropped.
+    /// `None` only after the drop.
     buffer: Option<AlignedBuffer>,
     filled: usize,
     flushed: u64,
     last: Range<usize>,
 }
 
-const _: () = assert!(super::context::WRITE_BYTES >= PAGE_HEADER_BYTES + page::PAYLOAD_BYTES_MAX);
-const _: () = assert!(super::context::WRITE_BYTES.is_multiple_of(IO_ALIGNMENT));
+const _: () = assert!(crate::branch::context::WRITE_BYTES >= PAGE_HEADER_BYTES + page::PAYLOAD_BYTES_MAX);
+const _: () = assert!(crate::branch::context::WRITE_BYTES.is_multiple_of(IO_ALIGNMENT));
 
 impl PageWriter {
-    /// Makes the file.
+    /// Creates the file.
     pub fn create(context: &Arc<BranchContext>, file: FileNumber, name: &str) -> Result<Self> {
         Ok(Self {
             owner: context.owner(file),
@@ -66,22 +66,22 @@ impl PageWriter {
         })
     }
 
-    /// Gives the cache a page, in the form in which pages are read: header, then raw payload.
-    pub fn keep(&self, location: ChildLocation, kind: PageKind, page: Page) {
+    /// Inserts a page into the cache, in the form in which pages are read: header, then raw payload.
+    pub fn cache_page(&self, location: ChildLocation, kind: PageKind, page: Page) {
         self.context.cache.insert(&self.table, location.page, page, kind);
     }
 
-    /// Gives the cache a copy of the page that was appended last, which is stored as it is.
-    pub fn keep_last(&self, location: ChildLocation, kind: PageKind) {
-        self.keep(location, kind, Arc::new(PageBuffer::copied(&[self.last_page()])));
+    /// Inserts a copy of the page that was appended last, which must be uncompressed, into the cache.
+    pub fn cache_last(&self, location: ChildLocation, kind: PageKind) {
+        self.cache_page(location, kind, Arc::new(PageBuffer::copied(&[self.last_page()])));
     }
 
-    /// Where the next page will stand.
+    /// The offset of the next page.
     pub fn offset(&self) -> u64 {
         self.flushed + self.filled as u64
     }
 
-    /// Room for `bytes` at the end, written out first where the buffer is too full.
+    /// Reserves `bytes` at the end of the buffer. Writes the buffer to the file first if it is too full.
     fn reserve(&mut self, bytes: usize) -> Result<&mut [u8]> {
         if self.filled + bytes > self.buffer.as_ref().map_or(0, |buffer| buffer.len()) {
             self.flush()?;
@@ -92,7 +92,7 @@ impl PageWriter {
         Ok(&mut self.buffer.as_deref_mut().unwrap_or_default()[start..start + bytes])
     }
 
-    /// Appends a page whose stored payload `fill` writes, and says where it stands.
+    /// Appends a page whose stored payload `fill` writes. Returns its location.
     pub fn append(&mut self, new: NewPage, fill: impl FnOnce(&mut [u8])) -> Result<ChildLocation> {
         let offset = self.offset();
         let bytes = page::stored_bytes(new.stored_len);
@@ -114,13 +114,13 @@ impl PageWriter {
         Ok(ChildLocation { page: number, pages: (bytes / PAGE_BYTES) as u16, first_key: 0 })
     }
 
-    /// Appends a whole page of `PAGE_BYTES` that `fill` writes, header and all.
+    /// Appends a whole page of `PAGE_BYTES` that `fill` writes, including its header.
     pub fn append_whole(&mut self, fill: impl FnOnce(&mut [u8])) -> Result<()> {
         fill(self.reserve(PAGE_BYTES)?);
         Ok(())
     }
 
-    /// The page appended last, whole.
+    /// The page that was appended last, including its header.
     pub fn last_page(&self) -> &[u8] {
         self.buffer.as_deref().and_then(|buffer| buffer.get(self.last.clone())).unwrap_or_default()
     }
@@ -136,7 +136,7 @@ impl PageWriter {
         Ok(())
     }
 
-    /// Writes out what is left and makes the file durable. Returns its length.
+    /// Writes the rest of the buffer and syncs the file. Returns its length.
     pub fn finish(&mut self) -> Result<u64> {
         self.flush()?;
         self.file.sync()?;

@@ -1,21 +1,22 @@
-//! When a leaf is full. Stored sizes are multiples of 4 KiB, so the rule keeps what the rounding wastes small. Pure.
+//! The rule for when a leaf is full. Stored sizes are multiples of 4 KiB; the rule keeps the waste by rounding small.
+//! Pure.
 
-use super::Compression;
+use crate::branch::Compression;
 use crate::format::page::{PAGE_BYTES, PAGE_HEADER_BYTES, SMALL_PAYLOAD_BYTES, stored_bytes};
 
-/// Largest stored size that a leaf is grown to so that less of it is padding.
+/// A leaf is extended up to this stored size to reduce padding.
 const GROWN_BYTES_MAX: usize = 32 << 10;
-/// Stored size that a compressed leaf aims at.
+/// Target of the stored size of a compressed leaf.
 const COMPRESSED_BYTES: usize = 8 << 10;
-/// Bounds of a compressed leaf's payload before compression.
+/// Bounds of the uncompressed payload of a compressed leaf.
 const RAW_BYTES_MIN: usize = 4 << 10;
 const RAW_BYTES_MAX: usize = 32 << 10;
 
-/// Decides leaf by leaf.
+/// Decides for each leaf when it is full.
 #[derive(Debug)]
 pub struct LeafSize {
     compression: Compression,
-    /// Largest payload, for this leaf.
+    /// Largest payload of the current leaf.
     capacity: usize,
     /// Stored bytes for 1024 raw bytes, averaged over the last leaves.
     ratio: usize,
@@ -29,8 +30,8 @@ impl LeafSize {
         size
     }
 
-    /// Whether a leaf with a payload of `present` bytes is to be closed rather than take an entry that would make it
-    /// `grown`. May grow the leaf's capacity.
+    /// Whether to close a leaf with a payload of `present` bytes before an entry that would increase it to `grown`
+    /// bytes. May increase the leaf's capacity.
     pub fn is_full(&mut self, present: usize, grown: usize) -> bool {
         if grown <= self.capacity {
             return false;
@@ -44,12 +45,12 @@ impl LeafSize {
         true
     }
 
-    /// Whether a compressed payload is worth storing: it must save an eighth of the pages.
+    /// Whether to store the compressed payload: it must save an eighth of the pages.
     pub fn is_worth(raw_len: usize, packed_len: usize) -> bool {
         stored_bytes(packed_len) * 8 <= stored_bytes(raw_len) * 7
     }
 
-    /// Notes what the leaf came to and starts the next. Aims at a stored size just under `COMPRESSED_BYTES`.
+    /// Records the sizes of the closed leaf and starts the next one, with a target just below `COMPRESSED_BYTES`.
     pub fn close_leaf(&mut self, raw_len: usize, packed_len: usize) {
         let ratio = (packed_len * 1024).div_ceil(raw_len.max(1)).min(1024);
         self.ratio = (self.ratio * 3 + ratio).div_ceil(4);
@@ -73,7 +74,7 @@ const _: () = assert!(COMPRESSED_BYTES.is_multiple_of(PAGE_BYTES));
 mod tests {
     use super::*;
 
-    /// Fills leaves with entries of one size; returns used payload per hundred stored bytes.
+    /// Fills leaves with entries of one size. Returns the payload bytes for a hundred stored bytes.
     fn use_of(entry: usize, count: usize) -> usize {
         let mut size = LeafSize::new(Compression::None);
         let (mut used, mut stored, mut present) = (0, 0, 0);
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_any_middling_size_waste_little() {
+    fn entries_of_medium_size_waste_little_space() {
         for entry in [20, 121, 500, 1_000, 1_500, 2_000, 2_100, 3_000, 4_050] {
             assert!(use_of(entry, 10_000) >= 87, "{entry}: {}", use_of(entry, 10_000));
         }

@@ -1,13 +1,13 @@
-//! Reads a branch file page by page from its front, past whatever is damaged: nothing here trusts an index, a footer or a
-//! length. For `verify`, which lists all damage, and for repair. One thread.
+//! Reads a branch file page by page from the start and continues after damage. It trusts no index, footer or length.
+//! For `verify`, which lists all damage, and for repair. One thread.
 //!
 //! Invariants:
-//! 1. Every byte of the file is told of once, in order: in a page whose checksum holds, or in a damaged stretch.
-//! 2. A stretch ends where the next page begins whose checksum holds. A page names its own offset, so few places are
-//!    even tried, and the salt rules out pages of other files.
-//! 3. Memory is one window of at most two pages' greatest size.
+//! 1. Every byte of the file is reported once, in order: in a page with a valid checksum, or in a damaged range.
+//! 2. A damaged range ends where the next page with a valid checksum begins. A page stores its own offset, so few
+//!    places are even tried, and the salt excludes pages of other files.
+//! 3. Memory is one window of at most twice the largest page.
 
-use super::context::{BranchContext, file_name};
+use crate::branch::context::{BranchContext, file_name};
 use crate::format::page::{
     self, PAGE_BYTES, PAGE_HEADER_BYTES, PAYLOAD_BYTES_MAX, PageHeader, PageOwner, stored_bytes,
 };
@@ -17,31 +17,31 @@ use crate::util::{Error, FileNumber, Result};
 use std::ops::Range;
 use std::path::Path;
 
-/// Bytes read at once, but for larger pages.
+/// Bytes read at once, except for larger pages.
 const WINDOW_BYTES: usize = 256 << 10;
 const PAGE: u64 = PAGE_BYTES as u64;
 
 const _: () = assert!(WINDOW_BYTES >= PAGE_BYTES && PAYLOAD_BYTES_MAX + PAGE_HEADER_BYTES <= 1 << 20);
 
-/// What stands at a place of the file.
+/// The contents at a place of the file.
 pub enum Scanned<'a> {
-    /// A page with a good checksum, as it stands on disk.
+    /// A page with a valid checksum, as stored.
     Page(PageHeader, &'a [u8]),
-    /// Bytes that are no page, and why the first of them are none.
+    /// Bytes that are not a valid page, and the error of the first of them.
     Bad(Range<u64>, Error),
 }
 
-/// See the module.
+/// See the module documentation.
 pub struct PageScan {
     file: Arc<dyn StorageFile>,
     owner: PageOwner,
     length: u64,
-    /// Where the next page should begin.
+    /// Offset at which the next page should begin.
     at: u64,
     window: AlignedBuffer,
     start: u64,
     filled: usize,
-    /// Pieces of the window that the disk would not give, and what it said.
+    /// Pieces of the window that could not be read, with their errors.
     unreadable: Vec<(u64, Error)>,
 }
 
@@ -55,17 +55,17 @@ impl PageScan {
         Ok(Self { file, owner, length, at: 0, window, start: 0, filled: 0, unreadable: Vec::new() })
     }
 
-    /// Its path.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Begins anew.
+    /// Restarts the scan at the beginning of the file.
     pub fn rewind(&mut self) {
         self.at = 0;
     }
 
-    /// The next page or damaged stretch; `None` at the end. An error only where the file cannot be read at all.
+    /// The next page or damaged range; `None` at the end. Fails only if the file cannot be read at all.
     pub fn advance(&mut self) -> Result<Option<Scanned<'_>>> {
         let start = self.at;
         if start >= self.length {
@@ -87,11 +87,17 @@ impl PageScan {
         Ok(Some(Scanned::Bad(start..self.at, error)))
     }
 
-    /// The header and the size of the page at `offset`, which is then in the window; or why there is none.
+    /// The header and the size of the page at `offset`, which is then in the window; or why there is no page.
     fn page_at(&mut self, offset: u64) -> Result<Result<(PageHeader, usize), Error>> {
         if offset + PAGE > self.length {
             let found = format!("{} bytes", self.length - offset);
-            return Ok(Err(Error::corruption(self.file.path(), offset, "page", "at least 4096 bytes", found)));
+            return Ok(Err(Error::corruption(
+                self.file.path(),
+                offset,
+                "page",
+                "at least 4096 bytes to the end",
+                found,
+            )));
         }
         self.load(offset, PAGE_BYTES)?;
         let at = (offset - self.start) as usize;
@@ -108,7 +114,7 @@ impl PageScan {
         Ok(checked.map(|header| (header, bytes)))
     }
 
-    /// Makes the window hold these bytes of the file.
+    /// Loads these bytes of the file into the window.
     fn load(&mut self, offset: u64, bytes: usize) -> Result<()> {
         if offset >= self.start && offset + bytes as u64 <= self.start + self.filled as u64 {
             return Ok(());
@@ -118,7 +124,7 @@ impl PageScan {
         }
         self.unreadable.clear();
         (self.start, self.filled) = (offset, 0);
-        // What is behind the last whole page is never looked at.
+        // The bytes after the last whole page are never read.
         let whole = self.length - self.length % PAGE;
         let filled = (self.window.len() as u64).min(whole - offset) as usize;
         match self.file.read_exact_at(&mut self.window[..filled], offset) {
@@ -130,7 +136,7 @@ impl PageScan {
         Ok(())
     }
 
-    /// A sector that cannot be read takes no more than its own piece with it.
+    /// Reads the window in pieces, so that an unreadable sector affects only its own piece.
     fn load_by_pieces(&mut self, filled: usize) {
         for from in (0..filled).step_by(PAGE_BYTES) {
             let piece = &mut self.window[from..from + PAGE_BYTES];

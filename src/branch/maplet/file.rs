@@ -1,16 +1,17 @@
-//! A maplet in a file of its own: for a key range, which *columns* of branches may hold a key (`filter::maplet`; byte layout
-//! in `docs/format/maplet.md`). Any thread.
+//! A maplet in a file of its own. For a key range it says which *columns* of branches may contain a key
+//! (`filter::maplet`; byte layout in `docs/format/maplet.md`). Any thread.
 //!
-//! A maplet is derived: everything in it stands in the branches. So one that is missing or damaged fails no read: it says
-//! that it knows nothing, remembers that it is broken, and is built anew by background work.
+//! A maplet is derived data: all of it can be rebuilt from the branches. So a missing or damaged maplet does not fail a
+//! read. It answers that every column may contain the key, remembers that it is broken, and is rebuilt in the
+//! background.
 //!
 //! Invariants:
-//! 1. Every key of a covered branch inside the range [lower, upper) is found under the branch's column.
+//! 1. Every key of a covered branch in the range [lower, upper) is found under the branch's column.
 //! 2. The branches of a column have disjoint key ranges.
-//! 3. The file never changes once it is built, and is trashed once, as a branch's is.
+//! 3. The file never changes after it was built. As with a branch, its number is queued for removal exactly once.
 
-use super::branch::Branch;
-use super::context::{BranchContext, maplet_name};
+use crate::branch::branch::Branch;
+use crate::branch::context::{BranchContext, maplet_name};
 use crate::cache::{Page, PageBuffer, PageTable};
 use crate::filter::maplet::{self, Columns};
 use crate::format::manifest_edit::{MapletColumn, MapletMeta};
@@ -23,23 +24,23 @@ use crossbeam_epoch::Guard;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct Maplet {
     context: Arc<BranchContext>,
     meta: MapletMeta,
     path: PathBuf,
     table: Arc<PageTable>,
-    /// The columns of branches.
+    /// The column of each branch.
     columns: HashMap<FileNumber, usize>,
-    /// Bytes of entries in a page, for looking ahead.
+    /// Average bytes of entries in a page, for prefetching.
     page_bytes: usize,
     broken: AtomicBool,
     obsolete: AtomicBool,
 }
 
 impl Maplet {
-    /// A maplet that the manifest knows, or will. No I/O.
+    /// Opens a maplet that the manifest lists, or will list. No I/O.
     pub fn new(context: &Arc<BranchContext>, meta: MapletMeta) -> Arc<Self> {
         let entries = meta.columns.iter().fold(0, |sum: u64, column| sum.saturating_add(column.entries));
         Arc::new(Self {
@@ -54,23 +55,23 @@ impl Maplet {
         })
     }
 
-    /// What the manifest knows of it.
+    /// The manifest's record of the maplet.
     pub fn meta(&self) -> &MapletMeta {
         &self.meta
     }
 
-    /// Whether it was found missing or damaged: then it knows nothing.
+    /// Whether the file was found missing or damaged. Then the maplet excludes no column.
     pub fn is_broken(&self) -> bool {
-        // Relaxed: nothing is read on the strength of it.
+        // Relaxed: no other data depends on it.
         self.broken.load(Ordering::Relaxed)
     }
 
-    /// Says that it is missing or damaged.
+    /// Records that the file is missing or damaged.
     pub fn mark_broken(&self) {
         self.broken.store(true, Ordering::Relaxed);
     }
 
-    /// Says that no tree refers to it any more (`Branch::mark_obsolete`).
+    /// Marks the maplet as obsolete: no tree refers to it any more (see `Branch::mark_obsolete`).
     pub fn mark_obsolete(&self) {
         self.obsolete.store(true, Ordering::Release);
     }
@@ -80,9 +81,9 @@ impl Maplet {
         self.columns.get(&file).copied()
     }
 
-    /// Asks the processor for what `columns` will read.
+    /// Prefetches the lines that `columns` will read.
     #[inline]
-    pub fn look_ahead(&self, fingerprint: u32, guard: &Guard) {
+    pub fn prefetch(&self, fingerprint: u32, guard: &Guard) {
         let page = maplet::page_of(fingerprint, self.meta.pages);
         if let Some(page) = self.table.peek(page, guard) {
             let [end, entries] = maplet::places(fingerprint, self.meta.pages, self.page_bytes);
@@ -92,8 +93,8 @@ impl Maplet {
         }
     }
 
-    /// The columns that may hold a key with this fingerprint. Reads one page, from the cache or the disk; where that
-    /// fails, every column may.
+    /// The columns that may contain a key with this fingerprint. Reads one page, from the cache or the disk. If that
+    /// fails, returns every column.
     #[inline]
     pub fn columns(&self, fingerprint: u32, guard: &Guard) -> Columns {
         let number = maplet::page_of(fingerprint, self.meta.pages);
@@ -130,8 +131,8 @@ impl Maplet {
         Ok(Arc::new(PageBuffer::from(buffer)))
     }
 
-    /// Reads and checks as many pages as `buffer` holds, past the cache.
-    pub(super) fn read_pages(&self, first: u32, buffer: &mut [u8]) -> Result<()> {
+    /// Reads and checks as many pages as fit into `buffer`. Bypasses the cache.
+    pub(in crate::branch) fn read_pages(&self, first: u32, buffer: &mut [u8]) -> Result<()> {
         let file = self.context.files.get(self.meta.file, || maplet_name(self.meta.file));
         let offset = u64::from(first) * PAGE_BYTES as u64;
         file.map_err(Error::of_missing_file)?.read_exact_at(buffer, offset)?;
@@ -141,19 +142,19 @@ impl Maplet {
             let is_whole = header.kind == PageKind::Maplet && header.compression == Compression::None;
             let parsed = MapletPage::parse(page::payload(page)).filter(|_| is_whole);
             if parsed.is_none_or(|parsed| parsed.pages() != self.meta.pages) {
-                let (expected, found) = (format!("one of {} of a maplet", self.meta.pages), "another");
+                let (expected, found) = (format!("a page of a maplet of {} pages", self.meta.pages), "another page");
                 return Err(Error::corruption(&self.path, offset, "page", expected, found));
             }
         }
         Ok(())
     }
 
-    /// The length of the file, when it is there and whole.
+    /// The length that the file should have.
     pub fn bytes(&self) -> u64 {
         u64::from(self.meta.pages) * PAGE_BYTES as u64
     }
 
-    /// Checks that the file is there, with its length.
+    /// Checks that the file exists and has the right length.
     pub fn check_length(&self) -> Result<()> {
         let file = self.context.files.get(self.meta.file, || maplet_name(self.meta.file));
         let length = file.map_err(Error::of_missing_file)?.length()?;
@@ -163,8 +164,8 @@ impl Maplet {
         Ok(())
     }
 
-    /// Checks that the file is there, and with `deep` that its pages are sound and that every key of the branches, which are
-    /// those of its columns that are not gone, is found under its column.
+    /// Checks that the file exists. With `deep` also checks that its pages are valid and that every key of `branches`
+    /// is found under its branch's column. `branches` are the branches of the columns that still exist.
     pub fn verify(&self, branches: &[Arc<Branch>], deep: bool) -> Result<()> {
         self.check_length()?;
         if !deep {
@@ -199,7 +200,7 @@ fn columns_of((at, column): (usize, &MapletColumn)) -> impl Iterator<Item = (Fil
 impl Drop for Maplet {
     fn drop(&mut self) {
         if self.obsolete.load(Ordering::Acquire) {
-            self.context.trash_maplet(self.meta.file);
+            self.context.maplet_is_obsolete(self.meta.file);
         }
     }
 }

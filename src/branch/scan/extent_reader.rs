@@ -1,51 +1,62 @@
-//! Reads leaves by the extent: one large read instead of one a page (SplinterDB §2.3, extents and prefetching), and the next
-//! one ahead while the cursor is busy with this one. One thread at a time.
+//! Reads leaves in extents: one large read in place of one read a page (SplinterDB §2.3, extents and prefetching).
+//! While the cursor uses one extent, the next one is read ahead. One thread at a time.
 //!
-//! A streak is a row of extents that each lie beside the one before, in one direction. Only a streak reads ahead, so a
-//! cursor that looks here and there reads no more than it needs, and it is a long streak that reads the larger extents. A streak
-//! may be known to be a short scan's (`begin_with`): then it begins with what that needs, read together with what the search of
-//! other branches lacks (`plan`, `arrived`).
+//! A *streak* is a sequence of adjacent extents in one direction. Only a streak reads ahead, so a cursor that jumps
+//! around reads no more than it needs, and only a long streak reads the larger extents. If the scan is known to be
+//! short (`set_first_bytes`), the streak starts with the bytes that the scan needs; they are read together with the
+//! pages that the searches in other branches need (`plan`, `arrived`).
 //!
 //! Invariants:
-//! 1. At most one extent is on its way, and it is dropped or taken over when the cursor leaves the current one; so a cursor has
-//!    at most two buffers, and all cursors of a store together at most `AHEAD_MAX` extents on their way.
-//! 2. What was read ahead has no effect but speed: its error is forgotten, and the leaf that is wanted read by itself. So an error
-//!    is always that of the leaf wanted, and who never comes to a bad place never hears of it.
+//! 1. At most one extent is being read ahead. It is dropped or used when the cursor leaves the current extent. So a
+//!    cursor has at most two buffers, and all cursors of a store read at most `AHEAD_MAX` extents ahead.
+//! 2. Reading ahead affects only speed. An error is discarded, and the wanted leaf is read by itself. So an error is
+//!    always that of the wanted leaf, and a cursor that never reaches a damaged place never reports it.
 //! 3. `current` is `None` after an error.
 
-use super::branch::{Branch, Purpose};
-use super::extent_memory::{AheadPermit, EXTENT_BYTES, EXTENT_BYTES_MIN, ExtentMemory, Lease, READ_AHEAD_BYTES};
-use super::page_read::Wanted;
 use super::window::{Window, position};
+use crate::branch::branch::Branch;
+use crate::branch::extent_memory::{
+    EXTENT_BYTES, EXTENT_BYTES_MIN, ExtentMemory, Lease, READ_AHEAD_BYTES, ReadAheadPermit,
+};
+use crate::branch::read::page_read::WantedPage;
 use crate::format::branch_footer::BranchFooter;
 use crate::io::{PendingReads, ReadDone, ReadRequest};
 use crate::util::Result;
 use crate::util::sync::Arc;
 use std::ops::Range;
 
-/// An extent on its way.
+/// The purpose of a cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Reads for users of the store, through the cache.
+    Read,
+    /// A long sequential pass: reads large extents and bypasses the cache.
+    Compaction,
+}
+
+/// An extent that is being read ahead.
 struct Ahead {
     start: u64,
     length: usize,
     reads: Box<dyn PendingReads>,
     lease: Lease,
-    _permit: AheadPermit,
+    _permit: ReadAheadPermit,
 }
 
-/// An extent that a search has read together with what others need.
+/// An extent that a search reads together with the pages of other searches.
 pub struct Planned {
     start: u64,
     length: usize,
     lease: Lease,
 }
 
-/// The extent that the cursor is in.
+/// The extent that contains the cursor's leaf.
 struct Current {
     window: Window,
     _lease: Lease,
 }
 
-/// See the module.
+/// See the module documentation.
 pub struct ExtentReader {
     branch: Arc<Branch>,
     purpose: Purpose,
@@ -53,37 +64,38 @@ pub struct ExtentReader {
     ahead: Option<Ahead>,
     streak: u32,
     backward: bool,
-    /// Bytes that a streak begins with.
+    /// Bytes of the first extent of a streak.
     first: usize,
 }
 
 impl ExtentReader {
-    /// Nothing read yet; memory is taken at first use.
+    /// A reader without an extent. Memory is leased at first use.
     pub fn new(branch: Arc<Branch>, purpose: Purpose) -> Self {
         Self { branch, purpose, current: None, ahead: None, streak: 0, backward: false, first: READ_AHEAD_BYTES }
     }
 
-    /// The streaks from now on begin with so many bytes; behind them comes as much, and then always as much as came before.
-    pub fn begin_with(&mut self, bytes: usize) {
+    /// Sets the size of the first extent of the following streaks. The second extent has the same size, and each later
+    /// one is as large as all before it.
+    pub fn set_first_bytes(&mut self, bytes: usize) {
         self.first = bytes.min(READ_AHEAD_BYTES);
     }
 
     /// Whether the page is in the current extent.
-    pub fn has(&self, wanted: Wanted) -> bool {
+    pub fn has(&self, wanted: WantedPage) -> bool {
         self.position(wanted).is_some()
     }
 
-    /// Whether the current extent is all that a short scan reads.
+    /// Whether the current extent is no larger than what a short scan reads.
     pub fn is_short(&self) -> bool {
         self.current.as_ref().is_some_and(|current| current.window.filled <= EXTENT_BYTES_MIN)
     }
 
-    /// What is to be read for a streak that begins with this page; `arrived` takes it.
-    pub fn plan(&mut self, wanted: Wanted, backward: bool) -> Result<(Planned, ReadRequest)> {
+    /// The read request for the first extent of a streak that begins with this page. Pass its result to `arrived`.
+    pub fn plan(&mut self, wanted: WantedPage, backward: bool) -> Result<(Planned, ReadRequest)> {
         let footer = *self.branch.footer()?;
         self.branch.check_bounds(wanted, &footer)?;
         (self.streak, self.backward, self.ahead) = (1, backward, None);
-        self.leave_current();
+        self.drop_current();
         let bytes = self.extent_bytes(1).max(wanted.bytes);
         let (start, length) = self.extent(wanted.offset, wanted.bytes, bytes, &footer);
         let lease = self.memory().lease(bytes);
@@ -91,7 +103,7 @@ impl ExtentReader {
         Ok((Planned { start, length, lease }, request))
     }
 
-    /// Makes what was planned the current extent, if it came well.
+    /// Makes the planned extent the current one, if it was read without error.
     pub fn arrived(&mut self, planned: Planned, done: ReadDone) {
         match done.result {
             Ok(()) => {
@@ -102,9 +114,9 @@ impl ExtentReader {
         }
     }
 
-    /// Where in `bytes()` the page stands; reads the extent that starts (or, going backward, ends) with it where it is
-    /// not there yet.
-    pub fn page(&mut self, wanted: Wanted, backward: bool) -> Result<Range<usize>> {
+    /// The range of the page in `bytes()`. If the page is not there yet, reads the extent that starts (or, backward,
+    /// ends) with it.
+    pub fn page(&mut self, wanted: WantedPage, backward: bool) -> Result<Range<usize>> {
         if let Some(at) = self.position(wanted) {
             return Ok(at);
         }
@@ -112,15 +124,15 @@ impl ExtentReader {
         self.branch.check_bounds(wanted, &footer)?;
         self.streak = if self.is_next(wanted, backward) { self.streak.saturating_add(1) } else { 1 };
         self.backward = backward;
-        self.leave_current();
-        self.take_over_ahead(wanted);
+        self.drop_current();
+        self.use_read_ahead(wanted);
         if self.current.is_none() {
             self.read(wanted, &footer)?;
         }
         self.read_ahead(wanted, &footer);
         match self.position(wanted) {
             Some(at) => Ok(at),
-            None => unreachable!("what was read has the page"),
+            None => unreachable!("the page is in the extent that was read for it"),
         }
     }
 
@@ -129,12 +141,13 @@ impl ExtentReader {
         self.current.as_ref().and_then(|current| current.window.buffer.get(range)).unwrap_or_default()
     }
 
-    fn position(&self, wanted: Wanted) -> Option<Range<usize>> {
+    fn position(&self, wanted: WantedPage) -> Option<Range<usize>> {
         self.current.as_ref()?.window.position(wanted.offset, wanted.bytes)
     }
 
-    /// Whether the page lies beside the current extent, or so near that only pages of the index or of the cache are between.
-    fn is_next(&self, wanted: Wanted, backward: bool) -> bool {
+    /// Whether the page is adjacent to the current extent, or so near that only index pages or cached pages are between
+    /// them.
+    fn is_next(&self, wanted: WantedPage, backward: bool) -> bool {
         let Some(Current { window, .. }) = &self.current else { return false };
         let (near, end) = (window.filled as u64, wanted.offset + wanted.bytes as u64);
         (self.streak <= 1 || self.backward == backward)
@@ -144,8 +157,9 @@ impl ExtentReader {
             }
     }
 
-    /// Bytes of an extent so far into a streak. A scan's extents grow no faster than what it has consumed, so that what it may
-    /// have read in vain when it ends is a part of that; and none is larger than what memory allows.
+    /// The size of an extent at this point of a streak. The extents of a scan grow no faster than what the scan has
+    /// consumed, so the bytes that it may have read in vain at its end are a bounded share of that. No extent is larger
+    /// than memory allows.
     fn extent_bytes(&self, streak: u32) -> usize {
         let first = self.first << streak.saturating_sub(2).min(8);
         self.memory().allowed(match (self.purpose, streak) {
@@ -160,30 +174,31 @@ impl ExtentReader {
         &self.branch.context().extents
     }
 
-    /// An extent of `bytes` that starts, or going backward ends, with the `front` bytes at `offset`.
+    /// The start and length of an extent of `bytes` that starts, or backward ends, with the `front` bytes at `offset`.
     fn extent(&self, offset: u64, front: usize, bytes: usize, footer: &BranchFooter) -> (u64, usize) {
         let end = offset + front as u64;
         let start = if self.backward { end.saturating_sub(bytes as u64) } else { offset };
-        // Leaves and index pages end where the fingerprints start.
+        // Leaves and index pages end where the fingerprints begin.
         let data_end = footer.fingerprints_at.max(end);
         (start, (data_end - start).min(bytes as u64) as usize)
     }
 
-    fn leave_current(&mut self) {
+    fn drop_current(&mut self) {
         if let Some(current) = self.current.take() {
             self.memory().give(current.window.buffer);
         }
     }
 
-    /// Makes the extent that is on its way the current one if it has the page and came well; else it is of no use any more.
-    fn take_over_ahead(&mut self, wanted: Wanted) {
+    /// Makes the extent that is being read ahead the current one, if it contains the page and was read without error.
+    /// Otherwise drops it.
+    fn use_read_ahead(&mut self, wanted: WantedPage) {
         let Some(Ahead { start, length, mut reads, lease, .. }) = self.ahead.take() else { return };
         let is_wanted = position(start, length, wanted.offset, wanted.bytes).is_some();
-        // What is still on its way is left to itself rather than waited for.
+        // A read that is still in progress is abandoned and not waited for.
         if !is_wanted && !reads.is_done() {
             return;
         }
-        // One request, one answer.
+        // One request has exactly one result.
         let Some(read) = reads.wait().pop() else { return };
         if is_wanted && read.result.is_ok() {
             let window = Window { buffer: read.buffer, start, filled: length };
@@ -193,8 +208,8 @@ impl ExtentReader {
         }
     }
 
-    /// Reads an extent with the page now; the page alone where the extent cannot be read.
-    fn read(&mut self, wanted: Wanted, footer: &BranchFooter) -> Result<()> {
+    /// Reads an extent with the page now. If the extent cannot be read, reads the page alone.
+    fn read(&mut self, wanted: WantedPage, footer: &BranchFooter) -> Result<()> {
         let bytes = self.extent_bytes(self.streak).max(wanted.bytes);
         let lease = self.memory().lease(bytes);
         let mut buffer = self.memory().take(bytes);
@@ -213,12 +228,13 @@ impl ExtentReader {
         result
     }
 
-    /// Starts reading the extent behind (or, going backward, before) the current one.
-    fn read_ahead(&mut self, wanted: Wanted, footer: &BranchFooter) {
+    /// Starts to read the extent after (or, backward, before) the current one.
+    fn read_ahead(&mut self, wanted: WantedPage, footer: &BranchFooter) {
         let Some(Current { window, .. }) = &self.current else { return };
         let streak_min = if self.purpose == Purpose::Compaction { 1 } else { 2 };
         let bytes = self.extent_bytes(self.streak.saturating_add(1));
-        // Leaves so large are large reads already, and might not fit; and where memory is short, nothing is read ahead.
+        // Reads of such large leaves are large already, and the leaf might not fit. Nothing is read ahead when memory
+        // is short.
         if self.streak < streak_min || wanted.bytes > bytes / 2 || bytes < READ_AHEAD_BYTES {
             return;
         }
@@ -228,8 +244,8 @@ impl ExtentReader {
             return;
         };
         let (start, length) = self.extent(edge, 0, bytes, footer);
-        let Some(permit) = self.memory().ahead() else { return };
-        // A file that cannot be opened now will say so when it is needed.
+        let Some(permit) = self.memory().permit_read_ahead() else { return };
+        // If the file cannot be opened now, the read that needs it will report the error.
         let Ok(file) = self.branch.file() else { return };
         let lease = self.memory().lease(bytes);
         let request = ReadRequest::new(file, start, length, self.memory().take(bytes));
@@ -240,7 +256,7 @@ impl ExtentReader {
 
 impl Drop for ExtentReader {
     fn drop(&mut self) {
-        self.leave_current();
+        self.drop_current();
         if let Some(mut ahead) = self.ahead.take()
             && ahead.reads.is_done()
         {

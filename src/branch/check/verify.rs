@@ -1,10 +1,11 @@
-//! Reads a whole branch file and checks that every part says the same. Any thread.
+//! Reads a whole branch file and checks that all its parts agree. Any thread.
 
-use super::branch::{Branch, Purpose};
-use super::context::file_name;
-use super::page_read::Wanted;
-use super::pages::BlockingPages;
-use super::scan::{PageScan, Scanned};
+use super::page_scan::{PageScan, Scanned};
+use crate::branch::branch::Branch;
+use crate::branch::context::file_name;
+use crate::branch::read::blocking_pages::BlockingPages;
+use crate::branch::read::page_read::WantedPage;
+use crate::branch::scan::extent_reader::Purpose;
 use crate::filter::quotient;
 use crate::format::branch_footer::BranchFooter;
 use crate::format::manifest_edit::BranchMeta;
@@ -17,7 +18,7 @@ use crate::util::hash::{encoded_key_hash, fingerprint};
 use crate::util::sync::Arc;
 use crate::util::{Error, Kind, Result, SequenceNumber};
 
-/// What `verify` went through.
+/// What `verify` has read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BranchReport {
     /// Pages of every kind, the footer included.
@@ -30,20 +31,20 @@ pub struct BranchReport {
     pub entries: u64,
     /// Bytes of the file.
     pub bytes: u64,
-    /// What its entries of `Kind::ValueReference` hold.
+    /// The values of its entries of kind `Kind::ValueReference`.
     pub value_references: Vec<Vec<u8>>,
 }
 
 impl Branch {
-    /// Checks every page's checksum; the order of entries; that index, fingerprints, filter, properties and footer agree
-    /// with the entries; that the properties are what the manifest says. The first thing that is wrong is the error.
+    /// Checks the checksum of every page, the order of entries, that index, fingerprints, filter, properties and footer
+    /// agree with the entries, and that the properties agree with the manifest. Returns the first error.
     pub fn verify(self: &Arc<Self>) -> Result<BranchReport> {
         let footer = *self.footer()?;
         let (stored, _) = self.stored_meta()?;
         self.equal(footer.properties_at, "properties", &stored, self.meta())?;
-        let mut report = self.walk_index(&footer)?;
+        let mut report = self.check_index(&footer)?;
         let mut fingerprints = Vec::new();
-        let mut counted = self.walk_entries(&footer, &mut fingerprints, &mut report.value_references)?;
+        let mut counted = self.check_entries(&footer, &mut fingerprints, &mut report.value_references)?;
         counted.value_files.sort_unstable();
         counted.value_files.dedup();
         self.count_range_tombstones(&mut counted)?;
@@ -51,7 +52,12 @@ impl Branch {
         let mut listed = Vec::new();
         self.fingerprints(0..footer.fingerprints, &mut listed)?;
         if footer.fingerprints > 0 && listed != fingerprints {
-            return Err(self.corruption(footer.fingerprints_at, "fingerprints", "those of the keys", "others"));
+            return Err(self.corruption(
+                footer.fingerprints_at,
+                "fingerprints",
+                "those of the keys",
+                "other fingerprints",
+            ));
         }
         self.verify_filter(&footer, &fingerprints)?;
         report.entries = counted.entries;
@@ -60,8 +66,9 @@ impl Branch {
         Ok(report)
     }
 
-    /// Lists what is wrong instead of stopping at it: length, footer and properties, and with `deep` everything that `verify`
-    /// reads, down to each damaged page. Returns what was gone through. An error where the file cannot be judged.
+    /// Lists damage and does not stop at the first. Checks length, footer and properties, and with `deep` everything
+    /// that `verify` reads, down to each damaged page. Returns what was read. Fails only for errors that are not damage
+    /// of the file.
     pub fn examine(self: &Arc<Self>, deep: bool, damage: &mut dyn FnMut(Error)) -> Result<BranchReport> {
         if deep {
             let error = match self.verify() {
@@ -106,9 +113,9 @@ impl Branch {
         Err(self.corruption(at, what, format!("{expected:?}"), format!("{found:?}")))
     }
 
-    /// Visits the index in key order and checks that its pages and the leaves fill the front of the file, that separators
-    /// rise and that levels and counts agree. Memory: the locations of one path.
-    fn walk_index(&self, footer: &BranchFooter) -> Result<BranchReport> {
+    /// Visits the index in key order. Checks that its pages and the leaves fill the first part of the file, that
+    /// separators ascend, and that levels and counts agree. Memory: the locations on one path.
+    fn check_index(&self, footer: &BranchFooter) -> Result<BranchReport> {
         let mut report = BranchReport::default();
         let mut bytes = 0;
         let mut last = None;
@@ -122,14 +129,19 @@ impl Branch {
             if level == 0 {
                 report.leaves += 1;
                 if last.is_some_and(|last| location.offset() < last) {
-                    return Err(self.corruption(location.offset(), "leaf", "leaves in key order", "an earlier leaf"));
+                    return Err(self.corruption(
+                        location.offset(),
+                        "leaf",
+                        "leaves in key order",
+                        "a leaf out of order",
+                    ));
                 }
                 last = Some(location.end());
                 continue;
             }
             report.index_pages += 1;
             let mut buffer = AlignedBuffer::new(location.bytes());
-            let wanted = Wanted::child(location, level);
+            let wanted = WantedPage::child(location, level);
             self.check_bounds(wanted, footer)?;
             self.file()?.read_exact_at(&mut buffer, location.offset())?;
             self.check_page(&buffer, wanted)?;
@@ -151,15 +163,15 @@ impl Branch {
             let parts = page.parts(at);
             page.complete_key(at, &parts, &mut key);
             if page.rank(&key, tag_number(parts.tag), false) != at {
-                return Err(self.corruption(location.offset(), "separators", "rising order", format!("entry {at}")));
+                return Err(self.corruption(location.offset(), "separators", "ascending order", format!("entry {at}")));
             }
         }
         Ok(())
     }
 
-    /// Visits all entries; collects what the properties and the fingerprints should say. A search for every leaf's first
-    /// entry must lead to that leaf, and its first key must have the index's number.
-    fn walk_entries(
+    /// Visits all entries and collects what properties and fingerprints should contain. Checks that a search for the
+    /// first entry of each leaf leads to that leaf, and that the number of its first key is the one in the index.
+    fn check_entries(
         self: &Arc<Self>,
         footer: &BranchFooter,
         fingerprints: &mut Vec<u32>,
@@ -180,7 +192,7 @@ impl Branch {
             let entry = cursor.entry();
             let offset = location.map_or(0, |location| location.offset());
             if counted.entries > 0 && entry.order(&counted.key_max, last_number).is_le() {
-                return Err(self.corruption(offset, "order of entries", "rising", "falling"));
+                return Err(self.corruption(offset, "order of entries", "ascending", "descending"));
             }
             if counted.entries == 0 {
                 counted.key_min = entry.key.to_vec();
@@ -213,11 +225,11 @@ impl Branch {
         Ok(counted)
     }
 
-    /// Reads the range tombstones, which checks them, and takes them into what the properties should say.
-    pub(super) fn count_range_tombstones(&self, counted: &mut BranchMeta) -> Result<()> {
+    /// Reads the range tombstones, which checks them, and adds them to what the properties should contain.
+    pub(in crate::branch) fn count_range_tombstones(&self, counted: &mut BranchMeta) -> Result<()> {
         let footer = self.footer()?;
         let has_pages = footer.range_tombstones_at < footer.properties_at;
-        // A read asks the manifest whether there are any, and does not look.
+        // A read relies on the manifest for whether there are any, and does not look at the file.
         self.equal(footer.range_tombstones_at, "range tombstones", &has_pages, &(self.meta().range_tombstones > 0))?;
         let tombstones = self.range_tombstones()?;
         for RangeTombstone { start, end, number } in tombstones.deletions() {
@@ -240,7 +252,7 @@ impl Branch {
         let mut buffer = AlignedBuffer::new(PAGE_BYTES);
         for number in 0..u64::from(pages) {
             let offset = footer.filter_at + number * PAGE_BYTES as u64;
-            let wanted = Wanted { offset, bytes: PAGE_BYTES, kind: PageKind::Filter, level: 0 };
+            let wanted = WantedPage { offset, bytes: PAGE_BYTES, kind: PageKind::Filter, level: 0 };
             self.file()?.read_exact_at(&mut buffer, offset)?;
             self.check_page(&buffer, wanted)?;
             filter.push(page::payload(&buffer).to_vec());
@@ -258,7 +270,7 @@ impl Branch {
     }
 }
 
-/// Hands on what is wrong with the file; gives back what is not the file's fault.
+/// Reports damage of the file through `damage`; returns any other error.
 fn damage_or_error(error: Error, damage: &mut dyn FnMut(Error)) -> Result<()> {
     if error.is_damage() || matches!(error, Error::NewerFormat { .. }) {
         damage(error);

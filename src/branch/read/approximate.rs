@@ -1,12 +1,13 @@
-//! How much of a branch lies in a key range, told from the index alone. Any thread.
+//! The approximate size of a key range in a branch, from the index alone. Any thread.
 
-use super::branch::Branch;
-use super::pages::BlockingPages;
+use super::blocking_pages::BlockingPages;
+use crate::branch::branch::Branch;
 use crate::util::{Result, SequenceNumber};
 
 impl Branch {
-    /// Bytes of the file that the keys from `lower` to below `upper` (`None`: to the end) take, to about a leaf, with
-    /// their share of fingerprints and filter. 0 only where the range and the branch's keys do not meet.
+    /// Bytes of the file that the keys in [`lower`, `upper`) take, to about one leaf, including their share of
+    /// fingerprints and filter. `None` as `upper` means the end. Returns 0 only if the range and the branch's key range
+    /// do not overlap.
     pub fn approximate_bytes(&self, lower: &[u8], upper: Option<&[u8]>) -> Result<u64> {
         let meta = self.meta();
         if meta.ends_before(lower) || upper.is_some_and(|upper| upper <= &meta.key_min[..] || upper <= lower) {

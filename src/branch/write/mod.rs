@@ -1,0 +1,9 @@
+//! Building branch files. One thread per file.
+
+mod builder;
+mod index_builder;
+mod leaf_size;
+pub(in crate::branch) mod page_writer;
+mod range_tombstones;
+
+pub use builder::BranchBuilder;
