@@ -504,7 +504,7 @@ impl Db {
     /// use alluvium::{Db, Depth, Options};
     /// Db::open(directory.path(), Options::default())?.close()?;
     /// let found = Db::verify_closed(directory.path(), Depth::Deep, &mut |_| ())?;
-    /// assert!(found.is_sound());
+    /// assert!(found.is_valid());
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     ///

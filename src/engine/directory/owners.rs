@@ -53,13 +53,13 @@ impl Owners {
     }
 
     /// The files of other stores than this one, with their ids.
-    pub(crate) fn foreign(&self, database: DatabaseId) -> impl Iterator<Item = (&str, DatabaseId)> {
+    pub(crate) fn of_other_stores(&self, database: DatabaseId) -> impl Iterator<Item = (&str, DatabaseId)> {
         self.0.iter().filter(move |(_, owner)| **owner != database).map(|(name, owner)| (name.as_str(), *owner))
     }
 }
 
 /// How a file of another store is told of.
-pub(crate) fn told(owner: DatabaseId) -> String {
+pub(crate) fn describe(owner: DatabaseId) -> String {
     format!("belongs to another store (id {owner})")
 }
 
@@ -75,7 +75,12 @@ pub(crate) fn owner_of(storage: &dyn Storage, name: &str, file: StoreFile) -> Re
 }
 
 /// Whether this log segment, branch or value file is another store's, or nobody can tell now because it cannot be opened.
-pub(crate) fn may_be_foreign(storage: &dyn Storage, name: &str, file: StoreFile, database: DatabaseId) -> bool {
+pub(crate) fn may_belong_to_another_store(
+    storage: &dyn Storage,
+    name: &str,
+    file: StoreFile,
+    database: DatabaseId,
+) -> bool {
     let owner = match file {
         StoreFile::Log(number) => {
             FoundSegment::open(storage, number).map(|segment| segment.stated.map(|header| header.database))

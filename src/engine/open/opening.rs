@@ -390,7 +390,7 @@ fn remove_strays(
             StoreFile::Lock | StoreFile::Manifest | StoreFile::Ballast | StoreFile::Damaged(_) => false,
             StoreFile::Guard | StoreFile::Comparator => false,
         };
-        if stray && !owners::may_be_foreign(storage, &name, file, state.identity.database) {
+        if stray && !owners::may_belong_to_another_store(storage, &name, file, state.identity.database) {
             storage.remove(&name)?;
         }
     }

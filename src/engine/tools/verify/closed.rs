@@ -50,13 +50,13 @@ pub(crate) fn verify_closed(
         None => owners.majority(MANIFEST_NAME),
     };
     let Some(database) = database else { return Ok(findings.found) };
-    findings.found.foreign = owners.foreign(database).map(|(name, _)| name.to_owned()).collect();
+    findings.found.other_stores = owners.of_other_stores(database).map(|(name, _)| name.to_owned()).collect();
     if let Some(state) = &state {
         let unnamed = directory.branches.iter().filter(|file| !state.branches.contains_key(*file));
         let maplets = directory.maplets.iter().filter(|file| !state.maplets.contains_key(*file));
         let unnamed =
             unnamed.map(|file| branch::file_name(*file)).chain(maplets.map(|file| branch::maplet_name(*file)));
-        findings.found.unnamed = unnamed.filter(|name| !findings.found.foreign.contains(name)).collect();
+        findings.found.unreferenced = unnamed.filter(|name| !findings.found.other_stores.contains(name)).collect();
     }
     let readers = Readers::new(storage, database, directory.next_file);
     findings.await_bytes(segments.iter().map(|segment| segment.bytes).sum());
@@ -67,10 +67,10 @@ pub(crate) fn verify_closed(
     }
     check_log(&**storage, &readers, state.as_ref(), &segments, &mut values, &mut findings)?;
     // Where something is wrong, what refers to a value may be what is lost.
-    if findings.is_deep() && state.is_some() && findings.found.is_sound() {
+    if findings.is_deep() && state.is_some() && findings.found.is_valid() {
         let unnamed = directory.values.iter().filter(|file| !values.contains(*file)).map(|file| value_file_name(*file));
-        let unnamed: Vec<_> = unnamed.filter(|name| !findings.found.foreign.contains(name)).collect();
-        findings.found.unnamed.extend(unnamed);
+        let unnamed: Vec<_> = unnamed.filter(|name| !findings.found.other_stores.contains(name)).collect();
+        findings.found.unreferenced.extend(unnamed);
     }
     Ok(findings.found)
 }

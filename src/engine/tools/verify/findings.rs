@@ -32,7 +32,7 @@ impl<'a> Findings<'a> {
 
     /// Tells which file comes next.
     pub(crate) fn begin(&mut self, file: &str) {
-        (self.progress)(CheckProgress { file, done: self.done, total: self.total });
+        (self.progress)(CheckProgress { file, bytes_done: self.done, bytes_total: self.total });
     }
 
     pub(crate) fn done(&mut self, bytes: u64) {
