@@ -78,7 +78,7 @@ fn open_once(
     clock: Arc<dyn Clock>,
     room: Room,
 ) -> Result<(Engine, LogContents)> {
-    let found = store_files::look(&*storage)?;
+    let found = store_files::inspect(&*storage)?;
     if found == Found::Empty && !options.create_if_missing {
         let reason = "nothing is there, and making one was not asked for".to_owned();
         return Err(Error::NoStore { path: storage.path().to_path_buf(), reason });
@@ -86,7 +86,7 @@ fn open_once(
     storage.create_directory()?;
     let locks = locks::for_writing(&*storage, &*clock)?;
     // Another opener may have made the store between the look and the lock.
-    let mut manifest = match store_files::look(&*storage)? {
+    let mut manifest = match store_files::inspect(&*storage)? {
         Found::Store => Manifest::open(Arc::clone(&storage))?,
         Found::Empty => create(&storage)?,
     };
@@ -375,7 +375,7 @@ fn remove_strays(
     values: &ValueFileRefs,
     log_needs: impl Fn(FileNumber) -> bool,
 ) -> Result<()> {
-    crate::engine::tools::repair::remove_mark(storage)?;
+    crate::engine::directory::repair_mark::remove(storage)?;
     // Without it read-only openers are there, who may read them still; the next opening finds them again.
     let alone = locks::to_remove(storage)?;
     for name in storage.list()? {

@@ -7,14 +7,13 @@
 //! 1. `bytes` is the length of the file, all of it the file's own blocks; 0 where there is none. It changes under `changing`.
 //! 2. Nothing depends on the file: what cannot be made, cut or found again is no error of the store's, but for a full disk.
 
+use crate::engine::directory::store_files::BALLAST as NAME;
 use crate::engine::state::budget::GENERATIONS_MAX;
 use crate::io::{OpenMode, Storage};
 use crate::util::Result;
 use crate::util::sync::{Arc, AtomicU64, Mutex, Ordering};
 use std::fmt;
 
-/// The ballast's file.
-pub(crate) const NAME: &str = "BALLAST";
 /// What it is beyond what can be counted: small branch files are mostly overhead (each has at least five pages, and an
 /// incorporation may make several), and the manifest grows, too.
 const BYTES_MIN: u64 = 512 << 10;

@@ -110,10 +110,10 @@ impl Engine {
 
 /// Reads what the writer of a store told last; `None` where there is none, or it has not told anything yet.
 pub(crate) fn read(storage: &dyn Storage) -> Result<Option<LiveStats>> {
-    if store_files::look(storage)? != Found::Store {
+    if store_files::inspect(storage)? != Found::Store {
         return Err(Error::NoStore { path: storage.path().to_path_buf(), reason: "nothing is there".into() });
     }
-    let Some(_opening) = locks::beside_writer(storage)? else { return Ok(None) };
+    let Some(_opening) = locks::opening_beside_writer(storage)? else { return Ok(None) };
     for reading in 0..READINGS_MAX {
         if reading > 0 {
             storage.clock().sleep(BETWEEN_READINGS);

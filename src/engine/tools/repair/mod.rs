@@ -18,10 +18,8 @@ mod manifest_state;
 mod merge;
 mod number_ranges;
 mod other_stores;
-mod repair_mark;
 mod run;
 mod set_aside;
 mod value_check;
 
-pub(crate) use repair_mark::end as remove_mark;
 pub(crate) use run::repair;

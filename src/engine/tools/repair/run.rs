@@ -4,13 +4,14 @@ use super::log::{DamagedLog, SalvagedLog};
 use super::merge::{self, OLDER_VERSIONS_WARNING, SourceFile};
 use super::other_stores::OtherStores;
 use super::value_check::ValueCheck;
-use super::{log, manifest_state, repair_mark, set_aside};
+use super::{log, manifest_state, set_aside};
 use crate::branch::{Branch, file_name};
 use crate::engine::directory::listing::Directory;
 use crate::engine::directory::locks;
 use crate::engine::directory::owners::{self, Owners};
+use crate::engine::directory::repair_mark;
 use crate::engine::tools::offline::Readers;
-use crate::engine::tools::verify::dry_recovery;
+use crate::engine::tools::verify::simulate_recovery;
 use crate::engine::types::repair_report::{Loss, LostKeys, RepairReport};
 use crate::engine::types::verification::CheckProgress;
 use crate::format::manifest_edit::BranchMeta;
@@ -33,7 +34,7 @@ pub(crate) fn repair(storage: &Arc<dyn Storage>, progress: &mut dyn FnMut(CheckP
     let mut directory = Directory::list(&**storage)?;
     let mut segments = found_segments(&**storage)?;
     let mut report = RepairReport::default();
-    let mut owners = Owners::look(&**storage, &directory, &segments)?;
+    let mut owners = Owners::read(&**storage, &directory, &segments)?;
     owners.add(MANIFEST_NAME.to_owned(), manifest::read_identity(&**storage)?.map(|identity| identity.database));
     let read = manifest::read_state(&**storage);
     let database = identity(&**storage, &owners, read.as_ref().ok(), &segments)?;
@@ -49,7 +50,7 @@ pub(crate) fn repair(storage: &Arc<dyn Storage>, progress: &mut dyn FnMut(CheckP
     };
     let known_next = state.as_ref().map_or(FileNumber(1), |state| state.next_file);
     let readers = Readers::new(storage, database, directory.next_file.max(known_next));
-    let marked = repair_mark::discard_unfinished(&**storage, &mut directory, state.as_ref(), &other_stores)?;
+    let marked = discard_unfinished(&**storage, &mut directory, state.as_ref(), &other_stores)?;
     let repair = Repair {
         storage,
         readers: &readers,
@@ -125,6 +126,24 @@ fn identity(
     })
 }
 
+/// Removes the branch files that an interrupted repair created. Returns whether there was one. Its mark stays and is used again.
+fn discard_unfinished(
+    storage: &dyn Storage,
+    directory: &mut Directory,
+    state: Option<&ManifestState>,
+    other_stores: &OtherStores,
+) -> Result<bool> {
+    let Some(mark) = repair_mark::find(storage)? else { return Ok(false) };
+    let is_named = |file: &FileNumber| state.is_some_and(|state| state.branches.contains_key(file));
+    let stays = |file: &FileNumber| *file < mark || is_named(file) || other_stores.has(&file_name(*file));
+    let (kept, unfinished): (Vec<_>, Vec<_>) = std::mem::take(&mut directory.branches).into_iter().partition(stays);
+    directory.branches = kept;
+    for file in unfinished {
+        storage.remove(&file_name(file))?;
+    }
+    Ok(true)
+}
+
 /// A repair in progress.
 struct Repair<'a> {
     storage: &'a Arc<dyn Storage>,
@@ -146,7 +165,7 @@ impl Repair<'_> {
     /// Creates the repair mark. Must be called before the repair creates another file.
     fn begin(&mut self) -> Result<()> {
         if !std::mem::replace(&mut self.marked, true) {
-            repair_mark::begin(&**self.storage, &self.readers.numbers)?;
+            repair_mark::create(&**self.storage, &self.readers.numbers)?;
         }
         Ok(())
     }
@@ -203,7 +222,7 @@ impl Repair<'_> {
         let branch_max = state.branches.values().map(|meta| meta.number_max).max().unwrap_or_default();
         let own: Vec<&FoundSegment> =
             self.segments.iter().filter(|segment| segment.number >= state.log_files_from).collect();
-        match dry_recovery(&**self.storage, self.readers, &state) {
+        match simulate_recovery(&**self.storage, self.readers, &state) {
             Ok(()) => self.report.log_kept = true,
             Err(error) if error.is_damage() => {
                 let parts = self.salvage_log(&own, &mut state, branch_max, &error)?;
@@ -212,7 +231,7 @@ impl Repair<'_> {
             Err(error) => return Err(error),
         }
         if replaced.is_empty() && self.report.log_kept && self.other_stores.is_empty() {
-            repair_mark::end(&**self.storage)?;
+            repair_mark::remove(&**self.storage)?;
             return Ok(self.report);
         }
         state.edits += 1;
@@ -341,7 +360,7 @@ impl Repair<'_> {
         // Maplets are rebuilt later. The next opening removes their old files.
         state.maplets.clear();
         manifest::replace(&**self.storage, &state)?;
-        repair_mark::end(&**self.storage)?;
+        repair_mark::remove(&**self.storage)?;
         self.obsolete.retain(|name| name != MANIFEST_NAME);
         self.obsolete.sort_unstable();
         self.obsolete.dedup();
