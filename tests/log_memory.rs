@@ -241,12 +241,12 @@ fn a_store_without_its_manifest_is_repaired_from_memory() {
     drop(db);
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let found = Db::verify_closed_with(storage, Depth::Deep, &mut |_| {}).unwrap();
-    assert!(found.is_sound() && found.checked.log_records >= 25, "{found:?}");
+    assert!(found.is_valid() && found.checked.log_records >= 25, "{found:?}");
     let lost = disk.clone_disk();
     lost.lose_memory();
     let storage: Arc<dyn Storage> = Arc::new(lost);
     let found = Db::verify_closed_with(storage, Depth::Deep, &mut |_| {}).unwrap();
-    assert!(!found.is_sound() && found.damage[0].to_string().contains("force_cut"), "{found:?}");
+    assert!(!found.is_valid() && found.damage[0].to_string().contains("force_cut"), "{found:?}");
     disk.corrupt("MANIFEST", 20, 0xff);
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     Db::repair_with(storage, &mut |_| {}).unwrap();

@@ -198,7 +198,7 @@ fn unreadable_sectors_cost_no_more_than_themselves() {
     disk.inject(&format!("(read name={name} p=0.3) -> eio"));
     let report = repair(&disk).unwrap();
     disk.clear_faults();
-    assert!(verify(&disk, Depth::Deep).unwrap().is_sound(), "{report:?}");
+    assert!(verify(&disk, Depth::Deep).unwrap().is_valid(), "{report:?}");
     let db = open(&disk).unwrap();
     for key in world.versions.keys().filter(|key| !world.told(&report, key)) {
         assert_eq!(db.get(key).unwrap().as_deref(), world.right(key), "{report:?}");
@@ -215,7 +215,7 @@ fn a_damaged_log_gives_what_it_has() {
         for page in [0, 1, 2] {
             let changed = flipped(bytes, page);
             let disk = world.with(&[(name.clone(), changed)].into(), &[]);
-            if verify(&disk, Depth::Deep).unwrap().is_sound() {
+            if verify(&disk, Depth::Deep).unwrap().is_valid() {
                 continue;
             }
             damaged += 1;
@@ -335,9 +335,9 @@ fn files_of_another_store_are_told_and_no_opening_removes_them() {
     assert!(strays.len() > 3);
     for depth in [Depth::Quick, Depth::Deep] {
         let found = verify(&disk, depth).unwrap();
-        assert!(found.is_sound(), "{found:?}");
-        assert_eq!(found.foreign, strays.keys().cloned().collect::<Vec<_>>());
-        assert_eq!(found.unnamed, std::slice::from_ref(&own));
+        assert!(found.is_valid(), "{found:?}");
+        assert_eq!(found.other_stores, strays.keys().cloned().collect::<Vec<_>>());
+        assert_eq!(found.unreferenced, std::slice::from_ref(&own));
     }
     let db = open(&disk).unwrap();
     assert_eq!(db.get("own").unwrap().as_deref(), Some(&b"1"[..]));
@@ -415,7 +415,7 @@ fn a_crash_of_repair_is_as_if_it_had_not_begun_or_had_ended() {
                 "{what}: {again:?}"
             );
             assert_eq!(names(&disk, ".repair"), [""; 0], "{what}: again after {at}: the mark is still there");
-            assert!(verify(&disk, Depth::Deep).unwrap().is_sound(), "{what}: again after {at}");
+            assert!(verify(&disk, Depth::Deep).unwrap().is_valid(), "{what}: again after {at}");
             assert!(answers(&disk, &world) == after, "{what}: again after {at}: other answers");
             assert!(disk.list().unwrap().contains(&"MANIFEST".to_owned()));
         }
@@ -430,8 +430,8 @@ fn a_value_file_of_no_use_is_told() {
     let disk = world.disk.clone_disk();
     let useless = |depth| {
         let found = verify(&disk, depth).unwrap();
-        assert!(found.is_sound(), "{found:?}");
-        found.unnamed.into_iter().filter(|name| name.ends_with(".value")).collect::<Vec<_>>()
+        assert!(found.is_valid(), "{found:?}");
+        found.unreferenced.into_iter().filter(|name| name.ends_with(".value")).collect::<Vec<_>>()
     };
     assert!(useless(Depth::Deep).is_empty());
     let bytes = &world.image[&largest(&world, ".value")];

@@ -48,13 +48,13 @@ pub fn setting(name: &str, default: u64) -> u64 {
 /// Nothing is wrong with an open store, as far as it can tell.
 pub fn expect_sound(db: &Db) {
     let found = db.verify_with(Depth::Deep, &mut |_| ()).unwrap();
-    assert!(found.is_sound(), "{:#?}", found.damage);
+    assert!(found.is_valid(), "{:#?}", found.damage);
 }
 
 /// Nothing is wrong with the files of a store that was closed. Gives those that are of no use: where background work had come to its
 /// end before, and no reader kept it from removing them, there are none.
 pub fn expect_sound_closed(storage: &Arc<dyn Storage>) -> Vec<String> {
     let found = Db::verify_closed_with(Arc::clone(storage), Depth::Deep, &mut |_| ()).unwrap();
-    assert!(found.is_sound(), "{:#?}", found.damage);
-    found.unnamed
+    assert!(found.is_valid(), "{:#?}", found.damage);
+    found.unreferenced
 }

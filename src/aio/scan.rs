@@ -34,7 +34,7 @@ pub struct Scan {
 
 enum State {
     Idle(Iter),
-    BlockingPages(Task<Round>),
+    Reading(Task<Round>),
     Over,
 }
 
@@ -103,11 +103,11 @@ impl Stream for Scan {
                 State::Idle(iter) => {
                     let (backward, count) = (self.backward, self.count);
                     self.count = (count * 2).min(PAIRS_MAX);
-                    State::BlockingPages(unblock(move || read(iter, backward, count)))
+                    State::Reading(unblock(move || read(iter, backward, count)))
                 }
-                State::BlockingPages(mut task) => match Pin::new(&mut task).poll(context) {
+                State::Reading(mut task) => match Pin::new(&mut task).poll(context) {
                     Poll::Pending => {
-                        self.state = State::BlockingPages(task);
+                        self.state = State::Reading(task);
                         return Poll::Pending;
                     }
                     Poll::Ready(round) => {

@@ -10,7 +10,7 @@ use crate::engine::read::pinned_value::Pinned;
 use crate::engine::scheduler::Driver;
 use crate::engine::scheduler::pause::BackgroundPause;
 use crate::engine::state::budget::{Budget, Figures, check_write_limit};
-use crate::engine::statistics::live_stats::{self, LiveStats};
+use crate::engine::statistics::live_stats;
 use crate::engine::tools::{repair, verify};
 use crate::engine::types::batch::WriteBatch;
 use crate::engine::types::bounds::Bounds;
@@ -18,7 +18,7 @@ use crate::engine::types::change::{Change, Swap};
 use crate::engine::types::compaction::{CompactOptions, CompactProgress, CompactReport, Goal};
 use crate::engine::types::options::{Durability, Options, WriteOptions};
 use crate::engine::types::repair_report::RepairReport;
-use crate::engine::types::stats::{BranchFile, Stats};
+use crate::engine::types::stats::{BranchFile, LiveStats, Stats};
 use crate::engine::types::verification::{CheckProgress, Depth, Verification, VerifyReport};
 use crate::io::{PosixStorage, Storage};
 use crate::util::{Error, Result, SequenceNumber};
@@ -485,7 +485,7 @@ impl Db {
     /// use alluvium::{Db, Depth, Options};
     /// Db::open(directory.path(), Options::default())?.close()?;
     /// let found = Db::verify_closed(directory.path(), Depth::Deep, &mut |_| ())?;
-    /// assert!(found.is_sound());
+    /// assert!(found.is_valid());
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     ///

@@ -15,13 +15,12 @@ pub(crate) mod transaction;
 pub use crate::branch::Compression;
 pub use crate::engine::read::pinned_value::Pinned;
 pub use crate::engine::scheduler::pause::BackgroundPause;
-pub use crate::engine::statistics::live_stats::LiveStats;
 pub use crate::engine::types::batch::WriteBatch;
 pub use crate::engine::types::change::{Change, Swap};
 pub use crate::engine::types::compaction::{Cancellation, CompactOptions, CompactProgress, CompactReport, Goal};
 pub use crate::engine::types::options::{Durability, LogMemory, MemoryComponent, Options, WriteOptions};
 pub use crate::engine::types::repair_report::{Loss, LostKeys, RepairReport};
-pub use crate::engine::types::stats::{BackgroundKind, BackgroundTask, BranchFile, LevelStats, Stats};
+pub use crate::engine::types::stats::{BackgroundKind, BackgroundTask, BranchFile, LevelStats, LiveStats, Stats};
 pub use crate::engine::types::verification::{CheckProgress, Depth, Verification, VerifyReport};
 pub use db::Db;
 #[cfg(any(test, feature = "testing"))]

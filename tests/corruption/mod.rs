@@ -113,16 +113,16 @@ fn check_detection(world: &World, case: &Case) -> bool {
     let what = &case.what;
     let quick = verify(&case.disk, Depth::Quick).unwrap_or_else(|error| panic!("{what}: quick: {error}"));
     let deep = verify(&case.disk, Depth::Deep).unwrap_or_else(|error| panic!("{what}: deep: {error}"));
-    assert!(quick.is_sound() || !deep.is_sound(), "{what}: the deep check lacks {:?}", quick.damage);
+    assert!(quick.is_valid() || !deep.is_valid(), "{what}: the deep check lacks {:?}", quick.damage);
     match read_all(world, &case.disk.clone_disk(), what, Untold::of_damage(world, case, false)) {
-        Err(error) => assert!(!deep.is_sound(), "{what}: verify does not find what reading does: {error}"),
+        Err(error) => assert!(!deep.is_valid(), "{what}: verify does not find what reading does: {error}"),
         Ok(contents) => check_older_state(world, case, &contents),
     }
-    if !deep.is_sound() {
+    if !deep.is_valid() {
         let texts: Vec<String> = deep.damage.iter().map(Error::to_string).collect();
         assert!(texts.iter().any(|text| names_a_file(text, case)), "{what}: none names the file: {texts:?}");
     }
-    !deep.is_sound()
+    !deep.is_valid()
 }
 
 /// What nobody can tell from a process that died earlier is a state that such a process would have left: all of it up to one number,
@@ -139,7 +139,7 @@ fn check_older_state(world: &World, case: &Case, contents: &Contents) {
 pub fn check_repair(world: &World, disk: &SimulatedStorage, what: &str, untold: Untold) -> RepairReport {
     let report = repair(disk).unwrap_or_else(|error| panic!("{what}: repair: {error}"));
     let found = verify(disk, Depth::Deep).unwrap_or_else(|error| panic!("{what}: after repair: {error}"));
-    assert!(found.is_sound(), "{what}: after repair: {:?}\n{report:?}", found.damage);
+    assert!(found.is_valid(), "{what}: after repair: {:?}\n{report:?}", found.damage);
     let again = repair(disk).unwrap();
     assert!(!again.changed, "{what}: a second repair finds work: {again:?}\n{report:?}");
     let db = open(disk).unwrap_or_else(|error| panic!("{what}: after repair: {error}\n{report:?}"));
@@ -166,7 +166,7 @@ pub fn check_repair(world: &World, disk: &SimulatedStorage, what: &str, untold: 
     assert_eq!(db.get("after").unwrap().as_deref(), Some(&b"repair"[..]));
     db.verify().unwrap_or_else(|error| panic!("{what}: after repair and work: {error}"));
     db.close().unwrap();
-    assert!(verify(disk, Depth::Deep).unwrap().is_sound(), "{what}");
+    assert!(verify(disk, Depth::Deep).unwrap().is_valid(), "{what}");
     report
 }
 

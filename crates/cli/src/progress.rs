@@ -78,8 +78,8 @@ impl CheckBar {
     /// Shows how far it is.
     pub fn show(&self, progress: CheckProgress<'_>) {
         if !self.bar.is_hidden() {
-            self.bar.set_length(progress.total);
-            self.bar.set_position(progress.done);
+            self.bar.set_length(progress.bytes_total);
+            self.bar.set_position(progress.bytes_done);
             self.bar.set_message(progress.file.to_string());
         }
     }

@@ -56,7 +56,7 @@ pub fn verify<'py>(py: Python<'py>, handle: &Handle, quick: bool) -> PyResult<Bo
     let engine = handle.engine()?;
     let depth = if quick { Depth::Quick } else { Depth::Deep };
     let found = py.detach(move || engine.writer()?.verify_with(depth, &mut |_| ()).map_err(Failure::from))?;
-    if !found.is_sound() {
+    if !found.is_valid() {
         let mut lines: Vec<String> = found.damage.iter().map(Error::to_string).collect();
         if found.unlisted > 0 {
             lines.push(format!("and {} more", found.unlisted));

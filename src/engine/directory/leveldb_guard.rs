@@ -1,42 +1,44 @@
-//! The guard: a file that keeps LevelDB out of a store's directory.
+//! The LevelDB guard: a file that keeps LevelDB out of a store's directory.
 //!
-//! LevelDB takes a directory without a file `CURRENT` for an empty one; where it may make a database there, it does, and removes what it
-//! takes for old files of its own: our logs have such names. A program that is to use `libleveldb.so` of `crates/leveldb`, and by mistake
-//! found LevelDB's own, emptied stores so. With this file it gets an error that quotes the words below, and nothing is touched.
+//! LevelDB takes a directory without a file `CURRENT` for an empty one. If it may create a database there, it does, and removes files
+//! that look like old files of its own. Our log segments have such names. A program that should load `libleveldb.so` of
+//! `crates/leveldb`, but loaded LevelDB's own library by mistake, emptied stores this way. With the guard, LevelDB returns an error
+//! that quotes the text below, and changes nothing.
 
 use crate::io::{OpenMode, Storage};
 use crate::util::Result;
 
+/// The name of LevelDB's pointer to its manifest.
 pub(crate) const NAME: &str = "CURRENT";
-/// LevelDB takes them for the name of a file, and tells that there is none.
-const WORDS: &[u8] = b"a store of Alluvium, not a database of LevelDB\n";
+/// LevelDB reads this as a file name, and its error message quotes it.
+const TEXT: &[u8] = b"a store of Alluvium, not a database of LevelDB\n";
 
-/// What a file of this name says; `None` where there is none, or where it is so long that it is nobody's.
-fn words(storage: &dyn Storage) -> Option<Vec<u8>> {
+/// The content of the file; `None` if it does not exist, or is too long to be a guard or LevelDB's.
+fn content(storage: &dyn Storage) -> Option<Vec<u8>> {
     let file = storage.open(NAME, OpenMode::Read).ok()?;
     let length = usize::try_from(file.length().ok()?).ok().filter(|length| *length <= 4096)?;
-    let mut words = vec![0; length];
-    file.read_exact_at(&mut words, 0).ok()?;
-    Some(words)
+    let mut content = vec![0; length];
+    file.read_exact_at(&mut content, 0).ok()?;
+    Some(content)
 }
 
-/// Whether the file of this name is a guard, perhaps one that was not finished.
-pub(crate) fn is_there(storage: &dyn Storage) -> bool {
-    words(storage).is_some_and(|words| WORDS.starts_with(&words))
+/// Whether the file is a guard. A partly written guard counts.
+pub(crate) fn exists(storage: &dyn Storage) -> bool {
+    content(storage).is_some_and(|content| TEXT.starts_with(&content))
 }
 
-/// Makes the guard of a store unless it is there. A store is as good without; what LevelDB itself has put there is left alone.
+/// Creates the guard unless it exists. Errors are ignored, since a store works without it. A file that LevelDB created is left alone.
 pub(crate) fn ensure(storage: &dyn Storage) {
-    if words(storage).is_none_or(|words| words != WORDS && WORDS.starts_with(&words)) {
-        let _ = make(storage);
+    if content(storage).is_none_or(|content| content != TEXT && TEXT.starts_with(&content)) {
+        let _ = create(storage);
     }
 }
 
-fn make(storage: &dyn Storage) -> Result<()> {
-    // None, or one that was not finished.
+fn create(storage: &dyn Storage) -> Result<()> {
+    // There is no file, or a partly written guard.
     let _ = storage.remove(NAME);
     let file = storage.open(NAME, OpenMode::Create)?;
-    file.write_all_at(WORDS, 0)?;
+    file.write_all_at(TEXT, 0)?;
     file.sync()
 }
 
@@ -49,7 +51,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_store_has_one_and_gets_it_again_and_no_other_file_is_taken_for_one() {
+    fn opening_restores_the_guard_and_keeps_other_files() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store");
         let storage = PosixStorage::new(&path);
@@ -62,17 +64,17 @@ mod tests {
             fs::read(path.join(NAME)).unwrap()
         };
         Db::open(&path, Options::default()).unwrap().close().unwrap();
-        assert!(is_there(&storage));
-        assert_eq!(reopened(None), WORDS);
-        assert_eq!(reopened(Some(&WORDS[..9])), WORDS);
-        assert_eq!(reopened(Some(b"")), WORDS);
+        assert!(exists(&storage));
+        assert_eq!(reopened(None), TEXT);
+        assert_eq!(reopened(Some(&TEXT[..9])), TEXT);
+        assert_eq!(reopened(Some(b"")), TEXT);
         assert_eq!(reopened(Some(b"MANIFEST-000002\n")), b"MANIFEST-000002\n");
-        assert!(!is_there(&storage));
-        // And so it is not removed with the store.
+        assert!(!exists(&storage));
+        // Not a guard, so `destroy` leaves it.
         Db::destroy(&path).unwrap();
         assert_eq!(fs::read_dir(&path).unwrap().count(), 1);
-        fs::write(path.join(NAME), WORDS).unwrap();
-        // Creation that was cut short.
+        fs::write(path.join(NAME), TEXT).unwrap();
+        // As an interrupted creation leaves it.
         Db::open(&path, Options::default()).unwrap().close().unwrap();
         Db::destroy(&path).unwrap();
         assert!(!path.exists());

@@ -4,23 +4,23 @@ use super::store_files::StoreFile;
 use crate::io::Storage;
 use crate::util::{Error, FileNumber, Result};
 
-/// A store's files by what their names say.
+/// A store's files, by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     pub(crate) branches: Vec<FileNumber>,
     pub(crate) values: Vec<FileNumber>,
     pub(crate) maplets: Vec<FileNumber>,
     pub(crate) has_manifest: bool,
-    /// Above every number in a name.
+    /// Greater than every number in a file name.
     pub(crate) next_file: FileNumber,
 }
 
 impl Directory {
-    /// Looks; `NoStore` where nothing of a store is there.
+    /// Lists the directory. Returns `NoStore` if it holds no file of a store.
     pub(crate) fn list(storage: &dyn Storage) -> Result<Self> {
         let no_store = |reason: &str| Error::NoStore { path: storage.path().to_path_buf(), reason: reason.to_owned() };
         if !storage.directory_exists()? {
-            return Err(no_store("nothing is there"));
+            return Err(no_store("the directory does not exist"));
         }
         let (mut found, mut any) = (Self::default(), false);
         for name in storage.list()? {

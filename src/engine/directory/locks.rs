@@ -1,18 +1,18 @@
-//! Who may have a store open, and what each may do to its files meanwhile (`docs/recovery.md`, Openers).
+//! Locks between openers: who may open a store, and what each opener may do to its files (`docs/recovery.md`, Openers).
 //!
-//! The three locks lie in the file `LOCK`:
+//! The file `LOCK` holds three locks:
 //!
-//! | lock | alone | shared |
+//! | lock | exclusive | shared |
 //! | --- | --- | --- |
-//! | writer | the one writer, as long as it lives | never held, only asked for: is there a writer? |
-//! | files | a writer, while it removes files | read-only openers, as long as they live |
-//! | opening | a writer, while it opens, and while it recycles log segments | read-only openers, while they open |
+//! | writer | by the writer, as long as it has the store open | never held, only tried, to find out whether there is a writer |
+//! | files | by a writer while it removes files | by read-only openers, as long as they have the store open |
+//! | opening | by a writer while it opens the store, and while it recycles log segments | by read-only openers while they open it |
 //!
 //! Invariants:
-//! 1. A writer takes *opening* before *writer*, and a read-only opener asks for *writer* only while it has *opening*; so the
-//!    asking never makes a writer's opening fail.
-//! 2. While a read-only opener has *opening*, the manifest that it read files every file that it needs, and the log holds every
-//!    number above what that manifest says is incorporated: no file is removed, no segment recycled.
+//! 1. A writer takes *opening* before *writer*. A read-only opener tries *writer* only while it holds *opening*. So the attempt
+//!    never makes the opening of a writer fail.
+//! 2. While a read-only opener holds *opening*, the files named by the manifest that it read exist, and the log holds every number
+//!    above that manifest's incorporated number: no file is removed, and no segment is recycled.
 
 use super::store_files::LOCK;
 use crate::io::{Clock, LockGuard, LockMode, LockPart, Storage};
@@ -21,30 +21,30 @@ use crate::util::{Error, Result};
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// A lock, held.
+/// A held lock. Dropping it releases the lock.
 pub(crate) type Guard = Box<dyn LockGuard>;
 
-/// An opening takes seconds at most.
+/// How long an opener waits for others. An opening takes seconds at most.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-const BETWEEN_TRIES: Duration = Duration::from_millis(1);
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
-/// What a writer holds.
+/// The locks of a writer.
 pub(crate) struct WriterLocks {
-    /// For the length of the opening.
+    /// Held until the store is open.
     pub(crate) opening: Guard,
-    /// For life.
+    /// Held until the store is closed.
     pub(crate) writer: Guard,
 }
 
-/// What a read-only opener holds. Nothing on a read-only file system whose store has no lock file.
+/// The locks of a read-only opener. Both are `None` on a read-only file system if the store has no lock file.
 pub(crate) struct ReaderLocks {
-    /// For the length of the opening.
+    /// Held until the store is open.
     pub(crate) opening: Option<Guard>,
-    /// For life.
+    /// Held until the store is closed.
     pub(crate) files: Option<Guard>,
 }
 
-/// Takes the writer's locks; `AlreadyOpen` where another writer has them.
+/// Takes the writer's locks. Returns `AlreadyOpen` if another writer holds them.
 pub(crate) fn for_writing(storage: &dyn Storage, clock: &dyn Clock) -> Result<WriterLocks> {
     let opening = wait(storage, clock, LockPart::Opening, LockMode::Exclusive)?;
     let mode = if planted::is(Bug::WriterLockShared) { LockMode::Shared } else { LockMode::Exclusive };
@@ -54,7 +54,7 @@ pub(crate) fn for_writing(storage: &dyn Storage, clock: &dyn Clock) -> Result<Wr
     }
 }
 
-/// Takes every lock, so that nobody else has the store open in any way.
+/// Takes all locks, so that no other opener has the store open. Returns `AlreadyOpen` if one has.
 pub(crate) fn for_destroying(storage: &dyn Storage) -> Result<[Guard; 3]> {
     let WriterLocks { opening, writer } = for_writing(storage, &*storage.clock())?;
     match storage.lock(LOCK, LockPart::Files, LockMode::Exclusive)? {
@@ -63,7 +63,7 @@ pub(crate) fn for_destroying(storage: &dyn Storage) -> Result<[Guard; 3]> {
     }
 }
 
-/// Takes a read-only opener's locks.
+/// Takes the locks of a read-only opener.
 pub(crate) fn for_reading(storage: &dyn Storage) -> Result<ReaderLocks> {
     let clock = storage.clock();
     let opening = match wait(storage, &*clock, LockPart::Opening, LockMode::Shared) {
@@ -77,34 +77,34 @@ pub(crate) fn for_reading(storage: &dyn Storage) -> Result<ReaderLocks> {
 }
 
 /// Whether a writer has the store open. Requires *opening* (invariant 1).
-pub(crate) fn writer_lives(storage: &dyn Storage) -> Result<bool> {
+pub(crate) fn has_writer(storage: &dyn Storage) -> Result<bool> {
     match storage.lock(LOCK, LockPart::Writer, LockMode::Shared) {
         Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(false),
         held => Ok(held?.is_none()),
     }
 }
 
-/// *Opening*, where a writer has the store open; `None` where none has. As long as it is held, no other writer comes.
-pub(crate) fn beside_writer(storage: &dyn Storage) -> Result<Option<Guard>> {
+/// Takes *opening* if a writer has the store open; `None` if none has. While it is held, no other writer can open the store.
+pub(crate) fn opening_beside_writer(storage: &dyn Storage) -> Result<Option<Guard>> {
     let opening = match wait(storage, &*storage.clock(), LockPart::Opening, LockMode::Shared) {
-        // A read-only file system, and a store without a lock file.
+        // A store without a lock file on a read-only file system.
         Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(None),
         opening => opening?,
     };
-    Ok(writer_lives(storage)?.then_some(opening))
+    Ok(has_writer(storage)?.then_some(opening))
 }
 
-/// The right to remove files, where no read-only opener has the store open. Does not wait.
+/// Permission to remove files; `None` while a read-only opener has the store open. Does not wait.
 pub(crate) fn to_remove(storage: &dyn Storage) -> Result<Option<Guard>> {
     storage.lock(LOCK, LockPart::Files, LockMode::Exclusive)
 }
 
-/// The right to recycle the log, where no read-only opener is opening. Does not wait.
+/// Permission to recycle log segments; `None` while a read-only opener is opening the store. Does not wait.
 pub(crate) fn to_recycle(storage: &dyn Storage) -> Result<Option<Guard>> {
     storage.lock(LOCK, LockPart::Opening, LockMode::Exclusive)
 }
 
-/// Waits for a lock that others hold only for a while.
+/// Waits for a lock that is only held for a short time. Returns `Io` after `WAIT_MAX`.
 fn wait(storage: &dyn Storage, clock: &dyn Clock, part: LockPart, mode: LockMode) -> Result<Guard> {
     let started = clock.now();
     loop {
@@ -112,9 +112,10 @@ fn wait(storage: &dyn Storage, clock: &dyn Clock, part: LockPart, mode: LockMode
             return Ok(guard);
         }
         if clock.now().saturating_sub(started) > WAIT_MAX {
-            let error = std::io::Error::new(ErrorKind::TimedOut, "another process has been opening it for 30 seconds");
+            let error =
+                std::io::Error::new(ErrorKind::TimedOut, "another process has been opening the store for 30 seconds");
             return Err(Error::io("wait for the lock of", &storage.path_of(LOCK), error));
         }
-        clock.sleep(BETWEEN_TRIES);
+        clock.sleep(RETRY_INTERVAL);
     }
 }

@@ -1,7 +1,8 @@
-//! The files of a store's directory: their names, the locks that openers take, and which store each file belongs to.
+//! A store's directory: the names of its files, the locks between openers, and which store each file belongs to.
 
 pub(crate) mod leveldb_guard;
 pub(crate) mod listing;
 pub(crate) mod locks;
 pub(crate) mod owners;
+pub(crate) mod repair_mark;
 pub(crate) mod store_files;

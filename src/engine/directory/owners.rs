@@ -1,7 +1,6 @@
-//! Which store each file belongs to, by what its own header or footer says. One thread.
+//! Which store each file belongs to, according to the file's own header or footer. One thread.
 //!
-//! Invariants:
-//! 1. An id counts only where the checksum of its page holds. A file without such a page has no owner that anybody could know.
+//! Invariant: an id counts only if the checksum of its page is valid. Without such a page the owner of a file is unknown.
 
 use super::listing::Directory;
 use super::store_files::StoreFile;
@@ -14,13 +13,13 @@ use crate::util::{DatabaseId, Result};
 use crate::value;
 use std::collections::BTreeMap;
 
-/// The files that say whose they are, by name.
+/// The files that state their store, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Owners(BTreeMap<String, DatabaseId>);
 
 impl Owners {
-    /// Asks the log segments and all branch and value files.
-    pub(crate) fn look(storage: &dyn Storage, directory: &Directory, segments: &[FoundSegment]) -> Result<Self> {
+    /// Reads the owners of the log segments and of all branch and value files.
+    pub(crate) fn read(storage: &dyn Storage, directory: &Directory, segments: &[FoundSegment]) -> Result<Self> {
         let mut owners = Self::default();
         for segment in segments {
             owners.add(segment.name(), segment.stated.map(|header| header.database));
@@ -38,12 +37,12 @@ impl Owners {
         self.0.extend(owner.map(|owner| (name, owner)));
     }
 
-    /// Whose file this is, where it says so.
+    /// The store that a file belongs to, if known.
     pub(crate) fn of(&self, name: &str) -> Option<DatabaseId> {
         self.0.get(name).copied()
     }
 
-    /// The id that most files have; of two that as many have, the one that `preferred` has.
+    /// The id that most files have. If several ids are equally frequent, the id of the file `preferred` wins.
     pub(crate) fn majority(&self, preferred: &str) -> Option<DatabaseId> {
         let mut votes: BTreeMap<DatabaseId, u64> = BTreeMap::new();
         self.0.values().for_each(|database| *votes.entry(*database).or_default() += 1);
@@ -52,18 +51,18 @@ impl Owners {
         most.map(|(database, _)| database)
     }
 
-    /// The files of other stores than this one, with their ids.
-    pub(crate) fn foreign(&self, database: DatabaseId) -> impl Iterator<Item = (&str, DatabaseId)> {
+    /// The files that belong to other stores than `database`, with their owners.
+    pub(crate) fn of_other_stores(&self, database: DatabaseId) -> impl Iterator<Item = (&str, DatabaseId)> {
         self.0.iter().filter(move |(_, owner)| **owner != database).map(|(name, owner)| (name.as_str(), *owner))
     }
 }
 
-/// How a file of another store is told of.
-pub(crate) fn told(owner: DatabaseId) -> String {
+/// Describes a file of another store, for reports.
+pub(crate) fn describe(owner: DatabaseId) -> String {
     format!("belongs to another store (id {owner})")
 }
 
-/// Whose branch or value file this is; `None` where it does not say.
+/// The store that a branch or value file belongs to; `None` if unknown.
 pub(crate) fn owner_of(storage: &dyn Storage, name: &str, file: StoreFile) -> Result<Option<DatabaseId>> {
     let is_branch = matches!(file, StoreFile::Branch(_));
     let Some((page, at)) = page_of(storage, name, is_branch)? else { return Ok(None) };
@@ -74,8 +73,13 @@ pub(crate) fn owner_of(storage: &dyn Storage, name: &str, file: StoreFile) -> Re
     })
 }
 
-/// Whether this log segment, branch or value file is another store's, or nobody can tell now because it cannot be opened.
-pub(crate) fn may_be_foreign(storage: &dyn Storage, name: &str, file: StoreFile, database: DatabaseId) -> bool {
+/// Whether a log segment, branch or value file belongs to another store. Also true if the file cannot be read now.
+pub(crate) fn may_belong_to_another_store(
+    storage: &dyn Storage,
+    name: &str,
+    file: StoreFile,
+    database: DatabaseId,
+) -> bool {
     let owner = match file {
         StoreFile::Log(number) => {
             FoundSegment::open(storage, number).map(|segment| segment.stated.map(|header| header.database))
@@ -86,7 +90,7 @@ pub(crate) fn may_be_foreign(storage: &dyn Storage, name: &str, file: StoreFile,
     owner.map_or(true, |owner| owner.is_some_and(|owner| owner != database))
 }
 
-/// The first or the last page of a file and its offset; `None` where it cannot be read.
+/// The first or the last page of a file and its offset; `None` if the file has no whole page or the page is damaged.
 fn page_of(storage: &dyn Storage, name: &str, last: bool) -> Result<Option<(AlignedBuffer, u64)>> {
     let file = storage.open(name, OpenMode::ReadDirect)?;
     let pages = file.length()? / PAGE_BYTES as u64;

@@ -1,4 +1,4 @@
-//! The names of a store's files, and which directories are stores.
+//! Names of a store's files, and the check whether a directory holds a store.
 
 use super::leveldb_guard;
 use crate::io::Storage;
@@ -9,47 +9,47 @@ pub(crate) const LOCK: &str = "LOCK";
 const MANIFEST: &str = crate::manifest::MANIFEST_NAME;
 const MANIFEST_NEW: &str = crate::manifest::MANIFEST_NEW_NAME;
 const POISON: &str = crate::log::POISON;
-/// The file that reserves space for a full disk.
+/// Reserves space for a full disk.
 pub(crate) const BALLAST: &str = "BALLAST";
-/// A writer's figures, for other processes.
+/// The writer's statistics, for other processes.
 pub(crate) const STATS: &str = "STATS";
-/// The order of a caller's that a store is in (`crates/leveldb`); here only known to go with the store.
+/// Names the comparator of a store that `crates/leveldb` created. This crate only knows that the file belongs to the store.
 const COMPARATOR: &str = "COMPARATOR";
 const COMPARATOR_NEW: &str = "COMPARATOR.new";
 const VALUE_SUFFIX: &str = ".value";
 const REPAIR_SUFFIX: &str = ".repair";
-/// Behind the name of a file that repair set aside.
+/// Suffix of files that repair set aside.
 pub(crate) const DAMAGED_SUFFIX: &str = ".damaged";
 
-/// A file of the store by its name.
+/// A file of a store, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoreFile {
     Lock,
     Manifest,
     NewManifest,
     Poison,
-    /// Room for a full disk.
+    /// Reserved space for a full disk.
     Ballast,
-    /// A writer's figures.
+    /// The writer's statistics.
     Stats,
-    /// Keeps LevelDB out, if it says so (`guard.rs`).
+    /// Keeps LevelDB out, if its content is a guard's (`leveldb_guard.rs`).
     Guard,
-    /// Names an order of a caller's.
+    /// Names the comparator.
     Comparator,
     Log(FileNumber),
-    /// A log file without a use: recycled, or not finished.
+    /// An unused log file: recycled, or not finished.
     SpareLog(FileNumber),
     Branch(FileNumber),
     Maplet(FileNumber),
     Value(FileNumber),
-    /// A repair is under way, or was: branch files with higher numbers are its own.
+    /// Marks a running or interrupted repair. Branch files with higher numbers were created by the repair.
     RepairMark(FileNumber),
-    /// Set aside by repair, and the number in its name; nothing reads it.
+    /// Set aside by repair; nothing reads it. The number is the one in its name.
     Damaged(Option<FileNumber>),
 }
 
 impl StoreFile {
-    /// What a name says; `None` for a file that is not ours.
+    /// Parses a name; `None` if it is not a store's file.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         match name {
             LOCK => return Some(Self::Lock),
@@ -87,7 +87,7 @@ impl StoreFile {
         (crate::value::value_file_name(number) == name).then_some(Self::Value(number))
     }
 
-    /// The number in the name.
+    /// The file number in the name.
     pub(crate) fn number(self) -> Option<FileNumber> {
         match self {
             Self::Log(number) | Self::SpareLog(number) | Self::Branch(number) | Self::Value(number) => Some(number),
@@ -99,21 +99,21 @@ impl StoreFile {
     }
 }
 
-/// The name of a repair's mark.
+/// The name of a repair mark.
 pub(crate) fn repair_mark_name(number: FileNumber) -> String {
     format!("{number}{REPAIR_SUFFIX}")
 }
 
-/// What stands at a path.
+/// Content of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Nothing, or a directory where a store was about to be made.
+    /// There is no directory, or it is empty, or it holds only what an interrupted creation leaves.
     Empty,
     Store,
 }
 
-/// Looks without writing anything; an error where a store must not be made.
-pub(crate) fn look(storage: &dyn Storage) -> Result<Found> {
+/// Checks a directory without writing. Returns an error if a store must not be created in it.
+pub(crate) fn inspect(storage: &dyn Storage) -> Result<Found> {
     if !storage.directory_exists()? {
         return Ok(Found::Empty);
     }
@@ -128,14 +128,13 @@ pub(crate) fn look(storage: &dyn Storage) -> Result<Found> {
                 .into(),
         );
     }
-    // Creation that was cut short leaves at most these.
-    let is_left = |name: &String| match StoreFile::parse(name) {
+    // An interrupted creation leaves at most these files.
+    let is_leftover = |name: &String| match StoreFile::parse(name) {
         Some(StoreFile::Lock | StoreFile::NewManifest) => true,
-        Some(StoreFile::Guard) => leveldb_guard::is_there(storage),
+        Some(StoreFile::Guard) => leveldb_guard::exists(storage),
         _ => false,
     };
-    let foreign = names.iter().find(|name| !is_left(name));
-    match foreign {
+    match names.iter().find(|name| !is_leftover(name)) {
         None => Ok(Found::Empty),
         Some(name) if !matches!(StoreFile::parse(name), None | Some(StoreFile::Guard | StoreFile::Comparator)) => {
             let path = storage.path_of(MANIFEST);
@@ -153,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_apart() {
+    fn names_are_parsed() {
         assert_eq!(StoreFile::parse("000012.branch"), Some(StoreFile::Branch(FileNumber(12))));
         assert_eq!(StoreFile::parse("1234567.log"), Some(StoreFile::Log(FileNumber(1_234_567))));
         assert_eq!(StoreFile::parse("000012.log.new"), Some(StoreFile::SpareLog(FileNumber(12))));
@@ -167,7 +166,7 @@ mod tests {
         for manifest in ["MANIFEST.damaged", "MANIFEST.2.damaged"] {
             assert_eq!(StoreFile::parse(manifest), Some(StoreFile::Damaged(None)), "{manifest}");
         }
-        for foreign in [
+        for other in [
             "12.branch",
             "12.repair",
             "00001x.log",
@@ -178,7 +177,7 @@ mod tests {
             "thesis.damaged",
             ".damaged",
         ] {
-            assert_eq!(StoreFile::parse(foreign), None, "{foreign}");
+            assert_eq!(StoreFile::parse(other), None, "{other}");
         }
     }
 }

@@ -11,7 +11,7 @@ pub(crate) fn destroy(storage: &dyn Storage) -> Result<()> {
     if !storage.directory_exists()? {
         return Err(no_store("nothing is there"));
     }
-    if store_files::look(storage)? != Found::Store {
+    if store_files::inspect(storage)? != Found::Store {
         return Err(no_store("the directory is empty"));
     }
     let locks = locks::for_destroying(storage)?;
@@ -28,7 +28,7 @@ pub(crate) fn destroy(storage: &dyn Storage) -> Result<()> {
     for name in &names {
         match StoreFile::parse(name) {
             Some(StoreFile::Lock) => {}
-            Some(StoreFile::Guard) if !leveldb_guard::is_there(storage) => foreign = true,
+            Some(StoreFile::Guard) if !leveldb_guard::exists(storage) => foreign = true,
             Some(_) => storage.remove(name)?,
             None => foreign = true,
         }

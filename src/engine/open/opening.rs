@@ -4,7 +4,7 @@ use super::parts::{Parts, check_branches, check_keyspaces, recover};
 use crate::disk::{Component, ComponentOptions, Version};
 use crate::engine::background::background::Background;
 use crate::engine::directory::store_files::{self, Found, StoreFile};
-use crate::engine::directory::{leveldb_guard, locks, owners};
+use crate::engine::directory::{leveldb_guard, locks, owners, repair_mark};
 use crate::engine::durable_log::DurableLog;
 use crate::engine::engine::Engine;
 use crate::engine::memory::arbiter::MemoryArbiter;
@@ -23,7 +23,6 @@ use crate::engine::state::value_file_refs::ValueFileRefs;
 use crate::engine::state::view::ViewCell;
 use crate::engine::statistics::gather::Statistics;
 use crate::engine::statistics::live_stats::Publisher;
-use crate::engine::tools::repair;
 use crate::engine::tree_publisher::{Edits, TreePublisher};
 use crate::engine::types::options::{COMPARATOR, LogMemory, Options};
 use crate::engine::write::throttle::Throttle;
@@ -89,7 +88,7 @@ enum LogSpace {
 fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result<(Arc<Engine>, LogContents)> {
     let Host { options, figures: Figures { budget, disk: component }, scheduler, arbiter, .. } = host;
     let (driver, clock) = (scheduler.driver(), &scheduler.clock);
-    let found = store_files::look(&**storage)?;
+    let found = store_files::inspect(&**storage)?;
     if found == Found::Empty && !options.create_if_missing {
         let reason = "nothing is there, and `create_if_missing` is not set".to_owned();
         return Err(Error::NoStore { path: storage.path().to_path_buf(), reason });
@@ -97,7 +96,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     storage.create_directory()?;
     let locks = locks::for_writing(&**storage, &**clock)?;
     // Another opener may have created the store between the look and the lock.
-    let mut manifest = match store_files::look(&**storage)? {
+    let mut manifest = match store_files::inspect(&**storage)? {
         Found::Store => Manifest::open(Arc::clone(storage))?,
         Found::Empty => create(storage, component)?,
     };
@@ -288,7 +287,7 @@ fn remove_strays(
     values: &ValueFileRefs,
     log_needs: impl Fn(FileNumber) -> bool,
 ) -> Result<()> {
-    repair::remove_mark(storage)?;
+    repair_mark::remove(storage)?;
     // Without it read-only openers are there, who may read them still; the next opening finds them again.
     let alone = locks::to_remove(storage)?;
     for name in storage.list()? {
@@ -303,7 +302,7 @@ fn remove_strays(
             StoreFile::Lock | StoreFile::Manifest | StoreFile::Ballast | StoreFile::Damaged(_) => false,
             StoreFile::Guard | StoreFile::Comparator => false,
         };
-        if stray && !owners::may_be_foreign(storage, &name, file, state.identity.database) {
+        if stray && !owners::may_belong_to_another_store(storage, &name, file, state.identity.database) {
             storage.remove(&name)?;
         }
     }

@@ -40,11 +40,11 @@ pub(crate) struct ReadOnlyStore {
 impl ReadOnlyStore {
     /// Opens a store. Writes nothing.
     pub(crate) fn open(storage: Arc<dyn Storage>, options: &Options) -> Result<Self> {
-        if store_files::look(&*storage)? != Found::Store {
+        if store_files::inspect(&*storage)? != Found::Store {
             return Err(Error::NoStore { path: storage.path().to_path_buf(), reason: "nothing is there".into() });
         }
         let locks = locks::for_reading(&*storage)?;
-        let beside_writer = locks.opening.is_some() && locks::writer_lives(&*storage)?;
+        let beside_writer = locks.opening.is_some() && locks::has_writer(&*storage)?;
         let access = if beside_writer { Access::ReadBesideWriter } else { Access::Read };
         let mut loaded = load(&storage, options, access)?;
         // Every write that returned before is at or below the greatest number that the first reading saw. A write that was in progress then

@@ -1,64 +1,52 @@
-//! A writer's figures, for other processes: the keeper that syncs writes them to the file `STATS` about once a second, and whoever
-//! wants to see what a running store does reads them there, without opening it.
+//! Statistics for other processes: the writer's log thread that syncs also writes the statistics to the file `STATS`, about once a
+//! second. Other processes read them there without opening the store.
 //!
 //! Invariants:
-//! 1. Nothing depends on the file: what cannot be written, removed or understood is left, and is never an error of the store's.
-//! 2. It is written only while its writer has the writer's lock, and an opening removes what it finds before it lets anybody else ask
-//!    (`Opening`). So a file that is found while that lock is held is of whoever holds it; any other is of a process that died.
-//! 3. It is never synced, and no write of the store's waits for it.
+//! 1. Nothing depends on the file. If it cannot be written, removed or parsed, that is never an error of the store.
+//! 2. The file is written only while its writer holds the writer's lock, and an opening removes an old file before it releases the
+//!    lock *opening*. So a file that is found while the writer's lock is held belongs to the holder. Any other file is left over
+//!    from a process that died.
+//! 3. The file is never synced, and no write of the store waits for it.
 //!
-//! Where no other process can look, on a simulated disk, there is no file (`Storage::wall_time`).
+//! On a simulated disk, which other processes cannot read, there is no file (`Storage::wall_time`).
 
 use crate::engine::directory::locks;
 use crate::engine::directory::store_files::{self, Found, STATS};
-use crate::engine::types::stats::{BackgroundKind, BackgroundTask, LevelStats, Stats};
+use crate::engine::types::stats::{BackgroundKind, BackgroundTask, LevelStats, LiveStats, Stats};
 use crate::format::stats_file::{FILE_BYTES_MAX, LEVEL_FIGURES, StatsImage, TaskImage};
 use crate::io::{OpenMode, Storage, StorageFile};
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, Result};
 use std::time::Duration;
 
-/// Figures are written so often, where they changed.
+/// Statistics are written this often, if they changed.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// And no more than this part of the time goes into gathering them: a large tree has many references to count.
-const SHARE: u32 = 100;
-/// Whoever reads while the file is written over looks again.
+/// At most this fraction of the time goes into gathering statistics, since a large tree has many references to count.
+const TIME_FRACTION: u32 = 100;
+/// A reader that meets a partly written file retries this often.
 const READINGS_MAX: u32 = 20;
 const BETWEEN_READINGS: Duration = Duration::from_millis(1);
 
-/// What the process that has a store open for writing told last.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LiveStats {
-    /// Its figures. Keys of tasks are cut to 64 bytes.
-    pub stats: Stats,
-    /// Its id, in its own process namespace.
-    pub process: u32,
-    /// How long ago it told them, by the system's clock. It tells them about once a second, as long as they change.
-    pub age: Duration,
-}
-
-/// Writes the file. Any thread; the keeper's in fact.
+/// Writes the file. Any thread may call it; a log thread does.
 #[derive(Debug, Default)]
 pub(crate) struct Publisher(Mutex<Published>);
 
 #[derive(Debug, Default)]
 struct Published {
-    /// Not before then again.
+    /// The next time to write.
     due: Option<Duration>,
     file: Option<Arc<dyn StorageFile>>,
-    /// What the file says, but for when.
+    /// The content of the file, except for the time.
     last: Option<StatsImage>,
 }
 
 impl Publisher {
-    /// Whether enough time has passed. The first time comes one interval after the first call, so that a store that is
-    /// open for a moment leaves no trace.
+    /// Whether the interval has passed. It starts with the first call, so a store that is open for a moment writes no file.
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         now >= *self.0.lock().due.get_or_insert(now + INTERVAL)
     }
 
-    /// Writes the figures where they are others than those that the file has. `took`: to gather them, until `now`.
+    /// Writes the statistics if they changed. Gathering them `took` this long, until `now`.
     pub(crate) fn publish(
         &self,
         storage: &dyn Storage,
@@ -67,9 +55,9 @@ impl Publisher {
         (now, took): (Duration, Duration),
     ) {
         let mut published = self.0.lock();
-        published.due = Some(now + INTERVAL.max(took * SHARE));
+        published.due = Some(now + INTERVAL.max(took * TIME_FRACTION));
         let image = image_of(stats);
-        // A snapshot that gets older is no news.
+        // A snapshot that gets older is no change.
         if published.last.as_ref().is_some_and(|last| last.without_age() == image.without_age()) {
             return;
         }
@@ -83,28 +71,31 @@ impl Publisher {
         match written {
             Ok(file) => (published.file, published.last) = (Some(file), Some(image)),
             Err(_) => {
-                // Also where it was made and could not be written.
+                // The file may have been created but not written.
                 (published.file, published.last) = (None, None);
                 let _ = storage.remove(STATS);
             }
         }
     }
 
-    /// Removes the file, if there is one.
+    /// Removes the file, if it exists.
     pub(crate) fn withdraw(&self, storage: &dyn Storage) {
         if self.0.lock().file.take().is_some() {
-            // What stays is found by the next opening.
+            // If this fails, the next opening removes the file.
             let _ = storage.remove(STATS);
         }
     }
 }
 
-/// Reads what the writer of a store told last; `None` where there is none, or it has not told anything yet.
+/// Reads the latest statistics of a store's writer; `None` if there is no writer or it has published none yet.
 pub(crate) fn read(storage: &dyn Storage) -> Result<Option<LiveStats>> {
-    if store_files::look(storage)? != Found::Store {
-        return Err(Error::NoStore { path: storage.path().to_path_buf(), reason: "nothing is there".into() });
+    if store_files::inspect(storage)? != Found::Store {
+        return Err(Error::NoStore {
+            path: storage.path().to_path_buf(),
+            reason: "the directory holds no store".into(),
+        });
     }
-    let Some(_opening) = locks::beside_writer(storage)? else { return Ok(None) };
+    let Some(_opening) = locks::opening_beside_writer(storage)? else { return Ok(None) };
     for reading in 0..READINGS_MAX {
         if reading > 0 {
             storage.clock().sleep(BETWEEN_READINGS);
@@ -114,7 +105,7 @@ pub(crate) fn read(storage: &dyn Storage) -> Result<Option<LiveStats>> {
         let age = wall_time.saturating_sub(Duration::from_millis(image.written_at));
         return Ok(Some(LiveStats { process: image.process, age, stats: stats_of(image) }));
     }
-    // Of another version, or damaged. Nothing depends on it.
+    // The file is damaged or has another format. Nothing depends on it.
     Ok(None)
 }
 
@@ -132,7 +123,7 @@ fn read_file(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// In the order in which the file numbers them: new ones go to the end.
+/// The kinds in the order of their numbers in the file. New kinds go to the end.
 const KINDS: [BackgroundKind; 12] = [
     BackgroundKind::Incorporate,
     BackgroundKind::Flush,
@@ -148,7 +139,7 @@ const KINDS: [BackgroundKind; 12] = [
     BackgroundKind::Join,
 ];
 
-/// The counters, in the order in which the file has them: new ones go to the end.
+/// The counters in their order in the file. New counters go to the end.
 fn counters(stats: &mut Stats) -> [&mut u64; 43] {
     [
         &mut stats.last_number,
@@ -197,7 +188,7 @@ fn counters(stats: &mut Stats) -> [&mut u64; 43] {
     ]
 }
 
-/// What stands before the counters: the oldest snapshot's age in milliseconds and the write limit, both plus one, and two bits.
+/// Figures in front of the counters: the oldest snapshot's age in milliseconds plus one, the write limit plus one, and two flag bits.
 const LEADING: usize = 3;
 
 impl StatsImage {
@@ -224,9 +215,9 @@ fn image_of(mut stats: Stats) -> StatsImage {
 }
 
 fn stats_of(image: StatsImage) -> Stats {
-    let mut told = image.counters.into_iter();
+    let mut figures = image.counters.into_iter();
     let mut leading = [0; LEADING];
-    leading.iter_mut().zip(&mut told).for_each(|(figure, told)| *figure = told);
+    leading.iter_mut().zip(&mut figures).for_each(|(leading, figure)| *leading = figure);
     let mut stats = Stats {
         levels: image.levels.into_iter().map(level_of).collect(),
         running: image.tasks.into_iter().filter_map(task_of).collect(),
@@ -237,7 +228,7 @@ fn stats_of(image: StatsImage) -> Stats {
         failure: image.failure,
         ..Stats::default()
     };
-    counters(&mut stats).into_iter().zip(told).for_each(|(counter, told)| *counter = told);
+    counters(&mut stats).into_iter().zip(figures).for_each(|(counter, figure)| *counter = figure);
     stats
 }
 
@@ -266,7 +257,7 @@ fn task_image(task: BackgroundTask) -> TaskImage {
     TaskImage { figures, from: task.from, to: task.to }
 }
 
-/// `None` for a kind that only a later version knows.
+/// `None` for a kind that only a newer version knows.
 fn task_of(TaskImage { figures, from, to }: TaskImage) -> Option<BackgroundTask> {
     let [kind, node, height, bytes_done, bytes_total, bytes_written, runs_for, paused] = figures;
     Some(BackgroundTask {

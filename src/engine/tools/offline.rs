@@ -1,4 +1,4 @@
-//! What reads a store's files without opening the store: for `verify` and repair. One thread.
+//! Readers of the files of a store that is not open, for `verify` and repair. One thread.
 
 use crate::branch::{BranchContext, BranchResources, Compression, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
@@ -8,14 +8,14 @@ use crate::util::sync::Arc;
 use crate::util::{DatabaseId, Error, FileNumber, FileNumbers, Result};
 use crate::value::ValueFiles;
 
-/// Index and filter pages in memory at once.
+/// Page cache for index and filter pages.
 const CACHE_BYTES: usize = 8 << 20;
-/// One reader after the other.
+/// Enough for one reader at a time.
 const EXTENTS_BYTES: usize = 4 << 20;
-/// Files open at once.
+/// Files that are open at once.
 const FILES_OPEN_MAX: usize = 128;
 
-/// The readers of one store's files.
+/// Readers of one store's files.
 pub(crate) struct Readers {
     pub(crate) branches: Arc<BranchContext>,
     pub(crate) values: ValueFiles,
@@ -23,7 +23,7 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// For the store `database`; new files take numbers from `next_file` on.
+    /// Readers for the store `database`. New files take numbers from `next_file` on.
     pub(crate) fn new(storage: &Arc<dyn Storage>, database: DatabaseId, next_file: FileNumber) -> Self {
         let numbers = Arc::new(FileNumbers::new(next_file));
         let branches = BranchContext::new(BranchResources {
@@ -39,8 +39,8 @@ impl Readers {
     }
 }
 
-/// Keeps writers away; `None` on a read-only file system, where there are none.
-pub(crate) fn keep_writers_away(storage: &dyn Storage) -> Result<Option<Guard>> {
+/// Takes the writer's lock, so that no writer opens the store; `None` on a read-only file system, which has no writers.
+pub(crate) fn lock_out_writers(storage: &dyn Storage) -> Result<Option<Guard>> {
     match locks::for_writing(storage, &*storage.clock()) {
         Ok(locks) => Ok(Some(locks.writer)),
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem => Ok(None),

@@ -1,4 +1,4 @@
-//! Several operations that happen as one.
+//! A batch of writes that is applied atomically.
 
 /// One operation of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,8 +8,8 @@ pub(crate) struct Operation {
     pub(crate) value: Option<Vec<u8>>,
 }
 
-/// Operations that every reader sees all or none of, and of which a crash leaves all or none. A later operation on a key
-/// replaces an earlier one.
+/// A list of puts and deletes that `Db::write` applies atomically. Every reader sees all of them or none, and so does recovery after a
+/// crash. If a batch has several operations on a key, the last one wins.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -36,19 +36,19 @@ impl WriteBatch {
         self
     }
 
-    /// Removes a key; no error where it is absent.
+    /// Deletes a key. It is not an error if the key is absent.
     pub fn delete(&mut self, key: impl Into<Vec<u8>>) -> &mut Self {
         self.operations.push(Operation { key: key.into(), value: None });
         self
     }
 
-    /// Adds all operations of another batch behind those that are there.
+    /// Appends all operations of another batch.
     pub fn append(&mut self, other: &Self) -> &mut Self {
         self.operations.extend_from_slice(&other.operations);
         self
     }
 
-    /// The operations in the order in which they were added: keys, and values, or `None` for those that delete.
+    /// The operations in the order in which they were added, as pairs of key and value. The value of a delete is `None`.
     ///
     /// ```
     /// let mut batch = alluvium::WriteBatch::new();
@@ -60,31 +60,30 @@ impl WriteBatch {
         self.operations.iter().map(|operation| (&operation.key[..], operation.value.as_deref()))
     }
 
-    /// Operations added so far.
+    /// Number of operations.
     pub fn len(&self) -> usize {
         self.operations.len()
     }
 
-    /// Whether there are none.
+    /// Whether the batch has no operations.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// Forgets all operations.
+    /// Removes all operations.
     pub fn clear(&mut self) {
         self.operations.clear();
     }
 
-    /// Bytes of keys and values.
+    /// Total size of keys and values, in bytes.
     pub fn bytes(&self) -> usize {
         self.operations.iter().map(|op| op.key.len() + op.value.as_ref().map_or(0, Vec::len)).sum()
     }
 
-    /// The operations with each key once, the last one of each, in key order (`protocol.md`, Batches: resolved against each
-    /// other when it is built).
+    /// The last operation on each key, in key order.
     pub(crate) fn resolve(self) -> Vec<Operation> {
         let mut operations = self.operations;
-        // A stable sort keeps the operations of one key in their order; of each group the last one stays.
+        // The sort is stable, so the operations of one key keep their order.
         operations.sort_by(|a, b| a.key.cmp(&b.key));
         let mut resolved: Vec<Operation> = Vec::with_capacity(operations.len());
         for operation in operations {
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn appended_operations_stand_behind() {
+    fn append_adds_at_the_end() {
         let (mut batch, mut other) = (WriteBatch::new(), WriteBatch::new());
         batch.put("a", "1");
         other.delete("a").put("b", "2");

@@ -1,13 +1,13 @@
-//! Encoded keys between which an iterator, or a compaction, stays.
+//! The encoded key range of an iterator or a compaction.
 
 use crate::util::{KeyspaceId, key};
 use std::ops::{Bound, RangeBounds};
 
-/// See the module.
+/// A range of encoded keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
     pub(crate) lower: Vec<u8>,
-    /// Exclusive; `None` at the end of the last keyspace.
+    /// Exclusive; `None` for the end of the last keyspace.
     pub(crate) upper: Option<Vec<u8>>,
 }
 
@@ -18,7 +18,7 @@ impl Bounds {
 
     pub(crate) fn of_prefix(prefix: &[u8]) -> Self {
         let lower = key::encoded(KeyspaceId::DEFAULT, prefix);
-        // The first key behind all that begin with the prefix: its last byte that is not 0xff goes up by one.
+        // The first key behind all keys with the prefix: the last byte that is not 0xff is incremented.
         let mut upper = lower.clone();
         while upper.last() == Some(&0xff) {
             upper.pop();
@@ -29,14 +29,14 @@ impl Bounds {
         Self { lower, upper: (!upper.is_empty()).then_some(upper) }
     }
 
-    /// The first key, and the first behind; `None` at the end of the last keyspace.
+    /// The lower bound (included) and the upper bound (excluded; `None` for the end of the last keyspace).
     pub(crate) fn into_keys(self) -> (Vec<u8>, Option<Vec<u8>>) {
         (self.lower, self.upper)
     }
 
     pub(crate) fn of_range<K: AsRef<[u8]>>(range: impl RangeBounds<K>) -> Self {
         let encoded = |user_key: &K| key::encoded(KeyspaceId::DEFAULT, user_key.as_ref());
-        // The first key behind `k` is `k` with a zero byte.
+        // The first key behind `k` is `k` with a zero byte appended.
         let behind = |user_key: &K| {
             let mut encoded = encoded(user_key);
             encoded.push(0);
@@ -65,7 +65,7 @@ mod tests {
     fn bounds_of_prefixes_and_ranges() {
         let prefix = Bounds::of_prefix(b"a\xff");
         assert_eq!((&prefix.lower[..], prefix.upper.as_deref()), (&b"\0\0\0\0a\xff"[..], Some(&b"\0\0\0\0b"[..])));
-        // Nothing behind a prefix of only 0xff in its keyspace: the next keyspace bounds it.
+        // A prefix of only 0xff bytes ends with its keyspace.
         assert_eq!(Bounds::of_prefix(b"\xff").upper.as_deref(), Some(&b"\0\0\0\x01"[..]));
         assert_eq!(Bounds::all().upper.as_deref(), Some(&b"\0\0\0\x01"[..]));
         let range = Bounds::of_range::<&str>((Bound::Excluded("a"), Bound::Included("b")));

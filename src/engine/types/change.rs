@@ -1,27 +1,27 @@
-//! What a read-modify-write does to a key.
+//! Decision and outcome of a read-modify-write.
 
-/// What becomes of a key: the answer of the function that `Db::update_with` calls.
+/// What `Db::update_with` does to a key. The caller's function returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// This is its new value.
+    /// Sets the key to this value.
     Put(Vec<u8>),
-    /// It goes. Where it is absent, nothing is written.
+    /// Deletes the key. Nothing is written if the key is absent.
     Delete,
-    /// It stays as it is; nothing is written.
+    /// Leaves the key as it is. Nothing is written.
     Keep,
 }
 
-/// What came of `Db::compare_and_swap`.
+/// Outcome of `Db::compare_and_swap`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Swap {
-    /// The key had the value that was expected, and has the new one.
+    /// The key had the expected value. It has the new value now.
     Done,
-    /// The key has another value, or none, and keeps it.
+    /// The key has a different value, given here, or is absent (`None`). Nothing was written.
     Differs(Option<Vec<u8>>),
 }
 
 impl Swap {
-    /// Whether the swap happened.
+    /// Whether the new value was written.
     pub fn is_done(&self) -> bool {
         *self == Self::Done
     }

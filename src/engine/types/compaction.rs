@@ -5,62 +5,62 @@ use crate::util::sync::{Arc, AtomicBool, Ordering};
 /// Which leaves `Db::compact_with` rewrites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Goal {
-    /// Those where a read meets more than one run, and those that may hold versions or deletes that no snapshot needs: the least space,
-    /// and one run to read. `Db::compact` and `Db::compact_range`.
+    /// Leaves with more than one run, and leaves that may hold versions or deletes that no snapshot needs. The range then takes the
+    /// least space and is one run. `Db::compact` and `Db::compact_range` use this.
     #[default]
     Space,
-    /// Only those where a read meets more than one run: reads are as fast, for less rewriting. `Db::optimize`.
+    /// Only leaves with more than one run. Reads are as fast as with `Space`, for less rewriting. `Db::optimize` uses this.
     Reads,
 }
 
-/// How to compact.
+/// Options of `Db::compact_with`.
 ///
 /// ```
 /// use alluvium::{Cancellation, CompactOptions, Goal};
 /// let cancellation = Cancellation::new();
 /// let options = CompactOptions { goal: Goal::Reads, cancellation: Some(cancellation.clone()) };
-/// // Another thread, or a signal handler's, may end it:
+/// // Another thread, or a signal handler's thread, can cancel the compaction:
 /// cancellation.cancel();
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct CompactOptions {
-    /// What is rewritten.
+    /// Which leaves are rewritten.
     pub goal: Goal,
-    /// Calls it off.
+    /// Cancels the compaction from another thread.
     pub cancellation: Option<Cancellation>,
 }
 
-/// Calls a long operation off, from any thread. Clones are the same one.
+/// Cancels a long operation from any thread. All clones refer to the same cancellation.
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation(Arc<AtomicBool>);
 
 impl Cancellation {
-    /// Not called off.
+    /// A cancellation that has not been requested.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Calls the operation off: it ends within some milliseconds with `Error::Cancelled`. What it has done stays.
+    /// Cancels the operation. It returns `Error::Cancelled` within some milliseconds. Work that is already done stays.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was called off.
+    /// Whether `cancel` was called.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// How far `Db::compact_with` is. What is to be done is estimated, and changes where others write.
+/// Progress of `Db::compact_with`. The remaining work is an estimate, and concurrent writes change it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactProgress {
-    /// Bytes of branch files read and merged.
+    /// Bytes of branch files that were read and merged.
     pub bytes_done: u64,
-    /// The same, and about how many are still to be.
+    /// `bytes_done` plus the estimated bytes that remain.
     pub bytes_total: u64,
 }
 
-/// What `Db::compact_with` did. Work that was due anyway, and work for another such call, does not count.
+/// What `Db::compact_with` did. Background work that was due anyway and work for other calls do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactReport {
     /// Bytes of branch files merged.

@@ -1,4 +1,4 @@
-//! Plain data of the public interface. No locks, no I/O; any layer of the engine may use it.
+//! Plain data of the public interface, without locks or I/O. Any part of the engine may use it.
 
 pub(crate) mod batch;
 pub(crate) mod bounds;

@@ -1,4 +1,4 @@
-//! What a user may choose. Every field has a default that suits a laptop as well as a server.
+//! Options of a store and of single writes.
 
 use crate::branch::Compression;
 pub use crate::memory::MemoryComponent;
@@ -7,38 +7,40 @@ use std::time::Duration;
 /// The name of the only order of keys, as the manifest stores it.
 pub(crate) const COMPARATOR: &str = "bytewise";
 
-/// When a write counts as done.
+/// When a write returns, and what it then survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Once it is in the kernel's hands: nothing is lost when the process dies; a power loss takes at most what the sync
-    /// interval allows.
+    /// The write returns once the kernel has it. It survives the death of the process. A power loss can lose the writes since the last
+    /// sync, at most those of one `Options::sync_interval`.
     #[default]
     Buffered,
-    /// Once it is on the disk. Waiting writers share one sync. What writes nothing (an update that keeps its value, an empty batch, a
-    /// transaction that only reads) syncs nothing: what it read may be less durable than itself; `Db::sync` makes it as durable.
+    /// The write returns once it is on disk. Concurrent writers share one sync. A call that writes nothing (an update that keeps its
+    /// value, an empty batch, a read-only transaction) syncs nothing, so what it read may be less durable; `Db::sync` makes that
+    /// durable too.
     Sync,
-    /// Once it is in memory: the log holds only that there was a write. Lost with the process unless flushed before.
+    /// The write returns once it is in memory. The log stores only its sequence number. The write is lost if the process dies before
+    /// memory is incorporated, by `Db::flush` or in the background.
     Unlogged,
 }
 
-/// Where a write is in the kernel's hands before it is on the disk. Either way nothing that was acknowledged is lost with the
-/// process, and a power loss takes the same.
+/// Where the log is buffered before it reaches the disk. All variants give the same durability.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogMemory {
-    /// In the log's files, mapped: each page faults again whenever the kernel has written it back.
+    /// In the mapped log files. Each page faults again after the kernel has written it back.
     File,
-    /// Shared memory where it is certain to outlive the process (on Linux: as root and in no container), else the file. As with
-    /// `SharedMemory`, a copy of the directory of a store that was killed does not open but with `force_cut`.
+    /// In shared memory if it is certain to outlive the process (on Linux: as root and outside of a container), otherwise in the mapped
+    /// log files. As with `SharedMemory`, a copy of the directory of a killed store opens only with `Options::force_cut`.
     #[default]
     Auto,
-    /// In shared memory (`/dev/shm`), which is written to the log's files at each sync: the fastest. Whoever asks for it vouches
-    /// that it outlives the process, which it does not where a container brings a `/dev/shm` of its own, or where the user's
-    /// is cleared at logout. After a kill the store opens only where that memory is, or with `force_cut`. Where there is none or it
-    /// is full, the log's files are used, as `Stats` tells (`log_memory_bytes`, `log_memory_refused`).
+    /// In shared memory (`/dev/shm`), which each sync copies to the log files. This is the fastest variant. The caller must ensure
+    /// that the shared memory outlives the process. It does not in a container with its own `/dev/shm`, or if the user's files there
+    /// are removed at logout. After a kill the store opens only on the machine with that memory, or with `Options::force_cut`. If
+    /// there is no shared memory or it is full, the log files are used; see `Stats::log_memory_bytes` and
+    /// `Stats::log_memory_refused`.
     SharedMemory,
 }
 
-/// How to open a store.
+/// Options of a store. Every field has a default that suits laptops and servers.
 ///
 /// ```
 /// use alluvium::Options;
@@ -46,42 +48,43 @@ pub enum LogMemory {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes for everything the store keeps in memory: Memtables, log mapping, page cache, filters, build buffers. `None`
-    /// takes half of the machine's or the container's memory. At least 256 KiB, at most 64 TiB; below some 128 MiB the
-    /// buffers of background work, which have fixed sizes, pass it.
+    /// Memory for Memtables, mapped log, page cache, filters and build buffers, in bytes. At least 256 KiB, at most 64 TiB. Background
+    /// work has buffers of fixed size, which exceed a budget below about 128 MiB. `None` takes half of the memory of the machine or
+    /// the container.
     pub memory_budget: Option<u64>,
-    /// What a write without options of its own gets.
+    /// Durability of writes that have no `WriteOptions::durability`.
     pub durability: Durability,
-    /// How often buffered writes are synced in the background: what a power loss can take at most. `None` or zero: only by
-    /// `sync`.
+    /// Interval of background syncs of buffered writes: the most that a power loss can lose. `None` or zero: only `Db::sync` syncs.
     pub sync_interval: Option<Duration>,
-    /// How new branch files are compressed.
+    /// Compression of new branch files.
     pub compression: Compression,
-    /// Whether to make a store where there is none.
+    /// Whether to create the store if it does not exist.
     pub create_if_missing: bool,
-    /// Threads that merge in the background, at most 64; `None` derives them from the machine's cores. Three more write full memory out
-    /// and keep the log.
+    /// Number of threads that merge in the background, at most 64. `None` derives it from the number of cores. Three more threads
+    /// incorporate full Memtables and maintain the log.
     pub background_threads: Option<usize>,
-    /// How old a snapshot may become, those of iterators and transactions included, before its reads fail with `Error::SnapshotExpired`
-    /// and what it kept is given up. `None`: as old as its owner likes; `Stats::oldest_snapshot` shows one that was forgotten.
+    /// Greatest age of a snapshot, including those of iterators and transactions. Reads at an older snapshot fail with
+    /// `Error::SnapshotExpired`, and versions that only it needs are dropped. `None`: snapshots do not expire;
+    /// `Stats::oldest_snapshot` shows leaked ones.
     pub snapshot_age_limit: Option<Duration>,
-    /// Bytes a second that merges and the writing out of full memory may write together, so that they leave the rest of the disk to
-    /// others; what writers wait for goes first. Writers are slowed to what it carries, smoothly: what each byte of theirs costs
-    /// there is `Stats::write_amplification`, and a store with a limit below what is written to it, times that, is as slow. `None`: no
-    /// limit. The log does not count. `Db::set_background_write_limit` changes it.
+    /// Limit for the background writes of incorporations and merges, in bytes per second. Work that writers wait for goes first. The
+    /// log does not count. Writers are slowed smoothly to what the limit allows: each byte that is put costs
+    /// `Stats::write_amplification` bytes of background writes. `None`: no limit. `Db::set_background_write_limit` changes it.
     pub background_write_limit: Option<u64>,
-    /// Bytes that one memory generation takes of new writes before it is written out; up to three are in memory. More takes larger
-    /// bursts at full speed and merges less; out of it come fewer and longer runs. At most a sixth of `memory_budget`. `None`
-    /// takes a twelfth up to 32 MiB, and up to 64 MiB where that is a sixty-fourth.
+    /// Size of one memory generation in bytes; up to three are in memory. Larger generations absorb larger bursts at full speed, need
+    /// less merging, and produce fewer and longer runs. At most a sixth of `memory_budget`. `None` takes a twelfth of it up to
+    /// 32 MiB, and a sixty-fourth beyond that up to 64 MiB.
     pub write_buffer: Option<u64>,
-    /// How memory keeps the keys of new writes.
+    /// Data structure of new writes in memory.
     pub memory_component: MemoryComponent,
-    /// Whether reads ask one maplet at each node of the tree which files may have a key, instead of a filter for each file. Without
-    /// them a store is a few percent smaller and loads write a little less; gets of absent keys take two to five times as long.
+    /// Whether a read looks up one maplet at each tree node to find the files that may have its key, instead of one filter for each
+    /// file. Without maplets a store is a few percent smaller and bulk loads write a little less, but gets of absent keys take two to
+    /// five times as long.
     pub maplets: bool,
-    /// Recover as after a power loss even if the log was written in this life of the machine, or its shared memory is gone.
+    /// Recovers as after a power loss, even if the log was written since the last boot, or its shared memory is missing. Buffered
+    /// writes since the last sync may be lost.
     pub force_cut: bool,
-    /// Where writes go before they are on the disk.
+    /// Where the log is buffered.
     pub log_memory: LogMemory,
 }
 
@@ -105,15 +108,15 @@ impl Default for Options {
     }
 }
 
-/// How one write is done.
+/// Options of a single write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// `None` takes the store's.
+    /// Durability of this write. `None` takes `Options::durability`.
     pub durability: Option<Durability>,
 }
 
 impl WriteOptions {
-    /// On the disk when the call returns.
+    /// Options of a write with `Durability::Sync`.
     pub fn sync() -> Self {
         Self { durability: Some(Durability::Sync) }
     }

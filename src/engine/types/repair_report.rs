@@ -1,51 +1,51 @@
-//! What repair saved and what it could not. Plain data.
+//! Result of a repair: what was saved and what was lost.
 
 use crate::util::{Error, key};
 use std::ops::{Range, RangeInclusive};
 
-/// Losses that are listed; more are counted.
+/// At most this many losses are listed. Further losses are only counted.
 const LISTED_MAX: usize = 1000;
 
-/// Which keys a loss is about.
+/// The keys that a loss concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LostKeys {
-    /// Just this one.
+    /// Exactly this key.
     One(Vec<u8>),
-    /// Keys in a range of which only the neighbours that were saved are known, each itself perhaps in part.
+    /// Unknown keys between two saved neighbours. Some versions of the neighbours themselves may be lost too.
     Between {
-        /// The last key in front; `None`: there is none.
+        /// The last saved key before the loss; `None` if there is none.
         after: Option<Vec<u8>>,
-        /// The first key behind; `None`: there is none.
+        /// The first saved key behind the loss; `None` if there is none.
         before: Option<Vec<u8>>,
     },
 }
 
 impl LostKeys {
-    /// The key that is encoded here.
+    /// The key with this encoding.
     pub(crate) fn one(encoded: &[u8]) -> Self {
         Self::One(user_key(encoded))
     }
 
-    /// The keys between two encoded ones.
+    /// The keys between two encoded keys.
     pub(crate) fn between(after: Option<&[u8]>, before: Option<&[u8]>) -> Self {
         Self::Between { after: after.map(user_key), before: before.map(user_key) }
     }
 }
 
-/// Something that could not be saved.
+/// Data that could not be saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
-    /// The file's name.
+    /// Name of the damaged file.
     pub file: String,
-    /// Where in it, in bytes, where that is known.
+    /// Byte range in the file, if known.
     pub bytes: Option<Range<u64>>,
-    /// Which keys, where that is known.
+    /// Keys that are concerned, if known.
     pub keys: Option<LostKeys>,
-    /// Which sequence numbers, where that is known.
+    /// Sequence numbers that are concerned, if known.
     pub numbers: Option<RangeInclusive<u64>>,
-    /// What is wrong.
+    /// Description of the damage.
     pub what: String,
 }
 
@@ -55,43 +55,44 @@ impl Loss {
     }
 }
 
-/// What repair did. Empty but for what was kept where nothing was wrong.
+/// Result of `Db::repair`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// Whether anything was wrong, so that a new manifest was written.
+    /// Whether the store was damaged, so that a new manifest was written.
     pub changed: bool,
-    /// Why the manifest could not be used; `None` where it could.
+    /// Why the manifest could not be used; `None` if it could.
     pub manifest_lost: Option<String>,
-    /// Branch files that stayed as they were.
+    /// Branch files that were kept unchanged.
     pub branches_kept: u64,
-    /// Branch files that were read and written anew.
+    /// Branch files that were read and rewritten.
     pub branches_rewritten: u64,
     /// Branch files of which nothing could be read.
     pub branches_lost: u64,
-    /// Entries that the branch files written anew hold.
+    /// Entries in the rewritten branch files.
     pub entries_saved: u64,
-    /// Entries that are surely lost, as far as files tell how many they had.
+    /// Entries that are certainly lost, as far as the files state how many they had.
     pub entries_lost: u64,
-    /// Whether the log was sound and stayed as it was.
+    /// Whether the log was valid and was kept unchanged.
     pub log_kept: bool,
-    /// Records that were moved from the log to branch files.
+    /// Log records that were moved to branch files.
     pub log_records_saved: u64,
-    /// Records of the log that come after its cut: never promised, and thrown away as an opening would have done.
+    /// Log records behind the cut of the log. They were never promised to survive, and an opening would have discarded them too.
     pub log_records_cut: u64,
-    /// Keys whose newest value was in a value file that is lost; they are absent now.
+    /// Keys whose newest value was in a value file that is lost. They are absent now.
     pub values_lost: u64,
-    /// What could not be saved, or may have been lost; at most the first 1000.
+    /// What was lost or may have been lost. At most the first 1000 losses.
     pub losses: Vec<Loss>,
-    /// Losses beyond those listed.
+    /// Number of losses beyond those listed.
     pub unlisted: u64,
-    /// Damaged files, under the names that they have now. Nothing reads them; they may be removed.
+    /// Damaged files, by their new names. Nothing reads them, and they may be deleted.
     pub set_aside: Vec<String>,
-    /// What to know before the store is used again.
+    /// What the user should know before using the store again.
     pub warnings: Vec<String>,
 }
 
 impl RepairReport {
+    /// Adds a loss that is not listed yet.
     pub(crate) fn lose(&mut self, loss: Loss) {
         if self.losses.contains(&loss) {
             return;
@@ -103,19 +104,20 @@ impl RepairReport {
         }
     }
 
-    /// Lists a damaged place whose loss, if any, is not known by keys.
+    /// Adds a damaged place whose keys are not known.
     pub(crate) fn lose_place(&mut self, file: &str, error: &Error) {
         let bytes = error.offset().map(|offset| offset..offset);
         self.lose(Loss { bytes, ..Loss::of_file(file.to_owned(), error) });
     }
 
+    /// Adds a warning that is not listed yet.
     pub(crate) fn warn(&mut self, text: &str) {
         if !self.warnings.iter().any(|known| known == text) {
             self.warnings.push(text.to_owned());
         }
     }
 
-    /// Whether surely nothing was lost. Never so where the manifest was: nobody knows then which files there were.
+    /// Whether certainly nothing was lost. Always false if the manifest was lost, because then the set of files that existed is unknown.
     pub fn is_complete(&self) -> bool {
         self.losses.is_empty()
     }

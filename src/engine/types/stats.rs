@@ -1,74 +1,75 @@
-//! What the store tells about itself.
+//! Statistics of a store.
 
 use std::fmt;
+use std::time::Duration;
 
-/// One level of the tree, root first.
+/// Statistics of one level of the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LevelStats {
     /// Distance from the leaves: 0 for leaves.
     pub height: u32,
     /// Trunk nodes.
     pub nodes: u64,
-    /// Bundles in them.
+    /// Bundles in these nodes.
     pub bundles: u64,
-    /// Branch references in them; a branch that several nodes share counts in each.
+    /// Branch references in these nodes. A branch that several nodes share counts in each.
     pub branches: u64,
-    /// Bytes of these branches that are live for the level, estimated.
+    /// Estimated bytes of these branches that belong to the key ranges of the nodes.
     pub bytes: u64,
     /// Entries of these branches, all versions.
     pub entries: u64,
-    /// How many of them are tombstones.
+    /// Number of these entries that are tombstones.
     pub tombstones: u64,
-    /// The most runs that a scan meets in one of the nodes.
+    /// The most runs that a scan merges in one of the nodes.
     pub runs: u64,
-    /// The most look-ups that a get makes in one of the nodes, in maplets and filters, before it reads data.
+    /// The most maplet and filter lookups that a get makes in one of the nodes before it reads data.
     pub probes: u64,
 }
 
 /// A branch file of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BranchFile {
-    /// Its name in the store's directory.
+    /// Name in the store's directory.
     pub name: String,
-    /// Distance from the leaves of the highest trunk node that refers to it.
+    /// Height of the highest trunk node that refers to the file; 0 for leaves.
     pub height: u32,
-    /// Its length.
+    /// File size in bytes.
     pub bytes: u64,
-    /// Entries, all versions and tombstones, also those that no node reads in it any more.
+    /// Entries: all versions and tombstones, including those that no node reads any more.
     pub entries: u64,
-    /// Its first key.
+    /// The first key.
     pub first_key: Vec<u8>,
-    /// Its last key.
+    /// The last key.
     pub last_key: Vec<u8>,
 }
 
-/// What a background task does.
+/// Kind of a background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BackgroundKind {
-    /// Writes full memory out as branch files.
+    /// Writes full Memtables to branch files.
     Incorporate,
     /// Moves references to branch files from a trunk node to a child.
     Flush,
     /// Merges branch files of a trunk node into one run.
     Merge,
-    /// Looks whether a leaf is to be split or rewritten, and does it.
+    /// Estimates how much of a leaf is live, and splits or rewrites the leaf if needed.
     SampleLeaf,
     /// Splits a leaf.
     Split,
-    /// Builds a maplet, which tells reads which branch files to look into.
+    /// Builds a maplet, which tells reads which branch files may have a key.
     BuildMaplet,
-    /// Writes a branch file anew without what is dead in it, on a full disk.
+    /// Rewrites a branch file without its dead data, on a full disk.
     RewriteLive,
-    /// Removes files that nobody reads any more.
+    /// Removes obsolete files.
     Remove,
-    /// Sorts what waits in a Membuffer.
+    /// Drains a Membuffer: sorts its keys into the Memtable.
     Drain,
-    /// Takes versions out of memory that no snapshot needs.
+    /// Removes versions from memory that no snapshot needs.
     CleanVersions,
-    /// Keeps or looks for room on the disk.
+    /// Reserves disk space, or frees it on a full disk.
     KeepSpace,
-    /// Makes one trunk node of neighbours that deletes have left with little.
+    /// Joins neighbouring trunk nodes that deletes have left with little data.
     Join,
 }
 
@@ -78,41 +79,41 @@ impl fmt::Display for BackgroundKind {
             Self::Incorporate => "incorporate",
             Self::Flush => "flush",
             Self::Merge => "merge",
-            Self::SampleLeaf => "judge",
+            Self::SampleLeaf => "sample a leaf",
             Self::Split => "split",
             Self::BuildMaplet => "build a maplet",
-            Self::RewriteLive => "squeeze a file",
+            Self::RewriteLive => "rewrite live data",
             Self::Join => "join",
             Self::Remove => "remove files",
-            Self::Drain => "sweep",
-            Self::CleanVersions => "reclaim",
-            Self::KeepSpace => "keep room",
+            Self::Drain => "drain",
+            Self::CleanVersions => "clean versions",
+            Self::KeepSpace => "keep space",
         })
     }
 }
 
-/// A background task that runs.
+/// A running background task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundTask {
-    /// What it does.
+    /// Kind of the task.
     pub kind: BackgroundKind,
-    /// The trunk node that it works on, where it is about one.
+    /// The trunk node that it works on, if any.
     pub node: Option<u64>,
-    /// That node's distance from the leaves.
+    /// Height of that node; 0 for leaves.
     pub height: Option<u32>,
     /// First key of the node's range.
     pub from: Vec<u8>,
-    /// First key behind it; `None` at the end.
+    /// First key behind the node's range; `None` if the range has no end.
     pub to: Option<Vec<u8>>,
-    /// Bytes of what it reads that it has behind it.
+    /// Bytes of input processed so far.
     pub bytes_done: u64,
-    /// What it reads in all; 0 where it reads next to nothing or that is not known.
+    /// Bytes of input in all; 0 if there is little or it is not known.
     pub bytes_total: u64,
-    /// Bytes of branch files that it has written.
+    /// Bytes of branch files written so far.
     pub bytes_written: u64,
-    /// How long it has run.
-    pub runs_for: std::time::Duration,
-    /// Whether it stands still because of `Db::pause_background`.
+    /// How long the task has run.
+    pub runs_for: Duration,
+    /// Whether `Db::pause_background` holds the task.
     pub paused: bool,
 }
 
@@ -133,116 +134,128 @@ impl fmt::Display for BackgroundTask {
     }
 }
 
-/// A moment's figures. Counters run from the opening of the store.
+/// Statistics of a store at one moment. Counters start at the opening of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// The newest sequence number.
     pub last_number: u64,
-    /// Every number up to this one would survive a power loss.
+    /// All writes up to this sequence number would survive a power loss.
     pub synced_number: u64,
-    /// Every number up to this one is in branch files.
+    /// All writes up to this sequence number are in branch files.
     pub incorporated_number: u64,
-    /// The tree, root first.
+    /// The levels of the tree, root first.
     pub levels: Vec<LevelStats>,
     /// Branch files that the tree uses.
     pub branch_files: u64,
-    /// Their bytes.
+    /// Size of these files in bytes.
     pub branch_bytes: u64,
-    /// Large values in files of their own.
+    /// Large values, each in a value file.
     pub value_files: u64,
-    /// Log segments' bytes on disk.
+    /// Size of the log segments on disk in bytes.
     pub log_bytes: u64,
-    /// Bytes of shared memory that the log is written to first; 0 where it goes to its files at once (`LogMemory`).
+    /// Shared memory that buffers the log, in bytes; 0 if the log is written to its files directly (`LogMemory`).
     pub log_memory_bytes: u64,
-    /// Log segments that were to be written to shared memory and found no room there.
+    /// Log segments that found no space in shared memory and were written to their files directly.
     pub log_memory_refused: u64,
-    /// Entries in memory, not yet in branch files.
+    /// Entries in memory that are not in branch files yet.
     pub memory_entries: u64,
-    /// Bytes that Memtables use.
+    /// Memory of the Memtables in bytes.
     pub memory_bytes: u64,
-    /// Memory generations, the one being written included.
+    /// Memory generations, including the active one.
     pub generations: u64,
-    /// Bytes of the page cache in use, items included.
+    /// Memory of the page cache and of the cached items, in bytes.
     pub cache_bytes: u64,
-    /// Page cache look-ups that hit.
+    /// Page cache lookups that hit.
     pub cache_hits: u64,
-    /// Page cache look-ups that missed.
+    /// Page cache lookups that missed.
     pub cache_misses: u64,
-    /// Values that are kept in memory apart from their pages, because reading them once took a read of the disk.
+    /// Items in the item cache: values that are cached without their pages, after a read from disk.
     pub items: u64,
-    /// Gets that found their value among them.
+    /// Gets that the item cache answered.
     pub item_hits: u64,
-    /// The whole memory budget.
+    /// The memory budget in bytes.
     pub memory_budget: u64,
-    /// Live snapshots, those of iterators included.
+    /// Live snapshots, including those of iterators and transactions.
     pub snapshots: u64,
-    /// How long ago the oldest of them was taken. One that is forgotten somewhere shows here; it keeps every version that it sees.
-    pub oldest_snapshot: Option<std::time::Duration>,
-    /// Puts, deletes and batch operations.
+    /// Age of the oldest live snapshot. A large age shows a leaked snapshot, which retains all versions that it can read.
+    pub oldest_snapshot: Option<Duration>,
+    /// Puts and deletes, including those in batches.
     pub writes: u64,
-    /// Bytes of keys and values that they carried.
+    /// Bytes of keys and values in these writes.
     pub user_bytes: u64,
-    /// Bytes sealed into the log.
+    /// Bytes written to the log.
     pub logged_bytes: u64,
-    /// Bytes written to branch files by incorporation.
+    /// Bytes of branch files written by incorporation.
     pub incorporated_bytes: u64,
-    /// Bytes written to branch files by compaction.
+    /// Bytes of branch files written by compaction.
     pub compacted_bytes: u64,
-    /// How many of these because scans had paid as much for the runs that they met as merging them costs.
+    /// The part of `compacted_bytes` that scans triggered, because they had spent as much on merging runs as a compaction costs.
     pub scan_compacted_bytes: u64,
-    /// Generations incorporated.
+    /// Memory generations incorporated.
     pub incorporations: u64,
-    /// Trunk jobs done: flushes, compactions, splits.
+    /// Trunk jobs done: flushes, compactions and splits.
     pub jobs: u64,
-    /// Leaves split because they had outgrown their target.
+    /// Leaves split because they exceeded their target size.
     pub splits: u64,
-    /// Joinings of neighbouring trunk nodes that deletes have left with little.
+    /// Joins of neighbouring trunk nodes that deletes had left with little data.
     pub joins: u64,
-    /// Branch files written anew without what was dead in them, on a full disk.
+    /// Branch files rewritten without their dead data, on a full disk.
     pub live_rewrites: u64,
-    /// Bytes of branch files that merges and joinings took over as they were, because nothing overlaps them.
+    /// Bytes of branch files that merges and joins reused unchanged, because nothing overlaps them.
     pub reused_bytes: u64,
-    /// Bytes of trunk work waiting.
+    /// Bytes of trunk work that is due.
     pub debt_bytes: u64,
-    /// About how many of the tree's bytes are garbage, or newer versions that make some. Where they are many, writers are slowed.
+    /// Estimated bytes of garbage in the tree, and of newer versions that make older ones garbage. Much garbage slows writers.
     pub garbage_bytes: u64,
-    /// Writes that backpressure slowed.
+    /// Writes slowed by backpressure.
     pub slowed_writes: u64,
-    /// Time that writes spent slowed, nanoseconds.
+    /// Time for which writes were slowed, in nanoseconds.
     pub slowed_ns: u64,
-    /// How many of them for garbage in the tree, more than for full memory or for work that waits.
+    /// The part of `slowed_writes` for which garbage in the tree was the main reason.
     pub garbage_slowed_writes: u64,
-    /// Time of `slowed_ns` that these spent.
+    /// The part of `slowed_ns` for which garbage in the tree was the main reason.
     pub garbage_slowed_ns: u64,
-    /// Writes that waited because all memory was full.
+    /// Writes that waited because all memory generations were full.
     pub stalled_writes: u64,
-    /// Time that they waited, nanoseconds.
+    /// Time for which they waited, in nanoseconds.
     pub stalled_ns: u64,
-    /// The longest that a single write was slowed or waited for memory, nanoseconds.
+    /// The longest time that a single write was slowed or waited for memory, in nanoseconds.
     pub longest_delay_ns: u64,
-    /// Commits of transactions that failed because others had written what was read.
+    /// Commits of transactions that failed with `Error::Conflict`.
     pub conflicts: u64,
-    /// Times that an update, or its like, began again because another write was quicker.
+    /// Retries of updates, compare-and-swaps and `put_if_absent` calls that lost a race with another write.
     pub retried_updates: u64,
-    /// What background work does at the moment.
+    /// Background tasks that run at the moment.
     pub running: Vec<BackgroundTask>,
-    /// Bytes a second that it may write; `None` where it may as it can.
+    /// Limit for background writes in bytes per second; `None` if there is none.
     pub background_write_limit: Option<u64>,
-    /// Whether merges are held by `Db::pause_background`.
+    /// Whether `Db::pause_background` holds merges.
     pub background_paused: bool,
-    /// Bytes of the file that holds room for a full disk; 0 while it is given up.
+    /// Size of the file that reserves space for a full disk, in bytes; 0 while the space is given up.
     pub ballast_bytes: u64,
-    /// Whether the disk is full, so that no puts are taken.
+    /// Whether the disk is full, so that puts are rejected.
     pub disk_full: bool,
-    /// The failure that made the store read-only or that background work waits on.
+    /// The failure that made the store read-only or blocks background work.
     pub failure: Option<String>,
 }
 
 impl Stats {
-    /// Branch bytes written per byte that users wrote; the log apart.
+    /// Bytes of branch files written for each byte of user data. The log does not count.
     pub fn write_amplification(&self) -> f64 {
         (self.incorporated_bytes + self.compacted_bytes) as f64 / self.user_bytes.max(1) as f64
     }
+}
+
+/// Statistics that another process published about a store that it has open for writing: the result of `Db::live_stats`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LiveStats {
+    /// The statistics. Keys of background tasks are truncated to 64 bytes.
+    pub stats: Stats,
+    /// Process id of the writer, in its own process namespace.
+    pub process: u32,
+    /// Age of the statistics by the system's clock. A writer publishes about once a second while its statistics change.
+    pub age: Duration,
 }
 
 impl fmt::Display for Stats {
@@ -274,7 +287,7 @@ impl fmt::Display for Stats {
         )?;
         writeln!(
             f,
-            "log memory   {} bytes shared, refused to {} segments",
+            "log memory   {} bytes shared, no space for {} segments",
             self.log_memory_bytes, self.log_memory_refused
         )?;
         writeln!(
@@ -294,7 +307,7 @@ impl fmt::Display for Stats {
         )?;
         write!(
             f,
-            "background   {} incorporations, {} jobs, {} splits, {} joins, {} bytes waiting; {} writes slowed by {} us",
+            "background   {} incorporations, {} jobs, {} splits, {} joins, {} bytes due; {} writes slowed by {} us",
             self.incorporations,
             self.jobs,
             self.splits,
@@ -306,7 +319,7 @@ impl fmt::Display for Stats {
         if self.garbage_slowed_writes > 0 {
             write!(
                 f,
-                "\ngarbage      {} bytes; {} of the writes slowed for it, by {} us",
+                "\ngarbage      {} bytes; {} writes slowed because of it, by {} us",
                 self.garbage_bytes,
                 self.garbage_slowed_writes,
                 self.garbage_slowed_ns / 1000
@@ -323,7 +336,7 @@ impl fmt::Display for Stats {
         }
         if self.conflicts > 0 || self.retried_updates > 0 {
             let (conflicts, updates) = (self.conflicts, self.retried_updates);
-            write!(f, "\nconflicts    {conflicts} of transactions; {updates} times an update began again")?;
+            write!(f, "\nconflicts    {conflicts} of transactions; {updates} updates retried")?;
         }
         if let Some(limit) = self.background_write_limit {
             write!(f, "\nlimit        {limit} bytes of background writes a second")?;

@@ -5,65 +5,67 @@ use crate::util::Error;
 /// How much a check reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Depth {
-    /// The manifest and the tree's structure; of every file its existence, length, header or footer, and that these agree
-    /// with the manifest. No page of data.
+    /// Checks the manifest and the structure of the tree. Checks that every file exists, and that its length and its header or footer
+    /// agree with the manifest. Reads no data page.
     Quick,
-    /// Everything: all of `Quick`, every page, value and log record with its checksum, and that the parts of each file agree.
+    /// Checks everything: all that `Quick` does, the checksum of every page, value and log record, and that the parts of each file
+    /// agree.
     #[default]
     Deep,
 }
 
-/// What a check of a store found.
+/// Result of a check.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verification {
-    /// What was gone through.
+    /// How much was checked.
     pub checked: VerifyReport,
-    /// Everything that is wrong, each with its file and, where there is one, the place in it; at most the first 1000.
+    /// All damage, each with its file and, if known, the offset in it. At most the first 1000.
     pub damage: Vec<Error>,
-    /// Damages beyond those listed.
+    /// Number of damages beyond those listed.
     pub unlisted: u64,
-    /// Files of this store that nothing refers to: branch files and maplets that its manifest does not name, and, after a deep check that
-    /// found it sound, value files that no branch and no record names. Left by work that was cut short, or by a manifest that is not the
-    /// right one. No damage, but the next opening for writing removes them. Of a store that is open they are not told.
-    pub unnamed: Vec<String>,
-    /// Files of other stores. No damage; openings leave them alone.
-    pub foreign: Vec<String>,
+    /// Files of this store that nothing refers to: branch files and maplets that the manifest does not name, and value files that no
+    /// branch and no log record names. Interrupted work or a wrong manifest leaves such files. They are not damage, but the next
+    /// opening for writing removes them. Value files are listed only after a deep check that found no damage. The check of an open
+    /// store lists none.
+    pub unreferenced: Vec<String>,
+    /// Files that belong to another store. They are not damage, and opening the store leaves them alone.
+    pub other_stores: Vec<String>,
 }
 
 impl Verification {
-    /// Whether nothing is wrong.
-    pub fn is_sound(&self) -> bool {
+    /// Whether no damage was found.
+    pub fn is_valid(&self) -> bool {
         self.damage.is_empty()
     }
 }
 
-/// How far a check or a repair is.
+/// Progress of a check or a repair.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CheckProgress<'a> {
-    /// The file that comes next.
+    /// Name of the file that is checked next.
     pub file: &'a str,
-    /// Bytes done.
-    pub done: u64,
-    /// Bytes to be done; zero where that is not known.
-    pub total: u64,
+    /// Bytes checked so far.
+    pub bytes_done: u64,
+    /// Bytes to check in all; zero if not known.
+    pub bytes_total: u64,
 }
 
-/// What a check went through.
+/// How much a check covered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// Branch files looked at; read whole but for a quick check.
+    /// Branch files checked. A deep check reads them completely.
     pub branch_files: u64,
     /// Pages whose checksums were computed.
     pub pages: u64,
-    /// Entries found in them.
+    /// Entries in these pages.
     pub entries: u64,
-    /// Value files looked at; read whole but for a quick check.
+    /// Value files checked. A deep check reads them completely.
     pub value_files: u64,
-    /// Log segments looked at.
+    /// Log segments checked.
     pub log_segments: u64,
-    /// Records found in them, but for a quick check.
+    /// Records in the log segments. A quick check counts none.
     pub log_records: u64,
     /// Bytes read.
     pub bytes: u64,

@@ -20,8 +20,8 @@ pub fn run(common: &Common, verify: &Verify) -> Result<(), Failure> {
     bar.finish();
     let found = found?;
     for (files, what) in [
-        (&found.unnamed, "that the manifest does not name: the next opening for writing removes them"),
-        (&found.foreign, "that belong to another store: openings leave them, `alluvium repair` sets them aside"),
+        (&found.unreferenced, "that the manifest does not name: the next opening for writing removes them"),
+        (&found.other_stores, "that belong to another store: openings leave them, `alluvium repair` sets them aside"),
     ] {
         if !files.is_empty() {
             let some = files.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -30,7 +30,7 @@ pub fn run(common: &Common, verify: &Verify) -> Result<(), Failure> {
         }
     }
     let report = report(&found, depth, started.elapsed().as_secs_f64());
-    if found.is_sound() {
+    if found.is_valid() {
         return report.print(common.json);
     }
     if common.json {
@@ -44,10 +44,10 @@ pub fn run(common: &Common, verify: &Verify) -> Result<(), Failure> {
 
 fn report(found: &Verification, depth: Depth, seconds: f64) -> Report {
     let checked = &found.checked;
-    let text = if found.is_sound() { "sound" } else { "damaged" };
+    let text = if found.is_valid() { "sound" } else { "damaged" };
     let mut report = Report::new();
     report
-        .add("sound", "result", found.is_sound().into(), text.to_string())
+        .add("sound", "result", found.is_valid().into(), text.to_string())
         .member("quick", (depth == Depth::Quick).into())
         .count("branch_files", "branch files", checked.branch_files)
         .count("pages", "pages", checked.pages)
@@ -59,8 +59,8 @@ fn report(found: &Verification, depth: Depth, seconds: f64) -> Report {
         .decimal("seconds", "seconds", seconds)
         .member("damage", found.damage.iter().map(damage).collect())
         .member("unlisted", found.unlisted.into())
-        .member("unnamed", json!(found.unnamed))
-        .member("foreign", json!(found.foreign));
+        .member("unnamed", json!(found.unreferenced))
+        .member("foreign", json!(found.other_stores));
     report
 }
 

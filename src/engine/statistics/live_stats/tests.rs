@@ -1,4 +1,4 @@
-//! The file is written when there is news, and read back as it was told.
+//! Statistics are written when they change, and read back unchanged.
 
 use super::*;
 use crate::db::Db;
@@ -9,7 +9,7 @@ use crate::io::simulated::SimulatedStorage;
 const SECOND: Duration = Duration::from_secs(1);
 const NOON: Duration = Duration::from_secs(1_700_000_000);
 
-/// Each field another; a new one does not compile before it stands here.
+/// Statistics with different values in all fields. A new field does not compile before it is added here.
 fn full() -> Stats {
     let level = |height| LevelStats {
         height,
@@ -92,7 +92,7 @@ fn full() -> Stats {
 }
 
 #[test]
-fn every_figure_comes_back() {
+fn all_statistics_are_read_back() {
     for stats in [full(), Stats::default(), Stats { disk_full: true, ..Stats::default() }] {
         let bytes = image_of(stats.clone()).encode();
         assert_eq!(stats_of(StatsImage::decode(&bytes).unwrap()), stats);
@@ -102,14 +102,14 @@ fn every_figure_comes_back() {
     }
 }
 
-/// A reader and a writer of different versions understand what both know.
+/// A reader and a writer of different versions share the statistics that both know.
 #[test]
-fn fewer_and_more_counters_are_understood() {
+fn unknown_and_missing_counters_are_skipped() {
     let mut image = image_of(full());
     image.counters.push(5);
     image.tasks[1].figures[0] = KINDS.len() as u64;
     let newer = stats_of(image.clone());
-    assert_eq!(newer.running.len(), 1, "a kind of task that is not known");
+    assert_eq!(newer.running.len(), 1, "a task of an unknown kind");
     assert_eq!(Stats { running: full().running, ..newer }, full());
     image.counters.truncate(LEADING + 2);
     let older = stats_of(image);
@@ -117,33 +117,33 @@ fn fewer_and_more_counters_are_understood() {
 }
 
 #[test]
-fn it_is_written_about_once_a_second_and_only_with_news() {
+fn statistics_are_written_about_once_a_second_and_only_if_changed() {
     let disk = SimulatedStorage::new(1);
     let publisher = Publisher::default();
-    let told = || {
+    let written = || {
         let bytes = read_file(&disk).unwrap()?;
         StatsImage::decode(&bytes).map(|image| (image.written_at, stats_of(image)))
     };
     assert!(!publisher.is_due(SECOND * 5) && !publisher.is_due(SECOND * 6 - Duration::from_millis(1)));
     assert!(publisher.is_due(SECOND * 6));
-    assert_eq!(told(), None);
+    assert_eq!(written(), None);
     publisher.publish(&disk, full(), NOON, (SECOND * 6, Duration::ZERO));
-    assert_eq!(told(), Some((NOON.as_millis() as u64, full())));
+    assert_eq!(written(), Some((NOON.as_millis() as u64, full())));
     assert!(!publisher.is_due(SECOND * 6) && publisher.is_due(SECOND * 7));
-    // A snapshot that got older is no news; that its store has failed is.
+    // A snapshot that got older is no change; a changed failure is.
     let older = Stats { oldest_snapshot: Some(SECOND), ..full() };
     publisher.publish(&disk, older.clone(), NOON + SECOND, (SECOND * 7, SECOND));
-    assert_eq!(told(), Some((NOON.as_millis() as u64, full())));
+    assert_eq!(written(), Some((NOON.as_millis() as u64, full())));
     assert!(!publisher.is_due(SECOND * 106) && publisher.is_due(SECOND * 107), "a hundredth of the time at most");
     let failed = Stats { failure: None, ..older };
     publisher.publish(&disk, failed.clone(), NOON + SECOND, (SECOND * 107, Duration::ZERO));
-    assert_eq!(told(), Some(((NOON + SECOND).as_millis() as u64, failed)));
+    assert_eq!(written(), Some(((NOON + SECOND).as_millis() as u64, failed)));
     publisher.withdraw(&disk);
-    assert!(told().is_none() && disk.list().unwrap().is_empty());
+    assert!(written().is_none() && disk.list().unwrap().is_empty());
 }
 
 #[test]
-fn a_disk_that_refuses_it_does_without_and_is_asked_again() {
+fn a_failed_write_removes_the_file_and_is_retried() {
     for fault in ["(create nth=1) -> eio", "(create nth=1) -> enospc", "(write nth=1) -> eio"] {
         let disk = SimulatedStorage::new(2);
         disk.inject(fault);
@@ -155,10 +155,10 @@ fn a_disk_that_refuses_it_does_without_and_is_asked_again() {
     }
 }
 
-/// A writer that was killed leaves its file, and whoever looks must not take it for news. *Else:* a store that nobody has open
-/// looks as if a merge ran on in it for ever.
+/// A killed writer leaves its file, which readers must not take for current. *Otherwise:* a store that no process has open seems to run
+/// a merge for ever.
 #[test]
-fn what_a_killed_writer_left_is_not_live_and_goes_with_the_next_opening() {
+fn the_file_of_a_killed_writer_is_ignored_and_removed_by_the_next_opening() {
     let directory = tempfile::tempdir().unwrap();
     let storage = PosixStorage::new(directory.path());
     Db::open(directory.path(), Options::default()).unwrap().close().unwrap();
@@ -170,8 +170,8 @@ fn what_a_killed_writer_left_is_not_live_and_goes_with_the_next_opening() {
     assert!(!Db::repair(directory.path(), &mut |_| ()).unwrap().changed);
     let db = Db::open(directory.path(), Options::default()).unwrap();
     assert!(!directory.path().join(STATS).exists());
-    assert_eq!(read(&storage).unwrap(), None, "the new writer told nothing yet");
-    // As it would look had it told so.
+    assert_eq!(read(&storage).unwrap(), None, "the new writer has published nothing yet");
+    // As if the new writer had published it.
     leave();
     assert_eq!(read(&storage).unwrap().unwrap().stats, full());
     for damage in [&bytes[..40], b"", b"something else"] {

@@ -1,13 +1,13 @@
-//! Branch files with disjoint key ranges, read one after the other past all damage. One thread.
+//! Reads branch files with disjoint key ranges one after the other and skips damaged parts. One thread.
 
 use crate::branch::{BranchContext, LostRange, SalvageCursor};
 use crate::merge::{Cursor, EntryRef};
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, FileNumber, Result, SequenceNumber};
 
-/// What reading one file to its end gave.
+/// What could be read of one file.
 #[derive(Clone, Debug)]
-pub(crate) struct BlockingPages {
+pub(crate) struct FileReading {
     pub(crate) file: FileNumber,
     pub(crate) entries: u64,
     pub(crate) lost: Vec<LostRange>,
@@ -15,25 +15,25 @@ pub(crate) struct BlockingPages {
     pub(crate) last_key: Option<Vec<u8>>,
 }
 
-/// What became of the files read so far; shared by all chains of a merge.
-pub(crate) type Readings = Arc<Mutex<Vec<BlockingPages>>>;
+/// The files read so far. All chains of a merge share it.
+pub(crate) type FileReadings = Arc<Mutex<Vec<FileReading>>>;
 
-/// A forward cursor over the files, in their order.
+/// A forward cursor over the files, in key order.
 pub(crate) struct Chain {
     context: Arc<BranchContext>,
     files: Vec<FileNumber>,
     next: usize,
     current: Option<SalvageCursor>,
-    readings: Readings,
+    readings: FileReadings,
 }
 
 impl Chain {
-    /// `files` stand in key order.
-    pub(crate) fn new(context: &Arc<BranchContext>, files: Vec<FileNumber>, readings: &Readings) -> Self {
+    /// Requires `files` in key order.
+    pub(crate) fn new(context: &Arc<BranchContext>, files: Vec<FileNumber>, readings: &FileReadings) -> Self {
         Self { context: Arc::clone(context), files, next: 0, current: None, readings: Arc::clone(readings) }
     }
 
-    /// Goes on to the next file that has an entry, once the present one has no more.
+    /// If the current file has no more entries, moves to the next file that has one.
     fn settle(&mut self) -> Result<()> {
         loop {
             if let Some(cursor) = &self.current {
@@ -42,7 +42,7 @@ impl Chain {
                 }
                 let (file, entries) = (self.files[self.next - 1], cursor.entries());
                 let (lost, last_key) = (cursor.lost().to_vec(), cursor.last_key().map(<[u8]>::to_vec));
-                self.readings.lock().push(BlockingPages { file, entries, lost, last_key });
+                self.readings.lock().push(FileReading { file, entries, lost, last_key });
                 self.current = None;
             }
             let Some(file) = self.files.get(self.next) else { return Ok(()) };
@@ -55,7 +55,7 @@ impl Chain {
 }
 
 fn forward_only() -> Error {
-    Error::InvalidArgument("what is saved of damaged files is read forward only".into())
+    Error::InvalidArgument("damaged files can only be read forward".into())
 }
 
 impl Cursor for Chain {
@@ -98,7 +98,7 @@ impl Cursor for Chain {
     fn entry(&self) -> EntryRef<'_> {
         match &self.current {
             Some(cursor) => cursor.entry(),
-            None => unreachable!("an entry is asked for only where there is one"),
+            None => unreachable!("entry() requires a valid cursor"),
         }
     }
 }

@@ -1,16 +1,16 @@
-//! What the log still has, as branch files. One thread.
+//! Copies what is readable of the log into branch files. One thread.
 //!
-//! Two passes over all segments: the first learns which numbers are there, so that the second knows where the log is cut. The
-//! rules are those of recovery (`docs/recovery.md`), but for one: a number that is missing though it was durable is a loss
-//! and no end.
+//! Repair makes two passes over all segments. The first pass collects the numbers of all records. The second pass then knows where
+//! the log is cut, and copies the records. The rules are those of recovery (`docs/recovery.md`) with one exception: a durable number
+//! that is missing is a loss and does not end the log.
 //!
 //! Invariants:
-//! 1. Where the manifest is known, only numbers above what is incorporated are taken, and none that an earlier recovery threw
-//!    away: numbers are never used twice, so the number alone tells.
-//! 2. Records may come in any order: entries are gathered, sorted and written as files of at most `SPILL_BYTES`.
+//! 1. If the manifest is readable, only numbers above the incorporated number are copied, and none that an earlier recovery
+//!    discarded. Numbers are never reused, so the number alone decides.
+//! 2. Records may come in any order. Entries are collected, sorted, and written as files of at most `SPILL_BYTES`.
 
-use super::merge::Source;
-use super::ranges::Ranges;
+use super::merge::SourceFile;
+use super::number_ranges::NumberRanges;
 use crate::branch::{BranchBuilder, BranchContext};
 use crate::engine::tools::offline::Readers;
 use crate::engine::types::repair_report::{Loss, RepairReport};
@@ -25,49 +25,57 @@ use crate::util::{FileNumber, Kind, Result, SequenceNumber, key};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Memory for entries that wait to be written.
+/// Memory for entries that are not written yet.
 const SPILL_BYTES: usize = 16 << 20;
-/// What an entry takes there besides its key and value.
+/// Memory of an entry besides its key and value.
 const ENTRY_BYTES: usize = 64;
 
-/// What became of the log.
+/// The log as repair finds it. No segment belongs to another store.
+pub(crate) struct DamagedLog<'a> {
+    pub(crate) segments: &'a [&'a FoundSegment],
+    /// The manifest, if readable.
+    pub(crate) state: Option<&'a ManifestState>,
+    /// The greatest number in a branch file.
+    pub(crate) branch_max: SequenceNumber,
+}
+
+/// The salvaged log.
 #[derive(Default)]
-pub(crate) struct SavedLog {
-    /// Files that hold its entries.
-    pub(crate) sources: Vec<Source>,
-    /// Segments that are damaged.
+pub(crate) struct SalvagedLog {
+    /// Branch files with the entries of the log.
+    pub(crate) sources: Vec<SourceFile>,
+    /// Damaged segments.
     pub(crate) damaged: Vec<FileNumber>,
     /// Every number up to this one is in branch files or lost.
     pub(crate) incorporated: SequenceNumber,
-    /// What the manifest is to say of the generations before.
+    /// The manifest's record of the old log epochs.
     pub(crate) recovered: LogRecovered,
 }
 
-/// What is known of the log before its records are read.
-struct Frame<'a> {
-    state: Option<&'a ManifestState>,
-    /// Every number up to this one is in branch files: by the manifest, else by what the branch files hold.
+/// What the manifest, the segment headers and the marks say about the log.
+struct LogState<'a> {
+    manifest: Option<&'a ManifestState>,
+    /// Every number up to this one is in branch files: according to the manifest, or else to the branch files.
     incorporated: u64,
     /// Every number up to this one was durable.
     durable: u64,
     epoch: u64,
-    /// Where the newest generation begins.
+    /// First number of the newest log epoch.
     first: u64,
     same_life: bool,
 }
 
-/// Reads all segments, of which none belongs to another store. `branch_max` is the greatest number in a branch file.
-pub(crate) fn save(
+/// Copies the log into branch files, and reports what is lost.
+pub(crate) fn salvage(
     storage: &dyn Storage,
     readers: &Readers,
-    segments: &[&FoundSegment],
-    state: Option<&ManifestState>,
-    branch_max: SequenceNumber,
+    log: &DamagedLog<'_>,
     report: &mut RepairReport,
-) -> Result<SavedLog> {
+) -> Result<SalvagedLog> {
+    let DamagedLog { segments, state, branch_max } = *log;
     let database = readers.branches.database;
-    let frame = Frame::new(storage, segments, state, branch_max)?;
-    let (mut numbers, mut saved) = (Ranges::default(), SavedLog::default());
+    let known = LogState::new(storage, log)?;
+    let (mut numbers, mut salvaged) = (NumberRanges::default(), SalvagedLog::default());
     for segment in segments {
         let mut damage: Vec<_> = segment.header.clone().err().into_iter().collect();
         damage.extend(segment.records(database, &mut |record| {
@@ -75,32 +83,35 @@ pub(crate) fn save(
             Ok(())
         })?);
         if !damage.is_empty() {
-            saved.damaged.push(segment.number);
+            salvaged.damaged.push(segment.number);
             damage.iter().for_each(|error| report.lose_place(&segment.name(), error));
         }
     }
-    let cut = frame.cut(&numbers);
-    for (first, last) in frame.missing(&numbers, cut) {
+    let cut = known.cut(&numbers);
+    for (first, last) in known.missing(&numbers, cut) {
         report.lose(Loss {
             numbers: Some(first..=last),
-            ..Loss::of_file("the log".to_owned(), "numbers without a record that can be read")
+            ..Loss::of_file("the log".to_owned(), "no readable record has these numbers")
         });
     }
     let mut named = state.into_iter().flat_map(|state| state.log_segments.range(state.log_files_from..));
-    let is_whole = |segment: &&FoundSegment| segment.stated.is_some_and(|header| header.number == segment.number);
-    let whole: BTreeSet<_> = segments.iter().copied().filter(is_whole).map(|segment| segment.number).collect();
+    let has_header = |segment: &&FoundSegment| segment.stated.is_some_and(|header| header.number == segment.number);
+    let present: BTreeSet<_> = segments.iter().copied().filter(has_header).map(|segment| segment.number).collect();
     let none_known = state.is_none() && segments.is_empty();
-    if none_known || segments.iter().any(|segment| segment.stated.is_none()) || named.any(|of| !whole.contains(of)) {
-        // With a header its marks are gone, and with them what they knew to be durable: what is cut off may have been, too.
-        let last = numbers.max().unwrap_or(0).max(frame.durable).max(frame.incorporated).min(cut);
+    if none_known
+        || segments.iter().any(|segment| segment.stated.is_none())
+        || named.any(|number| !present.contains(number))
+    {
+        // Without the header its marks are lost, which say what was durable. So numbers behind the cut may have been durable.
+        let last = numbers.max().unwrap_or(0).max(known.durable).max(known.incorporated).min(cut);
         report.lose(Loss {
             numbers: Some(last + 1..=SequenceNumber::MAX.0),
             ..Loss::of_file(
                 "the log".to_owned(),
                 if none_known {
-                    "no segment of it is there: the last writes may be gone"
+                    "no log segment exists: the last writes may be lost"
                 } else {
-                    "a segment or its header is lost: there may have been later numbers"
+                    "a segment or its header is lost: later writes may be lost"
                 },
             )
         });
@@ -112,7 +123,7 @@ pub(crate) fn save(
                 report.log_records_cut += 1;
                 return Ok(());
             }
-            if !frame.wants(record.number.0) {
+            if !known.is_needed(record.number.0) {
                 return Ok(());
             }
             report.log_records_saved += 1;
@@ -120,27 +131,23 @@ pub(crate) fn save(
         })?;
     }
     spill.write()?;
-    saved.sources = spill.sources;
-    let seen = numbers.max().unwrap_or(0).max(frame.durable).max(frame.incorporated);
-    let known = state.into_iter().flat_map(|state| &state.recovered).map(|entry| entry.next_number.0 - 1).max();
-    let seen = seen.max(known.unwrap_or(0)).max(frame.first.saturating_sub(1)).max(branch_max.0);
-    saved.incorporated = SequenceNumber(seen);
-    saved.recovered = LogRecovered {
-        epoch: frame.epoch,
+    salvaged.sources = spill.sources;
+    let seen = numbers.max().unwrap_or(0).max(known.durable).max(known.incorporated);
+    let recovered = state.into_iter().flat_map(|state| &state.recovered).map(|entry| entry.next_number.0 - 1).max();
+    let seen = seen.max(recovered.unwrap_or(0)).max(known.first.saturating_sub(1)).max(branch_max.0);
+    salvaged.incorporated = SequenceNumber(seen);
+    salvaged.recovered = LogRecovered {
+        epoch: known.epoch,
         cut: SequenceNumber(seen),
         skipped: Vec::new(),
         next_number: SequenceNumber(seen + 1),
     };
-    Ok(saved)
+    Ok(salvaged)
 }
 
-impl<'a> Frame<'a> {
-    fn new(
-        storage: &dyn Storage,
-        segments: &[&FoundSegment],
-        state: Option<&'a ManifestState>,
-        branch_max: SequenceNumber,
-    ) -> Result<Self> {
+impl<'a> LogState<'a> {
+    fn new(storage: &dyn Storage, log: &DamagedLog<'a>) -> Result<Self> {
+        let DamagedLog { segments, state, branch_max } = *log;
         let poison = read_poison(storage)?;
         let headers = || segments.iter().filter_map(|segment| segment.stated.as_ref());
         let newest = headers().map(|header| header.epoch).max().unwrap_or(0);
@@ -152,18 +159,18 @@ impl<'a> Frame<'a> {
         let marks = segments.iter().filter_map(|segment| segment.mark).map(|mark| mark.synced_through.0);
         let marks = marks.chain(state.map(|state| state.log_synced.0));
         Ok(Self {
-            state,
+            manifest: state,
             incorporated: state.map_or(branch_max.0, |state| state.incorporated.0),
             durable: marks.max().unwrap_or(0),
             epoch: newest.max(known),
             first: first.unwrap_or(0),
-            // What an earlier recovery has decided is not decided anew.
+            // A decision of an earlier recovery stands.
             same_life: same_life || newest <= known,
         })
     }
 
-    /// The last number that counts.
-    fn cut(&self, numbers: &Ranges) -> u64 {
+    /// The last number that is kept.
+    fn cut(&self, numbers: &NumberRanges) -> u64 {
         if self.same_life {
             return u64::MAX;
         }
@@ -171,23 +178,23 @@ impl<'a> Frame<'a> {
         numbers.end_of(base + 1).unwrap_or(base)
     }
 
-    /// Whether a record is to be taken.
-    fn wants(&self, number: u64) -> bool {
-        let Some(state) = self.state else { return true };
-        let thrown_away = |entry: &LogRecovered| {
+    /// Whether a record is needed: its number is neither incorporated nor discarded by an earlier recovery.
+    fn is_needed(&self, number: u64) -> bool {
+        let Some(state) = self.manifest else { return true };
+        let discarded = |entry: &LogRecovered| {
             (number > entry.cut.0 && number < entry.next_number.0)
                 || entry.skipped.iter().any(|(first, last)| (first.0..=last.0).contains(&number))
         };
-        number > state.incorporated.0 && !state.recovered.iter().any(thrown_away)
+        number > state.incorporated.0 && !state.recovered.iter().any(discarded)
     }
 
-    /// The numbers that should be there and are not.
-    fn missing(&self, numbers: &Ranges, cut: u64) -> Vec<(u64, u64)> {
+    /// The numbers that should exist and are missing, as ranges.
+    fn missing(&self, numbers: &NumberRanges, cut: u64) -> Vec<(u64, u64)> {
         let last = self.durable.max(numbers.max().unwrap_or(0).min(cut));
         let gaps = numbers.gaps(self.incorporated + 1, last);
-        // What an earlier recovery found missing was missing before.
-        let mut known = Ranges::default();
-        for entry in self.state.into_iter().flat_map(|state| &state.recovered) {
+        // Numbers that an earlier recovery found missing are not reported again.
+        let mut known = NumberRanges::default();
+        for entry in self.manifest.into_iter().flat_map(|state| &state.recovered) {
             entry.skipped.iter().for_each(|(first, last)| known.add(first.0, last.0));
             if entry.cut.next() < entry.next_number {
                 known.add(entry.cut.0 + 1, entry.next_number.0 - 1);
@@ -197,19 +204,20 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// An entry that waits.
-struct Waiting {
+/// An entry that is not written yet.
+struct PendingEntry {
     key: Vec<u8>,
     number: SequenceNumber,
     kind: Kind,
     value: Vec<u8>,
 }
 
+/// Collects entries and writes them as sorted branch files.
 struct Spill<'a> {
     context: &'a Arc<BranchContext>,
-    entries: Vec<Waiting>,
+    entries: Vec<PendingEntry>,
     bytes: usize,
-    sources: Vec<Source>,
+    sources: Vec<SourceFile>,
 }
 
 impl Spill<'_> {
@@ -217,7 +225,7 @@ impl Spill<'_> {
         for operation in record.operations.clone() {
             let (key, value) = (key::encoded(operation.keyspace, operation.key), operation.value.to_vec());
             self.bytes += ENTRY_BYTES + key.len() + value.len();
-            self.entries.push(Waiting { key, number: record.number, kind: operation.kind, value });
+            self.entries.push(PendingEntry { key, number: record.number, kind: operation.kind, value });
         }
         if self.bytes >= SPILL_BYTES { self.write() } else { Ok(()) }
     }
@@ -235,12 +243,12 @@ impl Spill<'_> {
             };
             builder.add(entry)
         };
-        for Waiting { key, number, kind, value } in self.entries.drain(..) {
+        for PendingEntry { key, number, kind, value } in self.entries.drain(..) {
             filter.push(EntryRef { key: &key, number, kind, value: &value }, &mut keep)?;
         }
         filter.finish(&mut keep)?;
         if let Some(meta) = builder.map(BranchBuilder::finish).transpose()? {
-            self.sources.push(Source { file: meta.file, meta: Some(meta) });
+            self.sources.push(SourceFile { file: meta.file, meta: Some(meta) });
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The tree that the new manifest describes. Pure.
+//! Edits the manifest state that a repair writes. Pure functions.
 
 use crate::engine::types::options::COMPARATOR;
 use crate::format::manifest_edit::{
@@ -8,7 +8,7 @@ use crate::manifest::ManifestState;
 use crate::util::{DatabaseId, FileNumber, KeyspaceId, SequenceNumber};
 use std::collections::BTreeMap;
 
-/// Puts other files, or none, in the place of some that the tree names.
+/// Replaces some branch files of the tree by other files, or removes them (`None`).
 pub(crate) fn replace(state: &mut ManifestState, replaced: &BTreeMap<FileNumber, Option<BranchMeta>>) {
     for (old, new) in replaced {
         state.branches.remove(old);
@@ -16,17 +16,17 @@ pub(crate) fn replace(state: &mut ManifestState, replaced: &BTreeMap<FileNumber,
     }
     for node in state.nodes.values_mut() {
         for bundle in &mut node.bundles {
-            let stands = |file: &FileNumber| match replaced.get(file) {
+            let replacement = |file: &FileNumber| match replaced.get(file) {
                 Some(new) => new.as_ref().map(|meta| meta.file),
                 None => Some(*file),
             };
-            bundle.branches = bundle.branches.iter().filter_map(stands).collect();
+            bundle.branches = bundle.branches.iter().filter_map(replacement).collect();
         }
         drop_empty_bundles(node);
     }
 }
 
-/// A bundle without branches goes; the pivots count the others as before.
+/// Removes bundles without branches and adjusts the pivots' `first_active`.
 fn drop_empty_bundles(node: &mut NodeImage) {
     for pivot in &mut node.pivots {
         let before = &node.bundles[..(pivot.first_active as usize).min(node.bundles.len())];
@@ -35,8 +35,8 @@ fn drop_empty_bundles(node: &mut NodeImage) {
     node.bundles.retain(|bundle| !bundle.branches.is_empty());
 }
 
-/// Puts a run on top of the root, newer than all the tree.
-pub(crate) fn put_on_top(state: &mut ManifestState, parts: &[BranchMeta]) {
+/// Adds a run to the root as its newest bundle.
+pub(crate) fn add_newest_run(state: &mut ManifestState, parts: &[BranchMeta]) {
     let Some(root) = state.root.and_then(|root| state.nodes.get_mut(&root)) else { return };
     if parts.is_empty() {
         return;
@@ -48,7 +48,7 @@ pub(crate) fn put_on_top(state: &mut ManifestState, parts: &[BranchMeta]) {
     state.branches.extend(parts.iter().map(|meta| (meta.file, meta.clone())));
 }
 
-/// A state without files: one empty leaf.
+/// A state without files. The tree is one empty leaf.
 pub(crate) fn empty(database: DatabaseId) -> ManifestState {
     let root = NodeId(1);
     ManifestState {
@@ -66,8 +66,8 @@ pub(crate) fn empty(database: DatabaseId) -> ManifestState {
     }
 }
 
-/// Says that nothing of the log before is needed any more.
-pub(crate) fn forget_log(
+/// Records that no earlier log epoch is needed any more.
+pub(crate) fn discard_log(
     state: &mut ManifestState,
     incorporated: SequenceNumber,
     recovered: LogRecovered,
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_leaves_the_rest_of_its_node_in_order() {
+    fn replacing_branches_removes_empty_bundles_and_adjusts_pivots() {
         let mut state = empty(DatabaseId(1));
         let root = state.nodes.get_mut(&NodeId(1)).unwrap();
         root.height = 1;

@@ -1,11 +1,11 @@
-//! Many branch files into few: what they hold, merged by sequence number. Heavy I/O; one thread.
+//! Merges many branch files into few, by sequence number. Heavy I/O; one thread.
 //!
 //! Invariants:
-//! 1. Every entry has a number, so files may come in any order and hold the same entries twice.
-//! 2. At most `FAN_IN` chains are read at once: memory does not grow with the number of files.
+//! 1. Every entry has a sequence number. So files may come in any order, and two files may hold the same entry.
+//! 2. At most `FAN_IN` chains are read at once, so memory does not grow with the number of files.
 
-use super::chain::{BlockingPages, Chain, Readings};
-use super::values::Values;
+use super::chain::{Chain, FileReading, FileReadings};
+use super::value_check::ValueCheck;
 use crate::branch::{Branch, BranchBuilder, BranchContext, file_name, salvage_range_tombstones};
 use crate::disk::OutputWriter;
 use crate::engine::types::repair_report::{Loss, LostKeys, RepairReport};
@@ -14,47 +14,48 @@ use crate::merge::{Cursor, EntryRef, MergeCursor, NO_RANGE_TOMBSTONES, RangeTomb
 use crate::util::sync::Arc;
 use crate::util::{FileNumber, Result};
 
-/// Chains that are merged at once.
+/// Chains merged at once.
 const FAN_IN: usize = 32;
 /// Size of the files written.
 const PART_BYTES: u64 = 32 << 20;
 
 /// The warning for lost key ranges.
-pub(crate) const OLDER: &str =
+pub(crate) const OLDER_VERSIONS_WARNING: &str =
     "in the key ranges that were lost, keys may show an older value, and deleted keys may be back";
 
-/// A file to be merged, and what it says of itself where it still can.
-pub(crate) struct Source {
+/// A file to merge.
+pub(crate) struct SourceFile {
     pub(crate) file: FileNumber,
+    /// The file's own metadata; `None` if unreadable.
     pub(crate) meta: Option<BranchMeta>,
 }
 
-/// Merges files into parts that form one run: of each key the newest version. With `bottom` there is nothing older
-/// elsewhere, so tombstones go. Says what the files had and what was lost of them.
+/// Merges files into the part files of one run with the newest version of each key. With `bottom` there is no older data elsewhere, so
+/// tombstones are dropped. Returns the new files, and what could be read of the old ones.
 pub(crate) fn merge(
     context: &Arc<BranchContext>,
-    sources: Vec<Source>,
+    sources: Vec<SourceFile>,
     bottom: bool,
-    values: &mut Values<'_>,
+    values: &mut ValueCheck<'_>,
     report: &mut RepairReport,
-) -> Result<(Vec<BranchMeta>, Vec<BlockingPages>)> {
-    let readings = Readings::default();
+) -> Result<(Vec<BranchMeta>, Vec<FileReading>)> {
     let files: Vec<_> = sources.iter().map(|source| (source.file, source.meta.clone())).collect();
-    let pieces = files.iter().map(|(file, meta)| range_tombstones(context, *file, meta.as_ref(), report));
-    let tombstones = RangeTombstones::union(&pieces.collect::<Result<Vec<_>>>()?);
+    let tombstones = files.iter().map(|(file, meta)| range_tombstones(context, *file, meta.as_ref(), report));
+    let tombstones = RangeTombstones::union(&tombstones.collect::<Result<Vec<_>>>()?);
+    let mut merge = Merge { context, report, readings: FileReadings::default() };
     let mut chains = chains(sources);
     while chains.len() > FAN_IN {
         let some = chains.split_off(chains.len() - FAN_IN);
-        let merged = copy(context, some, &NO_RANGE_TOMBSTONES, false, None, report, &readings)?;
+        let merged = merge.copy(some, &NO_RANGE_TOMBSTONES, false, None)?;
         chains.insert(0, merged.into_iter().map(|meta| meta.file).collect());
     }
-    let parts = copy(context, chains, &tombstones, bottom, Some(values), report, &readings)?;
-    let readings = std::mem::take(&mut *readings.lock());
+    let parts = merge.copy(chains, &tombstones, bottom, Some(values))?;
+    let readings = std::mem::take(&mut *merge.readings.lock());
     Ok((parts, readings))
 }
 
-/// Groups files into as few chains of disjoint key ranges as can be. Files whose range is not known stand alone.
-fn chains(sources: Vec<Source>) -> Vec<Vec<FileNumber>> {
+/// Groups files into as few chains of disjoint key ranges as possible. A file with an unknown range forms a chain of its own.
+fn chains(sources: Vec<SourceFile>) -> Vec<Vec<FileNumber>> {
     let (mut known, mut chains) = (Vec::new(), Vec::new());
     for source in sources {
         match source.meta {
@@ -65,7 +66,7 @@ fn chains(sources: Vec<Source>) -> Vec<Vec<FileNumber>> {
     known.sort_by(|one, other| one.key_min.cmp(&other.key_min));
     let mut open: Vec<(Vec<u8>, Vec<FileNumber>)> = Vec::new();
     for meta in known {
-        // The chain that ends last of those that end before this file: others stay for files that begin sooner.
+        // Best fit: of the chains that end before this file, the one that ends last.
         let fits = open.iter_mut().filter(|(end, _)| *end < meta.key_min).max_by(|one, other| one.0.cmp(&other.0));
         match fits {
             Some((end, files)) => {
@@ -79,39 +80,47 @@ fn chains(sources: Vec<Source>) -> Vec<Vec<FileNumber>> {
     chains
 }
 
-fn copy(
-    context: &Arc<BranchContext>,
-    chains: Vec<Vec<FileNumber>>,
-    tombstones: &RangeTombstones,
-    bottom: bool,
-    mut values: Option<&mut Values<'_>>,
-    report: &mut RepairReport,
-    readings: &Readings,
-) -> Result<Vec<BranchMeta>> {
-    let chains = chains.into_iter().map(|files| Chain::new(context, files, readings)).collect();
-    let mut cursor = MergeCursor::new(chains);
-    let retention = Retention::default();
-    let mut filter = VersionFilter::new(&retention, bottom).with_tombstones(tombstones);
-    let mut writer = OutputWriter::new(context, &[], 0, PART_BYTES);
-    writer.add_range_tombstones(tombstones.retained(&retention, bottom));
-    let mut keep = |entry: EntryRef<'_>| {
-        let entry = match &mut values {
-            Some(values) => values.kept(entry, report)?,
-            None => entry,
-        };
-        writer.add(entry)
-    };
-    cursor.seek_first()?;
-    while cursor.valid() {
-        filter.push(cursor.entry(), &mut keep)?;
-        cursor.next()?;
-    }
-    filter.finish(&mut keep)?;
-    let parts = writer.finish()?.take();
-    Ok(parts.iter().map(|part| part.meta().clone()).collect())
+/// A merge in progress.
+struct Merge<'a> {
+    context: &'a Arc<BranchContext>,
+    report: &'a mut RepairReport,
+    readings: FileReadings,
 }
 
-/// The range tombstones that can be read of a file; says how many that it should have had are lost.
+impl Merge<'_> {
+    /// Merges chains into new files. Values are checked if `values` is given.
+    fn copy(
+        &mut self,
+        chains: Vec<Vec<FileNumber>>,
+        tombstones: &RangeTombstones,
+        bottom: bool,
+        mut values: Option<&mut ValueCheck<'_>>,
+    ) -> Result<Vec<BranchMeta>> {
+        let chains = chains.into_iter().map(|files| Chain::new(self.context, files, &self.readings)).collect();
+        let mut cursor = MergeCursor::new(chains);
+        let retention = Retention::default();
+        let mut filter = VersionFilter::new(&retention, bottom).with_tombstones(tombstones);
+        let mut writer = OutputWriter::new(self.context, &[], 0, PART_BYTES);
+        writer.add_range_tombstones(tombstones.retained(&retention, bottom));
+        let mut keep = |entry: EntryRef<'_>| {
+            let entry = match &mut values {
+                Some(values) => values.entry_to_keep(entry, self.report)?,
+                None => entry,
+            };
+            writer.add(entry)
+        };
+        cursor.seek_first()?;
+        while cursor.valid() {
+            filter.push(cursor.entry(), &mut keep)?;
+            cursor.next()?;
+        }
+        filter.finish(&mut keep)?;
+        let parts = writer.finish()?.take();
+        Ok(parts.iter().map(|part| part.meta().clone()).collect())
+    }
+}
+
+/// The readable range tombstones of a file. Reports the others as lost.
 fn range_tombstones(
     context: &Arc<BranchContext>,
     file: FileNumber,
@@ -121,21 +130,21 @@ fn range_tombstones(
     let tombstones = salvage_range_tombstones(context, file)?;
     let expected = meta.map_or(0, |meta| meta.range_tombstones);
     if tombstones.count() < expected {
-        let wrong = format!("of {expected} range tombstones {} are left", tombstones.count());
-        report.lose(Loss { keys: Some(LostKeys::between(None, None)), ..Loss::of_file(file_name(file), wrong) });
-        report.warn(OLDER);
+        let what = format!("{} of {expected} range tombstones are left", tombstones.count());
+        report.lose(Loss { keys: Some(LostKeys::between(None, None)), ..Loss::of_file(file_name(file), what) });
+        report.warn(OLDER_VERSIONS_WARNING);
     }
     Ok(tombstones)
 }
 
-/// Writes what can be read of one file to a new one, every version of it; `None` where nothing can be read.
+/// Copies all readable entries of one file, with all versions, to a new file; `None` if nothing is readable.
 pub(crate) fn rewrite(
     context: &Arc<BranchContext>,
     meta: &BranchMeta,
-    values: &mut Values<'_>,
+    values: &mut ValueCheck<'_>,
     report: &mut RepairReport,
-) -> Result<(Option<BranchMeta>, Vec<BlockingPages>)> {
-    let readings = Readings::default();
+) -> Result<(Option<BranchMeta>, Vec<FileReading>)> {
+    let readings = FileReadings::default();
     let mut cursor = Chain::new(context, vec![meta.file], &readings);
     let mut builder: Option<BranchBuilder> = None;
     cursor.seek_first()?;
@@ -144,7 +153,7 @@ pub(crate) fn rewrite(
             Some(builder) => builder,
             empty => empty.insert(BranchBuilder::create(context)?),
         };
-        builder.add(values.kept(cursor.entry(), report)?)?;
+        builder.add(values.entry_to_keep(cursor.entry(), report)?)?;
         cursor.next()?;
     }
     let tombstones = range_tombstones(context, meta.file, Some(meta), report)?;
@@ -160,12 +169,12 @@ pub(crate) fn rewrite(
     Ok((meta, readings))
 }
 
-/// Lists what a file lost. `meta` is what the manifest, or else the file itself, says that it had.
-pub(crate) fn report_reading(reading: &BlockingPages, meta: Option<&BranchMeta>, report: &mut RepairReport) {
+/// Reports what a file lost. `meta` is the expected content, from the manifest or from the file itself.
+pub(crate) fn report_reading(reading: &FileReading, meta: Option<&BranchMeta>, report: &mut RepairReport) {
     if let Some(meta) = meta {
         report.entries_lost += meta.entries.saturating_sub(reading.entries);
     }
-    if is_whole(reading, meta) {
+    if is_complete(reading, meta) {
         return;
     }
     for stretch in &reading.lost {
@@ -175,7 +184,7 @@ pub(crate) fn report_reading(reading: &BlockingPages, meta: Option<&BranchMeta>,
             ..Loss::of_file(file_name(reading.file), &stretch.error)
         });
     }
-    // A file that was cut short ends without a damaged page.
+    // A truncated file ends without a damaged page.
     let reaches_end = meta.is_some_and(|meta| reading.last_key.as_ref() == Some(&meta.key_max));
     let has_end = reading.lost.iter().any(|stretch| stretch.before.is_none());
     if !has_end && (!reaches_end || reading.lost.is_empty()) {
@@ -184,15 +193,15 @@ pub(crate) fn report_reading(reading: &BlockingPages, meta: Option<&BranchMeta>,
             ..Loss::of_file(file_name(reading.file), "the file ends early")
         });
     }
-    report.warn(OLDER);
+    report.warn(OLDER_VERSIONS_WARNING);
 }
 
-/// Whether everything was read that the file had, as far as anything says how much that was.
-pub(crate) fn is_whole(reading: &BlockingPages, meta: Option<&BranchMeta>) -> bool {
+/// Whether all entries that the file had were read. Without metadata this is unknown, and the answer is no.
+pub(crate) fn is_complete(reading: &FileReading, meta: Option<&BranchMeta>) -> bool {
     meta.is_some_and(|meta| reading.entries >= meta.entries)
 }
 
-/// What a branch file says of itself; `None` where it no longer can.
+/// The metadata that a branch file states about itself; `None` if unreadable.
 pub(crate) fn own_meta(context: &Arc<BranchContext>, file: FileNumber) -> Result<Option<BranchMeta>> {
     match Branch::read_meta(context, file) {
         Ok(meta) => Ok(Some(meta)),

@@ -1,4 +1,4 @@
-//! The files of other stores that lie among this one's: none is read, all are set aside. Plain data.
+//! Files of other stores in this store's directory. Repair reads none of them and sets them all aside. Plain data.
 
 use crate::engine::directory::owners::{self, Owners};
 use crate::engine::directory::store_files::StoreFile;
@@ -6,16 +6,16 @@ use crate::engine::types::repair_report::{Loss, RepairReport};
 use crate::util::{DatabaseId, FileNumber};
 use std::collections::BTreeMap;
 
-/// Files that the warning names; all stand in `set_aside`.
+/// The warning names at most this many files. All files are in `RepairReport::set_aside`.
 const NAMED_MAX: usize = 10;
 
-/// See the module. By name, with the ids of their stores.
-pub(crate) struct Foreign(BTreeMap<String, DatabaseId>);
+/// The files by name, with the ids of their stores.
+pub(crate) struct OtherStores(BTreeMap<String, DatabaseId>);
 
-impl Foreign {
-    /// Those that do not belong to `database`.
+impl OtherStores {
+    /// The files that do not belong to `database`.
     pub(crate) fn new(owners: &Owners, database: DatabaseId) -> Self {
-        Self(owners.foreign(database).map(|(name, owner)| (name.to_owned(), owner)).collect())
+        Self(owners.of_other_stores(database).map(|(name, owner)| (name.to_owned(), owner)).collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -30,28 +30,29 @@ impl Foreign {
         self.0.keys().map(String::as_str)
     }
 
-    /// What is to be said of this file, if it is one of them.
-    pub(crate) fn told(&self, name: &str) -> Option<String> {
-        self.0.get(name).map(|owner| owners::told(*owner))
+    /// Describes a file of another store; `None` if the file is not one.
+    pub(crate) fn describe(&self, name: &str) -> Option<String> {
+        self.0.get(name).map(|owner| owners::describe(*owner))
     }
 
-    /// The value files among them, and what is to be said of each.
+    /// The value files of other stores, each with its description.
     pub(crate) fn values(&self) -> impl Iterator<Item = (FileNumber, String)> {
         self.0.iter().filter_map(|(name, owner)| match StoreFile::parse(name) {
-            Some(StoreFile::Value(file)) => Some((file, owners::told(*owner))),
+            Some(StoreFile::Value(file)) => Some((file, owners::describe(*owner))),
             _ => None,
         })
     }
 
-    /// Lists them. Where nothing says which files this store had, one of them may have stood under each of the names; else those
-    /// that took the place of one are listed already.
-    pub(crate) fn tell(&self, report: &mut RepairReport) {
+    /// Adds the files to the report. Without a manifest, each of them may have replaced a file of this store, so each is a loss. With
+    /// a manifest, files that replaced one of this store are listed already; the others are a warning.
+    pub(crate) fn add_to(&self, report: &mut RepairReport) {
         let listed = |name: &String| report.losses.iter().any(|loss| loss.file == *name);
         let rest: Vec<_> = self.0.iter().filter(|(name, _)| !listed(name)).collect();
         if report.manifest_lost.is_some() {
-            rest.iter().for_each(|(name, owner)| report.lose(Loss::of_file((*name).clone(), owners::told(**owner))));
+            rest.iter()
+                .for_each(|(name, owner)| report.lose(Loss::of_file((*name).clone(), owners::describe(**owner))));
         } else if !rest.is_empty() {
-            let some = rest.iter().take(NAMED_MAX).map(|(name, owner)| format!("{name} {}", owners::told(**owner)));
+            let some = rest.iter().take(NAMED_MAX).map(|(name, owner)| format!("{name} {}", owners::describe(**owner)));
             let some = some.collect::<Vec<_>>().join(", ");
             report.warn(&format!("{} files that the manifest does not name were set aside: {some}", rest.len()));
         }

@@ -1,15 +1,17 @@
-//! The repair itself: which store is saved, and the two ways to save it. One thread.
+//! Runs a repair: decides which store the files belong to, and then keeps or rebuilds its tree. One thread.
 
-use super::merge::{self, OLDER, Source};
-use super::other_stores::Foreign;
-use super::values::Values;
-use super::{log, manifest_state, repair_mark, set_aside};
+use super::log::{DamagedLog, SalvagedLog};
+use super::merge::{self, OLDER_VERSIONS_WARNING, SourceFile};
+use super::other_stores::OtherStores;
+use super::value_check::ValueCheck;
+use super::{log, manifest_state, set_aside};
 use crate::branch::{Branch, file_name};
 use crate::engine::directory::listing::Directory;
 use crate::engine::directory::locks;
 use crate::engine::directory::owners::{self, Owners};
+use crate::engine::directory::repair_mark;
 use crate::engine::tools::offline::Readers;
-use crate::engine::tools::verify::dry_recovery;
+use crate::engine::tools::verify::simulate_recovery;
 use crate::engine::types::repair_report::{Loss, LostKeys, RepairReport};
 use crate::engine::types::verification::CheckProgress;
 use crate::format::manifest_edit::BranchMeta;
@@ -22,22 +24,22 @@ use crate::util::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
 use crate::value::value_file_name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Saves what can be saved.
+/// Repairs the store in a directory.
 ///
 /// # Errors
-/// `NoStore`, `AlreadyOpen`, `NewerFormat`, `Io`. The store is then as it was.
+/// `NoStore`, `AlreadyOpen`, `NewerFormat`, `Io`. The store is then unchanged.
 pub(crate) fn repair(storage: &Arc<dyn Storage>, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<RepairReport> {
     Directory::list(&**storage)?;
     let _locks = locks::for_destroying(&**storage)?;
     let mut directory = Directory::list(&**storage)?;
     let mut segments = found_segments(&**storage)?;
     let mut report = RepairReport::default();
-    let mut owners = Owners::look(&**storage, &directory, &segments)?;
+    let mut owners = Owners::read(&**storage, &directory, &segments)?;
     owners.add(MANIFEST_NAME.to_owned(), manifest::read_identity(&**storage)?.map(|identity| identity.database));
     let read = manifest::read_state(&**storage);
     let database = identity(&**storage, &owners, read.as_ref().ok(), &segments)?;
-    let foreign = Foreign::new(&owners, database);
-    segments.retain(|segment| !foreign.has(&segment.name()));
+    let other_stores = OtherStores::new(&owners, database);
+    segments.retain(|segment| !other_stores.has(&segment.name()));
     let state = match read.and_then(|state| usable_manifest(&**storage, state, &segments, &owners, database)) {
         Ok(state) => Some(state),
         Err(error) if error.is_damage() || matches!(error, Error::NoStore { .. }) => {
@@ -48,15 +50,17 @@ pub(crate) fn repair(storage: &Arc<dyn Storage>, progress: &mut dyn FnMut(CheckP
     };
     let known_next = state.as_ref().map_or(FileNumber(1), |state| state.next_file);
     let readers = Readers::new(storage, database, directory.next_file.max(known_next));
-    let marked = repair_mark::discard(&**storage, &mut directory, state.as_ref(), &foreign)?;
+    let marked = discard_unfinished(&**storage, &mut directory, state.as_ref(), &other_stores)?;
     let repair = Repair {
         storage,
         readers: &readers,
         directory,
         segments: &segments,
-        values: Values::new(&readers.values, foreign.values()),
-        foreign,
+        values: ValueCheck::new(&readers.values, other_stores.values()),
+        other_stores,
         marked,
+        damaged: Vec::new(),
+        obsolete: Vec::new(),
         report,
     };
     match state {
@@ -65,7 +69,7 @@ pub(crate) fn repair(storage: &Arc<dyn Storage>, progress: &mut dyn FnMut(CheckP
     }
 }
 
-/// The manifest, if it can be relied on. `segments` are those of the store `database`.
+/// The manifest, if it is usable. `segments` belong to the store `database`.
 fn usable_manifest(
     storage: &dyn Storage,
     state: ManifestState,
@@ -75,30 +79,31 @@ fn usable_manifest(
 ) -> Result<ManifestState> {
     let path = storage.path_of(MANIFEST_NAME);
     if let Some(owner) = owners.of(MANIFEST_NAME).filter(|owner| *owner != database) {
-        let expected = format!("that of most files here, {database}");
+        let expected = format!("{database}, the id of most files in the directory");
         return Err(Error::corruption(
             &path,
             16,
             "database id",
             expected,
-            format!("{owner}: it {}", owners::told(owner)),
+            format!("{owner}: it {}", owners::describe(owner)),
         ));
     }
     if let Err(found) = state.check() {
         return Err(Error::corruption(&path, 0, "structure of the tree", "a consistent tree", found));
     }
-    // An older copy names files that are gone and lacks those that came since.
+    // An older copy of the manifest names files that were removed, and lacks files that were added.
     let own = segments.iter().filter(|segment| segment.number >= state.log_files_from);
     let marked = own.filter_map(|segment| segment.mark).map(|mark| mark.manifest_edit).max().unwrap_or(0);
     if marked > state.edits {
-        let expected = format!("at least {marked}, which the log knows to be durable");
+        let expected = format!("at least {marked}, which are durable according to the log");
         return Err(Error::corruption(&path, 0, "manifest edits", expected, state.edits));
     }
     Ok(state)
 }
 
-/// Which store is to be saved: the one that most files belong to. A manifest that somebody put there in error is one file among
-/// many; but where every file that it names is there and its own, the store is whole and all others are strays, be they ever so many.
+/// Decides which store to save: the one that most files belong to. A manifest that was copied here by mistake is then only one file
+/// among many. But if all files that the manifest names exist and have its id, its store is complete: all other files are strays, however
+/// many there are.
 fn identity(
     storage: &dyn Storage,
     owners: &Owners,
@@ -117,58 +122,81 @@ fn identity(
     }
     owners.majority(MANIFEST_NAME).ok_or_else(|| Error::NoStore {
         path: storage.path().to_path_buf(),
-        reason: "no file there has a header or a footer that says which store it belongs to".to_owned(),
+        reason: "no file in the directory has a valid header or footer that states its store".to_owned(),
     })
 }
 
-/// A repair under way.
+/// Removes the branch files that an interrupted repair created. Returns whether there was one. Its mark stays and is used again.
+fn discard_unfinished(
+    storage: &dyn Storage,
+    directory: &mut Directory,
+    state: Option<&ManifestState>,
+    other_stores: &OtherStores,
+) -> Result<bool> {
+    let Some(mark) = repair_mark::find(storage)? else { return Ok(false) };
+    let is_named = |file: &FileNumber| state.is_some_and(|state| state.branches.contains_key(file));
+    let stays = |file: &FileNumber| *file < mark || is_named(file) || other_stores.has(&file_name(*file));
+    let (kept, unfinished): (Vec<_>, Vec<_>) = std::mem::take(&mut directory.branches).into_iter().partition(stays);
+    directory.branches = kept;
+    for file in unfinished {
+        storage.remove(&file_name(file))?;
+    }
+    Ok(true)
+}
+
+/// A repair in progress.
 struct Repair<'a> {
     storage: &'a Arc<dyn Storage>,
     readers: &'a Readers,
     directory: Directory,
     segments: &'a [FoundSegment],
-    values: Values<'a>,
-    foreign: Foreign,
-    /// Whether the mark of a repair under way is there.
+    values: ValueCheck<'a>,
+    other_stores: OtherStores,
+    /// Whether the repair mark exists.
     marked: bool,
+    /// Files to set aside, by name.
+    damaged: Vec<String>,
+    /// Files that the new manifest does not need, by name.
+    obsolete: Vec<String>,
     report: RepairReport,
 }
 
 impl Repair<'_> {
-    /// To be called before a file is made.
+    /// Creates the repair mark. Must be called before the repair creates another file.
     fn begin(&mut self) -> Result<()> {
         if !std::mem::replace(&mut self.marked, true) {
-            repair_mark::begin(&**self.storage, &self.readers.numbers)?;
+            repair_mark::create(&**self.storage, &self.readers.numbers)?;
         }
         Ok(())
     }
 
-    /// The manifest is readable: everything sound stays.
+    /// Repairs a store with a readable manifest. Everything valid is kept.
     fn keep_tree(
         mut self,
         mut state: ManifestState,
         progress: &mut dyn FnMut(CheckProgress<'_>),
     ) -> Result<RepairReport> {
         let total = state.branches.values().map(|meta| meta.bytes).sum();
-        let (mut done, mut replaced, mut damaged) = (0, BTreeMap::new(), Vec::new());
+        let (mut done, mut replaced) = (0, BTreeMap::new());
         for meta in state.branches.values() {
             let name = file_name(meta.file);
-            progress(CheckProgress { file: &name, done, total });
+            progress(CheckProgress { file: &name, bytes_done: done, bytes_total: total });
             done += meta.bytes;
-            match self.judge(meta)? {
-                Judgement::Sound => self.report.branches_kept += 1,
-                Judgement::Missing => {
+            match self.check_branch(meta)? {
+                BranchState::Valid => self.report.branches_kept += 1,
+                BranchState::Missing => {
                     self.report.branches_lost += 1;
                     self.report.entries_lost += meta.entries;
                     let path = self.storage.path_of(&name);
-                    let found = self.foreign.told(&name).map_or("none".to_owned(), |told| format!("one that {told}"));
+                    let found = self.other_stores.describe(&name);
+                    let found = found.map_or("none".to_owned(), |found| format!("one that {found}"));
                     let error = Error::corruption(&path, 0, "file", "a branch file of this store", found);
                     let keys = range_of(meta).unwrap_or(LostKeys::between(None, None));
                     self.report.lose(Loss { keys: Some(keys), ..Loss::of_file(name, error) });
-                    self.report.warn(OLDER);
+                    self.report.warn(OLDER_VERSIONS_WARNING);
                     replaced.insert(meta.file, None);
                 }
-                judgement => {
+                damaged => {
                     self.begin()?;
                     let (new, readings) =
                         merge::rewrite(&self.readers.branches, meta, &mut self.values, &mut self.report)?;
@@ -180,67 +208,68 @@ impl Repair<'_> {
                         }
                         None => self.report.branches_lost += 1,
                     }
-                    if judgement == Judgement::Damaged {
-                        damaged.push(name);
+                    if damaged == BranchState::Damaged {
+                        self.damaged.push(name);
                     }
                     replaced.insert(meta.file, new);
                 }
             }
         }
-        // Value files that only lost pages referred to.
-        let unnamed = replaced.keys().flat_map(|file| state.branches[file].value_files.clone()).collect();
+        // Some of these value files had references only in lost pages.
+        let unreferenced = replaced.keys().flat_map(|file| state.branches[file].value_files.clone()).collect();
         manifest_state::replace(&mut state, &replaced);
-        let mut obsolete: Vec<String> = replaced.keys().map(|file| file_name(*file)).collect();
+        self.obsolete.extend(replaced.keys().map(|file| file_name(*file)));
         let branch_max = state.branches.values().map(|meta| meta.number_max).max().unwrap_or_default();
         let own: Vec<&FoundSegment> =
             self.segments.iter().filter(|segment| segment.number >= state.log_files_from).collect();
-        match dry_recovery(&**self.storage, self.readers, &state) {
+        match simulate_recovery(&**self.storage, self.readers, &state) {
             Ok(()) => self.report.log_kept = true,
             Err(error) if error.is_damage() => {
-                let parts = self.save_log(&own, Some(&mut state), branch_max, &error, &mut damaged, &mut obsolete)?;
-                manifest_state::put_on_top(&mut state, &parts);
+                let parts = self.salvage_log(&own, &mut state, branch_max, &error)?;
+                manifest_state::add_newest_run(&mut state, &parts);
             }
             Err(error) => return Err(error),
         }
-        if replaced.is_empty() && self.report.log_kept && self.foreign.is_empty() {
-            repair_mark::end(&**self.storage)?;
+        if replaced.is_empty() && self.report.log_kept && self.other_stores.is_empty() {
+            repair_mark::remove(&**self.storage)?;
             return Ok(self.report);
         }
         state.edits += 1;
-        self.install(state, damaged, obsolete, unnamed)
+        self.install(state, unreferenced)
     }
 
-    /// The manifest is lost: everything is merged.
+    /// Repairs a store without a manifest. All branch files and the log are merged.
     fn rebuild(mut self, database: DatabaseId, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<RepairReport> {
         self.report.warn(
-            "the manifest was lost, so every branch file counted: deleted keys may be back where the files that knew of \
-             their deletion were merged away before, and writes that an earlier recovery threw away may be there",
+            "the manifest was lost, so every branch file was used: deleted keys may be back if the files that recorded their \
+             deletion were removed by an earlier merge, and writes that an earlier recovery discarded may be back",
         );
         self.begin()?;
-        // Only the manifest knows which files there were: of those that are gone, nothing may be left that could tell.
+        // Only the manifest says which files existed. A missing file may leave no other trace.
         self.report.lose(Loss::of_file(MANIFEST_NAME.to_owned(), MANIFEST_LOST));
         let (mut sources, mut metas) = (Vec::new(), BTreeMap::new());
-        let files = self.directory.branches.iter().filter(|file| !self.foreign.has(&file_name(**file)));
+        let files = self.directory.branches.iter().filter(|file| !self.other_stores.has(&file_name(**file)));
         for file in files {
-            progress(CheckProgress { file: &file_name(*file), done: 0, total: 0 });
+            progress(CheckProgress { file: &file_name(*file), bytes_done: 0, bytes_total: 0 });
             let meta = merge::own_meta(&self.readers.branches, *file)?;
             metas.extend(meta.iter().map(|meta| (*file, meta.clone())));
-            sources.push(Source { file: *file, meta });
+            sources.push(SourceFile { file: *file, meta });
         }
         let branch_max = metas.values().map(|meta| meta.number_max).max().unwrap_or_default();
         let mut state = manifest_state::empty(database);
-        let (mut damaged, mut obsolete) = (vec![MANIFEST_NAME.to_owned()], Vec::new());
+        self.damaged.push(MANIFEST_NAME.to_owned());
         let own: Vec<&FoundSegment> = self.segments.iter().collect();
-        let mut saved = log::save(&**self.storage, self.readers, &own, None, branch_max, &mut self.report)?;
-        sources.append(&mut saved.sources);
-        progress(CheckProgress { file: "all branch files", done: 0, total: 0 });
+        let log = DamagedLog { segments: &own, state: None, branch_max };
+        let mut salvaged = log::salvage(&**self.storage, self.readers, &log, &mut self.report)?;
+        sources.append(&mut salvaged.sources);
+        progress(CheckProgress { file: "all branch files", bytes_done: 0, bytes_total: 0 });
         let (parts, readings) =
             merge::merge(&self.readers.branches, sources, true, &mut self.values, &mut self.report)?;
         for reading in readings.iter().filter(|reading| self.directory.branches.contains(&reading.file)) {
-            obsolete.push(file_name(reading.file));
+            self.obsolete.push(file_name(reading.file));
             let meta = metas.get(&reading.file);
-            if !reading.lost.is_empty() || !merge::is_whole(reading, meta) {
-                damaged.push(file_name(reading.file));
+            if !reading.lost.is_empty() || !merge::is_complete(reading, meta) {
+                self.damaged.push(file_name(reading.file));
             }
             let count =
                 if reading.entries == 0 { &mut self.report.branches_lost } else { &mut self.report.branches_rewritten };
@@ -248,42 +277,40 @@ impl Repair<'_> {
             merge::report_reading(reading, meta, &mut self.report);
         }
         self.report.entries_saved = parts.iter().map(|meta| meta.entries).sum();
-        manifest_state::put_on_top(&mut state, &parts);
-        self.forget(&mut state, saved, &own, &mut damaged, &mut obsolete);
+        manifest_state::add_newest_run(&mut state, &parts);
+        self.discard_log(&mut state, salvaged, &own);
         let marks = self.segments.iter().filter_map(|segment| segment.mark).map(|mark| mark.manifest_edit);
         state.edits = marks.max().unwrap_or(0) + 1;
-        self.install(state, damaged, obsolete, BTreeSet::new())
+        self.install(state, BTreeSet::new())
     }
 
-    /// Whether a branch file can stay as it is.
-    fn judge(&mut self, meta: &BranchMeta) -> Result<Judgement> {
-        if self.foreign.has(&file_name(meta.file)) {
-            return Ok(Judgement::Missing);
+    /// Checks whether a branch file can be kept.
+    fn check_branch(&mut self, meta: &BranchMeta) -> Result<BranchState> {
+        if self.other_stores.has(&file_name(meta.file)) {
+            return Ok(BranchState::Missing);
         }
         match Branch::new(&self.readers.branches, meta.clone()).verify() {
             Ok(report) => {
                 for reference in &report.value_references {
                     if !self.values.has(reference)? {
-                        return Ok(Judgement::LacksValues);
+                        return Ok(BranchState::LacksValues);
                     }
                 }
-                Ok(Judgement::Sound)
+                Ok(BranchState::Valid)
             }
             Err(error) if !error.is_damage() => Err(error),
-            Err(_) if self.directory.branches.binary_search(&meta.file).is_err() => Ok(Judgement::Missing),
-            Err(_) => Ok(Judgement::Damaged),
+            Err(_) if self.directory.branches.binary_search(&meta.file).is_err() => Ok(BranchState::Missing),
+            Err(_) => Ok(BranchState::Damaged),
         }
     }
 
-    /// Moves what a damaged log still has into branch files.
-    fn save_log(
+    /// Moves the readable entries of a damaged log into branch files.
+    fn salvage_log(
         &mut self,
         segments: &[&FoundSegment],
-        state: Option<&mut ManifestState>,
+        state: &mut ManifestState,
         branch_max: SequenceNumber,
         error: &Error,
-        damaged: &mut Vec<String>,
-        obsolete: &mut Vec<String>,
     ) -> Result<Vec<BranchMeta>> {
         let file = match error {
             Error::Corruption { path, .. } => path.file_name().map(|name| name.to_string_lossy().into_owned()),
@@ -291,99 +318,71 @@ impl Repair<'_> {
         };
         self.report.lose_place(&file.unwrap_or_default(), error);
         self.begin()?;
-        let saved = log::save(&**self.storage, self.readers, segments, state.as_deref(), branch_max, &mut self.report)?;
-        let SavedParts { parts, saved } = self.merge_saved(saved)?;
-        if let Some(state) = state {
-            self.forget(state, saved, segments, damaged, obsolete);
-        }
+        let log = DamagedLog { segments, state: Some(state), branch_max };
+        let mut salvaged = log::salvage(&**self.storage, self.readers, &log, &mut self.report)?;
+        let sources = std::mem::take(&mut salvaged.sources);
+        let (parts, _) = merge::merge(&self.readers.branches, sources, false, &mut self.values, &mut self.report)?;
+        self.report.entries_saved += parts.iter().map(|meta| meta.entries).sum::<u64>();
+        self.discard_log(state, salvaged, segments);
         Ok(parts)
     }
 
-    fn merge_saved(&mut self, mut saved: log::SavedLog) -> Result<SavedParts> {
-        let sources = std::mem::take(&mut saved.sources);
-        let (parts, _) = merge::merge(&self.readers.branches, sources, false, &mut self.values, &mut self.report)?;
-        self.report.entries_saved += parts.iter().map(|meta| meta.entries).sum::<u64>();
-        Ok(SavedParts { parts, saved })
+    /// Makes the old log obsolete.
+    fn discard_log(&mut self, state: &mut ManifestState, salvaged: SalvagedLog, segments: &[&FoundSegment]) {
+        let is_damaged = |segment: &&&FoundSegment| salvaged.damaged.contains(&segment.number);
+        self.damaged.extend(segments.iter().filter(is_damaged).map(|segment| segment.name()));
+        self.obsolete.extend(segments.iter().map(|segment| segment.name()));
+        self.obsolete.push(POISON.to_owned());
+        manifest_state::discard_log(state, salvaged.incorporated, salvaged.recovered, self.readers.numbers.next());
     }
 
-    fn forget(
-        &self,
-        state: &mut ManifestState,
-        saved: log::SavedLog,
-        segments: &[&FoundSegment],
-        damaged: &mut Vec<String>,
-        obsolete: &mut Vec<String>,
-    ) {
-        let is_damaged = |segment: &&&FoundSegment| saved.damaged.contains(&segment.number);
-        damaged.extend(segments.iter().filter(is_damaged).map(|segment| segment.name()));
-        obsolete.extend(segments.iter().map(|segment| segment.name()));
-        obsolete.push(POISON.to_owned());
-        manifest_state::forget_log(state, saved.incorporated, saved.recovered, self.readers.numbers.next());
-    }
-
-    /// Makes the new state the store's.
-    /// Those of the value files `unnamed` that the new tree does not name are kept: their keys are lost, their values are not.
-    fn install(
-        mut self,
-        mut state: ManifestState,
-        mut damaged: Vec<String>,
-        mut obsolete: Vec<String>,
-        mut unnamed: BTreeSet<FileNumber>,
-    ) -> Result<RepairReport> {
+    /// Writes and installs the new manifest, sets damaged files aside and removes obsolete ones. Of the value files `unreferenced`,
+    /// those that the new tree does not name are set aside: their keys are lost, but their values are not.
+    fn install(mut self, mut state: ManifestState, mut unreferenced: BTreeSet<FileNumber>) -> Result<RepairReport> {
         self.report.changed = true;
         let named: BTreeSet<FileNumber> = state.branches.values().flat_map(|meta| meta.value_files.clone()).collect();
-        for file in self.values.damaged() {
-            damaged.push(value_file_name(file));
-            obsolete.push(value_file_name(file));
-        }
         if !self.report.is_complete() && !self.report.log_kept {
-            // Their keys may be among what was lost.
-            unnamed.extend(self.directory.values.iter().filter(|file| !self.foreign.has(&value_file_name(**file))));
+            // The keys of these values may be among the losses.
+            let values = self.directory.values.iter();
+            unreferenced.extend(values.filter(|file| !self.other_stores.has(&value_file_name(**file))));
         }
-        for file in unnamed.difference(&named) {
-            damaged.push(value_file_name(*file));
-            obsolete.push(value_file_name(*file));
+        let values = self.values.damaged().chain(unreferenced.difference(&named).copied()).map(value_file_name);
+        self.other_stores.add_to(&mut self.report);
+        for name in values.chain(self.other_stores.names().map(str::to_owned)) {
+            self.damaged.push(name.clone());
+            self.obsolete.push(name);
         }
-        self.foreign.tell(&mut self.report);
-        for name in self.foreign.names() {
-            damaged.push(name.to_owned());
-            obsolete.push(name.to_owned());
-        }
-        damaged.sort_unstable();
-        damaged.dedup();
+        self.damaged.sort_unstable();
+        self.damaged.dedup();
         state.next_file = state.next_file.max(self.readers.numbers.next());
         self.storage.sync_directory()?;
-        set_aside::keep(&**self.storage, &damaged, &mut self.report)?;
-        // They are built anew; opening removes the files.
+        set_aside::keep(&**self.storage, &self.damaged, &mut self.report)?;
+        // Maplets are rebuilt later. The next opening removes their old files.
         state.maplets.clear();
         manifest::replace(&**self.storage, &state)?;
-        repair_mark::end(&**self.storage)?;
-        obsolete.retain(|name| name != MANIFEST_NAME);
-        obsolete.sort_unstable();
-        obsolete.dedup();
-        set_aside::remove(&**self.storage, &obsolete)?;
+        repair_mark::remove(&**self.storage)?;
+        self.obsolete.retain(|name| name != MANIFEST_NAME);
+        self.obsolete.sort_unstable();
+        self.obsolete.dedup();
+        set_aside::remove(&**self.storage, &self.obsolete)?;
         Ok(self.report)
     }
 }
 
-/// What the log's entries became.
-struct SavedParts {
-    parts: Vec<BranchMeta>,
-    saved: log::SavedLog,
-}
-
-/// What is to become of a branch file.
+/// Result of the check of a branch file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Judgement {
-    Sound,
+enum BranchState {
+    Valid,
+    /// The file is valid, but a value that it refers to is lost.
     LacksValues,
     Damaged,
+    /// The file does not exist or belongs to another store.
     Missing,
 }
 
 const MANIFEST_LOST: &str = "the manifest was lost: files that are gone cannot be known";
 
-/// The keys of a whole file: between its smallest and its largest, themselves included.
+/// All keys of a file: from its smallest to its largest key, both included.
 fn range_of(meta: &BranchMeta) -> Option<LostKeys> {
     (meta.entries > 0 || meta.range_tombstones > 0).then(|| LostKeys::between(Some(&meta.key_min), Some(&meta.key_max)))
 }

@@ -1,7 +1,7 @@
-//! Keeping damaged files under another name, so that nothing is destroyed that could not be used. One thread.
+//! Keeps damaged files under another name, so that repair destroys no data that it could not use. One thread.
 //!
-//! A second name comes before the new manifest and the first name goes after it: a crash between leaves both, and the next
-//! opening or repair removes the first.
+//! The second name is created before the new manifest is installed, and the first name is removed after that. A crash in between
+//! leaves both names. The next opening or repair removes the first.
 
 use crate::engine::directory::store_files::{DAMAGED_SUFFIX, StoreFile};
 use crate::engine::types::repair_report::RepairReport;
@@ -9,20 +9,20 @@ use crate::io::Storage;
 use crate::manifest::MANIFEST_NAME;
 use crate::util::Result;
 
-/// Manifests set aside at most.
+/// At most this many damaged manifests are kept.
 const MANIFESTS_MAX: u32 = 1000;
 
 /// Gives each file its second name.
 pub(crate) fn keep(storage: &dyn Storage, names: &[String], report: &mut RepairReport) -> Result<()> {
     let present = storage.list()?;
     for name in names.iter().filter(|name| present.contains(name)) {
-        let aside = second_name(name, &present);
-        if present.contains(&aside) {
-            // File numbers are never used twice, so this is what an earlier repair left that did not get further.
-            storage.remove(&aside)?;
+        let second = second_name(name, &present);
+        if present.contains(&second) {
+            // File numbers are never reused, so an earlier, interrupted repair left this link.
+            storage.remove(&second)?;
         }
-        storage.link(name, &aside)?;
-        report.set_aside.push(aside);
+        storage.link(name, &second)?;
+        report.set_aside.push(second);
     }
     if report.set_aside.is_empty() { Ok(()) } else { storage.sync_directory() }
 }
@@ -36,7 +36,7 @@ fn second_name(name: &str, present: &[String]) -> String {
     (2..MANIFESTS_MAX).map(numbered).find(|name| !present.contains(name)).unwrap_or(plain)
 }
 
-/// Takes the first names away, and whatever else the new manifest has no use for.
+/// Removes the first names, and the other files that the new manifest does not need.
 pub(crate) fn remove(storage: &dyn Storage, names: &[String]) -> Result<()> {
     let present = storage.list()?;
     for name in names.iter().filter(|name| present.contains(name)) {

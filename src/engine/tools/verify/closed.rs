@@ -1,12 +1,12 @@
-//! Checks the files of a store that nobody has open, also of one that does not open. Changes nothing. One thread.
+//! Checks the files of a closed store, even of one that cannot be opened. Changes nothing. One thread.
 
 use super::findings::Findings;
-use super::log::check_log;
+use super::log::LogCheck;
 use crate::branch::{self, Branch, BranchReport, Maplet};
 use crate::disk;
 use crate::engine::directory::listing::Directory;
 use crate::engine::directory::owners::Owners;
-use crate::engine::tools::offline::{Readers, keep_writers_away};
+use crate::engine::tools::offline::{Readers, lock_out_writers};
 use crate::engine::types::verification::{CheckProgress, Depth, Verification};
 use crate::format::manifest_edit::{BranchMeta, MapletMeta};
 use crate::format::value_file::ValueReference;
@@ -18,17 +18,17 @@ use crate::util::{Error, FileNumber, Result};
 use crate::value::value_file_name;
 use std::collections::BTreeSet;
 
-/// Takes the writer's lock and lists everything that is wrong.
+/// Takes the writer's lock and lists all damage.
 ///
 /// # Errors
-/// `NoStore`, `AlreadyOpen`, `Io` where something cannot be judged.
+/// `NoStore`, `AlreadyOpen`, `Io` if a file could not be checked.
 pub(crate) fn verify_closed(
     storage: &Arc<dyn Storage>,
     depth: Depth,
     progress: &mut dyn FnMut(CheckProgress<'_>),
 ) -> Result<Verification> {
     Directory::list(&**storage)?;
-    let _lock = keep_writers_away(&**storage)?;
+    let _lock = lock_out_writers(&**storage)?;
     let directory = Directory::list(&**storage)?;
     let mut findings = Findings::new(depth, progress);
     findings.begin(MANIFEST_NAME);
@@ -41,7 +41,7 @@ pub(crate) fn verify_closed(
         read => findings.take(read)?,
     };
     let mut segments = found_segments(&**storage)?;
-    let owners = Owners::look(&**storage, &directory, &segments)?;
+    let owners = Owners::read(&**storage, &directory, &segments)?;
     if let Some(state) = &state {
         segments.retain(|segment| segment.number >= state.log_files_from);
     }
@@ -50,32 +50,33 @@ pub(crate) fn verify_closed(
         None => owners.majority(MANIFEST_NAME),
     };
     let Some(database) = database else { return Ok(findings.found) };
-    findings.found.foreign = owners.foreign(database).map(|(name, _)| name.to_owned()).collect();
+    findings.found.other_stores = owners.of_other_stores(database).map(|(name, _)| name.to_owned()).collect();
     if let Some(state) = &state {
-        let unnamed = directory.branches.iter().filter(|file| !state.branches.contains_key(*file));
+        let branches = directory.branches.iter().filter(|file| !state.branches.contains_key(*file));
         let maplets = directory.maplets.iter().filter(|file| !state.maplets.contains_key(*file));
-        let unnamed =
-            unnamed.map(|file| branch::file_name(*file)).chain(maplets.map(|file| branch::maplet_name(*file)));
-        findings.found.unnamed = unnamed.filter(|name| !findings.found.foreign.contains(name)).collect();
+        let branches = branches.map(|file| branch::file_name(*file));
+        let unreferenced = branches.chain(maplets.map(|file| branch::maplet_name(*file)));
+        findings.found.unreferenced = unreferenced.filter(|name| !findings.found.other_stores.contains(name)).collect();
     }
     let readers = Readers::new(storage, database, directory.next_file);
-    findings.await_bytes(segments.iter().map(|segment| segment.bytes).sum());
+    findings.add_total(segments.iter().map(|segment| segment.bytes).sum());
     let mut values = BTreeSet::new();
     match &state {
         Some(state) => check_named(&**storage, &readers, state, &mut values, &mut findings)?,
-        None => check_unnamed(&readers, &directory, &mut findings)?,
+        None => check_without_manifest(&readers, &directory, &mut findings)?,
     }
-    check_log(&**storage, &readers, state.as_ref(), &segments, &mut values, &mut findings)?;
-    // Where something is wrong, what refers to a value may be what is lost.
-    if findings.is_deep() && state.is_some() && findings.found.is_sound() {
-        let unnamed = directory.values.iter().filter(|file| !values.contains(*file)).map(|file| value_file_name(*file));
-        let unnamed: Vec<_> = unnamed.filter(|name| !findings.found.foreign.contains(name)).collect();
-        findings.found.unnamed.extend(unnamed);
+    LogCheck { storage: &**storage, readers: &readers, state: state.as_ref(), segments: &segments }
+        .run(&mut values, &mut findings)?;
+    // If something is damaged, the reference to a value may be what is lost.
+    if findings.is_deep() && state.is_some() && findings.found.is_valid() {
+        let files = directory.values.iter().filter(|file| !values.contains(*file)).map(|file| value_file_name(*file));
+        let files: Vec<_> = files.filter(|name| !findings.found.other_stores.contains(name)).collect();
+        findings.found.unreferenced.extend(files);
     }
     Ok(findings.found)
 }
 
-/// The tree and the files that the manifest names.
+/// Checks the tree and the files that the manifest names.
 fn check_named(
     storage: &dyn Storage,
     readers: &Readers,
@@ -87,7 +88,7 @@ fn check_named(
         let path = storage.path_of(MANIFEST_NAME);
         findings.damage(Error::corruption(&path, 0, "structure of the tree", "a consistent tree", found));
     });
-    findings.await_bytes(state.branches.values().map(|meta| meta.bytes).sum());
+    findings.add_total(state.branches.values().map(|meta| meta.bytes).sum());
     for meta in state.branches.values() {
         check_branch(readers, &Branch::new(&readers.branches, meta.clone()), values, findings)?;
     }
@@ -98,14 +99,14 @@ fn check_named(
     state.maplets.values().try_for_each(|meta| check_maplet(readers, meta, &branch, findings))
 }
 
-/// The nodes of a sound manifest, and the order of versions in its branches.
+/// Checks the nodes of a consistent manifest, and the order of versions in its branches.
 pub(crate) fn check_tree(readers: &Readers, state: &ManifestState, findings: &mut Findings<'_>) -> Result<()> {
     findings.begin(MANIFEST_NAME);
     let deep = findings.is_deep();
     disk::check_stored(&readers.branches, state, deep, &mut |found| findings.take(found).map(|_| ()))
 }
 
-/// A maplet against the branches that it covers.
+/// Checks a maplet against the branches that it covers.
 pub(crate) fn check_maplet(
     readers: &Readers,
     meta: &MapletMeta,
@@ -119,13 +120,13 @@ pub(crate) fn check_maplet(
     Ok(())
 }
 
-/// Every file by itself, since no manifest says which of them count.
-fn check_unnamed(readers: &Readers, directory: &Directory, findings: &mut Findings<'_>) -> Result<()> {
+/// Checks every file by itself, since no manifest says which files belong to the tree.
+fn check_without_manifest(readers: &Readers, directory: &Directory, findings: &mut Findings<'_>) -> Result<()> {
     let mut values = BTreeSet::new();
     for file in &directory.branches {
         findings.begin(&branch::file_name(*file));
         if let Some(meta) = findings.take(Branch::read_meta(&readers.branches, *file))? {
-            findings.await_bytes(meta.bytes);
+            findings.add_total(meta.bytes);
             check_branch(readers, &Branch::new(&readers.branches, meta), &mut values, findings)?;
         }
     }
@@ -136,7 +137,7 @@ fn check_unnamed(readers: &Readers, directory: &Directory, findings: &mut Findin
     Ok(())
 }
 
-/// One branch file and the value files that it refers to. `values` are those seen so far.
+/// Checks one branch file and the value files that it refers to. `values` are the value files checked so far.
 pub(crate) fn check_branch(
     readers: &Readers,
     branch: &Arc<Branch>,
@@ -147,11 +148,11 @@ pub(crate) fn check_branch(
     findings.begin(&branch::file_name(meta.file));
     let report = branch.examine(findings.is_deep(), &mut |error| findings.damage(error))?;
     findings.count(&report);
-    findings.done(meta.bytes);
+    findings.add_done(meta.bytes);
     check_values(readers, &report, &meta.value_files, values, findings)
 }
 
-/// The values that a branch refers to: whole where its entries were read, else by their headers.
+/// Checks the values that a branch refers to: completely if its entries were read, otherwise only their headers.
 fn check_values(
     readers: &Readers,
     report: &BranchReport,

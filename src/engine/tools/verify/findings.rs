@@ -1,13 +1,13 @@
-//! What a check found, and how far it is. Plain data.
+//! Collects the findings of a check and reports its progress.
 
 use crate::branch::BranchReport;
 use crate::engine::types::verification::{CheckProgress, Depth, Verification};
 use crate::util::{Error, Result};
 
-/// Damages that are listed; more are counted.
+/// At most this many damages are listed. Further damages are only counted.
 const LISTED_MAX: usize = 1000;
 
-/// A check under way.
+/// The state of a check in progress.
 pub(crate) struct Findings<'a> {
     pub(crate) depth: Depth,
     pub(crate) found: Verification,
@@ -25,21 +25,22 @@ impl<'a> Findings<'a> {
         self.depth == Depth::Deep
     }
 
-    /// Tells that `bytes` more are to be done.
-    pub(crate) fn await_bytes(&mut self, bytes: u64) {
+    /// Adds to the bytes that are to be checked.
+    pub(crate) fn add_total(&mut self, bytes: u64) {
         self.total += bytes;
     }
 
-    /// Tells which file comes next.
+    /// Reports the file that is checked next.
     pub(crate) fn begin(&mut self, file: &str) {
-        (self.progress)(CheckProgress { file, done: self.done, total: self.total });
+        (self.progress)(CheckProgress { file, bytes_done: self.done, bytes_total: self.total });
     }
 
-    pub(crate) fn done(&mut self, bytes: u64) {
+    /// Adds to the bytes that were checked.
+    pub(crate) fn add_done(&mut self, bytes: u64) {
         self.done += bytes;
     }
 
-    /// Lists a damage, but for one that is listed already.
+    /// Adds a damage, unless one for the same place is listed already.
     pub(crate) fn damage(&mut self, error: Error) {
         let error = error.of_missing_file();
         if self.found.damage.iter().any(|listed| same_place(listed, &error)) {
@@ -52,7 +53,7 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// Lists an error that tells of damage; gives back any other.
+    /// Adds an error that means damage, and returns `None`. Returns any other error.
     pub(crate) fn take<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -64,6 +65,7 @@ impl<'a> Findings<'a> {
         }
     }
 
+    /// Counts a checked branch file.
     pub(crate) fn count(&mut self, branch: &BranchReport) {
         let checked = &mut self.found.checked;
         checked.branch_files += 1;
@@ -73,7 +75,7 @@ impl<'a> Findings<'a> {
     }
 }
 
-/// Whether two errors are about one place of one file. Bounded work: the list is.
+/// Whether two errors concern the same place in the same file.
 fn same_place(one: &Error, other: &Error) -> bool {
     match (one, other) {
         (

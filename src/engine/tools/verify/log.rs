@@ -1,4 +1,4 @@
-//! Checks the log of a store that nobody has open: headers, and deep also what recovery would say. One thread.
+//! Checks the log of a closed store: the headers, and in a deep check also the records and whether recovery succeeds. One thread.
 
 use super::findings::Findings;
 use crate::engine::tools::offline::Readers;
@@ -10,91 +10,97 @@ use crate::manifest::{MANIFEST_NAME, ManifestState};
 use crate::util::{Error, FileNumber, Kind, Result};
 use std::collections::BTreeSet;
 
-/// Lists what is wrong with the log. Without a manifest only the segments themselves can be judged. A deep check adds to `named` the value
-/// files that records refer to.
-pub(crate) fn check_log(
-    storage: &dyn Storage,
-    readers: &Readers,
-    state: Option<&ManifestState>,
-    segments: &[FoundSegment],
-    named: &mut BTreeSet<FileNumber>,
-    findings: &mut Findings<'_>,
-) -> Result<()> {
-    let database = readers.branches.database;
-    let mut sound = true;
-    for segment in segments {
-        findings.begin(&segment.name());
-        findings.found.checked.log_segments += 1;
-        let Some(header) = findings.take(segment.header.clone())? else {
-            sound = false;
-            continue;
-        };
-        if header.database != database {
-            let (expected, found) = (database.to_string(), header.database.to_string());
-            let path = storage.path_of(&segment.name());
-            findings.damage(Error::corruption(&path, 16, "database id of a log segment", expected, found));
-            sound = false;
-        }
-    }
-    let Some(state) = state else { return Ok(()) };
-    check_presence(storage, state, segments, findings);
-    let marked = segments.iter().filter_map(|segment| segment.mark).map(|mark| mark.manifest_edit).max().unwrap_or(0);
-    if marked > state.edits {
-        let expected = format!("at least {marked}, which the log knows to be durable");
-        findings.damage(Error::corruption(&storage.path_of(MANIFEST_NAME), 0, "manifest edits", expected, state.edits));
-        sound = false;
-    }
-    if !findings.is_deep() {
-        return Ok(());
-    }
-    let recovers = !sound || findings.take(dry_recovery(storage, readers, state))?.is_some();
-    for segment in segments {
-        findings.begin(&segment.name());
-        let (mut records, mut values) = (0, Vec::new());
-        let damage = segment.records(database, &mut |record| {
-            records += 1;
-            if record.number > state.incorporated {
-                check_values(readers, record, named, &mut values)?;
+/// The log to check.
+pub(crate) struct LogCheck<'a> {
+    pub(crate) storage: &'a dyn Storage,
+    pub(crate) readers: &'a Readers,
+    /// Without a manifest, only the segments themselves can be checked.
+    pub(crate) state: Option<&'a ManifestState>,
+    pub(crate) segments: &'a [FoundSegment],
+}
+
+impl LogCheck<'_> {
+    /// Lists the damage of the log. A deep check adds to `named` the value files that records refer to.
+    pub(crate) fn run(&self, named: &mut BTreeSet<FileNumber>, findings: &mut Findings<'_>) -> Result<()> {
+        let Self { storage, readers, segments, .. } = *self;
+        let database = readers.branches.database;
+        let mut valid = true;
+        for segment in segments {
+            findings.begin(&segment.name());
+            findings.found.checked.log_segments += 1;
+            let Some(header) = findings.take(segment.header.clone())? else {
+                valid = false;
+                continue;
+            };
+            if header.database != database {
+                let (expected, found) = (database.to_string(), header.database.to_string());
+                let path = storage.path_of(&segment.name());
+                findings.damage(Error::corruption(&path, 16, "database id of a log segment", expected, found));
+                valid = false;
             }
-            Ok(())
-        });
-        findings.found.checked.log_records += records;
-        findings.found.checked.bytes += segment.bytes;
-        findings.done(segment.bytes);
-        // Where recovery has nothing to say, a bad record is one that a crash has torn.
-        if let Some(damage) = findings.take(damage)?
-            && !(recovers && sound)
-        {
-            damage.into_iter().chain(values).for_each(|error| findings.damage(error));
         }
-    }
-    Ok(())
-}
-
-/// `docs/recovery.md`, D3: each segment that the manifest names, but for those of forgotten generations, is there under its name
-/// and with its own header. In the words of recovery, so that a deep check lists it once.
-fn check_presence(
-    storage: &dyn Storage,
-    state: &ManifestState,
-    segments: &[FoundSegment],
-    findings: &mut Findings<'_>,
-) {
-    for number in state.log_segments.range(state.log_files_from..) {
-        let is_there =
-            segments.iter().filter(|segment| segment.number == *number).any(|segment| match &segment.header {
-                Ok(header) => header.number == *number || header.epoch < state.log_epochs_from,
-                // Told of already.
-                Err(_) => true,
+        let Some(state) = self.state else { return Ok(()) };
+        self.check_presence(state, findings);
+        let marked =
+            segments.iter().filter_map(|segment| segment.mark).map(|mark| mark.manifest_edit).max().unwrap_or(0);
+        if marked > state.edits {
+            let expected = format!("at least {marked}, which are durable according to the log");
+            findings.damage(Error::corruption(
+                &storage.path_of(MANIFEST_NAME),
+                0,
+                "manifest edits",
+                expected,
+                state.edits,
+            ));
+            valid = false;
+        }
+        if !findings.is_deep() {
+            return Ok(());
+        }
+        let recovers = !valid || findings.take(simulate_recovery(storage, readers, state))?.is_some();
+        for segment in segments {
+            findings.begin(&segment.name());
+            let (mut records, mut values) = (0, Vec::new());
+            let damage = segment.records(database, &mut |record| {
+                records += 1;
+                if record.number > state.incorporated {
+                    check_values(readers, record, named, &mut values)?;
+                }
+                Ok(())
             });
-        if !is_there {
-            let path = storage.path_of(&log::file_name(*number, log::Role::Segment));
-            let (expected, found) = ("the file, which the manifest names", "no such file, or one without records");
-            findings.damage(Error::corruption(&path, 0, "log segment", expected, found));
+            findings.found.checked.log_records += records;
+            findings.found.checked.bytes += segment.bytes;
+            findings.add_done(segment.bytes);
+            // If recovery succeeds, an invalid record is one that a crash has torn.
+            if let Some(damage) = findings.take(damage)?
+                && !(recovers && valid)
+            {
+                damage.into_iter().chain(values).for_each(|error| findings.damage(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that each segment that the manifest names, except those of obsolete log epochs, exists under its name and with its own
+    /// header (`docs/recovery.md`, D3). The error equals the one of recovery, so that a deep check lists it once.
+    fn check_presence(&self, state: &ManifestState, findings: &mut Findings<'_>) {
+        for number in state.log_segments.range(state.log_files_from..) {
+            let is_there =
+                self.segments.iter().filter(|segment| segment.number == *number).any(|segment| match &segment.header {
+                    Ok(header) => header.number == *number || header.epoch < state.log_epochs_from,
+                    // Reported already.
+                    Err(_) => true,
+                });
+            if !is_there {
+                let path = self.storage.path_of(&log::file_name(*number, log::Role::Segment));
+                let (expected, found) = ("the file, which the manifest names", "no such file, or one without records");
+                findings.damage(Error::corruption(&path, 0, "log segment", expected, found));
+            }
         }
     }
 }
 
-/// Reads the values that a record refers to, and notes them.
+/// Checks the values that a record refers to, and adds their files to `named`.
 fn check_values(
     readers: &Readers,
     record: FoundRecord<'_>,
@@ -113,8 +119,8 @@ fn check_values(
     Ok(())
 }
 
-/// Recovers without an effect: whatever would keep the log from being read back is the error.
-pub(crate) fn dry_recovery(storage: &dyn Storage, readers: &Readers, state: &ManifestState) -> Result<()> {
+/// Runs recovery without changing anything. Returns the error that would make an opening fail.
+pub(crate) fn simulate_recovery(storage: &dyn Storage, readers: &Readers, state: &ManifestState) -> Result<()> {
     let value_complete = |bytes: &[u8]| match ValueReference::decode(bytes) {
         Some(reference) => readers.values.is_complete(&reference),
         None => Ok(false),

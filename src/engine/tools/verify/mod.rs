@@ -1,7 +1,7 @@
-//! Checking a store: everything that is wrong is listed, and the walk goes on past it. Any thread.
+//! Checks a store and lists all damage. A check does not stop at the first error. Any thread.
 //!
-//! `open` checks the store under a handle, `closed` the files of a store that nobody has open, whether it opens or not. A
-//! quick check reads the manifest, the ends of files and headers; a deep one everything.
+//! `open` checks a store that is open, `closed` the files of a store that is not, whether it can be opened or not. A quick check reads
+//! the manifest, the ends of files and the headers; a deep check reads everything.
 
 mod closed;
 mod findings;
@@ -9,5 +9,5 @@ mod log;
 mod open;
 
 pub(crate) use closed::verify_closed;
-pub(crate) use log::dry_recovery;
+pub(crate) use log::simulate_recovery;
 pub(crate) use open::verify_open;

@@ -1,4 +1,4 @@
-//! Checks a store that is open, beside readers and writers. Any thread.
+//! Checks an open store while others read and write it. Any thread.
 
 use super::closed::{check_branch, check_maplet, check_tree};
 use super::findings::Findings;
@@ -13,9 +13,9 @@ use crate::util::sync::Arc;
 use crate::util::{Error, FileNumber, Result};
 use std::collections::BTreeSet;
 
-/// Lists everything that is wrong on disk: the manifest against what the store knows, the tree of this moment with its
-/// branch and value files, headers of the log's segments. (The log's records are read by recovery and by `verify_closed`:
-/// while it is written to, only its writers know where it ends.)
+/// Lists all damage on disk: checks the manifest file against the state in memory, the current tree with its branch and value files,
+/// and the headers of the log segments. The log's records are not checked, because only their writers know where the log ends;
+/// recovery and `verify_closed` check them.
 pub(crate) fn verify_open(
     engine: &Engine,
     depth: Depth,
@@ -23,12 +23,12 @@ pub(crate) fn verify_open(
 ) -> Result<Verification> {
     engine.read.check_open()?;
     let mut findings = Findings::new(depth, progress);
-    // The view holds every file that is checked below.
+    // The view keeps every file that is checked below.
     let (view, state) = check_manifest(engine, &mut findings)?;
     check_structure(engine, &view.disk, &mut findings);
     let branches = view.disk.branches();
-    findings.await_bytes(branches.iter().map(|branch| branch.meta().bytes).sum());
-    // Its own readers: what the store has in its cache says nothing of the disk.
+    findings.add_total(branches.iter().map(|branch| branch.meta().bytes).sum());
+    // Separate readers, because the store's cache says nothing about the disk.
     let readers = Readers::new(&engine.read.storage, engine.read.branches.database, engine.numbers.next());
     let mut values = BTreeSet::new();
     for branch in &branches {
@@ -49,7 +49,7 @@ pub(crate) fn verify_open(
     Ok(findings.found)
 }
 
-/// The file must replay to what the store works on. Gives the view that belongs to it, and the state where it is in order.
+/// Checks that the manifest file replays to the state in memory. Returns the matching view, and the state if it is consistent.
 fn check_manifest(engine: &Engine, findings: &mut Findings<'_>) -> Result<(Arc<View>, Option<ManifestState>)> {
     findings.begin(MANIFEST_NAME);
     // Every tree is published under this lock.
@@ -70,25 +70,25 @@ fn check_manifest(engine: &Engine, findings: &mut Findings<'_>) -> Result<(Arc<V
         && read != *known
     {
         let (expected, found) =
-            (format!("the state after edit {}", known.edits), format!("another, of edit {}", read.edits));
+            (format!("the state after edit {}", known.edits), format!("the state after edit {}", read.edits));
         findings.damage(Error::corruption(&path, 0, "manifest", expected, found));
     }
     Ok((view, state))
 }
 
-/// The tree in memory, by itself. (Outside the lock: this looks at every reference.)
+/// Checks the tree in memory. Not under the lock, because it visits every reference.
 fn check_structure(engine: &Engine, version: &Version, findings: &mut Findings<'_>) {
     if let Err(found) = version.check_structure() {
         let path = engine.read.storage.path_of(MANIFEST_NAME);
-        findings.damage(Error::corruption(&path, 0, "node of the tree in memory", "one in order", found));
+        findings.damage(Error::corruption(&path, 0, "node of the tree in memory", "a valid node", found));
     }
 }
 
-/// The headers of the segments that hold something that is needed.
+/// Checks the headers of the segments that are still needed.
 fn check_segments(engine: &Engine, findings: &mut Findings<'_>) -> Result<()> {
     for number in engine.background.log.log.live_segments() {
         let found = FoundSegment::open(&*engine.read.storage, number);
-        // Recycled or removed since the list was made: nothing of it is needed any more.
+        // The segment was recycled or removed since the list was made, so it is not needed any more.
         if !engine.background.log.log.live_segments().contains(&number) {
             continue;
         }
@@ -108,9 +108,9 @@ mod tests {
     use crate::io::simulated::SimulatedStorage;
     use crate::{Db, Options};
 
-    /// Once, an internal error of this kind made the check itself panic.
+    /// Regression: an inconsistent tree made the check itself panic.
     #[test]
-    fn a_tree_that_is_not_in_order_is_a_finding() {
+    fn an_inconsistent_tree_is_reported() {
         let disk = SimulatedStorage::new(1);
         let db = DeterministicDb::open(Arc::new(disk), Options::default()).unwrap();
         db.put("key", "value").unwrap();
@@ -120,12 +120,12 @@ mod tests {
             found.damage.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
         };
         assert_eq!(found(&db), "");
-        let sound = db.engine.read.view.load_full().disk.clone();
+        let valid = db.engine.read.view.load_full().disk.clone();
         let publish = |version| db.engine.read.view.update(|view| (view.generations.clone(), version));
-        publish(sound.inconsistent());
-        let told = found(&db);
-        assert!(told.contains("which nothing sees") && told.contains("MANIFEST"), "{told}");
-        publish(sound);
+        publish(valid.inconsistent());
+        let reported = found(&db);
+        assert!(reported.contains("which nothing sees") && reported.contains("MANIFEST"), "{reported}");
+        publish(valid);
         assert_eq!(found(&db), "");
     }
 }
