@@ -11,34 +11,34 @@ cd "$(dirname "$0")/.."
 
 # bug | target | test | message
 table='
-number-before-latch          | suite | concurrency::the_last_of_several_writers_of_one_key_stays_the_last | the answer flips by reopening\|versions came out of order
-number-before-latch          | suite | linearizability::random_histories_are_linearizable             | versions came out of order\|not linearizable
-item-not-forgotten           | suite | linearizability::random_histories_are_linearizable             | not linearizable
-item-not-forgotten           | suite | item_cache::values_kept_apart_from_their_pages_are_the_newest | the item is old
+number-before-latch          | suite | concurrency::races::the_last_of_several_writers_of_one_key_stays_the_last | the answer flips by reopening\|versions came out of order
+number-before-latch          | suite | concurrency::linearizability::random_histories_are_linearizable             | versions came out of order\|not linearizable
+item-not-forgotten           | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
+item-not-forgotten           | suite | api::item_cache::values_kept_apart_from_their_pages_are_the_newest | the item is old
 item-added-late              | model | engine::model_tests::stores::a_get_from_the_disk_beside_a_new_version | the item is old
 maplet-lacks-a-key           | lib   | disk::trunk::tests::model::overwrites_and_deletes              | maplet against its branches
-maplet-lacks-a-key           | suite | model::random_operations_on_a_simulated_disk                   | a get shows another value
+maplet-lacks-a-key           | suite | api::model::random_operations_on_a_simulated_disk                   | a get shows another value
 tombstone-dropped-early      | lib   | disk::trunk::tests::model::overwrites_and_deletes              | keys, not
-tombstone-dropped-early      | suite | model::random_operations_on_a_simulated_disk                   | shows another
+tombstone-dropped-early      | suite | api::model::random_operations_on_a_simulated_disk                   | shows another
 flushed-for-neighbour        | lib   | disk::trunk::tests::model::overwrites_and_deletes              | keys, not
-flushed-for-neighbour        | suite | model::random_operations_on_a_simulated_disk                   | shows another\|ends early
-flushed-for-neighbour        | suite | crash::small::every_short_run_on_a_tree_survives_deaths        | it holds no prefix
+flushed-for-neighbour        | suite | api::model::random_operations_on_a_simulated_disk                   | shows another\|ends early
+flushed-for-neighbour        | suite | crash::simulated::small::every_short_run_on_a_tree_survives_deaths        | it holds no prefix
 join-revives-deletes         | lib   | disk::trunk::tests::join::what_is_dead_in_a_shared_file_stays_dead | deleted keys show again
-oldest-generation-first      | suite | linearizability::random_histories_are_linearizable             | not linearizable
-oldest-generation-first      | suite | concurrency::reads_never_go_back                               | key [0-9]*: [0-9]* after [0-9]*
-update-unchecked             | suite | updates::the_old_value_is_the_newest_whatever_happens_meanwhile | the last look
-update-unchecked             | suite | linearizability::random_histories_are_linearizable             | not linearizable
+oldest-generation-first      | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
+oldest-generation-first      | suite | concurrency::races::reads_never_go_back                               | key [0-9]*: [0-9]* after [0-9]*
+update-unchecked             | suite | api::updates::the_old_value_is_the_newest_whatever_happens_meanwhile | the last look
+update-unchecked             | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
 update-unchecked             | model | engine::model_tests::updates::two_updates_of_one_key               | an update was lost
 update-unchecked             | model | engine::model_tests::updates::a_put_stalled_beside_put_if_absent   | the put vanished\|was put by
-retired-unchecked            | suite | updates::the_old_value_is_the_newest_whatever_happens_meanwhile | the last look
+retired-unchecked            | suite | api::updates::the_old_value_is_the_newest_whatever_happens_meanwhile | the last look
 retired-unchecked            | model | engine::model_tests::updates::updates_beside_a_switch_and_an_incorporation | an update was lost
-retired-unchecked            | suite | serializability::random_histories_are_serializable             | of world [0-9]*:
-ranges-unchecked             | suite | serializability::random_histories_are_serializable             | of world [0-9]*:
-reads-unchecked              | suite | transactions::anomalies::lost_update                           | no conflict at
-reads-unchecked              | suite | transactions::anomalies::write_skew                            | no conflict at
-reads-unchecked              | suite | transactions::anomalies::phantom                               | no conflict at
-reads-unchecked              | suite | serializability::random_histories_are_serializable             | of world [0-9]*:
-update-unchecked             | suite | serializability::random_histories_are_serializable             | lost update\|of world [0-9]*:
+retired-unchecked            | suite | concurrency::serializability::random_histories_are_serializable             | of world [0-9]*:
+ranges-unchecked             | suite | concurrency::serializability::random_histories_are_serializable             | of world [0-9]*:
+reads-unchecked              | suite | api::transactions::anomalies::lost_update                           | no conflict at
+reads-unchecked              | suite | api::transactions::anomalies::write_skew                            | no conflict at
+reads-unchecked              | suite | api::transactions::anomalies::phantom                               | no conflict at
+reads-unchecked              | suite | concurrency::serializability::random_histories_are_serializable             | of world [0-9]*:
+update-unchecked             | suite | concurrency::serializability::random_histories_are_serializable             | lost update\|of world [0-9]*:
 reads-unchecked              | model | engine::model_tests::transactions::two_transactions_with_write_skew | write skew
 ranges-unchecked             | model | engine::model_tests::transactions::two_transactions_that_walk_and_insert | a phantom
 watch-without-grace          | model | engine::model_tests::transactions::two_transactions_that_walk_and_insert | a phantom
@@ -46,37 +46,37 @@ number-before-latch          | model | engine::model_tests::stores::batches_besi
 block-number-kept            | model | engine::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn
 value-not-checked-again      | model | engine::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn
 newest-not-read-again        | model | engine::model_tests::stores::blocks_that_go_from_key_to_key        | the value is another key
-batch-entry-by-entry         | suite | concurrency::plain_gets_see_whole_batches                      | [0-9]* after [0-9]*
-batch-entry-by-entry         | suite | linearizability::random_histories_are_linearizable             | not linearizable
+batch-entry-by-entry         | suite | concurrency::races::plain_gets_see_whole_batches                      | [0-9]* after [0-9]*
+batch-entry-by-entry         | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
 batch-entry-by-entry         | model | engine::model_tests::stores::a_batch_beside_gets_and_a_snapshot    | half a batch
 batch-forgotten-first        | model | engine::model_tests::stores::a_batch_beside_gets_and_a_snapshot    | half a batch
-batch-in-parts               | suite | kill::killed_at_any_instant_nothing_acknowledged_is_lost       | with the one in flight: writer
-snapshot-does-not-wait       | suite | concurrency::every_snapshot_holds_whole_batches                | at number
-snapshot-does-not-wait       | suite | linearizability::random_histories_are_linearizable             | not linearizable
+batch-in-parts               | suite | crash::kill::killed_at_any_instant_nothing_acknowledged_is_lost       | with the one in flight: writer
+snapshot-does-not-wait       | suite | concurrency::races::every_snapshot_holds_whole_batches                | at number
+snapshot-does-not-wait       | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
 snapshot-does-not-wait       | model | engine::model_tests::stores::an_overwrite_beside_a_snapshot        | the snapshot changed
 get-does-not-wait            | model | engine::model_tests::stores::snapshots_and_gets_agree_on_the_order | a get saw y before x
 pins-before-number           | model | engine::model_tests::stores::an_overwrite_beside_a_snapshot        | the snapshot changed\|then the snapshot
 reclaim-pins-first           | model | engine::model_tests::stores::reclaim_beside_overwrites_and_snapshots | the snapshot has\|the snapshot changed
 drain-does-not-wait          | model | engine::model_tests::memtables::two_drains_of_one_partition        | the scan misses a key
 feed-count-first             | model | engine::model_tests::memtables::two_drains_of_one_partition        | place.is_null
-pins-forgotten               | suite | snapshots::thousands_live_over_overwrites                      | at [0-9]
-pins-forgotten               | suite | concurrency::every_snapshot_holds_whole_batches                | at number
+pins-forgotten               | suite | api::snapshots::thousands_live_over_overwrites                      | at [0-9]
+pins-forgotten               | suite | concurrency::races::every_snapshot_holds_whole_batches                | at number
 pins-forgotten               | model | engine::model_tests::stores::a_snapshot_goes_while_another_reads   | the snapshot changed
 announce-without-fence       | loom  | a_retired_segment_does_not_change                              | a retired segment changed
 newest-generation-taken      | model | engine::model_tests::stores::a_generation_goes_beside_a_put        | a write was lost by a death
-acknowledged-before-sealed   | suite | kill::killed_at_any_instant_nothing_acknowledged_is_lost       | acknowledged:\|which was durable
-log-memory-forgotten         | suite | log_memory::killed_with_writes_in_memory_alone_nothing_is_lost | the reader sees
-sync-without-log             | suite | recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | were promised\|Corruption
-incorporated-ahead-of-log    | suite | recovery::crashes_at_random_operations                         | equals no prefix\|Corruption
-gap-skipped-after-power-loss | suite | recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | equals no prefix\|Corruption
-page-checksum-ignored        | suite | bad_input::truncated_and_flipped_files_are_named               | a get finds another value than the scan\|a wrong answer without an error
+acknowledged-before-sealed   | suite | crash::kill::killed_at_any_instant_nothing_acknowledged_is_lost       | acknowledged:\|which was durable
+log-memory-forgotten         | suite | crash::shadow::killed_with_writes_in_memory_alone_nothing_is_lost | the reader sees
+sync-without-log             | suite | crash::recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | were promised\|Corruption
+incorporated-ahead-of-log    | suite | crash::recovery::crashes_at_random_operations                         | equals no prefix\|Corruption
+gap-skipped-after-power-loss | suite | crash::recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | equals no prefix\|Corruption
+page-checksum-ignored        | suite | tools::bad_input::truncated_and_flipped_files_are_named               | a get finds another value than the scan\|a wrong answer without an error
 record-checksum-ignored      | lib   | log::recovery::tests::garbage_anywhere_is_an_error_or_harmless | outcome.values
-failure-forgotten            | suite | recovery::a_failed_sync_is_not_forgotten                       | goes on as if nothing had happened
-generations-without-bound    | suite | bounds::memory_that_cannot_be_written_out_stays_in_its_budget  | of memory in a budget of\|memory generations pile up
-cache-without-bound          | suite | bounds::what_the_store_counts_stays_in_its_budget              | bytes are held in a budget of
+failure-forgotten            | suite | crash::recovery::a_failed_sync_is_not_forgotten                       | goes on as if nothing had happened
+generations-without-bound    | suite | disk_full::bounds::memory_that_cannot_be_written_out_stays_in_its_budget  | of memory in a budget of\|memory generations pile up
+cache-without-bound          | suite | disk_full::bounds::what_the_store_counts_stays_in_its_budget              | bytes are held in a budget of
 files-never-closed           | lib   | cache::tests::open_files_are_bounded_and_those_in_use_stay     | files are open
-writer-lock-shared           | suite | bad_input::an_open_store_cannot_be_opened_again                | AlreadyOpen
-newer-manifest-read          | suite | bad_input::a_newer_format_is_refused                           | MANIFEST
+writer-lock-shared           | suite | tools::bad_input::an_open_store_cannot_be_opened_again                | AlreadyOpen
+newer-manifest-read          | suite | tools::bad_input::a_newer_format_is_refused                           | MANIFEST
 '
 
 declare -A target=(

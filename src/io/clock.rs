@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. A clock never goes back.
 //! 2. Moments are counted from one that means nothing, so only their differences do, and only of one clock.
-//! 3. Nobody else in the library asks the system for the time or sleeps (`tests/tidy.rs` checks it). Two kinds of waiting are no
+//! 3. Nobody else in the library asks the system for the time or sleeps (`tests/suite/tidy.rs` checks it). Two kinds of waiting are no
 //!    decision by time and need no clock: `base::sync::Backoff`, and the timeouts of condition variables, which only bound what a
 //!    lost wake-up would cost: whoever wakes by one looks at the clock.
 

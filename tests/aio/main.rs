@@ -1,7 +1,7 @@
 //! The asynchronous face: what is in memory is answered by the first poll, what needs the disk never holds up the poller, and whatever
 //! is dropped half-way harms nobody. A binary of its own, because it needs the feature `async`.
 
-#[path = "../openers/hooked.rs"]
+#[path = "../suite/concurrency/openers/hooked.rs"]
 mod hooked;
 
 use alluvium::storage::simulated::SimulatedStorage;

@@ -85,7 +85,7 @@ mod tests {
     use crate::util::sync::Arc;
 
     /// Once, of two workers that removed files at a time the second took the first for a read-only opener: `settle` returned with dead
-    /// files on the disk. (Found by `tests/metamorphic.rs`.)
+    /// files on the disk. (Found by `tests/suite/concurrency/metamorphic.rs`.)
     #[test]
     fn who_removes_beside_another_removes_all_the_same() {
         let disk = SimulatedStorage::new(1);

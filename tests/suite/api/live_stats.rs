@@ -1,0 +1,109 @@
+//! What a writer tells other processes of itself (`Db::live_stats`): a child process merges slowly, and this one sees how far it is.
+
+use crate::support::child;
+use crate::support::tiny;
+use alluvium::{BackgroundTask, Db, LiveStats, Options};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+const CHILD: &str = "ALLUVIUM_LIVE_STATS_CHILD";
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes a second, so that the merge of all takes longer than the test.
+const LIMIT: u64 = 50 << 10;
+const KEYS: u32 = 10_000;
+
+fn live(path: &Path) -> Option<LiveStats> {
+    Db::live_stats(path).unwrap()
+}
+
+fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(started.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The child: two runs of everything, and then a slow merge of them until it is killed.
+pub fn child() {
+    let directory = std::env::var_os(CHILD).unwrap();
+    let options = Options { memory_budget: Some(8 << 20), background_threads: Some(2), ..Options::default() };
+    let db = Db::open(directory, options).unwrap();
+    for round in 0..2u8 {
+        (0..KEYS).for_each(|at| db.put(format!("{:06}", at * 7919 % KEYS), [round; 100]).unwrap());
+        db.flush().unwrap();
+    }
+    db.settle().unwrap();
+    (0..KEYS).step_by(3).for_each(|at| db.delete(format!("{at:06}")).unwrap());
+    db.flush().unwrap();
+    db.set_background_write_limit(Some(LIMIT)).unwrap();
+    db.compact().unwrap();
+}
+
+/// Ends the child also where the test fails.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_merge_of_another_process_is_seen_to_advance_until_the_process_is_killed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    Db::open(&path, Options::default()).unwrap().close().unwrap();
+    let mut child = child::command("slow merge");
+    child.env(CHILD, &path).stdout(Stdio::null()).stderr(Stdio::inherit());
+    let mut child = Ended(child.spawn().unwrap());
+    let merge = |live: LiveStats| -> Option<(LiveStats, BackgroundTask)> {
+        let is_slow = live.stats.background_write_limit == Some(LIMIT);
+        let advances = |task: &&BackgroundTask| is_slow && task.bytes_total > 0 && task.bytes_written > 0;
+        let task = live.stats.running.iter().find(advances).cloned();
+        task.map(|task| (live, task))
+    };
+    let (first, begun) = wait_for("a merge that has written something", || merge(live(&path)?));
+    assert_eq!(first.process, child.0.id());
+    assert!(first.age < PATIENCE && first.stats.writes > 2 * u64::from(KEYS), "{first:?}");
+    assert!(!first.stats.levels.is_empty() && first.stats.branch_files > 0, "{first:?}");
+    assert!(begun.bytes_done <= begun.bytes_total, "{begun}");
+    let compacted = |live: &LiveStats| {
+        let running: u64 = live.stats.running.iter().map(|task| task.bytes_written).sum();
+        live.stats.compacted_bytes + running
+    };
+    wait_for("what was merged grows", || live(&path).filter(|live| compacted(live) > compacted(&first)));
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
+    assert!(path.join("STATS").exists());
+    assert_eq!(live(&path), None, "what a dead process told is not live");
+    let db = Db::open(&path, tiny()).unwrap();
+    assert_eq!(live(&path), None, "and is gone with the next opening");
+    db.close().unwrap();
+    assert!(!path.join("STATS").exists());
+}
+
+#[test]
+fn a_writer_tells_what_changes_and_takes_it_back_when_it_closes() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), tiny()).unwrap();
+    let told = wait_for("the first figures", || live(directory.path()));
+    assert_eq!((told.process, told.stats.writes), (std::process::id(), 0));
+    db.put("key", "value").unwrap();
+    let pause = db.pause_background();
+    let told = wait_for("the put", || live(directory.path()).filter(|told| told.stats.writes == 1));
+    assert!(told.stats.background_paused && told.stats.memory_entries == 1, "{told:?}");
+    drop(pause);
+    // A second opener of this process sees it as another process does, and the file is none of its business.
+    let reader = alluvium::ReadOnlyDb::open(directory.path(), tiny()).unwrap();
+    assert_eq!(reader.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+    drop(reader);
+    db.close().unwrap();
+    assert!(!directory.path().join("STATS").exists());
+    assert_eq!(live(directory.path()), None);
+}

@@ -1,0 +1,16 @@
+//! Each call of the public interface.
+
+mod approximate_size;
+mod examples;
+mod item_cache;
+mod iterators;
+pub mod live_stats;
+mod model;
+mod multi_get;
+mod reopen;
+mod retained_versions;
+mod scans;
+mod snapshots;
+mod time;
+mod transactions;
+mod updates;

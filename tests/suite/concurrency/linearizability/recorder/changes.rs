@@ -1,0 +1,91 @@
+//! Updates, swaps and puts of absent keys: each is a read and a write at one instant, or a read where it left the key alone.
+
+use super::{Broken, Recorder};
+use crate::concurrency::linearizability::history::{Effect, Key, Seen, Value};
+use crate::concurrency::linearizability::plan::{Guess, Manner};
+use crate::concurrency::linearizability::values::{decode, encode};
+use alluvium::{Change, Swap, WriteOptions};
+
+impl Recorder<'_> {
+    /// Each run of the function but the last is a read.
+    pub(super) fn update(&mut self, key: Key, value: Value, length: usize, manner: Manner) -> Broken {
+        let (mut runs, mut broken) = (Vec::new(), None);
+        let mut change = |old: Option<&[u8]>| {
+            let saw = decode(old).unwrap_or_else(|told| {
+                broken = Some(told);
+                Value::ABSENT
+            });
+            let made = match (manner, saw.0 % 3) {
+                (Manner::Deletes | Manner::Keeps, 0) => Some(Value::ABSENT),
+                (Manner::Keeps, 1) => None,
+                _ => Some(value),
+            };
+            runs.push((saw, made));
+            match made {
+                None => Change::Keep,
+                Some(Value::ABSENT) => Change::Delete,
+                Some(value) => Change::Put(encode(value, length)),
+            }
+        };
+        let name = self.name(key);
+        let done = match manner {
+            Manner::Keeps => self.db.update_with(name, WriteOptions::default(), change),
+            Manner::Always | Manner::Deletes => self.db.update(name, |old| match change(old) {
+                Change::Put(bytes) => Some(bytes),
+                Change::Delete | Change::Keep => None,
+            }),
+        };
+        let given = done.map_err(|error| format!("an update failed: {error}"))?;
+        if let Some(told) = broken {
+            return Err(format!("an update is given {told}"));
+        }
+        let Some((saw, made)) = runs.pop() else { return Err("an update never asked what to write".into()) };
+        let expected = made.unwrap_or(saw);
+        if decode(given.as_deref()) != Ok(expected) {
+            return Err(format!("an update gives {:?} and was told {expected:?}", decode(given.as_deref())));
+        }
+        for (saw, _) in runs {
+            self.changed("first try of an update", key, saw, None);
+        }
+        self.changed("update", key, saw, made);
+        self.known[key] = given;
+        Ok(())
+    }
+
+    pub(super) fn swap(&mut self, key: Key, value: Value, length: usize, guess: Guess) -> Broken {
+        if let Guess::Fresh = guess {
+            self.get(key)?;
+        }
+        let expected = self.known[key].take().filter(|_| !matches!(guess, Guess::Absent));
+        let new = (value != Value::ABSENT).then(|| encode(value, length));
+        let done = self.db.compare_and_swap(self.name(key), expected.as_deref(), new.as_deref());
+        match done.map_err(|error| format!("a swap failed: {error}"))? {
+            Swap::Done => {
+                self.changed("compare_and_swap", key, decode(expected.as_deref())?, Some(value));
+                self.known[key] = new;
+            }
+            Swap::Differs(found) if found == expected => {
+                return Err("a swap found what it expected, and differs".into());
+            }
+            Swap::Differs(found) => {
+                self.changed("compare_and_swap", key, decode(found.as_deref())?, None);
+                self.known[key] = found;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn put_if_absent(&mut self, key: Key, value: Value, length: usize) -> Broken {
+        let is_done = self.db.put_if_absent(self.name(key), encode(value, length));
+        let is_done = is_done.map_err(|error| format!("a put_if_absent failed: {error}"))?;
+        let (saw, new) = if is_done { (Value::ABSENT, Some(value)) } else { (Value::PRESENT, None) };
+        self.changed("put_if_absent", key, saw, new);
+        Ok(())
+    }
+
+    fn changed(&mut self, name: &'static str, key: Key, saw: Value, new: Option<Value>) {
+        // A delete of what is absent writes nothing, and says the same.
+        let wrote = new.into_iter().map(|value| (key, value)).collect();
+        self.begin(name, Effect { saw: vec![Seen { key, value: saw, by: name }], wrote });
+    }
+}

@@ -1,0 +1,79 @@
+//! The transactions of a run.
+
+use super::keys;
+use crate::concurrency::metamorphic::model::{chosen, prefix};
+use crate::concurrency::metamorphic::operation::{Answer, Bounds, Deed, Ending, Move, key};
+use alluvium::{Db, Error, Transaction, TransactionIter};
+
+pub fn run(db: &Db, deeds: &[Deed], ending: Ending) -> Answer {
+    let transaction = db.transaction().unwrap();
+    let (mut saved, mut answers) = (Vec::new(), Vec::new());
+    let is_disturbed = matches!(ending, Ending::Disturbed(..));
+    for deed in deeds {
+        match deed {
+            Deed::Put(number, value) => transaction.put(key(*number), value.bytes()).unwrap(),
+            Deed::Delete(number) => transaction.delete(key(*number)).unwrap(),
+            Deed::Get(number) => answers.push(Answer::Values(vec![transaction.get(key(*number)).unwrap()])),
+            Deed::MultiGet(numbers) => answers.push(Answer::Values(transaction.multi_get(&keys(numbers)).unwrap())),
+            Deed::Walk(bounds, backwards, most) => {
+                let (iter, most) = (iterate(&transaction, *bounds), if is_disturbed { usize::MAX } else { *most });
+                let pairs: Result<_, _> =
+                    if *backwards { iter.rev().take(most).collect() } else { iter.take(most).collect() };
+                answers.push(Answer::Pairs(pairs.unwrap()));
+            }
+            Deed::Iterate(..) if is_disturbed => {}
+            Deed::Iterate(bounds, moves) => {
+                answers.push(Answer::Stood(moved(&mut iterate(&transaction, *bounds), moves)));
+            }
+            Deed::Save => saved.push(transaction.savepoint()),
+            Deed::RollBack(which) => {
+                if let Some(at) = chosen(*which, saved.len()) {
+                    saved.truncate(at + 1);
+                    transaction.rollback_to(&saved[at]).unwrap();
+                }
+            }
+        }
+    }
+    match ending {
+        Ending::Commit => {}
+        Ending::RollBack => {
+            transaction.rollback();
+            return Answer::Transaction(answers, false);
+        }
+        Ending::Disturbed(number, value) => db.put(key(number), value.bytes()).unwrap(),
+    }
+    let is_done = match transaction.commit() {
+        Ok(()) => true,
+        Err(Error::Conflict { .. }) => false,
+        Err(error) => panic!("a commit failed: {error}"),
+    };
+    Answer::Transaction(answers, is_done)
+}
+
+fn iterate(transaction: &Transaction, bounds: Bounds) -> TransactionIter<'_> {
+    let iter = match bounds {
+        Bounds::All => transaction.iter(),
+        Bounds::Prefix(number) => transaction.prefix(prefix(number)),
+        Bounds::Range(lower, upper) => transaction.range((lower.map(key), upper.map(key))),
+    };
+    iter.unwrap()
+}
+
+fn moved(iter: &mut TransactionIter<'_>, moves: &[Move]) -> Vec<Option<(Vec<u8>, Vec<u8>)>> {
+    let pair = |iter: &TransactionIter<'_>| iter.valid().then(|| (iter.key().to_vec(), iter.value().to_vec()));
+    let mut stood = vec![pair(iter)];
+    for going in moves {
+        match going {
+            Move::First => iter.seek_first(),
+            Move::Last => iter.seek_last(),
+            Move::Seek(number) => iter.seek(key(*number)),
+            Move::SeekForPrev(number) => iter.seek_for_prev(key(*number)),
+            Move::Step | Move::StepBack if !iter.valid() => continue,
+            Move::Step => iter.step(),
+            Move::StepBack => iter.step_back(),
+        }
+        .unwrap();
+        stood.push(pair(iter));
+    }
+    stood
+}

@@ -1,0 +1,8 @@
+//! The death of the process, power cuts, I/O errors, and recovery from them.
+
+pub mod kill;
+pub mod power_cut;
+pub mod real_errors;
+mod recovery;
+mod shadow;
+mod simulated;

@@ -1,0 +1,340 @@
+//! The log in shared memory (`docs/recovery.md`, Log memory): what a kill, a loss of power, a lost or a strange piece of memory leave of
+//! it. The crash tests (`crash`), the kill loop (`kill`) and the openers' tests run with it, too.
+
+use crate::support::skip;
+use crate::support::{Random, tiny_unsynced};
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
+use alluvium::storage::{PosixStorage, Storage};
+use alluvium::{Db, Depth, Error, LogMemory, Options, ReadOnlyDb, WriteOptions};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn options() -> Options {
+    Options { log_memory: LogMemory::SharedMemory, background_threads: Some(1), ..tiny_unsynced() }
+}
+
+fn open(disk: &SimulatedStorage) -> DeterministicDb {
+    try_open(disk, options()).unwrap()
+}
+
+fn try_open(disk: &SimulatedStorage, options: Options) -> alluvium::Result<DeterministicDb> {
+    DeterministicDb::open_small(Arc::new(disk.clone()), options)
+}
+
+/// The pairs that `write` has written after so many calls from the first.
+fn model(count: u64) -> Model {
+    (0..count).map(|number| (format!("key{:02}", number % 37).into_bytes(), value(number))).collect()
+}
+
+fn value(number: u64) -> Vec<u8> {
+    let mut value = number.to_le_bytes().to_vec();
+    value.resize(8 + Random(number).below(300) as usize, number as u8);
+    value
+}
+
+fn write(db: &Db, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        db.put(format!("key{:02}", number % 37), value(number)).unwrap();
+    }
+}
+
+fn contents(db: &Db) -> Model {
+    db.iter().unwrap().map(|pair| pair.unwrap()).collect()
+}
+
+/// Whether no segment's file has the value.
+fn is_in_memory_alone(disk: &SimulatedStorage, value: &[u8]) -> bool {
+    let files = disk.current_image();
+    let mut logs = files.iter().filter(|(name, _)| name.ends_with(".log"));
+    logs.all(|(_, bytes)| !bytes.windows(value.len()).any(|window| window == value))
+}
+
+#[test]
+fn killed_with_writes_in_memory_alone_nothing_is_lost() {
+    let disk = SimulatedStorage::new(1);
+    let db = open(&disk);
+    write(&db, 0..20);
+    assert!(is_in_memory_alone(&disk, &value(19)), "the test shows nothing where the file has it, too");
+    assert!(db.stats().log_memory_bytes > 0 && db.stats().log_memory_refused == 0);
+    let disk = disk.kill();
+    drop(db);
+    // Whoever looks without opening sees all of it, too, and changes nothing.
+    let (files, pieces) = (disk.current_image(), disk.memory_pieces());
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let reader = ReadOnlyDb::open_with(Arc::clone(&storage), options()).unwrap();
+    let seen: Model = reader.iter().unwrap().map(|pair| pair.unwrap()).collect();
+    assert_eq!(seen, model(20), "the reader sees other pairs");
+    assert!(reader.stats().log_memory_bytes > 0);
+    drop(reader);
+    assert_eq!((disk.current_image() == files, disk.memory_pieces()), (true, pieces));
+    let db = open(&disk);
+    assert_eq!(contents(&db), model(20));
+    db.verify().unwrap();
+    // Opened in any way: what was recovered needs the memory no longer.
+    drop(db);
+    let disk = disk.kill();
+    disk.lose_memory();
+    let db = try_open(&disk, Options { log_memory: LogMemory::File, force_cut: true, ..options() }).unwrap();
+    assert_eq!((contents(&db), db.stats().log_memory_bytes), (model(20), 0));
+}
+
+/// Many segments: each is finished, so that its twin serves the next, and no more pieces come than the budget has.
+#[test]
+fn twins_serve_one_segment_after_the_other() {
+    let disk = SimulatedStorage::new(2);
+    let db = open(&disk);
+    let mut pieces = BTreeSet::new();
+    for round in 0..30 {
+        write(&db, 40 * round..40 * round + 40);
+        while db.step() {}
+        pieces.extend(disk.memory_pieces());
+    }
+    assert!(pieces.len() <= 3, "a twin for each segment: {pieces:?}");
+    assert!(db.stats().incorporations > 3, "{}", db.stats());
+    let disk = disk.kill();
+    drop(db);
+    let db = open(&disk);
+    assert_eq!(contents(&db), model(1200));
+    db.close().unwrap();
+    assert!(disk.memory_pieces().is_empty());
+}
+
+#[test]
+fn a_power_cut_leaves_a_clean_cut_at_the_last_sync() {
+    for seed in 0..60 {
+        let disk = SimulatedStorage::new(seed);
+        let db = open(&disk);
+        write(&db, 0..15);
+        if seed % 2 == 0 {
+            db.sync().unwrap();
+        } else {
+            db.put_with("key15", value(15), WriteOptions::sync()).unwrap();
+        }
+        let synced = db.stats().synced_number;
+        write(&db, 16..30);
+        let disk = disk.power_cut(seed);
+        drop(db);
+        assert!(disk.memory_pieces().is_empty());
+        let db = open(&disk);
+        assert_eq!(db.stats().last_number, synced, "seed {seed}: nothing was written out behind the sync");
+        let expected = if seed % 2 == 0 { model(15) } else { model(16) };
+        assert_eq!(contents(&db), expected, "seed {seed}");
+        db.verify().unwrap();
+    }
+}
+
+/// Killed before each operation of a recovery, and of the recovery after that, and then cut off from power: what one has
+/// recovered stays.
+#[test]
+fn killed_during_recovery_and_again_nothing_is_lost() {
+    let disk = SimulatedStorage::new(3);
+    let db = open(&disk);
+    write(&db, 0..150);
+    let disk = disk.kill();
+    drop(db);
+    disk.record_crashes();
+    drop(open(&disk));
+    let points = disk.crash_points();
+    assert!(points.len() > 10);
+    for (at, point) in points.into_iter().enumerate() {
+        let story = format!("before {} {}", point.operation, point.name);
+        let killed = point.disk;
+        killed.record_crashes();
+        let db = open(&killed);
+        assert_eq!(contents(&db), model(150), "{story}");
+        let cut = killed.clone_disk().power_cut(at as u64);
+        assert_eq!(contents(&open(&cut)), model(150), "{story}, opened, then a power cut");
+        drop(db);
+        for (number, again) in killed.crash_points().into_iter().enumerate().filter(|(number, _)| number % 5 == at % 5)
+        {
+            let story = format!("{story}, then before {} {} ({number})", again.operation, again.name);
+            assert_eq!(contents(&open(&again.disk)), model(150), "{story}");
+        }
+    }
+}
+
+/// Somebody has cleaned up behind the store's back, or it was opened in another container: acknowledged writes are gone, which must
+/// not go by in silence.
+#[test]
+fn memory_that_is_missing_in_the_same_life_is_an_error_that_says_what_to_do() {
+    let disk = SimulatedStorage::new(4);
+    let db = open(&disk);
+    write(&db, 0..10);
+    db.sync().unwrap();
+    write(&db, 10..20);
+    let disk = disk.kill();
+    drop(db);
+    disk.lose_memory();
+    for log_memory in [LogMemory::SharedMemory, LogMemory::File] {
+        let error = try_open(&disk, Options { log_memory, ..options() }).unwrap_err();
+        let told = error.to_string();
+        assert!(matches!(error, Error::Corruption { offset: 88, .. }), "{told}");
+        for part in [".log", "/simulated-memory/", "no such file", "force_cut"] {
+            assert!(told.contains(part), "{part:?} in {told}");
+        }
+    }
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    assert!(ReadOnlyDb::open_with(Arc::clone(&storage), options()).is_err());
+    // The loss is accepted by one who asks for it.
+    let cut = disk.clone_disk();
+    let db = try_open(&cut, Options { force_cut: true, ..options() }).unwrap();
+    assert_eq!(contents(&db), model(10));
+    db.close().unwrap();
+    assert_eq!(contents(&open(&cut)), model(10));
+    // After a boot or on another mount there is only the rule of power loss.
+    assert_eq!(contents(&open(&disk.clone_disk().power_cut(1))), model(10));
+    assert_eq!(contents(&open(&disk.remount())), model(10));
+}
+
+/// A piece by the right name with another header: of another use of the file, or another store's.
+#[test]
+fn a_stale_piece_is_not_believed() {
+    let disk = SimulatedStorage::new(5);
+    let db = open(&disk);
+    write(&db, 0..10);
+    db.sync().unwrap();
+    write(&db, 10..20);
+    let disk = disk.kill();
+    drop(db);
+    for at in [16, 24, 32, 88, 500] {
+        let stale = disk.clone_disk();
+        for piece in stale.memory_pieces() {
+            stale.corrupt_memory(piece, at, 1);
+        }
+        assert!(try_open(&stale, options()).is_err(), "byte {at} of the header differs");
+        let db = try_open(&stale, Options { force_cut: true, ..options() }).unwrap();
+        assert_eq!(contents(&db), model(10), "byte {at} of the header differs");
+    }
+    assert_eq!(contents(&open(&disk)), model(20));
+}
+
+#[test]
+fn full_memory_leaves_the_log_to_its_files() {
+    let disk = SimulatedStorage::new(6);
+    disk.inject("(create name=memory) -> enospc");
+    let db = open(&disk);
+    write(&db, 0..300);
+    while db.step() {}
+    let stats = db.stats();
+    assert!(stats.log_memory_refused > 2 && stats.log_memory_bytes == 0, "{stats}");
+    assert!(stats.to_string().contains("refused to"), "{stats}");
+    // Once there is room again it is used again.
+    disk.clear_faults();
+    write(&db, 300..500);
+    while db.step() {}
+    assert!(db.stats().log_memory_bytes > 0);
+    let disk = disk.kill();
+    drop(db);
+    assert_eq!(contents(&open(&disk)), model(500));
+}
+
+/// Verify looks into the memory, and repair saves what is only there.
+#[test]
+fn a_store_without_its_manifest_is_repaired_from_memory() {
+    let disk = SimulatedStorage::new(7);
+    let db = open(&disk);
+    write(&db, 0..25);
+    let disk = disk.kill();
+    drop(db);
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let found = Db::verify_closed_with(storage, Depth::Deep, &mut |_| {}).unwrap();
+    assert!(found.is_valid() && found.checked.log_records >= 25, "{found:?}");
+    let lost = disk.clone_disk();
+    lost.lose_memory();
+    let storage: Arc<dyn Storage> = Arc::new(lost);
+    let found = Db::verify_closed_with(storage, Depth::Deep, &mut |_| {}).unwrap();
+    assert!(!found.is_valid() && found.damage[0].to_string().contains("force_cut"), "{found:?}");
+    disk.corrupt("MANIFEST", 20, 0xff);
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    Db::repair_with(storage, &mut |_| {}).unwrap();
+    let db = open(&disk);
+    assert_eq!(contents(&db), model(25));
+    assert!(disk.memory_pieces().len() <= 2, "what the dead process left is gone");
+}
+
+fn pieces_of(directory: &Path) -> Vec<u64> {
+    let memory = PosixStorage::new(directory).shared_memory();
+    memory.map(|memory| memory.list().unwrap()).unwrap_or_default()
+}
+
+/// On the machine's own shared memory: it is there while the store is open and gone when it is closed or destroyed; a copy of an
+/// open store does not believe it, and does the store no harm.
+#[test]
+fn the_machines_memory_is_left_as_it_was_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, copy) = (directory.path().join("store"), directory.path().join("copy"));
+    let db = Db::open(&path, options()).unwrap();
+    write(&db, 0..1000);
+    if db.stats().log_memory_bytes == 0 {
+        return skip("there is no shared memory");
+    }
+    assert!(!pieces_of(&path).is_empty());
+    std::fs::create_dir(&copy).unwrap();
+    // First, so that the segments that it names have their names when the others are listed.
+    std::fs::copy(path.join("MANIFEST"), copy.join("MANIFEST")).unwrap();
+    for entry in std::fs::read_dir(&path).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_name() == "MANIFEST" {
+            continue;
+        }
+        // The log's next file gets its name meanwhile.
+        match std::fs::copy(entry.path(), copy.join(entry.file_name())) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            copied => assert!(copied.is_ok(), "{entry:?}: {copied:?}"),
+        }
+    }
+    let refused = Db::open(&copy, options()).unwrap_err().to_string();
+    assert!(refused.contains("/dev/shm/alluvium-") && refused.contains("copy of the store"), "{refused}");
+    let forced = Db::open(&copy, Options { force_cut: true, ..options() }).unwrap();
+    forced.put("copy", "goes on").unwrap();
+    forced.close().unwrap();
+    assert!(pieces_of(&copy).is_empty() && !pieces_of(&path).is_empty());
+    write(&db, 1000..2000);
+    let reader = ReadOnlyDb::open(&path, options()).unwrap();
+    assert!(reader.iter().unwrap().map(|pair| pair.unwrap()).eq(model(2000)));
+    drop(reader);
+    db.close().unwrap();
+    assert!(pieces_of(&path).is_empty());
+    let db = Db::open(&path, options()).unwrap();
+    assert_eq!(contents(&db), model(2000));
+    db.close().unwrap();
+    Db::destroy(&path).unwrap();
+}
+
+/// Readers come while segments are finished and their twins go to others: none of them takes one segment's bytes for another's.
+#[test]
+fn readers_beside_a_writer_whose_twins_change_hands() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let db = Db::open(&path, options()).unwrap();
+    let done = std::sync::atomic::AtomicU64::new(0);
+    let openings = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for number in 0..60_000u64 {
+                db.put(format!("key{:02}", number % 37), value(number)).unwrap();
+                done.store(number + 1, std::sync::atomic::Ordering::Release);
+            }
+        });
+        let mut openings = 0;
+        while !writer.is_finished() {
+            let before = done.load(std::sync::atomic::Ordering::Acquire);
+            let reader = ReadOnlyDb::open(&path, options()).unwrap();
+            let after = done.load(std::sync::atomic::Ordering::Acquire) + 1;
+            let number = |value: Vec<u8>| u64::from_le_bytes(value[..8].try_into().unwrap());
+            let mut found: Vec<u64> = reader.iter().unwrap().map(|pair| number(pair.unwrap().1)).collect();
+            found.sort_unstable();
+            let last = found.last().map_or(0, |last| last + 1);
+            assert!((before..=after).contains(&last), "{last} of {before} to {after}");
+            assert_eq!(found, (last.saturating_sub(37)..last).collect::<Vec<_>>());
+            openings += 1;
+        }
+        openings
+    });
+    println!("{openings} openings");
+    assert!(openings > 3);
+    db.close().unwrap();
+}

@@ -1,0 +1,178 @@
+//! Promise 8: memory, open files and threads stay within bounds, whatever the load and whatever the disk does.
+//!
+//! What the system counts (resident memory, open files) is that of a whole process, so that load runs in a child of its own.
+
+use crate::support::child;
+use crate::support::skip;
+use crate::support::{Random, expect_sound, setting, tiny};
+use alluvium::storage::Storage;
+use alluvium::storage::simulated::SimulatedStorage;
+use alluvium::{Db, Options};
+use std::sync::Arc;
+
+const CHILD: &str = "ALLUVIUM_BOUNDS_CHILD";
+
+/// Branch files cannot be written, so memory cannot be emptied: writers are told before it passes its budget.
+#[test]
+fn memory_that_cannot_be_written_out_stays_in_its_budget() {
+    let disk = SimulatedStorage::new(1);
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let budget = 1 << 20;
+    let db = Db::open_with(storage, Options { memory_budget: Some(budget), ..tiny() }).unwrap();
+    disk.inject("(create,write name~.branch) -> enospc");
+    let mut random = Random(1);
+    // Four times the budget, so that it must end earlier.
+    let mut refused = None;
+    for number in 0..4 * budget / 256 {
+        if let Err(error) = db.put(number.to_be_bytes(), random.bytes(240)) {
+            refused = Some(error);
+            break;
+        }
+        let stats = db.stats();
+        assert!(
+            stats.memory_bytes <= budget,
+            "{} bytes of memory in a budget of {budget}\n{stats}",
+            stats.memory_bytes
+        );
+        assert!(stats.generations <= 3, "{} memory generations pile up\n{stats}", stats.generations);
+    }
+    let refused = refused.expect("writers are told that memory cannot be emptied");
+    assert!(refused.is_disk_full(), "{refused}");
+    disk.clear_faults();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while let Err(error) = db.put("again", "") {
+        assert!(error.is_disk_full() && std::time::Instant::now() < deadline, "{error}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(db.stats().failure, None);
+    expect_sound(&db);
+}
+
+/// Data many times the budget, written, read in order and at random: what the store counts as memory stays in the budget.
+#[test]
+fn what_the_store_counts_stays_in_its_budget() {
+    let directory = tempfile::tempdir().unwrap();
+    let budget = 1 << 20;
+    let db = Db::open(directory.path(), Options { memory_budget: Some(budget), ..tiny() }).unwrap();
+    let mut random = Random(2);
+    let keys = 5 * budget / 512;
+    let check = |doing: &str| {
+        let stats = db.stats();
+        let counted = stats.memory_bytes + stats.cache_bytes;
+        assert!(counted <= budget, "{doing}: {counted} bytes are held in a budget of {budget}\n{stats}");
+    };
+    for number in 0..keys {
+        db.put(random.below(keys).to_be_bytes(), random.bytes(500)).unwrap();
+        if number % 64 == 0 {
+            check("writing");
+        }
+    }
+    for (number, pair) in db.iter().unwrap().enumerate() {
+        pair.unwrap();
+        if number % 64 == 0 {
+            check("scanning");
+        }
+    }
+    for number in 0..keys {
+        db.get(random.below(keys).to_be_bytes()).unwrap();
+        if number % 64 == 0 {
+            check("reading");
+        }
+    }
+    assert!(db.stats().branch_bytes > 2 * budget, "{}", db.stats());
+    expect_sound(&db);
+}
+
+/// Buffers of background work, which have fixed sizes, the test's own binary and the allocator's rest come on top.
+const BESIDE_THE_BUDGET: u64 = 32 << 20;
+/// Branch files that are open at most, and the log's, the manifest's and the test's own.
+const FILES_MAX: usize = 512 + 64;
+const THREADS_MAX: u64 = 32;
+
+/// Once, each of 64 threads held a log chunk of 256 KiB, a segment had 32 of these, and so every few dozen writes took a new segment:
+/// the log's budget was used up by nothing, memory was written out for it again and again, and writers waited for segments.
+#[test]
+fn many_threads_that_write_now_and_then_take_little_log() {
+    const THREADS: u64 = 200;
+    const ROUNDS: u64 = 25;
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { memory_budget: Some(64 << 20), ..Options::default() };
+    let db = Db::open(directory.path(), options).unwrap();
+    let round = std::sync::Barrier::new(THREADS as usize);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (db, round) = (&db, &round);
+            scope.spawn(move || {
+                for number in 0..ROUNDS {
+                    round.wait();
+                    db.put((thread * ROUNDS + number).to_be_bytes(), [7; 100]).unwrap();
+                }
+            });
+        }
+    });
+    let stats = db.stats();
+    assert_eq!(db.iter().unwrap().count() as u64, THREADS * ROUNDS);
+    // What was written comes to 650 KiB; some threads' chunks are not full.
+    assert!(stats.log_bytes < 2 << 20, "{} bytes of log", stats.log_bytes);
+    assert_eq!(stats.branch_files, 0, "memory was written out for the log's sake");
+    expect_sound(&db);
+    db.close().unwrap();
+}
+
+/// What the system counts, in a process of its own that checks itself: data many times the budget, written and read.
+#[test]
+fn resident_memory_files_and_threads_are_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let child = child::command("load").env(CHILD, directory.path()).output().unwrap();
+    let output = String::from_utf8_lossy(&child.stdout) + String::from_utf8_lossy(&child.stderr);
+    println!("{output}");
+    assert!(child.status.success(), "{output}");
+}
+
+/// A number from the process's status; `None` where the kernel does not tell.
+fn status(name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+pub fn child() {
+    let directory = std::env::var_os(CHILD).unwrap();
+    let budget = 16 << 20;
+    let options = Options { memory_budget: Some(budget), background_threads: Some(2), ..Options::default() };
+    let db = Db::open(directory, options).unwrap();
+    let keys = setting("ALLUVIUM_BOUNDS_KEYS", 120_000);
+    let key = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    let mut random = Random(3);
+    let value = random.bytes(1000);
+    let check = || {
+        let files = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+        assert!(files <= FILES_MAX, "{files} files are open, at most {FILES_MAX} are allowed");
+        let threads = status("Threads:").unwrap_or_default();
+        assert!(threads <= THREADS_MAX, "{threads} threads, at most {THREADS_MAX} are allowed");
+    };
+    for number in 0..keys {
+        db.put(key(number), &value).unwrap();
+        if number % 10_000 == 0 {
+            check();
+        }
+    }
+    let mut pairs = 0;
+    for pair in db.iter().unwrap() {
+        pair.unwrap();
+        pairs += 1;
+    }
+    assert_eq!(pairs, keys);
+    for number in 0..keys / 4 {
+        assert!(db.get(key(random.below(keys))).unwrap().is_some());
+        if number % 10_000 == 0 {
+            check();
+        }
+    }
+    let Some(peak) = status("VmHWM:") else { return skip("the kernel does not report resident memory") };
+    let (peak, bound) = (peak << 10, budget + BESIDE_THE_BUDGET);
+    println!("peak of resident memory: {} MiB, budget {} MiB", peak >> 20, budget >> 20);
+    assert!(peak <= bound, "resident memory: {peak} bytes at the peak, {bound} are allowed\n{}", db.stats());
+    // Behind the look at the peak: checking takes memory of its own.
+    expect_sound(&db);
+}

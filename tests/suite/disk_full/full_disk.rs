@@ -1,0 +1,507 @@
+//! A full disk, for real (a small ext4, a tmpfs of limited size; both need root) and simulated: puts stop with an error that
+//! says what to do, reads and deletes go on, space comes back, puts resume by themselves, nothing is lost, nobody restarts
+//! anything.
+
+use crate::support::disks::{Ext4, Tmpfs, with_private_mounts};
+use crate::support::{Random, setting};
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
+use alluvium::storage::{PosixStorage, Storage};
+use alluvium::{Db, Error, Options, WriteBatch};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A disk that was full for so long, with nothing left to do in the background, stays full unless somebody does something.
+const STEADY: Duration = Duration::from_millis(500);
+
+fn options() -> Options {
+    Options { memory_budget: Some(2 << 20), background_threads: Some(2), ..Options::default() }
+}
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn contents(db: &Db) -> Model {
+    db.iter().unwrap().map(Result::unwrap).collect()
+}
+
+fn assert_contents(db: &Db, model: &Model) {
+    let found = contents(db);
+    let wrong = found.keys().chain(model.keys()).find(|key| found.get(*key) != model.get(*key));
+    let side = |side: &Model| wrong.map(|key| side.get(key).map(|value| (value.len(), value.first().copied())));
+    assert!(wrong.is_none(), "{wrong:?}: found {:?}, expected {:?}", side(&found), side(model));
+}
+
+/// A store on a disk that fills up, and what it must hold.
+struct Rig {
+    storage: Arc<dyn Storage>,
+    db: Db,
+    model: Model,
+    random: Random,
+    next: u64,
+}
+
+impl Rig {
+    fn new(storage: Arc<dyn Storage>) -> Self {
+        let db = Db::open_with(Arc::clone(&storage), options()).unwrap();
+        Self { storage, db, model: Model::new(), random: Random(5), next: 0 }
+    }
+
+    /// Puts one pair of about a kilobyte; now and then a value that gets a file of its own.
+    fn put(&mut self) -> alluvium::Result<()> {
+        self.next += 1;
+        let key = format!("key{:08}", self.random.below(1 << 40)).into_bytes();
+        let length = if self.next.is_multiple_of(400) { 300_000 } else { 500 + self.random.below(1000) as usize };
+        let value = self.random.bytes(length);
+        // A put that waits is slowed or waits for the log; it must never wait for room.
+        let started = Instant::now();
+        let done = self.db.put(&key, &value);
+        assert!(started.elapsed() < PATIENCE, "a put hung");
+        if done.is_ok() {
+            self.model.insert(key, value);
+        }
+        done
+    }
+
+    /// Puts until the disk is full and stays so: until what background work still finds to free is used up, too.
+    fn fill(&mut self) -> Error {
+        for resumed in 0.. {
+            assert!(resumed < 40, "it flaps: {}", self.db.stats());
+            let error = self.fill_once();
+            // An obstacle, a full disk, is no wonder here.
+            let _ = self.db.settle();
+            let until = Instant::now() + STEADY;
+            while self.db.stats().disk_full && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            if self.db.stats().disk_full {
+                return error;
+            }
+        }
+        unreachable!("the loop ends with a panic")
+    }
+
+    fn fill_once(&mut self) -> Error {
+        loop {
+            assert!(self.model.len() < 1_000_000, "the disk does not fill");
+            // One large value may be too much where small ones still fit.
+            if let Err(error) = self.put() {
+                assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+                if self.db.stats().disk_full {
+                    return error;
+                }
+            }
+        }
+    }
+
+    /// Deletes `count` keys: those before and behind a place.
+    fn delete(&mut self, count: usize) {
+        let keys: Vec<Vec<u8>> = self.model.keys().take(count).cloned().collect();
+        for (at, keys) in keys.chunks(10).enumerate() {
+            if at % 2 == 0 {
+                for key in keys {
+                    self.db.delete(key).unwrap_or_else(|error| panic!("{error}\n{}", self.db.stats()));
+                }
+            } else {
+                let mut batch = WriteBatch::new();
+                for key in keys {
+                    batch.delete(key.clone());
+                }
+                self.db.write(batch).unwrap_or_else(|error| panic!("{error}\n{}", self.db.stats()));
+            }
+            for key in keys {
+                self.model.remove(key);
+            }
+        }
+    }
+
+    /// Waits until a put goes through.
+    fn wait_until_puts_resume(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        while let Err(error) = self.put() {
+            assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+            assert!(Instant::now() < deadline, "puts do not resume: {error}\n{}", self.db.stats());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let stats = self.db.stats();
+        assert!(!stats.disk_full && stats.failure.is_none() && stats.ballast_bytes > 0, "{stats}");
+    }
+
+    fn check(&self) {
+        assert_contents(&self.db, &self.model);
+        self.db.verify().unwrap();
+    }
+
+    /// Closes and opens; nothing is lost.
+    fn reopen(&mut self) {
+        let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(0));
+        let db = std::mem::replace(&mut self.db, Db::open_with(storage, options()).unwrap());
+        db.close().unwrap();
+        self.db = Db::open_with(Arc::clone(&self.storage), options()).unwrap();
+        self.check();
+    }
+}
+
+/// Full, half deleted, resumed, full and half deleted again, then reopened.
+fn fills_and_recovers_by_deletes(storage: Arc<dyn Storage>) {
+    let mut rig = Rig::new(storage);
+    for _ in 0..2 {
+        let error = rig.fill();
+        let text = error.to_string();
+        assert!(text.contains("delete") && text.contains("room"), "{text}");
+        let stats = rig.db.stats();
+        assert!(stats.disk_full && stats.failure.is_some_and(|failure| failure.contains("disk is full")));
+        // A batch with a put is refused whole.
+        let first = rig.model.keys().next().unwrap().clone();
+        let mut batch = WriteBatch::new();
+        batch.delete(first.clone()).put("another", "value");
+        assert!(matches!(rig.db.write(batch), Err(Error::DiskFull { .. })));
+        assert!(rig.db.get(&first).unwrap().is_some());
+        rig.check();
+        rig.delete(rig.model.len() / 2);
+        rig.wait_until_puts_resume();
+        rig.check();
+    }
+    rig.reopen();
+    for _ in 0..50 {
+        rig.put().unwrap();
+    }
+    rig.check();
+}
+
+#[test]
+fn simulated_deletes_bring_space_back() {
+    let disk = SimulatedStorage::new(1);
+    disk.set_capacity(Some(16 << 20));
+    fills_and_recovers_by_deletes(Arc::new(disk));
+}
+
+#[test]
+fn ext4_deletes_bring_space_back() {
+    with_private_mounts("full ext4", || {
+        let Some(disk) = Ext4::in_memory("full ext4", 32 << 20) else { return };
+        fills_and_recovers_by_deletes(Arc::new(PosixStorage::new(disk.path().join("store"))));
+    });
+}
+
+#[test]
+fn tmpfs_deletes_bring_space_back() {
+    with_private_mounts("full tmpfs", || {
+        let disk = Tmpfs::new(16 << 20);
+        fills_and_recovers_by_deletes(Arc::new(PosixStorage::new(disk.path().join("store"))));
+    });
+}
+
+/// A file of somebody else's that leaves `free` bytes of the disk.
+struct Hog(PathBuf);
+
+impl Hog {
+    fn new(directory: &Path, free: u64) -> Self {
+        let path = directory.join("hog");
+        let file = std::fs::File::create(&path).unwrap();
+        let available = PosixStorage::new(directory).available().unwrap().unwrap();
+        let mut left = available.saturating_sub(free);
+        let zeroes = vec![0; 64 << 10];
+        while left > 0 {
+            use std::io::Write;
+            let piece = left.min(zeroes.len() as u64) as usize;
+            match (&file).write(&zeroes[..piece]) {
+                Ok(written) => left -= written as u64,
+                Err(error) => {
+                    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+                    break;
+                }
+            }
+        }
+        file.sync_all().unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Somebody else takes all room, to the last block. Deletes go on as far as the ballast carries them; when even that is used
+/// up they are refused like puts, and nobody hangs. When the other gives the room back, everything goes on.
+fn survives_a_hog(directory: &Path) {
+    let mut rig = Rig::new(Arc::new(PosixStorage::new(directory.join("store"))));
+    while rig.model.len() < 4000 {
+        rig.put().unwrap();
+    }
+    rig.db.settle().unwrap();
+    let hog = Hog::new(directory, 0);
+    rig.fill();
+    rig.check();
+    rig.delete(500);
+    rig.check();
+    // The room that deletes make is taken, too, until even deletes find none: absent keys, so nothing is freed any more.
+    let mut more = Vec::new();
+    let deadline = Instant::now() + PATIENCE;
+    let refused = 'deletes: loop {
+        let bytes = PosixStorage::new(directory).available().unwrap().unwrap();
+        if bytes > 0 {
+            let place = directory.join(format!("more{}", more.len()));
+            std::fs::create_dir(&place).ok();
+            if place.is_dir() {
+                more.push(Hog::new(&place, 0));
+            }
+        }
+        for _ in 0..2000 {
+            let started = Instant::now();
+            let done = rig.db.delete(format!("absent{}", rig.random.next()));
+            assert!(started.elapsed() < PATIENCE, "a delete hung");
+            if let Err(error) = done {
+                break 'deletes error;
+            }
+        }
+        assert!(Instant::now() < deadline, "deletes need no room?");
+    };
+    assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
+    rig.check();
+    // A flush ends, too.
+    if let Err(error) = rig.db.flush() {
+        assert!(error.is_disk_full(), "{error}");
+    }
+    drop((hog, more));
+    rig.wait_until_puts_resume();
+    rig.db.flush().unwrap();
+    rig.check();
+    rig.reopen();
+}
+
+#[test]
+fn ext4_filled_by_somebody_else() {
+    with_private_mounts("hogged ext4", || {
+        let Some(disk) = Ext4::in_memory("hogged ext4", 48 << 20) else { return };
+        survives_a_hog(&disk.path());
+    });
+}
+
+#[test]
+fn tmpfs_filled_by_somebody_else() {
+    with_private_mounts("hogged tmpfs", || {
+        let disk = Tmpfs::new(32 << 20);
+        survives_a_hog(disk.path());
+    });
+}
+
+/// A store that was closed or killed on a full disk opens there: the ballast has the room that opening needs.
+#[test]
+fn ext4_a_store_opens_on_a_full_disk() {
+    with_private_mounts("open on a full ext4", || {
+        let Some(disk) = Ext4::in_memory("open on a full ext4", 32 << 20) else { return };
+        let mut rig = Rig::new(Arc::new(PosixStorage::new(disk.path().join("store"))));
+        while rig.model.len() < 3000 {
+            rig.put().unwrap();
+        }
+        rig.db.settle().unwrap();
+        assert!(rig.db.stats().ballast_bytes > 0);
+        let hog = Hog::new(&disk.path(), 0);
+        rig.reopen();
+        assert!(matches!(rig.put(), Err(Error::DiskFull { .. })) || rig.fill().is_disk_full());
+        rig.delete(10);
+        rig.check();
+        drop(hog);
+        rig.wait_until_puts_resume();
+        rig.reopen();
+    });
+}
+
+/// A store that was filled under a small budget, as a service would, is opened again and again with a large one, as the command
+/// line does for each delete. Every opening made two log segments of 8 MiB: the first used the ballast up for them, and from
+/// then on no opening found room, so that nobody could delete any more.
+#[test]
+fn ext4_a_full_store_is_opened_for_every_delete() {
+    with_private_mounts("deletes on a full ext4", || {
+        let Some(disk) = Ext4::in_memory("deletes on a full ext4", 32 << 20) else { return };
+        let storage: Arc<dyn Storage> = Arc::new(PosixStorage::new(disk.path().join("store")));
+        let mut rig = Rig::new(Arc::clone(&storage));
+        rig.fill();
+        let Rig { db, mut model, .. } = rig;
+        db.close().unwrap();
+        let large = Options { memory_budget: Some(512 << 20), ..options() };
+        let keys: Vec<Vec<u8>> = model.keys().step_by(50).take(40).cloned().collect();
+        assert!(keys.len() > 20);
+        for (at, key) in keys.iter().enumerate() {
+            let db = Db::open_with(Arc::clone(&storage), large.clone()).unwrap_or_else(|error| panic!("{at}: {error}"));
+            db.delete(key).unwrap_or_else(|error| panic!("{at}: {error}"));
+            model.remove(key);
+            if at % 10 == 0 {
+                assert_contents(&db, &model);
+            }
+            db.close().unwrap();
+        }
+        // What the large budget wants beside its ballast is more than this disk has; the small one is content.
+        let db = Db::open_with(Arc::clone(&storage), options()).unwrap();
+        let mut rig = Rig { storage, db, model, random: Random(6), next: 0 };
+        rig.check();
+        rig.delete(rig.model.len() / 2);
+        rig.wait_until_puts_resume();
+        rig.check();
+    });
+}
+
+/// A small disk that is full most of the time, stepped: puts, deletes, batches and room from outside in any order, with crashes.
+/// What was acknowledged is there, what was refused is not.
+#[test]
+fn simulated_full_in_any_order() {
+    let first = setting("ALLUVIUM_SEED", 1);
+    let (mut refused, mut resumed) = (0, 0);
+    for seed in first..first + setting("ALLUVIUM_FULL_DISK_SEEDS", 2) {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let mut disk = SimulatedStorage::new(seed);
+        let mut capacity = (3 << 20) + random.below(4 << 20);
+        disk.set_capacity(Some(capacity));
+        let open = |disk: &SimulatedStorage| {
+            let options = Options { memory_budget: Some(256 << 10), sync_interval: None, ..options() };
+            DeterministicDb::open(Arc::new(disk.clone()), options)
+        };
+        let mut db = open(&disk).unwrap();
+        let mut model = Model::new();
+        let mut was_full = false;
+        for step in 0..3000 {
+            let key = format!("{:05}", random.below(6000)).into_bytes();
+            match random.below(1000) {
+                0..700 => {
+                    let length = if random.one_in(400) { 280_000 } else { random.below(3000) as usize };
+                    let value = random.bytes(length);
+                    match db.put(&key, &value) {
+                        Ok(()) => {
+                            model.insert(key, value);
+                            resumed += u64::from(std::mem::take(&mut was_full));
+                        }
+                        Err(error) => {
+                            assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+                            refused += 1;
+                            was_full |= db.stats().disk_full;
+                        }
+                    }
+                }
+                700..900 => {
+                    // With all room taken at once even a delete may be refused; then it has no effect.
+                    match db.delete(&key) {
+                        Ok(()) => _ = model.remove(&key),
+                        Err(error) => assert!(matches!(error, Error::DiskFull { .. }), "{error}"),
+                    }
+                }
+                900..990 => {
+                    disk.advance(Duration::from_millis(100));
+                    for _ in 0..random.below(20) {
+                        db.step();
+                    }
+                }
+                990..994 => match db.flush() {
+                    Ok(()) => {}
+                    Err(error) => assert!(error.is_disk_full(), "{error}"),
+                },
+                994..997 => {
+                    // More or less room; never less than a little beyond what is used.
+                    capacity = (disk.used() + random.below(1 << 20)).max(capacity - random.below(1 << 20));
+                    disk.set_capacity(Some(capacity));
+                }
+                997 => assert_contents(&db, &model),
+                _ => {
+                    let next = disk.kill();
+                    drop(db);
+                    disk = next;
+                    db = match open(&disk) {
+                        Ok(db) => db,
+                        Err(error) => {
+                            assert!(error.is_disk_full(), "seed {seed}, step {step}: {error}");
+                            // Without a ballast, opening may find no room at all. It must do no harm.
+                            capacity += 2 << 20;
+                            disk.set_capacity(Some(capacity));
+                            open(&disk).unwrap()
+                        }
+                    };
+                    assert_contents(&db, &model);
+                }
+            }
+        }
+        disk.set_capacity(None);
+        // Room is looked for now and then only.
+        disk.advance(Duration::from_secs(1));
+        while db.step() {}
+        db.put("done", "1").unwrap();
+        model.insert(b"done".to_vec(), b"1".to_vec());
+        db.flush().unwrap();
+        db.settle().unwrap();
+        assert_contents(&db, &model);
+        db.verify().unwrap();
+    }
+    println!("{refused} puts refused, resumed {resumed} times");
+    assert!(refused > 20 && resumed > 1);
+}
+
+/// Filled beside background work that comes now and then, half deleted, and that twice. With these seeds puts did not resume: one store
+/// filled its disk with a merge that did not fit, gave up what it had written, took puts again and tried the same merge, for ever;
+/// in the others nothing had tombstones any more, and what was dead lay in files that other leaves still used a part of.
+#[test]
+fn simulated_full_at_any_moment() {
+    let seeds = setting("ALLUVIUM_SEED", 0);
+    let seeds = if seeds > 0 { vec![seeds] } else { vec![5, 9, 11] };
+    for seed in seeds {
+        println!("seed {seed}");
+        let disk = SimulatedStorage::new(seed);
+        disk.set_capacity(Some(12 << 20));
+        let options = Options { memory_budget: Some(1 << 20), sync_interval: None, ..options() };
+        let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
+        let mut random = Random(seed);
+        let mut model = Model::new();
+        let pace = 1 + random.below(200);
+        let put = |model: &mut Model, random: &mut Random| {
+            let key = format!("key{:08}", random.below(1 << 40)).into_bytes();
+            let length = 500 + random.below(1000) as usize;
+            let value = random.bytes(length);
+            let done = db.put(&key, &value);
+            if done.is_ok() {
+                model.insert(key, value);
+            }
+            done.is_ok()
+        };
+        let work = || {
+            for _ in 0..50 {
+                let steps = (0..100).take_while(|_| db.step()).count();
+                disk.advance(Duration::from_millis(200));
+                if steps == 0 {
+                    break;
+                }
+            }
+        };
+        for round in 0..2 {
+            for count in 0.. {
+                assert!(count < 100_000, "the disk does not fill");
+                if !put(&mut model, &mut random) && db.stats().disk_full {
+                    break;
+                }
+                if random.one_in(pace) {
+                    db.step();
+                }
+            }
+            work();
+            while put(&mut model, &mut random) {}
+            let keys: Vec<Vec<u8>> = model.keys().take(model.len() / 2).cloned().collect();
+            for key in &keys {
+                db.delete(key).unwrap_or_else(|error| panic!("round {round}: {error}\n{}", db.stats()));
+                model.remove(key);
+                if random.one_in(20) {
+                    db.step();
+                }
+            }
+            let resumes = (0..100).any(|_| {
+                work();
+                disk.advance(Duration::from_secs(1));
+                put(&mut model, &mut random)
+            });
+            assert!(resumes, "round {round}: puts do not resume\n{}", db.stats());
+            assert_contents(&db, &model);
+            db.verify().unwrap();
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Full disks, and the bounds of memory, files and threads.
+
+pub mod bounds;
+mod full_disk;

@@ -1,0 +1,41 @@
+//! Child processes of the tests: programs that are killed, traced, or run out of something.
+//!
+//! They need the code of this binary, and the test harness can start nothing but tests. So there is one entry point that is ignored as a
+//! test, and that runs the child which the environment names.
+
+use std::process::Command;
+
+const ROLE: &str = "ALLUVIUM_CHILD";
+
+/// A command that runs the child with this name.
+pub fn command(role: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(arguments()).env(ROLE, role);
+    command
+}
+
+/// The arguments with which this binary runs a child, if the environment names one (`name`).
+pub fn arguments() -> [&'static str; 4] {
+    ["--ignored", "--exact", "support::child::entry_point", "--nocapture"]
+}
+
+/// The variable that names the child, and its value.
+pub fn name(role: &str) -> (&'static str, &str) {
+    (ROLE, role)
+}
+
+#[test]
+#[ignore = "no test, but the entry point of child processes"]
+fn entry_point() {
+    match std::env::var(ROLE).unwrap_or_default().as_str() {
+        "kill" => crate::crash::kill::child(),
+        "load" => crate::disk_full::bounds::child(),
+        "power cut" => crate::crash::power_cut::child(),
+        "real error" => crate::crash::real_errors::child(),
+        "slow merge" => crate::api::live_stats::child(),
+        "writer" => crate::concurrency::openers::child(),
+        // Somebody runs the ignored tests.
+        "" => {}
+        other => panic!("there is no child {other:?}"),
+    }
+}

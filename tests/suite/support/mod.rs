@@ -1,0 +1,70 @@
+//! What several tests need: a small random generator, options with tiny budgets, temporary stores.
+
+pub mod child;
+pub mod disks;
+pub mod shared;
+
+use alluvium::storage::Storage;
+use alluvium::{Db, Depth, Options};
+use std::sync::Arc;
+
+/// SplitMix64: small, and the same everywhere for a seed.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| self.next() as u8).collect()
+    }
+}
+
+/// A budget so small that a few thousand writes reach a trunk of three levels.
+pub fn tiny() -> Options {
+    Options { memory_budget: Some(320 << 10), background_threads: Some(2), ..Options::default() }
+}
+
+/// The same without background syncs, for tests that decide themselves what is synced.
+pub fn tiny_unsynced() -> Options {
+    Options { sync_interval: None, ..tiny() }
+}
+
+/// A number from the environment, for longer runs by command; else the default.
+pub fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Nothing is wrong with an open store, as far as it can tell.
+pub fn expect_sound(db: &Db) {
+    let found = db.verify_with(Depth::Deep, &mut |_| ()).unwrap();
+    assert!(found.is_valid(), "{:#?}", found.damage);
+}
+
+/// Nothing is wrong with the files of a store that was closed. Gives those that are of no use: where background work had come to its
+/// end before, and no reader kept it from removing them, there are none.
+pub fn expect_sound_closed(storage: &Arc<dyn Storage>) -> Vec<String> {
+    let found = Db::verify_closed_with(Arc::clone(storage), Depth::Deep, &mut |_| ()).unwrap();
+    assert!(found.is_valid(), "{:#?}", found.damage);
+    found.unreferenced
+}
+
+/// A test cannot run here, and says why. In CI that is a failure: there everything that the tests need is installed.
+pub fn skip(what: &str) {
+    assert!(std::env::var_os("CI").is_none(), "skipped, which is a failure in CI: {what}");
+    println!("SKIPPED: {what}");
+}

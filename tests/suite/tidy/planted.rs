@@ -1,0 +1,213 @@
+//! Every rule catches what it is for: violations planted in strings, and text beside them that is none.
+
+use super::rules::{self, Complaint};
+use super::source::{Source, is_test_path};
+use std::collections::BTreeSet;
+
+fn lines(complaints: &[Complaint]) -> Vec<usize> {
+    complaints.iter().map(|complaint| complaint.line).collect()
+}
+
+fn layer_lines(path: &str, text: &str) -> Vec<usize> {
+    lines(&rules::layers(&Source::new(path, text)))
+}
+
+#[test]
+fn imports_of_higher_or_equal_layers_are_caught() {
+    assert_eq!(layer_lines("src/log/writer.rs", "use crate::util::Error;\nuse crate::io::Storage;"), []);
+    assert_eq!(layer_lines("src/log/writer.rs", "use crate::log::chunk;"), []);
+    assert_eq!(layer_lines("src/log/writer.rs", "\nuse crate::memory::Memtable;"), [2]);
+    assert_eq!(layer_lines("src/log/writer.rs", "fn f() { crate::db::open() }"), [1]);
+    assert_eq!(layer_lines("src/io/mod.rs", "use crate::{util::{Error, db}, format};"), [1]);
+    assert_eq!(
+        layer_lines("src/cache/page.rs", "use crate::{\n    filter::A,\n    merge::{B, C},\n    util,\n};"),
+        [1, 1]
+    );
+    assert_eq!(layer_lines("src/util/key.rs", "use crate::Error;"), [1]);
+    assert_eq!(layer_lines("src/novel/mod.rs", ""), [1]);
+    assert_eq!(layer_lines("src/lib.rs", "pub use crate::db::Db;"), []);
+    assert_eq!(layer_lines("tests/suite/api/model.rs", "use crate::db::Db;"), []);
+}
+
+#[test]
+fn imports_for_tests_and_in_comments_are_free() {
+    assert_eq!(layer_lines("src/log/tests.rs", "use crate::db::Db;"), []);
+    assert_eq!(layer_lines("src/log/mod.rs", "// crate::db\n/* crate::db */ const A: &str = \"crate::db\";"), []);
+    assert_eq!(layer_lines("src/log/mod.rs", "#[cfg(test)]\nmod tests {\n use crate::db::Db;\n}\nuse crate::db;"), [5]);
+    assert_eq!(layer_lines("src/log/mod.rs", "#[cfg(not(test))]\nuse crate::db::Db;"), [2]);
+    assert_eq!(
+        layer_lines("src/log/mod.rs", "#[cfg(test)]\n#[allow(unused)]\nuse crate::db::Db;\nuse crate::db;"),
+        [4]
+    );
+}
+
+#[test]
+fn the_systems_time_is_caught() {
+    let clocks = |path: &str, text: &str| lines(&rules::clocks(&Source::new(path, text)));
+    assert_eq!(
+        clocks(
+            "src/engine/background/log_threads.rs",
+            "use std::time::{Duration, Instant};\nlet now = Instant::now();"
+        ),
+        [1, 2]
+    );
+    assert_eq!(
+        clocks("src/engine/background/log_threads.rs", "std::thread::sleep(LOOK);\nself.clock.sleep(LOOK);"),
+        [1]
+    );
+    assert_eq!(clocks("src/log/mod.rs", "// Instant\n#[cfg(test)]\nmod tests { use std::time::Instant; }"), []);
+    assert_eq!(clocks("src/log/tests.rs", "Instant::now()"), []);
+    assert_eq!(clocks("src/io/clock.rs", "Instant::now()"), []);
+    assert_eq!(clocks("crates/cli/src/lib.rs", "Instant::now()"), []);
+}
+
+#[test]
+fn climbing_over_the_root_is_caught() {
+    assert_eq!(layer_lines("src/log/writer.rs", "use super::chunk;"), []);
+    assert_eq!(layer_lines("src/log/writer.rs", "use super::super::memory;"), [1]);
+    assert_eq!(layer_lines("src/log/mod.rs", "use super::memory;"), [1]);
+    assert_eq!(layer_lines("src/disk/trunk/node.rs", "use super::super::DiskComponent;"), []);
+    assert_eq!(layer_lines("src/disk/trunk/node.rs", "use super::super::super::db;"), [1]);
+}
+
+#[test]
+fn disk_components_that_import_each_other_are_caught() {
+    assert_eq!(layer_lines("src/disk/trunk/node.rs", "use crate::disk::levels::Run;"), [1]);
+    assert_eq!(layer_lines("src/disk/levels/run.rs", "use super::super::trunk::Node;"), [1]);
+    assert_eq!(layer_lines("src/disk/levels/run.rs", "let levels = crate::disk::levels::new();"), []);
+    assert_eq!(layer_lines("src/disk/mod.rs", "pub mod levels;\nuse crate::disk::trunk::Node;"), []);
+}
+
+#[test]
+fn unsafe_code_without_a_reason_is_caught() {
+    let found = |text: &str| lines(&rules::safety_comments(&Source::new("src/io/posix.rs", text)));
+    assert_eq!(found("// SAFETY: the pointer is valid.\nunsafe { f() }"), []);
+    assert_eq!(found("let a = unsafe { f() };"), [1]);
+    assert_eq!(found("unsafe impl Send for A {}"), [1]);
+    assert_eq!(found("// SAFETY: plain data.\nunsafe impl Send for A {}"), []);
+    assert_eq!(found("// unsafe { f() }\nlet a = \"unsafe {\"; type F = unsafe fn();"), []);
+    assert_eq!(found("let a = \"SAFETY: in a string\";\nunsafe { f() }"), [2]);
+    let far = format!("// SAFETY: far away.\n{}unsafe {{ f() }}", "\n".repeat(20));
+    assert_eq!(found(&far), [22]);
+}
+
+#[test]
+fn unsafe_code_in_unlisted_files_is_caught() {
+    let page = "# Architecture\n`src/other.rs`\n## Unsafe code\n- `io/map.rs`: maps\n- `crates/c/src/lib.rs`\n## Next\n`src/a.rs`";
+    let listed = rules::unsafe_list(page).unwrap();
+    assert_eq!(listed.iter().map(String::as_str).collect::<Vec<_>>(), ["crates/c/src/lib.rs", "src/io/map.rs"]);
+    assert_eq!(rules::unsafe_list("# Architecture\n## The unsafe list\nnone"), None);
+    assert_eq!(rules::unsafe_list("# Architecture"), None);
+    let sources = [
+        Source::new("src/io/map.rs", "unsafe { f() }"),
+        Source::new("src/log/mod.rs", "// unsafe { f() }\n#[cfg(test)]\nmod tests { fn f() { unsafe { g() } } }"),
+        Source::new("src/db/db.rs", "unsafe fn f() {}"),
+    ];
+    let complaints = rules::unsafe_files(&sources, &listed);
+    let paths: Vec<&str> = complaints.iter().map(|complaint| complaint.path.as_str()).collect();
+    assert_eq!(paths, ["src/db/db.rs", "crates/c/src/lib.rs"], "{complaints:?}");
+}
+
+#[test]
+fn leftovers_are_caught() {
+    let found = |text: &str| lines(&rules::leftovers(&Source::new("src/log/mod.rs", text)));
+    assert_eq!(found(concat!("// TO", "DO: later\nfn f() {}")), [1]);
+    assert_eq!(found(concat!("fn f() {}\n/// FIX", "ME\n")), [2]);
+    assert_eq!(found(concat!("let a = \"X", "XX\";")), [1]);
+    assert_eq!(found("let AUTODOCK = 1; // XXXL"), []);
+    assert_eq!(found("dbg!(a);\ntodo!();\nunimplemented!();"), [1, 2, 3]);
+    assert_eq!(found("fn todo() {} // dbg!"), []);
+}
+
+#[test]
+fn commented_out_code_is_caught_and_prose_is_not() {
+    let found = |comment: &str| !rules::leftovers(&Source::new("src/log/mod.rs", comment)).is_empty();
+    for code in [
+        "// let a = b;",
+        "    // self.file.sync()?;",
+        "// }",
+        "// });",
+        "// if a == b {",
+        "fn f() {} // return 5;",
+        "// a = b;",
+        "// use std::mem;",
+        "// #[inline] fn a();",
+    ] {
+        assert!(found(code), "{code}");
+    }
+    for prose in [
+        "// The page is pinned; nobody frees it.",
+        "// a page that is free (as after a cut) is",
+        "// first this;",
+        "/// let a = b;",
+        "//! let a = b;",
+        "// the set {a, b}",
+        "let a = \"// let b = c;\";",
+        "//",
+    ] {
+        assert!(!found(prose), "{prose}");
+    }
+}
+
+#[test]
+fn panics_in_the_library_are_caught() {
+    let found = |path: &str, text: &str| lines(&rules::panics(&Source::new(path, text)));
+    let text = "fn f() {\n    a.unwrap();\n    b.expect(\"b\");\n    panic!();\n}";
+    assert_eq!(found("src/log/mod.rs", text), [2, 3, 4]);
+    assert_eq!(found("src/log/tests.rs", text), []);
+    assert_eq!(found("src/log/tests/crash.rs", text), []);
+    assert_eq!(found("crates/cli/src/main.rs", text), []);
+    assert_eq!(found("src/log/mod.rs", &format!("#[cfg(test)]\nmod tests {{ {text} }}")), []);
+    assert_eq!(found("src/log/mod.rs", &format!("#[test]\n{text}\nfn g() {{ a.unwrap() }}")), [7]);
+    assert_eq!(found("src/log/mod.rs", "/// a.unwrap()\nfn f() { a.unwrap_or(1); b.expect_err(); }"), []);
+    assert_eq!(found("src/log/mod.rs", "let quote = '\"'; a.unwrap(); let other = '\"';"), [1]);
+    assert_eq!(found("src/log/mod.rs", "let raw = r#\"\" .unwrap() \"#; fn f<'a>(b: &'a str) { b.unwrap() }"), [1]);
+}
+
+/// A module that its parent declares for tests only is a test wherever it lies.
+#[test]
+fn modules_for_tests_are_found_by_their_declaration() {
+    let parent = Source::new(
+        "src/io/mod.rs",
+        "#[cfg(any(test, feature = \"testing\"))]\npub mod simulated;\npub mod posix;\n#[cfg(test)]\nmod inline { }",
+    );
+    assert_eq!(parent.test_modules(), ["src/io/simulated"]);
+    let file = Source::new("src/io/posix.rs", "#[cfg(test)]\nmod helper;");
+    assert_eq!(file.test_modules(), ["src/io/posix/helper"]);
+    let modules: BTreeSet<String> = parent.test_modules().into_iter().collect();
+    for (path, is_test) in [
+        ("src/io/simulated.rs", true),
+        ("src/io/simulated/disk.rs", true),
+        ("src/io/simulated_other.rs", false),
+        ("src/io/posix.rs", false),
+        ("tests/main.rs", true),
+    ] {
+        assert_eq!(is_test_path(path, &modules), is_test, "{path}");
+    }
+}
+
+#[test]
+fn files_without_an_opening_or_too_long_are_caught() {
+    let opening = |text: &str| lines(&rules::opening(&Source::new("src/a.rs", text)));
+    assert_eq!(opening("//! What this file is.\n"), []);
+    assert_eq!(opening("//!\nfn f() {}"), [1]);
+    assert_eq!(opening("//! (being written)\n"), [1]);
+    assert_eq!(opening("// What this file is.\n"), [1]);
+    assert_eq!(opening(""), [1]);
+    let length = |count: usize| lines(&rules::length(&Source::new("src/a.rs", &"\n".repeat(count)), 800));
+    assert_eq!(length(800), []);
+    assert_eq!(length(801), [801]);
+}
+
+#[test]
+fn machines_and_registries_are_caught() {
+    let found = |path: &str, text: &str| lines(&rules::machine_names(path, text));
+    assert_eq!(found("README.md", concat!("see /wo", "rk/main\nand /ho", "me/someone")), [1, 2]);
+    assert_eq!(found("README.md", concat!("`/ro", "ot/.cargo`")), [1]);
+    assert_eq!(found("README.md", concat!("a frame", "/wo", "rk/ and https://example.org/ho", "me/")), []);
+    assert_eq!(found("a.toml", concat!("[sou", "rce.mirror]\nreplace", "-with = \"x\"")), [1, 2]);
+    assert_eq!(found("a.yml", concat!("https://index.", "crates.io/x")), [1]);
+    let good = "source = \"registry+https://github.com/rust-lang/crates.io-index\"";
+    assert_eq!(found("Cargo.lock", good), []);
+    assert_eq!(found("Cargo.lock", "source = \"registry+http://10.0.0.1/index\""), [1]);
+}

@@ -1,0 +1,445 @@
+//! Repair, case by case: what is left of a store becomes a sound one, nothing is destroyed, and a crash in between is as if
+//! repair had not begun or had ended.
+
+use crate::support::setting;
+use crate::tools::corruption::world::{End, Image, Size, World, open};
+use crate::tools::corruption::{Untold, check_repair, repair, verify};
+use alluvium::internals::DeterministicDb;
+use alluvium::storage::simulated::SimulatedStorage;
+use alluvium::storage::{OpenMode, Storage};
+use alluvium::{Db, Depth, Error, LostKeys};
+use std::sync::Arc;
+
+fn names(disk: &SimulatedStorage, ending: &str) -> Vec<String> {
+    disk.current_image().into_keys().filter(|name| name.ends_with(ending)).collect()
+}
+
+/// Flips a bit in the middle of the file's page.
+fn flipped(bytes: &[u8], page: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[page * 4096 + 100] ^= 4;
+    bytes
+}
+
+fn largest(world: &World, ending: &str) -> String {
+    let of_kind = world.image.iter().filter(|(name, _)| name.ends_with(ending));
+    of_kind.max_by_key(|(_, bytes)| bytes.len()).unwrap().0.clone()
+}
+
+#[test]
+fn a_sound_store_is_left_alone() {
+    let world = World::new(1);
+    let disk = world.disk.clone_disk();
+    let report = repair(&disk).unwrap();
+    assert!(!report.changed && report.is_complete() && report.log_kept && report.branches_kept > 1, "{report:?}");
+    assert_eq!(disk.current_image(), world.image);
+}
+
+#[test]
+fn a_damaged_branch_keeps_its_good_pages_and_its_place() {
+    let world = World::new(1);
+    let name = largest(&world, ".branch");
+    let disk = world.with(&[(name.clone(), flipped(&world.image[&name], 1))].into(), &[]);
+    let report = check_repair(&world, &disk, "a flipped page", Untold::Nothing);
+    assert!(report.log_kept && report.manifest_lost.is_none(), "{report:?}");
+    assert_eq!((report.branches_rewritten, report.branches_lost), (1, 0), "{report:?}");
+    assert!(report.entries_lost > 0 && report.entries_saved > 0, "{report:?}");
+    let [loss] = &report.losses[..] else { panic!("{report:?}") };
+    assert_eq!((&loss.file, loss.bytes.as_ref().map(|bytes| bytes.start)), (&name, Some(4096)));
+    assert!(matches!(&loss.keys, Some(LostKeys::Between { after: Some(_), before: Some(_) })), "{loss:?}");
+    // The damaged file is still there, whole, under another name.
+    assert_eq!(report.set_aside, [format!("{name}.damaged")]);
+    assert_eq!(disk.current_image()[&report.set_aside[0]], flipped(&world.image[&name], 1));
+}
+
+#[test]
+fn without_its_manifest_a_store_comes_back_whole() {
+    let world = World::new(2);
+    let disk = world.with(&Image::new(), &["MANIFEST".into()]);
+    assert!(
+        matches!(open(&disk), Err(Error::Corruption { .. })),
+        "a directory full of files is no place for a new store"
+    );
+    let report = check_repair(&world, &disk, "no manifest", Untold::Nothing);
+    assert!(report.manifest_lost.is_some() && report.warnings.len() == 1, "{report:?}");
+    assert_eq!((report.branches_lost, report.entries_lost, report.values_lost), (0, 0, 0), "{report:?}");
+    for (key, right) in world.versions.keys().map(|key| (key, world.right(key))).filter(|(_, right)| right.is_some()) {
+        assert_eq!(open(&disk).unwrap().get(key).unwrap().as_deref(), right, "the data come back whole");
+    }
+    // But nobody can know that they are.
+    let [loss] = &report.losses[..] else { panic!("{report:?}") };
+    assert_eq!((loss.file.as_str(), &loss.keys, &loss.numbers), ("MANIFEST", &None, &None));
+    assert!(loss.what.contains("files that are gone cannot be known"), "{report:?}");
+}
+
+/// Once the same was said of a store whose manifest was gone alone and of one that had lost a branch file or its log as well: that
+/// nothing was lost.
+#[test]
+fn without_its_manifest_a_store_does_not_claim_to_be_whole() {
+    let world = World::new(2);
+    let disk = world.with(&Image::new(), &["MANIFEST".into(), largest(&world, ".branch")]);
+    let report = check_repair(&world, &disk, "no manifest, a branch gone", Untold::Anything);
+    let told = |text: &str| report.losses.iter().any(|loss| loss.what.contains(text));
+    assert!(!report.is_complete() && told("files that are gone cannot be known"), "{report:?}");
+    assert!(!told("the last writes may be gone"), "the log is there: {report:?}");
+    let mut removed = names(&world.disk, ".log");
+    removed.push("MANIFEST".into());
+    let disk = world.with(&Image::new(), &removed);
+    // What the branch files do not have is told by its numbers.
+    let report = check_repair(&world, &disk, "neither manifest nor log", Untold::Nothing);
+    let log = report.losses.iter().find(|loss| loss.file == "the log");
+    assert!(
+        log.is_some_and(|loss| loss.numbers.is_some() && loss.what.contains("last writes may be gone")),
+        "{report:?}"
+    );
+}
+
+#[test]
+fn without_manifest_log_and_most_branches_the_rest_is_saved() {
+    let world = World::new(2);
+    let kept = largest(&world, ".branch");
+    let lost: Vec<String> = world
+        .image
+        .keys()
+        .filter(|name| *name == "MANIFEST" || name.ends_with(".log") || (name.ends_with(".branch") && **name != kept))
+        .cloned()
+        .collect();
+    let disk = world.with(&Image::new(), &lost);
+    let report = check_repair(&world, &disk, "one branch", Untold::Anything);
+    assert!(report.entries_saved > 0, "{report:?}");
+    let db = open(&disk).unwrap();
+    assert!(db.iter().unwrap().count() > 10);
+}
+
+#[test]
+fn a_key_whose_value_file_is_lost_is_named_and_absent() {
+    let world = World::new(3);
+    let names = names(&world.disk, ".value");
+    for name in &names {
+        let disk = world.with(&Image::new(), std::slice::from_ref(name));
+        let report = check_repair(&world, &disk, name, Untold::Nothing);
+        for loss in report.losses.iter().filter(|loss| loss.file == *name) {
+            let Some(LostKeys::One(key)) = &loss.keys else { panic!("{loss:?}") };
+            let number = *loss.numbers.as_ref().unwrap().start();
+            let newest = world.versions[key].last().unwrap().0;
+            if number == newest {
+                assert_eq!(open(&disk).unwrap().get(key).unwrap(), None, "an older value shows");
+            }
+        }
+    }
+    // A damaged one is kept.
+    let damaged = flipped(&world.image[&names[0]], 3);
+    let disk = world.with(&[(names[0].clone(), damaged.clone())].into(), &[]);
+    let report = check_repair(&world, &disk, "a damaged value", Untold::Nothing);
+    assert_eq!(disk.current_image().get(&format!("{}.damaged", names[0])), Some(&damaged), "{report:?}");
+}
+
+/// Found by the corruption test: a file cut at the end of a page has no damaged page, and its losses were not told.
+#[test]
+fn a_file_that_was_cut_short_tells_what_it_lost() {
+    let world = World::new(5);
+    let name = largest(&world, ".branch");
+    for pages in [0, 1, 2] {
+        for also in [&[][..], &["MANIFEST".to_owned()]] {
+            let disk = world.with(&[(name.clone(), world.image[&name][..pages * 4096].to_vec())].into(), also);
+            let report = check_repair(&world, &disk, &format!("{name} cut to {pages} pages"), Untold::Nothing);
+            assert!(report.losses.iter().any(|loss| loss.file == name), "{report:?}");
+            assert!(report.set_aside.contains(&format!("{name}.damaged")), "{report:?}");
+        }
+    }
+}
+
+/// Found by the corruption test: with a log segment cut short, its marks were not believed, and what the cut took was not told.
+#[test]
+fn a_log_segment_that_was_cut_short_tells_what_it_lost() {
+    let world = World::new(5);
+    for name in names(&world.disk, ".log") {
+        for length in [4096, 7593, 20_000] {
+            let disk = world.with(&[(name.clone(), world.image[&name][..length].to_vec())].into(), &[]);
+            check_repair(&world, &disk, &format!("{name} cut to {length}"), Untold::Nothing);
+        }
+    }
+}
+
+/// Found by the corruption test: of a store that died, the removed segment had the newest mark, and nothing said which numbers may
+/// be gone with it.
+#[test]
+fn a_log_segment_that_is_missing_tells_what_it_lost() {
+    for size in [Size::Usual, Size::Small] {
+        let world = World::with_end(5, size, false);
+        for name in names(&world.disk, ".log") {
+            let disk = world.with(&Image::new(), std::slice::from_ref(&name));
+            check_repair(&world, &disk, &format!("{name} removed"), Untold::Nothing);
+        }
+    }
+}
+
+/// Found by the corruption test: with a segment's header its marks are lost, so what is behind a lost page may have been durable; it
+/// was cut off as if it had not been, and only counted.
+#[test]
+fn what_is_cut_off_without_a_mark_is_told() {
+    let world = World::with_end(35, Size::Usual, false);
+    let End::Killed { current } = &world.end else { panic!("{:?}", world.end) };
+    let bytes = flipped(&flipped(&world.image[current], 0), 4);
+    let disk = world.with(&[(current.clone(), bytes)].into(), &[]).remount();
+    let report = check_repair(&world, &disk, "no mark", Untold::Nothing);
+    assert!(report.log_records_cut > 0, "{report:?}");
+}
+
+/// A disk that cannot read some sectors: what it can read is saved.
+#[test]
+fn unreadable_sectors_cost_no_more_than_themselves() {
+    let world = World::new(7);
+    let name = largest(&world, ".branch");
+    let disk = world.disk.clone_disk();
+    disk.inject(&format!("(read name={name} nth=5) -> eio"));
+    assert!(repair(&disk.clone_disk()).is_ok());
+    disk.clear_faults();
+    disk.inject(&format!("(read name={name} p=0.3) -> eio"));
+    let report = repair(&disk).unwrap();
+    disk.clear_faults();
+    assert!(verify(&disk, Depth::Deep).unwrap().is_valid(), "{report:?}");
+    let db = open(&disk).unwrap();
+    for key in world.versions.keys().filter(|key| !world.told(&report, key)) {
+        assert_eq!(db.get(key).unwrap().as_deref(), world.right(key), "{report:?}");
+    }
+}
+
+#[test]
+fn a_damaged_log_gives_what_it_has() {
+    let world = World::new(4);
+    let mut damaged = 0;
+    for name in names(&world.disk, ".log") {
+        let bytes = &world.image[&name];
+        // Behind the header page: a page with records, if it is not all zeroes.
+        for page in [0, 1, 2] {
+            let changed = flipped(bytes, page);
+            let disk = world.with(&[(name.clone(), changed)].into(), &[]);
+            if verify(&disk, Depth::Deep).unwrap().is_valid() {
+                continue;
+            }
+            damaged += 1;
+            let report = check_repair(&world, &disk, &format!("{name}, page {page}"), Untold::Nothing);
+            assert!(!report.log_kept && report.manifest_lost.is_none(), "{report:?}");
+        }
+    }
+    assert!(damaged > 0);
+}
+
+#[test]
+fn what_repair_sets_aside_is_destroyed_with_the_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let db = Db::open(&path, crate::support::tiny()).unwrap();
+    for key in 0..500_u32 {
+        db.put(key.to_be_bytes(), [7; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    assert!(matches!(Db::repair(&path, &mut |_| ()), Err(Error::AlreadyOpen { .. })));
+    db.close().unwrap();
+    std::fs::write(path.join("MANIFEST"), "no manifest").unwrap();
+    let report = Db::repair(&path, &mut |_| ()).unwrap();
+    assert_eq!(report.set_aside, ["MANIFEST.damaged"]);
+    assert_eq!(std::fs::read(path.join("MANIFEST.damaged")).unwrap(), b"no manifest");
+    std::fs::write(path.join("MANIFEST"), "none again").unwrap();
+    assert_eq!(Db::repair(&path, &mut |_| ()).unwrap().set_aside, ["MANIFEST.2.damaged"]);
+    let db = Db::open(&path, crate::support::tiny()).unwrap();
+    assert_eq!(db.iter().unwrap().count(), 500);
+    db.close().unwrap();
+    Db::destroy(&path).unwrap();
+    assert!(!path.exists());
+    assert!(matches!(Db::repair(&path, &mut |_| ()), Err(Error::NoStore { .. })));
+}
+
+/// Another store's files under names of their own kind, as a restore into the wrong directory leaves them.
+fn foreign(ending: &str) -> Vec<Vec<u8>> {
+    let other = World::new(12);
+    other.image.iter().filter(|(name, _)| name.ends_with(ending)).map(|(_, bytes)| bytes.clone()).collect()
+}
+
+/// Once the manifest's word was taken for whose files these are: with the manifest of another store in the place of its own, a whole
+/// store was set aside file by file as damaged, and an empty one was left.
+#[test]
+fn a_misplaced_manifest_is_outvoted_by_all_other_files() {
+    let world = World::new(11);
+    let manifest = foreign("MANIFEST").pop().unwrap();
+    let disk = world.with(&[("MANIFEST".to_owned(), manifest.clone())].into(), &[]);
+    let report = check_repair(&world, &disk, "a misplaced manifest", Untold::Nothing);
+    assert!(
+        report.manifest_lost.as_ref().is_some_and(|why| why.contains("belongs to another store (id ")),
+        "{report:?}"
+    );
+    assert_eq!((report.branches_lost, report.values_lost, report.entries_lost), (0, 0, 0), "{report:?}");
+    assert_eq!(disk.current_image()["MANIFEST.damaged"], manifest);
+    assert!(report.losses.iter().all(|loss| !loss.file.ends_with(".branch")), "{report:?}");
+}
+
+/// Files of other stores among those of a sound one: they are told as that and not as damage, and nothing of the store is lost, be
+/// the strays ever so many.
+#[test]
+fn stray_files_of_another_store_are_set_aside_as_such() {
+    let world = World::new(11);
+    for copies in [1, 20] {
+        let mut strays = Image::new();
+        for (kind, ending) in [("branch", ".branch"), ("value", ".value"), ("log", ".log")] {
+            // A value file and a log segment say whose they are under their own number only.
+            let other = World::new(12);
+            for (name, bytes) in other.image.iter().filter(|(name, _)| name.ends_with(ending)).take(copies) {
+                let name = if kind == "branch" { format!("9{name}") } else { name.clone() };
+                if !world.image.contains_key(&name) && kind != "log" {
+                    strays.insert(name, bytes.clone());
+                }
+            }
+        }
+        for (number, bytes) in (800_000..).zip(foreign(".branch").iter().cycle().take(copies)) {
+            strays.insert(format!("{number}.branch"), bytes.clone());
+        }
+        let disk = world.with(&strays, &[]);
+        let report = check_repair(&world, &disk, "strays", Untold::Nothing);
+        assert!(report.is_complete() && report.manifest_lost.is_none() && report.log_kept, "{report:?}");
+        let aside: Vec<String> = strays.keys().map(|name| format!("{name}.damaged")).collect();
+        assert!(aside.iter().all(|name| report.set_aside.contains(name)), "{aside:?}: {report:?}");
+        let told = |warning: &String| warning.contains("belongs to another store (id ");
+        assert!(report.warnings.iter().any(told), "{report:?}");
+        // Without a manifest the few are told file by file.
+        if copies == 1 {
+            let disk = world.with(&strays, &["MANIFEST".into()]);
+            let report = check_repair(&world, &disk, "strays, no manifest", Untold::Nothing);
+            for name in strays.keys() {
+                let told = report.losses.iter().find(|loss| loss.file == *name);
+                assert!(told.is_some_and(|loss| loss.what.contains("belongs to another store")), "{name}: {report:?}");
+            }
+        }
+    }
+}
+
+/// Once the opening of a store removed every file that its manifest did not name, though it was another store's: with a new store's
+/// manifest in the place of its own, a store lost all its files to the next opening, and the check before it said nothing.
+#[test]
+fn files_of_another_store_are_told_and_no_opening_removes_them() {
+    let disk = SimulatedStorage::new(13);
+    let db = DeterministicDb::open(Arc::new(disk.clone()), crate::support::tiny_unsynced()).unwrap();
+    db.put("own", "1").unwrap();
+    db.close().unwrap();
+    let world = World::new(12);
+    let mut strays = Image::new();
+    for (name, bytes) in world.image.iter().filter(|(name, _)| name.ends_with(".branch") || name.ends_with(".value")) {
+        if !disk.current_image().contains_key(name) {
+            disk.open(name, OpenMode::Create).unwrap().write_all_at(bytes, 0).unwrap();
+            strays.insert(name.clone(), bytes.clone());
+        }
+    }
+    // And one of its own, as a crash leaves it: without an end.
+    let own = "900000.branch".to_owned();
+    disk.open(&own, OpenMode::Create).unwrap().write_all_at(&[0; 8192], 0).unwrap();
+    assert!(strays.len() > 3);
+    for depth in [Depth::Quick, Depth::Deep] {
+        let found = verify(&disk, depth).unwrap();
+        assert!(found.is_valid(), "{found:?}");
+        assert_eq!(found.other_stores, strays.keys().cloned().collect::<Vec<_>>());
+        assert_eq!(found.unreferenced, std::slice::from_ref(&own));
+    }
+    let db = open(&disk).unwrap();
+    assert_eq!(db.get("own").unwrap().as_deref(), Some(&b"1"[..]));
+    db.close().unwrap();
+    let image = disk.current_image();
+    assert!(strays.iter().all(|(name, bytes)| image.get(name) == Some(bytes)), "{:?}", image.keys());
+    assert!(!image.contains_key(&own), "its own stray goes");
+}
+
+/// A file of another store in the place of one of its own is told as that, and its own is lost.
+#[test]
+fn a_foreign_file_in_the_place_of_an_own_one_is_told_as_such() {
+    let world = World::new(11);
+    let name = largest(&world, ".branch");
+    let bytes = foreign(".branch").pop().unwrap();
+    let disk = world.with(&[(name.clone(), bytes.clone())].into(), &[]);
+    let report = check_repair(&world, &disk, "a foreign branch", Untold::Nothing);
+    let told = report.losses.iter().find(|loss| loss.file == name);
+    assert!(told.is_some_and(|loss| loss.what.contains("belongs to another store (id ")), "{report:?}");
+    assert_eq!(disk.current_image()[&format!("{name}.damaged")], bytes);
+}
+
+/// What a get returned, or why it failed.
+type Answer = Result<Option<Vec<u8>>, String>;
+
+/// What a store answers, or why it does not open.
+fn answers(disk: &SimulatedStorage, world: &World) -> Result<Vec<Answer>, String> {
+    let db = open(disk).map_err(|error| error.to_string())?;
+    Ok(world.versions.keys().map(|key| db.get(key).map_err(|error| error.to_string())).collect())
+}
+
+/// Killed before any of its I/O operations, and after a power cut there, repair has left the store as it was or repaired it, and
+/// running it again ends well.
+#[test]
+fn a_crash_of_repair_is_as_if_it_had_not_begun_or_had_ended() {
+    let world = World::new(6);
+    let branch = largest(&world, ".branch");
+    let log = names(&world.disk, ".log").pop().unwrap();
+    let value = names(&world.disk, ".value").pop().unwrap();
+    let worlds = [
+        ("branch and value", world.with(&[(branch.clone(), flipped(&world.image[&branch], 1))].into(), &[value])),
+        ("log header", world.with(&[(log.clone(), flipped(&world.image[&log], 0))].into(), &[])),
+        ("manifest", world.with(&[("MANIFEST".into(), flipped(&world.image["MANIFEST"], 1))].into(), &[])),
+    ];
+    for (what, damaged) in worlds {
+        // A power cut is another life for the log, so the same damage may be told in other words.
+        let before = answers(&damaged.clone_disk(), &world);
+        let before_in_another_life = answers(&damaged.clone_disk().power_cut(1), &world);
+        let whole = damaged.clone_disk();
+        let operations = whole.operations();
+        repair(&whole).unwrap();
+        let operations = whole.operations() - operations;
+        let after = answers(&whole, &world);
+        let step = (operations / setting("ALLUVIUM_REPAIR_CRASHES", 60)).max(1);
+        let (mut as_before, mut repaired) = (0, 0);
+        for at in (1..=operations).step_by(step as usize).chain(operations.saturating_sub(20)..=operations) {
+            let disk = damaged.clone_disk();
+            disk.crash_at(at.max(1));
+            assert!(repair(&disk).is_err(), "{what}: operation {at} of {operations} was not reached");
+            let disk = if at % 2 == 0 { disk.kill() } else { disk.power_cut(at) };
+            let now = answers(&disk.clone_disk(), &world);
+            if now == after {
+                repaired += 1;
+            } else if now == before || now == before_in_another_life {
+                as_before += 1;
+            } else {
+                panic!("{what}: after a crash at {at} of {operations} the store is neither: {:?}", now.err());
+            }
+            let again = repair(&disk).unwrap_or_else(|error| panic!("{what}: again after {at}: {error}"));
+            // Once what the first one had half written was told as a loss ("000045.branch: the file ends early").
+            let was_there = |name: &str| !name.ends_with(".branch") || world.image.contains_key(name);
+            assert!(again.losses.iter().all(|loss| was_there(&loss.file)), "{what}: again after {at}: {again:?}");
+            assert!(
+                again.set_aside.iter().all(|name| was_there(name.trim_end_matches(".damaged"))),
+                "{what}: {again:?}"
+            );
+            assert_eq!(names(&disk, ".repair"), [""; 0], "{what}: again after {at}: the mark is still there");
+            assert!(verify(&disk, Depth::Deep).unwrap().is_valid(), "{what}: again after {at}");
+            assert!(answers(&disk, &world) == after, "{what}: again after {at}: other answers");
+            assert!(disk.list().unwrap().contains(&"MANIFEST".to_owned()));
+        }
+        assert!(as_before > 0 && repaired > 0, "{what}: {as_before} as before, {repaired} repaired");
+    }
+}
+
+/// Once, only branch files and maplets were told: a value file of a write that a crash cut off lay there unseen until the next opening.
+#[test]
+fn a_value_file_of_no_use_is_told() {
+    let world = World::new(1);
+    let disk = world.disk.clone_disk();
+    let useless = |depth| {
+        let found = verify(&disk, depth).unwrap();
+        assert!(found.is_valid(), "{found:?}");
+        found.unreferenced.into_iter().filter(|name| name.ends_with(".value")).collect::<Vec<_>>()
+    };
+    assert!(useless(Depth::Deep).is_empty());
+    let bytes = &world.image[&largest(&world, ".value")];
+    let stray = "900000.value".to_owned();
+    disk.open(&stray, OpenMode::Create).unwrap().write_all_at(bytes, 0).unwrap();
+    assert_eq!(useless(Depth::Deep), std::slice::from_ref(&stray));
+    // Who reads no record cannot know.
+    assert!(useless(Depth::Quick).is_empty());
+    open(&disk).unwrap().close().unwrap();
+    assert!(!names(&disk, ".value").contains(&stray));
+}
