@@ -1,7 +1,8 @@
-//! The source tree keeps its own rules (`design.md`, Code layout; `style.md`): layers, unsafe code, leftovers, size.
-//! Each rule is a pure function from a file's text to complaints; `planted` shows that each one bites.
+//! The rules of the source tree: layers, import cycles, unsafe code, leftovers, sizes. Each rule is a pure function from the text of files to
+//! complaints; `planted` shows that each rule finds what it is for.
 
 mod guarantees;
+mod imports;
 mod planted;
 mod rules;
 mod source;
@@ -88,6 +89,16 @@ fn layers_import_only_lower_layers() {
 }
 
 #[test]
+fn no_folder_has_an_import_cycle() {
+    assert_none(imports::cycles(&sources()));
+}
+
+#[test]
+fn no_folder_has_too_many_files() {
+    assert_none(imports::large_folders(&sources()));
+}
+
+#[test]
 fn unsafe_code_says_why_it_is_sound() {
     apply(rules::safety_comments);
 }
@@ -134,12 +145,22 @@ fn files_are_small() {
 }
 
 #[test]
-fn tracked_text_names_no_machine() {
+fn functions_of_many_parameters_are_listed() {
+    for source in sources() {
+        for (line, name, count) in rules::many_parameters(&source) {
+            println!("{}:{line}: {name} has {count} parameters, think of a struct", source.path);
+        }
+    }
+}
+
+#[test]
+fn tracked_text_names_no_machine_and_no_missing_page() {
     let mut complaints = Vec::new();
     for path in tracked_files() {
         // A file that is tracked but removed in the working tree, or not text, has nothing to say.
         if let Ok(text) = std::fs::read_to_string(&path) {
             complaints.extend(rules::machine_names(&relative(&path), &text));
+            complaints.extend(rules::missing_pages(&relative(&path), &text));
         }
     }
     assert_none(complaints);

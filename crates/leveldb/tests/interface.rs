@@ -1,6 +1,6 @@
 //! What the libraries export.
 
-use crate::install::{crate_folder, has, prefix};
+use crate::install::{crate_folder, has, prefix, skip};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn the_shared_library_exports_the_interface_and_nothing_else() {
         of_c.retain(|name| name.starts_with("leveldb_"));
         assert_eq!(of_c, interface());
     } else {
-        eprintln!("skipped: LevelDB itself is not installed");
+        skip("LevelDB itself is not installed");
     }
 }
 

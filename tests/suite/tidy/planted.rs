@@ -1,5 +1,6 @@
 //! Every rule catches what it is for: violations planted in strings, and text beside them that is none.
 
+use super::imports;
 use super::rules::{self, Complaint};
 use super::source::{Source, is_test_path};
 use std::collections::BTreeSet;
@@ -39,6 +40,62 @@ fn imports_for_tests_and_in_comments_are_free() {
         layer_lines("src/log/mod.rs", "#[cfg(test)]\n#[allow(unused)]\nuse crate::db::Db;\nuse crate::db;"),
         [4]
     );
+}
+
+fn cycles(files: &[(&str, &str)]) -> Vec<String> {
+    let sources: Vec<Source> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
+    imports::cycles(&sources).iter().map(|complaint| complaint.what.clone()).collect()
+}
+
+#[test]
+fn import_cycles_of_a_folder_are_caught() {
+    let top = ("src/log/mod.rs", "mod a;\nmod b;\nmod c;\npub use b::B;");
+    let cycle = |a, b| cycles(&[top, ("src/log/a.rs", a), ("src/log/b.rs", b), ("src/log/c.rs", "pub struct C;")]);
+    assert_eq!(cycle("use super::b::B;", "pub struct B;"), Vec::<String>::new());
+    assert_eq!(cycle("use super::b::B;", "use super::a::A;"), ["import cycle: log/a, log/b"]);
+    // By a path in the code, by the crate's root, in a group, and by a re-export.
+    assert_eq!(cycle("fn f() { super::b::f() }", "use super::{a::A, c};").len(), 1);
+    assert_eq!(cycle("use crate::log::b::B;", "use crate::log::a::{self, A};").len(), 1);
+    assert_eq!(cycle("use super::B;", "use super::a::A;").len(), 1);
+    // What is for tests only, in a comment or a string is none.
+    assert_eq!(
+        cycle("use super::b::B;", "#[cfg(test)]\nmod tests {\n    use super::super::a::A;\n}"),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        cycle("use super::b::B;", "// use super::a::A;\nconst A: &str = \"super::a::A\";"),
+        Vec::<String>::new()
+    );
+    // Folders count as one member each; and a folder's own file is a member.
+    let folders = [("src/log/a/x.rs", "use crate::log::b::y::Y;"), ("src/log/b/y.rs", "use crate::log::a::x::X;")];
+    assert_eq!(cycles(&folders), ["import cycle: log/a, log/b"]);
+    let own = [("src/log/mod.rs", "mod a;\nuse a::A;\npub struct Log;"), ("src/log/a.rs", "use super::Log;")];
+    assert_eq!(cycles(&own), ["import cycle: log, log/a"]);
+}
+
+#[test]
+fn large_folders_are_caught() {
+    let files = |count: usize| -> Vec<Source> {
+        (0..count).map(|at| Source::new(&format!("src/log/file{at}.rs"), "")).collect()
+    };
+    assert!(imports::large_folders(&files(15)).is_empty());
+    assert_eq!(imports::large_folders(&files(16)).len(), 1);
+}
+
+#[test]
+fn pages_that_are_not_there_are_caught() {
+    let page = concat!("design", ".md");
+    let found = |text: &str| lines(&rules::missing_pages("src/log/mod.rs", text));
+    assert_eq!(found(&format!("//! One.\n//! See {page}, The log.")), [2]);
+    assert_eq!(found(&format!("//! See `docs/{page}`.")), [1]);
+    assert_eq!(found(&format!("//! See re{page}.")), []);
+}
+
+#[test]
+fn functions_of_many_parameters_are_found() {
+    let found = |text: &str| rules::many_parameters(&Source::new("src/log/mod.rs", text));
+    assert_eq!(found("fn f(a: A, b: B<C, D>, c: (E, F), d: D, e: E) {}"), []);
+    assert_eq!(found("\nfn g<T>(&self, a: A, b: B, c: C, d: D, e: E, f: F,) {}"), [(2, "g".to_owned(), 6)]);
 }
 
 #[test]

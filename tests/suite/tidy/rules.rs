@@ -4,7 +4,7 @@ use super::source::{Source, line_of, matching, words};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// The layers, lowest first (`design.md`, Code layout). A module imports only from lower ones.
+/// The layers, lowest first (`ARCHITECTURE.md`). A module imports only from lower ones.
 const LAYERS: [&[&str]; 9] = [
     &["util"],
     &["io"],
@@ -325,4 +325,71 @@ pub fn machine_names(path: &str, text: &str) -> Vec<Complaint> {
 fn begins_a_path(line: &str, at: usize) -> bool {
     let before = line[..at].chars().next_back();
     before.is_none_or(|letter| !letter.is_alphanumeric() && !"._-/})>*".contains(letter))
+}
+
+/// Pages that guide the project's authors and that no reader of the repository has.
+const MISSING_PAGES: [&str; 6] = [
+    concat!("design", ".md"),
+    concat!("protocol", ".md"),
+    concat!("machine", ".md"),
+    concat!("rivals", ".md"),
+    concat!("practice", ".md"),
+    concat!("style", ".md"),
+];
+
+/// Rule 10: no text refers to a page that is not in the repository.
+pub fn missing_pages(path: &str, text: &str) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        for page in MISSING_PAGES {
+            let begins_a_name = |at: usize| {
+                let before = line[..at].chars().next_back();
+                before.is_none_or(|letter| !letter.is_alphanumeric() && !"-_".contains(letter))
+            };
+            if line.match_indices(page).any(|(at, _)| begins_a_name(at)) {
+                complaints.push(complaint(path, at + 1, format!("names {page}, which is not in the repository")));
+            }
+        }
+    }
+    complaints
+}
+
+/// From this many parameters on, besides `self`, a struct may name a thing.
+const PARAMETERS_MAX: usize = 5;
+
+/// The library's functions with more parameters than that: line, name, count. Only for information.
+pub fn many_parameters(source: &Source) -> Vec<(usize, String, usize)> {
+    if !source.path.starts_with("src/") {
+        return Vec::new();
+    }
+    let code = source.library_code();
+    let mut found = Vec::new();
+    for at in words(&code, "fn") {
+        let Some(open) = code[at..].find(['(', ';', '{']).map(|open| at + open) else { continue };
+        let name = code[at + 2..open].split(['<', '(']).next().unwrap_or_default().trim().to_owned();
+        if name.is_empty() || !code[open..].starts_with('(') {
+            continue;
+        }
+        let (inside, mut depth, mut count, mut has_word) = (&code[open + 1..matching(&code, open) - 1], 0, 0, false);
+        for letter in inside.chars() {
+            match letter {
+                '(' | '[' | '<' => depth += 1,
+                ')' | ']' | '>' => depth -= 1,
+                ',' if depth == 0 => {
+                    count += usize::from(has_word);
+                    has_word = false;
+                    continue;
+                }
+                _ => {}
+            }
+            has_word |= letter.is_alphanumeric();
+        }
+        count += usize::from(has_word);
+        let has_self = inside.split(',').next().is_some_and(|first| words(first, "self").next().is_some());
+        let count = count - usize::from(has_self);
+        if count > PARAMETERS_MAX {
+            found.push((line_of(&code, at), name, count));
+        }
+    }
+    found
 }
