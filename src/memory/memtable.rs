@@ -19,34 +19,26 @@
 //! 5. The single-level kind (`MemoryComponent::Skiplist`) links at once, and takes nothing out of a chain.
 
 use super::class::Class;
+use super::component::MemoryComponent;
 use super::hash_index::{Entered, HashIndex, Lookup};
 use super::insert_queue::{self, InsertQueue};
 use super::key_range::KeyRange;
 use super::membuffer::{Membuffer, feed_capacity};
 use super::node::{Node, Target, body_bytes, tower_bytes};
-use super::range_tombstones::Beside;
+use super::range_tombstones::TombstoneSet;
+use super::retained_versions::{RetainedVersions, RetainingNode};
 use super::skiplist::{Meeting, Skiplist, Splice, height_for};
 use super::version::{BATCH_COMMITTED, BATCH_PENDING, Version, block_bytes, make_state, state};
-use super::version_cleanup::Reclaim;
 use super::writer::{Desk, MemtableWriter};
+use crate::merge::RangeTombstones;
 use crate::util::arena::{Arena, Offset};
 use crate::util::hash::encoded_key_hash;
 use crate::util::planted::{self, Bug};
-use crate::util::sync::{AtomicU64, Mutex, Ordering};
+use crate::util::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::util::{KeyspaceId, Kind, SequenceNumber, key, limits};
 
 /// Largest piece of the arena that a writer takes for itself.
 const PIECE_BYTES_MAX: usize = 32 << 10;
-
-/// How the memory component keeps the keys of new writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MemoryComponent {
-    /// FloDB's two levels: a hash table takes the writes and updates them in place; order is made when it is needed. The default.
-    #[default]
-    TwoLevel,
-    /// One level, as in cLSM and Kanda's memory runs: every write searches its place in a skiplist, and an update is a new version.
-    Skiplist,
-}
 
 /// One generation's memory.
 #[derive(Debug)]
@@ -66,8 +58,8 @@ pub struct Memtable {
     desks: Mutex<Offset>,
     /// Versions that were placed without a writer.
     loose: AtomicU64,
-    pub(super) reclaim: Reclaim,
-    pub(super) beside: Beside,
+    pub(super) retained: RetainedVersions,
+    range_tombstones: TombstoneSet,
 }
 
 /// A version that lies ready in a Memtable's memory and has no number yet. Good for one `place` in that Memtable;
@@ -87,20 +79,9 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The node, if placing it left an older version in the chain: `Memtable::note_kept` wants to know.
-    pub fn kept(&self) -> Option<KeptNode> {
-        self.kept.then_some(KeptNode(self.node))
-    }
-}
-
-/// A key with more than one version.
-#[derive(Clone, Copy, Debug)]
-pub struct KeptNode(Offset);
-
-impl KeptNode {
-    /// Where it lies.
-    pub(super) fn place(self) -> Offset {
-        self.0
+    /// The node, if placing it left an older version in the chain: `Memtable::note_retained` wants to know.
+    pub fn kept(&self) -> Option<RetainingNode> {
+        self.kept.then_some(RetainingNode::new(self.node))
     }
 }
 
@@ -132,9 +113,32 @@ impl Memtable {
             key_range: KeyRange::default(),
             desks: Mutex::default(),
             loose: AtomicU64::new(0),
-            reclaim: Reclaim::default(),
-            beside: Beside::default(),
+            retained: RetainedVersions::default(),
+            range_tombstones: TombstoneSet::default(),
         }
+    }
+
+    /// Adds a range tombstone. Its number is greater than that of every entry that it hides.
+    #[cfg(test)]
+    pub fn add_range_tombstone(&self, tombstone: &crate::merge::RangeTombstone) {
+        self.range_tombstones.add(tombstone);
+    }
+
+    /// Whether there are range tombstones.
+    #[inline]
+    pub fn has_range_tombstones(&self) -> bool {
+        self.range_tombstones.is_any()
+    }
+
+    /// All range tombstones. Those of a sealed Memtable never change.
+    pub fn range_tombstones(&self) -> Arc<RangeTombstones> {
+        self.range_tombstones.all()
+    }
+
+    /// The newest number `<= at` of a range tombstone over an encoded key; `ZERO` if there is none.
+    #[inline]
+    pub fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
+        self.range_tombstones.covering(key, at)
     }
 
     pub(super) fn arena(&self) -> &Arena {
@@ -208,7 +212,7 @@ impl Memtable {
     /// A block with a version for a key that has a node: a spare one where there is one.
     fn block(&self, writer: &mut MemtableWriter, class: Class, kind: Kind, value: &[u8]) -> Offset {
         if let Some(spares) = &mut writer.spares {
-            if self.reclaim.has_spares() {
+            if self.retained.has_spares() {
                 self.take_common_spares(spares, class);
             }
             if let Some(block) = spares.take(&self.arena, class) {
@@ -533,13 +537,13 @@ impl Memtable {
 
     /// Bytes of these that hold something, or that some writer will use first.
     pub fn live_bytes(&self) -> usize {
-        self.bytes().saturating_sub(self.reclaim.spare_bytes())
+        self.bytes().saturating_sub(self.retained.spare_bytes())
     }
 
     /// Versions that are there.
     pub fn entries(&self) -> u64 {
         let placed = Desk::sum(&self.arena, *self.desks.lock()).wrapping_add(self.loose.load(Ordering::Relaxed));
-        placed.wrapping_sub(self.reclaim.gone())
+        placed.wrapping_sub(self.retained.gone())
     }
 
     /// Whether nothing was placed.

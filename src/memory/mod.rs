@@ -12,7 +12,9 @@ mod approximate;
 mod boundaries;
 mod bulk;
 mod class;
+mod component;
 mod cursor;
+mod draining;
 mod hash_index;
 mod insert_queue;
 mod key_range;
@@ -23,6 +25,7 @@ mod node;
 mod order;
 mod pool;
 mod range_tombstones;
+mod retained_versions;
 mod sealed_cursor;
 mod skiplist;
 #[cfg(test)]
@@ -32,6 +35,7 @@ mod version_cleanup;
 mod writer;
 
 pub use bulk::{BulkFill, FillSpace};
-pub use memtable::{BatchState, MemoryComponent, Memtable, Prepared};
+pub use component::MemoryComponent;
+pub use memtable::{BatchState, Memtable, Prepared};
 pub use pool::MemtablePool;
 pub use writer::MemtableWriter;

@@ -6,73 +6,39 @@
 //! Any thread, one at a time for a Memtable (the lock `ended`). Each node under the latch of its key, as for a write.
 
 use super::class::Class;
-use super::memtable::{KeptNode, Memtable};
+use super::memtable::Memtable;
+use super::retained_versions::RetainingNode;
 use super::version::block_bytes;
 use super::writer::Spares;
 use crate::util::SequenceNumber;
 use crate::util::arena::Offset;
-use crate::util::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
-
-/// What a Memtable knows about versions that snapshots keep.
-#[derive(Debug, Default)]
-pub(crate) struct Reclaim {
-    /// Held over a whole `reclaim_versions`; whether there may be no more.
-    ended: Mutex<bool>,
-    /// Nodes that may have more versions than they need.
-    kept: Mutex<Vec<Offset>>,
-    /// Blocks that went, for whichever writer needs one, and their bytes.
-    spares: Mutex<Option<Spares>>,
-    has_spares: AtomicBool,
-    spare_bytes: AtomicUsize,
-    /// Versions that went.
-    gone: AtomicU64,
-}
-
-impl Reclaim {
-    /// Whether writers may find spare blocks here.
-    pub(crate) fn has_spares(&self) -> bool {
-        self.has_spares.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn spare_bytes(&self) -> usize {
-        self.spare_bytes.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn gone(&self) -> u64 {
-        self.gone.load(Ordering::Relaxed)
-    }
-
-    /// Waits for a reclaim under way; there will be none after it.
-    pub(crate) fn end(&self) {
-        *self.ended.lock() = true;
-    }
-}
+use crate::util::sync::Ordering;
 
 impl Memtable {
     /// Takes note of a key with more versions than its newest. After its write is done: takes a lock.
-    pub fn note_kept(&self, node: KeptNode) {
-        self.reclaim.kept.lock().push(node.place());
+    pub fn note_retained(&self, node: RetainingNode) {
+        self.retained.nodes.lock().push(node.place());
     }
 
-    /// Whether a `reclaim_versions` might find something.
-    pub fn has_kept(&self) -> bool {
-        !self.reclaim.kept.lock().is_empty()
+    /// Whether a `clean_versions` might find something.
+    pub fn has_retained(&self) -> bool {
+        !self.retained.nodes.lock().is_empty()
     }
 
     /// Takes out what none of `pins`, ascending, needs; `latched` calls what it is given with the key's latch held. Everything up to
     /// `through` was numbered before the pins were read, so that a snapshot that is not among them has at least that number
     /// (`docs/concurrency.md`, S2). Returns how many versions went.
-    pub fn reclaim_versions(
+    pub fn clean_versions(
         &self,
         pins: &[SequenceNumber],
         through: SequenceNumber,
         mut latched: impl FnMut(u64, &mut dyn FnMut()),
     ) -> u64 {
-        let ended = self.reclaim.ended.lock();
+        let ended = self.retained.ended.lock();
         if *ended {
             return 0;
         }
-        let mut nodes = std::mem::take(&mut *self.reclaim.kept.lock());
+        let mut nodes = std::mem::take(&mut *self.retained.nodes.lock());
         nodes.sort_unstable_by_key(|node| node.0);
         nodes.dedup();
         let mut gone = 0;
@@ -81,8 +47,8 @@ impl Memtable {
             latched(self.hash_of(*node), &mut || more = self.cut_chain(*node, pins, through, &mut gone));
             more
         });
-        self.reclaim.kept.lock().append(&mut nodes);
-        self.reclaim.gone.fetch_add(gone, Ordering::Relaxed);
+        self.retained.nodes.lock().append(&mut nodes);
+        self.retained.gone.fetch_add(gone, Ordering::Relaxed);
         gone
     }
 
@@ -98,9 +64,9 @@ impl Memtable {
             } else {
                 above.set_previous(version.previous());
                 *gone += 1;
-                self.reclaim.spare_bytes.fetch_add(block_bytes(version.class()), Ordering::Relaxed);
-                self.reclaim.spares.lock().get_or_insert_default().give(version);
-                self.reclaim.has_spares.store(true, Ordering::Relaxed);
+                self.retained.spare_bytes.fetch_add(block_bytes(version.class()), Ordering::Relaxed);
+                self.retained.spares.lock().get_or_insert_default().give(version);
+                self.retained.has_spares.store(true, Ordering::Relaxed);
             }
         }
         above.place() != self.node(node).newest_place()
@@ -111,11 +77,11 @@ impl Memtable {
         if spares.has(class) {
             return;
         }
-        if let Some(common) = &mut *self.reclaim.spares.lock() {
+        if let Some(common) = &mut *self.retained.spares.lock() {
             spares.take_all(common, class);
         }
         let first = (!spares.first(class).is_null()).then(|| self.version(spares.first(class)));
         let taken = std::iter::successors(first, |block| self.older(*block)).count();
-        self.reclaim.spare_bytes.fetch_sub(taken * block_bytes(class), Ordering::Relaxed);
+        self.retained.spare_bytes.fetch_sub(taken * block_bytes(class), Ordering::Relaxed);
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn is_due(read: &ReadPath, last: LastCleanup, now: Duration) -> Optio
     read.shared_snapshot.expire(now);
     read.snapshots.expire();
     let dropped = read.snapshots.dropped();
-    let is_due = dropped != last.dropped && now >= last.next && read.view.load().newest().memtable.has_kept();
+    let is_due = dropped != last.dropped && now >= last.next && read.view.load().newest().memtable.has_retained();
     is_due.then(|| LastCleanup { dropped, next: now + INTERVAL })
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn run(read: &ReadPath) {
         // A snapshot is being taken. When it is dropped there is another cleanup.
         return;
     }
-    newest.memtable.reclaim_versions(&snapshots, through, |hash, change| {
+    newest.memtable.clean_versions(&snapshots, through, |hash, change| {
         let _latch = read.latches.lock(Latches::index_of(hash));
         change();
     });

@@ -171,7 +171,7 @@ impl Committer {
             drop(guard);
             std::mem::forget(unplaced);
             read.sequencer.leave(&thread.slot);
-            prepared.note_kept(generation);
+            prepared.note_retained(generation);
             // `now` keeps the generation alive, so the references are handed over in time.
             for value in entries.iter().filter_map(|entry| entry.file) {
                 owner.hold_value_file(value);
@@ -249,8 +249,8 @@ impl Preparation {
     }
 
     /// Tells of the versions that stayed for snapshots.
-    fn note_kept(&self, generation: &Generation) {
-        self.entries().iter().filter_map(Prepared::kept).for_each(|node| generation.memtable.note_kept(node));
+    fn note_retained(&self, generation: &Generation) {
+        self.entries().iter().filter_map(Prepared::kept).for_each(|node| generation.memtable.note_retained(node));
     }
 
     /// Gives back what will not be placed.

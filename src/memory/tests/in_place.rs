@@ -47,7 +47,7 @@ impl Snapshots {
 
     fn reclaim(&self) {
         let pins: Vec<SequenceNumber> = self.live.keys().copied().map(SequenceNumber).collect();
-        self.memtable.reclaim_versions(&pins, SequenceNumber(self.last), |_, change| change());
+        self.memtable.clean_versions(&pins, SequenceNumber(self.last), |_, change| change());
     }
 
     fn check(&self, number: u64, contents: &Contents) {
@@ -107,7 +107,7 @@ fn each_snapshot_keeps_exactly_the_versions_that_it_needs() {
         snapshots.live.clear();
         snapshots.reclaim();
         assert_eq!(snapshots.memtable.entries(), snapshots.contents.len() as u64, "seed {seed}");
-        assert!(!snapshots.memtable.has_kept());
+        assert!(!snapshots.memtable.has_retained());
         snapshots.check_all();
     }
 }

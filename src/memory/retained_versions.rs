@@ -1,0 +1,55 @@
+//! What a Memtable knows of the versions that snapshots retain, and of the blocks of those that were removed. Any thread.
+
+use super::writer::Spares;
+use crate::util::arena::Offset;
+use crate::util::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
+
+/// A key with more than one version.
+#[derive(Clone, Copy, Debug)]
+pub struct RetainingNode(Offset);
+
+impl RetainingNode {
+    pub(super) fn new(place: Offset) -> Self {
+        Self(place)
+    }
+
+    /// Where its node lies.
+    pub(super) fn place(self) -> Offset {
+        self.0
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct RetainedVersions {
+    /// Locked for the whole of a `clean_versions`; true once there may be no more.
+    pub(super) ended: Mutex<bool>,
+    /// Nodes that may have more versions than they need.
+    pub(super) nodes: Mutex<Vec<Offset>>,
+    /// Blocks of removed versions, for any writer that needs one, and their bytes.
+    pub(super) spares: Mutex<Option<Spares>>,
+    pub(super) has_spares: AtomicBool,
+    pub(super) spare_bytes: AtomicUsize,
+    /// Removed versions.
+    pub(super) gone: AtomicU64,
+}
+
+impl RetainedVersions {
+    /// Whether writers may find spare blocks here.
+    pub(crate) fn has_spares(&self) -> bool {
+        self.has_spares.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn spare_bytes(&self) -> usize {
+        self.spare_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn gone(&self) -> u64 {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a cleanup that runs. There will be none after it.
+    pub(crate) fn end(&self) {
+        *self.ended.lock() = true;
+    }
+}
