@@ -1,6 +1,6 @@
 //! The Memtable against a model, alone and among threads.
 
-use super::cursor::MemtableCursor;
+use super::read::cursor::MemtableCursor;
 use super::*;
 use crate::merge::Cursor;
 use crate::util::hash::key_hash;

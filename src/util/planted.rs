@@ -17,11 +17,11 @@ pub enum Bug {
     ItemNotForgotten,
     /// Promise 1: a reader adds what it found to the item cache, whatever has changed meanwhile (`cache/item_cache.rs`, 2).
     ItemAddedLate,
-    /// Promise 1: a block's number is not cleared before the block is filled anew (`memory/version.rs`, 1).
+    /// Promise 1: a block's number is not cleared before the block is filled anew (`memory/entry/version.rs`, 1).
     BlockNumberKept,
-    /// Promise 1: a reader does not compare the number after it copied a value (`memory/version.rs`, 2).
+    /// Promise 1: a reader does not compare the number after it copied a value (`memory/entry/version.rs`, 2).
     ValueNotCheckedAgain,
-    /// Promise 1: a reader does not ask whether the block that it looked at still is its node's newest (`memory/version.rs`, 2).
+    /// Promise 1: a reader does not ask whether the block that it looked at still is its node's newest (`memory/entry/version.rs`, 2).
     NewestNotReadAgain,
     /// Promise 1: a maplet lacks a key of each column that it was made of anew (`branch/maplet_file.rs`).
     MapletLacksAKey,
@@ -41,7 +41,7 @@ pub enum Bug {
     RangesUnchecked,
     /// Promise 2: a transaction does not wait for the writers that may not have seen its watch (`engine/write/range_conflicts.rs`, 1).
     WatchWithoutGrace,
-    /// Promise 2: the entries of a batch forget it before it is committed (`memory/version.rs`, 3).
+    /// Promise 2: the entries of a batch forget it before it is committed (`memory/entry/version.rs`, 3).
     BatchForgottenFirst,
     /// Promise 2: a batch's entries become visible one after the other (B2).
     BatchEntryByEntry,
@@ -57,9 +57,9 @@ pub enum Bug {
     PinsBeforeNumber,
     /// Promise 3: versions are reclaimed by pins that were read before the number up to which they hold (S2).
     ReclaimPinsFirst,
-    /// Promise 3: a drain does not wait for another one that has nodes of its partition (`memory/membuffer.rs`, 2).
+    /// Promise 3: a drain does not wait for another one that has nodes of its partition (`memory/buffer/membuffer.rs`, 2).
     DrainDoesNotWait,
-    /// Promise 3: a feed's count is stored before the slot that it covers (`memory/insert_queue.rs`, 1).
+    /// Promise 3: a feed's count is stored before the slot that it covers (`memory/buffer/insert_queue.rs`, 1).
     FeedCountFirst,
     /// Promise 4: an announcement has no fence behind it, so its thread may miss that a log segment was retired (L2).
     AnnounceWithoutFence,

@@ -58,7 +58,7 @@ fn puts_allocate_only_for_a_new_generation_and_for_an_old_view() {
     let (of_switches, others): (Vec<_>, Vec<_>) =
         places.iter().partition(|place| is_in(place, "switch", "engine/write/write_path.rs"));
     let innermost = |place: &String| place.lines().next().unwrap_or_default().to_owned();
-    let switches = of_switches.iter().filter(|place| is_in(&innermost(place), "take", "memory/pool.rs")).count();
+    let switches = of_switches.iter().filter(|place| is_in(&innermost(place), "take", "memory/table/pool.rs")).count();
     println!("{} allocations of {switches} switches, {} of old views", of_switches.len(), others.len());
     // A generation is an eleventh of the budget, or a quarter of that where the log asks for it; a version is 40 bytes.
     assert!((3..=OPERATIONS as usize / 8_000).contains(&switches), "{switches} switches");

@@ -20,7 +20,7 @@ pub enum Flaw {
     CommitFirst,
 }
 
-/// A block of two words (`memory/version.rs`).
+/// A block of two words (`memory/entry/version.rs`).
 #[derive(Debug)]
 pub struct Block {
     number: AtomicU64,
@@ -79,7 +79,7 @@ pub fn read(newest: &AtomicU32, blocks: &[Block], flaw: Flaw) -> Option<(u64, [u
     block.holds(look, flaw).then_some((look, words))
 }
 
-/// A chunk of a feed (`memory/insert_queue.rs`), and the node that it tells of.
+/// A chunk of a feed (`memory/buffer/insert_queue.rs`), and the node that it tells of.
 #[derive(Debug)]
 pub struct Feed {
     node: AtomicU32,
@@ -107,7 +107,7 @@ impl Feed {
     }
 }
 
-/// Two keys, and the batches of one thread over both (`memory/version.rs`, 3): each key has the count of its newest version, the state
+/// Two keys, and the batches of one thread over both (`memory/entry/version.rs`, 3): each key has the count of its newest version, the state
 /// word that this version points at (1) or not (0), and the state.
 #[derive(Debug)]
 pub struct Batches {

@@ -4,9 +4,9 @@
 //! One thread at a time. A writer belongs to one Memtable and goes over to another by `Memtable::attach`; what it had of the old one
 //! stays behind until that is recycled.
 
-use super::class::{CLASSES, Class};
-use super::insert_queue::InsertQueue;
-use super::version::Version;
+use crate::memory::buffer::insert_queue::InsertQueue;
+use crate::memory::entry::class::{CLASSES, Class};
+use crate::memory::entry::version::Version;
 use crate::util::arena::{Arena, Offset};
 use crate::util::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -14,21 +14,21 @@ use crate::util::sync::{AtomicU32, AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub struct MemtableWriter {
     /// The Memtable's id; 0 is nobody's.
-    pub(super) memtable: u64,
+    pub(crate) memtable: u64,
     /// A loose writer has none.
-    pub(super) spares: Option<Spares>,
-    pub(super) queue: Option<InsertQueue>,
+    pub(crate) spares: Option<Spares>,
+    pub(crate) queue: Option<InsertQueue>,
     /// A loose writer has none.
-    pub(super) desk: Offset,
+    pub(crate) desk: Offset,
     piece: Piece,
 }
 
 /// A writer's words in the arena, which others read.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Desk {
+pub(crate) struct Desk {
     /// The state of this thread's batches; first, so that its place is the desk's.
-    pub(super) state: AtomicU32,
+    pub(crate) state: AtomicU32,
     /// The place of another writer's.
     next: AtomicU32,
     /// Versions that this thread placed, less those that it took out.
@@ -41,7 +41,7 @@ const _: () = assert!(size_of::<Desk>() <= DESK_BYTES && std::mem::offset_of!(De
 
 impl Desk {
     /// A desk in front of a list of others.
-    pub(super) fn make(arena: &Arena, first: &mut Offset) -> Offset {
+    pub(crate) fn make(arena: &Arena, first: &mut Offset) -> Offset {
         let place = arena.allocate(DESK_BYTES);
         let desk = Self { next: AtomicU32::new(first.0), state: AtomicU32::new(0), versions: AtomicU64::new(0) };
         // SAFETY: allocated just now, large enough, aligned to eight.
@@ -51,19 +51,19 @@ impl Desk {
     }
 
     /// The desk at a place that `make` gave.
-    pub(super) fn at(arena: &Arena, place: Offset) -> &Self {
+    pub(crate) fn at(arena: &Arena, place: Offset) -> &Self {
         debug_assert!(!place.is_null());
         // SAFETY: places of desks come from `make` in this life of the arena (`MemtableWriter::move_to`); all in it is atomic.
         unsafe { &*arena.address(place).cast::<Self>() }
     }
 
     /// Adds to the count of versions. Only the desk's owner calls this: no locked instruction needed.
-    pub(super) fn count(&self, versions: i64) {
+    pub(crate) fn count(&self, versions: i64) {
         self.versions.store(self.versions.load(Ordering::Relaxed).wrapping_add_signed(versions), Ordering::Relaxed);
     }
 
     /// The versions on all desks of a list; a single count may wrap, the sum does not.
-    pub(super) fn sum(arena: &Arena, first: Offset) -> u64 {
+    pub(crate) fn sum(arena: &Arena, first: Offset) -> u64 {
         let some = |place: Offset| (!place.is_null()).then(|| Self::at(arena, place));
         let next = |desk: &&Self| some(Offset(desk.next.load(Ordering::Relaxed)));
         std::iter::successors(some(first), next)
@@ -80,7 +80,7 @@ struct Piece {
 
 impl MemtableWriter {
     /// Memory for `bytes` bytes, as `Arena::allocate` gives it; mostly without its shared counter.
-    pub(super) fn allocate(&mut self, arena: &Arena, bytes: usize, piece_bytes: usize) -> Offset {
+    pub(crate) fn allocate(&mut self, arena: &Arena, bytes: usize, piece_bytes: usize) -> Offset {
         let bytes = bytes.next_multiple_of(crate::util::arena::UNIT_BYTES);
         if bytes > self.piece.bytes {
             if bytes * 4 > piece_bytes {
@@ -94,28 +94,28 @@ impl MemtableWriter {
     }
 
     /// Counts versions that came, or that went.
-    pub(super) fn count(&self, arena: &Arena, versions: i64) {
+    pub(crate) fn count(&self, arena: &Arena, versions: i64) {
         if !self.desk.is_null() {
             Desk::at(arena, self.desk).count(versions);
         }
     }
 
     /// Forgets the old Memtable, for a new one with a desk in it.
-    pub(super) fn move_to(&mut self, memtable: u64, desk: Offset) {
+    pub(crate) fn move_to(&mut self, memtable: u64, desk: Offset) {
         let mut spares = self.spares.take().unwrap_or_default();
         spares.forget();
         *self = Self { memtable, spares: Some(spares), desk, ..Self::default() };
     }
 
     /// A writer for one write that allocates nothing and leaves nothing behind: it has no spare blocks and no feed, and is not counted.
-    pub(super) fn loose(memtable: u64) -> Self {
+    pub(crate) fn loose(memtable: u64) -> Self {
         Self { memtable, ..Self::default() }
     }
 }
 
 /// Blocks that hold nothing, by class; linked through the blocks themselves.
 #[derive(Debug)]
-pub(super) struct Spares {
+pub(crate) struct Spares {
     first: Box<[Offset; CLASSES]>,
 }
 
@@ -131,7 +131,7 @@ impl Spares {
     }
 
     /// A block of a class.
-    pub(super) fn take<'a>(&mut self, arena: &'a Arena, class: Class) -> Option<Version<'a>> {
+    pub(crate) fn take<'a>(&mut self, arena: &'a Arena, class: Class) -> Option<Version<'a>> {
         let first = &mut self.first[class.index()];
         if first.is_null() {
             return None;
@@ -143,26 +143,26 @@ impl Spares {
     }
 
     /// Takes a version out of its block and keeps the block. The caller has taken it out of its chain, under the key's latch.
-    pub(super) fn give(&mut self, block: Version<'_>) {
+    pub(crate) fn give(&mut self, block: Version<'_>) {
         let first = &mut self.first[block.class().index()];
         block.free(*first);
         *first = block.place();
     }
 
     /// Takes over all blocks of a class that another list has. Requires that this one has none.
-    pub(super) fn take_all(&mut self, from: &mut Self, class: Class) {
+    pub(crate) fn take_all(&mut self, from: &mut Self, class: Class) {
         let (first, from) = (&mut self.first[class.index()], &mut from.first[class.index()]);
         debug_assert!(first.is_null());
         *first = std::mem::replace(from, Offset::NULL);
     }
 
     /// Whether there is a block of a class.
-    pub(super) fn has(&self, class: Class) -> bool {
+    pub(crate) fn has(&self, class: Class) -> bool {
         !self.first[class.index()].is_null()
     }
 
     /// The first block of a class.
-    pub(super) fn first(&self, class: Class) -> Offset {
+    pub(crate) fn first(&self, class: Class) -> Offset {
         self.first[class.index()]
     }
 }

@@ -9,12 +9,12 @@ use crate::util::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
 pub struct RetainingNode(Offset);
 
 impl RetainingNode {
-    pub(super) fn new(place: Offset) -> Self {
+    pub(crate) fn new(place: Offset) -> Self {
         Self(place)
     }
 
     /// Where its node lies.
-    pub(super) fn place(self) -> Offset {
+    pub(crate) fn place(self) -> Offset {
         self.0
     }
 }
@@ -23,15 +23,15 @@ impl RetainingNode {
 #[derive(Debug, Default)]
 pub(crate) struct RetainedVersions {
     /// Locked for the whole of a `clean_versions`; true once there may be no more.
-    pub(super) ended: Mutex<bool>,
+    pub(crate) ended: Mutex<bool>,
     /// Nodes that may have more versions than they need.
-    pub(super) nodes: Mutex<Vec<Offset>>,
+    pub(crate) nodes: Mutex<Vec<Offset>>,
     /// Blocks of removed versions, for any writer that needs one, and their bytes.
-    pub(super) spares: Mutex<Option<Spares>>,
-    pub(super) has_spares: AtomicBool,
-    pub(super) spare_bytes: AtomicUsize,
+    pub(crate) spares: Mutex<Option<Spares>>,
+    pub(crate) has_spares: AtomicBool,
+    pub(crate) spare_bytes: AtomicUsize,
     /// Removed versions.
-    pub(super) gone: AtomicU64,
+    pub(crate) gone: AtomicU64,
 }
 
 impl RetainedVersions {

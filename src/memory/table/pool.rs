@@ -3,9 +3,9 @@
 //!
 //! Any thread may take one. A Memtable's memory comes back by itself when its last `Arc` is dropped.
 
-use super::component::MemoryComponent;
-use super::hash_index::index_bytes;
 use super::memtable::Memtable;
+use crate::memory::buffer::component::MemoryComponent;
+use crate::memory::entry::hash_index::index_bytes;
 use crate::util::arena::{ARENA_BYTES_MAX, ArenaPool};
 use crate::util::sync::Arc;
 

@@ -14,11 +14,11 @@
 //! 5. Backwards there are no links: a step to an older node is a search (about log2(n) hops), and a step to a newer
 //!    version walks the chain from its newest end.
 
-use super::membuffer::Cleared;
-use super::memtable::Memtable;
-use super::node::{Node, Target};
-use super::skiplist::Meeting;
-use super::version::Version;
+use crate::memory::buffer::membuffer::Cleared;
+use crate::memory::entry::node::{Node, Target};
+use crate::memory::entry::skiplist::Meeting;
+use crate::memory::entry::version::Version;
+use crate::memory::table::memtable::Memtable;
 use crate::merge::{Cursor, EntryRef};
 use crate::util::arena::{Offset, UNIT_BYTES};
 use crate::util::sync::Arc;

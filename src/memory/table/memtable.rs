@@ -18,18 +18,18 @@
 //!    with `Acquire`: one store shows all entries of the batch (`version.rs`, invariant 3). What it is placed on stays until then.
 //! 5. The single-level kind (`MemoryComponent::Skiplist`) links at once, and takes nothing out of a chain.
 
-use super::class::Class;
-use super::component::MemoryComponent;
-use super::hash_index::{Entered, HashIndex, Lookup};
-use super::insert_queue::{self, InsertQueue};
 use super::key_range::KeyRange;
-use super::membuffer::{Membuffer, feed_capacity};
-use super::node::{Node, Target, body_bytes, tower_bytes};
 use super::range_tombstones::TombstoneSet;
 use super::retained_versions::{RetainedVersions, RetainingNode};
-use super::skiplist::{Meeting, Skiplist, Splice, height_for};
-use super::version::{BATCH_COMMITTED, BATCH_PENDING, Version, block_bytes, make_state, state};
 use super::writer::{Desk, MemtableWriter};
+use crate::memory::buffer::component::MemoryComponent;
+use crate::memory::buffer::insert_queue::{self, InsertQueue};
+use crate::memory::buffer::membuffer::{Membuffer, feed_capacity};
+use crate::memory::entry::class::Class;
+use crate::memory::entry::hash_index::{Entered, HashIndex, Lookup};
+use crate::memory::entry::node::{Node, Target, body_bytes, tower_bytes};
+use crate::memory::entry::skiplist::{Meeting, Skiplist, Splice, height_for};
+use crate::memory::entry::version::{BATCH_COMMITTED, BATCH_PENDING, Version, block_bytes, make_state, state};
 use crate::merge::RangeTombstones;
 use crate::util::arena::{Arena, Offset};
 use crate::util::hash::encoded_key_hash;
@@ -45,20 +45,20 @@ const PIECE_BYTES_MAX: usize = 32 << 10;
 pub struct Memtable {
     id: u64,
     arena: Arena,
-    pub(super) list: Skiplist,
-    pub(super) index: HashIndex,
-    pub(super) membuffer: Membuffer,
+    pub(crate) list: Skiplist,
+    pub(crate) index: HashIndex,
+    pub(crate) membuffer: Membuffer,
     component: MemoryComponent,
     soft_bytes: usize,
     /// Bytes in use before the first entry.
     empty_bytes: usize,
     /// It changes rarely, so that readers who look here share the line.
-    pub(super) key_range: KeyRange,
+    pub(crate) key_range: KeyRange,
     /// The first of the writers' desks.
     desks: Mutex<Offset>,
     /// Versions that were placed without a writer.
     loose: AtomicU64,
-    pub(super) retained: RetainedVersions,
+    pub(crate) retained: RetainedVersions,
     range_tombstones: TombstoneSet,
 }
 
@@ -96,7 +96,7 @@ pub struct BatchState {
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Memtable {
-    pub(super) fn new(arena: Arena, soft_bytes: usize, component: MemoryComponent) -> Self {
+    pub(crate) fn new(arena: Arena, soft_bytes: usize, component: MemoryComponent) -> Self {
         let index = HashIndex::new(&arena, soft_bytes);
         let list = Skiplist::new(&arena);
         let empty_bytes = arena.used_bytes();
@@ -141,7 +141,7 @@ impl Memtable {
         self.range_tombstones.covering(key, at)
     }
 
-    pub(super) fn arena(&self) -> &Arena {
+    pub(crate) fn arena(&self) -> &Arena {
         &self.arena
     }
 
@@ -164,7 +164,7 @@ impl Memtable {
         drain_due
     }
 
-    pub(super) fn soft_bytes(&self) -> usize {
+    pub(crate) fn soft_bytes(&self) -> usize {
         self.soft_bytes
     }
 
@@ -246,7 +246,7 @@ impl Memtable {
     }
 
     /// Writes a node with one numbered version. For `bulk`, whose thread alone has the Memtable.
-    pub(super) fn write_entry(
+    pub(crate) fn write_entry(
         &self,
         target: Target<'_>,
         hash: u64,
@@ -264,40 +264,40 @@ impl Memtable {
     }
 
     /// The hash of a node's key; asks for its line of the index.
-    pub(super) fn hash_of(&self, node: Offset) -> u64 {
+    pub(crate) fn hash_of(&self, node: Offset) -> u64 {
         let hash = encoded_key_hash(self.node(node).encoded_key());
         self.index.prefetch(&self.arena, hash);
         hash
     }
 
     /// Asks for a node's first line.
-    pub(super) fn prefetch(&self, node: Offset) {
+    pub(crate) fn prefetch(&self, node: Offset) {
         self.arena.prefetch(node);
     }
 
     /// About so many nodes of about `entries` that are there: a fair sample.
-    pub(super) fn sample(&self, entries: u64, wanted: u64) -> impl Iterator<Item = Offset> {
+    pub(crate) fn sample(&self, entries: u64, wanted: u64) -> impl Iterator<Item = Offset> {
         self.index.sample(&self.arena, entries, wanted)
     }
 
     /// Brings a node into the index. For `bulk`.
-    pub(super) fn enter(&self, hash: u64, node: Offset) {
+    pub(crate) fn enter(&self, hash: u64, node: Offset) {
         self.index.insert(&self.arena, hash, node);
     }
 
     /// Counts what `bulk` has brought in, all of it linked; nothing more will come.
-    pub(super) fn count_filled(&self, versions: u64) {
+    pub(crate) fn count_filled(&self, versions: u64) {
         self.membuffer.finish();
         self.loose.fetch_add(versions, Ordering::Relaxed);
     }
 
     /// A node of this Memtable.
-    pub(super) fn node(&self, place: Offset) -> Node<'_> {
+    pub(crate) fn node(&self, place: Offset) -> Node<'_> {
         self.list.node(&self.arena, place)
     }
 
     /// A block of this Memtable.
-    pub(super) fn version(&self, place: Offset) -> Version<'_> {
+    pub(crate) fn version(&self, place: Offset) -> Version<'_> {
         // SAFETY: places of blocks come from `prepare` and `bulk` of this Memtable and from chains of its own.
         unsafe { Version::at(&self.arena, place) }
     }
@@ -434,12 +434,12 @@ impl Memtable {
     }
 
     /// Links a node that the index has and the list has not.
-    pub(super) fn insert_alone(&self, place: Offset) {
+    pub(crate) fn insert_alone(&self, place: Offset) {
         assert!(self.link_alone(self.node(place)).is_ok(), "a node of the Membuffer was in the list");
     }
 
     /// Links sorted nodes that the index has and the list has not: FloDB's Algorithm 1. Each is seen by itself.
-    pub(super) fn multi_insert(&self, nodes: &[Offset]) {
+    pub(crate) fn multi_insert(&self, nodes: &[Offset]) {
         let mut splice = self.list.start();
         for (at, place) in nodes.iter().enumerate() {
             if let Some(ahead) = nodes.get(at + 8) {
@@ -454,7 +454,7 @@ impl Memtable {
     }
 
     /// Linked nodes with keys from one up to, without, another.
-    pub(super) fn linked_between(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Vec<Offset> {
+    pub(crate) fn linked_between(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Vec<Offset> {
         let first = match lower.and_then(key::split) {
             Some((keyspace, user_key)) => {
                 let target = Target::new(keyspace, user_key);
@@ -470,7 +470,7 @@ impl Memtable {
     }
 
     /// Linked nodes whose towers reach a height.
-    pub(super) fn linked_as_high_as(&self, height: usize) -> Vec<Offset> {
+    pub(crate) fn linked_as_high_as(&self, height: usize) -> Vec<Offset> {
         self.list.as_high_as(&self.arena, height)
     }
 
@@ -557,7 +557,7 @@ impl Memtable {
     }
 
     /// Whether a node has a key.
-    pub(super) fn has_key(&self, place: Offset, target: &Target<'_>) -> bool {
+    pub(crate) fn has_key(&self, place: Offset, target: &Target<'_>) -> bool {
         self.node(place).order(target).is_eq()
     }
 }

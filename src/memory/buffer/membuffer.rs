@@ -25,31 +25,31 @@ use crate::util::sync::{Arc, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Membuffer {
-    pub(super) state: Mutex<State>,
+    pub(crate) state: Mutex<State>,
     /// A partition is no longer busy.
-    pub(super) ended: Condvar,
+    pub(crate) ended: Condvar,
     /// The first of the feeds that nobody has read yet; a lock of its own, so that a writer with a new feed does not wait for a drain.
-    pub(super) new_feeds: Mutex<Offset>,
+    pub(crate) new_feeds: Mutex<Offset>,
     /// Nothing is waiting and nothing more will come.
     finished: AtomicBool,
     /// Bytes of the Memtable at the last sweep, and whether it is time for the next one.
-    pub(super) swept_bytes: AtomicUsize,
-    pub(super) drain_due: AtomicBool,
+    pub(crate) swept_bytes: AtomicUsize,
+    pub(crate) drain_due: AtomicBool,
     /// See `Memtable::drain_one_by_one`.
-    pub(super) one_by_one: AtomicBool,
+    pub(crate) one_by_one: AtomicBool,
 }
 
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) queues: Vec<Taking>,
-    pub(super) boundaries: Arc<Boundaries>,
+pub(crate) struct State {
+    pub(crate) queues: Vec<Taking>,
+    pub(crate) boundaries: Arc<Boundaries>,
     /// What waits in each partition; empty until there is something.
-    pub(super) waiting: Vec<Vec<Offset>>,
-    pub(super) busy: Vec<bool>,
-    pub(super) busy_count: usize,
+    pub(crate) waiting: Vec<Vec<Offset>>,
+    pub(crate) busy: Vec<bool>,
+    pub(crate) busy_count: usize,
     /// Nodes that came so far, and the number of them at which boundaries are learned next.
-    pub(super) came: u64,
-    pub(super) learn_at: u64,
+    pub(crate) came: u64,
+    pub(crate) learn_at: u64,
 }
 
 impl Default for State {
@@ -69,9 +69,9 @@ impl Default for State {
 /// A range of keys that is drained: partitions `from..to` of some boundaries.
 #[derive(Clone, Debug)]
 pub struct Cleared {
-    pub(super) boundaries: Arc<Boundaries>,
-    pub(super) from: usize,
-    pub(super) to: usize,
+    pub(crate) boundaries: Arc<Boundaries>,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
 }
 
 impl Cleared {
@@ -109,7 +109,7 @@ impl Membuffer {
     }
 
     /// Whether a drain would find nothing, now and later.
-    pub(super) fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.finished.load(Ordering::Acquire)
     }
 }

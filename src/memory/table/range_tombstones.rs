@@ -14,7 +14,7 @@ use arc_swap::ArcSwapOption;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct TombstoneSet {
+pub(crate) struct TombstoneSet {
     any: AtomicBool,
     /// `None` as long as there are none, so that a switch of generations allocates as little as possible.
     all: ArcSwapOption<RangeTombstones>,
@@ -23,7 +23,7 @@ pub(super) struct TombstoneSet {
 impl TombstoneSet {
     /// Adds a range tombstone. Its number is greater than that of every entry that it hides.
     #[cfg(test)]
-    pub(super) fn add(&self, tombstone: &RangeTombstone) {
+    pub(crate) fn add(&self, tombstone: &RangeTombstone) {
         let one = RangeTombstones::new([tombstone.clone()]);
         self.all.rcu(|all| {
             let before = all.iter().map(|all| &**all);
@@ -35,18 +35,18 @@ impl TombstoneSet {
 
     /// Whether there are any.
     #[inline]
-    pub(super) fn is_any(&self) -> bool {
+    pub(crate) fn is_any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 
     /// All of them.
-    pub(super) fn all(&self) -> Arc<RangeTombstones> {
+    pub(crate) fn all(&self) -> Arc<RangeTombstones> {
         self.all.load_full().unwrap_or_default()
     }
 
     /// The newest number `<= at` of a tombstone over an encoded key; `ZERO` if there is none.
     #[inline]
-    pub(super) fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
+    pub(crate) fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
         if !self.is_any() {
             return SequenceNumber::ZERO;
         }

@@ -1,10 +1,10 @@
 //! Draining: brings the nodes of the Membuffer into the skiplist, in order (`membuffer.rs` has the invariants). Any thread.
 
-use super::boundaries::Boundaries;
-use super::insert_queue::{InsertQueue, Taking};
-use super::membuffer::{Cleared, Membuffer, State};
 use super::memtable::Memtable;
 use super::order;
+use crate::memory::buffer::boundaries::Boundaries;
+use crate::memory::buffer::insert_queue::{InsertQueue, Taking};
+use crate::memory::buffer::membuffer::{Cleared, Membuffer, State};
 use crate::util::arena::Offset;
 use crate::util::planted::{self, Bug};
 use crate::util::sync::{Arc, MutexGuard, Ordering};
@@ -120,7 +120,7 @@ impl Memtable {
     }
 
     /// Takes note of a writer's new feed, before anything is pushed to it; true if it is time for a sweep, and nobody was told yet.
-    pub(super) fn add_queue(&self, queue: &InsertQueue) -> bool {
+    pub(crate) fn add_queue(&self, queue: &InsertQueue) -> bool {
         queue.list(self.arena(), &mut self.membuffer.new_feeds.lock());
         let swept = self.membuffer.swept_bytes.load(Ordering::Relaxed);
         self.bytes().saturating_sub(swept) >= self.soft_bytes() / SHARE_PART
@@ -162,7 +162,7 @@ impl Memtable {
 
     /// All nodes of the partition that a key is in, in order, linked or not, and the least key behind them. What waits stays waiting, for
     /// scans that want it linked. For a Memtable that was sealed.
-    pub(super) fn ordered_around(&self, key: &[u8]) -> (Vec<Offset>, Cleared) {
+    pub(crate) fn ordered_around(&self, key: &[u8]) -> (Vec<Offset>, Cleared) {
         let mut state = self.membuffer.state.lock();
         let (boundaries, partition) = loop {
             let boundaries = Arc::clone(&state.boundaries);
@@ -249,7 +249,7 @@ impl Memtable {
         let node = |user_key: &[u8; 8]| {
             let keyspace = crate::util::KeyspaceId::DEFAULT;
             let hash = crate::util::hash::key_hash(keyspace, user_key);
-            let target = super::node::Target::new(keyspace, user_key);
+            let target = crate::memory::entry::node::Target::new(keyspace, user_key);
             self.write_entry(target, hash, crate::util::Kind::Put, value, crate::util::SequenceNumber(1))
         };
         let nodes: Vec<Offset> = user_keys.iter().map(node).collect();

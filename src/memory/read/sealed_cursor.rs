@@ -3,8 +3,8 @@
 //!
 //! One thread at a time. Nothing changes in a sealed Memtable but links, which this does not follow past a partition.
 
-use super::membuffer::Cleared;
-use super::memtable::Memtable;
+use crate::memory::buffer::membuffer::Cleared;
+use crate::memory::table::memtable::Memtable;
 use crate::merge::{Cursor, EntryRef};
 use crate::util::arena::{Offset, UNIT_BYTES};
 use crate::util::sync::Arc;

@@ -2,10 +2,10 @@
 //!
 //! Any thread, without latch, lock or wait.
 
-use super::hash_index::Lookup;
-use super::memtable::Memtable;
-use super::node::{Node, Target};
-use super::version::{Look, Version};
+use crate::memory::entry::hash_index::Lookup;
+use crate::memory::entry::node::{Node, Target};
+use crate::memory::entry::version::{Look, Version};
+use crate::memory::table::memtable::Memtable;
 use crate::util::planted::{self, Bug};
 use crate::util::sync::Backoff;
 use crate::util::{KeyspaceId, Kind, SequenceNumber};
@@ -47,7 +47,7 @@ impl Memtable {
 
     /// The newest committed version `<= at` of a node, as `read` has it while it stays what it is; `read` says `None` where
     /// it was disturbed.
-    pub(super) fn read<T>(
+    pub(crate) fn read<T>(
         &self,
         node: Node<'_>,
         at: SequenceNumber,
@@ -111,18 +111,18 @@ impl Memtable {
 
     /// All committed versions of a node, newest first. Only where no version leaves a chain: nobody writes any more, or this is the
     /// single-level kind.
-    pub(super) fn versions<'a>(&'a self, node: Node<'a>) -> impl Iterator<Item = Version<'a>> {
+    pub(crate) fn versions<'a>(&'a self, node: Node<'a>) -> impl Iterator<Item = Version<'a>> {
         std::iter::successors(Some(node.newest(self.arena())), |version| self.older(*version))
             .filter(|version| self.is_shown(*version))
     }
 
     /// Whether a version is committed; as for `versions`.
-    pub(super) fn is_shown(&self, version: Version<'_>) -> bool {
+    pub(crate) fn is_shown(&self, version: Version<'_>) -> bool {
         version.is_committed(&version.look(), self.arena()).unwrap_or_default()
     }
 
     /// The version behind another one, as for `versions`, committed or not.
-    pub(super) fn older<'a>(&'a self, version: Version<'a>) -> Option<Version<'a>> {
+    pub(crate) fn older<'a>(&'a self, version: Version<'a>) -> Option<Version<'a>> {
         let place = version.previous();
         (!place.is_null()).then(|| self.version(place))
     }

@@ -1,6 +1,6 @@
 //! How much of a Memtable lies in a key range. Any thread.
 
-use super::memtable::Memtable;
+use crate::memory::table::memtable::Memtable;
 
 /// Up to so many entries are put into order and counted.
 const COUNTED_MAX: u64 = 4096;

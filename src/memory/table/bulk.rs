@@ -9,10 +9,10 @@
 //! 2. After `finish` the Memtable is what `prepare` and `place` would have made of the same entries, drained, but that a key that came
 //!    several times wastes a node for each. It takes no more writes.
 
-use super::boundaries::common_prefix;
 use super::memtable::Memtable;
-use super::node::Target;
 use super::order;
+use crate::memory::buffer::boundaries::common_prefix;
+use crate::memory::entry::node::Target;
 use crate::util::arena::Offset;
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Kind, SequenceNumber, hash, limits};
@@ -114,8 +114,8 @@ fn link(memtable: &Memtable, nodes: &[Offset]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{MemoryComponent, MemtablePool, MemtableWriter};
     use super::*;
+    use crate::memory::{MemoryComponent, MemtablePool, MemtableWriter};
     use crate::merge::Cursor;
     use crate::util::random::splitmix64;
 

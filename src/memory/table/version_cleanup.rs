@@ -5,11 +5,11 @@
 //!
 //! Any thread, one at a time for a Memtable (the lock `ended`). Each node under the latch of its key, as for a write.
 
-use super::class::Class;
 use super::memtable::Memtable;
 use super::retained_versions::RetainingNode;
-use super::version::block_bytes;
 use super::writer::Spares;
+use crate::memory::entry::class::Class;
+use crate::memory::entry::version::block_bytes;
 use crate::util::SequenceNumber;
 use crate::util::arena::Offset;
 use crate::util::sync::Ordering;
@@ -73,7 +73,7 @@ impl Memtable {
     }
 
     /// Moves the common spare blocks of a class to a writer that has none of it.
-    pub(super) fn take_common_spares(&self, spares: &mut Spares, class: Class) {
+    pub(crate) fn take_common_spares(&self, spares: &mut Spares, class: Class) {
         if spares.has(class) {
             return;
         }

@@ -1,0 +1,7 @@
+//! Nodes and versions in the arena, and the two structures that find them: the skiplist and the hash index.
+
+pub(crate) mod class;
+pub(crate) mod hash_index;
+pub(crate) mod node;
+pub(crate) mod skiplist;
+pub(crate) mod version;
