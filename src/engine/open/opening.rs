@@ -112,7 +112,7 @@ fn open_once(
         next_file: Some(numbers.next()),
         ..ManifestEdit::default()
     };
-    let edit_number = manifest.append_anew(&edit)?;
+    let edit_number = manifest.append_in_new_file(&edit)?;
 
     // Step 7, before there are new files.
     if room == Room::Scarce {
