@@ -235,7 +235,8 @@ fn tables_stay_small_compared_with_the_cached_pages() {
 
 #[test]
 fn removed_files_leave_no_ring_entries() {
-    // A store that compacts with free space in its cache never evicts, so only the removal of dead entries keeps the rings short.
+    // A store that compacts with free space in its cache never evicts, so only the removal of dead entries keeps the
+    // rings short.
     let mut rig = Rig::new(32 << 20, 1);
     for _ in 0..300 {
         (0..100).for_each(|number| rig.insert(0, number, 4096, PageKind::Leaf));
@@ -288,7 +289,8 @@ fn threads_share_the_cache() {
                     let held = table.pin(number, &guard);
                     drop(guard);
                     assert!(held.is_none_or(|page| says(page.payload(), file, number)));
-                    // A branch is dropped by its last reader. Here files are removed while they are read, which must be safe too.
+                    // A branch is dropped by its last reader. Here files are removed while they are read, which must be
+                    // safe too.
                     if random(&mut state).is_multiple_of(2000) {
                         cache.remove_file(FileNumber(file));
                     }

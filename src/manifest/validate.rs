@@ -51,7 +51,10 @@ impl ManifestState {
             require!(incorporated <= SequenceNumber::MAX, "incorporated {incorporated} is not a valid sequence number");
         }
         if let Some(synced) = edit.log_synced {
-            require!(synced <= SequenceNumber::MAX, "log synced through {synced}, which is not a valid sequence number");
+            require!(
+                synced <= SequenceNumber::MAX,
+                "log synced through {synced}, which is not a valid sequence number"
+            );
         }
         if let Some(from) = edit.log_epochs_from {
             require!(from >= self.log_epochs_from, "log epochs go back to {from}");

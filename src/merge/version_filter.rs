@@ -141,7 +141,8 @@ impl<'a> VersionFilter<'a> {
                 needed = true;
                 self.emit_pending(emit)?;
             }
-            // These kinds are unknown to the rule, so dropping anything could be wrong. Readers report an error for them.
+            // These kinds are unknown to the rule, so dropping anything could be wrong. Readers report an error for
+            // them.
             Kind::RangeDelete | Kind::Void | Kind::Batch => self.emit_pending(emit)?,
         }
         self.chained = false;
