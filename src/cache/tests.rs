@@ -77,11 +77,11 @@ impl Rig {
 #[test]
 fn a_buffer_becomes_a_page_without_a_copy() {
     let copy = PageBuffer::copied(&[b"ab", b"", b"cde"]);
-    assert_eq!((&copy[..], copy.bytes_held()), (&b"abcde"[..], 4096));
+    assert_eq!((&copy[..], copy.memory_bytes()), (&b"abcde"[..], 4096));
     let aligned = AlignedBuffer::new(4096);
     let at = aligned.as_ptr();
     let page = PageBuffer::from(aligned);
-    assert_eq!((page.as_ptr(), page.len(), page.bytes_held()), (at, 4096, 4096));
+    assert_eq!((page.as_ptr(), page.len(), page.memory_bytes()), (at, 4096, 4096));
 }
 
 /// About the bytes by which the newest chunk of a table may exceed the budget until the next page is inserted.

@@ -146,13 +146,13 @@ impl BranchFooter {
             return Err(Error::corruption(path, offset, "last page", "the footer of a branch file", "another magic"));
         }
         let version = word32(payload, 8).unwrap_or(0);
-        let garbled = || Error::corruption(path, offset, "footer", "a footer of this version", "invalid fields");
+        let invalid = || Error::corruption(path, offset, "footer", "a footer of this version", "invalid fields");
         if version == 0 || payload.len() != FOOTER_BYTES {
-            return Err(garbled());
+            return Err(invalid());
         }
-        let (footer, identity) = Self::fields(payload).ok_or_else(garbled)?;
+        let (footer, identity) = Self::fields(payload).ok_or_else(invalid)?;
         if identity != (owner.database.0, owner.file.0) {
-            return Err(garbled());
+            return Err(invalid());
         }
         footer
             .check_parts(file_bytes)

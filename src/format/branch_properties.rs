@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_refused_or_harmless() {
+    fn garbage_is_rejected_or_harmless() {
         let mut bytes = Vec::new();
         encode(&sample(), BYTEWISE, &mut bytes);
         for length in 0..bytes.len() {

@@ -155,8 +155,8 @@ pub fn decode_record(bytes: &[u8], salt: u32) -> std::result::Result<Record<'_>,
     let length = read_u32(bytes, 4) as usize;
     let whole = record_bytes(length.min(PAYLOAD_BYTES_MAX));
     if length > PAYLOAD_BYTES_MAX || whole > bytes.len() {
-        let room = (bytes.len() - FRAME_BYTES).min(PAYLOAD_BYTES_MAX);
-        let expected = format!("at most {room}");
+        let space = (bytes.len() - FRAME_BYTES).min(PAYLOAD_BYTES_MAX);
+        let expected = format!("at most {space}");
         return Err(BadRecord { what: "record length", expected, found: length.to_string() });
     }
     let (expected, found) = (checksum(&bytes[4..whole], salt), read_u32(bytes, 0));

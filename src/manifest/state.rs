@@ -89,7 +89,7 @@ impl ManifestState {
         self.recovered.extend(edit.log_recovered_earlier.iter().cloned());
         self.recovered.extend(edit.log_recovered.iter().cloned());
         self.log_epochs_from = edit.log_epochs_from.unwrap_or(self.log_epochs_from);
-        self.forget_generations();
+        self.drop_old_recoveries();
         for keyspace in &edit.keyspaces {
             match self.keyspaces.binary_search_by_key(&keyspace.id, |known| known.id) {
                 Ok(at) => self.keyspaces[at] = keyspace.clone(),
@@ -110,7 +110,7 @@ impl ManifestState {
         self.log_files_from = self.log_files_from.max(edit.log_files_from.unwrap_or_default());
     }
 
-    fn forget_generations(&mut self) {
+    fn drop_old_recoveries(&mut self) {
         let last = self.recovered.len().saturating_sub(1);
         let forgotten = self.recovered[..last].partition_point(|known| known.epoch < self.log_epochs_from);
         self.recovered.drain(..forgotten);

@@ -2,7 +2,7 @@
 //! `model-checking`).
 
 #[cfg(feature = "model-checking")]
-#[allow(dead_code, reason = "it has the whole interface of what it stands in for")]
+#[allow(dead_code, reason = "it has the whole interface of what it replaces")]
 mod checked;
 
 #[cfg(feature = "model-checking")]

@@ -157,8 +157,8 @@ fn inconsistent_edits_are_rejected_and_change_nothing() {
     ];
     for (edit, reason) in cases {
         let mut after = state.clone();
-        let refused = after.apply(&edit).expect_err(reason);
-        assert!(refused.contains(reason), "{refused:?} instead of {reason:?}");
+        let error = after.apply(&edit).expect_err(reason);
+        assert!(error.contains(reason), "{error:?} instead of {reason:?}");
         assert_eq!(after, state, "{reason}");
     }
 }
