@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn soft_pages_are_kept_dirty_and_pages_of_the_slack_go() {
+    fn recycling_keeps_soft_pages_and_releases_slack_pages() {
         let pool = ArenaPool::new(64 << 10, 1 << 20, 1);
         let arena = pool.take();
         assert_eq!(arena.life(), 0);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_unused_from_one_look_to_the_next_is_released() {
+    fn arenas_unused_between_two_calls_are_released() {
         let pool = ArenaPool::new(64 << 10, 0, 3);
         let three: Vec<_> = (0..3).map(|_| pool.take()).collect();
         assert_eq!(pool.count(), 3);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_allowed_number_stays_idle() {
+    fn at_most_the_allowed_number_of_arenas_stays_idle() {
         let pool = ArenaPool::new(64 << 10, 0, 1);
         let arenas: Vec<_> = (0..3).map(|_| pool.take()).collect();
         for arena in &arenas {

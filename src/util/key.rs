@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn common_bits_end_at_the_first_that_differs() {
+    fn common_bits_end_at_the_first_difference() {
         assert_eq!(common_bits(b"", b"a"), 0);
         assert_eq!(common_bits(b"a", b"a"), 8);
         assert_eq!(common_bits(b"a", b"ab"), 8);

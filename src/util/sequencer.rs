@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announcement_from_before_is_waited_for_whatever_its_number() {
+    fn earlier_announcements_are_waited_for_whatever_their_number() {
         let sequencer = Arc::new(Sequencer::new(SequenceNumber::ZERO));
         let (slot, other) = (sequencer.register(), sequencer.register());
         sequencer.announce(&slot);
