@@ -1,8 +1,8 @@
-//! The store's parts one by one, for benchmarks: thin handles over private modules. Compiled only for tests and with the
-//! feature `testing`; no part of the public face, so it may change at any time.
+//! The store's components one by one, for benchmarks: thin handles over private modules. Compiled only for tests and
+//! with the feature `testing`. Not part of the public interface, so it may change at any time.
 //!
-//! A handle belongs to one thread. Each call does what the store does at that place and nothing more; sizes, keys and
-//! what is measured are the caller's affair.
+//! A handle belongs to one thread. Each call does what the store does at that place and nothing more. Sizes, keys and
+//! measurements are up to the caller.
 
 mod cache;
 mod filters;
@@ -38,7 +38,7 @@ pub fn entry(user_key: &[u8], number: u64, value: &[u8]) -> Entry {
     Entry::new(key::encoded(KEYSPACE, user_key), number, Kind::Put, value)
 }
 
-/// A Memtable, written to by one thread.
+/// A Memtable, written by one thread.
 pub struct MemtablePart {
     pool: Arc<MemtablePool>,
     memtable: Arc<Memtable>,
@@ -47,13 +47,13 @@ pub struct MemtablePart {
 }
 
 impl MemtablePart {
-    /// An empty one that calls itself full at `soft_bytes`.
+    /// An empty Memtable that is full at `soft_bytes`.
     pub fn new(component: MemoryComponent, soft_bytes: usize) -> Self {
         let pool = MemtablePool::new(component, soft_bytes);
         Self { memtable: pool.take(), pool, writer: MemtableWriter::default(), last: SequenceNumber::ZERO }
     }
 
-    /// Empties it; its memory comes out of the pool, as after a switch of generations.
+    /// Empties it. Its memory comes from the pool, as after a switch of generations.
     pub fn clear(&mut self) {
         self.memtable = self.pool.take();
     }
@@ -67,27 +67,27 @@ impl MemtablePart {
         self.memtable.place(&mut self.writer, &mut prepared, self.last, SequenceNumber::ZERO);
     }
 
-    /// Whether it calls itself full.
+    /// Whether it is full.
     pub fn is_full(&self) -> bool {
         self.memtable.is_full()
     }
 
-    /// Brings everything into order.
+    /// Drains and sorts everything.
     pub fn drain(&self) {
         self.memtable.drain_all();
     }
 
-    /// Has drains insert entries one by one, not by multi-insert.
+    /// Makes drains insert entries one by one, not by multi-insert.
     pub fn drain_one_by_one(&self) {
         self.memtable.drain_one_by_one();
     }
 
-    /// Brings new keys, rising, into the skiplist alone, by one multi-insert or as so many single inserts.
+    /// Inserts new ascending keys into the skiplist alone, by one multi-insert or by single inserts.
     pub fn insert_into_list(&self, user_keys: &[[u8; 8]], value: &[u8], together: bool) {
         self.memtable.insert_into_list(user_keys, value, together);
     }
 
-    /// Gives out what it holds, to be sealed by another thread, and goes on with an empty one.
+    /// Hands its contents out, to be sealed by another thread, and continues with an empty Memtable.
     pub fn switch(&mut self) -> FullPart {
         FullPart(std::mem::replace(&mut self.memtable, self.pool.take()))
     }
@@ -98,17 +98,17 @@ impl MemtablePart {
         self.memtable.get(KEYSPACE, user_key, hash, SequenceNumber::MAX, out).is_some()
     }
 
-    /// A cursor over it, whose `seek` is the search in the skiplist.
+    /// A cursor over it. Its `seek` is the search in the skiplist.
     pub fn cursor(&self) -> CursorPart {
         CursorPart(Box::new(self.memtable.cursor_at(SequenceNumber::MAX)))
     }
 }
 
-/// A Memtable that nobody writes to any more.
+/// An immutable Memtable.
 pub struct FullPart(Arc<Memtable>);
 
 impl FullPart {
-    /// Brings all of it into order, as before it is written out.
+    /// Drains and sorts all of it, as before an incorporation.
     pub fn order(&self) {
         self.0.seal();
         self.0.drain_all();
@@ -124,7 +124,7 @@ impl CursorPart {
         Self(Box::new(MergeCursor::new(sources.into_iter().map(VecCursor::new).collect())))
     }
 
-    /// Moves to an encoded key (`entry`), or behind it; whether there is an entry.
+    /// Moves to an encoded key (`entry`), or to the next one. Returns whether there is an entry.
     pub fn seek(&mut self, encoded_key: &[u8]) -> Result<bool> {
         self.0.seek(encoded_key, SequenceNumber::MAX)?;
         Ok(self.0.valid())
@@ -136,14 +136,14 @@ impl CursorPart {
         Ok(self.0.valid())
     }
 
-    /// Moves one entry on; whether there is one. Requires that the cursor stands on an entry.
+    /// Moves to the next entry. Returns whether there is one. Requires that the cursor is on an entry.
     pub fn step(&mut self) -> Result<bool> {
         self.0.next()?;
         Ok(self.0.valid())
     }
 }
 
-/// A log with one writer; the caller is its keeper, too.
+/// A log with one writer. The caller also does the work of the log threads.
 pub struct LogPart {
     log: Arc<Log>,
     sequencer: Sequencer,
@@ -191,14 +191,14 @@ impl LogPart {
         Ok(())
     }
 
-    /// A round of the keeper's work; what was appended so far counts as incorporated.
+    /// One round of log maintenance. What was appended so far counts as incorporated.
     pub fn keep(&self) -> Result<()> {
         self.log.maintain(&self.sequencer)?;
         self.log.recycle(&self.log.recyclable(self.sequencer.last()))
     }
 }
 
-/// Where branch files are built: a directory, and a cache without room, so that pages are written and forgotten.
+/// A directory for branch files, and a cache without capacity, so that written pages are not cached.
 pub struct BranchPart(Arc<BranchContext>);
 
 impl BranchPart {
@@ -219,7 +219,7 @@ impl BranchPart {
         }))
     }
 
-    /// Writes one file from sorted entries and syncs it; gives its name.
+    /// Writes one file from sorted entries and syncs it. Returns its name.
     pub fn build(&self, entries: &[Entry]) -> Result<String> {
         let mut builder = BranchBuilder::create(&self.0)?;
         for entry in entries {
@@ -228,17 +228,17 @@ impl BranchPart {
         Ok(file_name(builder.finish()?.file))
     }
 
-    /// Removes a file that `build` made.
+    /// Removes a file that `build` wrote.
     pub fn remove(&self, name: &str) -> Result<()> {
         self.0.storage.remove(name)
     }
 }
 
-/// A leaf of the usual size, as it lies in the cache.
+/// A leaf of the usual size, as in the cache.
 pub struct PagePart(Vec<u8>);
 
 impl PagePart {
-    /// Lays out as many of the sorted entries as fit; says how many.
+    /// Lays out as many of the sorted entries as fit. Returns their number.
     pub fn build(entries: &[Entry]) -> (Self, usize) {
         let mut builder = SortedPageBuilder::default();
         for entry in entries {
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
     use crate::util::hash::{encoded_key_hash, fingerprint};
 
-    /// What is measured must be what the store does: every handle finds what was put into it, and nothing else.
+    /// The benchmarks must measure what the store does: every handle finds exactly what was put into it.
     #[test]
     fn every_part_works() {
         let keys: Vec<[u8; 8]> = (0..5000_u64).map(|mut state| splitmix64(&mut state).to_be_bytes()).collect();
@@ -301,7 +301,11 @@ mod tests {
         }
         assert_eq!((maplet.columns(stranger), maplet.merged(2, &[stranger]).columns(stranger)), (0, 4));
         let own = key::encoded(KEYSPACE, &keys[0]);
-        assert_eq!(fingerprint(encoded_key_hash(&own)), fingerprints[0], "filters of branches hold the same");
+        assert_eq!(
+            fingerprint(encoded_key_hash(&own)),
+            fingerprints[0],
+            "filters of branches use the same fingerprint"
+        );
 
         let directory = tempfile::tempdir().unwrap();
         let branches = BranchPart::new(directory.path());

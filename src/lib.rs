@@ -1,4 +1,49 @@
-//! Alluvium: an embedded, persistent, ordered key-value store.
+//! Alluvium is an embedded, persistent, ordered key-value store. It stores pairs of byte strings in a directory, in the
+//! byte order of their keys.
+//!
+//! [`Db`] is an open store. It has point reads and writes, atomic batches ([`WriteBatch`]), snapshots ([`Snapshot`]),
+//! iterators in both directions ([`Iter`]), atomic read-modify-write operations and serializable transactions
+//! ([`Db::transact`]). All its methods may be called from any thread. One process at a time may write to a store; others
+//! may read it with [`ReadOnlyDb`].
+//!
+//! A write that has returned survives the death of the process. After a power loss the store is as it was at one moment,
+//! with everything that was synced; [`Durability`] and [`Db::sync`] control that. Every method returns [`Error`] on
+//! failure; its text says what failed, where, and what to do.
+//!
+//! ```
+//! use alluvium::{Db, Options, WriteBatch};
+//!
+//! # fn main() -> alluvium::Result<()> {
+//! let path = std::env::temp_dir().join(format!("alluvium-crate-{}", std::process::id()));
+//! let db = Db::open(&path, Options::default())?;
+//! db.put("river/danube", "Black Sea")?;
+//!
+//! let mut batch = WriteBatch::new(); // applied completely or not at all
+//! batch.put("river/elbe", "North Sea").put("river/rhine", "North Sea");
+//! db.write(batch)?;
+//!
+//! assert_eq!(db.get("river/elbe")?.as_deref(), Some("North Sea".as_bytes()));
+//! for pair in db.prefix("river/")? {
+//!     let (key, value) = pair?;
+//!     println!("{} flows to the {}", String::from_utf8_lossy(&key), String::from_utf8_lossy(&value));
+//! }
+//! db.close()?;
+//! # Db::destroy(&path)
+//! # }
+//! ```
+//!
+//! # Where to read on
+//!
+//! - [`Options`] has the settings of a store, [`WriteOptions`] those of a write, [`limits`] the largest sizes.
+//! - [`storage`] is the interface to files and to the clock, for programs that replace it.
+//! - In the repository: `README.md` (an overview), `docs/guarantees.md` (what is promised, and the tests for it),
+//!   `ARCHITECTURE.md` (the modules, and the paths of a put and a get), `docs/concurrency.md`, `docs/recovery.md` and
+//!   `docs/format/` (the files, byte by byte).
+//!
+//! # Features
+//!
+//! - `async`: `AsyncDb`, whose methods are futures.
+//! - `testing`: the simulated disk, and other interfaces that only tests use. They may change at any time.
 
 #[cfg(feature = "async")]
 mod aio;
@@ -32,7 +77,11 @@ pub use db::{
 pub use util::fork::ForkCount;
 pub use util::{Error, Result};
 
-/// The storage below a store, for those who bring their own (`Db::open_with`).
+/// The interface between a store and its environment: files, shared memory and the clock.
+///
+/// [`Db::open`] uses [`PosixStorage`](storage::PosixStorage). A program may implement [`Storage`](storage::Storage)
+/// itself and pass it to [`Db::open_with`]. A storage is one directory with plain file names. All its methods may be
+/// called from any thread, and their errors contain the path and the operation.
 pub mod storage {
     #[cfg(any(test, feature = "testing"))]
     pub use crate::io::simulated;
@@ -42,12 +91,12 @@ pub mod storage {
     };
 }
 
-/// The largest keys, values and batches.
+/// The largest keys, values and batches. A larger one is an [`Error::InvalidArgument`].
 pub mod limits {
     pub use crate::util::limits::{BATCH_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 }
 
-/// The README's example is a test.
+/// Makes the README's example a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;

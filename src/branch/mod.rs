@@ -1,16 +1,16 @@
 //! Branch files: immutable static B-trees, each with its fingerprints and its filter (SplinterDB §2; byte layout in
 //! `docs/format/branch.md`).
 //!
-//! `branch` and `context` are the base. `read` reads single pages and looks keys up, `scan` holds cursors, `write` builds
-//! files, `maplet` holds the maplets of a key range, and `check` verifies and salvages files.
+//! `branch` and `context` are the base. `read` reads single pages and looks keys up, `scan` has the cursors, `write`
+//! builds files, `maplet` has the maplets of key ranges, and `check` verifies and salvages files.
 //!
 //! A `BranchBuilder` belongs to one thread. A `Branch` may be read by any number of threads at once. A `BranchCursor`
 //! belongs to one thread at a time.
 //!
 //! Invariants:
 //! 1. A branch file never changes after `BranchBuilder::finish` has returned.
-//! 2. The page cache holds only pages whose checksum and structure were checked, or that came straight from the builder.
-//!    So a cached page is read without further checks.
+//! 2. The page cache contains only pages whose checksum and structure were checked, or that came straight from the
+//!    builder. So a cached page is read without further checks.
 //! 3. A file number is queued for removal exactly once: when its last `Branch` is dropped after `mark_obsolete`.
 
 #[allow(clippy::module_inception)]

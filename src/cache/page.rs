@@ -48,7 +48,7 @@ impl PageBuffer {
     }
 
     /// Bytes of memory of the page, which may be more than its length.
-    pub fn bytes_held(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         self.buffer.len()
     }
 }

@@ -106,7 +106,7 @@ fn credits(kind: PageKind) -> (usize, usize) {
 }
 
 fn charged_bytes(page: &Page) -> usize {
-    page.bytes_held() + ENTRY_BYTES
+    page.memory_bytes() + ENTRY_BYTES
 }
 
 impl PageCache {
@@ -177,7 +177,7 @@ impl PageCache {
                 gives = victims.len() == given + SLICE;
             }
         }
-        freed += victims.iter().map(|page| page.bytes_held()).sum::<usize>();
+        freed += victims.iter().map(|page| page.memory_bytes()).sum::<usize>();
         self.retire(victims);
         frames::release(freed);
     }

@@ -252,7 +252,8 @@ impl PageTable {
         }
         present.remove(&number);
         let chunk = self.slot(number)?.swap(ptr::null_mut(), Ordering::AcqRel);
-        // SAFETY: `grow` allocated it, its slot no longer has it, and threads that loaded it before are pinned or wait for `present` (invariant 4).
+        // SAFETY: `grow` allocated it, its slot no longer has it, and threads that loaded it before are pinned or wait
+        // for `present` (invariant 4).
         let chunk = unsafe { Box::from_raw(chunk) };
         crossbeam_epoch::pin().defer(move || drop(chunk));
         Some((page, size_of::<Chunk>()))

@@ -77,11 +77,11 @@ impl Rig {
 #[test]
 fn a_buffer_becomes_a_page_without_a_copy() {
     let copy = PageBuffer::copied(&[b"ab", b"", b"cde"]);
-    assert_eq!((&copy[..], copy.bytes_held()), (&b"abcde"[..], 4096));
+    assert_eq!((&copy[..], copy.memory_bytes()), (&b"abcde"[..], 4096));
     let aligned = AlignedBuffer::new(4096);
     let at = aligned.as_ptr();
     let page = PageBuffer::from(aligned);
-    assert_eq!((page.as_ptr(), page.len(), page.bytes_held()), (at, 4096, 4096));
+    assert_eq!((page.as_ptr(), page.len(), page.memory_bytes()), (at, 4096, 4096));
 }
 
 /// About the bytes by which the newest chunk of a table may exceed the budget until the next page is inserted.
@@ -235,7 +235,8 @@ fn tables_stay_small_compared_with_the_cached_pages() {
 
 #[test]
 fn removed_files_leave_no_ring_entries() {
-    // A store that compacts with free space in its cache never evicts, so only the removal of dead entries keeps the rings short.
+    // A store that compacts with free space in its cache never evicts, so only the removal of dead entries keeps the
+    // rings short.
     let mut rig = Rig::new(32 << 20, 1);
     for _ in 0..300 {
         (0..100).for_each(|number| rig.insert(0, number, 4096, PageKind::Leaf));
@@ -288,7 +289,8 @@ fn threads_share_the_cache() {
                     let held = table.pin(number, &guard);
                     drop(guard);
                     assert!(held.is_none_or(|page| says(page.payload(), file, number)));
-                    // A branch is dropped by its last reader. Here files are removed while they are read, which must be safe too.
+                    // A branch is dropped by its last reader. Here files are removed while they are read, which must be
+                    // safe too.
                     if random(&mut state).is_multiple_of(2000) {
                         cache.remove_file(FileNumber(file));
                     }

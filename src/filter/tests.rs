@@ -24,7 +24,7 @@ fn saturated(pages: &[Vec<u8>]) -> usize {
 }
 
 #[test]
-fn nothing_added_is_ever_missed() {
+fn every_added_fingerprint_is_found() {
     assert!(build(&[]).is_empty());
     for seed in 0..100 {
         let mut state = seed;

@@ -1,4 +1,4 @@
-//! The last page of a branch file: what file this is, and where its parts are.
+//! The last page of a branch file: the identity of the file and the places of its parts.
 //!
 //! Pure functions over bytes; any thread.
 //!
@@ -9,16 +9,16 @@
 //! | 0 | 8 | magic, `ALVBRNCH` |
 //! | 8 | 4 | format version |
 //! | 12 | 4 | height: levels of index pages, at least 1; 0 where there are no entries |
-//! | 16 | 8 | database id |
+//! | 12 | 4 | height: levels of index pages, at least 1; 0 if there are no entries |
 //! | 24 | 8 | file number |
 //! | 32 | 8 | length of the file, footer included |
-//! | 40 | 10 | the root index page (`ChildLocation`); zeroes where there are no entries |
+//! | 40 | 10 | the root index page (`ChildLocation`); zeroes if there are no entries |
 //! | 50 | 2 | zero |
 //! | 52 | 4 | pages of the filter; 0: no filter |
 //! | 56 | 8 | leaf pages |
 //! | 64 | 8 | index pages |
 //! | 72 | 8 | entries |
-//! | 80 | 8 | fingerprints, one for each distinct key; 0 where they are left out |
+//! | 80 | 8 | fingerprints, one for each distinct key; 0 if they are omitted |
 //! | 88 | 8 | offset of the fingerprints: where leaf and index pages, which start at 0, end |
 //! | 96 | 8 | offset of the filter: where the fingerprints end |
 //! | 104 | 8 | offset of the range tombstones: where the filter ends |
@@ -26,10 +26,10 @@
 //! | 120 | 8 | length of the properties, bytes of payload |
 //!
 //! Invariants:
-//! 1. Parts follow one another without gaps: leaves and index pages, fingerprints, filter, range tombstones, properties,
-//!    footer.
-//! 2. In every later version header, magic and format version keep their places and the checksum its rule, so that a
-//!    newer file is told from a damaged one.
+//! 1. The parts follow one another without gaps: leaves and index pages, fingerprints, filter, range tombstones,
+//!    properties, footer.
+//! 2. In every later version, header, magic and format version keep their places and the checksum its rule, so that a
+//!    newer file can be distinguished from a damaged one.
 
 use super::page::{
     self, Compression, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, PageOwner, SMALL_PAYLOAD_BYTES,
@@ -43,12 +43,13 @@ use std::path::Path;
 pub const MAGIC: [u8; 8] = *b"ALVBRNCH";
 /// Length of the payload.
 pub const FOOTER_BYTES: usize = 128;
-/// Fingerprints in a page of them, four bytes each.
+/// Fingerprints in a page, four bytes each.
 pub const FINGERPRINTS_PER_PAGE: u64 = SMALL_PAYLOAD_BYTES as u64 / 4;
-/// Most levels of index pages: every level at least halves the pages, and a file has fewer than 2^32.
+/// Most levels of index pages: each level has at most half as many pages as the one below, and a file has fewer than
+/// 2^32.
 pub const HEIGHT_MAX: u32 = 33;
 
-/// What the footer says, but for the identity, which `decode` checks.
+/// The contents of the footer, without the identity, which `decode` checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BranchFooter {
     /// Length of the file.
@@ -63,24 +64,24 @@ pub struct BranchFooter {
     pub index_pages: u64,
     /// Entries.
     pub entries: u64,
-    /// Fingerprints, which are as many as distinct keys, or left out.
+    /// Fingerprints: as many as distinct keys, or 0 if they are omitted.
     pub fingerprints: u64,
-    /// Where leaf and index pages end and the fingerprints start.
+    /// Where leaf and index pages end and the fingerprints begin.
     pub fingerprints_at: u64,
-    /// Where the fingerprints end and the filter starts.
+    /// Where the fingerprints end and the filter begins.
     pub filter_at: u64,
     /// Pages of the filter.
     pub filter_pages: u32,
-    /// Where the filter ends and the range tombstones start.
+    /// Where the filter ends and the range tombstones begin.
     pub range_tombstones_at: u64,
-    /// Where the range tombstones end and the properties start.
+    /// Where the range tombstones end and the properties begin.
     pub properties_at: u64,
     /// Length of the properties.
     pub properties_bytes: u64,
 }
 
 impl BranchFooter {
-    /// Writes the whole page. `page` has `PAGE_BYTES`.
+    /// Writes the whole page. `page` must have `PAGE_BYTES`.
     pub fn encode(&self, owner: PageOwner, page: &mut [u8]) {
         let payload = &mut page[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + FOOTER_BYTES];
         let mut at = 0;
@@ -125,7 +126,7 @@ impl BranchFooter {
     /// Reads and checks the last page of a file of `file_bytes` bytes.
     pub fn decode(page: &[u8], file_bytes: u64, owner: PageOwner, path: &Path) -> Result<Self> {
         let offset = file_bytes - PAGE_BYTES as u64;
-        // Before the checksum: a newer format may have it elsewhere.
+        // Before the checksum, which a newer format may place elsewhere.
         if let Some(payload) = page.get(PAGE_HEADER_BYTES..)
             && payload.starts_with(&MAGIC)
             && let Some(version) = word32(payload, 8)
@@ -142,16 +143,16 @@ impl BranchFooter {
         };
         let payload = page::payload(page);
         if header.kind != PageKind::Footer || !payload.starts_with(&MAGIC) {
-            return Err(Error::corruption(path, offset, "last page", "the footer of a branch file", "something else"));
+            return Err(Error::corruption(path, offset, "last page", "the footer of a branch file", "another magic"));
         }
         let version = word32(payload, 8).unwrap_or(0);
-        let garbled = || Error::corruption(path, offset, "footer", "a footer of this version", "another");
+        let invalid = || Error::corruption(path, offset, "footer", "a footer of this version", "invalid fields");
         if version == 0 || payload.len() != FOOTER_BYTES {
-            return Err(garbled());
+            return Err(invalid());
         }
-        let (footer, identity) = Self::fields(payload).ok_or_else(garbled)?;
+        let (footer, identity) = Self::fields(payload).ok_or_else(invalid)?;
         if identity != (owner.database.0, owner.file.0) {
-            return Err(garbled());
+            return Err(invalid());
         }
         footer
             .check_parts(file_bytes)
@@ -181,8 +182,8 @@ impl BranchFooter {
         Some((footer, (word64(payload, 16)?, word64(payload, 24)?)))
     }
 
-    /// Invariant 1, so that nothing read from a footer can lead outside its part or ask for more memory than the file
-    /// has bytes.
+    /// Checks invariant 1, so that nothing read from a footer can lead outside its part or allocate more memory than
+    /// the file has bytes.
     fn check_parts(&self, file_bytes: u64) -> std::result::Result<(), &'static str> {
         let page = PAGE_BYTES as u64;
         let bounds =
@@ -200,26 +201,26 @@ impl BranchFooter {
             return Err("a wrong number of filter pages");
         }
         if self.properties_bytes > file_bytes - page - self.properties_at {
-            return Err("properties too long");
+            return Err("properties that are too long");
         }
         let has_root = self.root.pages > 0 && (1..=HEIGHT_MAX).contains(&self.height);
         let has_none = self.root == ChildLocation::default() && self.height == 0;
         if self.root.end() > self.fingerprints_at || !(if self.entries > 0 { has_root } else { has_none }) {
-            return Err("a root out of place");
+            return Err("a root outside the index");
         }
         Ok(())
     }
 }
 
-/// Whether the page is the sound footer of another store's or another number's file: a clearer message than a bad
-/// checksum.
+/// Whether the page is the valid footer of a file of another store or with another number. It allows a clearer message
+/// than a bad checksum.
 fn foreign(page: &[u8], offset: u64, owner: PageOwner, path: &Path) -> Option<Error> {
     let found = claimed_owner(page, offset, path)?;
     let name = |owner: PageOwner| format!("file {} of store {}", owner.file, owner.database);
     Some(Error::corruption(path, offset, "owner", name(owner), name(found)))
 }
 
-/// Whose file a page that stands at `offset` is the sound footer of, whoever that is.
+/// The file and store of the valid footer at `offset`, whatever they are.
 pub fn claimed_owner(page: &[u8], offset: u64, path: &Path) -> Option<PageOwner> {
     let payload = page.get(PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + FOOTER_BYTES)?;
     let database = DatabaseId(word64(payload, 16)?);

@@ -1,8 +1,8 @@
-//! The properties of a branch file: what the manifest knows of it, kept in the file too, so that a store can be
-//! repaired from its files and the manifest checked against them.
+//! The properties of a branch file: the manifest's record of it, stored in the file too, so that repair can rebuild a
+//! store from its files and `verify` can check the manifest.
 //!
-//! Pure functions over bytes; any thread. The bytes are cut into pages of kind `Properties`, each of at most
-//! `PAYLOAD_BYTES_MAX`, uncompressed. They are, integers as varints:
+//! Pure functions over bytes; any thread. The bytes are split into pages of kind `Properties`, each with at most
+//! `PAYLOAD_BYTES_MAX`, uncompressed. Integers are varints:
 //!
 //! | what | form |
 //! | --- | --- |
@@ -10,17 +10,17 @@
 //! | largest encoded key | length, bytes |
 //! | smallest and largest sequence number | two integers |
 //! | entries, tombstones, distinct keys, range tombstones | four integers |
-//! | whether the largest key is open | 0 or 1 |
+//! | whether the largest key is excluded | 0 or 1 |
 //! | comparator's name | length, UTF-8 |
-//! | value files referred to | count, then the first number and the differences, which are at least 1 |
+//! | referenced value files | count, then the first number and the differences, which are at least 1 |
 
 use super::manifest_edit::BranchMeta;
 use crate::util::{FileNumber, SequenceNumber, varint};
 
-/// The name of bytewise order.
+/// The name of the bytewise order.
 pub const BYTEWISE: &str = "alluvium.bytewise";
 
-/// Appends the properties of `meta`. Its file number and length stand in the footer.
+/// Appends the properties of `meta`, without file number and length, which are in the footer.
 pub fn encode(meta: &BranchMeta, comparator: &str, out: &mut Vec<u8>) {
     debug_assert!(meta.value_files.is_sorted());
     varint::write_bytes(&meta.key_min, out);
@@ -39,8 +39,8 @@ pub fn encode(meta: &BranchMeta, comparator: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads what `encode` wrote: the properties, with file number and length as given, and the comparator's name. `None`
-/// where the bytes are not exactly that.
+/// Decodes what `encode` wrote. Returns the properties, with the given file number and length, and the comparator's
+/// name. `None` if the bytes are invalid.
 pub fn decode(mut bytes: &[u8], file: FileNumber, file_bytes: u64) -> Option<(BranchMeta, String)> {
     let bytes = &mut bytes;
     let key_min = varint::read_bytes(bytes)?.to_vec();
@@ -58,7 +58,7 @@ pub fn decode(mut bytes: &[u8], file: FileNumber, file_bytes: u64) -> Option<(Br
     let count = varint::read(bytes)?;
     let mut value_files = Vec::new();
     let mut last = 0u64;
-    // Each takes a byte at least, so a count that lies ends the loop before it costs memory.
+    // Each takes at least one byte, so a wrong count ends the loop before it costs memory.
     for at in 0..count {
         let difference = varint::read(bytes)?;
         if difference == 0 && at > 0 {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_refused_or_harmless() {
+    fn garbage_is_rejected_or_harmless() {
         let mut bytes = Vec::new();
         encode(&sample(), BYTEWISE, &mut bytes);
         for length in 0..bytes.len() {

@@ -1,26 +1,27 @@
-//! One page of a quotient filter as bytes. Twin: `docs/format/filter.md`. Pure; any thread.
+//! The encoding of one page of a quotient filter (see also `docs/format/filter.md`). Pure; any thread.
 //!
 //! | offset | bytes | what |
 //! | --- | --- | --- |
 //! | 0 | 1 | version of this payload, 1 |
 //! | 1 | 1 | *r*, bits of a remainder, 1 to 16 |
-//! | 2 | 2 | flags; bit 0: saturated, the page holds no slots and may contain everything |
-//! | 4 | 4 | quotients: number of values that a quotient takes |
-//! | 8 | 4 | slots: at least quotients, 0 where saturated |
-//! | 12 | 4 | remainders stored |
+//! | 2 | 2 | flags; bit 0: saturated, the page has no slots and may contain everything |
+//! | 4 | 4 | quotients: the number of values that a quotient can have |
+//! | 8 | 4 | slots: at least quotients; 0 if saturated |
+//! | 12 | 4 | stored remainders |
 //! | 16 | ceil(slots (r + 3) / 8) | slots, packed without gaps, lowest bit first |
 //! | then | 3 | zeroes, so that every slot can be read as four bytes |
 //!
-//! A slot is, from its lowest bit: occupied, continuation, shifted, then the remainder. Bytes behind the last are
-//! ignored, so a payload may be given with the padding of its page.
+//! A slot is, from its lowest bit: occupied, continuation, shifted, then the remainder. Bytes after the last are
+//! ignored, so a payload may include the padding of its page.
 //!
-//! The page's header (file, offset, checksum) is the branch's, see the branch format; `PAGE_PAYLOAD_BYTES` leaves room
-//! for it. Invariant: a `FilterPage` that `parse` returned can be read at every slot below `slots()` without a check
-//! failing, whatever the bytes say.
+//! The page's header (file, offset, checksum) is that of a branch page. `PAGE_PAYLOAD_BYTES` leaves space for it.
+//!
+//! Invariant: every slot below `slots()` of a `FilterPage` that `parse` returned can be read without a failing check,
+//! whatever the bytes are.
 
 /// Longest payload: a page of 4096 bytes less 64 for its header.
 pub const PAGE_PAYLOAD_BYTES: usize = 4096 - 64;
-/// Bytes in front of the slots.
+/// Bytes before the slots.
 pub const HEADER_BYTES: usize = 16;
 /// Metadata bits of a slot.
 pub const METADATA_BITS: u32 = 3;
@@ -33,16 +34,16 @@ const TAIL_BYTES: usize = 3;
 
 const _: () = assert!(METADATA_BITS + REMAINDER_BITS_MAX + 7 <= 32, "a slot is read as four bytes");
 
-/// A slot's bits.
+/// The bits of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(pub u32);
 
 impl Slot {
     /// Some stored remainder has this slot's index as its quotient.
     pub const OCCUPIED: u32 = 1;
-    /// The remainder here belongs to the same run as the one before.
+    /// The remainder here belongs to the same run as the previous one.
     pub const CONTINUATION: u32 = 2;
-    /// The remainder here does not stand at its quotient.
+    /// The remainder here is not at its quotient.
     pub const SHIFTED: u32 = 4;
 
     /// See `OCCUPIED`.
@@ -66,17 +67,17 @@ impl Slot {
     }
 }
 
-/// Slots of `remainder_bits` that the longest payload holds.
+/// Slots with `remainder_bits` that fit into the longest payload.
 pub const fn slots_max(remainder_bits: u32) -> u32 {
     ((PAGE_PAYLOAD_BYTES - HEADER_BYTES - TAIL_BYTES) * 8) as u32 / (remainder_bits + METADATA_BITS)
 }
 
-/// Where in a payload a slot of `remainder_bits` begins.
+/// The offset in a payload at which a slot with `remainder_bits` begins.
 pub fn slot_offset(at: u32, remainder_bits: u32) -> usize {
     HEADER_BYTES + place(at, remainder_bits).0
 }
 
-/// A payload whose header makes sense.
+/// A payload with a valid header.
 #[derive(Clone, Copy, Debug)]
 pub struct FilterPage<'a> {
     slots_at: &'a [u8],
@@ -88,7 +89,7 @@ pub struct FilterPage<'a> {
 }
 
 impl<'a> FilterPage<'a> {
-    /// Reads a payload; `None` where it is none.
+    /// Parses a payload; `None` if its header is invalid.
     pub fn parse(payload: &'a [u8]) -> Option<Self> {
         let (header, slots_at) = payload.split_first_chunk::<HEADER_BYTES>()?;
         let [version, remainder_bits, f0, f1, q0, q1, q2, q3, s0, s1, s2, s3, n0, n1, n2, n3] = *header;
@@ -113,12 +114,12 @@ impl<'a> FilterPage<'a> {
         self.remainder_bits
     }
 
-    /// How many values a quotient takes.
+    /// The number of values that a quotient can have.
     pub fn quotients(&self) -> u32 {
         self.quotients
     }
 
-    /// Slots; at least `quotients`, since runs at the end are shifted past the last one.
+    /// Number of slots; at least `quotients`, since runs at the end extend beyond the last quotient.
     pub fn slots(&self) -> u32 {
         self.slots
     }
@@ -186,7 +187,7 @@ fn slot_bytes(slots: u32, remainder_bits: u32) -> usize {
     (slots as usize * (remainder_bits + METADATA_BITS) as usize).div_ceil(8)
 }
 
-/// Where a slot lies: first byte, shift in it, mask after the shift.
+/// The place of a slot: first byte, shift, and mask after the shift.
 fn place(at: u32, remainder_bits: u32) -> (usize, u32, u32) {
     let width = remainder_bits + METADATA_BITS;
     let bit = at as usize * width as usize;

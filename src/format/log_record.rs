@@ -1,4 +1,4 @@
-//! One record of the log: a header, then a body of operations. Pure bytes to structs; any thread.
+//! One record of the log: a header, then a body of operations. Pure encoding and decoding; any thread.
 //!
 //! A record starts at a multiple of 8 in its segment file.
 //!
@@ -9,19 +9,19 @@
 //! | 8 | 8 | sequence number; the first one of a run |
 //! | 16 | 4 | body checksum: CRC-32C of the body, salted |
 //! | 20 | 1 | kind |
-//! | 21 | 1 | flags: 1 the body of a void is its last number, 2 the body of a void means nothing |
+//! | 21 | 1 | flags: 1 the body of a void is its last number, 2 the body of a void is meaningless |
 //! | 22 | 2 | tag: 16 more bits of the segment's salt, never 0 |
-//! | 24 | n | body, then up to 7 bytes that mean nothing, up to a multiple of 8 |
+//! | 24 | n | body, then up to 7 arbitrary bytes, up to a multiple of 8 |
 //!
-//! An operation is {keyspace: varint, key length: varint, key, value length: varint, value}; a delete ends behind its
-//! key. The body of a put, delete or value reference is one operation, that of a batch {count: varint, count times
-//! {kind: 1 byte, operation}}, that of a void empty, or 8 bytes with the last number of a run, or ignored.
+//! An operation is {keyspace: varint, key length: varint, key, value length: varint, value}; a delete ends after its
+//! key. The body of a put, delete or value reference is one operation. The body of a batch is {count: varint, count
+//! times {kind: 1 byte, operation}}. The body of a void is empty, or 8 bytes with the last number of a run, or ignored.
 //!
 //! Invariants:
-//! 1. The salt is drawn from the database id, the segment's number and the record's offset, so neither stale bytes of a
-//!    recycled segment nor a piece of log that was stored as a value parse as a record.
-//! 2. The word at offset 0 is stored last; with anything else there the header does not parse. So a record is there
-//!    or not, whatever the instant at which its writer dies (`protocol.md`, W.4).
+//! 1. The salt depends on the database id, the segment's number and the record's offset. So neither stale bytes of a
+//!    recycled segment nor a part of a log that was stored as a value parse as a record.
+//! 2. The word at offset 0 is stored last. With anything else there, the header does not parse. So a record either
+//!    exists or not, at whatever moment its writer dies (`docs/concurrency.md`, W).
 
 use crate::util::checksum::checksum;
 use crate::util::planted::{self, Bug};
@@ -33,12 +33,12 @@ pub const HEADER_BYTES: usize = 24;
 pub const ALIGNMENT: usize = 8;
 /// Flag of a void that covers several numbers: its body is the last of them.
 pub const FLAG_RUN: u8 = 1;
-/// Flag of a void in the room of a write that failed after it took its number: the body means nothing.
+/// Flag of a void in place of a write that failed after it took its number: the body is meaningless.
 pub const FLAG_DISCARDED: u8 = 2;
 /// Longest body.
 pub const BODY_BYTES_MAX: usize = (u32::MAX as usize) - HEADER_BYTES - ALIGNMENT;
 
-/// What makes a segment's checksums its own.
+/// The salt that makes the checksums of a segment its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Salt {
     word: u32,
@@ -55,18 +55,18 @@ impl Salt {
         Self { word: hash as u32, tag: (hash >> 32) as u16 | 1 }
     }
 
-    /// The checksum salt of what stands at `position` in the segment.
+    /// The checksum salt of a record at `position` in the segment.
     pub fn at(self, position: u64) -> u32 {
         self.word ^ ((position >> 3) as u32).wrapping_mul(0x9e37_79b1)
     }
 
-    /// The 16 bits that stand in every header, at offset 22.
+    /// The 16 bits at offset 22 of every header.
     pub fn tag(self) -> u16 {
         self.tag
     }
 }
 
-/// Bytes that a record takes, header and padding included.
+/// Bytes that a record takes, including header and padding.
 pub fn record_length(body_length: usize) -> usize {
     (HEADER_BYTES + body_length).next_multiple_of(ALIGNMENT)
 }
@@ -80,14 +80,14 @@ pub struct RecordHeader {
     pub number: SequenceNumber,
     /// The body's checksum.
     pub body_checksum: u32,
-    /// What the body is.
+    /// The kind of the record.
     pub kind: Kind,
     /// See the byte table.
     pub flags: u8,
 }
 
 impl RecordHeader {
-    /// The header as three words, each to be stored little-endian, the first one last.
+    /// The header as three words, to be stored little-endian, the first one last.
     pub fn encode(&self, salt: Salt, position: u64) -> [u64; 3] {
         let last = u64::from(self.body_checksum)
             | u64::from(self.kind as u8) << 32
@@ -101,7 +101,7 @@ impl RecordHeader {
         [u64::from(sum) | u64::from(self.body_length) << 32, self.number.0, last]
     }
 
-    /// The header at `position`, or `None` where these bytes are not one.
+    /// The header at `position`; `None` if these bytes are not a header.
     pub fn decode(bytes: &[u8; HEADER_BYTES], salt: Salt, position: u64) -> Option<Self> {
         let [s0, s1, s2, s3, covered @ ..] = bytes;
         let [l0, l1, l2, l3, n0, n1, n2, n3, n4, n5, n6, n7, b0, b1, b2, b3, kind, flags, t0, t1] = *covered;
@@ -123,14 +123,15 @@ impl RecordHeader {
         (number_fits && length_fits && flags_fit).then_some(header)
     }
 
-    /// Whether `body` is the one that this header was sealed over.
+    /// Whether `body` is the one for which this header was made.
     pub fn accepts(&self, body: &[u8], salt: Salt, position: u64) -> bool {
         let sum_fits =
             checksum(body, salt.at(position)) == self.body_checksum || planted::is(Bug::RecordChecksumIgnored);
         body.len() == self.body_length as usize && sum_fits
     }
 
-    /// The last number that the record covers: its own, but for a run of voids. `None` where the body is no such run.
+    /// The last number that the record covers: its own, except for a run of voids. `None` if the body is not that of
+    /// such a run.
     pub fn last_number(&self, body: &[u8]) -> Option<SequenceNumber> {
         if self.kind != Kind::Void || self.flags & FLAG_RUN == 0 {
             return Some(self.number);
@@ -149,17 +150,17 @@ pub struct Operation<'a> {
     pub keyspace: KeyspaceId,
     /// The user's key, without the keyspace.
     pub key: &'a [u8],
-    /// The value, or the reference's bytes; empty for a delete.
+    /// The value, or the encoded reference; empty for a delete.
     pub value: &'a [u8],
 }
 
 impl<'a> Operation<'a> {
-    /// Bytes that `encode` fills.
+    /// Bytes that `encode` writes.
     pub fn encoded_length(&self) -> usize {
         operation_length(self.kind, self.keyspace, self.key.len(), self.value.len())
     }
 
-    /// Writes the operation at the front of `out` and returns how many bytes that took. `out` must have room.
+    /// Writes the operation to the front of `out` and returns the number of bytes written. `out` must be long enough.
     pub fn encode(&self, out: &mut [u8]) -> usize {
         debug_assert!(is_operation(self.kind));
         let mut at = varint::write_to(u64::from(self.keyspace.0), out);
@@ -178,8 +179,8 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// Bytes of an operation with a key and a value of these lengths; for a record that holds just this operation, the
-/// length of its body.
+/// Bytes of an operation with a key and a value of these lengths. For a record with just this operation, the length of
+/// its body.
 pub fn operation_length(kind: Kind, keyspace: KeyspaceId, key_length: usize, value_length: usize) -> usize {
     let key = varint::length(u64::from(keyspace.0)) + varint::length(key_length as u64) + key_length;
     if kind == Kind::Delete { key } else { key + varint::length(value_length as u64) + value_length }
@@ -205,7 +206,7 @@ pub fn batch_length<'a>(operations: impl Iterator<Item = Operation<'a>>) -> usiz
     varint::length(count) + bytes
 }
 
-/// Fills a batch's body operation by operation.
+/// Writes a batch's body operation by operation.
 #[derive(Debug)]
 pub struct BatchEncoder<'a> {
     out: &'a mut [u8],
@@ -213,7 +214,7 @@ pub struct BatchEncoder<'a> {
 }
 
 impl<'a> BatchEncoder<'a> {
-    /// A batch of `count` operations into `out`, which has `batch_length` bytes.
+    /// A batch of `count` operations in `out`, which must have `batch_length` bytes.
     pub fn new(count: u64, out: &'a mut [u8]) -> Self {
         let at = varint::write_to(count, out);
         Self { out, at }
@@ -226,13 +227,13 @@ impl<'a> BatchEncoder<'a> {
         self.at += operation.encode(&mut self.out[self.at..]);
     }
 
-    /// Bytes filled so far; at the end, all.
+    /// Bytes written so far; at the end, all.
     pub fn filled(&self) -> usize {
         self.at
     }
 }
 
-/// The operations of one record, checked as a whole before the first is handed out.
+/// The operations of one record. All of them are checked before the first is returned.
 #[derive(Clone, Debug)]
 pub struct Operations<'a> {
     kind: Kind,
@@ -241,7 +242,7 @@ pub struct Operations<'a> {
 }
 
 impl<'a> Operations<'a> {
-    /// The operations in the body of a record of this kind, or `None` where the body is not well formed.
+    /// The operations in the body of a record of this kind; `None` if the body is malformed.
     pub fn parse(kind: Kind, body: &'a [u8]) -> Option<Self> {
         let operations = match kind {
             Kind::Void => return Some(Self { kind, left: 0, bytes: &[] }),
@@ -280,7 +281,7 @@ impl<'a> Iterator for Operations<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // Every operation takes at least two bytes, so a length that `parse` let through is honest.
+        // Every operation takes at least two bytes, so a count that `parse` accepted is plausible.
         (self.left as usize, Some(self.left as usize))
     }
 }

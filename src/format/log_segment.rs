@@ -1,6 +1,6 @@
-//! The first page of a log segment file, and the mark that a failed sync leaves. Pure bytes to structs; any thread.
+//! The first page of a log segment file, and the poison mark of a failed sync. Pure encoding and decoding; any thread.
 //!
-//! A segment file is one header page of 4096 bytes, then chunks of equal size that hold records (`log_record`).
+//! A segment file is one header page of 4096 bytes, then chunks of equal size that contain records (`log_record`).
 //!
 //! Sector 0, written once per use of the file:
 //!
@@ -11,17 +11,17 @@
 //! | 12 | 4 | CRC-32C of bytes 16..512, salted with the version |
 //! | 16 | 8 | database id |
 //! | 24 | 8 | segment number, the one in the file's name |
-//! | 32 | 8 | log generation |
-//! | 40 | 8 | first sequence number of the generation |
-//! | 48 | 8 | 1 where the life is known, else 0 |
+//! | 32 | 8 | log epoch |
+//! | 40 | 8 | first sequence number of the epoch |
+//! | 48 | 8 | 1 if the life is known, else 0 |
 //! | 56 | 8 | life: boot |
 //! | 64 | 8 | life: mount |
 //! | 72 | 8 | length of the file |
 //! | 80 | 8 | length of a chunk |
-//! | 88 | 8 | the piece of shared memory that the segment is written to first; 0 where there is none, or all of it is here |
+//! | 88 | 8 | the shadow segment in shared memory that writers write first; 0 if there is none, or if all of it is written back |
 //! | 96 | 416 | zeroes |
 //!
-//! Sectors 1 and 2 (offsets 512 and 1024), marks, written in turn so that a torn one leaves the other:
+//! Sectors 1 and 2 (offsets 512 and 1024) contain marks, written in turn so that a torn one leaves the other intact:
 //!
 //! | offset | bytes | what |
 //! | --- | --- | --- |
@@ -30,10 +30,12 @@
 //! | 16 | 8 | this edit of the manifest was synced |
 //! | 24 | 4 | CRC-32C of bytes 0..24, salted with the segment's salt at the mark's offset |
 //!
-//! The file `POISON`: format version (4), CRC-32C of what follows (4), log generation (8), reason (UTF-8).
+//! The file `POISON`: format version (4), CRC-32C of what follows (4), log epoch (8), reason (UTF-8).
 //!
-//! Assumption about the disk: it writes a sector of 512 bytes whole or not at all, and a rewrite leaves the other
-//! sectors of its page as they were.
+//! A *life* is one boot of the kernel and one mount of the file system.
+//!
+//! Assumption about the disk: it writes a sector of 512 bytes completely or not at all, and a rewrite leaves the other
+//! sectors of its page unchanged.
 
 use super::log_record::Salt;
 use super::{FORMAT_VERSION, newer_or_damaged};
@@ -46,30 +48,30 @@ use std::path::Path;
 
 /// Bytes of the header page; the first chunk starts here.
 pub const PAGE_BYTES: usize = 4096;
-/// Bytes that the disk writes whole or not at all.
+/// Bytes that the disk writes completely or not at all.
 pub const SECTOR_BYTES: usize = 512;
 /// Bytes of an encoded mark.
 pub const MARK_BYTES: usize = 28;
 const MAGIC: &[u8; 8] = b"alluvlog";
 
-/// The static part of the header page.
+/// The fixed part of the header page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// The store.
     pub database: DatabaseId,
     /// The segment's number, also in its name.
     pub number: FileNumber,
-    /// The log generation: one opening of the store.
+    /// The log epoch: one opening of the store.
     pub epoch: u64,
-    /// The generation's first number.
+    /// The epoch's first number.
     pub first: SequenceNumber,
-    /// The life in which the generation was written.
+    /// The life in which the epoch was written.
     pub life: Option<Life>,
     /// The file's length.
     pub segment_bytes: u64,
     /// The length of a chunk.
     pub chunk_bytes: u64,
-    /// The piece of shared memory that may know more than the file (`docs/recovery.md`, Log memory).
+    /// The shadow segment that may contain more than the file (`docs/recovery.md`, Log memory).
     pub memory: Option<NonZeroU64>,
 }
 
@@ -137,12 +139,12 @@ impl SegmentHeader {
         if version == 0 || !whole {
             let found =
                 format!("version {version}, {} bytes in chunks of {}", header.segment_bytes, header.chunk_bytes);
-            return Err(bad(72, "log segment geometry", "whole chunks behind one page".into(), found));
+            return Err(bad(72, "log segment geometry", "whole chunks after one page".into(), found));
         }
         Ok(header)
     }
 
-    /// How many chunks the segment has.
+    /// The number of chunks of the segment.
     pub fn chunks(&self) -> u64 {
         (self.segment_bytes - PAGE_BYTES as u64) / self.chunk_bytes
     }
@@ -151,7 +153,7 @@ impl SegmentHeader {
 /// What is known to be durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// Rises with every mark of a generation.
+    /// Increases with every mark of an epoch.
     pub counter: u64,
     /// Every number up to this one was synced.
     pub synced_through: SequenceNumber,
@@ -160,7 +162,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Where in the header page the mark stands.
+    /// The offset of the mark in the header page.
     pub fn offset(&self) -> usize {
         SECTOR_BYTES * (1 + (self.counter % 2) as usize)
     }
@@ -176,7 +178,7 @@ impl Mark {
         bytes
     }
 
-    /// The newest mark in a header page; `None` where neither sector holds one.
+    /// The newest mark in a header page; `None` if neither sector has a valid one.
     pub fn newest(page: &[u8; PAGE_BYTES], salt: Salt) -> Option<Self> {
         let read = |sector: usize| {
             let at = SECTOR_BYTES * sector;
@@ -192,7 +194,7 @@ impl Mark {
     }
 }
 
-/// The bytes of the file that a failed sync leaves behind.
+/// The contents of the file `POISON`, which a failed sync leaves behind.
 pub fn encode_poison(epoch: u64, reason: &str) -> Vec<u8> {
     let mut bytes = vec![0; 8];
     bytes.extend_from_slice(&epoch.to_le_bytes());
@@ -203,7 +205,7 @@ pub fn encode_poison(epoch: u64, reason: &str) -> Vec<u8> {
     bytes
 }
 
-/// The generation that a poison mark speaks of; `None` where it was not written whole, which the reader takes for any.
+/// The epoch of a poison mark; `None` if it was not completely written, in which case it applies to any epoch.
 pub fn decode_poison(bytes: &[u8]) -> Option<u64> {
     let (version, rest) = bytes.split_first_chunk::<4>()?;
     let (sum, rest) = rest.split_first_chunk::<4>()?;
@@ -245,7 +247,7 @@ mod tests {
         assert!(SegmentHeader::decode(&[0; SECTOR_BYTES], path).is_err());
     }
 
-    /// Before segments had memory their headers had zeroes there.
+    /// Regression test: before segments had shadows, their headers had zeroes there.
     #[test]
     fn a_header_of_old_has_no_memory() {
         let sector = SegmentHeader { memory: None, ..header(None) }.encode();

@@ -1,4 +1,4 @@
-//! The manifest's header page and the frame of its records. Pure; any thread. Twin: `docs/format/manifest.md`.
+//! The manifest's header page and the frame of its records (see also `docs/format/manifest.md`). Pure; any thread.
 //!
 //! Header page, 4096 bytes:
 //!
@@ -11,13 +11,13 @@
 //! | 24 | 4068 | zero |
 //! | 4092 | 4 | checksum of everything before it, unsalted |
 //!
-//! Magic and version keep their places in every version to come; the version is looked at before the checksum.
+//! Magic and version keep their places in every later version. The version is checked before the checksum.
 //!
 //! Records follow, each at a multiple of 8:
 //!
 //! | offset | bytes | field |
 //! | --- | --- | --- |
-//! | 0 | 4 | checksum of everything behind it, padding included, salted with the database id |
+//! | 0 | 4 | checksum of everything after it, including padding, salted with the database id |
 //! | 4 | 4 | length of the payload |
 //! | 8 | 8 | edit number |
 //! | 16 | length | payload: an encoded edit (`manifest_edit`) |
@@ -39,7 +39,7 @@ pub const HEADER_BYTES: usize = 4096;
 pub const FRAME_BYTES: usize = 16;
 /// Every record begins at a multiple of this.
 pub const RECORD_ALIGNMENT: usize = 8;
-/// Longest payload, bytes. A snapshot of a hundred thousand branches takes a few dozen MiB.
+/// Longest payload. A snapshot of a hundred thousand branches takes a few dozen MiB.
 pub const PAYLOAD_BYTES_MAX: usize = 256 << 20;
 
 const CHECKSUM_AT: usize = HEADER_BYTES - 4;
@@ -58,7 +58,7 @@ pub fn encode_header(identity: &Identity) -> Vec<u8> {
     page
 }
 
-/// Reads the header page off the front of a manifest. `path` is for messages.
+/// Decodes the header page at the front of a manifest. `path` is for error messages.
 pub fn decode_header(file: &[u8], path: &Path) -> Result<Identity> {
     let Some(page) = file.get(..HEADER_BYTES) else {
         return Err(Error::corruption(path, 0, "manifest length", format!("at least {HEADER_BYTES}"), file.len()));
@@ -67,7 +67,7 @@ pub fn decode_header(file: &[u8], path: &Path) -> Result<Identity> {
         let found = format!("{:02x?}", &page[..8]);
         return Err(Error::corruption(path, 0, "manifest magic", format!("{MAGIC:02x?}"), found));
     }
-    // Before the checksum: a newer format may have it elsewhere.
+    // Before the checksum, which a newer format may place elsewhere.
     let version = read_u32(page, 8);
     let found = read_u32(page, CHECKSUM_AT);
     if version > FORMAT_VERSION && planted::is(Bug::NewerManifestRead) {
@@ -92,7 +92,7 @@ pub fn decode_header(file: &[u8], path: &Path) -> Result<Identity> {
     Ok(Identity { database: DatabaseId(read_u64(page, 16)) })
 }
 
-/// The salt of a store's manifest records.
+/// The salt of the manifest records of a store.
 pub fn record_salt(database: DatabaseId) -> u32 {
     bytes_hash(&database.0.to_le_bytes()) as u32
 }
@@ -102,7 +102,7 @@ pub fn record_bytes(length: usize) -> usize {
     (FRAME_BYTES + length).next_multiple_of(RECORD_ALIGNMENT)
 }
 
-/// Appends a record whose payload `encode` appends. `out` must end at a multiple of 8 and the payload must keep to
+/// Appends a record whose payload `encode` appends. `out` must end at a multiple of 8, and the payload must not exceed
 /// `PAYLOAD_BYTES_MAX`.
 pub fn encode_record(number: u64, salt: u32, out: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
@@ -119,7 +119,7 @@ pub fn encode_record(number: u64, salt: u32, out: &mut Vec<u8>, encode: impl FnO
     record[..4].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// A whole record with a good checksum.
+/// A complete record with a valid checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The edit's number.
@@ -130,23 +130,23 @@ pub struct Record<'a> {
     pub bytes: usize,
 }
 
-/// Why bytes are no record.
+/// Why bytes are not a valid record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRecord {
-    /// Which part: "record length", "record checksum".
+    /// The invalid part: "record length", "record checksum".
     pub what: &'static str,
-    /// What should be there.
+    /// What was expected there.
     pub expected: String,
-    /// What is there.
+    /// What was found there.
     pub found: String,
 }
 
-/// The edit number that the frame at the front of `bytes` claims, checked by nothing; `None` where there is no frame.
+/// The unchecked edit number of the frame at the front of `bytes`; `None` if they are too short for a frame.
 pub fn claimed_number(bytes: &[u8]) -> Option<u64> {
     (bytes.len() >= FRAME_BYTES).then(|| read_u64(bytes, 8))
 }
 
-/// Reads the record at the front of `bytes`, which reach to the end of the file.
+/// Decodes the record at the front of `bytes`, which extend to the end of the file.
 pub fn decode_record(bytes: &[u8], salt: u32) -> std::result::Result<Record<'_>, BadRecord> {
     if bytes.len() < FRAME_BYTES {
         let found = format!("{} bytes", bytes.len());
@@ -155,8 +155,8 @@ pub fn decode_record(bytes: &[u8], salt: u32) -> std::result::Result<Record<'_>,
     let length = read_u32(bytes, 4) as usize;
     let whole = record_bytes(length.min(PAYLOAD_BYTES_MAX));
     if length > PAYLOAD_BYTES_MAX || whole > bytes.len() {
-        let room = (bytes.len() - FRAME_BYTES).min(PAYLOAD_BYTES_MAX);
-        let expected = format!("at most {room}");
+        let space = (bytes.len() - FRAME_BYTES).min(PAYLOAD_BYTES_MAX);
+        let expected = format!("at most {space}");
         return Err(BadRecord { what: "record length", expected, found: length.to_string() });
     }
     let (expected, found) = (checksum(&bytes[4..whole], salt), read_u32(bytes, 0));

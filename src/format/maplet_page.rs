@@ -1,23 +1,23 @@
-//! One page of a maplet as bytes. Twin: `docs/format/maplet.md`. Pure; any thread.
+//! The encoding of one page of a maplet (see also `docs/format/maplet.md`). Pure; any thread.
 //!
 //! | offset | bytes | what |
 //! | --- | --- | --- |
 //! | 0 | 1 | version of this payload, 1 |
 //! | 1 | 1 | *r*, bits of a remainder, at most 32 |
 //! | 2 | 1 | *c*, bits of a column, at most 6; *r + c* is 1 to 32 |
-//! | 3 | 1 | flags; bit 0: saturated, the page holds no entries and may contain everything |
+//! | 3 | 1 | flags; bit 0: saturated, the page has no entries and may contain everything |
 //! | 4 | 4 | pages of the maplet |
 //! | 8 | 4 | *n*, entries |
 //! | 12 | 4 | zero |
-//! | 16 | 512 | for each of 256 buckets, two bytes: how many entries stand before its end |
+//! | 16 | 512 | for each of 256 buckets, two bytes: the number of entries before its end |
 //! | 528 | ceil(*n* (*r* + *c*) / 8) | entries, bucket by bucket, packed without gaps, lowest bit first |
 //! | then | 8 | zeroes, so that every entry can be read as eight bytes |
 //!
-//! An entry is, from its lowest bit, a remainder and a column. Bytes behind the last are ignored, so a payload may be given
-//! with the padding of its page.
+//! An entry is, from its lowest bit, a remainder and a column. Bytes after the last are ignored, so a payload may
+//! include the padding of its page.
 //!
-//! Invariant: a `MapletPage` that `parse` returned can be read at every entry of a bucket without a check failing,
-//! whatever the bytes say.
+//! Invariant: every entry of a bucket of a `MapletPage` that `parse` returned can be read without a failing check,
+//! whatever the bytes are.
 
 use super::filter_page::PAGE_PAYLOAD_BYTES;
 
@@ -25,7 +25,7 @@ use super::filter_page::PAGE_PAYLOAD_BYTES;
 pub const BUCKETS: u32 = 256;
 /// Most bits of a column.
 pub const COLUMN_BITS_MAX: u32 = 6;
-/// Bytes in front of the entries.
+/// Bytes before the entries.
 pub const ENTRIES_AT: usize = HEADER_BYTES + 2 * BUCKETS as usize;
 
 const HEADER_BYTES: usize = 16;
@@ -36,17 +36,17 @@ const WIDTH_MAX: u32 = 32;
 
 const _: () = assert!(WIDTH_MAX + 7 <= 64, "an entry is read as eight bytes");
 
-/// Entries of `width` bits that the longest payload holds.
+/// Entries of `width` bits that fit into the longest payload.
 pub const fn entries_max(width: u32) -> u32 {
     ((PAGE_PAYLOAD_BYTES - ENTRIES_AT - TAIL_BYTES) * 8) as u32 / width
 }
 
-/// Where in a payload the end of a bucket stands.
+/// The offset of a bucket's end in a payload.
 pub const fn end_offset(bucket: u32) -> usize {
     HEADER_BYTES + 2 * bucket as usize
 }
 
-/// A payload whose header makes sense.
+/// A payload with a valid header.
 #[derive(Clone, Copy, Debug)]
 pub struct MapletPage<'a> {
     ends: &'a [[u8; 2]; BUCKETS as usize],
@@ -59,7 +59,7 @@ pub struct MapletPage<'a> {
 }
 
 impl<'a> MapletPage<'a> {
-    /// Reads a payload; `None` where it is none.
+    /// Parses a payload; `None` if its header is invalid.
     #[inline]
     pub fn parse(payload: &'a [u8]) -> Option<Self> {
         let (header, rest) = payload.split_first_chunk::<HEADER_BYTES>()?;
@@ -88,7 +88,7 @@ impl<'a> MapletPage<'a> {
         self.remainder_bits
     }
 
-    /// Pages of the maplet that this is one of.
+    /// The number of pages of the maplet.
     #[inline]
     pub fn pages(&self) -> u32 {
         self.pages
@@ -104,7 +104,7 @@ impl<'a> MapletPage<'a> {
         self.remainder_bits + self.column_bits
     }
 
-    /// The entries of a bucket; `None` where the page contradicts itself. Requires `bucket < BUCKETS`.
+    /// The entries of a bucket; `None` if the page is inconsistent. Requires `bucket < BUCKETS`.
     #[inline]
     pub fn bucket(&self, bucket: u32) -> Option<std::ops::Range<u32>> {
         let end = |at: u32| u32::from(u16::from_le_bytes(self.ends[at as usize]));
@@ -113,8 +113,8 @@ impl<'a> MapletPage<'a> {
         (start <= end && end <= self.entries).then_some(start..end)
     }
 
-    /// The columns that stand beside `remainder` in a bucket, as bits; `None` where the page contradicts itself. Requires
-    /// `bucket < BUCKETS`.
+    /// The columns with `remainder` in a bucket, as bits; `None` if the page is inconsistent. Requires `bucket <
+    /// BUCKETS`.
     #[inline]
     pub fn columns(&self, bucket: u32, remainder: u32) -> Option<u64> {
         let range = self.bucket(bucket)?;
@@ -132,7 +132,7 @@ impl<'a> MapletPage<'a> {
         Some(columns)
     }
 
-    /// The remainder and the column at `at`. Requires `at` in the range of a bucket.
+    /// The remainder and the column of entry `at`. Requires `at` in the range of a bucket.
     #[inline]
     pub fn entry(&self, at: u32) -> (u32, u32) {
         debug_assert!(at < self.entries);
@@ -147,7 +147,7 @@ impl<'a> MapletPage<'a> {
     }
 }
 
-/// A payload being written, in memory that is used again.
+/// A payload being written, in reused memory.
 #[derive(Debug, Default)]
 pub struct MapletPageWriter {
     payload: Vec<u8>,
@@ -156,7 +156,7 @@ pub struct MapletPageWriter {
 }
 
 impl MapletPageWriter {
-    /// Begins a page whose buckets end before these entries. Requires that they rise and that as many fit.
+    /// Begins a page whose buckets end before these entries. Requires that they ascend and that the entries fit.
     pub fn begin(&mut self, (remainder_bits, column_bits): (u32, u32), pages: u32, ends: &[u16; BUCKETS as usize]) {
         let (width, entries) = (remainder_bits + column_bits, u32::from(ends[ends.len() - 1]));
         assert!((1..=WIDTH_MAX).contains(&width) && column_bits <= COLUMN_BITS_MAX && entries <= entries_max(width));
@@ -170,7 +170,7 @@ impl MapletPageWriter {
         self.payload.resize(ENTRIES_AT + packed_bytes(entries, width), 0);
     }
 
-    /// Sets the entry at `at`, once.
+    /// Sets entry `at`, once.
     #[inline]
     pub fn set(&mut self, at: u32, remainder: u32, column: u32) {
         debug_assert!(u64::from(remainder) >> self.remainder_bits == 0 && column >> self.column_bits == 0);
@@ -181,7 +181,7 @@ impl MapletPageWriter {
         }
     }
 
-    /// Makes it a page that may contain everything.
+    /// Makes the page saturated: it may contain everything.
     pub fn saturate(&mut self, bits: (u32, u32), pages: u32) {
         self.begin(bits, pages, &[0; BUCKETS as usize]);
         self.payload[3] = SATURATED;

@@ -1,5 +1,5 @@
-//! Layer 2: bytes to structs and back for every on-disk thing. No I/O, no locks. Little-endian throughout; a byte
-//! table stands in every module, its twin in `docs/format/`.
+//! Layer 2: encoding and decoding of every on-disk structure. No I/O, no locks. Little-endian throughout. Every module
+//! has a byte table, which is also in `docs/format/`.
 
 use crate::util::Error;
 use std::path::Path;
@@ -17,11 +17,11 @@ pub mod sorted_page;
 pub mod stats_file;
 pub mod value_file;
 
-/// The version of every format; one number for all. Raised with any change once a release is tagged.
+/// The version of all formats. It is raised with any change once a release is tagged.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// The error for a version above ours. Where the rest of the bytes is right with our version in its place, `fits_own`, it is only
-/// the version that is damaged: no newer format has our checksum over our version.
+/// The error for a version above ours. `fits_own` says whether the rest of the bytes is valid with our version in its
+/// place. Then only the version is damaged: no newer format has our checksum over our version.
 fn newer_or_damaged(path: &Path, offset: u64, found: u32, fits_own: bool) -> Error {
     if fits_own {
         return Error::corruption(path, offset, "format version", FORMAT_VERSION, found);

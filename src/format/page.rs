@@ -7,18 +7,18 @@
 //! | 0 | 4 | CRC-32C of every byte of the page from offset 4 to its end, padding included, combined with the salt |
 //! | 4 | 1 | kind (`PageKind`) |
 //! | 5 | 1 | compression of the payload (`Compression`) |
-//! | 6 | 1 | level: 0 for everything but index pages, there the height above the leaves |
+//! | 6 | 1 | level: for index pages the height above the leaves, else 0 |
 //! | 7 | 1 | layout of pages, 1 (`LAYOUT`) |
-//! | 8 | 4 | stored length: bytes of the payload as it stands here |
-//! | 12 | 4 | raw length: bytes of the payload once decompressed |
+//! | 8 | 4 | stored length: bytes of the payload as stored |
+//! | 12 | 4 | raw length: bytes of the payload after decompression |
 //! | 16 | 8 | the page's own offset in its file |
 //! | 24 | 8 | zero |
 //! | 32 | stored length | payload |
 //!
 //! Invariants:
-//! 1. The salt is a hash of database id, file number and offset, so a page fails its check wherever else it turns up.
-//! 2. A page's bytes are `stored_bytes(stored length)`; nothing in a page goes unchecked, the padding included.
-//! 3. No length is believed before it is bounded by `PAYLOAD_BYTES_MAX`, so garbage never allocates.
+//! 1. The salt is a hash of database id, file number and offset, so a page at any other place fails its check.
+//! 2. A page has `stored_bytes(stored length)` bytes. All of them are checked, including the padding.
+//! 3. No length is used before it is bounded by `PAYLOAD_BYTES_MAX`, so invalid bytes never cause large allocations.
 
 use crate::util::checksum::checksum;
 use crate::util::hash::bytes_hash;
@@ -27,14 +27,14 @@ use crate::util::planted::{self, Bug};
 use crate::util::{DatabaseId, Error, FileNumber, Result};
 use std::path::Path;
 
-/// The unit of pages: every page's stored size is a multiple.
+/// The unit of pages: the stored size of every page is a multiple.
 pub const PAGE_BYTES: usize = 4096;
 /// Bytes before the payload.
 pub const PAGE_HEADER_BYTES: usize = 32;
 /// Most bytes of a payload, stored or raw.
 pub const PAYLOAD_BYTES_MAX: usize = (1 << 20) - PAGE_HEADER_BYTES;
-/// What the bytes of pages mean. Raised with any change to them, so that no page of another layout, not even one that repair
-/// found alone, is read as one of ours.
+/// Version of the page layout. It is raised with any change, so that a page of another layout is never read as a
+/// current one, not even a single page that repair found.
 const LAYOUT: u8 = 1;
 /// Payload bytes of a page of `PAGE_BYTES`.
 pub const SMALL_PAYLOAD_BYTES: usize = PAGE_BYTES - PAGE_HEADER_BYTES;
@@ -42,7 +42,7 @@ pub const SMALL_PAYLOAD_BYTES: usize = PAGE_BYTES - PAGE_HEADER_BYTES;
 const _: () = assert!(PAGE_BYTES.is_multiple_of(IO_ALIGNMENT));
 const _: () = assert!(KEY_BYTES_MAX * 3 + VALUE_FILE_BYTES_MIN < PAYLOAD_BYTES_MAX);
 
-/// What a page holds.
+/// The kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PageKind {
@@ -50,17 +50,17 @@ pub enum PageKind {
     Leaf = 1,
     /// Separators and children (`sorted_page`).
     Index = 2,
-    /// One hash range of the filter.
+    /// One range of hashes of the filter.
     Filter = 3,
     /// Fingerprints in key order.
     Fingerprints = 4,
-    /// A piece of the properties (`branch_properties`).
+    /// A part of the properties (`branch_properties`).
     Properties = 5,
     /// The last page of the file (`branch_footer`).
     Footer = 6,
     /// Range tombstones in order (`sorted_page`).
     RangeTombstones = 7,
-    /// One hash range of a maplet (`maplet_page`), in a file of its own.
+    /// One range of hashes of a maplet (`maplet_page`), in a file of its own.
     Maplet = 8,
 }
 
@@ -84,7 +84,7 @@ impl PageKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Compression {
-    /// As it is.
+    /// Uncompressed.
     #[default]
     None = 0,
     /// As one LZ4 block.
@@ -101,7 +101,7 @@ impl Compression {
     }
 }
 
-/// Whose pages: the part of the salt that all pages of a file share.
+/// The owner of a page: the part of the salt that all pages of a file share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageOwner {
     /// The store.
@@ -121,10 +121,10 @@ impl PageOwner {
     }
 }
 
-/// The fields of a header but for the checksum.
+/// The fields of a header, without the checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageHeader {
-    /// What the page holds.
+    /// The page's kind.
     pub kind: PageKind,
     /// How its payload is stored.
     pub compression: Compression,
@@ -132,7 +132,7 @@ pub struct PageHeader {
     pub level: u8,
     /// Bytes of the payload as stored.
     pub stored_len: u32,
-    /// Bytes of the payload once decompressed.
+    /// Bytes of the payload after decompression.
     pub raw_len: u32,
     /// The page's own offset.
     pub offset: u64,
@@ -143,8 +143,8 @@ pub fn stored_bytes(stored_len: usize) -> usize {
     (PAGE_HEADER_BYTES + stored_len).next_multiple_of(PAGE_BYTES)
 }
 
-/// Completes a page: `page` has its final size and holds the payload behind the header's place. Zeroes the padding,
-/// writes the header, then the checksum.
+/// Completes a page. `page` has its final size and contains the payload. Zeroes the padding, writes the header, then
+/// the checksum.
 pub fn seal(page: &mut [u8], header: &PageHeader, owner: PageOwner) {
     let stored = header.stored_len as usize;
     assert_eq!(page.len(), stored_bytes(stored));
@@ -159,7 +159,7 @@ pub fn seal(page: &mut [u8], header: &PageHeader, owner: PageOwner) {
     page[..4].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// The header as the bytes have it, unchecked but for its bounds; `None` where they cannot be a header.
+/// The header, unchecked except for its bounds; `None` if the bytes cannot be a header.
 pub fn peek(bytes: &[u8]) -> Option<PageHeader> {
     let header = bytes.first_chunk::<PAGE_HEADER_BYTES>()?;
     let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
@@ -178,8 +178,8 @@ pub fn peek(bytes: &[u8]) -> Option<PageHeader> {
     })
 }
 
-/// Checks a whole page that was read from `offset` of the file at `path` and returns its header. `page` must be exactly
-/// the page, as long as its locator says.
+/// Checks a page that was read from `offset` of the file at `path`, and returns its header. `page` must have the exact
+/// length of the page.
 pub fn check(page: &[u8], offset: u64, owner: PageOwner, path: &Path) -> Result<PageHeader> {
     let Some((sum, rest)) = page.split_first_chunk::<4>() else {
         return Err(Error::corruption(path, offset, "page", "at least 4096 bytes", page.len()));
@@ -194,7 +194,7 @@ pub fn check(page: &[u8], offset: u64, owner: PageOwner, path: &Path) -> Result<
         return Err(Error::corruption(path, offset, "layout of a page", LAYOUT, found));
     }
     let Some(header) = peek(page) else {
-        return Err(Error::corruption(path, offset, "page header", "a header of this version", "another"));
+        return Err(Error::corruption(path, offset, "page header", "a header of this version", "invalid fields"));
     };
     if header.offset != offset {
         return Err(Error::corruption(path, offset, "page offset", offset, header.offset));
@@ -206,7 +206,7 @@ pub fn check(page: &[u8], offset: u64, owner: PageOwner, path: &Path) -> Result<
     Ok(header)
 }
 
-/// Decompresses the payload of a checked page into `raw`, which has the header's raw length.
+/// Decompresses the payload of a checked page into `raw`, which must have the header's raw length.
 pub fn decompress(page: &[u8], header: &PageHeader, raw: &mut [u8], path: &Path) -> Result<()> {
     debug_assert_eq!(raw.len(), header.raw_len as usize);
     let stored = &page[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + header.stored_len as usize];
@@ -224,13 +224,14 @@ pub fn decompress(page: &[u8], header: &PageHeader, raw: &mut [u8], path: &Path)
     Ok(())
 }
 
-/// The length of the raw payload as a header has it, unchecked.
+/// The raw length of the payload according to a header, unchecked.
 #[inline]
 pub fn raw_length(header: &[u8; PAGE_HEADER_BYTES]) -> usize {
     u32::from_le_bytes([header[12], header[13], header[14], header[15]]) as usize
 }
 
-/// The raw payload of a page in memory: a header and, uncompressed, the payload. Empty where the bytes are no page.
+/// The raw payload of a page in memory, which is a header and the uncompressed payload. Empty if the bytes are not a
+/// page.
 pub fn payload(page: &[u8]) -> &[u8] {
     let length = peek(page).map_or(0, |header| header.raw_len as usize);
     page.get(PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + length).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! The payload of leaf and index pages: entries in order, laid out for search. (In the spirit of SplinterDB §2, whose
-//! branches are static B-trees of packed 4 KiB nodes; the packed key heads are ours.)
+//! The payload of leaf and index pages: sorted entries, laid out for search. (SplinterDB §2 has static B-trees of
+//! packed 4 KiB nodes; the packed key heads are an addition.)
 //!
 //! Pure functions over bytes; any thread.
 //!
@@ -7,27 +7,27 @@
 //! | --- | --- | --- |
 //! | 0 | 24 | n, h, p, w, base, s, t, e, o (`layout`) |
 //! | 24 | p | the prefix |
-//! | 24 + p | h n | heads: of each key the h bytes behind the prefix as a big-endian number (zeroes behind a short key), little-endian |
-//! | then | w n | packed values: a search of an index page ends here and never touches an entry, but for equal heads |
-//! | then | o n | offsets: where in the payload each entry starts; none where all entries have the length e |
-//! | then | | entries, without gaps; one ends where the next starts, the last with the payload |
+//! | 24 + p | h n | heads: for each key, the h bytes after the prefix as a big-endian number (a short key is filled with zeroes), stored little-endian |
+//! | then | w n | packed values: a search of an index page ends here and reads an entry only if heads are equal |
+//! | then | o n | offsets: where in the payload each entry starts; none if all entries have the length e |
+//! | then | | entries, without gaps; each ends where the next starts, the last with the payload |
 //!
 //! An entry:
 //!
 //! | bytes | what |
 //! | --- | --- |
-//! | t | tag: the sequence number less the base's; where kinds differ, that << 3, or the kind |
-//! | 1–3, or 0 | the length of the key behind the prefix (varint), where lengths differ |
-//! | max(0, length - 8) | the key behind prefix and head |
-//! | the rest | value, where values are not packed |
+//! | t | tag: the sequence number minus the base's; if kinds differ, that << 3, or the kind |
+//! | 1–3, or 0 | the length of the key after the prefix (varint), if lengths differ |
+//! | max(0, length - 8) | the key after prefix and head |
+//! | the rest | value, if values are not packed |
 //!
-//! What differs between pages costs no chain of varints: each width is one number a page, so a field is a read of eight
-//! bytes at a place that the index gives, and a mask.
+//! Each width is one number a page, so reading a field needs no chain of varints: it is a read of eight bytes at a
+//! place that follows from the index, and a mask.
 //!
 //! Invariants:
-//! 1. Entries stand in entry order: key ascending, number descending.
-//! 2. Comparing heads never contradicts comparing keys; equal heads leave the rest of the key, then the number. Heads below
-//!    eight bytes hold all that any key has behind the prefix.
+//! 1. Entries are in entry order: key ascending, number descending.
+//! 2. Comparing heads never contradicts comparing keys. If heads are equal, the rest of the key decides, then the
+//!    number. Heads shorter than eight bytes contain everything after the prefix of every key.
 //! 3. A page that `validate` accepted, or that the builder made, can be read with every function here without a panic,
 //!    whatever its bytes are.
 
@@ -44,23 +44,24 @@ mod layout;
 pub use build::SortedPageBuilder;
 pub use child::ChildLocation;
 
-/// Bits of a kind in a tag, where kinds differ.
+/// Bits of a kind in a tag, if kinds differ.
 const KIND_BITS: u32 = 3;
 
 const _: () = assert!((Kind::Batch as u64) < 1 << KIND_BITS);
 
-/// Number and kind in one word.
+/// Combines number and kind in one word.
 pub fn tag(number: SequenceNumber, kind: Kind) -> u64 {
     debug_assert!(number <= SequenceNumber::MAX);
     number.0 << 8 | kind as u64
 }
 
-/// The number in a tag.
+/// The number of a tag.
 pub fn tag_number(tag: u64) -> SequenceNumber {
     SequenceNumber(tag >> 8)
 }
 
-/// The kind in a tag; `Void`, which no reader takes for data, where a page was never validated.
+/// The kind of a tag. `Void`, which readers do not take for data, if the page was never validated and the kind is
+/// invalid.
 pub fn tag_kind(tag: u64) -> Kind {
     Kind::from_byte(tag as u8).unwrap_or(Kind::Void)
 }
@@ -73,21 +74,21 @@ pub struct SortedPage<'a> {
     prefix: &'a [u8],
 }
 
-/// Where the parts of an entry stand.
+/// The places of the parts of an entry.
 #[derive(Clone, Debug)]
 pub struct EntryParts {
     /// Number and kind.
     pub tag: u64,
-    /// Length of the key behind the prefix.
+    /// Length of the key after the prefix.
     pub suffix_len: usize,
-    /// The key behind prefix and head, in the payload.
+    /// Range in the payload of the key after prefix and head.
     pub rest: Range<usize>,
-    /// The value, in the payload.
+    /// Range of the value in the payload.
     pub value: Range<usize>,
 }
 
 impl<'a> SortedPage<'a> {
-    /// The view, with only the outer bounds checked; `None` where even those do not hold.
+    /// A view, with only the outer bounds checked; `None` if they do not hold.
     #[inline]
     pub fn new(payload: &'a [u8]) -> Option<Self> {
         let layout = Layout::read(payload)?;
@@ -101,18 +102,18 @@ impl<'a> SortedPage<'a> {
         Some(Self { payload, layout, prefix })
     }
 
-    /// Checks everything that reading relies on (invariant 3). Not the order: that would cost comparisons, and a wrong
-    /// order under a right checksum cannot come from the disk.
+    /// Checks everything that reading relies on (invariant 3), except the order: checking it would cost comparisons,
+    /// and a wrong order under a right checksum cannot come from the disk.
     pub fn validate(&self) -> Result<(), &'static str> {
         let Layout { count, head_bytes, base, tag_bytes, entry_bytes, offset_bytes, .. } = self.layout;
         if count == 0 {
             return Err("a page without entries");
         }
         if count > 1 && head_bytes + tag_bytes == 0 {
-            return Err("entries that do not differ");
+            return Err("entries without any difference");
         }
         if offset_bytes > 0 && entry_bytes > 0 {
-            return Err("offsets of entries that have one length");
+            return Err("offsets although all entries have one length");
         }
         let kinds_differ = base as u8 == 0;
         if !kinds_differ && Kind::from_byte(base as u8).is_none() {
@@ -122,7 +123,7 @@ impl<'a> SortedPage<'a> {
         for at in 0..count {
             let (from, end) = (self.start(at), self.end(at));
             if from != start || end < from || end > self.payload.len() {
-                return Err("an entry out of its place");
+                return Err("an entry outside its place");
             }
             if end - from < tag_bytes {
                 return Err("an entry too short for its tag");
@@ -133,7 +134,7 @@ impl<'a> SortedPage<'a> {
                 return Err("an unknown kind");
             }
             if above > SequenceNumber::MAX.0 - (base >> 8) {
-                return Err("a sequence number past the largest");
+                return Err("a sequence number above the largest");
             }
             let mut rest = &self.payload[from + tag_bytes..end];
             let suffix_len = match self.layout.suffix_len {
@@ -141,39 +142,39 @@ impl<'a> SortedPage<'a> {
                 same => same as u64,
             };
             if suffix_len.saturating_add(self.prefix.len() as u64) > (KEY_BYTES_MAX + KeyspaceId::BYTES) as u64 {
-                return Err("a key too long");
+                return Err("a key that is too long");
             }
             if head_bytes < HEAD_BYTES_MAX && suffix_len > head_bytes as u64 {
                 return Err("a key longer than its head");
             }
             let rest_len = (suffix_len as usize).saturating_sub(HEAD_BYTES_MAX);
             if rest_len > rest.len() {
-                return Err("a key past its entry");
+                return Err("a key that exceeds its entry");
             }
             if self.layout.width > 0 && rest_len < rest.len() {
-                return Err("an entry with a value beside the packed ones");
+                return Err("an entry with a value in addition to the packed one");
             }
             start = end;
         }
         if start != self.payload.len() {
-            return Err("bytes behind the last entry");
+            return Err("bytes after the last entry");
         }
         Ok(())
     }
 
-    /// Entries.
+    /// The number of entries.
     #[inline]
     pub fn count(&self) -> usize {
         self.layout.count
     }
 
-    /// What all keys start with.
+    /// The common prefix of all keys.
     #[inline]
     pub fn prefix(&self) -> &'a [u8] {
         self.prefix
     }
 
-    /// The number of so many bytes that stands at `at`.
+    /// The number of `bytes` bytes at `at`.
     #[inline]
     fn word(&self, at: usize, bytes: usize) -> u64 {
         let eight = match self.payload.get(at..).and_then(|from| from.first_chunk()) {
@@ -183,14 +184,14 @@ impl<'a> SortedPage<'a> {
         eight & mask(bytes)
     }
 
-    /// What stands at `at`, within eight bytes of the payload's end.
+    /// As `read_at`, within eight bytes of the payload's end.
     #[cold]
     fn last_word(&self, at: usize) -> u64 {
         let last = self.payload.get(at..).unwrap_or_default();
         last.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
     }
 
-    /// The head of entry `at` as a number: of `head_bytes` bytes.
+    /// The head of entry `at` as a number of `head_bytes` bytes.
     #[inline]
     fn head(&self, at: usize) -> u64 {
         self.word(self.layout.heads_at() + at * self.layout.head_bytes, self.layout.head_bytes)
@@ -199,7 +200,7 @@ impl<'a> SortedPage<'a> {
     /// The head that a key with this suffix has, or would have, in the page.
     #[inline]
     fn head_of(&self, suffix: &[u8]) -> u64 {
-        // A shift by all 64 bits leaves nothing, as a head of no bytes has it.
+        // A shift by all 64 bits leaves nothing, which is right for a head of no bytes.
         key::head(suffix).checked_shr(64 - 8 * self.layout.head_bytes as u32).unwrap_or(0)
     }
 
@@ -220,7 +221,7 @@ impl<'a> SortedPage<'a> {
         }
     }
 
-    /// Takes entry `at` apart. Requires `at < count()`.
+    /// The parts of entry `at`. Requires `at < count()`.
     #[inline]
     pub fn parts(&self, at: usize) -> EntryParts {
         let (start, end) = (self.start(at), self.end(at));
@@ -244,7 +245,7 @@ impl<'a> SortedPage<'a> {
         EntryParts { tag: base.wrapping_add(above), suffix_len, rest: rest..value, value: value..end }
     }
 
-    /// Asks the processor for the first lines of entry `at`, if there is one.
+    /// Prefetches the first lines of entry `at`, if it exists.
     #[inline]
     pub fn prefetch(&self, at: usize) {
         if at < self.count() {
@@ -254,23 +255,23 @@ impl<'a> SortedPage<'a> {
         }
     }
 
-    /// Bytes of a packed value; 0 where values stand in entries.
+    /// Bytes of a packed value; 0 if values are in the entries.
     pub fn width(&self) -> usize {
         self.layout.width
     }
 
-    /// The packed value of entry `at`; empty where values stand in entries. Requires `at < count()`.
+    /// The packed value of entry `at`; empty if values are in the entries. Requires `at < count()`.
     #[inline]
     pub fn packed(&self, at: usize) -> &'a [u8] {
         &self.payload[self.layout.packed_at() + at * self.layout.width..][..self.layout.width]
     }
 
-    /// The value of an entry taken apart, where it stands in the entry.
+    /// The value of an entry, if values are in the entries.
     pub fn value(&self, parts: &EntryParts) -> &'a [u8] {
         &self.payload[parts.value.clone()]
     }
 
-    /// Replaces what `key` holds behind the page's prefix, which it must start with, by the key of entry `at`.
+    /// Sets `key`, which must start with the page's prefix, to the key of entry `at`.
     #[inline]
     pub fn complete_key(&self, at: usize, parts: &EntryParts, key: &mut Vec<u8>) {
         key.truncate(self.prefix.len());
@@ -284,7 +285,7 @@ impl<'a> SortedPage<'a> {
         }
     }
 
-    /// Whether entry `at`'s key is the same as the one before; false for the first.
+    /// Whether the key of entry `at` equals that of the previous entry; false for the first.
     pub fn repeats_key(&self, at: usize) -> bool {
         if at == 0 || self.head(at) != self.head(at - 1) {
             return false;
@@ -293,8 +294,8 @@ impl<'a> SortedPage<'a> {
         one.suffix_len == other.suffix_len && self.payload[one.rest] == self.payload[other.rest]
     }
 
-    /// How many entries stand before (`key`, `number`) in entry order; with `inclusive` an equal one counts too.
-    /// O(log n); touches the heads, and entries only where heads are equal.
+    /// The number of entries before (`key`, `number`) in entry order; with `inclusive` an equal entry counts too. O(log
+    /// n). Reads the heads, and entries only if heads are equal.
     pub fn rank(&self, key: &[u8], number: SequenceNumber, inclusive: bool) -> usize {
         let shared = key.len().min(self.prefix.len());
         match key[..shared].cmp(&self.prefix[..shared]) {
@@ -309,7 +310,7 @@ impl<'a> SortedPage<'a> {
         if first == self.count() || self.head(first) != head {
             return first;
         }
-        // Mostly there is one such head, so the next entry tells more cheaply than a search.
+        // Usually there is one such head, so looking at the next entry is cheaper than a search.
         let one = first + 1 == self.count() || self.head(first + 1) != head;
         let (mut low, mut high) =
             (first, if one { first + 1 } else { self.partition_point(first, |stored| stored == head) });
@@ -329,7 +330,7 @@ impl<'a> SortedPage<'a> {
         low
     }
 
-    /// The first entry from `low` on for whose head `holds` does not hold, where it holds for all before that.
+    /// The first entry from `low` on for whose head `holds` is false. It must be true for all entries before.
     #[inline]
     fn partition_point(&self, mut low: usize, holds: impl Fn(u64) -> bool) -> usize {
         let mut left = self.count() - low;
@@ -341,8 +342,8 @@ impl<'a> SortedPage<'a> {
         low
     }
 
-    /// Order of entry `at` against (`suffix`, `number`), given that their heads are equal. Where a key ends within its
-    /// head, equal heads make it a prefix of the other up to zeroes, so length decides.
+    /// The order of entry `at` against (`suffix`, `number`), given that their heads are equal. If a key ends within its
+    /// head, it is, up to zeroes, a prefix of the other, so the length decides.
     fn order_of_tied(&self, at: usize, suffix: &[u8], number: SequenceNumber) -> Ordering {
         let parts = self.parts(at);
         let rest = suffix.get(HEAD_BYTES_MAX..).unwrap_or_default();
@@ -352,7 +353,7 @@ impl<'a> SortedPage<'a> {
             .then_with(|| number.cmp(&tag_number(parts.tag)))
     }
 
-    /// The entry with this key that is the newest `<= number`, and where it stands.
+    /// The newest entry `<= number` with this key, and its parts.
     pub fn find(&self, key: &[u8], number: SequenceNumber) -> Option<EntryParts> {
         let at = self.rank(key, number, false);
         if at >= self.count() || !key.starts_with(self.prefix) {

@@ -1,20 +1,22 @@
-//! The file `STATS`: a writer's figures of a moment, for other processes. Pure; any thread. Twin: `docs/format/stats.md`.
+//! The file `STATS`: a snapshot of a writer's statistics, for other processes (see also `docs/format/stats.md`). Pure;
+//! any thread.
 //!
 //! | offset | bytes | field |
 //! | --- | --- | --- |
 //! | 0 | 8 | magic `ALVSTATS` |
 //! | 8 | 4 | format version |
-//! | 12 | 4 | checksum of everything behind it, up to the payload's end, unsalted |
+//! | 12 | 4 | checksum of everything after it, up to the payload's end, unsalted |
 //! | 16 | 4 | length of the payload |
 //! | 20 | 4 | process |
-//! | 24 | 8 | when it was written, milliseconds since 1970 |
+//! | 24 | 8 | time of writing, milliseconds since 1970 |
 //! | 32 | length | payload |
 //!
-//! The file is written over in place, so bytes of a longer one before may follow, and whoever reads while it is written gets a mixture,
-//! which the checksum tells. Nothing depends on it: what is not right is `None`, not an error.
+//! The file is overwritten in place. So bytes of an earlier, longer version may follow, and a concurrent reader may get
+//! a mixture, which the checksum detects. Nothing depends on the file: invalid contents are `None`, not an error.
 //!
-//! The payload is varints: the number of counters and the counters, of which later versions append more; the number of levels, of each
-//! the six figures; the number of tasks, of each a `TaskImage`; the failure's length plus one, or 0 for none, and its text.
+//! The payload consists of varints: the number of counters and the counters, to which later versions append; the number
+//! of levels, and six figures for each; the number of tasks, and a `TaskImage` for each; the length of the failure text
+//! plus one, or 0 for none, and the text.
 
 use super::FORMAT_VERSION;
 use crate::util::checksum::checksum;
@@ -22,9 +24,9 @@ use crate::util::varint;
 
 /// The first bytes.
 pub const MAGIC: [u8; 8] = *b"ALVSTATS";
-/// No file is longer.
+/// The longest file.
 pub const FILE_BYTES_MAX: usize = HEADER_BYTES + PAYLOAD_BYTES_MAX;
-/// Figures of a level.
+/// Figures of each level.
 pub const LEVEL_FIGURES: usize = 9;
 
 const HEADER_BYTES: usize = 32;
@@ -32,9 +34,9 @@ const PAYLOAD_BYTES_MAX: usize = 32 << 10;
 const COUNTERS_MAX: usize = 256;
 const LEVELS_MAX: usize = 64;
 const TASKS_MAX: usize = 64;
-/// Longer keys are cut.
+/// Longer keys are truncated.
 const KEY_BYTES_MAX: usize = 64;
-/// A longer reason is cut.
+/// Longer failure texts are truncated.
 const FAILURE_BYTES_MAX: usize = 1024;
 const TASK_BYTES_MAX: usize = 2 * (KEY_BYTES_MAX + 2) + 9 * 10;
 
@@ -43,36 +45,37 @@ const _: () = assert!(
         <= PAYLOAD_BYTES_MAX
 );
 
-/// What a task does, in figures whose meaning is the caller's.
+/// A background task. The caller defines the meaning of the figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskImage {
-    /// Its kind, its node's number and height plus one (0: none), bytes done, in all and written, milliseconds, whether it is held.
+    /// Kind, node number, node height plus one (0: none), bytes done, bytes in all, bytes written, milliseconds,
+    /// whether it is paused.
     pub figures: [u64; 8],
     /// First key.
     pub from: Vec<u8>,
-    /// First key behind.
+    /// First key after the range.
     pub to: Option<Vec<u8>>,
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatsImage {
-    /// The writer's process.
+    /// The writer's process id.
     pub process: u32,
     /// Milliseconds since 1970.
     pub written_at: u64,
-    /// In an order that only ever gets longer.
+    /// Counters. Later versions only append to them.
     pub counters: Vec<u64>,
-    /// Root first.
+    /// Levels, root first.
     pub levels: Vec<[u64; LEVEL_FIGURES]>,
-    /// What runs.
+    /// Running tasks.
     pub tasks: Vec<TaskImage>,
-    /// Why nothing is written any more.
+    /// Why the store no longer writes.
     pub failure: Option<String>,
 }
 
 impl StatsImage {
-    /// The file's bytes. What is too long or too many is left out.
+    /// Encodes the file. What is too long or too many is left out.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![0; HEADER_BYTES];
         write_list(&self.counters, COUNTERS_MAX, &mut out, |counter, out| varint::write(*counter, out));
@@ -93,7 +96,7 @@ impl StatsImage {
         out
     }
 
-    /// Reads a file's bytes; `None` where they are none of ours, of another version, or a mixture.
+    /// Decodes a file; `None` if it is invalid, of another version, or a mixture.
     pub fn decode(file: &[u8]) -> Option<Self> {
         let (header, rest) = file.split_first_chunk::<HEADER_BYTES>()?;
         let [_, _, version, sum, length, process, at @ ..] = header.as_chunks::<4>().0 else { return None };

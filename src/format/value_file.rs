@@ -1,4 +1,4 @@
-//! The value file: one large value, in a file of its own. Pure bytes to structs and back; any thread.
+//! The value file: one large value in a file of its own. Pure encoding and decoding; any thread.
 //!
 //! ```text
 //! header page, at offset 0, 4,096 bytes
@@ -12,9 +12,9 @@
 //!     40  4,052  zeroes
 //!  4,092      4  checksum of bytes 0..4,092, salt index 2^64 - 1
 //!
-//! block i, at offset 4,096 + i * 65,536; the last one ends with the first multiple of 4,096 behind its payload
+//! block i, at offset 4,096 + i * 65,536; the last one ends at the first multiple of 4,096 after its payload
 //!      0      4  checksum of the block's bytes from 4 to its end, salt index i
-//!      4      n  payload: bytes i * 65,532 .. of the value, 65,532 of them but for the last block
+//!      4      n  payload: bytes i * 65,532 .. of the value, 65,532 of them except in the last block
 //!  4 + n         zeroes to the block's end (the last block only)
 //!
 //! value reference, the value of an entry of `Kind::ValueReference`, 20 bytes
@@ -23,13 +23,13 @@
 //!     16      4  root checksum
 //! ```
 //!
-//! Checksums are salted CRC-32C (`base::checksum`); the salt is the low half of the XXH3 hash of database id, file
-//! number and salt index. The root checksum covers the whole value: it starts as the salt of index 2^64 - 2 and takes
-//! in each block's checksum in turn, `root = crc32c(root ++ block checksum)`. So a value is read once, not twice, to be
-//! checked by block and as a whole.
+//! Checksums are salted CRC-32C (`util::checksum`). The salt is the low half of the XXH3 hash of database id, file
+//! number and salt index. The root checksum covers the whole value: it starts as the salt of index 2^64 - 2 and
+//! includes each block's checksum in turn, `root = crc32c(root ++ block checksum)`. So one read of a value checks both
+//! its blocks and the whole.
 //!
 //! Invariants:
-//! 1. The length of the value determines the length of the file.
+//! 2. Every byte of the file is covered by a checksum, and every checksum depends on the store, the file and the place.
 //! 2. Every byte of the file is under a checksum, and every checksum names the store, the file and the place.
 
 use super::{FORMAT_VERSION, newer_or_damaged};
@@ -48,7 +48,7 @@ pub const MAGIC: [u8; 8] = *b"ALLUVALU";
 pub const HEADER_BYTES: usize = 4096;
 /// Bytes of a full block.
 pub const BLOCK_BYTES: usize = 64 << 10;
-/// Bytes of checksum at a block's front.
+/// Bytes of the checksum at the front of a block.
 pub const BLOCK_CHECKSUM_BYTES: usize = 4;
 /// Bytes of the value in a full block.
 pub const PAYLOAD_BYTES: usize = BLOCK_BYTES - BLOCK_CHECKSUM_BYTES;
@@ -59,7 +59,7 @@ const ROOT_SALT: u64 = u64::MAX - 1;
 
 const _: () = assert!(HEADER_BYTES.is_multiple_of(IO_ALIGNMENT) && BLOCK_BYTES.is_multiple_of(IO_ALIGNMENT));
 
-/// Where a large value lies, and the proof that it is that value.
+/// The file of a large value, with the checksum that identifies the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ValueReference {
     /// The value file.
@@ -83,8 +83,8 @@ impl ValueReference {
         out
     }
 
-    /// The reference in `bytes`; `None` where they are not exactly one (another length is another format), or its
-    /// value is longer than any value may be.
+    /// Decodes a reference. `None` if the bytes do not have exactly its length (another length is another format), or
+    /// if its value is longer than any value may be.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
         let reference =
@@ -93,7 +93,7 @@ impl ValueReference {
     }
 }
 
-/// What the header page says.
+/// The contents of the header page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueFileHeader {
     /// The store that the file belongs to.
@@ -105,7 +105,7 @@ pub struct ValueFileHeader {
 }
 
 impl ValueFileHeader {
-    /// Fills a header page. Requires `HEADER_BYTES` of room.
+    /// Writes a header page. Requires `HEADER_BYTES`.
     pub fn encode(&self, page: &mut [u8]) {
         assert_eq!(page.len(), HEADER_BYTES);
         page.fill(0);
@@ -119,13 +119,13 @@ impl ValueFileHeader {
         page[HEADER_CHECKSUM_AT..].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// Checks that the page is the header that `self` would make; `path` is for the error. Requires `HEADER_BYTES`.
+    /// Checks that the page is the header that `self` would write. `path` is for the error. Requires `HEADER_BYTES`.
     pub fn check(&self, page: &[u8], path: &Path) -> Result<()> {
         assert_eq!(page.len(), HEADER_BYTES);
         if page[..8] != MAGIC {
             return Err(Error::corruption(path, 0, "value file magic", hex(&MAGIC), hex(&page[..8])));
         }
-        // The version comes before the checksum, which a newer format may place elsewhere.
+        // The version is checked before the checksum, which a newer format may place elsewhere.
         let version = u32_at(page, 8);
         if version > FORMAT_VERSION {
             let mut own = page.to_vec();
@@ -146,7 +146,7 @@ impl ValueFileHeader {
         equal(32, "value length", self.length, u64_at(page, 32))
     }
 
-    /// The header on a page of value file `file` of store `database`, whatever length it states. Requires `HEADER_BYTES`.
+    /// Decodes the header of value file `file` of store `database`, whatever its value length. Requires `HEADER_BYTES`.
     pub fn decode(page: &[u8], database: DatabaseId, file: FileNumber, path: &Path) -> Result<Self> {
         let header = Self { database, file, length: u64_at(page, 32) };
         header.check(page, path)?;
@@ -162,7 +162,7 @@ impl ValueFileHeader {
         Ok(header)
     }
 
-    /// How many blocks the value takes.
+    /// The number of blocks of the value.
     pub fn blocks(&self) -> u64 {
         self.length.div_ceil(PAYLOAD_BYTES as u64)
     }
@@ -187,12 +187,13 @@ impl ValueFileHeader {
         (BLOCK_CHECKSUM_BYTES + self.payload_bytes(index)).next_multiple_of(IO_ALIGNMENT)
     }
 
-    /// Where block `index` starts in the file.
+    /// The offset of block `index` in the file.
     pub fn block_offset(index: u64) -> u64 {
         HEADER_BYTES as u64 + index * BLOCK_BYTES as u64
     }
 
-    /// Makes `block` the block `index` with this payload; returns its checksum. Requires both of their right lengths.
+    /// Fills `block`, block number `index`, with this payload. Returns its checksum. Requires the right lengths of
+    /// both.
     pub fn encode_block(&self, index: u64, payload: &[u8], block: &mut [u8]) -> u32 {
         assert_eq!((payload.len(), block.len()), (self.payload_bytes(index), self.block_bytes(index)));
         let end = BLOCK_CHECKSUM_BYTES + payload.len();
@@ -203,7 +204,7 @@ impl ValueFileHeader {
         sum
     }
 
-    /// Checks block `index`; returns its payload and its checksum. Requires a block of the right length.
+    /// Checks block `index`. Returns its payload and its checksum. Requires a block of the right length.
     pub fn check_block<'a>(&self, index: u64, block: &'a [u8], path: &Path) -> Result<(&'a [u8], u32)> {
         assert_eq!(block.len(), self.block_bytes(index));
         let expected = checksum(&block[BLOCK_CHECKSUM_BYTES..], salt(self.database, self.file, index));

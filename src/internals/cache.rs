@@ -1,4 +1,4 @@
-//! The page cache without files. Unlike other handles, these belong to all threads.
+//! The page cache without files, for benchmarks. Unlike other handles, these may be used by any thread.
 
 use crate::cache::page::PageKind;
 use crate::cache::{Page, PageBuffer, PageCache, PageTable};
@@ -7,16 +7,16 @@ use crate::util::FileNumber;
 use crate::util::sync::Arc;
 use crossbeam_epoch::Guard;
 
-/// Where a page's header has the length of its payload.
+/// Offset of the payload length in a page's header.
 const LENGTH_AT: usize = 12;
 const PAGE_BYTES: usize = 4096;
 
-/// A leaf of 4 KiB as caches hold it; another reference to it is a clone.
+/// A leaf of 4 KiB as in caches. A clone is another reference to it.
 #[derive(Clone)]
 pub struct CachedPage(Page);
 
 impl CachedPage {
-    /// A page that says who it is. Its memory comes from where the store's pages do.
+    /// A page that contains this number. Its memory comes from the same allocator as the store's pages.
     pub fn new(name: u64) -> Self {
         let mut bytes = [0; PAGE_BYTES];
         bytes[LENGTH_AT..LENGTH_AT + 4].copy_from_slice(&((PAGE_BYTES - PAGE_HEADER_BYTES) as u32).to_le_bytes());
@@ -26,7 +26,7 @@ impl CachedPage {
         Self(page)
     }
 
-    /// What it was told to say.
+    /// The number that it contains.
     #[inline]
     pub fn name(&self) -> u64 {
         name(self.0.payload())
@@ -52,7 +52,7 @@ impl CachePart {
         Self { cache, tables }
     }
 
-    /// What the page says, if it is here: the look-up of a get, whose one pin lasts for all pages that it looks at.
+    /// The number in the page, if the page is cached: the lookup of a get, which pins once for all its lookups.
     #[inline]
     pub fn get(&self, file: usize, number: u32, guard: &Guard) -> Option<u64> {
         let page = self.cache.get(&self.tables[file], number, PageKind::Leaf, guard).ok()??;
@@ -64,7 +64,7 @@ impl CachePart {
         self.cache.insert_missed(&self.tables[file], number, page.0, PageKind::Leaf);
     }
 
-    /// Bytes held.
+    /// Bytes in use.
     pub fn bytes_used(&self) -> usize {
         self.cache.bytes_used()
     }
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn pages_are_found_by_file_and_number_within_the_bound() {
         let part = CachePart::new(1 << 20, 2);
-        // A pin for each look-up: while a reader hangs, pages that were given up wait, and new ones are not kept.
+        // One pin for each lookup: while a reader stalls, evicted pages wait, and new ones are not cached.
         let get = |file, number| part.get(file, number, &crossbeam_epoch::pin());
         for number in 0..1000 {
             for file in [0, 1] {

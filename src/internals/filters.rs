@@ -1,4 +1,4 @@
-//! Filters without files: one quotient filter, several as a get looks at them, a maplet in the place of several.
+//! Filters without files, for benchmarks: one quotient filter, several as in a get, a maplet in place of several.
 
 use super::KEYSPACE;
 use crate::filter::maplet::{self, Columns, Shape};
@@ -27,13 +27,13 @@ impl FilterPart {
         fingerprint(key_hash(KEYSPACE, user_key))
     }
 
-    /// Whether the key may be there.
+    /// Whether the key may be present.
     pub fn may_contain(&self, fingerprint: u32) -> bool {
         let pages = self.0.len() as u32;
         quotient::may_contain(&self.0[quotient::page_of(fingerprint, pages) as usize], fingerprint, pages)
     }
 
-    /// Asks for what `may_contain` will read.
+    /// Prefetches what `may_contain` will read.
     pub fn prefetch(&self, fingerprint: u32) {
         let pages = self.0.len() as u32;
         let page = &self.0[quotient::page_of(fingerprint, pages) as usize];
@@ -58,14 +58,14 @@ impl Payloads for Read<'_> {
 }
 
 impl MapletPart {
-    /// Builds it from the fingerprints of each column.
+    /// Builds a maplet from the fingerprints of each column.
     pub fn build(columns: &[Vec<u32>]) -> Self {
         let sources = columns.iter().enumerate().map(|(column, fingerprints)| sorted(fingerprints, column as u8));
         let sources = sources.collect();
         Self::of(sources, columns.iter().map(|column| column.len() as u64).sum(), columns.len())
     }
 
-    /// One with a column more, in one pass.
+    /// A maplet with one more column, merged in one pass.
     pub fn merged(&self, columns: u8, fresh: &[u32]) -> Self {
         let mut renumbering: ColumnMap = [None; maplet::COLUMNS_MAX];
         (0..columns).for_each(|column| renumbering[usize::from(column)] = Some(column));
@@ -74,7 +74,7 @@ impl MapletPart {
         Self::of(sources, self.entries + fresh.len() as u64, usize::from(columns) + 1)
     }
 
-    /// A copy of the maplet that has this page alone, if it is one.
+    /// A copy of the maplet with only this page, if it is valid.
     pub fn of_page(payload: &[u8]) -> Option<Self> {
         let pages = [payload.to_vec()];
         let renumbering = std::array::from_fn(|column| Some(column as u8));
@@ -102,7 +102,7 @@ impl MapletPart {
         Ok(Self { page_bytes: maplet::page_bytes(entries, shape.pages(), columns), pages, entries })
     }
 
-    /// The columns that may have the key.
+    /// The columns that may contain the key.
     pub fn columns(&self, fingerprint: u32) -> u64 {
         let pages = self.pages.len() as u32;
         let page = &self.pages[maplet::page_of(fingerprint, pages) as usize];
@@ -110,7 +110,7 @@ impl MapletPart {
         columns
     }
 
-    /// Asks for what `columns` will read.
+    /// Prefetches what `columns` will read.
     pub fn prefetch(&self, fingerprint: u32) {
         let pages = self.pages.len() as u32;
         let page = &self.pages[maplet::page_of(fingerprint, pages) as usize];

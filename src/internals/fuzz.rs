@@ -1,9 +1,9 @@
-//! One entry point for each format: any bytes go in, and it panics only where a promise of that format is broken. Called by
+//! One entry point for each format. It takes any bytes and panics only if a promise of that format is broken. Called by
 //! the fuzz targets (`fuzz/`) and by a smoke test. Pure functions; any thread.
 //!
-//! Random bytes never get past a checksum, so most targets first put the right checksum over what they were given: what is
-//! fuzzed is the code behind it. What decodes encodes to the same bytes where the format promises that, and what is allocated
-//! stays in proportion to the input.
+//! Random bytes never pass a checksum, so most targets first put the right checksum over their input: the code behind
+//! the checksum is what is fuzzed. If the format promises it, what decodes must encode to the same bytes, and
+//! allocations must stay in proportion to the input.
 
 use super::filters::MapletPart;
 use crate::filter::{maplet, quotient};
@@ -24,15 +24,15 @@ use std::path::Path;
 
 /// A format's entry point.
 pub struct Target {
-    /// Its name, also that of its fuzz target.
+    /// Its name, which is also that of its fuzz target.
     pub name: &'static str,
     /// Takes any bytes.
     pub run: fn(&[u8]),
-    /// Valid bytes to begin with.
+    /// Valid bytes as seeds.
     pub corpus: fn() -> Vec<Vec<u8>>,
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 16] = [
     Target { name: "log_record", run: log_record, corpus: log_records },
     Target { name: "log_operations", run: log_operations, corpus: log_bodies },
@@ -158,7 +158,7 @@ pub fn manifest_edit(data: &[u8]) {
     }
 }
 
-/// A whole manifest: the input is a row of edits, each with its length in two bytes in front.
+/// A whole manifest: the input is a sequence of edits, each with its length in two bytes before it.
 pub fn manifest_replay(data: &[u8]) {
     let _ = replay(data, path());
     let mut file = manifest_header::encode_header(&Identity { database: DATABASE });
@@ -256,14 +256,14 @@ pub fn filter_page(data: &[u8]) {
     }
 }
 
-/// A fingerprint and a maplet's page, which is looked at and merged into another.
+/// A fingerprint and a maplet's page, which is looked up and merged into another maplet.
 pub fn maplet_page(data: &[u8]) {
     let Some((fingerprint, payload)) = data.split_first_chunk::<4>() else { return };
     let fingerprint = u32::from_le_bytes(*fingerprint);
     for pages in [1, 3, u32::MAX] {
         let _ = maplet::columns_of(payload, fingerprint, pages);
     }
-    // What is no page of ours may say one thing to a look-up and another to a merge, as long as both end.
+    // An invalid page may give different results for a lookup and a merge, as long as both return.
     if let Some(merged) = MapletPart::of_page(payload).filter(|merged| merged.page(0) == payload) {
         let lost = maplet::columns_of(payload, fingerprint, 1).0 & !merged.columns(fingerprint);
         assert_eq!(lost, 0, "merging lost columns");
@@ -301,7 +301,7 @@ pub fn poison(data: &[u8]) {
     assert_eq!(decode_poison(&encode_poison(epoch, &reason)), Some(epoch));
 }
 
-/// A writer's figures for other processes.
+/// A writer's statistics for other processes.
 pub fn stats_file(data: &[u8]) {
     let _ = StatsImage::decode(data);
     let mut file = StatsImage::default().encode();

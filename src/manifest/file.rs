@@ -1,13 +1,13 @@
-//! The manifest file: made whole under another name, appended to edit by edit, rotated when it has grown.
+//! The manifest file: created under another name, extended edit by edit, and rotated when it has grown.
 //!
-//! One owner, who holds the edit mutex.
+//! It has one owner, who holds the edit mutex.
 //!
 //! Invariants:
-//! 1. `state` is what the file's synced bytes up to `end` replay to.
-//! 2. An `append` that returned its number is durable, and everything before it.
-//! 3. After a failure of unknown effect nothing is written to the file any more: a later sync of the same file could
-//!    succeed without the lost pages (`practice.md`, after a failed `fsync` the pages are marked clean).
-//! 4. The name `MANIFEST` always leads to a whole, synced file.
+//! 1. `state` is the result of replaying the file's synced bytes up to `end`.
+//! 2. When `append` has returned a number, that edit and all before it are durable.
+//! 3. After a failure of unknown effect nothing is written to the file any more. A later sync of the same file could
+//!    succeed without the lost pages, because the kernel marks pages clean after a failed `fsync`.
+//! 4. The name `MANIFEST` always refers to a complete, synced file.
 
 use super::replay::{Replayed, replay};
 use super::{MANIFEST_NAME, MANIFEST_NEW_NAME, ManifestState};
@@ -17,11 +17,11 @@ use crate::io::{OpenMode, Storage, StorageFile};
 use crate::util::sync::Arc;
 use crate::util::{Error, Result};
 
-/// A manifest is rotated when it passes this many times the size of its snapshot.
+/// A manifest is rotated when it exceeds this many times the size of its snapshot.
 const ROTATE_RATIO: u64 = 4;
-/// And never below this size, bytes.
+/// A manifest below this size is not rotated.
 const ROTATE_BYTES_MIN: u64 = 64 << 10;
-/// A longer file is no manifest of ours: rotation keeps them shorter. Bounds what opening allocates.
+/// Rotation keeps manifests shorter than this. It bounds the memory that opening allocates for an invalid file.
 const FILE_BYTES_MAX: u64 = (ROTATE_RATIO + 2) * PAYLOAD_BYTES_MAX as u64;
 
 /// An open manifest.
@@ -30,9 +30,9 @@ pub struct Manifest {
     storage: Arc<dyn Storage>,
     file: Arc<dyn StorageFile>,
     state: ManifestState,
-    /// Where the next record goes.
+    /// The offset of the next record.
     end: u64,
-    /// Whether the file holds bytes behind `end`, from a write that never finished.
+    /// Whether the file has bytes after `end`, from an unfinished write.
     torn: bool,
     /// The file is rotated once it is longer than this.
     rotate_past: u64,
@@ -42,14 +42,14 @@ pub struct Manifest {
     buffer: Vec<u8>,
 }
 
-/// Replays the manifest of a store without opening it for writing or making sure of its bytes: for read-only openers, `verify`
-/// and repair.
+/// Replays the manifest of a store without opening it for writing or making its bytes durable. For read-only openers,
+/// `verify` and repair.
 pub fn read_state(storage: &dyn Storage) -> Result<ManifestState> {
     let file = open_file(storage, OpenMode::Read)?;
     Ok(read(&*file)?.0.state)
 }
 
-/// Whose manifest it is, where not even its edits can be read; `None` where its header is lost, too.
+/// The identity in the manifest's header, for when its edits cannot be read. `None` if the header is lost, too.
 pub fn read_identity(storage: &dyn Storage) -> Result<Option<Identity>> {
     let file = match open_file(storage, OpenMode::Read) {
         Err(Error::NoStore { .. }) => return Ok(None),
@@ -63,8 +63,8 @@ pub fn read_identity(storage: &dyn Storage) -> Result<Option<Identity>> {
     }
 }
 
-/// Puts a manifest that holds just this state in the place of whatever is there, by one rename: for repair. The state's `edits`
-/// is the number of its one record.
+/// Replaces the manifest, if there is one, by one that contains just this state, with one rename. For repair. The
+/// state's `edits` is the number of its one record.
 pub fn replace(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
     if let Err(found) = state.check() {
         return Err(Error::corruption(&storage.path_of(MANIFEST_NEW_NAME), 0, "new tree", "a consistent one", found));
@@ -80,7 +80,7 @@ pub fn replace(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
 }
 
 impl Manifest {
-    /// Makes the manifest of a new store, with `first` as edit 1. Leaves an existing one alone and fails.
+    /// Creates the manifest of a new store, with `first` as edit 1. Fails if there is one already.
     pub fn create(storage: Arc<dyn Storage>, identity: Identity, first: &ManifestEdit) -> Result<Self> {
         if storage.list()?.iter().any(|name| name == MANIFEST_NAME) {
             let path = storage.path_of(MANIFEST_NAME);
@@ -99,8 +99,8 @@ impl Manifest {
         Ok(Self { storage, file, state, end, torn: false, rotate_past, poison: None, buffer })
     }
 
-    /// Opens the manifest of a store for writing and replays it. Syncs file and directory first: what an earlier
-    /// process wrote or renamed but did not see synced becomes durable before anything relies on it. Changes no byte.
+    /// Opens the manifest of a store for writing and replays it. Syncs file and directory first, so that what an
+    /// earlier process wrote or renamed without a sync becomes durable before anything relies on it. Changes no byte.
     pub fn open(storage: Arc<dyn Storage>) -> Result<Self> {
         let file = open_file(&*storage, OpenMode::ReadWrite)?;
         file.sync()?;
@@ -111,7 +111,7 @@ impl Manifest {
         Ok(Self { storage, file, state, end, torn, rotate_past, poison: None, buffer: Vec::new() })
     }
 
-    /// What the edits so far add up to.
+    /// The result of all edits so far.
     pub fn state(&self) -> &ManifestState {
         &self.state
     }
@@ -122,12 +122,12 @@ impl Manifest {
         self.end
     }
 
-    /// Makes `edit` durable and applies it; returns its number. An edit that does not fit the state is a bug and
-    /// trips an assertion.
+    /// Makes `edit` durable and applies it. Returns its number. An edit that does not fit the state is a bug and fails
+    /// an assertion.
     ///
-    /// Where the disk is full nothing has changed and a later append may succeed. After any other failure it is
-    /// unknown whether the edit will be found at the next open, so files that it names or drops must stay; every
-    /// later append fails with the same error.
+    /// If the disk is full, nothing has changed and a later append may succeed. After any other failure it is unknown
+    /// whether the next open will find the edit, so files that it adds or drops must stay, and every later append fails
+    /// with the same error.
     pub fn append(&mut self, edit: &ManifestEdit) -> Result<u64> {
         if let Some(poison) = &self.poison {
             return Err(poison.clone());
@@ -143,17 +143,17 @@ impl Manifest {
         self.state.install(edit);
         self.state.edits = number;
         if self.end > self.rotate_past {
-            self.rotate_when_there_is_room()?;
+            self.rotate_if_space()?;
         }
         Ok(number)
     }
 
-    /// As `append`, but into a new file that holds all of the state; for the first edit of an opening. What was read from the old
-    /// file may be in the page cache alone, after a failed sync of the process before, and no sync would say so: what is
-    /// appended there would be durable behind a hole.
+    /// As `append`, but writes a new file with the whole state. For the first edit of an opening: what was read from
+    /// the old file may be only in the page cache, after a failed sync of the previous process, and no later sync would
+    /// report it. Then an edit appended there would be durable behind a hole.
     ///
-    /// A full disk that has no room for another file takes the edit where `append` puts it.
-    pub fn append_anew(&mut self, edit: &ManifestEdit) -> Result<u64> {
+    /// If the disk has no space for another file, the edit is appended to the old file.
+    pub fn append_in_new_file(&mut self, edit: &ManifestEdit) -> Result<u64> {
         if let Some(poison) = &self.poison {
             return Err(poison.clone());
         }
@@ -171,14 +171,14 @@ impl Manifest {
         }
     }
 
-    /// Replaces the file by a new one that holds one snapshot. An append does this by itself.
+    /// Replaces the file by a new one with one snapshot. `append` calls it when the file has grown.
     pub fn rotate(&mut self) -> Result<()> {
         if let Some(poison) = &self.poison {
             return Err(poison.clone());
         }
         fill(&self.state, &self.state.snapshot_edit(), &mut self.buffer);
         if let Err(error) = write_new(&*self.storage, &self.buffer) {
-            // The old file is whole and stays the manifest. A full disk passes; other errors do not.
+            // The old file is complete and stays the manifest. A full disk is temporary; other errors are not.
             return Err(if error.is_disk_full() { error } else { self.poisoned(error) });
         }
         let opened = install_new(&*self.storage).and_then(|()| open_file(&*self.storage, OpenMode::ReadWrite));
@@ -192,12 +192,12 @@ impl Manifest {
     /// Writes `buffer` as the next record and syncs it.
     fn write_record(&mut self) -> Result<()> {
         if self.torn {
-            self.cut().map_err(|error| self.poisoned(error))?;
+            self.truncate().map_err(|error| self.poisoned(error))?;
         }
         if let Err(error) = self.file.write_all_at(&self.buffer, self.end) {
-            // Part of the record, or all of it, may be there. It may go on only if that is surely undone: else the
-            // next open could find an edit that the caller was told had failed.
-            let undone = error.is_disk_full() && self.cut().is_ok();
+            // Part of the record, or all of it, may be in the file. The store may continue only if that is certainly
+            // undone. Otherwise the next open could find an edit that was reported as failed.
+            let undone = error.is_disk_full() && self.truncate().is_ok();
             return Err(if undone { error } else { self.poisoned(error) });
         }
         self.file.sync().map_err(|error| self.poisoned(error))?;
@@ -205,16 +205,16 @@ impl Manifest {
         Ok(())
     }
 
-    /// Cuts off what lies behind the last good record, durably.
-    fn cut(&mut self) -> Result<()> {
+    /// Truncates the file after the last valid record, durably.
+    fn truncate(&mut self) -> Result<()> {
         self.file.set_length(self.end)?;
         self.file.sync()?;
         self.torn = false;
         Ok(())
     }
 
-    /// Rotates, or puts it off where the disk is full: the edit that led here is durable already.
-    fn rotate_when_there_is_room(&mut self) -> Result<()> {
+    /// Rotates, or postpones it if the disk is full: the edit that led here is durable already.
+    fn rotate_if_space(&mut self) -> Result<()> {
         match self.rotate() {
             Err(error) if error.is_disk_full() && self.poison.is_none() => {
                 self.rotate_past = self.end.saturating_add(ROTATE_BYTES_MIN);
@@ -224,8 +224,8 @@ impl Manifest {
         }
     }
 
-    /// Remembers the first error of unknown effect. It is never "disk full", since that promises the caller that nothing
-    /// has changed.
+    /// Records the first error of unknown effect. It is never "disk full", because that promises the caller that
+    /// nothing has changed.
     fn poisoned(&mut self, error: Error) -> Error {
         let error = match error {
             full if full.is_disk_full() => Error::ReadOnly { reason: format!("{full}, with unknown effect") },
@@ -244,14 +244,14 @@ fn open_file(storage: &dyn Storage, mode: OpenMode) -> Result<Arc<dyn StorageFil
     })
 }
 
-/// Reads and replays; also returns the file's length.
+/// Reads and replays the file. Also returns its length.
 fn read(file: &dyn StorageFile) -> Result<(Replayed, u64)> {
     let length = file.length()?;
     if length > FILE_BYTES_MAX {
         let expected = format!("at most {FILE_BYTES_MAX}");
         return Err(Error::corruption(file.path(), 0, "manifest length", expected, length));
     }
-    // The header first: what is no manifest at all asks for no memory.
+    // The header first, so that a file that is not a manifest does not allocate memory.
     let mut bytes = vec![0; length.min(HEADER_BYTES as u64) as usize];
     file.read_exact_at(&mut bytes, 0)?;
     header::decode_header(&bytes, file.path())?;
@@ -260,7 +260,7 @@ fn read(file: &dyn StorageFile) -> Result<(Replayed, u64)> {
     Ok((replay(&bytes, file.path())?, length))
 }
 
-/// Fills `buffer` with a whole manifest whose one record is `edit`, under the state's last number.
+/// Fills `buffer` with a whole manifest whose only record is `edit`, with the state's last number.
 fn fill(state: &ManifestState, edit: &ManifestEdit, buffer: &mut Vec<u8>) {
     buffer.clear();
     buffer.extend_from_slice(&header::encode_header(&state.identity));
@@ -268,10 +268,10 @@ fn fill(state: &ManifestState, edit: &ManifestEdit, buffer: &mut Vec<u8>) {
     header::encode_record(state.edits, salt, buffer, |out| edit.encode(out));
 }
 
-/// Writes a manifest under its new name and makes bytes and name durable. The name `MANIFEST` is untouched whatever
-/// happens; a leftover is removed here, at the next try or by the next open.
+/// Writes a manifest under its temporary name and makes bytes and name durable. The name `MANIFEST` is not touched. If
+/// it fails, the leftover file is removed here, by the next attempt or by the next open.
 ///
-/// The directory is synced before the rename too: POSIX orders no two changes of a directory, and a rename that
+/// The directory is synced before the rename, too. POSIX does not order two changes of a directory, and a rename that
 /// survives a power cut without the creation before it would give the name to an older leftover.
 fn write_new(storage: &dyn Storage, bytes: &[u8]) -> Result<()> {
     if storage.list()?.iter().any(|name| name == MANIFEST_NEW_NAME) {
@@ -280,24 +280,24 @@ fn write_new(storage: &dyn Storage, bytes: &[u8]) -> Result<()> {
     let file = storage.open(MANIFEST_NEW_NAME, OpenMode::Create)?;
     let written = file.write_all_at(bytes, 0).and_then(|()| file.sync()).and_then(|()| storage.sync_directory());
     if written.is_err() {
-        // The first error counts; what is left behind here is removed by whoever tries next.
+        // The first error is returned. A file left behind here is removed by the next attempt.
         let _ = storage.remove(MANIFEST_NEW_NAME);
     }
     written
 }
 
-/// Gives a synced new manifest its name, durably.
+/// Renames a synced new manifest to `MANIFEST`, durably.
 fn install_new(storage: &dyn Storage) -> Result<()> {
     storage.rename(MANIFEST_NEW_NAME, MANIFEST_NAME)?;
     storage.sync_directory()
 }
 
-/// The size past which a file whose first `snapshot` bytes hold header and snapshot is rotated.
+/// The size beyond which a file is rotated whose header and snapshot have `snapshot` bytes.
 fn rotate_past(snapshot: u64) -> u64 {
     snapshot.saturating_mul(ROTATE_RATIO).max(ROTATE_BYTES_MIN)
 }
 
-/// Reads back a record just encoded.
+/// Decodes a record that was just encoded.
 fn decoded(record: &[u8], salt: u32) -> Option<ManifestEdit> {
     ManifestEdit::decode(header::decode_record(record, salt).ok()?.payload).ok()
 }

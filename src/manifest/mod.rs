@@ -1,7 +1,8 @@
-//! Layer 4: the manifest, the one file that says what the store consists of (`design.md`; `docs/format/manifest.md`).
+//! Layer 4: the manifest, the one file that says which files and nodes the store consists of
+//! (`docs/format/manifest.md`).
 //!
-//! `ManifestState` is what all edits so far add up to; `Manifest` is the file that holds them. Both belong to whoever
-//! holds the edit mutex (`docs/concurrency.md`, T1): no method may run beside another on the same value.
+//! `ManifestState` is the result of all edits so far. `Manifest` is the file that contains them. The thread that holds
+//! the edit mutex owns both (`docs/concurrency.md`, T1); methods of one value must not run concurrently.
 
 mod check;
 mod file;
@@ -18,5 +19,5 @@ pub use state::ManifestState;
 
 /// The manifest's file name.
 pub const MANIFEST_NAME: &str = "MANIFEST";
-/// Its name while it is being made.
+/// Its temporary name while it is being written.
 pub const MANIFEST_NEW_NAME: &str = "MANIFEST.new";

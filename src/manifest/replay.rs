@@ -1,9 +1,9 @@
-//! From the bytes of a manifest to its state. Pure; any thread.
+//! Replays the bytes of a manifest. Pure; any thread.
 //!
-//! The rule of the end (`docs/recovery.md`, R2): every edit is synced before the next is written, and what is torn off
-//! is cut away and synced before anything takes its place. So a bad record with nothing valid behind it is an edit
-//! whose sync never returned, and is passed over. A bad record before a valid one, a gap in the numbers, or a bad
-//! first record (a manifest gets its name only once that is synced) is corruption.
+//! The rule of the end (`docs/recovery.md`, R2): every edit is synced before the next is written, and a torn end is
+//! truncated and synced before anything takes its place. So a bad record with nothing valid after it is an edit whose
+//! sync never returned, and is ignored. A bad record before a valid one, a gap in the numbers, or a bad first record (a
+//! manifest gets its name only once that is synced) is corruption.
 
 use super::ManifestState;
 use crate::format::manifest_edit::ManifestEdit;
@@ -11,18 +11,18 @@ use crate::format::manifest_header::{self as header, BadRecord, FRAME_BYTES, HEA
 use crate::util::{Error, Result};
 use std::path::Path;
 
-/// A manifest's bytes, understood.
+/// The result of replaying a manifest.
 #[derive(Debug)]
 pub struct Replayed {
-    /// What the edits add up to.
+    /// The state after all edits.
     pub state: ManifestState,
-    /// Bytes of the first record, which holds the whole state as it was when the file was made.
+    /// Bytes of the first record, which contains the whole state at the time when the file was created.
     pub snapshot_bytes: u64,
-    /// Where the last good record ends.
+    /// Where the last valid record ends.
     pub end: u64,
 }
 
-/// Replays a whole manifest. `path` is for messages.
+/// Replays a whole manifest. `path` is for error messages.
 pub fn replay(file: &[u8], path: &Path) -> Result<Replayed> {
     let identity = header::decode_header(file, path)?;
     let salt = header::record_salt(identity.database);
@@ -58,7 +58,7 @@ fn apply(state: &mut ManifestState, payload: &[u8], at: usize, path: &Path) -> R
         Error::corruption(path, (at + malformed.at) as u64, "manifest edit", malformed.expected, malformed.found)
     })?;
     state.apply(&edit).map_err(|inconsistent| {
-        Error::corruption(path, at as u64, "manifest edit", "an edit that fits those before it", inconsistent)
+        Error::corruption(path, at as u64, "manifest edit", "an edit that fits the previous ones", inconsistent)
     })
 }
 
@@ -66,8 +66,8 @@ fn corrupt(path: &Path, at: usize, bad: BadRecord) -> Error {
     Error::corruption(path, at as u64, bad.what, bad.expected, bad.found)
 }
 
-/// The offset of a valid record with a number of at least `number` behind the front of `bytes`. Numbers are dense and
-/// records have a least size, which rules out nearly every offset before a checksum is computed.
+/// The offset of a valid record with a number of at least `number` after the front of `bytes`. Numbers are dense and
+/// records have a minimum size, which excludes nearly every offset before a checksum is computed.
 fn find_record(bytes: &[u8], number: u64, salt: u32) -> Option<usize> {
     let numbers = number..=number.saturating_add((bytes.len() / FRAME_BYTES) as u64);
     (RECORD_ALIGNMENT..bytes.len()).step_by(RECORD_ALIGNMENT).find(|at| {

@@ -1,17 +1,17 @@
-//! What all edits of a manifest add up to. Plain data; whoever owns the value.
+//! The result of all edits of a manifest. Plain data; its owner may use it from any thread.
 //!
 //! Invariants:
 //! 1. A failed `apply` leaves the state as it was.
-//! 2. The snapshot edit, applied to an empty state, gives the same state (but `edits`, which the record carries).
-//! 3. `recovered` keeps its last entry for ever: the next generation and the next number are counted from it, also
-//!    once its log is forgotten (`docs/recovery.md`, R6).
+//! 2. The snapshot edit, applied to an empty state, gives the same state (except `edits`, which the record contains).
+//! 3. `recovered` keeps its last entry for ever: the next log epoch and the next number follow from it, even when its
+//!    log is no longer recorded (`docs/recovery.md`, R6).
 
 use crate::format::manifest_edit::{BranchMeta, BundleId, Identity, KeyspaceRecord, LogRecovered, MapletMeta};
 use crate::format::manifest_edit::{ManifestEdit, NodeId, NodeImage};
 use crate::util::{FileNumber, SequenceNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The store's state as the manifest has it.
+/// The store's state according to the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManifestState {
     /// From the header.
@@ -22,18 +22,18 @@ pub struct ManifestState {
     pub maplets: BTreeMap<FileNumber, MapletMeta>,
     /// Live trunk nodes.
     pub nodes: BTreeMap<NodeId, NodeImage>,
-    /// The trunk's root; `None` before the first.
+    /// The trunk's root; `None` before the first edit.
     pub root: Option<NodeId>,
     /// Every number up to this one is in branch files.
     pub incorporated: SequenceNumber,
-    /// Recoveries of generations that are not forgotten, oldest first, and in any case the newest one.
+    /// Recoveries of log epochs that are still recorded, oldest first, and always the newest one.
     pub recovered: Vec<LogRecovered>,
-    /// Log generations below this one are forgotten.
+    /// Log epochs below this one are no longer recorded.
     pub log_epochs_from: u64,
-    /// Log segments that records may be in.
+    /// Log segments that may contain records.
     pub log_segments: BTreeSet<FileNumber>,
-    /// Every number up to this one was durable when the last edit that says so was written. The log's marks say it, too, but they
-    /// stand in the log, and an older copy of a segment has older marks.
+    /// Every number up to this one was durable when the last edit with this field was written. The log's marks contain
+    /// it, too, but they are in the log, and an older copy of a segment has older marks.
     pub log_synced: SequenceNumber,
     /// Keyspaces by id.
     pub keyspaces: Vec<KeyspaceRecord>,
@@ -43,22 +43,22 @@ pub struct ManifestState {
     pub next_node: NodeId,
     /// Bundle numbers from this one on are unused.
     pub next_bundle: BundleId,
-    /// Log segments with lower file numbers hold nothing that counts.
+    /// Log segments with lower file numbers contain nothing that is needed.
     pub log_files_from: FileNumber,
     /// The number of the last edit; 0 before the first.
     pub edits: u64,
 }
 
 impl ManifestState {
-    /// Applies `edit` whole, or says what is inconsistent about it and changes nothing. Checks what the edit touches;
-    /// `check` looks at the whole tree. Counts no edit: numbers belong to the file's records.
+    /// Applies `edit` completely, or returns its inconsistency and changes nothing. Checks what the edit touches;
+    /// `check` looks at the whole tree. Does not count the edit: numbers belong to the file's records.
     pub fn apply(&mut self, edit: &ManifestEdit) -> Result<(), String> {
         self.validate(edit)?;
         self.install(edit);
         Ok(())
     }
 
-    /// Applies an edit that `validate` has passed.
+    /// Applies an edit that `validate` has accepted.
     pub(super) fn install(&mut self, edit: &ManifestEdit) {
         for branch in &edit.branches_added {
             self.next_file.0 = self.next_file.0.max(branch.file.0 + 1);
@@ -89,7 +89,7 @@ impl ManifestState {
         self.recovered.extend(edit.log_recovered_earlier.iter().cloned());
         self.recovered.extend(edit.log_recovered.iter().cloned());
         self.log_epochs_from = edit.log_epochs_from.unwrap_or(self.log_epochs_from);
-        self.forget_generations();
+        self.drop_old_recoveries();
         for keyspace in &edit.keyspaces {
             match self.keyspaces.binary_search_by_key(&keyspace.id, |known| known.id) {
                 Ok(at) => self.keyspaces[at] = keyspace.clone(),
@@ -110,13 +110,13 @@ impl ManifestState {
         self.log_files_from = self.log_files_from.max(edit.log_files_from.unwrap_or_default());
     }
 
-    fn forget_generations(&mut self) {
+    fn drop_old_recoveries(&mut self) {
         let last = self.recovered.len().saturating_sub(1);
         let forgotten = self.recovered[..last].partition_point(|known| known.epoch < self.log_epochs_from);
         self.recovered.drain(..forgotten);
     }
 
-    /// The one edit that brings an empty state to this one.
+    /// The one edit that turns an empty state into this one.
     pub fn snapshot_edit(&self) -> ManifestEdit {
         let (last, earlier) = match self.recovered.split_last() {
             Some((last, earlier)) => (Some(last.clone()), earlier.to_vec()),

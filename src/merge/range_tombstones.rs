@@ -182,7 +182,7 @@ impl RangeTombstones {
             let mut newer = None;
             let keep = |number: &SequenceNumber| {
                 let newer = newer.replace(*number);
-                retention.keeps_tombstone(*number, newer, bottom)
+                retention.retains_tombstone(*number, newer, bottom)
             };
             let numbers = fragment.numbers.iter().copied().filter(keep).collect();
             kept.push(fragment.start.clone(), &fragment.end, numbers);

@@ -67,17 +67,22 @@ impl Retention {
         self.pins.binary_search(&pin).is_ok()
     }
 
-    pub(super) fn keeps_all(&self) -> bool {
+    pub(super) fn retains_all(&self) -> bool {
         self.pins.first() == Some(&SequenceNumber::ZERO)
     }
 
     /// Whether a reader sees a version that `hidden_by` hides from all readers at that number or later.
     pub(super) fn sees(&self, number: SequenceNumber, hidden_by: Option<SequenceNumber>) -> bool {
-        hidden_by.is_none_or(|hidden_by| self.keeps_all() || self.pinned_in(number, hidden_by))
+        hidden_by.is_none_or(|hidden_by| self.retains_all() || self.pinned_in(number, hidden_by))
     }
 
     /// Whether to retain a tombstone whose next newer one is `newer`.
-    pub(super) fn keeps_tombstone(&self, number: SequenceNumber, newer: Option<SequenceNumber>, bottom: bool) -> bool {
+    pub(super) fn retains_tombstone(
+        &self,
+        number: SequenceNumber,
+        newer: Option<SequenceNumber>,
+        bottom: bool,
+    ) -> bool {
         self.sees(number, newer) && (!bottom || self.pinned_below(number))
     }
 

@@ -70,7 +70,7 @@ impl VecCursor {
         self
     }
 
-    fn stand(&mut self, at: Option<usize>) -> Result<()> {
+    fn move_to(&mut self, at: Option<usize>) -> Result<()> {
         self.at = at.filter(|at| *at < self.entries.len());
         match &mut self.movements_left {
             Some(0) => {
@@ -90,30 +90,30 @@ impl VecCursor {
 impl Cursor for VecCursor {
     fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
         let at = self.entries.partition_point(|entry| entry.as_ref().order(key, number).is_lt());
-        self.stand(Some(at))
+        self.move_to(Some(at))
     }
 
     fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
         let behind = self.entries.partition_point(|entry| entry.as_ref().order(key, number).is_le());
-        self.stand(behind.checked_sub(1))
+        self.move_to(behind.checked_sub(1))
     }
 
     fn seek_first(&mut self) -> Result<()> {
-        self.stand(Some(0))
+        self.move_to(Some(0))
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.stand(self.entries.len().checked_sub(1))
+        self.move_to(self.entries.len().checked_sub(1))
     }
 
     fn next(&mut self) -> Result<()> {
         assert!(self.valid());
-        self.stand(self.at.map(|at| at + 1))
+        self.move_to(self.at.map(|at| at + 1))
     }
 
     fn prev(&mut self) -> Result<()> {
         assert!(self.valid());
-        self.stand(self.at.and_then(|at| at.checked_sub(1)))
+        self.move_to(self.at.and_then(|at| at.checked_sub(1)))
     }
 
     fn valid(&self) -> bool {
@@ -122,7 +122,7 @@ impl Cursor for VecCursor {
 
     #[expect(clippy::expect_used, reason = "a caller that breaks the precondition is the bug that a test looks for")]
     fn entry(&self) -> EntryRef<'_> {
-        self.entries[self.at.expect("the cursor stands on an entry")].as_ref()
+        self.entries[self.at.expect("the cursor is on an entry")].as_ref()
     }
 
     fn covering(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {

@@ -42,7 +42,7 @@ pub struct VersionFilter<'a> {
     chained: bool,
     pending: Vec<PendingOperand>,
     /// All further versions of this key are retained, because one has a kind that no writer creates.
-    keep_rest: bool,
+    retain_rest: bool,
 }
 
 impl<'a> VersionFilter<'a> {
@@ -58,7 +58,7 @@ impl<'a> VersionFilter<'a> {
             over: &[],
             chained: false,
             pending: Vec::new(),
-            keep_rest: false,
+            retain_rest: false,
         }
     }
 
@@ -108,8 +108,8 @@ impl<'a> VersionFilter<'a> {
                 (one, other) => one.or(other),
             };
         }
-        self.keep_rest |= matches!(entry.kind, Kind::RangeDelete | Kind::Void | Kind::Batch);
-        let seen = self.keep_rest || self.retention.sees(entry.number, hidden_by);
+        self.retain_rest |= matches!(entry.kind, Kind::RangeDelete | Kind::Void | Kind::Batch);
+        let seen = self.retain_rest || self.retention.sees(entry.number, hidden_by);
         if !seen && !self.chained {
             return Ok(());
         }
@@ -132,7 +132,7 @@ impl<'a> VersionFilter<'a> {
             // At the bottom a tombstone is needed only if a reader below it exists.
             Kind::Delete => {
                 needed |= !self.fold_onto(None, emit)?;
-                needed &= !self.bottom || self.retention.pinned_below(entry.number) || self.keep_rest;
+                needed &= !self.bottom || self.retention.pinned_below(entry.number) || self.retain_rest;
             }
             // A version that is seen stays anyway, so a fold would only store its value twice.
             Kind::Put if !seen => needed |= !self.fold_onto(Some(entry.value), emit)?,
@@ -141,7 +141,8 @@ impl<'a> VersionFilter<'a> {
                 needed = true;
                 self.emit_pending(emit)?;
             }
-            // These kinds are unknown to the rule, so dropping anything could be wrong. Readers report an error for them.
+            // These kinds are unknown to the rule, so dropping anything could be wrong. Readers report an error for
+            // them.
             Kind::RangeDelete | Kind::Void | Kind::Batch => self.emit_pending(emit)?,
         }
         self.chained = false;
@@ -154,7 +155,7 @@ impl<'a> VersionFilter<'a> {
         seen: bool,
         emit: &mut impl FnMut(EntryRef<'_>) -> Result<()>,
     ) -> Result<()> {
-        let Some(operator) = self.operator.filter(|_| !self.retention.keeps_all() && !self.keep_rest) else {
+        let Some(operator) = self.operator.filter(|_| !self.retention.retains_all() && !self.retain_rest) else {
             return emit(entry);
         };
         if seen {
@@ -205,7 +206,7 @@ impl<'a> VersionFilter<'a> {
         self.key.clear();
         self.key.extend_from_slice(key);
         self.over = if self.tombstones.is_empty() { &[] } else { self.tombstones.over(key) };
-        (self.chained, self.keep_rest) = (false, false);
+        (self.chained, self.retain_rest) = (false, false);
     }
 
     /// Emits the rest after the last entry was pushed.

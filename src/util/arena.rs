@@ -1,19 +1,22 @@
-//! Anonymous memory in one piece, given out from front to back, recycled through a pool so that the same pages are
-//! never faulted in twice (`machine.md`: a fresh page costs microseconds).
+//! Anonymous memory in one piece, allocated from front to back and recycled through a pool, so that the same pages are
+//! never faulted in twice (the first touch of fresh memory costs microseconds a page).
 //!
-//! Any thread may allocate. What lies in an arena is addressed by `Offset`, in units of eight bytes, so that a link takes
-//! four bytes and an arena may reach 32 GiB.
+//! Any thread may allocate. A place in an arena is addressed by `Offset`, in units of eight bytes, so that a link takes
+//! four bytes and an arena may have up to 32 GiB.
+//!
+//! A *use* of an arena lasts from `ArenaPool::take` until the `Arena` is dropped; `Arena::life` counts the earlier uses
+//! of the same memory.
 //!
 //! Invariants:
 //! 1. Two allocations of one arena never overlap: both come from one `fetch_add`, whose atomicity alone decides, so
-//!    `Relaxed` is enough. Publishing what was written there is the caller's business.
-//! 2. Memory of a fresh arena reads as zero; memory of a recycled one holds whatever its earlier lives left there.
-//!    `Arena::life` tells them apart. Who allocates initialises.
-//! 3. An arena's memory stays mapped while the `Arena` lives. It goes back to the pool in `drop`, which needs the only
-//!    owner, so nobody reads a life's memory in the next life.
-//! 4. Address space behind the soft size is reserved, not committed: an allocation past the soft size works, but its
-//!    pages are given back when the arena is recycled. The owner stops new work at the soft size; what was under way
-//!    finds room in the slack.
+//!    `Relaxed` is enough. Publishing what was written there is up to the caller.
+//! 2. Memory of a fresh arena is zero. Memory of a recycled one contains whatever its earlier uses left there.
+//!    `Arena::life` distinguishes them. The thread that allocates also initializes.
+//! 3. An arena's memory stays mapped while the `Arena` lives. It returns to the pool in `drop`, which needs the only
+//!    owner, so nobody reads the memory of one use in the next use.
+//! 4. Address space beyond the soft size is reserved, not committed. An allocation beyond the soft size works, but its
+//!    pages are returned to the system when the arena is recycled. The owner stops new work at the soft size; work in
+//!    progress finds space in the slack.
 
 use super::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering};
 use crossbeam_utils::CachePadded;
@@ -21,9 +24,9 @@ use std::ptr::NonNull;
 
 /// Every allocation is a multiple of this and aligned to it, bytes.
 pub const UNIT_BYTES: usize = 8;
-/// The longest arena, bytes: what an offset of 32 bits reaches.
+/// The longest arena, bytes: the range of an offset of 32 bits.
 pub const ARENA_BYTES_MAX: usize = UNIT_BYTES << 32;
-/// Where the first allocation of every life begins, bytes: offset 0 means "nothing", and a cache line is kept whole.
+/// The first allocation of every use begins here: offset 0 means "nothing", and the first cache line stays unused.
 const FIRST_BYTES: usize = 64;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 const PAGE_BYTES: usize = 4 << 10;
@@ -36,7 +39,7 @@ impl Offset {
     /// No place: nothing is ever allocated there.
     pub const NULL: Self = Self(0);
 
-    /// Whether this is no place.
+    /// Whether this is `NULL`.
     pub fn is_null(self) -> bool {
         self == Self::NULL
     }
@@ -52,19 +55,19 @@ impl Offset {
 /// Reserved address space, unmapped when dropped.
 #[derive(Debug)]
 struct Mapping {
-    /// What the system gave.
+    /// The address and length that the system returned.
     start: NonNull<u8>,
     length_bytes: usize,
     /// The first huge-page boundary in it; offsets count from here.
     base: NonNull<u8>,
     used_bytes: CachePadded<AtomicU64>,
-    /// Most bytes of the soft part that any earlier life used; these pages are there.
+    /// Most bytes of the soft part that any earlier use touched. Those pages are committed.
     touched_bytes: AtomicUsize,
     lives: AtomicUsize,
 }
 
-// SAFETY: the mapping is plain memory that no thread owns; all fields that change are atomic, and who writes where is
-// decided by invariant 1.
+// SAFETY: the mapping is plain memory that no thread owns. All fields that change are atomic, and invariant 1 decides
+// who writes where.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -72,7 +75,7 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     fn new(soft_bytes: usize, capacity_bytes: usize) -> Self {
         let length_bytes = capacity_bytes + HUGE_PAGE_BYTES;
-        // SAFETY: a new private anonymous mapping touches no memory that exists.
+        // SAFETY: a new private anonymous mapping overlaps no existing memory.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -85,7 +88,8 @@ impl Mapping {
         };
         let start = if start == libc::MAP_FAILED { None } else { NonNull::new(start.cast::<u8>()) };
         let Some(start) = start else {
-            // Out of address space is out of memory, and is treated as every allocation of the process treats it.
+            // Running out of address space is running out of memory, and is treated as for every allocation of the
+            // process.
             std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; PAGE_BYTES]>());
         };
         // SAFETY: the mapping is one huge page longer than the capacity, so the next boundary lies inside it.
@@ -103,13 +107,13 @@ impl Mapping {
         mapping
     }
 
-    /// Advice is advice: where the system refuses it, only speed or memory is lost, so the answer is not looked at.
+    /// Advises the kernel. If it refuses, only speed or memory is lost, so the result is ignored.
     fn advise(&self, from_bytes: usize, to_bytes: usize, advice: libc::c_int) {
         let from = from_bytes.next_multiple_of(PAGE_BYTES);
         let to = to_bytes.next_multiple_of(PAGE_BYTES);
         if from < to {
-            // SAFETY: both ends lie inside the mapping; `MADV_DONTNEED` is only asked for in `recycle`, when nobody
-            // holds the arena (invariant 3).
+            // SAFETY: both ends are inside the mapping. `MADV_DONTNEED` is used only in `recycle`, when nobody holds
+            // the arena (invariant 3).
             unsafe { libc::madvise(self.base.as_ptr().add(from).cast(), to - from, advice) };
         }
     }
@@ -118,9 +122,9 @@ impl Mapping {
         self.used_bytes.load(Ordering::Relaxed) as usize
     }
 
-    /// Makes the mapping ready for its next life.
+    /// Prepares the mapping for its next use.
     fn recycle(&self, soft_bytes: usize) {
-        // A refused allocation has counted on; nothing past the mapping is ours to give back.
+        // A failed allocation has counted too; nothing beyond the mapping may be returned.
         let used_bytes = self.used_bytes().min(self.length_bytes - HUGE_PAGE_BYTES);
         if used_bytes > soft_bytes {
             self.advise(soft_bytes, used_bytes, libc::MADV_DONTNEED);
@@ -138,7 +142,7 @@ impl Drop for Mapping {
     }
 }
 
-/// One life of a piece of memory. Dropping it gives the memory back to the pool.
+/// One use of a piece of memory. Dropping it returns the memory to the pool.
 #[derive(Debug)]
 pub struct Arena {
     base: NonNull<u8>,
@@ -152,36 +156,37 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// A place for `bytes` bytes, aligned to eight, not initialised. Panics only when the slack is used up too, which
-    /// the owner must make impossible (invariant 4).
+    /// Allocates `bytes` bytes, aligned to eight, uninitialized. Panics only if the slack is used up too, which the
+    /// owner must prevent (invariant 4).
     pub fn allocate(&self, bytes: usize) -> Offset {
         let bytes = bytes.next_multiple_of(UNIT_BYTES) as u64;
         let at = self.mapping.used_bytes.fetch_add(bytes, Ordering::Relaxed);
         assert!(
             at + bytes <= self.pool.capacity_bytes as u64,
-            "arena used up: its owner let in more than soft size and slack"
+            "the arena is used up: its owner allowed more than soft size and slack"
         );
         Offset((at / UNIT_BYTES as u64) as u32)
     }
 
-    /// The address of a place. Dereferencing it is for whoever allocated there, or was told by them.
+    /// The address of a place. Only the thread that allocated it, or threads that it passed the place to, may
+    /// dereference it.
     pub fn address(&self, at: Offset) -> *mut u8 {
         debug_assert!(at.0 as usize * UNIT_BYTES <= self.pool.capacity_bytes);
-        // `wrapping_add` needs no promise about `at`; a place that was allocated lies inside the mapping.
+        // `wrapping_add` requires nothing of `at`. A place that was allocated is inside the mapping.
         self.base.as_ptr().wrapping_add(at.0 as usize * UNIT_BYTES)
     }
 
-    /// Asks the processor to fetch the cache line of a place. Any offset will do, even none.
+    /// Prefetches the cache line of a place. Any offset is allowed, even `NULL`.
     pub fn prefetch(&self, at: Offset) {
         super::prefetch::line(self.address(at));
     }
 
-    /// Bytes given out in this life.
+    /// Bytes allocated in this use.
     pub fn used_bytes(&self) -> usize {
         self.mapping.used_bytes()
     }
 
-    /// How many lives this memory had before; 0 means that it is fresh and reads as zero.
+    /// The number of earlier uses of this memory. 0 means that it is fresh and reads as zero.
     pub fn life(&self) -> usize {
         self.mapping.lives.load(Ordering::Relaxed)
     }
@@ -196,9 +201,9 @@ impl Drop for Arena {
 #[derive(Debug, Default)]
 struct Shelf {
     lent: Vec<Arc<Mapping>>,
-    /// The last is taken first.
+    /// Idle mappings. The last one is taken first.
     idle: Vec<Arc<Mapping>>,
-    /// The fewest that were idle since `release_unused` looked.
+    /// The fewest that were idle since the last `release_unused`.
     idle_least: usize,
 }
 
@@ -212,16 +217,16 @@ pub struct ArenaPool {
 }
 
 impl ArenaPool {
-    /// A pool of arenas of `soft_bytes`, each with `slack_bytes` of reserved address space behind; at most `idle_max`
-    /// arenas that nobody uses keep their memory.
+    /// A pool of arenas of `soft_bytes`, each with `slack_bytes` of reserved address space after it. At most `idle_max`
+    /// idle arenas keep their memory.
     pub fn new(soft_bytes: usize, slack_bytes: usize, idle_max: usize) -> Arc<Self> {
         let soft_bytes = soft_bytes.next_multiple_of(PAGE_BYTES);
         let capacity_bytes = soft_bytes + slack_bytes;
-        assert!(capacity_bytes <= ARENA_BYTES_MAX, "an arena of {capacity_bytes} bytes is out of an offset's reach");
+        assert!(capacity_bytes <= ARENA_BYTES_MAX, "an arena of {capacity_bytes} bytes exceeds the range of an offset");
         Arc::new(Self { soft_bytes, capacity_bytes, idle_max, shelf: Mutex::default() })
     }
 
-    /// An arena that nobody else uses, recycled where there is one.
+    /// An arena that nobody else uses, recycled if possible.
     pub fn take(self: &Arc<Self>) -> Arena {
         let mut shelf = self.shelf.lock();
         let mapping = shelf.idle.pop().unwrap_or_else(|| Arc::new(Mapping::new(self.soft_bytes, self.capacity_bytes)));
@@ -230,7 +235,7 @@ impl ArenaPool {
         Arena { base: mapping.base, mapping, pool: Arc::clone(self) }
     }
 
-    /// Bytes of memory that lent and idle arenas occupy now.
+    /// Bytes of memory of lent and idle arenas.
     #[cfg(test)]
     pub fn resident_bytes(&self) -> usize {
         let shelf = self.shelf.lock();
@@ -238,7 +243,7 @@ impl ArenaPool {
         shelf.lent.iter().chain(&shelf.idle).map(resident).sum()
     }
 
-    /// Gives the memory of those arenas back to the system that nobody took since the last call.
+    /// Returns the memory of those arenas to the system that nobody took since the last call.
     pub fn release_unused(&self) {
         let mut shelf = self.shelf.lock();
         let unused = shelf.idle_least;
@@ -248,13 +253,13 @@ impl ArenaPool {
         drop(gone);
     }
 
-    /// Arenas that have memory, lent or idle.
+    /// The number of arenas with memory, lent or idle.
     pub fn count(&self) -> usize {
         let shelf = self.shelf.lock();
         shelf.lent.len() + shelf.idle.len()
     }
 
-    /// Bytes of an arena that its owner fills, and that stay with it while it is idle.
+    /// Bytes of an arena that its owner fills and that it keeps while idle.
     pub fn soft_bytes(&self) -> usize {
         self.soft_bytes
     }
@@ -296,13 +301,13 @@ mod tests {
     }
 
     #[test]
-    fn soft_pages_are_kept_dirty_and_pages_of_the_slack_go() {
+    fn recycling_keeps_soft_pages_and_releases_slack_pages() {
         let pool = ArenaPool::new(64 << 10, 1 << 20, 1);
         let arena = pool.take();
         assert_eq!(arena.life(), 0);
         let whole = arena.allocate((64 << 10) + (256 << 10));
         let base = arena.address(whole);
-        // SAFETY: the allocation is ours and this long.
+        // SAFETY: the allocation belongs to this test and has this length.
         unsafe { base.write_bytes(0xab, (64 << 10) + (256 << 10)) };
         assert!(pool.resident_bytes() >= 320 << 10);
         drop(arena);
@@ -319,22 +324,22 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_unused_from_one_look_to_the_next_is_released() {
+    fn arenas_unused_between_two_calls_are_released() {
         let pool = ArenaPool::new(64 << 10, 0, 3);
         let three: Vec<_> = (0..3).map(|_| pool.take()).collect();
         assert_eq!(pool.count(), 3);
         pool.release_unused();
         drop(three);
-        // They were in use when it was looked last.
+        // They were in use at the last call.
         pool.release_unused();
         assert_eq!(pool.count(), 3);
-        // One at a time, so that two lie unused.
+        // One at a time, so that two stay unused.
         drop(pool.take());
         drop(pool.take());
         pool.release_unused();
         assert_eq!(pool.count(), 1);
         let taken = pool.take();
-        assert!(taken.life() > 0, "the one in use was kept");
+        assert!(taken.life() > 0, "the arena in use was kept");
         pool.release_unused();
         drop(taken);
         pool.release_unused();
@@ -345,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_allowed_number_stays_idle() {
+    fn at_most_the_allowed_number_of_arenas_stays_idle() {
         let pool = ArenaPool::new(64 << 10, 0, 1);
         let arenas: Vec<_> = (0..3).map(|_| pool.take()).collect();
         for arena in &arenas {

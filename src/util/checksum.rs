@@ -1,7 +1,7 @@
-//! CRC-32C over bytes, salted. A salt names the place that the bytes belong to (store, file, offset), so
-//! that stale or misdirected bytes fail although they were once written whole.
+//! Salted CRC-32C. A salt stands for the place that the bytes belong to (store, file, offset), so that stale or
+//! misdirected bytes fail the check although they were once written correctly. Pure; any thread.
 
-/// The CRC-32C of `bytes`, combined with `salt`. Equal bytes under different salts never agree.
+/// The CRC-32C of `bytes`, combined with `salt`. Equal bytes with different salts never have equal checksums.
 pub fn checksum(bytes: &[u8], salt: u32) -> u32 {
     crc_fast::crc32_iscsi(bytes) ^ salt
 }

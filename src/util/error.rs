@@ -1,4 +1,5 @@
-//! The one error type. Every error says what, where, expected and found, and where it helps, what to do.
+//! The error type of the store. Every error says what failed, where, what was expected and found, and, if it helps,
+//! what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,18 +8,18 @@ use std::sync::Arc;
 /// `Result` with the store's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong. Cheap to clone: a background failure is told to every later caller.
+/// What can go wrong. Cheap to clone: a background failure is returned to every later caller.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system refused an operation on a file.
+    /// A system call on a file failed.
     #[error("cannot {operation} {}: {source}", path.display())]
     Io {
-        /// What was tried, as a verb: "read", "sync".
+        /// The operation, as a verb: "read", "sync".
         operation: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: Arc<io::Error>,
     },
     /// Bytes on disk are not what was written there.
@@ -26,9 +27,9 @@ pub enum Error {
     Corruption {
         /// The file.
         path: PathBuf,
-        /// Where in it, bytes.
+        /// The offset in the file.
         offset: u64,
-        /// Which thing: "page checksum", "record length".
+        /// The damaged item: "page checksum", "record length".
         what: &'static str,
         /// What should be there.
         expected: String,
@@ -38,9 +39,9 @@ pub enum Error {
     /// There is no store at the path.
     #[error("no store at {}: {reason}", path.display())]
     NoStore {
-        /// The directory asked for.
+        /// The requested directory.
         path: PathBuf,
-        /// Why it is none.
+        /// Why it is not a store.
         reason: String,
     },
     /// Another process, or another handle of this one, has the store open for writing.
@@ -49,51 +50,52 @@ pub enum Error {
         /// The store's directory.
         path: PathBuf,
     },
-    /// A file was written by a newer version.
+    /// A file was written by a newer version of the store.
     #[error("{} has format version {found}, this build reads up to {supported}; use a newer build", path.display())]
     NewerFormat {
         /// The file.
         path: PathBuf,
         /// Its version.
         found: u32,
-        /// The newest version known here.
+        /// The newest version that this build supports.
         supported: u32,
     },
-    /// An argument that no state of the store could accept.
+    /// An argument that is never valid.
     #[error("invalid argument: {0}")]
     InvalidArgument(String),
-    /// The store was made with another comparator, or another option that is fixed for life.
-    #[error("the store at {} was made with {what} {stored:?}, not {asked:?}", path.display())]
+    /// The store was created with another comparator, or another option that cannot change.
+    #[error("the store at {} was created with {what} {stored:?}, not {asked:?}", path.display())]
     Mismatch {
         /// The store's directory.
         path: PathBuf,
-        /// Which property.
+        /// The property.
         what: &'static str,
-        /// What the store has.
+        /// The store's value of it.
         stored: String,
-        /// What was asked for.
+        /// The requested value.
         asked: String,
     },
-    /// A snapshot, or an iterator with one of its own, outlived `Options::snapshot_age_limit`, and its versions may be gone.
+    /// A snapshot, or an iterator with a snapshot of its own, is older than `Options::snapshot_age_limit`, and its
+    /// versions may be gone.
     #[error("the snapshot is older than the limit of {} s; take a new one, or drop iterators sooner", limit.as_secs_f64())]
     SnapshotExpired {
         /// The store's limit.
         limit: std::time::Duration,
     },
-    /// An earlier failure of unknown effect made the store read-only; reads go on.
-    #[error("the store takes no more writes since an earlier failure: {reason}; reopen it once the cause is mended")]
+    /// An earlier failure of unknown effect made the store read-only. Reads still work.
+    #[error("the store is read-only after an earlier failure: {reason}; fix the cause and reopen the store")]
     ReadOnly {
         /// The failure.
         reason: String,
     },
-    /// Somebody has written what a transaction has read, since that began. Nothing was changed.
+    /// Another writer has changed what a transaction has read since the transaction began. Nothing was written.
     #[error(
-        "the transaction has read \"{}\", which others have written since it began; nothing was changed: run it again (`Db::transact` \
-         does so by itself)",
+        "another writer has changed \"{}\" since this transaction read it; nothing was written: run the transaction again \
+         (`Db::transact` does so by itself)",
         key.escape_ascii()
     )]
     Conflict {
-        /// The user's key: one that was got, or one in a range that was iterated over.
+        /// The user's key: one that was read, or one in a range that was iterated over.
         key: Vec<u8>,
     },
     /// A key has merge operands that could not be folded into a value.
@@ -101,25 +103,25 @@ pub enum Error {
     MergeOperands {
         /// The user's key.
         key: Vec<u8>,
-        /// What is missing, or what the merge operator said.
+        /// What is missing, or the error of the merge operator.
         reason: String,
     },
-    /// The store was opened by the process that this one was forked from.
+    /// The store was opened by the process from which this one was forked.
     #[error(
-        "the store was opened before this process was forked off; open it anew in the child, once the parent has closed it"
+        "the store was opened before this process was forked; open it again in the child after the parent has closed it"
     )]
     Forked,
-    /// The disk is full. Nothing was written; the store goes on by itself once there is room.
+    /// The disk is full. Nothing was written. The store resumes by itself once there is space.
     #[error(
-        "the disk is full ({reason}): the store takes reads and, as far as their log finds room, deletes, but no puts; delete data \
-         or make room on the file system, and it goes on by itself"
+        "the disk is full ({reason}): reads work, deletes work while their log has space, puts fail; delete data or free space on \
+         the file system, and the store resumes by itself"
     )]
     DiskFull {
-        /// What found no room.
+        /// The operation that found no space.
         reason: String,
     },
-    /// Whoever asked for it called it off.
-    #[error("cancelled by the caller; what was done until then stays")]
+    /// The caller cancelled the operation.
+    #[error("cancelled by the caller; what was done until then is kept")]
     Cancelled,
     /// The store was closed.
     #[error("the store is closed")]
@@ -127,12 +129,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Wraps a system error with what was tried and where.
+    /// Wraps a system error with the operation and the path.
     pub fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { operation, path: path.to_path_buf(), source: Arc::new(source) }
     }
 
-    /// A corruption at a place.
+    /// A corruption error.
     pub fn corruption(
         path: &Path,
         offset: u64,
@@ -149,7 +151,7 @@ impl Error {
         }
     }
 
-    /// Where in its file a corruption is.
+    /// The offset of a corruption in its file.
     pub fn offset(&self) -> Option<u64> {
         match self {
             Self::Corruption { offset, .. } => Some(*offset),
@@ -157,8 +159,8 @@ impl Error {
         }
     }
 
-    /// Whether it tells of bytes that are lost or changed, a missing file and an unreadable sector included, and not of a
-    /// refusal that may pass.
+    /// Whether the error means that bytes are lost or changed, and not a failure that may be temporary. Missing files
+    /// and unreadable sectors are damage, too.
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Corruption { .. } => true,
@@ -170,18 +172,18 @@ impl Error {
         }
     }
 
-    /// The same as a corruption, where the file is not there at all: what is wrong with a store is the missing file.
+    /// Turns the error of a missing file into a corruption: a file that the store needs is lost.
     #[must_use]
     pub fn of_missing_file(self) -> Self {
         match self {
             Self::Io { path, source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                Self::corruption(&path, 0, "file", "one that the store needs", "none")
+                Self::corruption(&path, 0, "file", "a file that the store needs", "no file")
             }
             other => other,
         }
     }
 
-    /// Whether the disk was full, or what the user may take of it used up.
+    /// Whether the disk is full or the user's quota is used up.
     pub fn is_disk_full(&self) -> bool {
         match self {
             Self::Io { source, .. } => {
@@ -192,7 +194,7 @@ impl Error {
         }
     }
 
-    /// Says of a full disk what it means for the store; other errors stay as they are.
+    /// Turns a disk-full error of the system into `DiskFull`. Other errors stay unchanged.
     pub(crate) fn into_disk_full(self) -> Self {
         match self {
             Self::DiskFull { .. } => self,

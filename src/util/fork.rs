@@ -1,31 +1,32 @@
-//! Whether this process is still the one that something was made in, or a forked child of it. Any thread.
+//! Detects whether this process is still the one that created a value, or a forked child of it. Any thread.
 //!
-//! Invariant: the count rises in a child before `fork` returns there, by a handler that the first `ForkCount` installs. A
-//! child made by a bare `clone` system call is not seen.
+//! Invariant: in a child, the count increases before `fork` returns, by a handler that the first `ForkCount` installs.
+//! A child created by a bare `clone` system call is not detected.
 
 use super::sync::{AtomicU32, Ordering};
 use std::sync::Once;
 
-/// How many forks led to this process since the first `ForkCount` was taken.
+/// The number of forks that led to this process since the first `ForkCount` was taken.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 static INSTALLED: Once = Once::new();
 
-/// A process, by the forks that led to it.
+/// A process, identified by the number of forks that led to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForkCount(u32);
 
 impl ForkCount {
-    /// The present process.
+    /// The current process.
     pub fn current() -> Self {
         INSTALLED.call_once(|| {
-            // SAFETY: `count` is a function for the program's whole life, and does nothing but an atomic addition, which is
-            // allowed in a child of a process with many threads. A failure (no memory) leaves forks unseen, nothing worse.
+            // SAFETY: `count` is a function that exists for the whole life of the program. It only does an atomic
+            // addition, which is allowed in a child of a multithreaded process. If the call fails (no memory), forks
+            // stay undetected, nothing worse.
             unsafe { libc::pthread_atfork(None, None, Some(count)) };
         });
         Self(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Whether this still is that process. One load of a word that nearly never changes.
+    /// Whether the current process is still that process. One load of a word that almost never changes.
     #[inline]
     pub fn is_current(self) -> bool {
         FORKS.load(Ordering::Relaxed) == self.0

@@ -1,5 +1,5 @@
-//! The one hash of a key: latches, the hash index of a Memtable, fingerprints and filters all use it,
-//! so that an operation computes it once. XXH3 is frozen, so it may be kept on disk.
+//! The one hash of a key. Latches, the hash index of a Memtable, fingerprints and filters all use it, so that an
+//! operation computes it once. XXH3 is frozen, so the hash may be stored on disk. Pure; any thread.
 
 use super::KeyspaceId;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -17,12 +17,12 @@ pub fn encoded_key_hash(encoded: &[u8]) -> u64 {
     }
 }
 
-/// The 32 bits of a key's hash that filters and fingerprint lists keep (`design.md`, Branch files).
+/// The 32 bits of a key's hash that filters and fingerprint lists store.
 pub fn fingerprint(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
 
-/// A hash of plain bytes, for salts and the like.
+/// A hash of plain bytes, for salts and similar uses.
 pub fn bytes_hash(bytes: &[u8]) -> u64 {
     xxh3_64(bytes)
 }

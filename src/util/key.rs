@@ -1,6 +1,6 @@
-//! Keys. Below the public interface a key is one byte string: the keyspace id, big-endian, then the
-//! user's key. Byte order of that string is the order (keyspace, user key), so every layer below
-//! compares plain bytes. (The big-endian id is the one exception to little-endian formats: it sorts.)
+//! Keys. Below the public interface a key is one byte string: the keyspace id, big-endian, then the user's key. The
+//! byte order of that string is the order (keyspace, user key), so every layer below compares plain bytes. (The
+//! big-endian id is the one exception to little-endian formats: it must sort.) Pure; any thread.
 
 use std::fmt;
 
@@ -21,13 +21,13 @@ impl KeyspaceId {
     pub const BYTES: usize = 4;
 }
 
-/// Writes the encoded form of a key behind what `out` holds. O(length).
+/// Appends the encoded form of a key to `out`. O(length).
 pub fn encode(keyspace: KeyspaceId, user_key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&keyspace.0.to_be_bytes());
     out.extend_from_slice(user_key);
 }
 
-/// The encoded form of a key in a vector of its own.
+/// The encoded form of a key in a new vector.
 pub fn encoded(keyspace: KeyspaceId, user_key: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(KeyspaceId::BYTES + user_key.len());
     encode(keyspace, user_key, &mut out);
@@ -50,14 +50,14 @@ pub fn with_encoded<T>(keyspace: KeyspaceId, user_key: &[u8], f: impl FnOnce(&[u
     }
 }
 
-/// Takes an encoded key apart; `None` where it is too short to be one.
+/// Splits an encoded key; `None` if it is too short.
 pub fn split(encoded: &[u8]) -> Option<(KeyspaceId, &[u8])> {
     let (id, user_key) = encoded.split_first_chunk::<4>()?;
     Some((KeyspaceId(u32::from_be_bytes(*id)), user_key))
 }
 
-/// The first eight bytes of `bytes` as a number that sorts as they do; shorter keys are filled with zeroes,
-/// so equal heads still need a comparison of the whole.
+/// The first eight bytes of `bytes` as a number with the same order. Shorter keys are filled with zeroes, so equal
+/// heads still need a comparison of the whole keys.
 pub fn head(bytes: &[u8]) -> u64 {
     match bytes.first_chunk::<8>() {
         Some(first) => u64::from_be_bytes(*first),
@@ -69,8 +69,8 @@ pub fn head(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The first sixteen bytes of an encoded key, the keyspace and twelve of the user's, as a number that sorts as they do;
-/// shorter keys are filled with zeroes, so equal heads still need a comparison of the whole.
+/// The first sixteen bytes of an encoded key, the keyspace and twelve of the user's key, as a number with the same
+/// order. Shorter keys are filled with zeroes, so equal heads still need a comparison of the whole keys.
 #[inline]
 pub fn wide_head(key: &[u8]) -> u128 {
     if let Some(first) = key.first_chunk::<16>() {
@@ -78,13 +78,13 @@ pub fn wide_head(key: &[u8]) -> u128 {
     }
     let high = u128::from(head(key)) << 64;
     match key.last_chunk::<8>() {
-        // The last eight bytes overlap the first eight by 16 - length; shifting pushes those out at the top.
+        // The last eight bytes overlap the first eight by 16 - length; the shift removes those at the top.
         Some(last) => high | u128::from((u128::from(u64::from_be_bytes(*last)) << (8 * (16 - key.len()))) as u64),
         None => high,
     }
 }
 
-/// How many bits two keys have in common at the front.
+/// The number of leading bits that two keys have in common.
 #[inline]
 pub fn common_bits(one: &[u8], other: &[u8]) -> u64 {
     let (mut left, mut right) = (one, other);
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn common_bits_end_at_the_first_that_differs() {
+    fn common_bits_end_at_the_first_difference() {
         assert_eq!(common_bits(b"", b"a"), 0);
         assert_eq!(common_bits(b"a", b"a"), 8);
         assert_eq!(common_bits(b"a", b"ab"), 8);

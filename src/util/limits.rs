@@ -1,15 +1,15 @@
-//! The bounds that the whole store keeps to.
+//! The limits of the whole store. Constants.
 
 /// Longest user key, bytes.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
 /// Longest value, bytes.
 pub const VALUE_BYTES_MAX: usize = 1 << 30;
-/// A value of this length or more goes to a value file of its own (`protocol.md`, The log).
+/// A value of this length or more is stored in a value file of its own.
 pub const VALUE_FILE_BYTES_MIN: usize = 256 << 10;
 /// Most bytes that one batch may take in memory: keys, values below `VALUE_FILE_BYTES_MIN`, and 64 bytes an operation.
 pub const BATCH_BYTES_MAX: usize = 32 << 20;
-/// What an operation takes in memory besides its key and value, at most on average: a batch of a million tiny keys is no small
-/// batch, and the arena's slack must hold several.
+/// Most bytes of memory that an operation takes on average in addition to its key and value. A batch of a million tiny
+/// keys is not small, and the arena's slack must have space for several batches.
 pub const OPERATION_MEMORY_BYTES: usize = 64;
 /// Alignment of direct I/O: every offset, length and buffer address is a multiple.
 pub const IO_ALIGNMENT: usize = 4096;

@@ -1,4 +1,4 @@
-//! Layer 0: what every other layer may use. No I/O, no formats, no knowledge of the store.
+//! Layer 0: utilities for every other layer. No I/O, no formats, no knowledge of the store.
 
 pub mod arena;
 pub mod checksum;

@@ -1,4 +1,4 @@
-//! Numbers that must not be mixed: sequence numbers, file numbers, the database id.
+//! Types for numbers that must not be mixed up: sequence numbers, file numbers, the database id. Any thread.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ impl SequenceNumber {
     /// After every write: a read at `MAX` sees the newest version.
     pub const MAX: Self = Self(u64::MAX >> 8);
 
-    /// The number that follows.
+    /// The next number.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)
@@ -25,7 +25,7 @@ impl fmt::Display for SequenceNumber {
     }
 }
 
-/// The number of a file of the store; never used twice, whatever the file's kind.
+/// The number of a file of the store. Never reused, whatever the kind of file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileNumber(pub u64);
 
@@ -35,8 +35,8 @@ impl fmt::Display for FileNumber {
     }
 }
 
-/// Drawn at random when a store is made; part of every file's checksums, so that a file of another
-/// store is never taken for one of ours.
+/// Drawn at random when a store is created. Part of every file's checksums, so that a file of another store is never
+/// accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DatabaseId(pub u64);
 
@@ -46,12 +46,12 @@ impl fmt::Display for DatabaseId {
     }
 }
 
-/// Hands out file numbers; shared by everything that makes files. Any thread.
+/// Assigns file numbers. Shared by everything that creates files. Any thread.
 #[derive(Debug, Default)]
 pub struct FileNumbers(super::sync::AtomicU64);
 
 impl FileNumbers {
-    /// The first number handed out is `next`.
+    /// The first assigned number is `next`.
     pub fn new(next: FileNumber) -> Self {
         Self(super::sync::AtomicU64::new(next.0))
     }
@@ -61,7 +61,7 @@ impl FileNumbers {
         FileNumber(self.0.fetch_add(1, super::sync::Ordering::Relaxed))
     }
 
-    /// Every number from this one on is unused; what a manifest edit records as `next_file`.
+    /// Every number from this one on is unused; recorded as `next_file` by manifest edits.
     pub fn next(&self) -> FileNumber {
         FileNumber(self.0.load(super::sync::Ordering::Relaxed))
     }

@@ -1,9 +1,9 @@
-//! Work that falls into pieces, done by several threads at once. The results do not depend on how many.
+//! Runs independent pieces of work on several threads. The results do not depend on the number of threads.
 
 use super::sync::{AtomicUsize, Mutex, Ordering};
 
-/// Does pieces `0..count` and returns what they give, in their order. The caller works, too; up to `threads - 1` threads help
-/// it, fewer where the system gives no more. With one thread everything happens in order in the caller.
+/// Runs pieces `0..count` and returns their results in order. The caller works, too. Up to `threads - 1` more threads
+/// help, fewer if the system refuses. With one thread everything runs in order in the caller.
 pub fn map<R: Send>(threads: usize, count: usize, work: impl Fn(usize) -> R + Sync) -> Vec<R> {
     if threads <= 1 || count <= 1 {
         return (0..count).map(work).collect();
@@ -11,7 +11,7 @@ pub fn map<R: Send>(threads: usize, count: usize, work: impl Fn(usize) -> R + Sy
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(count)));
     let help = || {
         loop {
-            // Relaxed: it only hands out each piece once. What pieces leave behind is ordered by the lock and the joins.
+            // Relaxed: it only assigns each piece once. The lock and the joins order the results.
             let piece = next.fetch_add(1, Ordering::Relaxed);
             if piece >= count {
                 return;
@@ -37,7 +37,7 @@ pub fn map<R: Send>(threads: usize, count: usize, work: impl Fn(usize) -> R + Sy
 #[cfg(test)]
 mod tests {
     #[test]
-    fn results_come_in_order_whatever_the_threads() {
+    fn results_are_in_order_with_any_number_of_threads() {
         let expected: Vec<usize> = (0..1000).map(|piece| piece * piece).collect();
         for threads in [0, 1, 2, 7] {
             assert_eq!(super::map(threads, 1000, |piece| piece * piece), expected);

@@ -1,10 +1,10 @@
-//! Asking for memory before it is needed. A hint: any address will do, nothing can go wrong.
+//! Prefetching memory. It is only a hint: any address is allowed. Any thread.
 
-/// Asks the processor for the cache line at `address`.
+/// Prefetches the cache line at `address`.
 #[inline(always)]
 pub fn line<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing that the program could see and faults on no address; SSE is part of x86-64.
+    // SAFETY: a prefetch has no visible effect and faults on no address. SSE is part of x86-64.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }

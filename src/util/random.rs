@@ -1,10 +1,10 @@
-//! Random numbers from a seed, for tests, for the simulated disk and for pauses of random length. Whoever owns the state draws; any thread.
+//! Random numbers from a seed, for tests, the simulated disk and pauses of random length. The owner of the state draws,
+//! on any thread.
 //!
-//! Invariants:
-//! 1. The numbers are a pure function of the state, the same everywhere and for ever, so that a seed that a failed test
-//!    printed brings the failure back, and goldens stay.
+//! Invariant: the numbers are a pure function of the state, the same everywhere and for ever. So the seed that a failed
+//! test printed reproduces the failure, and goldens stay valid.
 
-/// SplitMix64: small, and every seed is good. Moves `state` on and returns 64 random bits.
+/// SplitMix64; every seed is good. Advances `state` and returns 64 random bits.
 pub fn splitmix64(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
@@ -19,7 +19,7 @@ mod tests {
 
     /// The first numbers of the reference generator from state 0.
     #[test]
-    fn the_numbers_are_those_of_the_generator() {
+    fn the_numbers_are_those_of_the_reference_generator() {
         let mut state = 0;
         let drawn = [(); 3].map(|()| splitmix64(&mut state));
         assert_eq!(drawn, [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f]);

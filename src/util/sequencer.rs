@@ -1,27 +1,25 @@
-//! The counter of sequence numbers, and the slots in which writers announce that they are about to take or
-//! place one (`protocol.md`, Numbers; cLSM §3.2.1, the *Active* set).
+//! The counter of sequence numbers, and the slots in which writers announce that they are about to take or place one
+//! (`docs/concurrency.md`, N; cLSM §3.2.1, the *Active* set).
 //!
-//! Any thread may call anything here. A slot is used by one thread at a time.
+//! Any thread may call any method. A slot is used by one thread at a time.
 //!
 //! Invariants:
-//! 1. Numbers are dense: `take` hands out every number after the first exactly once.
-//! 2. A slot that is not idle holds a lower bound of the number that its thread holds or is about to take.
-//! 3. When `wait_through(n)` returns and `n <= last()` was read before, no thread holds a number `<= n`
-//!    that it has not placed.
+//! 1. Numbers are dense: `take` returns every number after the first exactly once.
+//! 2. A slot that is not idle contains a lower bound of the number that its thread holds or is about to take.
+//! 3. When `wait_through(n)` returns and `n <= last()` was read before, no thread holds a number `<= n` that it has not
+//!    placed.
+//! 4. When `wait_for_announced` returns, every announcement made before the call, whatever number it led to, has been
+//!    withdrawn. An announcement made after the call's fence sees everything that was published before the call.
 //!
 //! Why 3 holds: `take` and `last` are both read-modify-writes on the counter. If a writer's `take` comes before a
-//! waiter's `last` in the counter's order, everything before that `take`, the announcement included, happens
-//! before the waiter's scan; the scan then sees the slot busy with a bound `<= n`, or already left. If it comes
-//! after, its number is greater than `n`. The same argument shows that a thread whose number is greater than a
-//! number read by `last` sees everything that was published before that `last` (used by generation switches
-//! and snapshot pins).
+//! waiter's `last` in the counter's order, everything before that `take`, including the announcement, happens before
+//! the waiter's scan. The scan then sees the slot busy with a bound `<= n`, or already left. If it comes after, its
+//! number is greater than `n`. The same argument shows that a thread whose number is greater than a number read by
+//! `last` sees everything that was published before that `last` (used by generation switches and snapshot pins).
 //!
-//! 4. When `wait_for_announced` returns, every announcement that was made before the call, whatever number came of
-//!    it, has been withdrawn; one made after the call's fence sees all that was published before the call.
-//!
-//! Why `wait_through(last())` is not enough for 4: a writer announces and checks something, then the waiter publishes
-//! a change of it and reads the counter, then the writer takes a number greater than that.
-//! Every store to a slot is a release, so whoever sees a slot moved on also sees what its thread did before.
+//! Why `wait_through(last())` is not enough for 4: a writer announces and checks something, then the waiter publishes a
+//! change of it and reads the counter, then the writer takes a number greater than that. Every store to a slot is a
+//! release, so a thread that sees a slot moved on also sees what its thread did before.
 
 use super::SequenceNumber;
 use super::planted::{self, Bug};
@@ -49,16 +47,15 @@ impl Sequencer {
         Self { counter: CachePadded::new(AtomicU64::new(last.0)), slots: RwLock::new(Vec::new()) }
     }
 
-    /// A new slot, idle. Slots live as long as the sequencer; callers hand them on.
+    /// A new idle slot. Slots live as long as the sequencer; callers reuse them.
     pub fn register(&self) -> Arc<Slot> {
         let slot = Arc::new(Slot { bound: CachePadded::new(AtomicU64::new(IDLE)) });
         self.slots.write().push(Arc::clone(&slot));
         slot
     }
 
-    /// Announces that the slot's thread is about to take a number. After it returns, what the thread loads is at
-    /// least as new as whatever a waiter published before a scan that found the slot idle (store, fence, load on
-    /// both sides).
+    /// Announces that the slot's thread is about to take a number. After it returns, the thread's loads are at least as
+    /// new as whatever a waiter published before a scan that found the slot idle (store, fence, load on both sides).
     pub fn announce(&self, slot: &Slot) {
         debug_assert_eq!(slot.bound.load(Ordering::Relaxed), IDLE);
         slot.bound.store(self.counter.load(Ordering::Relaxed) + 1, Ordering::Release);
@@ -80,7 +77,7 @@ impl Sequencer {
         slot.bound.store(IDLE, Ordering::Release);
     }
 
-    /// The newest number that was taken. A read-modify-write, see the invariants.
+    /// The newest number that was taken. A read-modify-write (see the invariants).
     pub fn last(&self) -> SequenceNumber {
         SequenceNumber(self.counter.fetch_add(0, Ordering::AcqRel))
     }
@@ -90,8 +87,8 @@ impl Sequencer {
         SequenceNumber(self.counter.load(Ordering::Relaxed))
     }
 
-    /// Waits until no slot can hold a number `<= number`. Ends because only sealing and placing lie between a
-    /// number and `leave`.
+    /// Waits until no slot can hold a number `<= number`. The wait is bounded, because only sealing and placing happen
+    /// between `take` and `leave`.
     pub fn wait_through(&self, number: SequenceNumber) {
         fence(Ordering::SeqCst);
         let slots: Vec<Arc<Slot>> = self.slots.read().clone();
@@ -109,7 +106,7 @@ impl Sequencer {
         let slots: Vec<Arc<Slot>> = self.slots.read().clone();
         for slot in slots {
             let mut seen = slot.bound.load(Ordering::Acquire);
-            // One announcement shows at most two values, its bound and its number; a third is a later one's.
+            // One announcement shows at most two values, its bound and its number; a third belongs to a later one.
             let mut changes = 0;
             let mut backoff = Backoff::new();
             while seen != IDLE && changes < 2 {
@@ -172,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announcement_from_before_is_waited_for_whatever_its_number() {
+    fn earlier_announcements_are_waited_for_whatever_their_number() {
         let sequencer = Arc::new(Sequencer::new(SequenceNumber::ZERO));
         let (slot, other) = (sequencer.register(), sequencer.register());
         sequencer.announce(&slot);

@@ -1,7 +1,8 @@
-//! The one door through which atomics and locks come, so that a model checker can stand in for them (feature `model-checking`).
+//! The only source of atomics and locks in the store, so that a model checker can replace them (feature
+//! `model-checking`).
 
 #[cfg(feature = "model-checking")]
-#[allow(dead_code, reason = "it has the whole interface of what it stands in for")]
+#[allow(dead_code, reason = "it has the whole interface of what it replaces")]
 mod checked;
 
 #[cfg(feature = "model-checking")]
@@ -16,19 +17,19 @@ pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU6
 pub use std::sync::atomic::{Ordering, fence};
 pub use std::sync::{Arc, OnceLock};
 
-/// Waits a little: spins first, then gives the processor away. For waits that end within microseconds.
+/// Waits for a moment: spins first, then yields the processor. For waits that end within microseconds.
 #[derive(Default)]
 pub struct Backoff {
     rounds: u32,
 }
 
 impl Backoff {
-    /// A fresh wait.
+    /// A new wait.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One round of waiting; with every round it gets more patient.
+    /// One round of waiting. Rounds get longer.
     pub fn wait(&mut self) {
         #[cfg(feature = "model-checking")]
         if checked::give_way() {

@@ -1,4 +1,4 @@
-//! Variable-length unsigned integers (LEB128, at most ten bytes).
+//! Variable-length unsigned integers (LEB128, at most ten bytes). Pure; any thread.
 
 /// Appends `value`.
 pub fn write(mut value: u64, out: &mut Vec<u8>) {
@@ -14,7 +14,7 @@ pub fn length(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// Writes `value` at the front of `out` and returns how many bytes that took. `out` must have room for `length(value)`.
+/// Writes `value` to the front of `out` and returns the number of bytes written. `out` must have `length(value)` bytes.
 pub fn write_to(mut value: u64, out: &mut [u8]) -> usize {
     let mut at = 0;
     while value >= 0x80 {
@@ -26,8 +26,8 @@ pub fn write_to(mut value: u64, out: &mut [u8]) -> usize {
     at + 1
 }
 
-/// Reads a value off the front of `bytes` and moves it on; `None` where the bytes end early, run past 64 bits,
-/// or are not the shortest form.
+/// Reads a value from the front of `bytes` and advances it. `None` if the bytes end early, exceed 64 bits, or are not
+/// the shortest form.
 pub fn read(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for (at, &byte) in bytes.iter().take(10).enumerate() {
@@ -47,7 +47,7 @@ pub fn read(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Reads a length and then that many bytes; `None` where they are not all there.
+/// Reads a length and then that many bytes; `None` if they are not all there.
 pub fn read_bytes<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = usize::try_from(read(bytes)?).ok()?;
     if length > bytes.len() {

@@ -1,19 +1,19 @@
-//! Value files: large values, each in a file of its own, so that they pass the log and every merge by reference
-//! (`protocol.md`, The log). Any thread may call anything here.
+//! Value files: large values, each in a file of its own, so that only references to them go through the log and merges.
+//! Any thread may call any method.
 //!
-//! The order that makes a reference safe: a writer's `write` returns before the reference goes into the log; the log
-//! calls `sync` here before it syncs itself. So a durable log record never points to a value that is not durable,
-//! except where the process died in between, and recovery asks `is_complete`.
+//! The order that makes a reference safe: `write` returns before the writer puts the reference into the log, and the
+//! log calls `sync` here before it syncs itself. So a durable log record never refers to a value that is not durable,
+//! unless the process died in between; recovery checks that with `is_complete`.
 //!
 //! Invariants:
-//! 1. A file whose contents or name are not known to be durable is in `Pending` (as an open file, or through
-//!    `names_made` above `names_synced`), and while `Pending` holds anything `unsynced` is true. Both change under the
+//! 1. A file whose contents or name are not known to be durable is in `Pending` (as an open file, or because
+//!    `names_made` is above `names_synced`). While `Pending` is not empty, `unsynced` is true. Both change under the
 //!    lock of `pending`.
-//! 2. `unsynced` read as false says that every value file whose `write` happened before the read is durable: the
-//!    `write` stored true, and only a successful sync of that file stores false. A relaxed load is enough, since
-//!    "happened before" already orders the caller behind the store (the caller has waited for the record's seal).
+//! 2. If `unsynced` reads as false, every value file whose `write` happened before the read is durable: that `write`
+//!    stored true, and only a successful sync of that file stores false. A relaxed load is enough, because "happened
+//!    before" already orders the caller after the store (the caller has waited until the record was sealed).
 //! 3. Lock order: `syncing`, then `pending`. No I/O runs under `pending`.
-//! 4. The first failed sync is kept: what it left on disk is unknown, so no later sync may say otherwise.
+//! 4. The first failed sync is recorded. Its effect on the disk is unknown, so every later sync fails, too.
 
 mod buffers;
 #[cfg(test)]
@@ -29,8 +29,8 @@ use crate::util::{DatabaseId, Error, FileNumber, Result};
 use buffers::{Buffers, PIECE_BLOCKS};
 use std::io::ErrorKind;
 
-/// Most value files that stay open until the next sync; past it, `write` syncs its own file at once, so that a store
-/// that never syncs keeps its open files bounded.
+/// Most value files that stay open until the next sync. Beyond it, `write` syncs its own file at once, so that the open
+/// files of a store that never syncs are bounded.
 const OPEN_FILES_MAX: usize = 64;
 
 /// The name of a value file.
@@ -38,7 +38,7 @@ pub fn value_file_name(file: FileNumber) -> String {
     format!("{file}.value")
 }
 
-/// The store whose value file `file` begins with this page; `None` where it is no sound header.
+/// The store of value file `file` according to its header page; `None` if the header is invalid.
 pub fn claimed_owner(page: &[u8], file: FileNumber) -> Option<DatabaseId> {
     let database = DatabaseId(u64::from_le_bytes(*page.get(16..)?.first_chunk()?));
     ValueFileHeader::decode(page, database, file, std::path::Path::new("")).ok().map(|header| header.database)
@@ -70,7 +70,7 @@ impl Pending {
 }
 
 impl ValueFiles {
-    /// The value files in `storage`. Touches nothing.
+    /// The value files in `storage`. No I/O.
     pub fn new(storage: Arc<dyn Storage>, database: DatabaseId) -> Self {
         Self {
             storage,
@@ -82,8 +82,8 @@ impl ValueFiles {
         }
     }
 
-    /// Writes `value` to the new value file `file`. In the kernel's hands when it returns; durable after `sync`. On an
-    /// error nothing is left of the file, as far as the disk lets it go.
+    /// Writes `value` to the new value file `file`. When it returns, the kernel has the bytes; they are durable after
+    /// `sync`. After an error the file is removed, if the disk allows it.
     pub fn write(&self, file: FileNumber, value: &[u8]) -> Result<ValueReference> {
         if let Some(error) = &self.pending.lock().failed {
             return Err(error.clone());
@@ -102,14 +102,14 @@ impl ValueFiles {
             Ok(ValueReference { file, length: header.length, checksum })
         });
         if written.is_err() {
-            // The first error says why; that the rest of the file could not be removed either adds nothing, and
+            // The first error is the cause. If the rest of the file cannot be removed either, nothing more can be said;
             // a file without a reference is removed at the next opening.
             let _ = self.storage.remove(&name);
         }
         written
     }
 
-    /// Streams header and blocks through one buffer; returns the root checksum.
+    /// Streams header and blocks through one buffer. Returns the root checksum.
     fn write_blocks(&self, handle: &dyn StorageFile, header: &ValueFileHeader, value: &[u8]) -> Result<u32> {
         let mut buffer = self.buffers.take();
         header.encode(&mut buffer[..HEADER_BYTES]);
@@ -126,14 +126,14 @@ impl ValueFiles {
         }
         handle.write_all_at(&buffer[..filled], offset)?;
         debug_assert_eq!(offset + filled as u64, header.file_bytes());
-        self.buffers.give_back(buffer);
+        self.buffers.give(buffer);
         Ok(root)
     }
 
     fn keep_until_sync(&self, file: FileNumber, handle: Arc<dyn StorageFile>) -> Result<()> {
         let crowded = self.pending.lock().files.len() >= OPEN_FILES_MAX;
         if crowded {
-            handle.sync().map_err(|error| self.keep_failure(error))?;
+            handle.sync().map_err(|error| self.record_failure(error))?;
         }
         let mut pending = self.pending.lock();
         if !crowded {
@@ -144,13 +144,13 @@ impl ValueFiles {
         Ok(())
     }
 
-    /// Makes every value file whose `write` has returned durable: contents first, then names. One load when there is
-    /// nothing to do. After a failure every call returns that failure.
+    /// Makes every value file whose `write` has returned durable: contents first, then names. If there is nothing to
+    /// do, it costs one load. After a failure every call returns that failure.
     pub fn sync(&self) -> Result<()> {
         if !self.unsynced.load(Ordering::Relaxed) {
             return Ok(());
         }
-        // Whoever comes while another syncs waits for it: its files may be among those in flight.
+        // A thread that comes while another one syncs waits for it: its files may be among those being synced.
         let _turn = self.syncing.lock();
         let (files, names_made) = {
             let pending = self.pending.lock();
@@ -161,7 +161,7 @@ impl ValueFiles {
             }
         };
         let synced = files.iter().try_for_each(|(_, handle)| handle.sync());
-        synced.and_then(|()| self.storage.sync_directory()).map_err(|error| self.keep_failure(error))?;
+        synced.and_then(|()| self.storage.sync_directory()).map_err(|error| self.record_failure(error))?;
         let mut pending = self.pending.lock();
         pending.files.retain(|(file, _)| !files.iter().any(|(done, _)| done == file));
         pending.names_synced = names_made;
@@ -169,19 +169,19 @@ impl ValueFiles {
         Ok(())
     }
 
-    /// Keeps the first failure and returns the one at hand.
-    fn keep_failure(&self, error: Error) -> Error {
+    /// Records the first failure and returns the current one.
+    fn record_failure(&self, error: Error) -> Error {
         let mut pending = self.pending.lock();
         self.unsynced.store(true, Ordering::Relaxed);
         pending.failed.get_or_insert_with(|| error.clone());
         error
     }
 
-    /// Reads the value into `out`, replacing what it holds, and checks all of it. On an error `out` is empty.
+    /// Reads the value into `out`, replacing its contents, and checks all of it. After an error `out` is empty.
     pub fn read(&self, reference: &ValueReference, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
-        let done = self.walk(reference, OpenMode::ReadPages, |payload| {
-            // Only after the first block has proved that the length is true.
+        let done = self.for_each_payload(reference, OpenMode::ReadPages, |payload| {
+            // Only after the first block has proved that the length is right.
             if out.is_empty() {
                 out.reserve_exact(reference.length as usize);
             }
@@ -193,12 +193,13 @@ impl ValueFiles {
         done
     }
 
-    /// Reads and checks the value without keeping it.
+    /// Reads and checks the value without returning it.
     pub fn verify(&self, reference: &ValueReference) -> Result<()> {
-        self.walk(reference, OpenMode::ReadDirect, |_| ())
+        self.for_each_payload(reference, OpenMode::ReadDirect, |_| ())
     }
 
-    /// Checks the header of a value file, and that the file is as long as it says; returns the value's length.
+    /// Checks the header of a value file, and that the file has the length that follows from it. Returns the value's
+    /// length.
     pub fn check_header(&self, file: FileNumber) -> Result<u64> {
         let handle = self.storage.open(&value_file_name(file), OpenMode::ReadDirect)?;
         let length = handle.length()?;
@@ -214,7 +215,7 @@ impl ValueFiles {
         Ok(header.length)
     }
 
-    /// Whether the value is there, whole and right. An error only where that cannot be told.
+    /// Whether the value exists, complete and valid. Fails only if that cannot be determined.
     pub fn is_complete(&self, reference: &ValueReference) -> Result<bool> {
         match self.verify(reference) {
             Ok(()) => Ok(true),
@@ -224,7 +225,7 @@ impl ValueFiles {
         }
     }
 
-    /// Removes the value file, which nothing may refer to any more. That it is not there is no error.
+    /// Removes the value file. Nothing may refer to it any more. It is not an error if the file does not exist.
     pub fn remove(&self, file: FileNumber) -> Result<()> {
         self.pending.lock().files.retain(|(number, _)| *number != file);
         match self.storage.remove(&value_file_name(file)) {
@@ -233,8 +234,8 @@ impl ValueFiles {
         }
     }
 
-    /// Hands the checked payloads to `take`, in order. When it returns `Ok`, they were the value.
-    fn walk(&self, reference: &ValueReference, mode: OpenMode, mut take: impl FnMut(&[u8])) -> Result<()> {
+    /// Passes the checked payloads to `take`, in order. If it returns `Ok`, they were the value.
+    fn for_each_payload(&self, reference: &ValueReference, mode: OpenMode, mut take: impl FnMut(&[u8])) -> Result<()> {
         let header = ValueFileHeader { database: self.database, file: reference.file, length: reference.length };
         let handle = self.storage.open(&value_file_name(reference.file), mode)?;
         let (path, length) = (handle.path(), handle.length()?);
@@ -262,7 +263,7 @@ impl ValueFiles {
             }
             offset += count as u64;
         }
-        self.buffers.give_back(buffer);
+        self.buffers.give(buffer);
         if root != reference.checksum {
             return Err(Error::corruption(path, 0, "root checksum of a value", reference.checksum, root));
         }

@@ -1,4 +1,4 @@
-//! Value files on a real and on the simulated disk: round trips, damage, and what survives which death.
+//! Value files on a real and on the simulated disk: round trips, damage, and what survives a kill or a power cut.
 
 use super::*;
 use crate::io::PosixStorage;
@@ -16,7 +16,7 @@ fn on_every_storage(test: impl Fn(Arc<dyn Storage>)) {
     test(Arc::new(SimulatedStorage::new(1)));
 }
 
-/// Bytes that differ from place to place and from seed to seed.
+/// Bytes that differ with the place and the seed.
 fn value(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::with_capacity(length + 8);
@@ -51,7 +51,7 @@ fn values_of_every_length_round_trip() {
             assert!(read(&values, &reference).unwrap() == bytes, "length {length}");
             values.verify(&reference).unwrap();
             assert!(values.is_complete(&reference).unwrap());
-            // Another process, other buffers, another store.
+            // A new instance: another process, other buffers.
             let other = ValueFiles::new(Arc::clone(&storage), DATABASE);
             assert!(read(&other, &reference).unwrap() == bytes);
             let stranger = ValueFiles::new(Arc::clone(&storage), DatabaseId(100));
@@ -87,7 +87,7 @@ fn removed_and_missing_values_are_incomplete_and_removal_repeats() {
 }
 
 #[test]
-fn every_damaged_place_shows_and_is_named() {
+fn every_damaged_place_is_found_and_reported() {
     let storage = SimulatedStorage::new(1);
     let values = over(&storage);
     let bytes = value(1, 200_000);
@@ -100,7 +100,7 @@ fn every_damaged_place_shows_and_is_named() {
                 assert!(path.ends_with("000003.value"));
                 let same_page = at < HEADER_BYTES as u64 && offset < HEADER_BYTES as u64;
                 let same_block = offset <= at && at - offset < BLOCK_BYTES as u64;
-                assert!(same_page || same_block, "byte {at} told as {offset}");
+                assert!(same_page || same_block, "byte {at} reported as {offset}");
             }
             Err(Error::NewerFormat { .. }) => assert!((8..12).contains(&at)),
             other => panic!("byte {at}: {:?}", other.map(|bytes| bytes.len())),
@@ -121,7 +121,7 @@ fn every_damaged_place_shows_and_is_named() {
 }
 
 #[test]
-fn a_file_cut_anywhere_is_incomplete() {
+fn a_file_truncated_anywhere_is_incomplete() {
     for length in [0, 1, 4095, 4096, 5000, 4096 + 65536, 200_000, 204_799] {
         let storage = SimulatedStorage::new(1);
         let values = over(&storage);
@@ -133,7 +133,7 @@ fn a_file_cut_anywhere_is_incomplete() {
 }
 
 #[test]
-fn a_read_error_is_not_taken_for_absence() {
+fn a_read_error_does_not_mean_absence() {
     let storage = SimulatedStorage::new(1);
     let values = over(&storage);
     let reference = values.write(FileNumber(3), b"value").unwrap();
@@ -159,7 +159,7 @@ fn synced_values_survive_every_power_cut_and_unsynced_ones_are_whole_or_incomple
                 assert!(read(&after, reference).unwrap() == bytes[at]);
                 whole += usize::from(at >= 2);
             } else {
-                assert!(at >= 2, "seed {seed}: a synced value is gone");
+                assert!(at >= 2, "seed {seed}: a synced value is lost");
                 incomplete += 1;
             }
         }
@@ -187,7 +187,7 @@ fn contents_are_synced_before_names_and_nothing_twice() {
     values.write(FileNumber(1), b"1").unwrap();
     values.write(FileNumber(2), b"2").unwrap();
     assert_eq!(counts(), (0, 0));
-    // A name without contents is the one order that a crash must not show.
+    // A crash must never show a name without contents.
     let fork = storage.clone_disk();
     assert!(fork.durable_image().is_empty());
     storage.crash_at(3);
@@ -202,7 +202,7 @@ fn contents_are_synced_before_names_and_nothing_twice() {
     values.sync().unwrap();
     values.sync().unwrap();
     assert_eq!(counts(), (1, 1));
-    // A removed file needs no sync of its contents any more.
+    // The contents of a removed file need no sync any more.
     values.write(FileNumber(2), b"2").unwrap();
     values.remove(FileNumber(2)).unwrap();
     values.sync().unwrap();
@@ -210,7 +210,7 @@ fn contents_are_synced_before_names_and_nothing_twice() {
 }
 
 #[test]
-fn a_failed_sync_is_never_forgotten() {
+fn a_failed_sync_fails_all_later_syncs() {
     for operation in [Operation::Sync, Operation::SyncDirectory] {
         let storage = SimulatedStorage::new(1);
         let values = over(&storage);
@@ -221,7 +221,7 @@ fn a_failed_sync_is_never_forgotten() {
             assert_eq!(values.sync().unwrap_err().to_string(), first);
         }
         assert_eq!(values.write(FileNumber(2), b"value").unwrap_err().to_string(), first);
-        // Reads go on.
+        // Reads still work.
         assert_eq!(read(&values, &reference).unwrap(), b"value");
         values.remove(FileNumber(1)).unwrap();
         assert!(values.sync().is_err());
@@ -229,7 +229,7 @@ fn a_failed_sync_is_never_forgotten() {
 }
 
 #[test]
-fn a_full_disk_fails_the_write_and_leaves_nothing() {
+fn a_full_disk_fails_the_write_and_leaves_no_file() {
     let storage = SimulatedStorage::new(1);
     let values = over(&storage);
     storage.set_capacity(Some(100_000));
@@ -237,7 +237,7 @@ fn a_full_disk_fails_the_write_and_leaves_nothing() {
     let error = values.write(FileNumber(2), &value(2, 50_000)).unwrap_err();
     assert!(error.is_disk_full());
     assert_eq!(storage.list().unwrap(), ["000001.value"]);
-    // It is not a failure of unknown effect: with room, writing goes on.
+    // It is not a failure of unknown effect: writing works again once there is space.
     values.sync().unwrap();
     values.remove(first.file).unwrap();
     let reference = values.write(FileNumber(3), &value(3, 50_000)).unwrap();
@@ -284,9 +284,9 @@ fn a_returned_sync_covers_every_value_written_before_it_on_any_thread() {
 }
 
 #[test]
-fn a_value_that_no_store_may_hold_is_refused() {
+fn a_value_above_the_limit_is_rejected() {
     let storage = SimulatedStorage::new(1);
-    // Zeroes that are never touched; the length alone is refused.
+    // Zeroes that are never touched: the length alone is rejected.
     let error = over(&storage).write(FileNumber(1), &vec![0; VALUE_BYTES_MAX + 1]).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument(_)));
     assert_eq!(storage.operations(), 0);

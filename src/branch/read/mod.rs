@@ -1,7 +1,8 @@
 //! Reading single pages of a branch, and what needs no cursor: lookups, sizes, range tombstones, stored properties. Any
 //! thread.
 //!
-//! A lookup is generic over where its pages come from (`pages::Pages`), so each page source compiles to code of its own.
+//! A lookup is generic over where its pages come from (`pages::Pages`), so each page source compiles to code of its
+//! own.
 
 mod approximate;
 mod batched_pages;

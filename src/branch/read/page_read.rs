@@ -210,16 +210,16 @@ impl Branch {
         if !matches!(wanted.kind, PageKind::Leaf | PageKind::Index) {
             return Ok(());
         }
-        let garbled = |what| self.corruption(wanted.offset, "page structure", "a valid page", what);
-        let page = SortedPage::new(payload).ok_or_else(|| garbled("lengths that exceed the page"))?;
-        page.validate().map_err(garbled)?;
+        let invalid = |what| self.corruption(wanted.offset, "page structure", "a valid page", what);
+        let page = SortedPage::new(payload).ok_or_else(|| invalid("lengths that exceed the page"))?;
+        page.validate().map_err(invalid)?;
         if wanted.kind == PageKind::Leaf && page.width() != 0 {
-            return Err(garbled("packed values in a leaf"));
+            return Err(invalid("packed values in a leaf"));
         }
         for at in 0..if wanted.kind == PageKind::Index { page.count() } else { 0 } {
             let child = ChildLocation::decode(page.packed(at));
             if child.is_none_or(|child| child.end() > footer.fingerprints_at) {
-                return Err(garbled("a child outside the file"));
+                return Err(invalid("a child outside the file"));
             }
         }
         Ok(())

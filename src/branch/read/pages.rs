@@ -45,7 +45,7 @@ pub trait Pages<'t> {
 }
 
 pub(in crate::branch) fn is_small_leaf(wanted: WantedPage, page: &Page) -> bool {
-    wanted.kind == PageKind::Leaf && page.bytes_held() == PAGE_BYTES
+    wanted.kind == PageKind::Leaf && page.memory_bytes() == PAGE_BYTES
 }
 
 /// Why a get over `BatchedPages` or `CacheOnlyPages` ended.

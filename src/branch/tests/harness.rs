@@ -137,7 +137,7 @@ pub fn expected_seek_for_prev(entries: &[Owned], key: &[u8], at: SequenceNumber)
 }
 
 /// Asserts that the cursor is where the model says.
-pub fn assert_stands(cursor: &impl Cursor, entries: &[Owned], at: Option<usize>, context: &str) {
+pub fn assert_position(cursor: &impl Cursor, entries: &[Owned], at: Option<usize>, context: &str) {
     assert_eq!(cursor.valid(), at.is_some(), "{context}");
     if let Some(at) = at {
         assert_eq!(cursor.entry(), entries[at].borrow(), "{context}");

@@ -15,7 +15,7 @@ fn check_all(entries: &[Owned], compression: Compression) -> crate::branch::Bran
     let mut cursor = branch.cursor(Purpose::Read);
     cursor.seek_first().unwrap();
     for at in 0..entries.len() {
-        assert_stands(&cursor, entries, Some(at), "forward");
+        assert_position(&cursor, entries, Some(at), "forward");
         cursor.next().unwrap();
     }
     for entry in entries.iter().step_by(entries.len() / 300 + 1) {

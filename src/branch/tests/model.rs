@@ -111,13 +111,13 @@ fn check_cursor(random: &mut Random, branch: &Arc<Branch>, entries: &[Owned], pu
     assert!(!cursor.valid());
     cursor.seek_first().unwrap();
     for at in 0..entries.len() {
-        assert_stands(&cursor, entries, Some(at), "forward");
+        assert_position(&cursor, entries, Some(at), "forward");
         cursor.next().unwrap();
     }
     assert!(!cursor.valid());
     cursor.seek_last().unwrap();
     for at in (0..entries.len()).rev() {
-        assert_stands(&cursor, entries, Some(at), "backward");
+        assert_position(&cursor, entries, Some(at), "backward");
         cursor.prev().unwrap();
     }
     assert!(!cursor.valid());
@@ -130,7 +130,7 @@ fn check_cursor(random: &mut Random, branch: &Arc<Branch>, entries: &[Owned], pu
             cursor.seek_for_prev(&key, number).unwrap();
             expected_seek_for_prev(entries, &key, number)
         };
-        assert_stands(&cursor, entries, at, "seek");
+        assert_position(&cursor, entries, at, "seek");
         for _ in 0..random.below(12) {
             let Some(stands) = at else { break };
             at = if random.below(3) > 0 {
@@ -140,7 +140,7 @@ fn check_cursor(random: &mut Random, branch: &Arc<Branch>, entries: &[Owned], pu
                 cursor.prev().unwrap();
                 stands.checked_sub(1)
             };
-            assert_stands(&cursor, entries, at, "step");
+            assert_position(&cursor, entries, at, "step");
         }
     }
 }

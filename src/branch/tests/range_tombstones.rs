@@ -147,17 +147,17 @@ fn fragments_out_of_order_are_found() {
     let store = Store::new(Compression::None, 1 << 20);
     let tombstones = RangeTombstones::new([deletion(10, 20, 3), deletion(20, 30, 5), deletion(20, 30, 4)]);
     let meta = write(&store, &[Owned::put(&key(15), 9, b"5"), Owned::put(&key(40), 9, b"6")], &tombstones);
-    let sound = [(10, 20, 3), (20, 30, 5), (20, 30, 4)];
+    let valid_fragments = [(10, 20, 3), (20, 30, 5), (20, 30, 4)];
     let branch = store.open(&meta);
     let (at, owner) = (branch.footer().unwrap().range_tombstones_at, branch.owner());
     for (fragments, wrong) in [
-        (&sound[..], None),
+        (&valid_fragments[..], None),
         (&[(20, 30, 5), (20, 30, 4), (10, 20, 3)], Some("fragments")),
         (&[(10, 20, 3), (20, 30, 4), (20, 30, 5)], Some("fragments")),
         (&[(10, 25, 3), (20, 30, 5), (20, 30, 4)], Some("fragments")),
         (&[(10, 20, 3), (20, 30, 5), (20, 29, 4)], Some("fragments")),
         (&[(10, 20, 3), (20, 30, 5), (20, 30, 5)], Some("fragments")),
-        (&sound[..2], Some("3 in the file")),
+        (&valid_fragments[..2], Some("3 in the file")),
         (&[(10, 20, 3), (20, 30, 5), (30, 50, 4)], Some("3 in the file")),
         (&[(10, 20, 3), (20, 30, 5), (20, 30, 2)], Some("number_min")),
     ] {

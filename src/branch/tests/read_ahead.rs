@@ -39,7 +39,7 @@ fn reads(store: &Store) -> u64 {
 }
 
 /// Steps forward, or backward, over `count` entries, starting with entry `at`.
-fn walk(cursor: &mut BranchCursor, entries: &[Owned], at: &mut usize, count: usize, forward: bool) -> Result<()> {
+fn step_many(cursor: &mut BranchCursor, entries: &[Owned], at: &mut usize, count: usize, forward: bool) -> Result<()> {
     for _ in 0..count {
         if forward {
             cursor.next()?
@@ -69,7 +69,7 @@ fn whole_passes_both_ways_agree_with_the_list() {
                     cursor.seek_last().unwrap()
                 }
                 assert_eq!(cursor.entry(), entries[at].borrow());
-                walk(&mut cursor, &entries, &mut at, entries.len() - 1, forward).unwrap();
+                step_many(&mut cursor, &entries, &mut at, entries.len() - 1, forward).unwrap();
                 if forward {
                     cursor.next().unwrap()
                 } else {
@@ -127,7 +127,7 @@ fn turning_around_anywhere_agrees_with_the_list() {
                 let room = if forward { entries.len() - 1 - at } else { at };
                 let most = if random.below(3) == 0 { 2000 } else { 200 };
                 let count = random.below(most).min(room);
-                let walked = walk(&mut cursor, &entries, &mut at, count, forward);
+                let walked = step_many(&mut cursor, &entries, &mut at, count, forward);
                 assert!(walked.is_ok() || round % 2 == 1);
                 assert_eq!(walked.is_ok(), cursor.valid());
             }
@@ -233,7 +233,7 @@ fn a_scan_reads_its_expected_bytes_with_one_read() {
             let sought = reads(&store);
             assert_eq!(told as u64, sought - before);
             assert_eq!(cursor.entry(), entries[at].borrow());
-            walk(&mut cursor, &entries, &mut { at }, EXPECTED / 2 / 1500, !backward).unwrap();
+            step_many(&mut cursor, &entries, &mut { at }, EXPECTED / 2 / 1500, !backward).unwrap();
             (sought - before, reads(&store) - sought)
         };
         let (mut random, mut walked_alone) = (Random(4), 0);
@@ -281,7 +281,7 @@ fn many_cursors_read_a_bounded_number_of_extents_ahead() {
     assert_eq!(store.context.extents.ahead_now(), AHEAD_MAX);
     for (turn, cursor) in cursors.iter_mut().enumerate() {
         let mut at = 0;
-        walk(cursor, &entries, &mut at, 600 + turn * 20, true).unwrap();
+        step_many(cursor, &entries, &mut at, 600 + turn * 20, true).unwrap();
         assert!(store.context.extents.ahead_now() <= AHEAD_MAX);
     }
     drop(cursors);
@@ -312,9 +312,9 @@ fn extents_shrink_where_many_cursors_share_little_memory() {
             if round == 0 {
                 cursor.seek_first().unwrap();
             }
-            walk(cursor, &entries, &mut (round * 300), 300, true).unwrap();
+            step_many(cursor, &entries, &mut (round * 300), 300, true).unwrap();
             let held = context.extents.leased();
-            assert!(held <= LIMIT + 200 * EXTENT_BYTES_MIN, "{held} bytes are held, {LIMIT} are allowed");
+            assert!(held <= LIMIT + 200 * EXTENT_BYTES_MIN, "{held} bytes are leased, {LIMIT} are allowed");
         }
         assert!(context.extents.leased() > LIMIT / 2, "the available memory is used");
     }
@@ -345,7 +345,7 @@ fn a_real_disk_gives_the_same_answers() {
             for _ in 0..3 {
                 let forward = random.below(2) == 0;
                 let room = if forward { entries.len() - 1 - at } else { at };
-                walk(&mut cursor, &entries, &mut at, random.below(3000).min(room), forward).unwrap();
+                step_many(&mut cursor, &entries, &mut at, random.below(3000).min(room), forward).unwrap();
             }
         }
     }

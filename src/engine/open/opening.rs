@@ -122,7 +122,7 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
         next_file: Some(numbers.next()),
         ..ManifestEdit::default()
     };
-    let edit_number = manifest.append_anew(&edit)?;
+    let edit_number = manifest.append_in_new_file(&edit)?;
 
     // Step 7, before there are new files.
     if space == LogSpace::Scarce {

@@ -266,7 +266,8 @@ fn the_format_on_disk_never_changes() {
     assert_eq!(page[..16], [1, 24, 2, 0, 1, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]);
     let ends: Vec<u8> = page[16..528].chunks(2).map(|end| end[0]).collect();
     assert!(ends[..16].iter().all(|end| *end == 0) && ends[16..255].iter().all(|end| *end == 3) && ends[255] == 4);
-    // 26 bits each: remainder, then column. The bucket is the first byte of the fingerprint, the remainder the other bytes.
+    // 26 bits each: remainder, then column. The bucket is the first byte of the fingerprint, the remainder the other
+    // bytes.
     let entries = [1 | 1 << 24, 1, 0, 0xff_ffff | 2 << 24];
     let bits = entries.iter().rev().fold(0u128, |bits, entry| bits << 26 | *entry as u128);
     assert_eq!(page[528..], bits.to_le_bytes()[..13].iter().copied().chain([0; 8]).collect::<Vec<u8>>());

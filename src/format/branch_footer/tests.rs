@@ -43,7 +43,7 @@ fn round_trips() {
     assert_eq!(decode(&page).unwrap(), footer);
 }
 
-/// A file of range tombstones alone has no leaves and no root; with entries it has one.
+/// A file with range tombstones only has no leaves and no root. A file with entries has a root.
 #[test]
 fn only_a_file_without_entries_has_no_root() {
     let (footer, _) = sample();
@@ -70,7 +70,7 @@ fn every_flipped_byte_is_found() {
 }
 
 #[test]
-fn fields_that_lie_under_a_right_checksum_are_refused_or_harmless() {
+fn wrong_fields_with_a_valid_checksum_are_rejected_or_harmless() {
     let (footer, page) = sample();
     for at in PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + FOOTER_BYTES {
         for value in [0, 1, 0x7f, 0xff] {

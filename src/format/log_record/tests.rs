@@ -61,7 +61,7 @@ fn the_bytes_on_disk_never_change() {
 }
 
 #[test]
-fn nonsense_under_a_good_checksum_is_refused() {
+fn invalid_fields_with_a_valid_checksum_are_rejected() {
     for number in [0, SequenceNumber::MAX.0, u64::MAX] {
         let bad = RecordHeader { number: SequenceNumber(number), ..header(Kind::Put, b"", 0) };
         assert_eq!(RecordHeader::decode(&bytes_of(bad.encode(salt(), 0)), salt(), 0), None);

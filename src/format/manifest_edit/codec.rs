@@ -1,4 +1,4 @@
-//! Bytes of a manifest edit and back; the table stands in the module above.
+//! Encoding and decoding of a manifest edit. The table is in the parent module.
 
 use super::{BranchMeta, BundleId, BundleImage, KeyspaceRecord, LogRecovered, ManifestEdit, NodeId, NodeImage};
 use super::{FileNumber, KeyspaceId, Malformed, MapletColumn, MapletMeta, PivotImage, SequenceNumber, ShareImage};
@@ -14,7 +14,7 @@ mod tag {
     pub const INCORPORATED: u8 = 6;
     pub const LOG_RECOVERED_EARLIER: u8 = 7;
     pub const LOG_RECOVERED: u8 = 8;
-    pub const LOG_GENERATIONS_FROM: u8 = 9;
+    pub const LOG_EPOCHS_FROM: u8 = 9;
     pub const KEYSPACE: u8 = 10;
     pub const NEXT_FILE: u8 = 11;
     pub const NEXT_NODE: u8 = 12;
@@ -26,7 +26,7 @@ mod tag {
     pub const MAPLET_ADDED: u8 = 18;
     pub const MAPLET_DROPPED: u8 = 19;
 
-    /// Whether a field may stand more than once.
+    /// Whether a field may occur more than once.
     pub fn repeats(tag: u8) -> bool {
         matches!(tag, BRANCH_ADDED | BRANCH_DROPPED | NODE | NODE_DROPPED | LOG_RECOVERED_EARLIER | KEYSPACE)
             || matches!(tag, LOG_SEGMENT_ADDED | LOG_SEGMENT_DROPPED | MAPLET_ADDED | MAPLET_DROPPED)
@@ -59,7 +59,7 @@ impl ManifestEdit {
         if let Some(recovered) = &self.log_recovered {
             sized(tag::LOG_RECOVERED, &mut body, out, |body| encode_recovered(recovered, body));
         }
-        optional(tag::LOG_GENERATIONS_FROM, self.log_epochs_from, out);
+        optional(tag::LOG_EPOCHS_FROM, self.log_epochs_from, out);
         for keyspace in &self.keyspaces {
             sized(tag::KEYSPACE, &mut body, out, |body| encode_keyspace(keyspace, body));
         }
@@ -82,7 +82,7 @@ impl ManifestEdit {
         }
     }
 
-    /// Reads an edit that takes up all of `payload`.
+    /// Decodes an edit that must use all of `payload`.
     pub fn decode(payload: &[u8]) -> Decoded<Self> {
         let mut reader = Reader { rest: payload, end: payload.len() };
         let mut edit = Self::default();
@@ -93,7 +93,7 @@ impl ManifestEdit {
             if tag < last || (tag == last && !tag::repeats(tag)) {
                 return Err(Malformed {
                     at,
-                    expected: "a field tag that follows the last",
+                    expected: "a field tag that may follow the last one",
                     found: format!("tag {tag}"),
                 });
             }
@@ -113,7 +113,7 @@ impl ManifestEdit {
             tag::INCORPORATED => self.incorporated = Some(SequenceNumber(reader.number()?)),
             tag::LOG_RECOVERED_EARLIER => self.log_recovered_earlier.push(reader.sized(decode_recovered)?),
             tag::LOG_RECOVERED => self.log_recovered = Some(reader.sized(decode_recovered)?),
-            tag::LOG_GENERATIONS_FROM => self.log_epochs_from = Some(reader.number()?),
+            tag::LOG_EPOCHS_FROM => self.log_epochs_from = Some(reader.number()?),
             tag::KEYSPACE => self.keyspaces.push(reader.sized(decode_keyspace)?),
             tag::NEXT_FILE => self.next_file = Some(FileNumber(reader.number()?)),
             tag::NEXT_NODE => self.next_node = Some(NodeId(reader.number()?)),
@@ -136,7 +136,7 @@ impl ManifestEdit {
     }
 }
 
-/// A field whose body has its length in front. `body` is scratch space.
+/// A field with the length of its body before it. `body` is scratch space.
 fn sized(tag: u8, body: &mut Vec<u8>, out: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>)) {
     body.clear();
     encode(body);
@@ -309,7 +309,7 @@ fn decode_keyspace(reader: &mut Reader<'_>) -> Decoded<KeyspaceRecord> {
 /// A position in a payload.
 struct Reader<'a> {
     rest: &'a [u8],
-    /// Where `rest` ends, counted from the front of the payload.
+    /// Where `rest` ends, as an offset in the payload.
     end: usize,
 }
 
@@ -340,7 +340,7 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&mut self) -> Decoded<u64> {
-        // The varint reader leaves `rest` alone when it fails, so the position is that of the number.
+        // The varint reader leaves `rest` unchanged on failure, so the position is that of the number.
         varint::read(&mut self.rest).ok_or_else(|| self.malformed("a number"))
     }
 
@@ -365,7 +365,7 @@ impl<'a> Reader<'a> {
         String::from_utf8(bytes.to_vec()).map_err(|error| Malformed { at, expected: "UTF-8", found: error.to_string() })
     }
 
-    /// A list. It grows item by item, so a false count cannot ask for memory.
+    /// A list. It grows item by item, so a false count cannot allocate memory.
     fn list<T>(&mut self, decode: impl Fn(&mut Self) -> Decoded<T>) -> Decoded<Vec<T>> {
         let count = self.number()?;
         if count > self.rest.len() as u64 {
@@ -374,7 +374,7 @@ impl<'a> Reader<'a> {
         (0..count).map(|_| decode(self)).collect()
     }
 
-    /// A body with its length in front, which `decode` must use up.
+    /// A body with its length before it. `decode` must use all of it.
     fn sized<T>(&mut self, decode: impl FnOnce(&mut Self) -> Decoded<T>) -> Decoded<T> {
         let body = self.bytes()?;
         let mut reader = Reader { rest: body, end: self.at() };

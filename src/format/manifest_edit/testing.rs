@@ -1,9 +1,9 @@
-//! Random numbers from a seed, and edits of random content that decode but fit no state. For tests here and above.
+//! Random numbers from a seed, and random edits that decode but fit no state. For tests here and in the layers above.
 
 use super::*;
 use crate::util::random::splitmix64;
 
-/// SplitMix64: small, and every seed is good.
+/// SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 

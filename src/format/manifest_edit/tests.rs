@@ -19,9 +19,9 @@ fn random_edits_round_trip() {
     assert!(encoded(&ManifestEdit::default()).is_empty());
 }
 
-/// One encoding per edit: whatever decodes is what its own encoding says, so damage cannot hide in a second form.
+/// Each edit has one encoding: whatever decodes equals its own encoding, so damage cannot hide in a second form.
 #[test]
-fn damaged_edits_are_errors_or_other_edits_but_never_second_forms() {
+fn damaged_edits_are_errors_or_other_edits_but_never_second_encodings() {
     let (mut errors, mut others) = (0, 0);
     for seed in 0..60 {
         let bytes = encoded(&any_edit(&mut Random(seed)));
@@ -83,9 +83,9 @@ fn unknown_repeated_and_unordered_fields_are_named() {
     assert_eq!((unordered.at, unordered.found.as_str()), (2, "tag 5"));
 }
 
-/// A list that claims 2^60 items in a few bytes is refused before anything is reserved for it.
+/// A list that claims 2^60 items in a few bytes is rejected before memory is reserved for it.
 #[test]
-fn false_counts_ask_for_no_memory() {
+fn false_counts_allocate_no_memory() {
     let mut body = vec![1, 0, 0, 0];
     crate::util::varint::write(1 << 60, &mut body);
     let mut bytes = vec![3];
@@ -94,7 +94,7 @@ fn false_counts_ask_for_no_memory() {
     assert!(malformed.expected.contains("list"), "{malformed:?}");
 }
 
-/// The bytes of version 1, for ever.
+/// The encoding of format version 1. It must never change.
 #[test]
 fn the_encoding_never_changes() {
     let edit = ManifestEdit {

@@ -33,7 +33,7 @@ fn round_trips_at_every_kind_of_length() {
 }
 
 #[test]
-fn every_flipped_byte_and_every_other_place_is_found() {
+fn every_flipped_byte_and_every_misplaced_page_is_found() {
     let (page, _) = sample(1000, 4096);
     let path = Path::new("000017.branch");
     for at in 0..page.len() {
@@ -54,7 +54,7 @@ fn every_flipped_byte_and_every_other_place_is_found() {
 }
 
 #[test]
-fn a_rightly_summed_page_with_a_wrong_header_is_refused() {
+fn a_page_with_a_valid_checksum_and_a_wrong_header_is_rejected() {
     let (page, _) = sample(1000, 4096);
     for (at, value) in
         [(4, 0), (4, 99), (5, 7), (7, 0), (7, 2), (8, 1), (11, 0xff), (15, 0xff), (16, 1), (24, 1), (31, 1)]
@@ -67,9 +67,10 @@ fn a_rightly_summed_page_with_a_wrong_header_is_refused() {
     }
 }
 
-/// Before entries got widths of their own, byte 7 was zero. Such a page, sound as it is, must not be read as one of ours.
+/// Regression test: before entries had widths of their own, byte 7 was zero. Such a page, valid as it is, must not be
+/// read as a page of the current layout.
 #[test]
-fn a_page_of_another_layout_is_named() {
+fn a_page_of_another_layout_is_an_error() {
     let (mut page, _) = sample(1000, 4096);
     page[7] = 0;
     let sum = checksum(&page[4..], OWNER.salt(4096));
@@ -82,7 +83,7 @@ fn a_page_of_another_layout_is_named() {
 }
 
 #[test]
-fn an_lz4_block_that_lies_about_its_length_is_refused() {
+fn an_lz4_block_with_a_wrong_length_is_rejected() {
     let raw = vec![5u8; 10_000];
     let block = lz4_flex::block::compress(&raw);
     let mut header = sample(0, 0).1;

@@ -1,9 +1,10 @@
-//! Collects entries and lays them out as a page. One thread at a time; reused from page to page, so that a warmed
-//! builder allocates nothing.
+//! Collects entries and lays them out as a page. One thread at a time. The builder is reused, so that once warm it
+//! allocates nothing.
 //!
 //! Invariants:
-//! 1. `size()` is exactly the length that `encode` will write.
-//! 2. `prefix` is the longest prefix that all collected keys share (the first and the last decide, being sorted).
+//! 1. `size()` is exactly the length that `encode` writes.
+//! 2. `prefix` is the longest common prefix of all collected keys (the first and the last key decide, as keys are
+//!    sorted).
 
 use super::KIND_BITS;
 use super::layout::{HEAD_BYTES_MAX, HEADER_BYTES, LENGTHS_DIFFER, Layout, bytes_of};
@@ -17,31 +18,31 @@ struct Collected {
     tag: u64,
 }
 
-/// What the page would be like with one more entry.
+/// The layout of the page with one more entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Fit {
-    /// The payload's length then.
+    /// The payload's length with it.
     pub size: usize,
     shape: Shape,
 }
 
-/// All of the collected entries that decides about the layout.
+/// The properties of the collected entries that determine the layout.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shape {
     count: usize,
     prefix: usize,
     /// Shortest and longest key.
     keys: (usize, usize),
-    /// Bytes of the lengths of keys, should they stand in the entries.
+    /// Bytes of the key lengths, if they are stored in the entries.
     lengths: usize,
-    /// Bytes of keys behind prefix and head.
+    /// Bytes of keys after prefix and head.
     rests: usize,
     /// Shortest and longest value.
     values: (usize, usize),
     value_bytes: usize,
     /// Smallest and largest sequence number.
     numbers: (u64, u64),
-    /// The kind of all entries; 0 where kinds differ.
+    /// The kind of all entries; 0 if kinds differ.
     kind: u8,
 }
 
@@ -52,7 +53,7 @@ impl Shape {
         Self { count: 1, prefix, keys, lengths: 1, rests: 0, values, value_bytes: value_len, numbers, kind: tag as u8 }
     }
 
-    /// With one more entry, whose key shares the prefix.
+    /// The shape with one more entry, whose key has the prefix.
     fn grown(self, key_len: usize, tag: u64, value_len: usize) -> Self {
         let widened = |(least, most): (usize, usize), length: usize| (least.min(length), most.max(length));
         let (number, kind) = (tag >> 8, tag as u8);
@@ -73,7 +74,7 @@ impl Shape {
         let (shortest, longest) = (self.keys.0 - self.prefix, self.keys.1 - self.prefix);
         let (least, most) = self.numbers;
         let kind_bits = if self.kind == 0 { KIND_BITS } else { 0 };
-        // Where the numbers are the same, and the kinds are not, the kinds alone fill the tags.
+        // If the numbers are equal and the kinds are not, tags contain the kinds alone.
         let largest_tag = (most - least) << kind_bits | ((1 << kind_bits) - 1);
         let mut layout = Layout {
             count: self.count,
@@ -116,11 +117,11 @@ pub struct SortedPageBuilder {
     scratch: Vec<u8>,
     entries: Vec<Collected>,
     shape: Shape,
-    /// Bytes of a packed value; 0 where values stand in entries.
+    /// Bytes of a packed value; 0 if values are in the entries.
     width: usize,
 }
 
-/// The length of the longest prefix that two strings share.
+/// The length of the common prefix of two strings.
 pub fn common_prefix(one: &[u8], other: &[u8]) -> usize {
     let length = one.len().min(other.len());
     let (chunks, _) = one[..length].as_chunks::<8>();
@@ -137,22 +138,23 @@ pub fn common_prefix(one: &[u8], other: &[u8]) -> usize {
 }
 
 impl SortedPageBuilder {
-    /// A builder of pages whose values all have this length and are packed. (`default()` makes pages with values in entries.)
+    /// A builder of pages whose values all have this length and are packed. (`default()` makes pages with values in the
+    /// entries.)
     pub fn packed(width: u8) -> Self {
         Self { width: usize::from(width), ..Self::default() }
     }
 
-    /// Entries collected.
+    /// The number of collected entries.
     pub fn count(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether nothing is collected.
+    /// Whether no entries are collected.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Length of the payload as it stands; 0 where nothing is collected.
+    /// Length of the payload; 0 if nothing is collected.
     pub fn size(&self) -> usize {
         if self.is_empty() { 0 } else { self.shape.size(self.width) }
     }
@@ -161,7 +163,7 @@ impl SortedPageBuilder {
         &self.scratch[entry.start as usize..][..entry.key_len as usize]
     }
 
-    /// What one more entry would make of the page. Widths are the whole page's, so one entry can cost more than its bytes.
+    /// The effect of one more entry. Widths apply to the whole page, so an entry can cost more than its own bytes.
     pub fn fit(&self, key: &[u8], tag: u64, value_len: usize) -> Fit {
         let shape = match self.entries.first() {
             None => Shape::of_one(key.len(), tag, value_len),
@@ -169,7 +171,7 @@ impl SortedPageBuilder {
                 let mut shape = self.shape;
                 let prefix = common_prefix(&self.key(first)[..shape.prefix], key);
                 if prefix != shape.prefix {
-                    // Rare: the shared prefix only ever gets shorter, and mostly within the first few entries.
+                    // Rare: the common prefix only gets shorter, mostly within the first few entries.
                     let suffixes = self.entries.iter().map(|entry| entry.key_len as usize - prefix);
                     shape.lengths = suffixes.clone().map(|length| varint::length(length as u64)).sum();
                     shape.rests = suffixes.map(|length| length.saturating_sub(HEAD_BYTES_MAX)).sum();
@@ -181,7 +183,7 @@ impl SortedPageBuilder {
         Fit { size: shape.size(self.width), shape }
     }
 
-    /// Collects an entry, which stands behind all collected ones in entry order. `fit` is what `fit()` said of it.
+    /// Adds an entry, which must be after all others in entry order. `fit` is the result of `fit()` for it.
     pub fn push(&mut self, key: &[u8], tag: u64, value: &[u8], fit: Fit) {
         let start = self.scratch.len() as u32;
         self.scratch.extend_from_slice(key);
@@ -192,7 +194,7 @@ impl SortedPageBuilder {
         debug_assert_eq!(self.shape.count, self.entries.len());
     }
 
-    /// Writes the page's payload; `out` has `size()` bytes. At least one entry is collected.
+    /// Writes the page's payload. `out` must have `size()` bytes. Requires at least one entry.
     pub fn encode(&self, out: &mut [u8]) {
         assert!(!self.is_empty() && out.len() == self.size());
         let layout = self.shape.layout(self.width);
@@ -232,7 +234,7 @@ impl SortedPageBuilder {
         debug_assert_eq!(at, entries.len());
     }
 
-    /// Forgets the entries, keeps the memory.
+    /// Removes the entries and keeps the memory.
     pub fn clear(&mut self) {
         self.scratch.clear();
         self.entries.clear();
@@ -240,7 +242,7 @@ impl SortedPageBuilder {
     }
 }
 
-/// Writes the low bytes of a number, as many as there is room for.
+/// Writes the low bytes of a number, as many as fit into `out`.
 fn put(number: u64, out: &mut [u8]) {
     out.copy_from_slice(&number.to_le_bytes()[..out.len()]);
 }

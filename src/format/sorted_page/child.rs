@@ -1,5 +1,5 @@
-//! What an index page says of a child. The separator in front of it is at or before the child's first entry and behind
-//! the last entry of the child before, in entry order.
+//! The location of a child in an index page. The separator before it is at or before the child's first entry and after
+//! the last entry of the previous child, in entry order.
 //!
 //! | offset | bytes | what |
 //! | --- | --- | --- |
@@ -9,7 +9,7 @@
 
 use crate::format::page::{PAGE_BYTES, PAGE_HEADER_BYTES, PAYLOAD_BYTES_MAX};
 
-/// Where a page stands in its file, and which keys lie before it.
+/// The place of a page in its file, and the number of keys before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChildLocation {
     /// Offset in units of `PAGE_BYTES`.
@@ -20,7 +20,7 @@ pub struct ChildLocation {
     pub first_key: u32,
 }
 
-/// Most units that one page takes.
+/// Most units of one page.
 pub const PAGES_MAX: usize = (PAGE_HEADER_BYTES + PAYLOAD_BYTES_MAX).div_ceil(PAGE_BYTES);
 
 impl ChildLocation {
@@ -37,7 +37,7 @@ impl ChildLocation {
         usize::from(self.pages) * PAGE_BYTES
     }
 
-    /// The first offset behind it.
+    /// The offset after it.
     pub fn end(&self) -> u64 {
         self.offset() + self.bytes() as u64
     }
@@ -51,7 +51,7 @@ impl ChildLocation {
         out
     }
 
-    /// Reads what `encode` wrote; `None` for another length or a size that no page has.
+    /// Decodes what `encode` wrote; `None` for another length or a size that no page has.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (page, rest) = bytes.split_first_chunk::<4>()?;
         let (pages, rest) = rest.split_first_chunk::<2>()?;

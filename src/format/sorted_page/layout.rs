@@ -1,19 +1,19 @@
-//! How a page of entries is laid out: its first 24 bytes, and what follows from them. Pure; any thread.
+//! The layout of a page of entries: its first 24 bytes, and what follows from them. Pure; any thread.
 //!
 //! | offset | bytes | what |
 //! | --- | --- | --- |
 //! | 0 | 3 | n, the number of entries, at least 1 |
 //! | 3 | 1 | h, bytes of a head, 0 to 8 |
-//! | 4 | 3 | p, the length of the prefix that all keys of the page share |
+//! | 4 | 3 | p, the length of the common prefix of all keys of the page |
 //! | 7 | 1 | w, bytes of a packed value |
-//! | 8 | 8 | base: the smallest sequence number << 8, or the kind of all entries; or 0 where kinds differ |
-//! | 16 | 3 | s, the length of every key behind the prefix; 2^24 - 1 where lengths differ and each entry has its own |
+//! | 8 | 8 | base: the smallest sequence number << 8, or the kind of all entries; or 0 if kinds differ |
+//! | 16 | 3 | s, the length of every key after the prefix; 2^24 - 1 if lengths differ and each entry has its own |
 //! | 19 | 1 | t, bytes of a tag, 0 to 8 |
-//! | 20 | 3 | e, the length of every entry where there are no offsets; else 0 |
+//! | 20 | 3 | e, the length of every entry if there are no offsets; else 0 |
 //! | 23 | 1 | o, bytes of an offset, 0 to 3 |
 //!
-//! Invariant: the widths h, t and o are one for the whole page, so that whatever belongs to an entry is found by its index
-//! alone.
+//! Invariant: the widths h, t and o are the same for the whole page, so that the parts of an entry are found by its
+//! index alone.
 
 /// Bytes before the prefix.
 pub const HEADER_BYTES: usize = 24;
@@ -23,10 +23,10 @@ pub const HEAD_BYTES_MAX: usize = 8;
 pub const TAG_BYTES_MAX: usize = 8;
 /// Most bytes of an offset: payloads are below 2^24 bytes.
 pub const OFFSET_BYTES_MAX: usize = 3;
-/// Stands for the length of keys where lengths differ.
+/// The value of `s` if lengths differ.
 pub const LENGTHS_DIFFER: usize = (1 << 24) - 1;
 
-/// See the module. The fields in their order on disk.
+/// See the module documentation. The fields are in their order on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// n.
@@ -37,7 +37,7 @@ pub struct Layout {
     pub prefix_len: usize,
     /// w.
     pub width: usize,
-    /// What tags count from.
+    /// The base of the tags.
     pub base: u64,
     /// s, or `LENGTHS_DIFFER`.
     pub suffix_len: usize,
@@ -49,12 +49,12 @@ pub struct Layout {
     pub offset_bytes: usize,
 }
 
-/// The fewest bytes that hold `value`.
+/// The smallest number of bytes that can represent `value`.
 pub fn bytes_of(value: u64) -> usize {
     8 - value.leading_zeros() as usize / 8
 }
 
-/// The bits of a number of so many bytes, at most 8.
+/// The mask of a number of `bytes` bytes, at most 8.
 #[inline]
 pub fn mask(bytes: usize) -> u64 {
     !u64::MAX.checked_shl(8 * bytes as u32).unwrap_or(0)
@@ -63,7 +63,7 @@ pub fn mask(bytes: usize) -> u64 {
 const LOW_24: u64 = (1 << 24) - 1;
 
 impl Layout {
-    /// The layout that a page claims to have; `None` where it is too short to say. Nothing is checked.
+    /// The layout according to a page, unchecked; `None` if the page is too short.
     #[inline]
     pub fn read(payload: &[u8]) -> Option<Self> {
         let header = payload.first_chunk::<HEADER_BYTES>()?;

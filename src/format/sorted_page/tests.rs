@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 type Entry = (Vec<u8>, u64, Vec<u8>);
 
-/// Mostly puts, so that pages of one kind are as common as others.
+/// Mostly puts, so that pages with one kind are as common as others.
 fn kind_of(value: &[u8]) -> Kind {
     match value {
         [0..8, ..] => Kind::Delete,
@@ -106,11 +106,11 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_refused_or_read_without_a_panic(all in entries(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+    fn garbage_is_rejected_or_read_without_a_panic(all in entries(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let payload = build(&all);
         let at = at.index(payload.len());
         read_all(&payload[..at]);
-        // The first bytes decide where everything else is found, so each of them gets its turn.
+        // The first bytes determine where everything else is found, so each of them is tested.
         for at in (0..HEADER_BYTES).chain([at]) {
             let mut bad = payload.clone();
             bad[at] = byte;
@@ -119,7 +119,7 @@ proptest! {
     }
 }
 
-/// Reads everything that a page which passes its checks offers.
+/// Reads everything from a page that passes its checks.
 fn read_all(payload: &[u8]) {
     let Some(page) = SortedPage::new(payload) else { return };
     if page.validate().is_err() {
@@ -139,19 +139,19 @@ fn read_all(payload: &[u8]) {
 }
 
 #[test]
-fn lengths_are_not_believed() {
+fn claimed_lengths_are_checked() {
     assert!(SortedPage::new(&[]).is_none());
     assert!(SortedPage::new(&[0xff; 100]).is_none());
     let empty = [0; HEADER_BYTES];
     assert_eq!(SortedPage::new(&empty).unwrap().validate(), Err("a page without entries"));
-    // A page that claims millions of entries of no bytes must not keep anyone busy.
+    // A page that claims millions of empty entries must not take long.
     let mut crowded = empty;
     crowded[..3].fill(0xff);
     crowded[8] = Kind::Put as u8;
-    assert_eq!(SortedPage::new(&crowded).unwrap().validate(), Err("entries that do not differ"));
+    assert_eq!(SortedPage::new(&crowded).unwrap().validate(), Err("entries without any difference"));
 }
 
-/// `count` entries as they come from a load: keys and values of one length, numbers in any order.
+/// `count` entries as a load creates them: keys and values of one length, numbers in any order.
 fn usual(count: u64, spread: u64) -> Vec<Entry> {
     let key = |at: u64| [&[0, 0, 0, 1], &at.wrapping_mul(0x0102_0304_0506_0709).to_be_bytes()[..]].concat();
     let number = |at: u64| 1_000_000 + at.wrapping_mul(0x9e37_79b9_7f4a_7c15) % spread;
@@ -161,7 +161,7 @@ fn usual(count: u64, spread: u64) -> Vec<Entry> {
 }
 
 #[test]
-fn the_bytes_of_a_page() {
+fn the_encoding_of_a_page_never_changes() {
     let entries = [(b"ab1".to_vec(), 0x0102, b"\xccx".to_vec()), (b"ab2".to_vec(), 0x0100, b"\xccy".to_vec())];
     let one_length: &[&[u8]] =
         &[&[2, 0, 0, 1, 2, 0, 0, 0], &[1, 0, 1, 0, 0, 0, 0, 0], &[1, 0, 0, 1, 3, 0, 0, 0], b"ab12\x02\xccx\x00\xccy"];
@@ -182,8 +182,8 @@ fn the_bytes_of_a_page() {
 }
 
 #[test]
-fn entries_take_what_they_need() {
-    // Twelve bytes of key, of which some are the page's prefix: heads of what is left, no offsets, no lengths.
+fn entries_have_no_unneeded_bytes() {
+    // Twelve bytes of key, of which some are the page's prefix: heads for the rest, no offsets, no lengths.
     for (spread, tag_bytes) in [(1, 0), (1 << 8, 1), (1 << 16, 2), (1 << 20, 3), (1 << 40, 5)] {
         let all = usual(33, spread);
         let payload = build(&all);
@@ -192,14 +192,14 @@ fn entries_take_what_they_need() {
         assert_eq!((layout.tag_bytes, layout.offset_bytes, layout.entry_bytes), (tag_bytes, 0, tag_bytes + 100));
         assert_eq!(payload.len(), HEADER_BYTES + 4 + 33 * (8 + tag_bytes + 100), "{spread}");
     }
-    // Many versions of one key: nothing of the key is repeated.
+    // Many versions of one key: no part of the key is repeated.
     let versions: Vec<Entry> = (0..20).map(|at| (b"one key".to_vec(), 100 - at, vec![0xcc; 10])).collect();
     assert_eq!(build(&versions).len(), HEADER_BYTES + 7 + 20 * (1 + 10));
 }
 
-/// Every field of the first bytes, and every part of an entry, that could lead out of the page or out of its own bounds.
+/// Every field of the first bytes, and every part of an entry, that could lead out of the page or its own bounds.
 #[test]
-fn malformed_layouts_are_named() {
+fn malformed_layouts_are_rejected() {
     let good = build(&usual(20, 1 << 20));
     let mut mixed = usual(20, 1 << 20);
     (mixed[3].0, mixed[5].2) = ([&mixed[3].0[..], b"longer"].concat(), vec![0; 7]);
@@ -222,30 +222,30 @@ fn malformed_layouts_are_named() {
     type Changes<'c> = &'c [(usize, u8)];
     let refused: &[(&[u8], Changes, &str)] = &[
         (&good, &[(0, 0)], "a page without entries"),
-        (&good, &[(0, 19)], "bytes behind the last entry"),
+        (&good, &[(0, 19)], "bytes after the last entry"),
         (&good, &[(3, 7)], "a key longer than its head"),
         (&good, &[(8, 8)], "an unknown kind"),
         (&good, &[(8, 0), (entry, 0xf8)], "an unknown kind"),
         (
             &good,
             &[(9, 0xff), (10, 0xff), (11, 0xff), (12, 0xff), (13, 0xff), (14, 0xff), (15, 0xff)],
-            "a sequence number past the largest",
+            "a sequence number above the largest",
         ),
-        (&good, &[(18, 1)], "a key too long"),
-        (&good, &[(16, 200), (18, 0)], "a key past its entry"),
+        (&good, &[(18, 1)], "a key that is too long"),
+        (&good, &[(16, 200), (18, 0)], "a key that exceeds its entry"),
         (&good, &[(19, 8), (20, 7)], "an entry too short for its tag"),
-        (&good, &[(20, layout.entry_bytes as u8 + 1)], "an entry out of its place"),
-        (&good, &[(20, layout.entry_bytes as u8 - 1)], "bytes behind the last entry"),
-        (&mixed, &[(20, 1)], "offsets of entries that have one length"),
-        (&mixed, &[(offset, 0xff)], "an entry out of its place"),
+        (&good, &[(20, layout.entry_bytes as u8 + 1)], "an entry outside its place"),
+        (&good, &[(20, layout.entry_bytes as u8 - 1)], "bytes after the last entry"),
+        (&mixed, &[(20, 1)], "offsets although all entries have one length"),
+        (&mixed, &[(offset, 0xff)], "an entry outside its place"),
         (&mixed, &[(offset + 2, 0)], "a malformed key length"),
-        (&mixed, &[(offset + 3, 0xff)], "an entry out of its place"),
+        (&mixed, &[(offset + 3, 0xff)], "an entry outside its place"),
         (
             &mixed,
             &[(mixed_entry + mixed_layout.tag_bytes, 0x80), (mixed_entry + mixed_layout.tag_bytes + 1, 0)],
             "a malformed key length",
         ),
-        (&mixed, &[(mixed_entry + mixed_layout.tag_bytes, 0x7f)], "a key past its entry"),
+        (&mixed, &[(mixed_entry + mixed_layout.tag_bytes, 0x7f)], "a key that exceeds its entry"),
     ];
     for (payload, changes, what) in refused {
         assert_eq!(verdict(payload, changes), Some(Err(*what)), "{changes:?}");

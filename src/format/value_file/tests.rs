@@ -44,7 +44,7 @@ fn lengths_follow_from_the_length_of_the_value() {
 }
 
 #[test]
-fn a_header_checks_only_as_itself() {
+fn a_header_is_valid_only_for_its_own_file() {
     let mut page = vec![0xff; HEADER_BYTES];
     header(77).encode(&mut page);
     header(77).check(&page, path()).unwrap();
@@ -69,7 +69,7 @@ fn a_header_checks_only_as_itself() {
 }
 
 #[test]
-fn a_header_with_a_true_checksum_must_still_say_the_right_things() {
+fn a_header_with_a_valid_checksum_must_have_the_right_fields() {
     for (at, value) in [(8, 0), (12, 1), (16, 9), (24, 9), (32, 9)] {
         let mut page = vec![0; HEADER_BYTES];
         header(77).encode(&mut page);
@@ -84,7 +84,7 @@ fn a_header_with_a_true_checksum_must_still_say_the_right_things() {
 }
 
 #[test]
-fn blocks_round_trip_and_every_flipped_byte_shows() {
+fn blocks_round_trip_and_every_flipped_byte_is_found() {
     let value: Vec<u8> = (0..PAYLOAD_BYTES + 5000).map(|at| (at / 3) as u8).collect();
     let header = header(value.len() as u64);
     for (index, payload) in value.chunks(PAYLOAD_BYTES).enumerate().map(|(at, payload)| (at as u64, payload)) {

@@ -1,5 +1,5 @@
-//! The file on a disk that fails: errors, a full disk, and crashes before every operation with every outcome of a
-//! power cut that a few seeds give.
+//! The file on a failing disk: errors, a full disk, and crashes before every operation, with the outcomes of a power
+//! cut that a few seeds give.
 
 use super::generator::{first_edit, next_edit};
 use crate::format::manifest_edit::testing::Random;
@@ -20,7 +20,7 @@ fn open(storage: &SimulatedStorage) -> Manifest {
     Manifest::open(Arc::new(storage.clone())).unwrap()
 }
 
-/// A manifest with some edits and the edit that comes next.
+/// A manifest with some edits, and the next edit.
 fn prepared(seed: u64) -> (SimulatedStorage, Manifest, ManifestEdit) {
     let storage = SimulatedStorage::new(seed);
     let mut manifest = create(&storage);
@@ -34,7 +34,7 @@ fn prepared(seed: u64) -> (SimulatedStorage, Manifest, ManifestEdit) {
 }
 
 #[test]
-fn a_failed_write_or_sync_poisons_for_ever() {
+fn a_failed_write_or_sync_poisons_permanently() {
     for operation in [Operation::Write, Operation::Sync] {
         let (storage, mut manifest, edit) = prepared(1);
         let before = manifest.state().clone();
@@ -46,17 +46,18 @@ fn a_failed_write_or_sync_poisons_for_ever() {
             assert_eq!(manifest.append(&edit).unwrap_err().to_string(), first.to_string());
             assert_eq!(manifest.rotate().unwrap_err().to_string(), first.to_string());
         }
-        assert_eq!(storage.operations(), operations, "a poisoned manifest touches nothing");
+        assert_eq!(storage.operations(), operations, "a poisoned manifest performs no operation");
         assert_eq!(*manifest.state(), before);
         let found = open(&storage.kill()).state().edits;
         assert!(found == before.edits || found == before.edits + 1);
     }
 }
 
-/// Once, an opening appended to the file that it had read: where a sync of the process before had failed, that showed an edit
-/// which only the page cache had, the next edit became durable behind it, and after a power cut nothing opened the store.
+/// Regression test: an opening once appended to the file that it had read. If a sync of the previous process had
+/// failed, that file showed an edit which only the page cache had. The next edit became durable behind it, and after a
+/// power cut the store could not be opened.
 #[test]
-fn an_opening_after_a_failed_sync_puts_no_edit_behind_a_hole() {
+fn an_opening_after_a_failed_sync_writes_no_edit_behind_a_hole() {
     for seed in 0..40 {
         let (storage, mut manifest, edit) = prepared(seed);
         storage.inject("(sync nth=1) -> eio");
@@ -64,21 +65,21 @@ fn an_opening_after_a_failed_sync_puts_no_edit_behind_a_hole() {
         let storage = storage.kill();
         let mut manifest = open(&storage);
         let edit = next_edit(manifest.state(), &mut Random(seed));
-        manifest.append_anew(&edit).unwrap();
+        manifest.append_in_new_file(&edit).unwrap();
         let edit = next_edit(manifest.state(), &mut Random(seed));
         manifest.append(&edit).unwrap();
         assert_eq!(open(&storage.power_cut(seed)).state(), manifest.state(), "seed {seed}");
     }
-    // Without room for another file the edit goes where it used to go.
+    // Without space for another file the edit is appended to the old one.
     let (storage, mut manifest, edit) = prepared(1);
     let before = manifest.state().edits;
     storage.inject("(create) -> enospc");
-    assert_eq!(manifest.append_anew(&edit).unwrap(), before + 1);
+    assert_eq!(manifest.append_in_new_file(&edit).unwrap(), before + 1);
     assert_eq!(open(&storage.power_cut(1)).state(), manifest.state());
 }
 
 #[test]
-fn a_full_disk_changes_nothing_and_passes() {
+fn a_full_disk_changes_nothing_and_is_temporary() {
     let (storage, mut manifest, edit) = prepared(2);
     let before = manifest.state().clone();
     for _ in 0..3 {
@@ -86,7 +87,7 @@ fn a_full_disk_changes_nothing_and_passes() {
         assert!(manifest.append(&edit).unwrap_err().is_disk_full());
         assert_eq!(*manifest.state(), before);
         let found = Manifest::open(Arc::new(storage.clone_disk())).unwrap();
-        assert_eq!(*found.state(), before, "an edit that failed for want of room is surely not there");
+        assert_eq!(*found.state(), before, "an edit that failed because the disk was full is certainly absent");
     }
     assert_eq!(manifest.append(&edit).unwrap(), before.edits + 1);
     let state = manifest.state().clone();
@@ -99,14 +100,14 @@ fn a_full_disk_that_cannot_be_undone_poisons() {
         let (storage, mut manifest, edit) = prepared(3);
         storage.inject("(write nth=1) -> enospc");
         storage.inject(&format!("({operation} nth=1) -> eio"));
-        // Not "disk full", which would promise that the edit is surely absent.
+        // Not "disk full", which would promise that the edit is certainly absent.
         assert!(matches!(manifest.append(&edit).unwrap_err(), Error::ReadOnly { .. } | Error::Io { .. }));
         assert!(!manifest.append(&edit).unwrap_err().is_disk_full());
     }
 }
 
-/// A sync that says "disk full" (delayed allocation, network file systems) leaves the edit in the file: whoever takes that
-/// for an edit that is surely absent deletes branch files that the next open looks for.
+/// A sync that reports "disk full" (delayed allocation, network file systems) leaves the edit in the file. A caller
+/// that took the edit for absent would delete branch files that the next open needs.
 #[test]
 fn a_full_disk_in_a_sync_poisons() {
     let (storage, mut manifest, edit) = prepared(4);
@@ -133,7 +134,7 @@ fn about_to_rotate(seed: u64) -> (SimulatedStorage, Manifest, ManifestEdit) {
 }
 
 #[test]
-fn rotation_waits_for_room() {
+fn rotation_waits_for_space() {
     let (storage, mut manifest, edit) = about_to_rotate(4);
     storage.inject("(create) -> enospc");
     let number = manifest.append(&edit).unwrap();
@@ -148,7 +149,7 @@ fn rotation_waits_for_room() {
 }
 
 #[test]
-fn a_rotation_that_fails_otherwise_poisons_and_loses_nothing() {
+fn a_failed_rotation_poisons_and_loses_nothing() {
     let operations = [Operation::Create, Operation::Rename, Operation::SyncDirectory, Operation::Open];
     for operation in operations {
         for nth in 1..=2 {
@@ -165,8 +166,8 @@ fn a_rotation_that_fails_otherwise_poisons_and_loses_nothing() {
     }
 }
 
-/// Runs until the process dies at its `nth` operation; every state that an append confirmed goes to `confirmed`, and
-/// the one that the append under way would give to `tried`.
+/// Runs until the process dies at its `nth` operation. Returns the last state that an append confirmed, and the one
+/// that the append in progress would have produced.
 fn run_until_crash(storage: &SimulatedStorage, nth: u64, seed: u64) -> (Option<ManifestState>, Option<ManifestState>) {
     let mut random = Random(seed);
     storage.crash_at(nth);
@@ -192,8 +193,8 @@ fn run_until_crash(storage: &SimulatedStorage, nth: u64, seed: u64) -> (Option<M
     (Some(model), None)
 }
 
-/// After a crash anywhere the state is the confirmed one, or the one with the edit under way; and it stays that one
-/// over a second power cut, and takes further edits.
+/// After a crash anywhere, the state is the confirmed one, or the one with the edit in progress. It stays the same
+/// after a second power cut, and accepts further edits.
 #[test]
 fn a_crash_at_every_operation_loses_nothing_confirmed() {
     let (mut before, mut after, mut none) = (0, 0, 0);
@@ -228,7 +229,7 @@ fn a_crash_at_every_operation_loses_nothing_confirmed() {
     assert!(before > 50 && after > 50 && none > 10, "{before} before, {after} after, {none} without a store");
 }
 
-/// The manifest found after a crash; `None` where creation never came so far.
+/// The manifest found after a crash; `None` if the creation had not come that far.
 fn reopened(storage: &SimulatedStorage, must_be_there: bool) -> Option<Manifest> {
     match Manifest::open(Arc::new(storage.clone())) {
         Ok(manifest) => Some(manifest),
@@ -238,7 +239,7 @@ fn reopened(storage: &SimulatedStorage, must_be_there: bool) -> Option<Manifest>
 }
 
 #[test]
-fn a_byte_that_rots_in_the_middle_is_found_at_the_next_open() {
+fn a_damaged_byte_in_the_middle_is_found_at_the_next_open() {
     let (storage, manifest, _) = prepared(9);
     drop(manifest);
     storage.corrupt(MANIFEST_NAME, 4096 + 20, 0x40);
@@ -246,8 +247,8 @@ fn a_byte_that_rots_in_the_middle_is_found_at_the_next_open() {
     assert!(matches!(error, Error::Corruption { offset: 4096, what: "record checksum", .. }), "{error}");
 }
 
-/// A leftover of an earlier rotation is durable under the new name. It is removed, the name made again and renamed:
-/// were the rename to survive a power cut without the other two, the leftover would become the manifest.
+/// A leftover of an earlier rotation is durable under the temporary name. It is removed, and the name is created again
+/// and renamed. If the rename survived a power cut without the other two, the leftover would become the manifest.
 #[test]
 fn a_leftover_never_becomes_the_manifest() {
     for seed in 0..300 {

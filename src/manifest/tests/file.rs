@@ -1,4 +1,4 @@
-//! The file on a disk that keeps what it is given: replay, damage, the torn end, rotation.
+//! The file on a disk without failures: replay, damage, the torn end, rotation.
 
 use super::generator::{first_edit, next_edit};
 use crate::format::manifest_edit::testing::Random;
@@ -23,7 +23,7 @@ fn open(storage: &SimulatedStorage) -> Result<Manifest> {
     Manifest::open(Arc::new(storage.clone()))
 }
 
-/// A manifest of a few edits: its bytes, and where each record begins with the state that holds before it.
+/// A manifest of a few edits: its bytes, and where each record begins with the state before it.
 fn small_file(seed: u64, edits: u64) -> (Vec<u8>, Vec<(usize, ManifestState)>) {
     let storage = SimulatedStorage::new(seed);
     let mut manifest = create(&storage);
@@ -39,7 +39,7 @@ fn small_file(seed: u64, edits: u64) -> (Vec<u8>, Vec<(usize, ManifestState)>) {
 }
 
 #[test]
-fn appended_edits_are_there_after_reopening() {
+fn appended_edits_exist_after_reopening() {
     for seed in 0..20 {
         let storage = SimulatedStorage::new(seed);
         let mut random = Random(seed);
@@ -81,7 +81,7 @@ fn works_on_a_real_directory() {
 }
 
 #[test]
-fn no_store_a_newer_one_and_one_that_is_there_are_told_apart() {
+fn missing_newer_and_existing_stores_are_distinguished() {
     let storage = SimulatedStorage::new(1);
     assert!(matches!(open(&storage), Err(Error::NoStore { .. })));
     assert!(matches!(read_state(&storage), Err(Error::NoStore { .. })));
@@ -99,7 +99,7 @@ fn no_store_a_newer_one_and_one_that_is_there_are_told_apart() {
 }
 
 #[test]
-fn a_leftover_of_a_creation_that_died_is_replaced() {
+fn a_leftover_of_an_interrupted_creation_is_replaced() {
     let storage = SimulatedStorage::new(1);
     let leftover = storage.open(MANIFEST_NEW_NAME, OpenMode::Create).unwrap();
     leftover.write_all_at(&[0xee; 9000], 0).unwrap();
@@ -108,8 +108,8 @@ fn a_leftover_of_a_creation_that_died_is_replaced() {
     assert!(open(&storage).is_ok());
 }
 
-/// Every byte, every way of damage: an error that is no panic, or, in the last record only, the state without that
-/// record. Never another state.
+/// Every kind of damage to every byte gives an error without a panic, or, in the last record only, the state without
+/// that record. It never gives another state.
 #[test]
 fn every_damaged_byte_is_an_error_or_a_torn_last_edit() {
     let (bytes, steps) = small_file(11, 8);
@@ -123,7 +123,7 @@ fn every_damaged_byte_is_an_error_or_a_torn_last_edit() {
             bad[at] ^= flip;
             match replay(&bad, path) {
                 Ok(replayed) => {
-                    assert!(at >= last, "damage at {at} went unseen");
+                    assert!(at >= last, "damage at {at} was not found");
                     assert_eq!(replayed.state, steps[steps.len() - 2].1);
                     assert_eq!(replayed.end, last as u64);
                     torn += 1;
@@ -158,7 +158,7 @@ fn every_shorter_file_is_an_error_or_a_prefix_of_the_edits() {
 }
 
 #[test]
-fn random_bytes_behind_the_header_never_panic() {
+fn random_bytes_after_the_header_never_panic() {
     let mut random = Random(5);
     for _ in 0..300 {
         let mut bytes = header::encode_header(&IDENTITY);
@@ -197,16 +197,16 @@ fn valid_records_that_do_not_belong_are_corruption() {
     header::encode_record(1, header::record_salt(IDENTITY.database), &mut unknown, |out| out.extend([99, 0]));
     assert!(matches!(replay(&unknown, path), Err(Error::Corruption { what: "manifest edit", .. })));
 
-    // Another store's record at the end is nothing of ours: a torn edit.
+    // A record of another store at the end is treated as a torn edit.
     let mut foreign = file_of(&[(1, first_edit())]);
     let end = foreign.len() as u64;
     header::encode_record(2, header::record_salt(DatabaseId(1)), &mut foreign, |out| empty().encode(out));
     assert_eq!(replay(&foreign, path).unwrap().end, end);
 }
 
-/// What is torn off is cut away before the next edit: the longer old record must not show behind the shorter new one.
+/// A torn end is truncated before the next edit: the longer old record must not show behind the shorter new one.
 #[test]
-fn a_torn_end_is_cut_off_before_the_next_edit() {
+fn a_torn_end_is_truncated_before_the_next_edit() {
     let storage = SimulatedStorage::new(2);
     let mut manifest = create(&storage);
     let mut random = Random(2);
@@ -230,7 +230,7 @@ fn a_torn_end_is_cut_off_before_the_next_edit() {
 }
 
 #[test]
-fn a_grown_file_is_rotated_and_says_the_same() {
+fn a_grown_file_is_rotated_without_changing_the_state() {
     let storage = SimulatedStorage::new(3);
     let mut manifest = create(&storage);
     let mut random = Random(3);

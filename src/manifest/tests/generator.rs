@@ -1,4 +1,4 @@
-//! Random edits that fit a state, made as the trunk makes them: incorporate, flush, compact, split, recover.
+//! Random edits that fit a state, as the trunk makes them: incorporate, flush, compact, split, recover.
 
 use crate::format::manifest_edit::testing::Random;
 use crate::format::manifest_edit::{BranchMeta, BundleId, BundleImage, KeyspaceRecord, LogRecovered};
@@ -86,7 +86,7 @@ fn incorporate(state: &ManifestState, random: &mut Random, edit: &mut ManifestEd
     edit.nodes.push(node);
 }
 
-/// The active bundles of one child move there; bundles that no child has active go.
+/// The active bundles of one child move to it; bundles that are active for no child are dropped.
 fn flush(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
     let mut node = any_node(state, random);
     if node.height == 0 || node.bundles.is_empty() {
@@ -120,7 +120,7 @@ fn compact(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) 
     edit.nodes.push(node);
 }
 
-/// A leaf splits; its parent gets one more pivot, or there is a new root.
+/// A leaf splits. Its parent gets one more pivot, or there is a new root.
 fn split(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
     let mut left = any_node(state, random);
     let middle = random.bytes();
@@ -148,15 +148,15 @@ fn split(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
     edit.nodes.extend([left, right, parent]);
 }
 
-/// A log segment comes in; half of the others go.
+/// A log segment is added; half of the others are dropped.
 fn log_segments(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
     edit.log_segments_added.push(state.next_file);
     edit.log_segments_dropped = state.log_segments.iter().copied().filter(|_| random.once_in(2)).collect();
-    // Also one that says less than is known already.
+    // Sometimes one that is older than what is known already.
     edit.log_synced = Some(SequenceNumber(state.incorporated.0 + random.below(30)));
 }
 
-/// A maplet comes in; half of the others go.
+/// A maplet is added; half of the others are dropped.
 fn maplets(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) {
     let (lower, pages) = (random.bytes(), 1 + random.below(100) as u32);
     let columns = random.list(3, |random| MapletColumn { entries: random.below(1000), branches: Vec::new() });
@@ -180,7 +180,7 @@ fn recover(state: &ManifestState, random: &mut Random, edit: &mut ManifestEdit) 
     }
 }
 
-/// Drops the branches that no node names once the edit is applied.
+/// Drops the branches that no node refers to after the edit.
 fn drop_unused(state: &ManifestState, edit: &mut ManifestEdit) {
     let mut nodes: BTreeMap<NodeId, &NodeImage> = state.nodes.iter().map(|(id, node)| (*id, node)).collect();
     nodes.extend(edit.nodes.iter().map(|node| (node.id, node)));

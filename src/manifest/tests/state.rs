@@ -1,4 +1,4 @@
-//! The state by itself: what fits, what does not, and the whole-tree check.
+//! The state by itself: edits that fit, edits that do not, and the check of the whole tree.
 
 use super::generator::{first_edit, next_edit};
 use crate::format::manifest_edit::testing::Random;
@@ -18,7 +18,7 @@ fn grown(seed: u64, edits: u64) -> ManifestState {
 }
 
 #[test]
-fn random_edits_keep_the_tree_whole_and_snapshots_repeat_it() {
+fn random_edits_keep_the_tree_consistent_and_snapshots_restore_it() {
     let (mut branches, mut nodes, mut recovered) = (0, 0, 0);
     for seed in 0..40 {
         let mut state = ManifestState::default();
@@ -40,7 +40,7 @@ fn random_edits_keep_the_tree_whole_and_snapshots_repeat_it() {
     assert!(branches > 3 && nodes > 3 && recovered > 2, "{branches} branches, {nodes} nodes, {recovered} recoveries");
 }
 
-/// The root, 1, over the leaves 2 (below "m") and 3; one bundle with one branch at the root.
+/// The root, 1, above the leaves 2 (below "m") and 3; one bundle with one branch at the root.
 fn small() -> ManifestState {
     let leaf = |id, lower: &[u8], upper: Option<&[u8]>| NodeImage {
         id: NodeId(id),
@@ -84,9 +84,9 @@ fn recovery(epoch: u64) -> LogRecovered {
     LogRecovered { epoch, cut: SequenceNumber(12), skipped, next_number: SequenceNumber(20) }
 }
 
-/// Every edit here must be refused for the reason given and change nothing.
+/// Every edit here must be rejected for the given reason and change nothing.
 #[test]
-fn inconsistent_edits_are_refused_and_change_nothing() {
+fn inconsistent_edits_are_rejected_and_change_nothing() {
     let state = small();
     let node = |id: u64| state.nodes[&NodeId(id)].clone();
     let changed = |id: u64, change: &dyn Fn(&mut NodeImage)| {
@@ -106,45 +106,45 @@ fn inconsistent_edits_are_refused_and_change_nothing() {
     };
     let edit = ManifestEdit::default;
     let cases: Vec<(ManifestEdit, &str)> = vec![
-        (added(&|branch| branch.file = FileNumber(7)), "already there"),
-        (added(&|branch| branch.file = FileNumber(u64::MAX)), "no file number"),
-        (added(&|branch| branch.key_min = b"z".to_vec()), "keys in wrong order"),
+        (added(&|branch| branch.file = FileNumber(7)), "already exists"),
+        (added(&|branch| branch.file = FileNumber(u64::MAX)), "not a valid file number"),
+        (added(&|branch| branch.key_min = b"z".to_vec()), "keys in the wrong order"),
         (added(&|branch| branch.open_ended = true), "no range tombstone"),
-        (added(&|branch| branch.number_min = SequenceNumber(9)), "numbers in wrong order"),
+        (added(&|branch| branch.number_min = SequenceNumber(9)), "numbers in the wrong order"),
         (added(&|branch| branch.tombstones = 3), "more tombstones"),
         (added(&|branch| branch.distinct_keys = 3), "more keys"),
         (added(&|branch| branch.value_files = vec![FileNumber(2), FileNumber(2)]), "value files"),
-        (ManifestEdit { branches_added: vec![branch(8), branch(8)], ..edit() }, "already there"),
-        (ManifestEdit { branches_dropped: vec![FileNumber(8)], ..edit() }, "not there"),
+        (ManifestEdit { branches_added: vec![branch(8), branch(8)], ..edit() }, "already exists"),
+        (ManifestEdit { branches_dropped: vec![FileNumber(8)], ..edit() }, "does not exist"),
         (ManifestEdit { branches_dropped: vec![FileNumber(7)], ..edit() }, "is dropped but in node 1"),
-        (ManifestEdit { branches_dropped: vec![FileNumber(7)], ..changed(1, &|_| ()) }, "which is not there"),
-        (changed(1, &|node| node.bundles[0].branches.push(FileNumber(99))), "branch 000099, which is not there"),
-        (changed(1, &|node| node.pivots[0].child = NodeId(9)), "child 9, which is not there"),
+        (ManifestEdit { branches_dropped: vec![FileNumber(7)], ..changed(1, &|_| ()) }, "which does not exist"),
+        (changed(1, &|node| node.bundles[0].branches.push(FileNumber(99))), "branch 000099, which does not exist"),
+        (changed(1, &|node| node.pivots[0].child = NodeId(9)), "child 9, which does not exist"),
         (changed(1, &|node| node.pivots[1].lower = b"n".to_vec()), "does not fill its place"),
-        (changed(1, &|node| node.pivots[1].lower = vec![]), "wrong order"),
+        (changed(1, &|node| node.pivots[1].lower = vec![]), "in the wrong order"),
         (changed(1, &|node| node.pivots[0].lower = b"a".to_vec()), "not its lower bound"),
-        (changed(1, &|node| node.upper = Some(b"b".to_vec())), "past its range"),
+        (changed(1, &|node| node.upper = Some(b"b".to_vec())), "exceeds its range"),
         (changed(1, &|node| node.pivots.clear()), "no children"),
         (changed(1, &|node| node.height = 2), "of height 0 is under"),
-        (changed(1, &|node| node.height = 0), "or is a leaf with some"),
+        (changed(1, &|node| node.height = 0), "or is a leaf with children"),
         (changed(1, &|node| node.pivots[1].first_active = 2), "first active bundle 2"),
-        (changed(1, &|node| node.bundles[0].id = BundleId(u64::MAX)), "no bundle number"),
+        (changed(1, &|node| node.bundles[0].id = BundleId(u64::MAX)), "bundle with an invalid number"),
         (changed(3, &|node| node.upper = Some(b"m".to_vec())), "empty range"),
-        (changed(3, &|node| node.id = NodeId(u64::MAX)), "no node number"),
-        (ManifestEdit { nodes: vec![node(2), node(2)], ..edit() }, "stands twice"),
+        (changed(3, &|node| node.id = NodeId(u64::MAX)), "not a valid node number"),
+        (ManifestEdit { nodes: vec![node(2), node(2)], ..edit() }, "occurs twice"),
         (ManifestEdit { nodes_dropped: vec![NodeId(2)], ..edit() }, "is dropped but under 1"),
-        (ManifestEdit { nodes_dropped: vec![NodeId(2)], ..changed(2, &|_| ()) }, "written and dropped"),
-        (ManifestEdit { nodes_dropped: vec![NodeId(9)], ..edit() }, "not there"),
+        (ManifestEdit { nodes_dropped: vec![NodeId(2)], ..changed(2, &|_| ()) }, "both written and dropped"),
+        (ManifestEdit { nodes_dropped: vec![NodeId(9)], ..edit() }, "does not exist"),
         (ManifestEdit { nodes_dropped: vec![NodeId(1)], ..edit() }, "root 1 does not exist"),
         (ManifestEdit { root: Some(NodeId(5)), ..edit() }, "root 5 does not exist"),
         (ManifestEdit { incorporated: Some(SequenceNumber(9)), ..edit() }, "goes back"),
-        (ManifestEdit { incorporated: Some(SequenceNumber(u64::MAX)), ..edit() }, "no number"),
+        (ManifestEdit { incorporated: Some(SequenceNumber(u64::MAX)), ..edit() }, "not a valid sequence number"),
         (ManifestEdit { log_epochs_from: Some(1), ..edit() }, "go back"),
         (recovered(&|recovery| recovery.epoch = 3), "recovered after 3"),
-        (recovered(&|recovery| recovery.next_number = SequenceNumber(19)), "takes numbers back"),
+        (recovered(&|recovery| recovery.next_number = SequenceNumber(19)), "reuses numbers"),
         (recovered(&|recovery| recovery.cut = SequenceNumber(20)), "below its cut"),
-        (recovered(&|recovery| recovery.next_number = SequenceNumber(u64::MAX)), "past all numbers"),
-        (recovered(&|recovery| recovery.skipped[0].1 = SequenceNumber(13)), "past its cut"),
+        (recovered(&|recovery| recovery.next_number = SequenceNumber(u64::MAX)), "above all numbers"),
+        (recovered(&|recovery| recovery.skipped[0].1 = SequenceNumber(13)), "above its cut"),
         (recovered(&|recovery| recovery.skipped[0].1 = SequenceNumber(3)), "out of order"),
         (recovered(&|recovery| recovery.skipped.push((SequenceNumber(5), SequenceNumber(6)))), "out of order"),
         (
@@ -152,19 +152,19 @@ fn inconsistent_edits_are_refused_and_change_nothing() {
                 keyspaces: vec![KeyspaceRecord { id: KeyspaceId(1), name: "default".into(), ..Default::default() }],
                 ..edit()
             },
-            "one name",
+            "the same name",
         ),
     ];
     for (edit, reason) in cases {
         let mut after = state.clone();
-        let refused = after.apply(&edit).expect_err(reason);
-        assert!(refused.contains(reason), "{refused:?} instead of {reason:?}");
+        let error = after.apply(&edit).expect_err(reason);
+        assert!(error.contains(reason), "{error:?} instead of {reason:?}");
         assert_eq!(after, state, "{reason}");
     }
 }
 
 #[test]
-fn forgotten_recoveries_go_but_the_newest_stays() {
+fn old_recoveries_are_dropped_but_the_newest_stays() {
     let mut state = small();
     let next = ManifestEdit { log_recovered: Some(recovery(4)), ..ManifestEdit::default() };
     state.apply(&next).unwrap();
@@ -175,7 +175,7 @@ fn forgotten_recoveries_go_but_the_newest_stays() {
 }
 
 #[test]
-fn numbers_in_use_are_never_handed_out() {
+fn numbers_in_use_are_never_assigned() {
     let state = small();
     assert_eq!((state.next_file, state.next_node, state.next_bundle), (FileNumber(8), NodeId(4), BundleId(1)));
     let mut later = state.clone();
@@ -183,9 +183,9 @@ fn numbers_in_use_are_never_handed_out() {
     assert_eq!(later.next_file, FileNumber(8));
 }
 
-/// Damage that no edit could do, done by hand: `check` names each.
+/// Damage that no edit can cause, made by hand: `check` finds each.
 #[test]
-fn the_check_of_the_tree_sees_planted_damage() {
+fn the_check_of_the_tree_finds_damage() {
     type Damage = dyn Fn(&mut ManifestState);
     fn at(state: &mut ManifestState, id: u64) -> &mut NodeImage {
         state.nodes.get_mut(&NodeId(id)).unwrap()
@@ -200,7 +200,7 @@ fn the_check_of_the_tree_sees_planted_damage() {
         (Box::new(|state| at(state, 2).upper = Some(b"l".to_vec())), "does not fill its place"),
         (Box::new(|state| at(state, 1).pivots[0].first_active = 2), "first active bundle 2"),
         (Box::new(|state| at(state, 1).shares.resize_with(3, Vec::new)), "shares of branches for 3 ranges"),
-        (Box::new(|state| at(state, 2).id = NodeId(3)), "filed under another number"),
+        (Box::new(|state| at(state, 2).id = NodeId(3)), "listed under another number"),
         (Box::new(|state| at(state, 2).height = 1), "of height 1 is under"),
         (Box::new(|state| at(state, 1).bundles.clear()), "branch 000007 is in no node"),
         (Box::new(|state| state.branches.clear()), "branch 000007 of node 1 does not exist"),
@@ -220,7 +220,7 @@ fn the_check_of_the_tree_sees_planted_damage() {
     assert!(lost.check().expect_err("orphan").contains("cannot be reached"));
 }
 
-/// A node that is its own ancestor ends the walk instead of running for ever.
+/// A node that is its own ancestor ends the check and does not make it run for ever.
 #[test]
 fn a_cycle_is_found() {
     let mut state = small();

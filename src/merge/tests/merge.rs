@@ -23,15 +23,15 @@ fn deal(random: &mut Random, entries: &[VecEntry], sources: usize) -> (Vec<VecCu
     (dealt.into_iter().map(VecCursor::new).collect(), sorted(entries.to_vec()))
 }
 
-fn assert_stands(merge: &MergeCursor<impl Cursor>, model: &[VecEntry], at: Option<usize>) {
+fn assert_position(merge: &MergeCursor<impl Cursor>, model: &[VecEntry], at: Option<usize>) {
     assert_eq!(merge.valid(), at.is_some());
     if let Some(at) = at {
         assert_eq!(merge.entry(), model[at].as_ref());
     }
 }
 
-/// One random movement on the merge and the model; returns where the model stands.
-fn walk(
+/// One random movement on the merge and the model; returns the position of the model.
+fn move_randomly(
     random: &mut Random,
     merge: &mut MergeCursor<VecCursor>,
     model: &[VecEntry],
@@ -58,7 +58,7 @@ fn walk(
 }
 
 #[test]
-fn random_walks_match_a_sorted_vector() {
+fn random_movements_match_a_sorted_vector() {
     for seed in 0..1000 {
         println!("seed {seed}");
         let mut random = Random(seed);
@@ -69,8 +69,8 @@ fn random_walks_match_a_sorted_vector() {
         let mut at = None;
         assert!(!merge.valid());
         for _ in 0..100 {
-            at = walk(&mut random, &mut merge, &model, at).unwrap();
-            assert_stands(&merge, &model, at);
+            at = move_randomly(&mut random, &mut merge, &model, at).unwrap();
+            assert_position(&merge, &model, at);
         }
     }
 }
@@ -86,13 +86,13 @@ fn whole_passes_both_ways_match() {
         let mut merge = MergeCursor::new(cursors);
         merge.seek_first().unwrap();
         for at in 0..model.len() {
-            assert_stands(&merge, &model, Some(at));
+            assert_position(&merge, &model, Some(at));
             merge.next().unwrap();
         }
         assert!(!merge.valid());
         merge.seek_last().unwrap();
         for at in (0..model.len()).rev() {
-            assert_stands(&merge, &model, Some(at));
+            assert_position(&merge, &model, Some(at));
             merge.prev().unwrap();
         }
         assert!(!merge.valid());
@@ -114,14 +114,14 @@ fn after_an_error_the_merge_is_unpositioned_until_a_seek() {
         let mut merge = MergeCursor::new(cursors);
         let mut at = None;
         for _ in 0..200 {
-            match walk(&mut random, &mut merge, &model, at) {
+            match move_randomly(&mut random, &mut merge, &model, at) {
                 Ok(now) => at = now,
                 Err(_) => {
                     failures += 1;
                     at = None;
                 }
             }
-            assert_stands(&merge, &model, at);
+            assert_position(&merge, &model, at);
         }
     }
     assert!(failures > 800, "{failures} failures were met");

@@ -30,7 +30,8 @@ impl Random {
         }
     }
 
-    /// A key of a tiny space whose members are prefixes of each other, have equal heads, contain zero bytes and end in 0xff.
+    /// A key of a tiny space whose members are prefixes of each other, have equal heads, contain zero bytes and end in
+    /// 0xff.
     pub fn key(&mut self, space: u64) -> Vec<u8> {
         const KEYS: [&[u8]; 16] = [
             b"\0\0\0\0",

@@ -21,14 +21,14 @@ fn model(entries: &[VecEntry], at: SequenceNumber, lower: &[u8], upper: Option<&
     seen
 }
 
-fn assert_stands(cursor: &VisibleCursor<impl Cursor>, model: &[VecEntry], at: Option<usize>) {
+fn assert_position(cursor: &VisibleCursor<impl Cursor>, model: &[VecEntry], at: Option<usize>) {
     assert_eq!(cursor.valid(), at.is_some());
     if let Some(at) = at {
         assert_eq!(cursor.entry(), model[at].as_ref());
     }
 }
 
-fn walk(
+fn move_randomly(
     random: &mut Random,
     cursor: &mut VisibleCursor<impl Cursor>,
     model: &[VecEntry],
@@ -63,7 +63,7 @@ fn case(random: &mut Random) -> (Vec<VecEntry>, SequenceNumber, Vec<u8>, Option<
 }
 
 #[test]
-fn random_walks_match_the_rule() {
+fn random_movements_match_the_rule() {
     for seed in 0..2000 {
         println!("seed {seed}");
         let mut random = Random(seed);
@@ -78,8 +78,8 @@ fn random_walks_match_the_rule() {
         let mut cursor = VisibleCursor::new(merge, at, lower, upper);
         let mut stands = None;
         for _ in 0..60 {
-            stands = walk(&mut random, &mut cursor, &model, stands).unwrap();
-            assert_stands(&cursor, &model, stands);
+            stands = move_randomly(&mut random, &mut cursor, &model, stands).unwrap();
+            assert_position(&cursor, &model, stands);
         }
     }
 }
@@ -96,11 +96,11 @@ fn after_an_error_the_cursor_is_unpositioned_until_a_seek() {
         let mut cursor = VisibleCursor::new(inner, at, lower, upper);
         let mut stands = None;
         for _ in 0..100 {
-            stands = walk(&mut random, &mut cursor, &model, stands).unwrap_or_else(|_| {
+            stands = move_randomly(&mut random, &mut cursor, &model, stands).unwrap_or_else(|_| {
                 failures += 1;
                 None
             });
-            assert_stands(&cursor, &model, stands);
+            assert_position(&cursor, &model, stands);
         }
     }
     assert!(failures > 300, "{failures} failures were met");

@@ -1,36 +1,38 @@
-//! Atomics and locks whose every use is a point at which the model checker may let another thread go on (feature `model-checking`).
+//! Atomics and locks in which every use is a point where the model checker may switch to another thread (feature
+//! `model-checking`).
 //!
-//! An atomic is laid out as the one it stands for, so that words of an arena or of a mapped file can be one. In a model all threads
-//! share one thread of the system and one goes at a time: the orders tried are those of sequential consistency. What weaker
-//! memory may do besides is for `crates/loom-models` and ThreadSanitizer.
+//! An atomic has the layout of the one that it replaces, so that words of an arena or of a mapped file can be used as
+//! one. In a model, all threads share one system thread and run one at a time: the explored orders are those of
+//! sequential consistency. The further effects of weaker memory orders are tested by `crates/loom-models` and
+//! ThreadSanitizer.
 //!
-//! Outside a model, in the ordinary tests, all of this works as usual and only costs more.
+//! Outside a model, in the ordinary tests, everything works as usual, at a higher cost.
 
 use parking_lot::lock_api;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic;
 use std::time::Duration;
 
-/// How often a wait with a limit gives way in a model, where there is no time.
-const PATIENCE: u32 = 8;
-/// Between two looks of a wait outside a model.
+/// The number of switches that a wait with a time limit lasts in a model, where there is no time.
+const SWITCHES_MAX: u32 = 8;
+/// The pause between two checks of a wait outside a model.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// Whether the calling thread is one of a model, and may be stopped here.
+/// Whether the calling thread belongs to a model and may be switched.
 fn is_scheduled() -> bool {
-    // While a failure unwinds, nothing else goes on.
+    // While a failure unwinds, no other thread runs.
     !std::thread::panicking() && shuttle::current::try_get_current_task().is_some()
 }
 
-/// Where another thread may go on.
+/// A point where another thread may run.
 fn point() {
     if is_scheduled() {
-        // It takes no time: there is none in a model. Unlike a yield it says nothing about whether this thread may go on.
+        // It takes no time: a model has none. Unlike a yield it says nothing about whether this thread can continue.
         shuttle::thread::sleep(Duration::ZERO);
     }
 }
 
-/// Lets others go on first, as the caller waits for one of them; false outside a model.
+/// Lets other threads run first, because the caller waits for one of them. Returns false outside a model.
 pub fn give_way() -> bool {
     let scheduled = is_scheduled();
     if scheduled {
@@ -45,12 +47,12 @@ fn pause() {
     }
 }
 
-/// An atomic, to be reached through a point.
+/// An atomic. Every access goes through `point`.
 #[repr(transparent)]
 #[derive(Debug, Default)]
-pub struct Watched<A>(A);
+pub struct Checked<A>(A);
 
-impl<A> Deref for Watched<A> {
+impl<A> Deref for Checked<A> {
     type Target = A;
 
     fn deref(&self) -> &A {
@@ -59,7 +61,7 @@ impl<A> Deref for Watched<A> {
     }
 }
 
-impl<A> DerefMut for Watched<A> {
+impl<A> DerefMut for Checked<A> {
     fn deref_mut(&mut self) -> &mut A {
         &mut self.0
     }
@@ -67,31 +69,31 @@ impl<A> DerefMut for Watched<A> {
 
 macro_rules! watched {
     ($($name:ident($value:ty)),*) => {$(
-        /// See `Watched`.
-        pub type $name = Watched<atomic::$name>;
+        /// See `Checked`.
+        pub type $name = Checked<atomic::$name>;
 
-        impl Watched<atomic::$name> {
-            /// As that of what is watched.
+        impl Checked<atomic::$name> {
+            /// As the atomic's.
             pub const fn new(value: $value) -> Self {
                 Self(atomic::$name::new(value))
             }
 
-            /// As that of what is watched.
+            /// As the atomic's.
             pub fn into_inner(self) -> $value {
                 self.0.into_inner()
             }
 
-            /// As that of what is watched.
+            /// As the atomic's.
             ///
             /// # Safety
-            /// As that of what is watched.
+            /// As the atomic's.
             pub unsafe fn from_ptr<'a>(value: *mut $value) -> &'a Self {
-                // SAFETY: the caller's promise; this is laid out as what it watches, and that as the value.
+                // SAFETY: the caller's promise. This type has the layout of the atomic, which has that of the value.
                 unsafe { &*value.cast() }
             }
         }
 
-        impl From<$value> for Watched<atomic::$name> {
+        impl From<$value> for Checked<atomic::$name> {
             fn from(value: $value) -> Self {
                 Self::new(value)
             }
@@ -101,16 +103,16 @@ macro_rules! watched {
 
 watched!(AtomicBool(bool), AtomicU8(u8), AtomicU32(u32), AtomicU64(u64), AtomicUsize(usize));
 
-/// See `Watched`.
-pub type AtomicPtr<T> = Watched<atomic::AtomicPtr<T>>;
+/// See `Checked`.
+pub type AtomicPtr<T> = Checked<atomic::AtomicPtr<T>>;
 
-impl<T> Watched<atomic::AtomicPtr<T>> {
-    /// As that of what is watched.
+impl<T> Checked<atomic::AtomicPtr<T>> {
+    /// As the atomic's.
     pub const fn new(value: *mut T) -> Self {
         Self(atomic::AtomicPtr::new(value))
     }
 
-    /// As that of what is watched.
+    /// As the atomic's.
     pub fn into_inner(self) -> *mut T {
         self.0.into_inner()
     }
@@ -126,10 +128,10 @@ fn take<G>(attempt: impl Fn() -> Option<G>) -> G {
     }
 }
 
-/// A mutex that gives way where another one would block.
+/// A mutex that switches threads where another one would block.
 pub struct RawMutex(parking_lot::RawMutex);
 
-// SAFETY: whoever holds this holds the one inside, which excludes.
+// SAFETY: a thread that holds this holds the inner lock, which is exclusive.
 unsafe impl lock_api::RawMutex for RawMutex {
     const INIT: Self = Self(parking_lot::RawMutex::INIT);
     type Guard = <parking_lot::RawMutex as lock_api::RawMutex>::Guard;
@@ -156,7 +158,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
 /// As `RawMutex`, for many readers or one writer.
 pub struct RawRwLock(parking_lot::RawRwLock);
 
-// SAFETY: whoever holds this holds the one inside, in the same way.
+// SAFETY: a thread that holds this holds the inner lock in the same mode.
 unsafe impl lock_api::RawRwLock for RawRwLock {
     const INIT: Self = Self(parking_lot::RawRwLock::INIT);
     type SharedGuard = <parking_lot::RawRwLock as lock_api::RawRwLock>::SharedGuard;
@@ -186,7 +188,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     }
 
     unsafe fn unlock_exclusive(&self, guard: Self::ExclusiveGuard) {
-        // SAFETY: the caller holds it alone.
+        // SAFETY: the caller holds it exclusively.
         unsafe { self.0.unlock_exclusive(guard) }
     }
 
@@ -215,19 +217,19 @@ pub struct Condvar {
 }
 
 impl Condvar {
-    /// Nobody waits.
+    /// A condition variable without waiters.
     pub const fn new() -> Self {
         Self { notified: atomic::AtomicU64::new(0) }
     }
 
-    /// Lets go of the mutex and waits for a notification; then takes it again.
+    /// Releases the mutex and waits for a notification, then takes the mutex again.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         self.wait_rounds(guard, u32::MAX);
     }
 
-    /// The same, but not longer than this; in a model it may end at any time.
+    /// As `wait`, with a time limit. In a model it may return at any time.
     pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) {
-        let rounds = if is_scheduled() { PATIENCE } else { (timeout.as_micros() / PAUSE.as_micros()) as u32 };
+        let rounds = if is_scheduled() { SWITCHES_MAX } else { (timeout.as_micros() / PAUSE.as_micros()) as u32 };
         self.wait_rounds(guard, rounds);
     }
 
@@ -243,12 +245,12 @@ impl Condvar {
         });
     }
 
-    /// Ends the waits of all; one that was to go on waiting looks again.
+    /// Wakes all waiters. A waiter that should continue to wait checks again.
     pub fn notify_one(&self) {
         self.notify_all();
     }
 
-    /// Ends the waits of all.
+    /// Wakes all waiters.
     pub fn notify_all(&self) {
         self.notified.fetch_add(1, atomic::Ordering::SeqCst);
     }
