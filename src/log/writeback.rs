@@ -10,7 +10,7 @@
 //!    header of this segment, since it would have been sealed.
 //! 4. Once finished nothing is read from the twin any more: it may be another segment's.
 
-use super::segment::ChunkOwners;
+use super::chunk_owners::ChunkOwners;
 use super::shadow::Shadow;
 use crate::format::log_record::Salt;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SECTOR_BYTES, SegmentHeader};

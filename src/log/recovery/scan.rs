@@ -1,12 +1,13 @@
 //! Finds the log's files in the store's directory and tells those that hold records from those that do not. One
 //! thread, before the store is open.
 
-use super::{Access, OldSegment, RecoveryInput};
+use super::input::{Access, RecoveryInput};
+use super::old_segment::OldSegment;
 use crate::format::log_record::Salt;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SECTOR_BYTES, SegmentHeader};
 use crate::io::{OpenMode, Storage, StorageFile};
 use crate::log::files::{Role, parse_file_name};
-use crate::log::halt::leave_poison;
+use crate::log::poison::leave_poison;
 use crate::log::shadow_reader::{self, ShadowReader};
 use crate::util::planted::{self, Bug};
 use crate::util::sync::Arc;
