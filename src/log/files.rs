@@ -12,8 +12,8 @@
 use super::chunk_owners::ChunkOwners;
 use super::segment::{Reuse, Segment, SegmentParts, header_page, segment_file_bytes};
 use super::settings::{LogIdentity, NameSegment};
-use super::shadow::Shadow;
-use super::writeback::Writeback;
+use super::shadow::copy::Shadow;
+use super::shadow::writeback::Writeback;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SegmentHeader};
 use crate::io::{OpenMode, Storage};
 use crate::util::sync::Arc;

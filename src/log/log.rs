@@ -6,7 +6,7 @@ use super::poison::{self, Halt};
 use super::recovery::OldSegment;
 use super::segment::{Segment, segment_file_bytes};
 use super::settings::{LogIdentity, LogOptions, NameSegment, Namer};
-use super::shadow::Shadows;
+use super::shadow::copy::Shadows;
 use crate::format::log_segment::Mark;
 use crate::io::{SharedMemory, Storage};
 use crate::util::limits::IO_ALIGNMENT;

@@ -36,9 +36,7 @@ pub mod salvage;
 mod segment;
 mod settings;
 mod shadow;
-mod shadow_reader;
 mod stopping;
-mod writeback;
 mod writer;
 
 pub use files::{POISON, Role, file_name, parse_file_name};

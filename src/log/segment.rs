@@ -12,8 +12,8 @@
 
 use super::chunk_owners::ChunkOwners;
 use super::settings::LogIdentity;
-use super::shadow::Shadow;
-use super::writeback::Writeback;
+use super::shadow::copy::Shadow;
+use super::shadow::writeback::Writeback;
 use crate::format::log_record::Salt;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SegmentHeader};
 use crate::io::MappedFile;
