@@ -1,4 +1,4 @@
-//! Layer 7: the public types. Each is a thin handle; the machinery is in `engine`.
+//! Layer 7: the public types. Each is a thin handle on the machinery in `engine`.
 
 #[allow(clippy::module_inception)]
 mod db;
