@@ -1,5 +1,4 @@
-//! Reading a store without the right, or the wish, to change it: beside a writer, on a read-only file system, or just to look
-//! (`docs/recovery.md`, Openers).
+//! `ReadOnlyDb`: reads a store without changing it, concurrently with a writer or on a read-only file system (`docs/recovery.md`, Openers).
 
 use super::iter::Iter;
 use super::snapshot::Snapshot;
@@ -26,16 +25,16 @@ use std::ops::RangeBounds;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often the log is read again to get past what was being written during the reading before.
+/// How often the log is read at most, until it has no gap that a concurrent write left.
 const READINGS_MAX: u32 = 50;
-/// How long a number may be in a writer's hands before the log is read again.
+/// Pause before the log is read again, in which a concurrent write can finish.
 const BETWEEN_READINGS: Duration = Duration::from_millis(1);
 
-/// A store open for reading only. It shows what the store held when it was opened, every write included that returned before
-/// `open` was called, and never changes; open another one to see more. Nothing is written, not even a lock file.
+/// A store that is open for reading only. It shows the contents at the time of the opening, including every write that returned before
+/// `open` was called, and never changes. Open another one to see newer writes. It writes nothing, not even a lock file.
 ///
-/// Any number may be open, beside one writer. As long as one is, the writer keeps the files that it may read, so space of
-/// old data comes back only after it is dropped. What of the log is not in branch files yet is read into memory.
+/// Any number of `ReadOnlyDb` may be open, concurrently with one writer in any process. While one is open, the writer keeps the files that
+/// it may read, so space of old data is freed only after it is dropped. The part of the log that is not incorporated is read into memory.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -55,30 +54,33 @@ pub struct ReadOnlyDb {
     synced: SequenceNumber,
     log_bytes: u64,
     log_memory_bytes: u64,
-    /// Keeps the writer from removing files.
+    /// Keeps the writer from removing files. Held until drop.
     _files: Option<Guard>,
 }
 
 impl ReadOnlyDb {
-    /// Opens the store in a directory. Of the options those count that say how to read: `memory_budget`, `force_cut`.
+    /// Opens the store in a directory. Only the options for reading are used: `memory_budget` and `force_cut`.
     ///
     /// # Errors
-    /// `NoStore`, `NewerFormat`, `Corruption` with file and offset, `Io`.
+    /// `NoStore`, `NewerFormat`, `Corruption` with file and offset, `InvalidArgument`, `Io`.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         Self::open_with(Arc::new(PosixStorage::new(path.as_ref())), options)
     }
 
-    /// Opens a store on any storage.
+    /// Opens a store on another implementation of `Storage`. Otherwise like `open`.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
         if store_files::inspect(&*storage)? != Found::Store {
-            return Err(Error::NoStore { path: storage.path().to_path_buf(), reason: "nothing is there".into() });
+            return Err(Error::NoStore {
+                path: storage.path().to_path_buf(),
+                reason: "the directory holds no store".into(),
+            });
         }
         let locks = locks::for_reading(&*storage)?;
         let beside_writer = locks.opening.is_some() && locks::has_writer(&*storage)?;
         let access = if beside_writer { Access::ReadBesideWriter } else { Access::Read };
         let mut loaded = load(&storage, &options, access)?;
-        // Every write that returned before is at or below the greatest number that the first reading saw. What was in a writer's
-        // hands just then is complete soon, unless the writer was stopped there.
+        // Every write that returned before has at most the greatest number that the first reading saw. Writes that were in progress
+        // complete soon, unless their thread is stopped.
         let wanted = loaded.seen;
         let mut readings = 1;
         while beside_writer && loaded.last < wanted && readings < READINGS_MAX {
@@ -89,58 +91,59 @@ impl ReadOnlyDb {
         Ok(loaded.finish(storage, locks.files))
     }
 
-    /// The value of a key.
+    /// Returns the value of a key; `None` if the key is absent.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         Ok(self.get_into(key, &mut value)?.then_some(value))
     }
 
-    /// Reads a value into `out`, replacing what it holds; false where the key is absent.
+    /// Reads the value of a key into `out` and replaces its contents. Returns false if the key is absent.
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
         self.read.get_at(key.as_ref(), SequenceNumber::MAX, out)
     }
 
-    /// The value of a key without a copy, where it lies in a cached page: see `Pinned`.
+    /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
     pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
         self.read.get_pinned_at(key.as_ref(), SequenceNumber::MAX)
     }
 
-    /// The values of many keys, in their order; see `Db::multi_get`.
+    /// Returns the values of several keys, in the order of the keys; see `Db::multi_get`.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         self.snapshot().multi_get(keys)
     }
 
-    /// The same contents as a `Snapshot`, for code that takes one.
+    /// The contents as a `Snapshot`, for code that takes one.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::take(&self.read)
     }
 
-    /// All pairs.
+    /// Iterates over all pairs.
     pub fn iter(&self) -> Result<Iter> {
         self.snapshot().iterate(Bounds::all())
     }
 
-    /// The pairs of a key range.
+    /// Iterates over the pairs in a key range.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
         self.snapshot().iterate(Bounds::of_range(range))
     }
 
-    /// The pairs whose keys begin with a prefix.
+    /// Iterates over the pairs whose keys start with a prefix.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
         self.snapshot().iterate(Bounds::of_prefix(prefix.as_ref()))
     }
 
-    /// About how many bytes the pairs of a key range take; see `Db::approximate_size`.
+    /// Estimates the size of a key range in bytes; see `Db::approximate_size`.
     pub fn approximate_size<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
         self.read.approximate_size(&Bounds::of_range(range))
     }
 
-    /// The branch files of the tree; see `Db::branch_files`.
+    /// Lists the branch files of the tree; see `Db::branch_files`.
     pub fn branch_files(&self) -> Vec<BranchFile> {
         self.read.branch_files()
     }
 
-    /// Figures of what was opened, `log_bytes` of whole segment files; those of what a writer did are zero (`Db::live_stats` has them).
+    /// Returns statistics of the opened contents. `log_bytes` is the size of whole segment files. Statistics of a writer's activity are zero;
+    /// `Db::live_stats` has them.
     pub fn stats(&self) -> Stats {
         Stats {
             incorporated_number: self.incorporated.0,
@@ -157,7 +160,7 @@ impl ReadOnlyDb {
 impl Drop for ReadOnlyDb {
     fn drop(&mut self) {
         if self.read.check_process().is_err() {
-            // In a forked child the locks of its memory may be held by threads that do not exist.
+            // In a forked child, locks may be held by threads that do not exist there.
             std::mem::forget(Arc::clone(&self.read));
             return;
         }
@@ -166,13 +169,13 @@ impl Drop for ReadOnlyDb {
     }
 }
 
-/// A store as one reading of manifest and log found it.
+/// The result of reading manifest and log once.
 struct Loaded {
     parts: Parts,
     view: ViewCell,
-    /// What is shown ends with this number.
+    /// The greatest number that is shown.
     last: SequenceNumber,
-    /// The greatest number that was seen.
+    /// The greatest number in the log.
     seen: SequenceNumber,
     incorporated: SequenceNumber,
     synced: SequenceNumber,
@@ -184,14 +187,14 @@ struct Loaded {
 impl Loaded {
     fn finish(self, storage: Arc<dyn Storage>, files: Option<Guard>) -> ReadOnlyDb {
         let Self { parts, view, last, incorporated, synced, log_bytes, log_memory_bytes, memory_budget, .. } = self;
-        // Nothing is ever given up here, so no snapshot need end.
+        // Nothing is ever dropped here, so snapshots need not expire.
         let snapshots = SnapshotRegistry::new(storage.clock(), None);
         let read = Arc::new(parts.into_read_path(storage, snapshots, last, view));
         ReadOnlyDb { read, memory_budget, incorporated, synced, log_bytes, log_memory_bytes, _files: files }
     }
 }
 
-/// Reads manifest and log; the caller has the lock without which a writer could recycle the log meanwhile.
+/// Reads manifest and log. Requires the lock *opening*, which keeps a writer from recycling the log meanwhile.
 fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result<Loaded> {
     let budget = Budget::new(options)?;
     let state: ManifestState = manifest::read_state(&**storage)?;
@@ -217,7 +220,7 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
         last,
         seen,
         incorporated: state.incorporated,
-        // What lies behind the cut is not shown.
+        // Records behind the cut are not shown.
         synced: recovered.synced.min(last),
         log_bytes: recovered.segments.iter().map(|segment| segment.bytes).sum(),
         log_memory_bytes: recovered.memory_bytes,

@@ -1,4 +1,4 @@
-//! Running a transaction until it commits.
+//! Runs a transaction until it commits.
 
 use super::Transaction;
 use crate::engine::engine::Engine;
@@ -8,13 +8,13 @@ use crate::util::sync::Arc;
 use crate::util::{Error, Result};
 use std::time::Duration;
 
-/// How `Db::transact_with` goes about it.
+/// Options of `Db::transact_with`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactOptions {
-    /// How many times the work is run at most before a conflict is the caller's; at least once. 100 by default: where so many conflict,
-    /// the keys are better taken apart.
+    /// How often the transaction is run at most before `Error::Conflict` is returned. 0 counts as 1. The default is 100: if that many attempts
+    /// conflict, it is better to split the contended keys.
     pub attempts: u32,
-    /// How the commit is done.
+    /// Options of the commit.
     pub write: WriteOptions,
 }
 
@@ -24,12 +24,12 @@ impl Default for TransactOptions {
     }
 }
 
-/// The first pause may be as long as this; each further one twice as long, up to the longest.
+/// Upper bound of the first random pause. It doubles with each attempt, up to `PAUSE_MAX`.
 const PAUSE: Duration = Duration::from_micros(20);
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 
 impl Engine {
-    /// Runs `work` in transactions of its own until one commits.
+    /// Runs `work` in a new transaction until a commit succeeds.
     pub(crate) fn transact<T, E: From<Error>>(
         self: &Arc<Self>,
         options: &TransactOptions,
@@ -42,13 +42,13 @@ impl Engine {
             let value = work(&transaction)?;
             match transaction.commit_with(options.write) {
                 Err(Error::Conflict { .. }) if attempt < options.attempts => {
-                    // At random, or those who conflicted once meet again.
+                    // Random, so that transactions that conflicted once do not conflict again.
                     self.clock.sleep(pause.mul_f64((splitmix64(&mut random) >> 11) as f64 / (1u64 << 53) as f64));
                     pause = PAUSE_MAX.min(pause * 2);
                 }
                 committed => return committed.map(|()| value).map_err(E::from),
             }
         }
-        unreachable!("there is no last attempt but the one that returns")
+        unreachable!("the last attempt returns")
     }
 }
