@@ -3,7 +3,7 @@
 
 use super::Transaction;
 use crate::db::iter::Iter;
-use crate::engine::transaction::read_set::{ReadSet, StretchId};
+use crate::engine::transaction::read_set::{ReadSet, ScanId};
 use crate::engine::transaction::write_set::{Tick, WriteSet};
 use crate::engine::types::bounds::Bounds;
 use crate::merge::Values;
@@ -29,9 +29,9 @@ use std::ops::Bound;
 /// # Ok::<(), alluvium::Error>(())
 /// ```
 pub struct TransactionIter<'t> {
-    front: Walk<'t>,
+    front: TransactionCursor<'t>,
     /// Created by the first `next_back`.
-    back: Option<Walk<'t>>,
+    back: Option<TransactionCursor<'t>>,
 }
 
 /// A double-ended iterator over keys: the result of `TransactionIter::keys`.
@@ -39,7 +39,7 @@ pub struct TransactionIter<'t> {
 pub struct TransactionKeys<'t>(TransactionIter<'t>);
 
 /// A position: a merge of the snapshot and the transaction's own writes.
-struct Walk<'t> {
+struct TransactionCursor<'t> {
     transaction: &'t Transaction,
     /// Iterator over the snapshot. Forward, it is on its first key greater than or equal to `key`; backward, on its last key less than or
     /// equal to `key`.
@@ -54,7 +54,7 @@ struct Walk<'t> {
     /// The next key in the current direction that the transaction had written at the tick, or `Some(None)` if there is none. `None`: not
     /// searched yet. Cached so that later writes are skipped once and not at every step.
     own: Option<Option<Vec<u8>>>,
-    stretch: Option<StretchId>,
+    scan: Option<ScanId>,
     state: State,
     key: Vec<u8>,
     value: Vec<u8>,
@@ -74,7 +74,7 @@ enum State {
 impl<'t> TransactionIter<'t> {
     pub(crate) fn new(transaction: &'t Transaction, bounds: Bounds) -> Result<Self> {
         let tick = transaction.state.lock().writes.iterator_begins();
-        Ok(Self { front: Walk::new(transaction, bounds, tick)?, back: None })
+        Ok(Self { front: TransactionCursor::new(transaction, bounds, tick)?, back: None })
     }
 
     /// Converts to an iterator over the remaining keys, which neither reads nor copies values. The keys still count as read.
@@ -90,7 +90,7 @@ impl<'t> TransactionIter<'t> {
     /// ```
     pub fn keys(mut self) -> TransactionKeys<'t> {
         self.front.omit_values();
-        self.back.iter_mut().for_each(Walk::omit_values);
+        self.back.iter_mut().for_each(TransactionCursor::omit_values);
         TransactionKeys(self)
     }
 
@@ -152,7 +152,7 @@ impl Drop for TransactionIter<'_> {
 
 impl<'t> TransactionIter<'t> {
     /// Moves the front to the next pair that was not returned yet, and marks it as returned; `None` if none is left.
-    fn advance(&mut self) -> Result<Option<&Walk<'t>>> {
+    fn advance(&mut self) -> Result<Option<&TransactionCursor<'t>>> {
         if self.back.as_ref().is_some_and(|back| back.state == State::Nowhere) {
             return Ok(None);
         }
@@ -172,7 +172,7 @@ impl<'t> TransactionIter<'t> {
     }
 
     /// Like `advance`, for the back.
-    fn advance_back(&mut self) -> Result<Option<&Walk<'t>>> {
+    fn advance_back(&mut self) -> Result<Option<&TransactionCursor<'t>>> {
         let front = &self.front;
         if front.state == State::Nowhere {
             return Ok(None);
@@ -180,7 +180,7 @@ impl<'t> TransactionIter<'t> {
         let back = match &mut self.back {
             Some(back) => back,
             none => {
-                let back = none.insert(Walk::new(front.transaction, front.bounds.clone(), front.tick)?);
+                let back = none.insert(TransactionCursor::new(front.transaction, front.bounds.clone(), front.tick)?);
                 if front.keys_only {
                     back.omit_values();
                 }
@@ -206,13 +206,13 @@ impl Iterator for TransactionIter<'_> {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.advance().map(|given| given.map(Walk::pair)).transpose()
+        self.advance().map(|given| given.map(TransactionCursor::pair)).transpose()
     }
 }
 
 impl DoubleEndedIterator for TransactionIter<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.advance_back().map(|given| given.map(Walk::pair)).transpose()
+        self.advance_back().map(|given| given.map(TransactionCursor::pair)).transpose()
     }
 }
 
@@ -223,19 +223,19 @@ impl Iterator for TransactionKeys<'_> {
     type Item = Result<Vec<u8>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.advance().map(|given| given.map(|walk| walk.key.clone())).transpose()
+        self.0.advance().map(|given| given.map(|cursor| cursor.key.clone())).transpose()
     }
 }
 
 impl DoubleEndedIterator for TransactionKeys<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.0.advance_back().map(|given| given.map(|walk| walk.key.clone())).transpose()
+        self.0.advance_back().map(|given| given.map(|cursor| cursor.key.clone())).transpose()
     }
 }
 
 impl FusedIterator for TransactionKeys<'_> {}
 
-impl<'t> Walk<'t> {
+impl<'t> TransactionCursor<'t> {
     fn new(transaction: &'t Transaction, bounds: Bounds, tick: Tick) -> Result<Self> {
         let base = transaction.snapshot.iterate(bounds.clone())?;
         let lower = key::split(&bounds.lower).map_or(Vec::new(), |(_, user_key)| user_key.to_vec());
@@ -254,7 +254,7 @@ impl<'t> Walk<'t> {
             upper,
             tick,
             own: None,
-            stretch: None,
+            scan: None,
             state: State::New,
             key: Vec::new(),
             value: Vec::new(),
@@ -291,7 +291,7 @@ impl<'t> Walk<'t> {
     fn seek_last(&mut self) -> Result<()> {
         self.state = State::Nowhere;
         let upper = self.bounds.upper.clone();
-        self.begin_stretch(upper.clone().unwrap_or_default(), upper);
+        self.begin_scan(upper.clone().unwrap_or_default(), upper);
         self.set_direction(false);
         self.base.seek_last()?;
         self.find(None)
@@ -301,7 +301,7 @@ impl<'t> Walk<'t> {
         self.state = State::Nowhere;
         let from = key.max(&self.lower).to_vec();
         let start = key::encoded(KeyspaceId::DEFAULT, &from);
-        self.begin_stretch(start.clone(), Some(start));
+        self.begin_scan(start.clone(), Some(start));
         self.set_direction(true);
         self.base.seek(&from)?;
         self.find(Some(Bound::Included(from)))
@@ -314,13 +314,13 @@ impl<'t> Walk<'t> {
         self.state = State::Nowhere;
         if key < &self.lower[..] {
             // No part of the range was read.
-            self.stretch = None;
+            self.scan = None;
             return Ok(());
         }
         let start = key::encoded(KeyspaceId::DEFAULT, key);
         let mut end = start.clone();
         end.push(0);
-        self.begin_stretch(start, Some(end));
+        self.begin_scan(start, Some(end));
         self.set_direction(false);
         self.base.seek_for_prev(key)?;
         self.find(Some(Bound::Included(key.to_vec())))
@@ -428,25 +428,25 @@ impl<'t> Walk<'t> {
     /// Positions on `key`, and records the range up to it, or down to it, as read.
     fn arrive(&mut self) {
         self.state = State::On;
-        if let Some(stretch) = self.stretch {
+        if let Some(scan) = self.scan {
             let key = key::encoded(KeyspaceId::DEFAULT, &self.key);
             let reads = &mut self.transaction.state.lock().reads;
-            if self.forward { reads.extend_through(stretch, &key) } else { reads.extend_down_to(stretch, &key) }
+            if self.forward { reads.extend_through(scan, &key) } else { reads.extend_down_to(scan, &key) }
         }
     }
 
     /// Records the rest of the range, in the current direction, as read.
     fn extend_read_to_end(&self, reads: &mut ReadSet) {
-        let Some(stretch) = self.stretch else { return };
+        let Some(scan) = self.scan else { return };
         if self.forward {
-            reads.extend_to(stretch, self.bounds.upper.as_deref());
+            reads.extend_to(scan, self.bounds.upper.as_deref());
         } else {
-            reads.extend_down_to(stretch, &self.bounds.lower);
+            reads.extend_down_to(scan, &self.bounds.lower);
         }
     }
 
-    fn begin_stretch(&mut self, start: Vec<u8>, end: Option<Vec<u8>>) {
-        self.stretch = Some(self.transaction.state.lock().reads.begin((start, end)));
+    fn begin_scan(&mut self, start: Vec<u8>, end: Option<Vec<u8>>) {
+        self.scan = Some(self.transaction.state.lock().reads.begin_scan((start, end)));
     }
 }
 
