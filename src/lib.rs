@@ -1,4 +1,8 @@
 //! Alluvium: an embedded, persistent, ordered key-value store.
+//!
+//! [`Db`] opens a store and has all its operations: puts, deletes, atomic [`WriteBatch`]es and read-modify-writes, gets and
+//! range scans ([`Iter`]), consistent [`Snapshot`]s, and optimistic [`Transaction`]s. [`Options`] configures a store.
+//! [`ReadOnlyDb`] reads a store that another process writes. Keys are ordered bytewise.
 
 #[cfg(feature = "async")]
 mod aio;
@@ -32,7 +36,7 @@ pub use db::{
 pub use util::fork::ForkCount;
 pub use util::{Error, Result};
 
-/// The storage below a store, for those who bring their own (`Db::open_with`).
+/// The interface to files, clocks and locks, for storage implementations of the caller (`Db::open_with`).
 pub mod storage {
     #[cfg(any(test, feature = "testing"))]
     pub use crate::io::simulated;
@@ -42,7 +46,7 @@ pub mod storage {
     };
 }
 
-/// The largest keys, values and batches.
+/// Maximum sizes of keys, values and batches, in bytes.
 pub mod limits {
     pub use crate::util::limits::{BATCH_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 }

@@ -1,8 +1,8 @@
 //! Layer 7: the asynchronous interface, for any executor (feature `async`).
 //!
-//! The polling thread never waits, except for short critical sections of other threads. What memory and cached pages can answer is
-//! answered when a future is first polled. Everything else runs on the threads of the crate `blocking`, which all its users in the
-//! process share.
+//! The polling thread never waits, except for short critical sections of other threads. What memory and cached pages
+//! can answer is answered when a future is first polled. Everything else runs on the threads of the crate `blocking`,
+//! which all its users in the process share.
 
 mod scan;
 mod snapshot;
@@ -20,16 +20,18 @@ use std::sync::Arc;
 pub use scan::Scan;
 pub use snapshot::AsyncSnapshot;
 
-/// A store whose methods are futures. A clone is cheap. All clones, and the `Db` that an `AsyncDb` was made from, are the same store.
+/// A store whose methods are futures. A clone is cheap. All clones, and the `Db` that an `AsyncDb` was made from, are
+/// the same store.
 ///
-/// The polling thread never reads the disk, never syncs, and never runs the caller's functions. A `get` that memory or cached pages can
-/// answer is ready at once. A `get` that needs the disk, every scan, `update`, `transact`, `flush` and `sync` run on other threads. A
-/// write runs on the polling thread if it is not expected to wait: it requests no sync, its value needs no value file, writers are not
-/// slowed, and memory and log have space. Other threads may take that space before the write. Then it waits like a `put`: for a switch
-/// of generations, or for up to two milliseconds of a delay that has just ended.
+/// The polling thread never reads the disk, never syncs, and never runs the caller's functions. A `get` that memory or
+/// cached pages can answer is ready at once. A `get` that needs the disk, every scan, `update`, `transact`, `flush` and
+/// `sync` run on other threads. A write runs on the polling thread if it is not expected to wait: it requests no sync,
+/// its value needs no value file, writers are not slowed, and memory and log have space. Other threads may take that
+/// space before the write. Then it waits like a `put`: for a switch of generations, or for up to two milliseconds of a
+/// delay that has just ended.
 ///
-/// A future may be dropped at any time. A read that has begun is then discarded. A write, `update` or `transact` may have happened
-/// completely or not at all. A future that was never polled has done nothing.
+/// A future may be dropped at any time. A read that has begun is then discarded. A write, `update` or `transact` may
+/// have happened completely or not at all. A future that was never polled has done nothing.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -218,8 +220,8 @@ impl AsyncDb {
         self.run_blocking(Db::sync).await
     }
 
-    /// Drops this handle. If it is the last one, the store is closed on another thread (`Db::close`). Dropping the last handle without this
-    /// closes the store too, but blocks the dropping thread.
+    /// Drops this handle. If it is the last one, the store is closed on another thread (`Db::close`). Dropping the last
+    /// handle without this closes the store too, but blocks the dropping thread.
     pub async fn close(self) -> Result<()> {
         unblock(move || Arc::into_inner(self.db).map_or(Ok(()), Db::close)).await
     }

@@ -18,8 +18,9 @@ const BYTES_MAX: usize = 1 << 20;
 
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// A scan: the pairs of a range in key order, as a `Stream`. Other threads read the pairs in rounds, on demand. The first rounds are small, so
-/// that a short scan reads little; a round holds at most one MiB and one pair. After an error the stream ends.
+/// A scan: the pairs of a range in key order, as a `Stream`. Other threads read the pairs in rounds, on demand. The
+/// first rounds are small, so that a short scan reads little; a round holds at most one MiB and one pair. After an
+/// error the stream ends.
 ///
 /// Like an `Iter`, an idle scan retains the versions of its snapshot, and holds nothing else.
 #[must_use = "a scan does nothing until it is polled"]

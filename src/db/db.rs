@@ -7,19 +7,16 @@ use super::transaction::Transaction;
 use crate::engine::background::pause::BackgroundPause;
 use crate::engine::background::tasks::WorkerRole;
 use crate::engine::engine::{Driver, Engine};
-use crate::engine::open::{closing, opening};
+use crate::engine::open::opening;
 use crate::engine::read::pinned_value::Pinned;
 use crate::engine::state::budget::{Budget, Figures};
 use crate::engine::state::rate_limit;
-use crate::engine::tools::live_stats;
-use crate::engine::tools::{repair, verify};
 use crate::engine::types::batch::WriteBatch;
 use crate::engine::types::bounds::Bounds;
 use crate::engine::types::change::{Change, Swap};
 use crate::engine::types::compaction::{CompactOptions, CompactProgress, CompactReport, Goal};
 use crate::engine::types::options::{Durability, Options, WriteOptions};
-use crate::engine::types::repair_report::RepairReport;
-use crate::engine::types::stats::{BranchFile, LiveStats, Stats};
+use crate::engine::types::stats::{BranchFile, Stats};
 use crate::engine::types::verification::{CheckProgress, Depth, Verification, VerifyReport};
 use crate::io::{PosixStorage, Storage};
 use crate::log::LogTask;
@@ -31,10 +28,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A store that is open for reading and writing. Every method may be called from any thread: share a `Db` by reference or in an `Arc`.
+/// A store that is open for reading and writing. Every method may be called from any thread: share a `Db` by reference
+/// or in an `Arc`.
 ///
-/// Dropping a `Db` closes it and ignores errors; `close` returns them. After a `fork`, the child must not use a `Db` that the parent
-/// opened: reads and writes return `Error::Forked` there.
+/// Dropping a `Db` closes it and ignores errors; `close` returns them. After a `fork`, the child must not use a `Db`
+/// that the parent opened: reads and writes return `Error::Forked` there.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -112,7 +110,8 @@ impl Db {
         self.inner.write_one(key.as_ref(), Some(value.as_ref()), self.durability(options))
     }
 
-    /// Deletes a key. It is not an error if the key is absent. Deletes also succeed on a full disk, so that they can free space.
+    /// Deletes a key. It is not an error if the key is absent. Deletes also succeed on a full disk, as long as the log has
+    /// space, so that they can free space.
     ///
     /// # Errors
     /// Like `put`.
@@ -125,11 +124,12 @@ impl Db {
         self.inner.write_one(key.as_ref(), None, self.durability(options))
     }
 
-    /// Applies a batch atomically: every reader sees all of it or none, and so does recovery after a crash. Writers of other keys do not
-    /// wait for it.
+    /// Applies a batch atomically: every reader sees all of it or none, and so does recovery after a crash. Writers of
+    /// other keys do not wait for it.
     ///
     /// # Errors
-    /// Like `put`. `InvalidArgument` if the batch is over 32 MiB: its keys, its values below 256 KiB, and 64 bytes for each operation.
+    /// Like `put`. `InvalidArgument` if the batch is over 32 MiB: its keys, its values below 256 KiB, and 64 bytes for
+    /// each operation.
     pub fn write(&self, batch: WriteBatch) -> Result<()> {
         self.write_with(batch, WriteOptions::default())
     }
@@ -139,11 +139,11 @@ impl Db {
         self.inner.write_batch(batch, self.durability(options))
     }
 
-    /// Atomically reads a key, calls `change` with its value (`None` if absent), and writes the result; `None` deletes the key. Returns the
-    /// new value.
+    /// Atomically reads a key, calls `change` with its value (`None` if absent), and writes the result; `None` deletes
+    /// the key. Returns the new value.
     ///
-    /// No lock is held while `change` runs, so it may use the store. If another write changes the key meanwhile, `change` is called
-    /// again. A `change` that itself writes the key is called forever.
+    /// No lock is held while `change` runs, so it may use the store. If another write changes the key meanwhile,
+    /// `change` is called again. A `change` that itself writes the key is called forever.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -165,7 +165,8 @@ impl Db {
         self.update_with(key, WriteOptions::default(), |old| change(old).map_or(Change::Delete, Change::Put))
     }
 
-    /// Like `update`, with options, and with a function that may also leave the key unchanged. Returns the value that the key then has.
+    /// Like `update`, with options, and with a function that may also leave the key unchanged. Returns the value that
+    /// the key then has.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -248,9 +249,9 @@ impl Db {
         Transaction::begin(&self.inner)
     }
 
-    /// Runs `work` in a transaction, commits it, and returns the result of `work`. If the commit conflicts with other writes, `work` runs
-    /// again in a new transaction after a random pause, up to 100 times in all. If `work` returns an error, the transaction is rolled
-    /// back.
+    /// Runs `work` in a transaction, commits it, and returns the result of `work`. If the commit conflicts with other
+    /// writes, `work` runs again in a new transaction after a random pause, up to 100 times in all. If `work` returns
+    /// an error, the transaction is rolled back.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -294,8 +295,8 @@ impl Db {
         Ok(self.get_into(key, &mut value)?.then_some(value))
     }
 
-    /// Reads the newest value of a key into `out` and replaces its contents. Returns false if the key is absent. Allocates nothing if the
-    /// capacity of `out` suffices.
+    /// Reads the newest value of a key into `out` and replaces its contents. Returns false if the key is absent.
+    /// Allocates nothing if the capacity of `out` suffices.
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
         self.inner.get_at(key.as_ref(), SequenceNumber::MAX, out)
     }
@@ -305,8 +306,8 @@ impl Db {
         self.inner.get_pinned_at(key.as_ref(), SequenceNumber::MAX)
     }
 
-    /// Returns the values of several keys at one moment, in the order of the keys. All disk reads are issued together, so this is many
-    /// times as fast as one `get` after the other.
+    /// Returns the values of several keys at one moment, in the order of the keys. All disk reads are issued together,
+    /// so this is many times as fast as one `get` after the other.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -319,15 +320,15 @@ impl Db {
         Snapshot::take(&self.inner.read).multi_get(keys)
     }
 
-    /// Takes a snapshot: a consistent view of the store at this moment. It contains every write that returned before the call, and none
-    /// that starts after it. Taking one is cheap and does not stop writers.
+    /// Takes a snapshot: a consistent view of the store at this moment. It contains every write that returned before
+    /// the call, and none that starts after it. Taking one is cheap and does not stop writers.
     pub fn snapshot(&self) -> Result<Snapshot> {
         Ok(Snapshot::take(&self.inner.read))
     }
 
-    /// Returns a snapshot that is at most `age` old: the snapshot of an earlier call if it is still alive and recent enough, otherwise a
-    /// new one. It may miss the newest writes, including the caller's own. Many concurrent scans are cheaper with shared snapshots:
-    /// memory is sorted only once for them, and fewer versions are retained.
+    /// Returns a snapshot that is at most `age` old: the snapshot of an earlier call if it is still alive and recent
+    /// enough, otherwise a new one. It may miss the newest writes, including the caller's own. Many concurrent scans
+    /// are cheaper with shared snapshots: memory is sorted only once for them, and fewer versions are retained.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -357,11 +358,11 @@ impl Db {
         Snapshot::take(&self.inner.read).iterate(Bounds::of_prefix(prefix.as_ref()))
     }
 
-    /// Estimates the size of a key range in bytes, in branch files and in memory. Old versions and deleted data count until they are merged
-    /// away.
+    /// Estimates the size of a key range in bytes, in branch files and in memory. Old versions and deleted data count
+    /// until they are merged away.
     ///
-    /// The estimate uses indexes and a sample of memory, and reads no data. Its resolution is about one leaf of a branch file and a
-    /// hundredth of memory. Values of 256 KiB or more, which are stored in value files, do not count.
+    /// The estimate uses indexes and a sample of memory, and reads no data. Its resolution is about one leaf of a
+    /// branch file and a hundredth of memory. Values of 256 KiB or more, which are stored in value files, do not count.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -397,15 +398,16 @@ impl Db {
         self.compact_range::<&[u8]>(..)
     }
 
-    /// Compacts a key range so that it takes the least space. When the call returns, all data of the range that was written before the call
-    /// is in one run, without versions and deletes that no snapshot needs. Data that is in this form already is not rewritten, so a
-    /// second call costs nothing. An empty or inverted range is not an error.
+    /// Compacts a key range so that it takes the least space. When the call returns, all data of the range that was
+    /// written before the call is in one run, without versions and deletes that no snapshot needs. Data that is in this
+    /// form already is not rewritten, so a second call costs nothing. An empty or inverted range is not an error.
     ///
-    /// The call rewrites at most the data of the range, plus one leaf of the tree (up to eight times `Options::write_buffer`) at each
-    /// end. It needs free disk space for the leaves that are being rewritten. Reads and writes continue meanwhile.
+    /// The call rewrites at most the data of the range, plus one leaf of the tree (up to eight times
+    /// `Options::write_buffer`) at each end. It needs free disk space for the leaves that are being rewritten. Reads
+    /// and writes continue meanwhile.
     ///
-    /// Use this after many deletes or overwrites, if the space is needed soon. `optimize` makes reads as fast with less work.
-    /// `compact_with` reports progress and can be cancelled.
+    /// Use this after many deletes or overwrites, if the space is needed soon. `optimize` makes reads as fast with less
+    /// work. `compact_with` reports progress and can be cancelled.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -423,9 +425,9 @@ impl Db {
         self.compact_with(range, &CompactOptions::default(), &mut |_| ()).map(drop)
     }
 
-    /// Makes reads of a key range as fast as possible, with the least rewriting. All data of the range is flushed to the leaves of the tree,
-    /// which moves only references, and leaves with several runs are merged. Unlike `compact_range`, it leaves a leaf with one run
-    /// unchanged, even if that holds old versions and deletes.
+    /// Makes reads of a key range as fast as possible, with the least rewriting. All data of the range is flushed to
+    /// the leaves of the tree, which moves only references, and leaves with several runs are merged. Unlike
+    /// `compact_range`, it leaves a leaf with one run unchanged, even if that holds old versions and deletes.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -442,8 +444,8 @@ impl Db {
         self.compact_with(range, &options, &mut |_| ()).map(drop)
     }
 
-    /// Like `compact_range` or `optimize`, depending on `CompactOptions::goal`. `progress` is called about twenty times a second, and another
-    /// thread can cancel the compaction. While background work is paused, the call waits.
+    /// Like `compact_range` or `optimize`, depending on `CompactOptions::goal`. `progress` is called about twenty times
+    /// a second, and another thread can cancel the compaction. While background work is paused, the call waits.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -468,12 +470,14 @@ impl Db {
         self.inner.compact(Bounds::of_range(range).into_keys(), options, progress)
     }
 
-    /// Pauses merges and the removal of files until the returned guard is dropped. When the call returns, no merge reads or writes. Pauses
-    /// may overlap; merges continue when the last guard is dropped. Use this while something else needs the disk, and in tests.
+    /// Pauses merges and the removal of files until the returned guard is dropped. When the call returns, no merge
+    /// reads or writes. Pauses may overlap; merges continue when the last guard is dropped. Use this while something
+    /// else needs the disk, and in tests.
     ///
-    /// Writes continue, since full Memtables are still incorporated. The merge debt that this leaves (`Stats::debt_bytes`) slows writers
-    /// more and more, but never stops them, and reads meet more and more runs. A write limit (`set_background_write_limit`), with which
-    /// merges continue slowly, is often the better choice. `close` does not wait for the end of a pause; `compact` and `optimize` do.
+    /// Writes continue, since full Memtables are still incorporated. The merge debt that this leaves
+    /// (`Stats::debt_bytes`) slows writers more and more, but never stops them, and reads meet more and more runs. A
+    /// write limit (`set_background_write_limit`), with which merges continue slowly, is often the better choice.
+    /// `close` does not wait for the end of a pause; `compact` and `optimize` do.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -488,7 +492,8 @@ impl Db {
         BackgroundPause::begin(&self.inner)
     }
 
-    /// Changes `Options::background_write_limit`. Running background work follows the new limit at once. `None` removes the limit.
+    /// Changes `Options::background_write_limit`. Running background work follows the new limit at once. `None` removes
+    /// the limit.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -531,61 +536,6 @@ impl Db {
         self.inner.verify_with(depth, progress)
     }
 
-    /// Checks the files of a closed store, even if it cannot be opened, and lists all damage. Changes nothing.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// use alluvium::{Db, Depth, Options};
-    /// Db::open(directory.path(), Options::default())?.close()?;
-    /// let found = Db::verify_closed(directory.path(), Depth::Deep, &mut |_| ())?;
-    /// assert!(found.is_valid());
-    /// # Ok::<(), alluvium::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `NoStore`, `AlreadyOpen`, `Io` if a file could not be checked. Damage is not an error here.
-    pub fn verify_closed(
-        path: impl AsRef<Path>,
-        depth: Depth,
-        progress: &mut dyn FnMut(CheckProgress<'_>),
-    ) -> Result<Verification> {
-        Self::verify_closed_with(Arc::new(PosixStorage::new(path.as_ref())), depth, progress)
-    }
-
-    /// Like `verify_closed`, on another implementation of `Storage`.
-    pub fn verify_closed_with(
-        storage: Arc<dyn Storage>,
-        depth: Depth,
-        progress: &mut dyn FnMut(CheckProgress<'_>),
-    ) -> Result<Verification> {
-        verify::verify_closed(&storage, depth, progress)
-    }
-
-    /// Rebuilds a closed store from the files that are left, and reports what was saved and what was lost. Does nothing if the store is not
-    /// damaged. Damaged files are kept under names that end with `.damaged`.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// use alluvium::{Db, Options};
-    /// Db::open(directory.path(), Options::default())?.close()?;
-    /// std::fs::remove_file(directory.path().join("MANIFEST")).unwrap();
-    /// let report = Db::repair(directory.path(), &mut |_| ())?;
-    /// assert!(report.changed && report.manifest_lost.is_some());
-    /// Db::open(directory.path(), Options::default())?.close()?;
-    /// # Ok::<(), alluvium::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `NoStore`, `AlreadyOpen`, `NewerFormat`, `Io`. The store is then unchanged, and repair may be called again.
-    pub fn repair(path: impl AsRef<Path>, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<RepairReport> {
-        Self::repair_with(Arc::new(PosixStorage::new(path.as_ref())), progress)
-    }
-
-    /// Like `repair`, on another implementation of `Storage`.
-    pub fn repair_with(storage: Arc<dyn Storage>, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<RepairReport> {
-        repair::repair(&storage, progress)
-    }
-
     /// Returns statistics. The cost grows with the number of branch references in the tree.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
@@ -596,39 +546,14 @@ impl Db {
         self.inner.read.branch_files()
     }
 
-    /// Returns the latest published statistics of a store that another process (or another `Db` of this one) has open for writing. `None` if
-    /// no process has, or if it was opened less than two seconds ago. The call is cheap, since it does not open the store.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// use alluvium::{Db, Options};
-    /// Db::open(directory.path(), Options::default())?.close()?;
-    /// assert_eq!(Db::live_stats(directory.path())?, None);
-    /// # Ok::<(), alluvium::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `NoStore`, `Io`.
-    pub fn live_stats(path: impl AsRef<Path>) -> Result<Option<LiveStats>> {
-        live_stats::read(&PosixStorage::new(path.as_ref()))
-    }
-
-    /// Syncs and closes the store. Background work (incorporations, merges, compactions) is aborted; the next opening recovers from the log
-    /// what was not incorporated. Only memory with `Durability::Unlogged` writes is incorporated first. Snapshots and iterators that
-    /// are still alive return `Closed` afterwards.
+    /// Syncs and closes the store. Background work (incorporations, merges, compactions) is aborted; the next opening
+    /// recovers from the log what was not incorporated. Only memory with `Durability::Unlogged` writes is incorporated
+    /// first. Snapshots and iterators that are still alive return `Closed` afterwards.
     ///
     /// # Errors
     /// The error of the sync or of the incorporation. The store is closed in any case.
     pub fn close(mut self) -> Result<()> {
         self.shut()
-    }
-
-    /// Deletes a closed store, and its directory if that holds no other files.
-    ///
-    /// # Errors
-    /// `NoStore` if there is no store, `AlreadyOpen`, `Io`.
-    pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
-        closing::destroy(&PosixStorage::new(path.as_ref()))
     }
 
     pub(crate) fn durability(&self, options: WriteOptions) -> Durability {
@@ -637,8 +562,8 @@ impl Db {
 
     fn shut(&mut self) -> Result<()> {
         if let Err(forked) = self.inner.check_process() {
-            // A forked child: the threads do not exist here, the log is not mapped, and locks may be held forever. Nothing may be
-            // touched, not even to free it.
+            // A forked child: the threads do not exist here, the log is not mapped, and locks may be held forever.
+            // Nothing may be touched, not even to free it.
             std::mem::forget(Arc::clone(&self.inner));
             self.threads.clear();
             return Err(forked);

@@ -1,8 +1,9 @@
 //! A store without threads, for tests (feature `testing`). The caller does all background work, step by step.
 //!
-//! One thread. On a simulated disk everything that the store does, including the order of all I/O operations, is a pure function of the
-//! calls and of the disk's seed, so every failure can be reproduced. Time is the disk's (`Storage::deterministic_clock`): operations take
-//! simulated time, a slowed or waiting writer advances the clock, and a test can advance it (`SimulatedStorage::advance`).
+//! One thread. On a simulated disk everything that the store does, including the order of all I/O operations, is a pure
+//! function of the calls and of the disk's seed, so every failure can be reproduced. Time is the disk's
+//! (`Storage::deterministic_clock`): operations take simulated time, a slowed or waiting writer advances the clock, and
+//! a test can advance it (`SimulatedStorage::advance`).
 
 use super::Db;
 use crate::disk::trunk::TrunkOptions;
@@ -18,8 +19,8 @@ use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Kind, Result};
 use std::ops::Deref;
 
-/// An open store without threads. Calls that would wait for background work do that work themselves. Work that a timer makes due (a sync
-/// after the interval, a retry after a failure) is done by the next `step`.
+/// An open store without threads. Calls that would wait for background work do that work themselves. Work that a timer
+/// makes due (a sync after the interval, a retry after a failure) is done by the next `step`.
 #[derive(Debug)]
 pub struct DeterministicDb {
     db: Db,
@@ -32,15 +33,15 @@ impl DeterministicDb {
         Self::with_figures(storage, options, figures)
     }
 
-    /// Like `open`, with sizes below any budget: log segments of four pages and Memtables of one page. For tests that open a store very
-    /// often, or that need a new generation after a few writes.
+    /// Like `open`, with sizes below any budget: log segments of four pages and Memtables of one page. For tests that
+    /// open a store very often, or that need a new generation after a few writes.
     pub fn open_small(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
         let figures = Figures::new(Budget::small(&options)?, &options);
         Self::with_figures(storage, options, figures)
     }
 
-    /// Like `open`, with other tuning of the tree, and with the sizes of `open_small` if `small` is set. No tuning changes what a store
-    /// contains or whether it opens.
+    /// Like `open`, with other tuning of the tree, and with the sizes of `open_small` if `small` is set. No tuning
+    /// changes what a store contains or whether it opens.
     pub fn open_tuned(
         storage: Arc<dyn Storage>,
         options: Options,
@@ -59,14 +60,14 @@ impl DeterministicDb {
         Ok(Self { db })
     }
 
-    /// Does one step of background work: a due sync, a log task, an incorporation, a flush, a merge or a removal. Returns false if nothing
-    /// is due or the store is read-only. Failures show in the statistics and in later calls.
+    /// Does one step of background work: a due sync, a log task, an incorporation, a flush, a merge or a removal.
+    /// Returns false if nothing is due or the store is read-only. Failures show in the statistics and in later calls.
     pub fn step(&self) -> bool {
         self.db.inner.step()
     }
 
-    /// A writer that writes to the log but not to memory, so that its writes are never incorporated. For recovery tests that need a long
-    /// log. The writes are visible after the next opening.
+    /// A writer that writes to the log but not to memory, so that its writes are never incorporated. For recovery tests
+    /// that need a long log. The writes are visible after the next opening.
     pub fn log_writer(&self) -> LogOnlyWriter {
         let inner = Arc::clone(&self.db.inner);
         LogOnlyWriter { slot: inner.sequencer.register(), writer: inner.log.writer(), inner }
@@ -78,8 +79,8 @@ impl DeterministicDb {
     }
 }
 
-/// Opens a store with threads, like `Db::open_with`, with the sizes of `DeterministicDb::open_small`. A few writes start a new generation,
-/// which is incorporated concurrently with reads and writes.
+/// Opens a store with threads, like `Db::open_with`, with the sizes of `DeterministicDb::open_small`. A few writes
+/// start a new generation, which is incorporated concurrently with reads and writes.
 pub fn open_small(storage: Arc<dyn Storage>, options: Options) -> Result<Db> {
     let figures = Figures::new(Budget::small(&options)?, &options);
     Db::with_figures(storage, options, figures)

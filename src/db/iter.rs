@@ -9,20 +9,22 @@ use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Result, key};
 use std::iter::FusedIterator;
 
-/// A cursor over the pairs of a key range at a snapshot, and a double-ended `Iterator`. An `Iter` owns its snapshot: it may move to another
-/// thread and outlive the borrow of `Db`. An idle one costs little, but its snapshot retains old versions.
+/// A cursor over the pairs of a key range at a snapshot, and a double-ended `Iterator`. An `Iter` owns its snapshot: it
+/// may move to another thread and outlive the borrow of `Db`. An idle one costs little, but its snapshot retains old
+/// versions.
 ///
-/// As a cursor: a new `Iter` is unpositioned. `seek` and the other seeks move it to a pair, and `step` and `step_back` to the neighbouring
-/// pairs. A step off either end leaves it unpositioned until the next seek. Keys outside of the range are ignored: `seek` with a key
-/// before the range moves to its first pair, and `seek_for_prev` with a key behind the range moves to its last pair.
+/// As a cursor: a new `Iter` is unpositioned. `seek` and the other seeks move it to a pair, and `step` and `step_back`
+/// to the neighbouring pairs. A step off either end leaves it unpositioned until the next seek. Keys outside of the
+/// range are ignored: `seek` with a key before the range moves to its first pair, and `seek_for_prev` with a key behind
+/// the range moves to its last pair.
 ///
-/// As an `Iterator`: `next` returns the pair at the cursor unless it was returned already, otherwise it steps first. A new `Iter` starts
-/// with the first pair. `next_back` has a position of its own. It starts with the last pair of the range and moves back towards the
-/// cursor. The iteration ends where both positions meet.
+/// As an `Iterator`: `next` returns the pair at the cursor unless it was returned already, otherwise it steps first. A
+/// new `Iter` starts with the first pair. `next_back` has a position of its own. It starts with the last pair of the
+/// range and moves back towards the cursor. The iteration ends where both positions meet.
 ///
-/// Both combined: a seek resets the back position. `step` and `step_back` move only the front position. It may move past the back position,
-/// where `next` returns nothing, and back over pairs, which `next` then returns again. After a step off an end and after an error
-/// the iteration is over.
+/// Both combined: a seek resets the back position. `step` and `step_back` move only the front position. It may move
+/// past the back position, where `next` returns nothing, and back over pairs, which `next` then returns again. After a
+/// step off an end and after an error the iteration is over.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -110,8 +112,8 @@ impl Iter {
         if self.valid() { self.front.value() } else { &[] }
     }
 
-    /// Takes a new snapshot and keeps the bounds; the iterator becomes unpositioned, as if it were new. The old snapshot is released unless
-    /// others share it.
+    /// Takes a new snapshot and keeps the bounds; the iterator becomes unpositioned, as if it were new. The old
+    /// snapshot is released unless others share it.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();

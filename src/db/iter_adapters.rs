@@ -7,8 +7,8 @@ use crate::util::Result;
 use std::iter::FusedIterator;
 
 impl Iter {
-    /// Converts to an iterator over the remaining keys, which neither reads nor copies values. A key whose value consists of merge operands
-    /// is included, whatever the operands fold to.
+    /// Converts to an iterator over the remaining keys, which neither reads nor copies values. A key whose value
+    /// consists of merge operands is included, whatever the operands fold to.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -23,7 +23,8 @@ impl Iter {
         Keys { iter: self.with_values(Values::Left) }
     }
 
-    /// Converts to an iterator over the remaining pairs whose values are not copied if they are in cached pages; see `Pinned`.
+    /// Converts to an iterator over the remaining pairs whose values are not copied if they are in cached pages; see
+    /// `Pinned`.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! `ReadOnlyDb`: reads a store without changing it, concurrently with a writer or on a read-only file system (`docs/recovery.md`, Openers).
+//! `ReadOnlyDb`: reads a store without changing it, concurrently with a writer or on a read-only file system
+//! (`docs/recovery.md`, Openers).
 
 use super::iter::Iter;
 use super::snapshot::Snapshot;
@@ -30,11 +31,13 @@ const READINGS_MAX: u32 = 50;
 /// Pause before the log is read again, in which a concurrent write can finish.
 const BETWEEN_READINGS: Duration = Duration::from_millis(1);
 
-/// A store that is open for reading only. It shows the contents at the time of the opening, including every write that returned before
-/// `open` was called, and never changes. Open another one to see newer writes. It writes nothing, not even a lock file.
+/// A store that is open for reading only. It shows the contents at the time of the opening, including every write that
+/// returned before `open` was called, and never changes. Open another one to see newer writes. It writes nothing, not
+/// even a lock file.
 ///
-/// Any number of `ReadOnlyDb` may be open, concurrently with one writer in any process. While one is open, the writer keeps the files that
-/// it may read, so space of old data is freed only after it is dropped. The part of the log that is not incorporated is read into memory.
+/// Any number of `ReadOnlyDb` may be open, concurrently with one writer in any process. While one is open, the writer
+/// keeps the files that it may read, so space of old data is freed only after it is dropped. The part of the log that
+/// is not incorporated is read into memory.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -79,8 +82,8 @@ impl ReadOnlyDb {
         let beside_writer = locks.opening.is_some() && locks::has_writer(&*storage)?;
         let access = if beside_writer { Access::ReadBesideWriter } else { Access::Read };
         let mut loaded = load(&storage, &options, access)?;
-        // Every write that returned before has at most the greatest number that the first reading saw. Writes that were in progress
-        // complete soon, unless their thread is stopped.
+        // Every write that returned before has at most the greatest number that the first reading saw. Writes that were
+        // in progress complete soon, unless their thread is stopped.
         let wanted = loaded.seen;
         let mut readings = 1;
         while beside_writer && loaded.last < wanted && readings < READINGS_MAX {
@@ -142,8 +145,8 @@ impl ReadOnlyDb {
         self.read.branch_files()
     }
 
-    /// Returns statistics of the opened contents. `log_bytes` is the size of whole segment files. Statistics of a writer's activity are zero;
-    /// `Db::live_stats` has them.
+    /// Returns statistics of the opened contents. `log_bytes` is the size of whole segment files. Statistics of a
+    /// writer's activity are zero; `Db::live_stats` has them.
     pub fn stats(&self) -> Stats {
         Stats {
             incorporated_number: self.incorporated.0,

@@ -10,11 +10,12 @@ use crate::util::sync::Arc;
 use std::ops::RangeBounds;
 use std::time::Duration;
 
-/// A consistent view of the store at one moment. A `Snapshot` may move to other threads and outlive the borrow of `Db`. A clone is cheap
-/// and refers to the same moment.
+/// A consistent view of the store at one moment. A `Snapshot` may move to other threads and outlive the borrow of `Db`.
+/// A clone is cheap and refers to the same moment.
 ///
-/// As long as a snapshot or one of its iterators lives, the store retains the versions that it can read. Reads fail with `SnapshotExpired`
-/// once it is older than `Options::snapshot_age_limit`, and with `Closed` after the store was closed.
+/// As long as a snapshot or one of its iterators lives, the store retains the versions that it can read. Reads fail
+/// with `SnapshotExpired` once it is older than `Options::snapshot_age_limit`, and with `Closed` after the store was
+/// closed.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -36,8 +37,8 @@ impl Snapshot {
         Self { read: Arc::clone(read), pin: Arc::new(read.snapshots.take(&read.sequencer)) }
     }
 
-    /// A snapshot that was taken at most `age` ago (FloDB §4.4, piggybacking scans). A live snapshot is shared; a past number is never
-    /// pinned again.
+    /// A snapshot that was taken at most `age` ago (FloDB §4.4, piggybacking scans). A live snapshot is shared; a past
+    /// number is never pinned again.
     pub(crate) fn share(read: &Arc<ReadPath>, age: Duration) -> Self {
         let pin = read.shared_snapshot.share(read.snapshots.now(), age, || read.snapshots.take(&read.sequencer));
         Self { read: Arc::clone(read), pin }

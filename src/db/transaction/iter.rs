@@ -1,5 +1,5 @@
-//! Iteration over the pairs that a transaction sees: its snapshot with its own writes on top. The ranges that an iterator passes count as
-//! read. One thread at a time.
+//! Iteration over the pairs that a transaction sees: its snapshot with its own writes on top. The ranges that an
+//! iterator passes count as read. One thread at a time.
 
 use super::Transaction;
 use crate::db::iter::Iter;
@@ -11,12 +11,12 @@ use crate::util::{KeyspaceId, Result, key};
 use std::iter::FusedIterator;
 use std::ops::Bound;
 
-/// A cursor over the pairs of a key range as a transaction sees them, and a double-ended `Iterator`; it moves like an `Iter`. It shows the
-/// snapshot with the writes that the transaction had made when the iterator was created. Later writes do not show, and neither do
-/// writes that `rollback_to` has undone.
+/// A cursor over the pairs of a key range as a transaction sees them, and a double-ended `Iterator`; it moves like an
+/// `Iter`. It shows the snapshot with the writes that the transaction had made when the iterator was created. Later
+/// writes do not show, and neither do writes that `rollback_to` has undone.
 ///
-/// The range that the iterator passes counts as read, including absent keys: if another write changes it before the commit, the commit
-/// fails (no phantoms). The rest of the range does not count.
+/// The range that the iterator passes counts as read, including absent keys: if another write changes it before the
+/// commit, the commit fails (no phantoms). The rest of the range does not count.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -41,8 +41,8 @@ pub struct TransactionKeys<'t>(TransactionIter<'t>);
 /// A position: a merge of the snapshot and the transaction's own writes.
 struct TransactionCursor<'t> {
     transaction: &'t Transaction,
-    /// Iterator over the snapshot. Forward, it is on its first key greater than or equal to `key`; backward, on its last key less than or
-    /// equal to `key`.
+    /// Iterator over the snapshot. Forward, it is on its first key greater than or equal to `key`; backward, on its
+    /// last key less than or equal to `key`.
     base: Iter,
     forward: bool,
     bounds: Bounds,
@@ -51,8 +51,8 @@ struct TransactionCursor<'t> {
     lower: Vec<u8>,
     upper: Option<Vec<u8>>,
     tick: Tick,
-    /// The next key in the current direction that the transaction had written at the tick, or `Some(None)` if there is none. `None`: not
-    /// searched yet. Cached so that later writes are skipped once and not at every step.
+    /// The next key in the current direction that the transaction had written at the tick, or `Some(None)` if there is
+    /// none. `None`: not searched yet. Cached so that later writes are skipped once and not at every step.
     own: Option<Option<Vec<u8>>>,
     scan: Option<ScanId>,
     state: State,
@@ -77,7 +77,8 @@ impl<'t> TransactionIter<'t> {
         Ok(Self { front: TransactionCursor::new(transaction, bounds, tick)?, back: None })
     }
 
-    /// Converts to an iterator over the remaining keys, which neither reads nor copies values. The keys still count as read.
+    /// Converts to an iterator over the remaining keys, which neither reads nor copies values. The keys still count as
+    /// read.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -361,8 +362,8 @@ impl<'t> TransactionCursor<'t> {
         (self.forward, self.own) = (forward, None);
     }
 
-    /// Finds the first pair at or behind `from`; backward, the last pair at or before it. `None` stands for the end of the range. Requires
-    /// the base in that place.
+    /// Finds the first pair at or behind `from`; backward, the last pair at or before it. `None` stands for the end of
+    /// the range. Requires the base in that place.
     fn find(&mut self, mut from: Option<Bound<Vec<u8>>>) -> Result<()> {
         let transaction = self.transaction;
         loop {

@@ -1,5 +1,5 @@
-//! Optimistic transactions. Reads use a snapshot, writes are buffered, and the commit checks that no other write has changed what was read
-//! (`docs/concurrency.md`, P).
+//! Optimistic transactions. Reads use a snapshot, writes are buffered, and the commit checks that no other write has
+//! changed what was read (`docs/concurrency.md`, P).
 
 mod iter;
 mod retry;
@@ -19,17 +19,19 @@ pub use crate::engine::transaction::write_set::Savepoint;
 pub use iter::{TransactionIter, TransactionKeys};
 pub use retry::TransactOptions;
 
-/// A group of reads and writes that takes effect at one moment, that of the commit. Transactions are strictly serializable: their order is
-/// serial and agrees with real time.
+/// A group of reads and writes that takes effect at one moment, that of the commit. Transactions are strictly
+/// serializable: their order is serial and agrees with real time.
 ///
-/// Reads see the store as it was when the transaction began, with the transaction's own writes on top. Other readers see the writes only
-/// after the commit, and a crash leaves all of them or none. Nothing is locked. If another write changes what was read, the commit
-/// fails with `Error::Conflict` and changes nothing; `Db::transact` retries automatically. A transaction that only reads never
-/// conflicts, nor does one that only writes. Dropping a transaction rolls it back.
+/// Reads see the store as it was when the transaction began, with the transaction's own writes on top. Other readers
+/// see the writes only after the commit, and a crash leaves all of them or none. Nothing is locked. If another write
+/// changes what was read, the commit fails with `Error::Conflict` and changes nothing; `Db::transact` retries
+/// automatically. A transaction that only reads never conflicts, nor does one that only writes. Dropping a transaction
+/// rolls it back.
 ///
-/// The writes are buffered in memory until the commit, and must fit into one `WriteBatch`. The reads are recorded in memory too: each key
-/// that was looked up, and each range that an iterator passed. To only read, use a `Snapshot`, which records nothing. Like a snapshot,
-/// a live transaction retains old versions. It may move to other threads and outlive the borrow of `Db`.
+/// The writes are buffered in memory until the commit, and must fit into one `WriteBatch`. The reads are recorded in
+/// memory too: each key that was looked up, and each range that an iterator passed. To only read, use a `Snapshot`,
+/// which records nothing. Like a snapshot, a live transaction retains old versions. It may move to other threads and
+/// outlive the borrow of `Db`.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -62,7 +64,8 @@ impl Transaction {
         Ok(Self { inner: Arc::clone(inner), snapshot: Snapshot::take(&inner.read), state: Mutex::default() })
     }
 
-    /// Returns the value of a key: the transaction's own write, or else the value when the transaction began. The latter counts as read.
+    /// Returns the value of a key: the transaction's own write, or else the value when the transaction began. The
+    /// latter counts as read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
         match self.own(key) {
@@ -144,18 +147,18 @@ impl Transaction {
         self.state.lock().writes.savepoint()
     }
 
-    /// Undoes the writes since a savepoint, which stays valid for another rollback. Reads since the savepoint still count as read, since the
-    /// caller has seen their results.
+    /// Undoes the writes since a savepoint, which stays valid for another rollback. Reads since the savepoint still
+    /// count as read, since the caller has seen their results.
     ///
     /// # Errors
-    /// `InvalidArgument` if the savepoint belongs to another transaction, or was made after a savepoint that was rolled back to or
-    /// released since.
+    /// `InvalidArgument` if the savepoint belongs to another transaction, or was made after a savepoint that was rolled
+    /// back to or released since.
     pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
         self.state.lock().writes.rollback_to(savepoint)
     }
 
-    /// Removes a savepoint and those made after it, and keeps the writes. While a transaction has savepoints, it stores the writes of its keys
-    /// as of each savepoint.
+    /// Removes a savepoint and those made after it, and keeps the writes. While a transaction has savepoints, it stores
+    /// the writes of its keys as of each savepoint.
     ///
     /// # Errors
     /// Like `rollback_to`.

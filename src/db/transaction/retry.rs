@@ -11,8 +11,8 @@ use std::time::Duration;
 /// Options of `Db::transact_with`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactOptions {
-    /// How often the transaction is run at most before `Error::Conflict` is returned. 0 counts as 1. The default is 100: if that many attempts
-    /// conflict, it is better to split the contended keys.
+    /// How often the transaction is run at most before `Error::Conflict` is returned. 0 counts as 1. The default is
+    /// 100: if that many attempts conflict, it is better to split the contended keys.
     pub attempts: u32,
     /// Options of the commit.
     pub write: WriteOptions,

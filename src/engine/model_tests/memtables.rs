@@ -1,5 +1,5 @@
-//! Tests of one Memtable with the sequencer, latches and snapshot registry of a store, joined as in `engine/write/write_path.rs`. Here a
-//! test can choose the hashes of the keys.
+//! Tests of one Memtable with the sequencer, latches and snapshot registry of a store, joined as in
+//! `engine/write/write_path.rs`. Here a test can choose the hashes of the keys.
 
 use super::{check, count, together, value};
 use crate::engine::state::latches::Latches;
@@ -137,7 +137,8 @@ fn a_full_window_beside_a_drain() {
     });
 }
 
-/// Two threads insert the same new key during a drain. Its node goes into the index, or is linked if the window is full.
+/// Two threads insert the same new key during a drain. Its node goes into the index, or is linked if the window is
+/// full.
 #[test]
 fn one_new_key_of_two_threads() {
     for keys in [2, WINDOW] {

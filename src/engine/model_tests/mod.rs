@@ -1,8 +1,8 @@
-//! Tests with two or three threads under a model checker, which runs thousands of interleavings of their steps (feature `model-checking`;
-//! `docs/concurrency.md`, Model checking).
+//! Tests with two or three threads under a model checker, which runs thousands of interleavings of their steps (feature
+//! `model-checking`; `docs/concurrency.md`, Model checking).
 //!
-//! `stores` tests whole stores on a simulated disk. `memtables` tests a Memtable in states that a store cannot be brought into. `updates`
-//! and `transactions` test read-modify-writes and transactions on whole stores.
+//! `stores` tests whole stores on a simulated disk. `memtables` tests a Memtable in states that a store cannot be
+//! brought into. `updates` and `transactions` test read-modify-writes and transactions on whole stores.
 
 mod memtables;
 mod stores;
@@ -25,8 +25,8 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Runs a test in as many interleavings as `ALLUVIUM_SCHEDULES` says: half of them random, half with priorities that change a few times
-/// (PCT).
+/// Runs a test in as many interleavings as `ALLUVIUM_SCHEDULES` says: half of them random, half with priorities that
+/// change a few times (PCT).
 fn check(test: impl Fn() + Send + Sync + 'static) {
     let schedules = setting("ALLUVIUM_SCHEDULES", 400) as usize;
     let seed = setting("ALLUVIUM_SEED", 1);

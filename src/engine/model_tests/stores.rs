@@ -188,7 +188,8 @@ fn version_cleanup_beside_overwrites_and_snapshots() {
     });
 }
 
-/// Of two snapshots one is dropped. The versions that the other needs stay; the versions that only the dropped one needed are removed.
+/// Of two snapshots one is dropped. The versions that the other needs stay; the versions that only the dropped one
+/// needed are removed.
 #[test]
 fn a_snapshot_is_dropped_while_another_reads() {
     check(|| {
@@ -370,8 +371,8 @@ fn a_switch_beside_puts_and_gets() {
     });
 }
 
-/// A generation is incorporated and retired while a put looks for the generation of its sequence number. Recovery does not replay what was
-/// incorporated, so the put must be in the branch files or in the log.
+/// A generation is incorporated and retired while a put looks for the generation of its sequence number. Recovery does
+/// not replay what was incorporated, so the put must be in the branch files or in the log.
 #[test]
 fn a_generation_is_incorporated_beside_a_put() {
     check(|| {

@@ -71,8 +71,8 @@ fn two_transactions_that_scan_and_insert() {
     });
 }
 
-/// A thread that sees its put but not the transaction's write knows that the transaction commits after the put. The scan must then have
-/// seen the new key.
+/// A thread that sees its put but not the transaction's write knows that the transaction commits after the put. The
+/// scan must then have seen the new key.
 #[test]
 fn a_scan_beside_a_put_into_its_range() {
     check(|| {

@@ -18,7 +18,8 @@ impl Store {
         self.0.compare_and_swap(key, Some(&value(key, from)), Some(&value(key, to))).unwrap().is_done()
     }
 
-    /// Checks a count, and again after an incorporation: in the tree only the sequence numbers decide which version is newer.
+    /// Checks a count, and again after an incorporation: in the tree only the sequence numbers decide which version is
+    /// newer.
     fn expect(&self, key: &str, expected: u64, what: &str) {
         assert_eq!(self.get(key), expected, "{what}");
         self.incorporate();
@@ -87,7 +88,8 @@ fn an_update_beside_snapshots() {
     });
 }
 
-/// The version that an update has read is incorporated while its function runs, with and without a newer version of the key.
+/// The version that an update has read is incorporated while its function runs, with and without a newer version of the
+/// key.
 #[test]
 fn updates_beside_a_switch_and_an_incorporation() {
     check(|| {

@@ -1,7 +1,9 @@
-//! The commit of a transaction: checks that what was read is unchanged, and applies the writes (`docs/concurrency.md`, P1 and P2).
+//! The commit of a transaction: checks that what was read is unchanged, and applies the writes (`docs/concurrency.md`,
+//! P1 and P2).
 //!
-//! A few keys are checked under their latches. Ranges, and many keys, are registered as range conflicts: from then on, writers mark
-//! them. The commit then searches older writes without latches, and applies its own writes if no writer has marked a range until then.
+//! A few keys are checked under their latches. Ranges, and many keys, are registered as range conflicts: from then on,
+//! writers mark them. The commit then searches older writes without latches, and applies its own writes if no writer
+//! has marked a range until then.
 
 use super::read_set::ReadSet;
 use crate::db::snapshot::Snapshot;
@@ -131,7 +133,8 @@ fn check_range_in_tree(view: &View, since: SequenceNumber, (start, end): &Encode
     newer.map_or(Ok(()), |key| Err(conflict_at(&key)))
 }
 
-/// Returns `Conflict` if memory has a newer version of a key in a range. `now` bounds the writes that have not seen the registration.
+/// Returns `Conflict` if memory has a newer version of a key in a range. `now` bounds the writes that have not seen the
+/// registration.
 fn check_range_in_memory(view: &View, since: SequenceNumber, now: SequenceNumber, range: &EncodedRange) -> Result<()> {
     let (start, end) = range;
     for generation in view.generations.iter().filter(|generation| generation.end().is_none_or(|end| end > since)) {

@@ -1,6 +1,7 @@
 //! What a transaction has written so far, and what it had written at each savepoint and when each iterator was created.
 //!
-//! One thread at a time. Each write has a tick. Older writes of a key are kept as long as a savepoint or an iterator may need them.
+//! One thread at a time. Each write has a tick. Older writes of a key are kept as long as a savepoint or an iterator
+//! may need them.
 //!
 //! Invariants:
 //! 1. The writes of a key are in the order of their ticks, and there is at least one.
