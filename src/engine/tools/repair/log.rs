@@ -110,9 +110,9 @@ pub(crate) fn salvage(
             ..Loss::of_file(
                 "the log".to_owned(),
                 if none_known {
-                    "no log segment exists: the last writes may be lost"
+                    "no log segment exists: the last writes may be gone"
                 } else {
-                    "a segment or its header is lost: later writes may be lost"
+                    "a segment or its header is lost: later writes may be gone"
                 },
             )
         });
