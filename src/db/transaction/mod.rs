@@ -191,7 +191,7 @@ impl Transaction {
             return Err(Error::Closed);
         }
         let durability = options.durability.unwrap_or(inner.options.durability);
-        let committed = inner.commit_transaction(&snapshot, &writes.into_operations(), &reads, durability);
+        let committed = inner.commit_transaction(snapshot.pin(), &writes.into_operations(), &reads, durability);
         if let Err(Error::Conflict { .. }) = &committed {
             inner.conflicts.fetch_add(1, Ordering::Relaxed);
         }

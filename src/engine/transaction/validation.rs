@@ -6,8 +6,8 @@
 //! has marked a range until then.
 
 use super::read_set::ReadSet;
-use crate::db::snapshot::Snapshot;
 use crate::engine::engine::Engine;
+use crate::engine::state::snapshot_registry::SnapshotPin;
 use crate::engine::state::view::View;
 use crate::engine::types::batch::Operation;
 use crate::engine::types::options::Durability;
@@ -24,7 +24,7 @@ impl Engine {
     /// Applies the operations if nothing that was read has been written since the snapshot.
     pub(crate) fn commit_transaction(
         &self,
-        snapshot: &Snapshot,
+        snapshot: &SnapshotPin,
         operations: &[Operation],
         reads: &ReadSet,
         durability: Durability,
@@ -36,8 +36,8 @@ impl Engine {
         if reads.is_empty() || planted::is(Bug::ReadsUnchecked) {
             return self.write_all(operations, None, durability).map(drop);
         }
-        let _inside = snapshot.pin().enter()?;
-        let since = snapshot.pin().number();
+        let _inside = snapshot.enter()?;
+        let since = snapshot.number();
         let keys: Vec<ReadKey<'_>> = reads.keys.iter().map(|key| ReadKey::new(key, since)).collect();
         if reads.has_scans() || keys.len() > LATCHED_MAX {
             self.commit_with_registered_ranges(since, operations, &keys, reads, durability)
