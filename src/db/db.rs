@@ -9,7 +9,7 @@ use crate::engine::open::opening::{self, Host};
 use crate::engine::read::pinned_value::Pinned;
 use crate::engine::scheduler::Driver;
 use crate::engine::scheduler::pause::BackgroundPause;
-use crate::engine::state::budget::{Budget, Figures, check_write_limit};
+use crate::engine::state::budget::{Budget, StoreConfig, check_write_limit};
 use crate::engine::statistics::live_stats::{self, LiveStats};
 use crate::engine::tools::{repair, verify};
 use crate::engine::types::batch::WriteBatch;
@@ -57,13 +57,13 @@ impl Db {
 
     /// Opens a store on any storage: `open` with another file system below.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let figures = Figures::new(Budget::new(&options)?, &options);
-        Self::with_figures(storage, options, figures)
+        let config = StoreConfig::new(Budget::new(&options)?, &options);
+        Self::with_config(storage, options, config)
     }
 
-    pub(super) fn with_figures(storage: Arc<dyn Storage>, options: Options, figures: Figures) -> Result<Self> {
+    pub(super) fn with_config(storage: Arc<dyn Storage>, options: Options, config: StoreConfig) -> Result<Self> {
         let clock = storage.clock();
-        let (engine, contents) = opening::open(storage, &Host::new(options, figures, Driver::Threads, clock))?;
+        let (engine, contents) = opening::open(storage, &Host::new(options, config, Driver::Threads, clock))?;
         // From here on a failure closes the store.
         let db = Self { engine };
         db.engine.start_threads()?;

@@ -9,7 +9,7 @@ use crate::disk::{ComponentOptions, TrunkOptions};
 use crate::engine::background::background::Background;
 use crate::engine::open::opening::{self, Host};
 use crate::engine::scheduler::Driver;
-use crate::engine::state::budget::{Budget, Figures};
+use crate::engine::state::budget::{Budget, StoreConfig};
 use crate::engine::types::options::Options;
 use crate::format::log_record::Operation;
 use crate::io::Storage;
@@ -29,15 +29,15 @@ pub struct DeterministicDb {
 impl DeterministicDb {
     /// As `Db::open_with`.
     pub fn open(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let figures = Figures::new(Budget::new(&options)?, &options);
-        Self::with_figures(storage, options, figures)
+        let config = StoreConfig::new(Budget::new(&options)?, &options);
+        Self::with_config(storage, options, config)
     }
 
     /// The same with parts far below any budget: log segments of four pages, Memtables of one. For runs that open a store
     /// very often, and that should meet a switch after a few writes.
     pub fn open_small(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let figures = Figures::new(Budget::small(&options)?, &options);
-        Self::with_figures(storage, options, figures)
+        let config = StoreConfig::new(Budget::small(&options)?, &options);
+        Self::with_config(storage, options, config)
     }
 
     /// With a tree that is tuned otherwise, and with small parts (`open_small`) where `small` says so. What a store holds, and whether
@@ -48,13 +48,13 @@ impl DeterministicDb {
         small: bool,
         tune: impl FnOnce(&mut TrunkOptions),
     ) -> Result<Self> {
-        let figures = tuned(&options, small, tune)?;
-        Self::with_figures(storage, options, figures)
+        let config = tuned(&options, small, tune)?;
+        Self::with_config(storage, options, config)
     }
 
-    fn with_figures(storage: Arc<dyn Storage>, options: Options, figures: Figures) -> Result<Self> {
+    fn with_config(storage: Arc<dyn Storage>, options: Options, config: StoreConfig) -> Result<Self> {
         let clock = storage.deterministic_clock();
-        let (engine, contents) = opening::open(storage, &Host::new(options, figures, Driver::Deterministic, clock))?;
+        let (engine, contents) = opening::open(storage, &Host::new(options, config, Driver::Deterministic, clock))?;
         let db = Db { engine };
         db.engine.background.refill(&contents)?;
         Ok(Self { db })
@@ -83,8 +83,8 @@ impl DeterministicDb {
 /// A store with threads, as `Db::open_with`, and parts as small as those of `DeterministicDb::open_small`: every few writes there is a
 /// switch of generations, with its incorporation beside readers and writers.
 pub fn open_small(storage: Arc<dyn Storage>, options: Options) -> Result<Db> {
-    let figures = Figures::new(Budget::small(&options)?, &options);
-    Db::with_figures(storage, options, figures)
+    let config = StoreConfig::new(Budget::small(&options)?, &options);
+    Db::with_config(storage, options, config)
 }
 
 /// As `DeterministicDb::open_tuned`, with threads.
@@ -94,16 +94,16 @@ pub fn open_tuned(
     small: bool,
     tune: impl FnOnce(&mut TrunkOptions),
 ) -> Result<Db> {
-    let figures = tuned(&options, small, tune)?;
-    Db::with_figures(storage, options, figures)
+    let config = tuned(&options, small, tune)?;
+    Db::with_config(storage, options, config)
 }
 
-fn tuned(options: &Options, small: bool, tune: impl FnOnce(&mut TrunkOptions)) -> Result<Figures> {
+fn tuned(options: &Options, small: bool, tune: impl FnOnce(&mut TrunkOptions)) -> Result<StoreConfig> {
     let budget = if small { Budget::small(options)? } else { Budget::new(options)? };
-    let mut figures = Figures::new(budget, options);
-    let ComponentOptions::Trunk(trunk) = &mut figures.disk;
+    let mut config = StoreConfig::new(budget, options);
+    let ComponentOptions::Trunk(trunk) = &mut config.disk;
     tune(trunk);
-    Ok(figures)
+    Ok(config)
 }
 
 /// See `DeterministicDb::log_writer`.

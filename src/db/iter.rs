@@ -1,6 +1,6 @@
 //! Walking over pairs in key order, both ways, at one snapshot.
 
-use crate::engine::read::cached_cursors::Sources;
+use crate::engine::read::cached_cursors::ViewCursor;
 use crate::engine::read::position::{Position, Scope, State};
 
 use crate::engine::read::read_path::ReadPath;
@@ -58,12 +58,12 @@ impl Iter {
 
     /// Moves to the first pair.
     pub fn seek_first(&mut self) -> Result<()> {
-        self.seek_by(Sources::seek_first)
+        self.seek_by(ViewCursor::seek_first)
     }
 
     /// Moves to the last pair.
     pub fn seek_last(&mut self) -> Result<()> {
-        self.seek_by(Sources::seek_last)
+        self.seek_by(ViewCursor::seek_last)
     }
 
     /// Moves to the first pair whose key is `key` or behind it.
@@ -78,19 +78,19 @@ impl Iter {
         self.seek_by(|cursor| cursor.seek_for_prev(&key))
     }
 
-    fn seek_by(&mut self, movement: impl FnOnce(&mut Sources) -> Result<()>) -> Result<()> {
+    fn seek_by(&mut self, movement: impl FnOnce(&mut ViewCursor) -> Result<()>) -> Result<()> {
         self.back = None;
-        self.front.go(&self.scope, false, movement)
+        self.front.move_cursor(&self.scope, false, movement)
     }
 
     /// Moves one pair on; off the end the iterator stands nowhere, and there it stays.
     pub fn step(&mut self) -> Result<()> {
-        if self.valid() { self.front.go(&self.scope, true, Sources::next) } else { Ok(()) }
+        if self.valid() { self.front.move_cursor(&self.scope, true, ViewCursor::next) } else { Ok(()) }
     }
 
     /// Moves one pair back.
     pub fn step_back(&mut self) -> Result<()> {
-        if self.valid() { self.front.go(&self.scope, true, Sources::prev) } else { Ok(()) }
+        if self.valid() { self.front.move_cursor(&self.scope, true, ViewCursor::prev) } else { Ok(()) }
     }
 
     /// Whether it stands on a pair.
@@ -125,7 +125,7 @@ impl Iter {
         let Scope { read, pin, .. } = &mut self.scope;
         read.check_open()?;
         // Cursors at the old number must not outlive its pin.
-        self.front.leave_seat();
+        self.front.drop_cursor();
         self.front.state = State::New;
         self.back = None;
         *pin = Arc::new(read.snapshots.take(&read.sequencer));
@@ -141,53 +141,53 @@ impl Iter {
     /// Wants this of the values from its next move on.
     pub(crate) fn want(&mut self, values: Values) {
         self.scope.values = values;
-        self.front.leave_seat();
-        self.back.iter().for_each(|back| back.leave_seat());
+        self.front.drop_cursor();
+        self.back.iter().for_each(|back| back.drop_cursor());
     }
 
     /// Takes the front to the next pair that is left and gives that out; false where none is.
     pub(crate) fn advance(&mut self) -> Result<bool> {
-        if self.back.as_ref().is_some_and(|back| back.state == State::Nowhere) {
+        if self.back.as_ref().is_some_and(|back| back.state == State::Exhausted) {
             return Ok(false);
         }
         match self.front.state {
-            State::New => self.front.go(&self.scope, false, Sources::seek_first)?,
-            State::Given => self.front.go(&self.scope, true, Sources::next)?,
-            State::On | State::Nowhere => {}
+            State::New => self.front.move_cursor(&self.scope, false, ViewCursor::seek_first)?,
+            State::Returned => self.front.move_cursor(&self.scope, true, ViewCursor::next)?,
+            State::Current | State::Exhausted => {}
         }
         let is_left = self.front.valid()
             && self.back.as_ref().is_none_or(|back| match back.state {
                 State::New => true,
-                State::On => self.front.key <= back.key,
-                State::Given => self.front.key < back.key,
-                State::Nowhere => false,
+                State::Current => self.front.key <= back.key,
+                State::Returned => self.front.key < back.key,
+                State::Exhausted => false,
             });
         if is_left {
-            self.front.state = State::Given;
+            self.front.state = State::Returned;
         }
         Ok(is_left)
     }
 
     /// The same at the back: the position, on a pair given out; `None` where none is left.
     pub(crate) fn advance_back(&mut self) -> Result<Option<&mut Position>> {
-        if self.front.state == State::Nowhere {
+        if self.front.state == State::Exhausted {
             return Ok(None);
         }
         let back = self.back.get_or_insert_with(|| Box::new(Position::new(&self.scope.read)));
         match back.state {
-            State::New => back.go(&self.scope, false, Sources::seek_last)?,
-            State::Given => back.go(&self.scope, true, Sources::prev)?,
-            State::On | State::Nowhere => {}
+            State::New => back.move_cursor(&self.scope, false, ViewCursor::seek_last)?,
+            State::Returned => back.move_cursor(&self.scope, true, ViewCursor::prev)?,
+            State::Current | State::Exhausted => {}
         }
         let is_left = back.valid()
             && match self.front.state {
                 State::New => true,
-                State::On => back.key >= self.front.key,
-                State::Given => back.key > self.front.key,
-                State::Nowhere => false,
+                State::Current => back.key >= self.front.key,
+                State::Returned => back.key > self.front.key,
+                State::Exhausted => false,
             };
         if is_left {
-            back.state = State::Given;
+            back.state = State::Returned;
         }
         Ok(is_left.then_some(back))
     }

@@ -56,20 +56,20 @@ impl Snapshot {
 
     /// The value of a key at the snapshot.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let _inside = self.pin.enter()?;
+        let _inside = self.pin.begin_read()?;
         let mut value = Vec::new();
         Ok(self.read.get_at(key.as_ref(), self.pin.number(), &mut value)?.then_some(value))
     }
 
     /// The value of a key at the snapshot without a copy, where it lies in a cached page: see `Pinned`.
     pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
-        let _inside = self.pin.enter()?;
+        let _inside = self.pin.begin_read()?;
         self.read.get_pinned_at(key.as_ref(), self.pin.number())
     }
 
     /// The values of many keys at the snapshot, in their order; see `Db::multi_get`.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        let _inside = self.pin.enter()?;
+        let _inside = self.pin.begin_read()?;
         self.read.multi_get_at(keys, self.pin.number())
     }
 

@@ -99,7 +99,7 @@ impl TreePublisher {
             edit.log_segments_dropped = segments.iter().copied().filter(|segment| named.contains(segment)).collect();
         }
         for meta in edit.branches_added.iter().filter(|meta| !meta.value_files.is_empty()) {
-            meta.value_files.iter().for_each(|file| self.read.value_file_refs.hold(*file));
+            meta.value_files.iter().for_each(|file| self.read.value_file_refs.add(*file));
             edits.branch_values.insert(meta.file, meta.value_files.clone());
         }
         if !edit.branches_added.is_empty() || !edit.maplets_added.is_empty() {

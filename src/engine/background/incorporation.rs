@@ -69,7 +69,7 @@ impl Background {
         let mut cursor = item_invalidation::begin(items, generation.memtable.sealed_cursor(), &tombstones);
         let source = FromMemory { entries: &mut cursor, tombstones: &tombstones, through: end, is_oldest };
         let outcome = self.disk.incorporate(&version, source, &retention, &self.control(running, Class::Memory));
-        self.throttle.speed.note_running(0, Duration::ZERO);
+        self.throttle.speed.record_running(0, Duration::ZERO);
         outcome
     }
 }

@@ -44,7 +44,7 @@ impl TaskControl<'_> {
     fn note_speed(&self, now: Duration) {
         let took = self.task.runs_for(now);
         if self.class == Class::Memory && took >= TELLING {
-            self.speed.note_running(self.task.bytes_done(), took);
+            self.speed.record_running(self.task.bytes_done(), took);
         }
     }
 }
@@ -61,7 +61,7 @@ impl Progress for TaskControl<'_> {
             if self.is_cancelled() {
                 return false;
             }
-            if !self.rate_limit.holds(end, now) {
+            if !self.rate_limit.must_wait(end, now) {
                 return true;
             }
             clock.sleep(end.saturating_sub(now).min(BETWEEN_CHECKS));

@@ -149,7 +149,7 @@ impl Background {
 
     pub(super) fn finish_task(&self, kind: TaskKind, result: Result<()>) {
         if result.is_ok() && kind != TaskKind::Other {
-            self.health.recovered();
+            self.health.note_unblocked();
         }
         let gave_up = matches!(result, Err(Error::Closed));
         let disk_full = match result {
@@ -203,7 +203,7 @@ impl Background {
             self.space.meet_full_disk(error, need)
         };
         if !is_worth_retrying && is_hopeless {
-            self.health.wait_for(error.clone());
+            self.health.note_blocked(error.clone());
             self.scheduler.wait_for_space(SPACE_CHECK);
         }
     }

@@ -89,7 +89,7 @@ impl Generations {
                 return Ok(());
             }
             drop(view);
-            // Checked only now: an obstacle that other work has removed since must not prevent a switch.
+            // Checked only now: a blocking error that other work has resolved since must not prevent a switch.
             self.health.blocking_error()?;
             stall.since.get_or_insert_with(|| self.scheduler.clock.now());
             self.scheduler.wait_for_memory(&mut switching);

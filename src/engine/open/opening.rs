@@ -15,7 +15,7 @@ use crate::engine::scheduler::{Driver, RunNext, Scheduler};
 use crate::engine::space::ballast;
 use crate::engine::space::full_disk::Space;
 use crate::engine::space::removal::ObsoleteFiles;
-use crate::engine::state::budget::Figures;
+use crate::engine::state::budget::StoreConfig;
 use crate::engine::state::generation::Generation;
 use crate::engine::state::health::Health;
 use crate::engine::state::snapshot_registry::SnapshotRegistry;
@@ -41,7 +41,7 @@ use std::collections::{HashMap, HashSet};
 /// What a store is given when it is opened. Several stores may share some of it one day.
 pub(crate) struct Host {
     pub(crate) options: Options,
-    pub(crate) figures: Figures,
+    pub(crate) config: StoreConfig,
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) arbiter: Arc<MemoryArbiter>,
     /// What folds merge operands. `None`: a read that meets some is an error.
@@ -50,9 +50,9 @@ pub(crate) struct Host {
 
 impl Host {
     /// A scheduler and a memory arbiter for one store.
-    pub(crate) fn new(options: Options, figures: Figures, driver: Driver, clock: Arc<dyn Clock>) -> Self {
-        let arbiter = MemoryArbiter::new(options.memory_component, &figures.budget, Arc::clone(&clock));
-        Self { options, figures, scheduler: Scheduler::new(driver, clock), arbiter, merge_operator: None }
+    pub(crate) fn new(options: Options, config: StoreConfig, driver: Driver, clock: Arc<dyn Clock>) -> Self {
+        let arbiter = MemoryArbiter::new(options.memory_component, &config.budget, Arc::clone(&clock));
+        Self { options, config, scheduler: Scheduler::new(driver, clock), arbiter, merge_operator: None }
     }
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn open(storage: Arc<dyn Storage>, host: &Host) -> Result<(Arc<Engine
     // A store that was closed or killed on a full disk opens there, too, any number of times: first with less, so that the ballast stays
     // for the work that frees space; but the ballast has room for what opening writes.
     let opened = match open_with(&storage, host, LogSpace::Scarce) {
-        Err(error) if error.is_disk_full() && ballast::give_up_in(&*storage) => {
+        Err(error) if error.is_disk_full() && ballast::remove_in(&*storage) => {
             open_with(&storage, host, LogSpace::Scarce)
         }
         opened => opened,
@@ -87,7 +87,7 @@ enum LogSpace {
 }
 
 fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result<(Arc<Engine>, LogContents)> {
-    let Host { options, figures: Figures { budget, disk: component }, scheduler, arbiter, .. } = host;
+    let Host { options, config: StoreConfig { budget, disk: component }, scheduler, arbiter, .. } = host;
     let (driver, clock) = (scheduler.driver(), &scheduler.clock);
     let found = store_files::look(&**storage)?;
     if found == Found::Empty && !options.create_if_missing {
@@ -178,7 +178,7 @@ fn assemble(
     incorporated: SequenceNumber,
     writer_lock: locks::Guard,
 ) -> Arc<Engine> {
-    let Host { options, figures: Figures { budget, .. }, scheduler, arbiter, .. } = host;
+    let Host { options, config: StoreConfig { budget, .. }, scheduler, arbiter, .. } = host;
     let (budget, health, threads) = (*budget, Arc::new(Health::new()), WriterThreads::new());
     let log = DurableLog::new(log, &read, &health, scheduler, options.sync_interval);
     let memtables = Arc::clone(&arbiter.memtables);
@@ -297,7 +297,7 @@ fn remove_strays(
             StoreFile::Branch(file) => alone.is_some() && !state.branches.contains_key(&file),
             // Nothing stands in it that the branches of its store do not have.
             StoreFile::Maplet(file) => alone.is_some() && !state.maplets.contains_key(&file),
-            StoreFile::Value(file) => alone.is_some() && !values.holds(file) && !log_needs(file),
+            StoreFile::Value(file) => alone.is_some() && !values.contains(file) && !log_needs(file),
             StoreFile::Log(file) | StoreFile::SpareLog(file) => !log_needs(file),
             StoreFile::NewManifest | StoreFile::Poison | StoreFile::RepairMark(_) | StoreFile::Stats => true,
             StoreFile::Lock | StoreFile::Manifest | StoreFile::Ballast | StoreFile::Damaged(_) => false,

@@ -51,7 +51,7 @@ impl Parts {
         );
         let value_file_refs = Arc::new(ValueFileRefs::default());
         for file in state.branches.values().flat_map(|meta| &meta.value_files) {
-            value_file_refs.hold(*file);
+            value_file_refs.add(*file);
         }
         let values = ValueFiles::new(Arc::clone(storage), state.identity.database);
         Self { values, value_file_refs, cache: Arc::clone(cache), branches }

@@ -84,8 +84,8 @@ pub(crate) fn fill(
     let generation = Generation::starting_after(fill.finish(), start, value_file_refs);
     generation.set_end(*range.end());
     for value in value_files {
-        value_file_refs.hold(value.file);
-        generation.hold_value_file(value);
+        value_file_refs.add(value.file);
+        generation.add_value_file(value);
     }
     Ok(Arc::new(generation))
 }

@@ -76,7 +76,7 @@ impl RateLimit {
     }
 
     /// Whether somebody who was told to wait until `end` must still wait.
-    pub(crate) fn holds(&self, end: Duration, now: Duration) -> bool {
+    pub(crate) fn must_wait(&self, end: Duration, now: Duration) -> bool {
         now < end && self.get().is_some()
     }
 }
@@ -125,9 +125,9 @@ mod tests {
     fn a_limit_that_is_lifted_or_raised_frees_those_who_wait() {
         let limit = RateLimit::new(Some(1));
         let end = limit.charge(1000, Class::Merge, Duration::ZERO);
-        assert!(limit.holds(end, SECOND));
+        assert!(limit.must_wait(end, SECOND));
         limit.set(None);
-        assert!(!limit.holds(end, SECOND) && limit.get().is_none());
+        assert!(!limit.must_wait(end, SECOND) && limit.get().is_none());
         limit.set(Some(1 << 20));
         assert!(limit.charge(1024, Class::Merge, SECOND) < SECOND + BURST);
     }

@@ -27,7 +27,7 @@ const MERGE_MEMTABLES_MAX: u64 = 2;
 
 /// What decides how large the ballast is to be, bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Needs {
+pub(crate) struct BallastNeeds {
     /// In all Memtables.
     pub(crate) memory: u64,
     /// In the tree.
@@ -38,7 +38,7 @@ pub(crate) struct Needs {
     pub(crate) segment: u64,
 }
 
-impl Needs {
+impl BallastNeeds {
     /// The Memtables to write out, with what may be added until the ballast is looked at again; a log segment for the
     /// deletes; and a merge. So it grows with the store, up to less than six Memtables.
     pub(crate) fn bytes(self) -> u64 {
@@ -100,7 +100,7 @@ impl Ballast {
     }
 
     /// Whether it is too small.
-    pub(crate) fn is_short(&self, needs: Needs) -> bool {
+    pub(crate) fn is_too_small(&self, needs: BallastNeeds) -> bool {
         let wanted = needs.bytes();
         wanted > self.bytes() && wanted > self.given_up_on.load(Ordering::Relaxed)
     }
@@ -109,9 +109,9 @@ impl Ballast {
     ///
     /// # Errors
     /// That the disk is full; it is then as large as before.
-    pub(crate) fn grow(&self, needs: Needs) -> Result<()> {
+    pub(crate) fn grow(&self, needs: BallastNeeds) -> Result<()> {
         let _changing = self.changing.lock();
-        if !self.is_short(needs) {
+        if !self.is_too_small(needs) {
             return Ok(());
         }
         let wanted = needs.bytes();
@@ -119,13 +119,13 @@ impl Ballast {
     }
 
     /// After a full disk: brings it to the size that is needed if that leaves the margin free; says whether.
-    pub(crate) fn restore(&self, needs: Needs) -> bool {
+    pub(crate) fn restore(&self, needs: BallastNeeds) -> bool {
         let _changing = self.changing.lock();
         self.reserve(needs.bytes().max(self.bytes()), needs.margin()).is_ok()
     }
 
     /// On a full disk: holds on to the room for merges, if there is any free and it lacks it.
-    pub(crate) fn retake(&self, needs: Needs) {
+    pub(crate) fn reserve_for_merges(&self, needs: BallastNeeds) {
         let _changing = self.changing.lock();
         if self.bytes() < needs.merge_bytes() {
             // If not, then after the next merge.
@@ -134,7 +134,7 @@ impl Ballast {
     }
 
     /// Gives its room back to the file system, all but `keep` bytes; false where it had no more than that.
-    pub(crate) fn give_up(&self, keep: u64) -> bool {
+    pub(crate) fn release(&self, keep: u64) -> bool {
         let _changing = self.changing.lock();
         if self.bytes() <= keep {
             return false;
@@ -195,7 +195,7 @@ impl Ballast {
 }
 
 /// Removes the ballast of a store that is not open; false where there is none. For an opening that finds no room.
-pub(crate) fn give_up_in(storage: &dyn Storage) -> bool {
+pub(crate) fn remove_in(storage: &dyn Storage) -> bool {
     storage.remove(BALLAST).is_ok()
 }
 
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use crate::io::simulated::SimulatedStorage;
 
-    const NEEDS: Needs = Needs { memory: 0, tree: 0, memtable: 32 << 20, segment: 8 << 20 };
+    const NEEDS: BallastNeeds = BallastNeeds { memory: 0, tree: 0, memtable: 32 << 20, segment: 8 << 20 };
 
     fn on(disk: &SimulatedStorage) -> Ballast {
         let storage: Arc<dyn Storage> = Arc::new(disk.clone());
@@ -220,17 +220,17 @@ mod tests {
     #[test]
     fn it_grows_with_the_store_up_to_some_memtables() {
         assert!(NEEDS.bytes() <= 640 << 10);
-        assert!(Needs { memory: 4096, tree: 4096, ..NEEDS }.bytes() <= 768 << 10);
+        assert!(BallastNeeds { memory: 4096, tree: 4096, ..NEEDS }.bytes() <= 768 << 10);
         let mut last = 0;
         for shift in 12..44 {
             let memory = (1 << (shift - 3)).min(3 * NEEDS.memtable);
-            let bytes = Needs { memory, tree: 1 << shift, ..NEEDS }.bytes();
+            let bytes = BallastNeeds { memory, tree: 1 << shift, ..NEEDS }.bytes();
             assert!(bytes >= last && bytes <= 6 * NEEDS.memtable, "{bytes} at {shift}");
             last = bytes;
         }
         // What is in memory fits beside a merge, whatever lies in the tree.
         for memory in [1 << 20, 31 << 20, 96 << 20] {
-            let needs = Needs { memory, tree: 1 << 40, ..NEEDS };
+            let needs = BallastNeeds { memory, tree: 1 << 40, ..NEEDS };
             assert!(needs.bytes() - needs.merge_bytes() >= memory * 9 / 8 && needs.merge_bytes() >= NEEDS.memtable);
         }
     }
@@ -239,19 +239,19 @@ mod tests {
     fn it_is_made_grown_found_again_and_given_up() {
         let disk = SimulatedStorage::new(1);
         let ballast = on(&disk);
-        assert!(ballast.bytes() == 0 && ballast.is_short(NEEDS));
+        assert!(ballast.bytes() == 0 && ballast.is_too_small(NEEDS));
         ballast.grow(NEEDS).unwrap();
-        assert!(ballast.bytes() >= NEEDS.bytes() && !ballast.is_short(NEEDS));
+        assert!(ballast.bytes() >= NEEDS.bytes() && !ballast.is_too_small(NEEDS));
         assert!(disk.used() >= ballast.bytes());
-        let larger = Needs { memory: 1 << 20, ..NEEDS };
-        assert!(ballast.is_short(larger));
+        let larger = BallastNeeds { memory: 1 << 20, ..NEEDS };
+        assert!(ballast.is_too_small(larger));
         ballast.grow(larger).unwrap();
-        assert!(!ballast.is_short(larger));
+        assert!(!ballast.is_too_small(larger));
         let found = on(&disk.kill());
         assert_eq!(found.bytes(), ballast.bytes());
-        assert!(found.give_up(64 << 10) && !found.give_up(64 << 10));
+        assert!(found.release(64 << 10) && !found.release(64 << 10));
         assert_eq!((found.bytes(), disk.used()), (64 << 10, 64 << 10));
-        assert!(found.give_up(0) && !found.give_up(0));
+        assert!(found.release(0) && !found.release(0));
         assert_eq!((found.bytes(), disk.used()), (0, 0));
     }
 
@@ -259,14 +259,14 @@ mod tests {
     fn on_a_full_disk_it_keeps_what_it_has_and_comes_back_with_a_margin() {
         let disk = SimulatedStorage::new(2);
         let ballast = on(&disk);
-        let small = Needs { segment: 64 << 10, memtable: 1 << 20, ..NEEDS };
+        let small = BallastNeeds { segment: 64 << 10, memtable: 1 << 20, ..NEEDS };
         ballast.grow(small).unwrap();
         let held = ballast.bytes();
         disk.set_capacity(Some(held + 4096));
-        let larger = Needs { memory: 1 << 20, ..small };
+        let larger = BallastNeeds { memory: 1 << 20, ..small };
         assert!(ballast.grow(larger).unwrap_err().is_disk_full());
         assert_eq!((ballast.bytes(), disk.used()), (held, held), "what was there is still there, and no more");
-        assert!(ballast.give_up(0));
+        assert!(ballast.release(0));
         disk.set_capacity(Some(larger.bytes()));
         assert!(!ballast.restore(larger), "there is room for it, but none beside it");
         assert_eq!((ballast.bytes(), disk.used()), (0, 0));
@@ -282,9 +282,9 @@ mod tests {
         disk.inject("(create nth=1) -> eio");
         ballast.grow(NEEDS).unwrap();
         assert_eq!(ballast.bytes(), 0);
-        assert!(!ballast.is_short(NEEDS), "it is not tried over and over");
-        let larger = Needs { memory: 8 << 20, ..NEEDS };
-        assert!(ballast.is_short(larger));
+        assert!(!ballast.is_too_small(NEEDS), "it is not tried over and over");
+        let larger = BallastNeeds { memory: 8 << 20, ..NEEDS };
+        assert!(ballast.is_too_small(larger));
         ballast.grow(larger).unwrap();
         assert!(ballast.bytes() > 0);
     }

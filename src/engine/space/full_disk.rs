@@ -5,7 +5,7 @@
 //! Memtables with deletes, compacts where deletes are dense, and tries to get the ballast back with a margin; once it has it, the store
 //! takes puts again.
 
-use super::ballast::{Ballast, Needs};
+use super::ballast::{Ballast, BallastNeeds};
 use crate::disk::Component;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
@@ -75,9 +75,9 @@ impl Space {
     }
 
     /// What the ballast must have room for now.
-    fn ballast_needs(&self) -> Needs {
+    fn ballast_needs(&self) -> BallastNeeds {
         let view = self.read.view.load();
-        Needs {
+        BallastNeeds {
             memory: view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum(),
             tree: view.disk.bytes(),
             memtable: self.budget.memtable as u64,
@@ -87,7 +87,7 @@ impl Space {
 
     /// Whether background work should grow the ballast.
     pub(crate) fn wants_ballast(&self) -> bool {
-        !self.health.is_full() && self.ballast.is_short(self.ballast_needs())
+        !self.health.is_full() && self.ballast.is_too_small(self.ballast_needs())
     }
 
     /// Creates or grows the ballast. If the disk is too full for that, the ballast stays as it is: it has room for what is in memory so
@@ -107,7 +107,7 @@ impl Space {
         self.enter_full(error);
         let keep = if need == SpaceNeed::Memory { self.ballast_needs().merge_bytes() } else { 0 };
         // Spare log files go first: nobody needs them.
-        let has_freed = self.log.drop_spares() > 0 || self.ballast.give_up(keep);
+        let has_freed = self.log.drop_spares() > 0 || self.ballast.release(keep);
         if has_freed {
             self.disk.clear_failures();
         }
@@ -127,7 +127,7 @@ impl Space {
     /// Files were removed. On a full disk their space is reserved for merges, and jobs that found none may try again.
     pub(crate) fn space_was_freed(&self) {
         if self.health.is_full() {
-            self.ballast.retake(self.ballast_needs());
+            self.ballast.reserve_for_merges(self.ballast_needs());
             self.disk.clear_failures();
         }
     }
@@ -156,7 +156,7 @@ impl Space {
             self.scheduler.note_memory_freed();
             return true;
         }
-        self.ballast.retake(self.ballast_needs());
+        self.ballast.reserve_for_merges(self.ballast_needs());
         // A thread that switches already does the same, or waits for space.
         let Some(switching) = self.generations.try_lock() else { return false };
         let view = self.read.view.load_full();

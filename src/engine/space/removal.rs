@@ -28,7 +28,7 @@ impl ObsoleteFiles {
 
     /// Whether `remove` might find a file.
     pub(crate) fn are_any(&self) -> bool {
-        self.read.branches.has_trash() || self.read.value_file_refs.has_dead()
+        self.read.branches.has_trash() || self.read.value_file_refs.has_unreferenced()
     }
 
     /// Removes the obsolete files, unless a read-only opener may need them.
@@ -68,7 +68,7 @@ impl ObsoleteFiles {
         for file in read.branches.take_maplet_trash() {
             read.storage.remove(&crate::branch::maplet_name(file))?;
         }
-        for file in read.value_file_refs.take_dead() {
+        for file in read.value_file_refs.take_unreferenced() {
             read.values.remove(file)?;
         }
         Ok(())

@@ -34,7 +34,7 @@ impl WritePath {
         if reads.is_empty() || planted::is(Bug::ReadsUnchecked) {
             return self.write_all(operations, None, durability).map(drop);
         }
-        let _inside = snapshot.enter()?;
+        let _inside = snapshot.begin_read()?;
         let since = snapshot.number();
         let keys: Vec<ReadKey<'_>> = reads.keys.iter().map(|key| ReadKey::new(key, since)).collect();
         if reads.has_stretches() || keys.len() > LATCHED_MAX {
@@ -52,16 +52,16 @@ impl WritePath {
         keys: &[ReadKey<'_>],
         durability: Durability,
     ) -> Result<()> {
-        let mut tree_known_through = since;
+        let mut tree_checked_through = since;
         // Ends: a round is repeated only when a whole memory generation went to the tree during it.
         loop {
             let view = self.read.view.load_full();
-            if view.retired_through() > tree_known_through {
+            if view.incorporated_through() > tree_checked_through {
                 find_newer_key(&view, since, keys)?;
-                tree_known_through = view.retired_through();
+                tree_checked_through = view.incorporated_through();
             }
             drop(view);
-            let precondition = Precondition { reads: keys, tree_known_through, registered: None };
+            let precondition = Precondition { reads: keys, tree_checked_through, registered: None };
             match self.write_all(operations, Some(&precondition), durability)? {
                 WriteOutcome::Written(_) => return Ok(()),
                 WriteOutcome::Conflict(Conflict::NewerVersion(read)) => return Err(conflict(keys[read].key())),
@@ -82,18 +82,18 @@ impl WritePath {
         let walked = reads.walked();
         // What may need the disk first, without a watch; what came to the tree meanwhile is little.
         let view = self.read.view.load_full();
-        let mut tree_known_through = since;
-        if view.retired_through() > since {
+        let mut tree_checked_through = since;
+        if view.incorporated_through() > since {
             find_newer_key(&view, since, keys)?;
             walked.iter().try_for_each(|range| find_newer_in_tree(&view, since, range))?;
-            tree_known_through = view.retired_through();
+            tree_checked_through = view.incorporated_through();
         }
         drop(view);
-        let watching = self.committer.range_conflicts.begin(reads.ranges(), &self.read.sequencer);
+        let watching = self.committer.range_conflicts.register(reads.ranges(), &self.read.sequencer);
         // Everything that was written unseen has a number up to this snapshot's.
         let now = self.read.snapshots.take(&self.read.sequencer);
         let view = self.read.view.load_full();
-        if view.retired_through() > tree_known_through {
+        if view.incorporated_through() > tree_checked_through {
             find_newer_key(&view, since, keys)?;
             walked.iter().try_for_each(|range| find_newer_in_tree(&view, since, range))?;
         }
@@ -104,7 +104,7 @@ impl WritePath {
         drop(view);
         drop(now);
         let precondition =
-            Precondition { reads: &[], tree_known_through: since, registered: Some(watching.registered()) };
+            Precondition { reads: &[], tree_checked_through: since, registered: Some(watching.registered()) };
         match self.write_all(operations, Some(&precondition), durability)? {
             WriteOutcome::Written(_) => Ok(()),
             WriteOutcome::Conflict(_) => Err(conflict(&watching.marked_by())),

@@ -88,7 +88,7 @@ impl BackgroundSpeed {
     }
 
     /// Tells of one that is being written out; of no bytes once none is.
-    pub(crate) fn note_running(&self, bytes: u64, took: Duration) {
+    pub(crate) fn record_running(&self, bytes: u64, took: Duration) {
         let measured = if took.is_zero() { 0 } else { ns_per_kib(bytes.max(1), took) };
         self.running.store(measured, Ordering::Relaxed);
     }
@@ -169,13 +169,13 @@ pub(crate) fn garbage_fullness(garbage: u64, tree: u64, memtable: u64) -> u64 {
 
 /// One thread's account of delay that it still owes.
 #[derive(Debug, Default)]
-pub(crate) struct Pressure {
+pub(crate) struct WriterDelay {
     rate: Rate,
     bytes_until_look: u64,
     owed_ns: u64,
 }
 
-impl Pressure {
+impl WriterDelay {
     /// Accounts for a write of `bytes` and sleeps when enough has come together; returns the nanoseconds slept. The rate is asked for
     /// now and then only, the clock only around a sleep.
     pub(crate) fn delay(&mut self, bytes: u64, clock: &dyn Clock, rate: impl FnOnce() -> Rate) -> u64 {
@@ -261,13 +261,13 @@ mod tests {
     fn no_pressure_no_delay_and_full_pressure_slows_to_half_the_background_speed() {
         let disk = SimulatedStorage::new(1);
         let clock = disk.deterministic_clock();
-        let mut pressure = Pressure::default();
+        let mut delay = WriterDelay::default();
         assert_eq!(rate(Fullness::default(), None), 0);
-        assert_eq!((0..1000).map(|_| pressure.delay(1000, &*clock, Rate::default)).sum::<u64>(), 0);
+        assert_eq!((0..1000).map(|_| delay.delay(1000, &*clock, Rate::default)).sum::<u64>(), 0);
         assert_eq!(disk.now(), Duration::ZERO);
         let full = of(rate(Fullness { memory: 1024, ..Fullness::default() }, None));
-        let mut pressure = Pressure::default();
-        let slept: u64 = (0..1000).map(|_| pressure.delay(1000, &*clock, || full)).sum();
+        let mut delay = WriterDelay::default();
+        let slept: u64 = (0..1000).map(|_| delay.delay(1000, &*clock, || full)).sum();
         // A million bytes at 20 ns each; what is still owed at the end may be missing.
         assert!(slept > 20_000_000 - SLEEP_NS_MIN && slept <= 20_000_000, "{slept}");
         assert_eq!(disk.now(), Duration::from_nanos(slept));
@@ -310,18 +310,18 @@ mod tests {
     #[test]
     fn an_incorporation_that_runs_tells_its_speed() {
         let speed = BackgroundSpeed::default();
-        speed.note_running(1024, Duration::from_millis(1));
+        speed.record_running(1024, Duration::from_millis(1));
         assert_eq!(speed.of_memory(None, &DONE), 1_000_000);
-        speed.note_running(0, Duration::ZERO);
+        speed.record_running(0, Duration::ZERO);
         assert_eq!(speed.of_memory(None, &DONE), UNMEASURED);
     }
 
     #[test]
     fn what_one_large_write_owes_is_slept_in_small_pieces() {
         let disk = SimulatedStorage::new(1);
-        let (clock, mut pressure) = (disk.deterministic_clock(), Pressure::default());
+        let (clock, mut delay) = (disk.deterministic_clock(), WriterDelay::default());
         let slept: Vec<u64> =
-            [1_000_000].into_iter().chain([1; 12]).map(|bytes| pressure.delay(bytes, &*clock, || of(20_480))).collect();
+            [1_000_000].into_iter().chain([1; 12]).map(|bytes| delay.delay(bytes, &*clock, || of(20_480))).collect();
         assert!(slept.iter().all(|slept| *slept <= 20_000_000 / OWED_PART), "{slept:?}");
         // The small ones owe a little themselves.
         let sum = slept.iter().sum::<u64>();
@@ -333,9 +333,9 @@ mod tests {
     #[test]
     fn large_writes_are_slowed_by_all_that_they_owe() {
         let disk = SimulatedStorage::new(1);
-        let (clock, mut pressure) = (disk.deterministic_clock(), Pressure::default());
+        let (clock, mut delay) = (disk.deterministic_clock(), WriterDelay::default());
         // 10 ms each.
-        let slept: Vec<u64> = (0..1000).map(|_| pressure.delay(10 << 10, &*clock, || of(1_000_000))).collect();
+        let slept: Vec<u64> = (0..1000).map(|_| delay.delay(10 << 10, &*clock, || of(1_000_000))).collect();
         let (sum, longest) = (slept.iter().sum::<u64>(), slept.iter().max().unwrap());
         assert!(sum > 9_800_000_000 && *longest < 11_000_000, "{sum} in all, {longest} at most");
     }

@@ -1,4 +1,4 @@
-//! One operation of a write, as the lower layers take it.
+//! One operation of a write, in the form that log and memory take.
 
 use crate::format::log_record::Operation;
 use crate::format::value_file::ValueReference;

@@ -53,12 +53,12 @@ impl Throttle {
         if planted::is(Bug::GenerationsWithoutBound) {
             return;
         }
-        let slept = thread.pressure.delay(bytes, &*self.clock, || self.delay_rate());
+        let slept = thread.delay.delay(bytes, &*self.clock, || self.delay_rate());
         if slept > 0 {
             self.generations.delays.note_slowed(slept);
             WriteCounters::add(&thread.counters.slowed_writes, 1);
             WriteCounters::add(&thread.counters.slowed_ns, slept);
-            if thread.pressure.is_for_garbage() {
+            if thread.delay.is_for_garbage() {
                 WriteCounters::add(&thread.counters.garbage_slowed_writes, 1);
                 WriteCounters::add(&thread.counters.garbage_slowed_ns, slept);
             }

@@ -180,7 +180,7 @@ impl WritePath {
             Some(value) if value.len() < limits::VALUE_FILE_BYTES_MIN => (Kind::Put, Cow::Borrowed(value), None),
             Some(value) => {
                 let (file, references) = (self.numbers.take(), &self.read.value_file_refs);
-                references.hold(file);
+                references.add(file);
                 let written = self.read.values.write(file, value).inspect_err(|_| references.release(file));
                 let reference = written.map_err(Error::into_disk_full)?;
                 (Kind::ValueReference, Cow::Owned(reference.encode().to_vec()), Some(reference))
@@ -201,7 +201,7 @@ impl WritePath {
             writer: self.log.log.writer(),
             memory: MemtableWriter::default(),
             counters,
-            pressure: super::backpressure::Pressure::default(),
+            delay: super::backpressure::WriterDelay::default(),
         });
         let thread = borrowed.state();
         let user_bytes: usize = write.entries.iter().map(|entry| entry.key.len() + entry.value.len()).sum();

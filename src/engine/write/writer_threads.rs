@@ -47,7 +47,7 @@ pub(crate) struct ThreadState {
     pub(crate) writer: LogWriter,
     pub(crate) memory: MemtableWriter,
     pub(crate) counters: Arc<CachePadded<WriteCounters>>,
-    pub(crate) pressure: super::backpressure::Pressure,
+    pub(crate) delay: super::backpressure::WriterDelay,
 }
 
 /// The states of one store that no thread has borrowed, and all counters.
