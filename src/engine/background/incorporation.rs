@@ -41,7 +41,7 @@ impl Background {
         self.publisher.publish(outcome, Some(Incorporated { generation: &generation, end, segments: &segments }))?;
         // Its memory is for the next generation.
         drop(generation);
-        self.throttle.speed.record(running.bytes(), clock.now().saturating_sub(started));
+        self.throttle.speed.record_incorporation(running.bytes(), clock.now().saturating_sub(started));
         self.generations.note_incorporated(end);
         // If a read-only opener reads the log now, the next incorporation recycles its segments.
         if let Some(_alone) = locks::to_recycle(&*self.read.storage)? {

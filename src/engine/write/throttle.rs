@@ -1,6 +1,6 @@
-//! Slows writers while background work is behind: gathers what `backpressure` computes the delay from. Any thread.
+//! Slows writers while background work is behind: collects the inputs from which `backpressure` computes the delay. Any thread.
 
-use super::backpressure::{BackgroundSpeed, Done, Fullness, Rate, fullness, garbage_fullness};
+use super::backpressure::{BackgroundSpeed, DelayRate, Fullness, WorkDone, fullness, garbage_fullness};
 use super::writer_threads::{ThreadState, WriteCounters, WriterThreads};
 use crate::disk::Component;
 use crate::engine::durable_log::DurableLog;
@@ -65,11 +65,11 @@ impl Throttle {
         }
     }
 
-    /// By how much writes are delayed now.
-    fn delay_rate(&self) -> Rate {
+    /// The current rate at which writes are delayed.
+    fn delay_rate(&self) -> DelayRate {
         self.speed.delay_rate(self.fullness(), self.rate_limit.get(), || {
             let written = self.disk.written();
-            Done {
+            WorkDone {
                 user: self.user_bytes_through(self.generations.incorporated()),
                 incorporated: written.incorporated_bytes,
                 compacted: written.compacted_bytes,
@@ -91,7 +91,7 @@ impl Throttle {
         self.user_bytes_through(end).saturating_sub(self.user_bytes_through(before))
     }
 
-    /// How full memory is, and how far the tree's debt and garbage have grown towards the point where writers would have to wait.
+    /// How full memory is, and how far the tree's debt and garbage have grown towards their limits.
     pub(crate) fn fullness(&self) -> Fullness {
         let view = self.read.view.load();
         let memory: u64 = view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum();

@@ -1,5 +1,6 @@
 //! The write path around the commit: sizes, value files and backpressure before it, the sync after it. Any thread.
 
+use super::backpressure::WriterDelay;
 use super::commit::{Committer, Write};
 use super::entry::Entry;
 use super::precondition::{Precondition, WriteOutcome};
@@ -201,7 +202,7 @@ impl WritePath {
             writer: self.log.log.writer(),
             memory: MemtableWriter::default(),
             counters,
-            delay: super::backpressure::WriterDelay::default(),
+            delay: WriterDelay::default(),
         });
         let thread = borrowed.state();
         let user_bytes: usize = write.entries.iter().map(|entry| entry.key.len() + entry.value.len()).sum();
@@ -226,8 +227,8 @@ impl WritePath {
         Ok(WriteOutcome::Written(number))
     }
 
-    /// Whether a write of so many bytes, the largest value of so many, would wait for nothing, as far as that can be known beforehand: not for
-    /// a sync, a value file, a delay, memory, or a log segment.
+    /// Whether a write of `bytes` in total, with a largest value of `largest_value` bytes, is not expected to wait: not for a sync, a value
+    /// file, a delay, memory, or a log segment.
     #[cfg(feature = "async")]
     pub(crate) fn writes_without_waiting(&self, bytes: usize, largest_value: usize, durability: Durability) -> bool {
         durability != Durability::Sync
