@@ -115,10 +115,10 @@ mod tests {
     use crate::io::simulated::SimulatedStorage;
     use crate::util::sync::Arc;
 
-    /// A keeper looks at `closed`, then the store closes, then the keeper begins its round and finds the log closed. *Else:* that made the
-    /// store read-only, and the end of the log was silently left out of the manifest.
+    /// A log thread checks `closed`, then the store closes, then the thread begins its round and finds the log closed. Once, that made the store
+    /// read-only, and the end of the log was not recorded in the manifest.
     #[test]
-    fn a_keeper_that_finds_the_log_closed_poisons_nothing() {
+    fn a_log_thread_that_finds_the_log_closed_does_not_poison_the_store() {
         for task in [LogTask::MakeReady, LogTask::Finish] {
             let db = DeterministicDb::open(Arc::new(SimulatedStorage::new(1)), Options::default()).unwrap();
             db.put("key", "value").unwrap();

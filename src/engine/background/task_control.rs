@@ -9,8 +9,8 @@ use std::time::Duration;
 
 /// How often a paused or throttled task checks whether it should end.
 const BETWEEN_CHECKS: Duration = Duration::from_millis(10);
-/// An incorporation that has run for so long tells its speed while it runs.
-const TELLING: Duration = Duration::from_millis(50);
+/// The speed of an incorporation is recorded once it has run for this long.
+const MEASURABLE: Duration = Duration::from_millis(50);
 
 /// See the module.
 pub(crate) struct TaskControl<'a> {
@@ -41,9 +41,9 @@ impl TaskControl<'_> {
         self.task.set_paused(false, paused.as_nanos() as u64);
     }
 
-    fn note_speed(&self, now: Duration) {
+    fn record_speed(&self, now: Duration) {
         let took = self.task.runs_for(now);
-        if self.class == Class::Memory && took >= TELLING {
+        if self.class == Class::Memory && took >= MEASURABLE {
             self.speed.record_running(self.task.bytes_done(), took);
         }
     }
@@ -54,7 +54,7 @@ impl Progress for TaskControl<'_> {
         self.task.advance(entries, written);
         let clock = &self.scheduler.clock;
         let mut now = clock.now();
-        self.note_speed(now);
+        self.record_speed(now);
         let end = self.rate_limit.charge(written, self.class, now);
         loop {
             self.wait_while_paused();

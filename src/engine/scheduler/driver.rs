@@ -1,6 +1,6 @@
-//! Who runs the background work of a store.
+//! The driver: which threads run the background work of a store.
 
-/// Who runs the background work of a store.
+/// Which threads run the background work of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Driver {
     /// The store's own threads.

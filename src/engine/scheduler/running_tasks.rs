@@ -1,4 +1,4 @@
-//! The tasks that run now: for statistics, and for the progress of compaction requests. Any thread.
+//! The running tasks: for statistics, and for the progress of compaction requests. Any thread.
 
 use super::compaction_request::CompactionRequest;
 use crate::disk::{JobKind, JobScope, Load};
@@ -7,12 +7,12 @@ use crate::util::key;
 use crate::util::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use std::time::Duration;
 
-/// One task that runs. The counters are relaxed: they are statistics and order nothing.
+/// One running task. The counters are relaxed: they are statistics and order nothing.
 #[derive(Debug)]
 pub(crate) struct RunningTask {
     kind: BackgroundKind,
     scope: Option<JobScope>,
-    /// What it has to read, as far as that is known.
+    /// Its input, as far as it is known.
     load: Load,
     since: Duration,
     entries: AtomicU64,
@@ -106,7 +106,7 @@ impl RunningTask {
     }
 }
 
-/// All tasks that run.
+/// All running tasks.
 #[derive(Debug, Default)]
 pub(crate) struct RunningTasks(Mutex<Vec<Arc<RunningTask>>>);
 

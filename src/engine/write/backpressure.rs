@@ -324,8 +324,11 @@ mod tests {
     fn the_debt_of_a_large_write_is_slept_in_small_pieces() {
         let disk = SimulatedStorage::new(1);
         let (clock, mut delay) = (disk.deterministic_clock(), WriterDelay::default());
-        let slept: Vec<u64> =
-            [1_000_000].into_iter().chain([1; 12]).map(|bytes| delay.delay(bytes, &*clock, || delay_rate(20_480))).collect();
+        let slept: Vec<u64> = [1_000_000]
+            .into_iter()
+            .chain([1; 12])
+            .map(|bytes| delay.delay(bytes, &*clock, || delay_rate(20_480)))
+            .collect();
         assert!(slept.iter().all(|slept| *slept <= 20_000_000 / DEBT_PART), "{slept:?}");
         // The small writes add a little debt themselves.
         let sum = slept.iter().sum::<u64>();
