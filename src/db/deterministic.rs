@@ -7,7 +7,8 @@
 use super::Db;
 use crate::disk::{ComponentOptions, TrunkOptions};
 use crate::engine::background::background::Background;
-use crate::engine::open::opening::{self, Host};
+use crate::engine::open::host::Host;
+use crate::engine::open::opening;
 use crate::engine::scheduler::Driver;
 use crate::engine::state::budget::{Budget, StoreConfig};
 use crate::engine::types::options::Options;

@@ -28,6 +28,7 @@ mod model_tests;
 pub(crate) mod open;
 pub(crate) mod read;
 pub(crate) mod scheduler;
+pub(crate) mod shared_components;
 pub(crate) mod space;
 pub(crate) mod state;
 pub(crate) mod statistics;

@@ -4,6 +4,7 @@
 
 use super::durable_log::DurableLog;
 use super::read::read_path::ReadPath;
+use super::shared_components::SharedComponents;
 use super::state::generation::Generation;
 use crate::disk::{Component, Outcome};
 use crate::format::manifest_edit::ManifestEdit;
@@ -52,14 +53,18 @@ pub(crate) struct TreePublisher {
 
 impl TreePublisher {
     pub(crate) fn new(
+        shared: &SharedComponents,
         edits: Arc<Mutex<Edits>>,
-        disk: &Arc<Component>,
-        read: &Arc<ReadPath>,
         log: &Arc<DurableLog>,
         numbers: &Arc<FileNumbers>,
     ) -> Arc<Self> {
-        let (disk, read, log, numbers) = (Arc::clone(disk), Arc::clone(read), Arc::clone(log), Arc::clone(numbers));
-        Arc::new(Self { edits, disk, read, log, numbers })
+        Arc::new(Self {
+            edits,
+            disk: Arc::clone(&shared.disk),
+            read: Arc::clone(&shared.read),
+            log: Arc::clone(log),
+            numbers: Arc::clone(numbers),
+        })
     }
 
     /// Makes an outcome part of the store: first the names of its files become durable, then the edit, then the view is published (rule D1).

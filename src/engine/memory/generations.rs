@@ -4,6 +4,7 @@
 
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::{Driver, Scheduler};
+use crate::engine::shared_components::SharedComponents;
 use crate::engine::state::budget::{Budget, GENERATIONS_MAX};
 use crate::engine::state::delays::Delays;
 use crate::engine::state::generation::Generation;
@@ -31,19 +32,17 @@ pub(crate) struct Generations {
 
 impl Generations {
     pub(crate) fn new(
-        read: &Arc<ReadPath>,
+        shared: &SharedComponents,
         memtables: Arc<MemtablePool>,
-        health: &Arc<Health>,
-        scheduler: &Arc<Scheduler>,
-        (budget, incorporated): (Budget, SequenceNumber),
+        incorporated: SequenceNumber,
     ) -> Arc<Self> {
         Arc::new(Self {
-            read: Arc::clone(read),
+            read: Arc::clone(&shared.read),
             memtables,
-            health: Arc::clone(health),
-            scheduler: Arc::clone(scheduler),
+            health: Arc::clone(&shared.health),
+            scheduler: Arc::clone(&shared.scheduler),
             delays: Delays::default(),
-            budget,
+            budget: shared.budget,
             incorporated: incorporated.0.into(),
             switching: Mutex::new(()),
         })

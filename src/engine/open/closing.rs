@@ -1,4 +1,4 @@
-//! Closing a store.
+//! Closes a store that is open for writing. The closing thread.
 
 use crate::engine::engine::Engine;
 use crate::util::Result;

@@ -10,6 +10,7 @@ use crate::disk::Component;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::Scheduler;
+use crate::engine::shared_components::SharedComponents;
 use crate::engine::state::budget::Budget;
 use crate::engine::state::health::Health;
 use crate::log::Log;
@@ -53,28 +54,22 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    pub(crate) fn new(
-        read: &Arc<ReadPath>,
-        (log, disk): (&Arc<Log>, &Arc<Component>),
-        health: &Arc<Health>,
-        generations: &Arc<Generations>,
-        (scheduler, budget): (&Arc<Scheduler>, Budget),
-    ) -> Arc<Self> {
+    pub(crate) fn new(shared: &SharedComponents, log: &Arc<Log>, generations: &Arc<Generations>) -> Arc<Self> {
         Arc::new(Self {
-            ballast: Ballast::find(&read.storage),
-            read: Arc::clone(read),
+            ballast: Ballast::find(&shared.read.storage),
+            read: Arc::clone(&shared.read),
             log: Arc::clone(log),
-            disk: Arc::clone(disk),
-            health: Arc::clone(health),
+            disk: Arc::clone(&shared.disk),
+            health: Arc::clone(&shared.health),
             generations: Arc::clone(generations),
-            scheduler: Arc::clone(scheduler),
-            budget,
+            scheduler: Arc::clone(&shared.scheduler),
+            budget: shared.budget,
             switched: Mutex::default(),
             has_deletes: AtomicBool::default(),
         })
     }
 
-    /// What the ballast must have room for now.
+    /// The current inputs of the ballast's size.
     fn ballast_needs(&self) -> BallastNeeds {
         let view = self.read.view.load();
         BallastNeeds {
@@ -90,8 +85,8 @@ impl Space {
         !self.health.is_full() && self.ballast.is_too_small(self.ballast_needs())
     }
 
-    /// Creates or grows the ballast. If the disk is too full for that, the ballast stays as it is: it has room for what is in memory so
-    /// far, and no more puts are taken.
+    /// Creates or grows the ballast. If the disk is too full for that, the ballast keeps its size, which suffices for what is in
+    /// memory so far, and puts are refused.
     pub(crate) fn grow_ballast(&self) -> Result<()> {
         match self.ballast.grow(self.ballast_needs()) {
             Err(error) if error.is_disk_full() => {

@@ -8,6 +8,7 @@ use crate::engine::durable_log::DurableLog;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::Scheduler;
+use crate::engine::shared_components::SharedComponents;
 use crate::engine::space::full_disk::{Space, SpaceNeed};
 #[cfg(feature = "async")]
 use crate::engine::state::budget::GENERATIONS_MAX;
@@ -50,20 +51,19 @@ pub(crate) struct Committer {
 
 impl Committer {
     pub(super) fn new(
-        read: &Arc<ReadPath>,
-        health: &Arc<Health>,
-        (generations, space): (&Arc<Generations>, &Arc<Space>),
+        shared: &SharedComponents,
+        generations: &Arc<Generations>,
         durable_log: &Arc<DurableLog>,
-        scheduler: &Arc<Scheduler>,
+        space: &Arc<Space>,
     ) -> Self {
         Self {
-            read: Arc::clone(read),
-            health: Arc::clone(health),
+            read: Arc::clone(&shared.read),
+            health: Arc::clone(&shared.health),
             generations: Arc::clone(generations),
             log: Arc::clone(&durable_log.log),
             durable_log: Arc::clone(durable_log),
             space: Arc::clone(space),
-            scheduler: Arc::clone(scheduler),
+            scheduler: Arc::clone(&shared.scheduler),
             range_conflicts: RangeConflicts::new().into(),
             has_unlogged: AtomicBool::new(false),
         }

@@ -7,6 +7,7 @@ use crate::engine::durable_log::DurableLog;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::rate_limit::RateLimit;
+use crate::engine::shared_components::SharedComponents;
 use crate::engine::state::budget::{Budget, DEBT_LIMIT, DEBT_START, GENERATIONS_MAX};
 use crate::io::Clock;
 use crate::util::SequenceNumber;
@@ -29,21 +30,21 @@ pub(crate) struct Throttle {
 
 impl Throttle {
     pub(crate) fn new(
-        rate_limit: RateLimit,
-        read: &Arc<ReadPath>,
-        (generations, disk, log): (&Arc<Generations>, &Arc<Component>, &DurableLog),
+        shared: &SharedComponents,
+        generations: &Arc<Generations>,
+        log: &DurableLog,
         threads: &Arc<WriterThreads>,
-        (clock, budget): (Arc<dyn Clock>, Budget),
+        write_limit: Option<u64>,
     ) -> Arc<Self> {
         Arc::new(Self {
             speed: BackgroundSpeed::default(),
-            rate_limit,
-            read: Arc::clone(read),
+            rate_limit: RateLimit::new(write_limit),
+            read: Arc::clone(&shared.read),
             generations: Arc::clone(generations),
-            disk: Arc::clone(disk),
+            disk: Arc::clone(&shared.disk),
             threads: Arc::clone(threads),
-            clock,
-            budget,
+            clock: Arc::clone(&shared.scheduler.clock),
+            budget: shared.budget,
             start: log.start,
         })
     }

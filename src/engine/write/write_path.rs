@@ -9,7 +9,7 @@ use super::writer_threads::{ThreadState, WriteCounters, WriterThreads};
 use crate::engine::durable_log::DurableLog;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
-use crate::engine::scheduler::Scheduler;
+use crate::engine::shared_components::SharedComponents;
 use crate::engine::space::full_disk::Space;
 use crate::engine::state::health::Health;
 use crate::engine::state::latches::{LatchIndex, Latches};
@@ -50,34 +50,30 @@ pub(crate) struct UpdateCounters {
     pub(crate) retries: AtomicU64,
 }
 
-/// What a write path is made of.
-pub(crate) struct WriteParts<'a> {
-    pub(crate) read: &'a Arc<ReadPath>,
-    pub(crate) health: &'a Arc<Health>,
-    pub(crate) generations: &'a Arc<Generations>,
-    pub(crate) log: &'a Arc<DurableLog>,
-    pub(crate) space: &'a Arc<Space>,
-    pub(crate) scheduler: &'a Arc<Scheduler>,
-    pub(crate) throttle: &'a Arc<Throttle>,
-    pub(crate) threads: &'a Arc<WriterThreads>,
-    pub(crate) numbers: &'a Arc<FileNumbers>,
+/// The components of a write path besides the shared ones.
+pub(crate) struct WritePathComponents {
+    pub(crate) generations: Arc<Generations>,
+    pub(crate) log: Arc<DurableLog>,
+    pub(crate) space: Arc<Space>,
+    pub(crate) throttle: Arc<Throttle>,
+    pub(crate) threads: Arc<WriterThreads>,
+    pub(crate) numbers: Arc<FileNumbers>,
     pub(crate) durability: Durability,
 }
 
 impl WritePath {
-    pub(crate) fn new(parts: &WriteParts<'_>) -> Arc<Self> {
-        let WriteParts { read, health, generations, log, space, scheduler, throttle, threads, numbers, durability } =
-            parts;
+    pub(crate) fn new(shared: &SharedComponents, components: WritePathComponents) -> Arc<Self> {
+        let WritePathComponents { generations, log, space, throttle, threads, numbers, durability } = components;
         Arc::new(Self {
-            read: Arc::clone(read),
-            committer: Committer::new(read, health, (generations, space), log, scheduler),
-            health: Arc::clone(health),
-            log: Arc::clone(log),
-            space: Arc::clone(space),
-            throttle: Arc::clone(throttle),
-            threads: Arc::clone(threads),
-            numbers: Arc::clone(numbers),
-            durability: *durability,
+            read: Arc::clone(&shared.read),
+            committer: Committer::new(shared, &generations, &log, &space),
+            health: Arc::clone(&shared.health),
+            log,
+            space,
+            throttle,
+            threads,
+            numbers,
+            durability,
             accepts_commits: RwLock::new(true),
             counters: UpdateCounters::default(),
         })

@@ -4,7 +4,8 @@
 use crate::db::Db;
 use crate::db::DeterministicDb;
 use crate::db::snapshot::Snapshot;
-use crate::engine::open::opening::{self, Host};
+use crate::engine::open::host::Host;
+use crate::engine::open::opening;
 use crate::engine::scheduler::Driver;
 use crate::engine::state::budget::{Budget, StoreConfig};
 use crate::engine::types::options::Options;
