@@ -83,7 +83,8 @@ impl DurableLog {
         self.due.lock().saturating_sub(self.scheduler.clock.now())
     }
 
-    /// After an internal failure: the store takes no more writes; reads go on. The next opening still trusts what the kernel has.
+    /// After an internal failure: the store takes no more writes; reads go on. The next opening still trusts what the
+    /// kernel has.
     pub(crate) fn poison(&self, error: &Error) {
         self.health.poison(error);
         self.log.halt(&error.to_string());

@@ -67,7 +67,8 @@ impl TreePublisher {
         })
     }
 
-    /// Makes an outcome part of the store: first the names of its files become durable, then the edit, then the view is published (rule D1).
+    /// Makes an outcome part of the store: first the names of its files become durable, then the edit, then the view is
+    /// published (rule D1).
     pub(crate) fn publish(&self, outcome: Outcome, incorporated: Option<Incorporated<'_>>) -> Result<()> {
         let view = &self.read.view;
         let mut edits = self.edits.lock();
@@ -80,7 +81,7 @@ impl TreePublisher {
         view.update(|current| {
             let mut generations = current.generations.clone();
             if let Some(Incorporated { generation, .. }) = incorporated {
-                generations.retain(|kept| !Arc::ptr_eq(kept, generation));
+                generations.retain(|other| !Arc::ptr_eq(other, generation));
             }
             (generations, applied.version())
         });
@@ -117,7 +118,8 @@ impl TreePublisher {
             }
             Err(error) => {
                 if error.is_disk_full() {
-                    // The edit is certainly not in the manifest, so the work is undone, and done again once there is space.
+                    // The edit is certainly not in the manifest, so the work is undone, and done again once there is
+                    // space.
                     self.undo(edits, edit);
                 } else {
                     self.log.poison_disk(&error);
@@ -140,8 +142,8 @@ impl TreePublisher {
         }
     }
 
-    /// Records in the manifest how far the log is synced, if anything in it is needed. Without it an older copy of the newest segment
-    /// would look like that of a process that died earlier.
+    /// Records in the manifest how far the log is synced, if anything in it is needed. Without it an older copy of the
+    /// newest segment would look like that of a process that died earlier.
     pub(crate) fn note_log_end(&self) -> Result<()> {
         let (synced, mut edits) = (self.log.log.synced(), self.edits.lock());
         let state = edits.manifest.state();

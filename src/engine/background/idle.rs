@@ -7,7 +7,8 @@ use crate::engine::scheduler::task::WorkerRole;
 use crate::util::{Error, Result};
 
 impl Background {
-    /// Waits until nothing runs and nothing is left to do. With `Driver::Deterministic` the calling thread does the work.
+    /// Waits until nothing runs and nothing is left to do. With `Driver::Deterministic` the calling thread does the
+    /// work.
     pub(crate) fn wait_until_idle(&self) -> Result<()> {
         loop {
             self.health.check()?;

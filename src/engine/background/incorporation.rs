@@ -1,4 +1,5 @@
-//! Incorporation: writes what a generation holds as branch files and makes them part of the tree (`docs/recovery.md`, D1). Workers.
+//! Incorporation: writes what a generation holds as branch files and makes them part of the tree (`docs/recovery.md`,
+//! D1). Workers.
 
 use super::background::Background;
 use crate::disk::{FromMemory, Outcome};

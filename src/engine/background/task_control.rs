@@ -1,4 +1,5 @@
-//! Controls one running task: counts its work, throttles it to the write limit, pauses it, and ends it. On the thread of the task.
+//! Controls one running task: counts its work, throttles it to the write limit, pauses it, and ends it. On the thread
+//! of the task.
 
 use crate::disk::Progress;
 use crate::engine::scheduler::rate_limit::{Class, RateLimit};

@@ -1,8 +1,8 @@
-//! The memory arbiter lends memory that is reserved for Memtables to the page cache while no Memtable needs it. Under a small budget the
-//! cache of a store that is only read grows by half.
+//! The memory arbiter lends memory that is reserved for Memtables to the page cache while no Memtable needs it. Under a
+//! small budget the cache of a store that is only read grows by half.
 //!
-//! A new Memtable takes memory at once; the incorporation after its switch then shrinks the cache by as much. For the milliseconds in
-//! between both use it, but the first writes touch only a part of a Memtable's memory.
+//! A new Memtable takes memory at once; the incorporation after its switch then shrinks the cache by as much. For the
+//! milliseconds in between both use it, but the first writes touch only a part of a Memtable's memory.
 //!
 //! A store gets its arbiter when it is opened. Any thread.
 
@@ -13,8 +13,9 @@ use crate::memory::{MemoryComponent, MemtablePool};
 use crate::util::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Memory that no Memtable has needed for this long is lent to the cache. Memory that writers need more often is not lent: faulting in a
-/// Memtable's pages takes some milliseconds, and reading back the pages that the cache evicted takes longer.
+/// Memory that no Memtable has needed for this long is lent to the cache. Memory that writers need more often is not
+/// lent: faulting in a Memtable's pages takes some milliseconds, and reading back the pages that the cache evicted
+/// takes longer.
 const UNUSED_FOR: Duration = Duration::from_secs(1);
 
 /// See the module.

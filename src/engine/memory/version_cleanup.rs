@@ -20,7 +20,8 @@ pub(crate) fn is_due(read: &ReadPath, last: LastCleanup, now: Duration) -> Optio
     is_due.then(|| LastCleanup { released, next: now + INTERVAL })
 }
 
-/// Removes the versions of the newest generation that no snapshot needs. (Older generations are about to be incorporated as a whole.)
+/// Removes the versions of the newest generation that no snapshot needs. (Older generations are about to be
+/// incorporated as a whole.)
 pub(crate) fn run(read: &ReadPath) {
     let newest = Arc::clone(read.view.load().newest());
     // Rule S2.

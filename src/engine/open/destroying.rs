@@ -17,8 +17,8 @@ pub(crate) fn destroy(storage: &dyn Storage) -> Result<()> {
     let locks = locks::for_destroying(storage)?;
     crate::log::remove_shadows(storage);
     let mut names = storage.list()?;
-    // The manifest is removed last, so that a store that was destroyed in part can be destroyed again. The file that names the comparator is
-    // removed after the data in its order.
+    // The manifest is removed last, so that a store that was destroyed in part can be destroyed again. The file that
+    // names the comparator is removed after the data in its order.
     names.sort_by_key(|name| match StoreFile::parse(name) {
         Some(StoreFile::Manifest) => 2,
         Some(StoreFile::Comparator) => 1,

@@ -26,15 +26,16 @@ use crate::util::sync::{Arc, Mutex};
 use crate::util::{DatabaseId, Error, FileNumber, FileNumbers, KeyspaceId, Result, SequenceNumber};
 use std::collections::{HashMap, HashSet};
 
-/// Opens or creates a store. The caller starts the threads, if there are any, and then calls `Background::refill` with the contents of the
-/// log.
+/// Opens or creates a store. The caller starts the threads, if there are any, and then calls `Background::refill` with
+/// the contents of the log.
 pub(crate) fn open(storage: Arc<dyn Storage>, host: &Host) -> Result<(Arc<Engine>, LogContents)> {
     let full = match open_with(&storage, host, LogSpace::Enough) {
         Err(error) if error.is_disk_full() => error,
         opened => return opened,
     };
-    // A store that was closed or killed on a full disk can be opened there any number of times. The first attempt takes less space, so that
-    // the ballast stays for the work that frees space. The second one releases the ballast, which suffices for what opening writes.
+    // A store that was closed or killed on a full disk can be opened there any number of times. The second attempt takes
+    // less space, so that the ballast stays for the work that frees space. The third one releases the ballast, which
+    // suffices for what opening writes.
     let opened = match open_with(&storage, host, LogSpace::Scarce) {
         Err(error) if error.is_disk_full() && ballast::remove_in(&*storage) => {
             open_with(&storage, host, LogSpace::Scarce)
@@ -185,8 +186,8 @@ fn first_unused_file(storage: &dyn Storage, state: &ManifestState) -> Result<Fil
     Ok(seen.unwrap_or_default().max(state.next_file))
 }
 
-/// Removes files that neither manifest nor log names: unfinished work left them. Files of other stores stay, so a manifest that was copied
-/// here by mistake does not destroy a store.
+/// Removes files that neither manifest nor log names: unfinished work left them. Files of other stores stay, so a
+/// manifest that was copied here by mistake does not destroy a store.
 fn remove_strays(
     storage: &dyn Storage,
     state: &ManifestState,

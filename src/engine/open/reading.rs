@@ -47,8 +47,8 @@ impl ReadOnlyStore {
         let beside_writer = locks.opening.is_some() && locks::writer_lives(&*storage)?;
         let access = if beside_writer { Access::ReadBesideWriter } else { Access::Read };
         let mut loaded = load(&storage, options, access)?;
-        // Every write that returned before is at or below the greatest number that the first reading saw. A write that was in progress then
-        // is complete soon, unless its thread was stopped.
+        // Every write that returned before is at or below the greatest number that the first reading saw. A write that
+        // was in progress then is complete soon, unless its thread was stopped.
         let wanted = loaded.seen;
         let mut readings = 1;
         while beside_writer && loaded.last < wanted && readings < READINGS_MAX {

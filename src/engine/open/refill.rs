@@ -1,11 +1,12 @@
-//! Fills Memtables from the log when a store is opened (`docs/recovery.md`, R, step 8). The opening thread, with threads of its own.
+//! Fills Memtables from the log when a store is opened (`docs/recovery.md`, R, step 8). The opening thread, with
+//! threads of its own.
 //!
 //! Invariants:
 //! 1. The edit that says which records count is durable before; segments stay until their content is incorporated.
-//! 2. Generations are inserted into the view oldest first, below the one for new writes, and there are no writes until the last one is
-//!    inserted. So incorporation, which takes the oldest, never takes a newer one first.
-//! 3. At most `Budget::generations_at_open` generations are in memory. If the log has more, the next ones are read after older ones were
-//!    incorporated.
+//! 2. Generations are inserted into the view oldest first, below the one for new writes, and there are no writes until
+//!    the last one is inserted. So incorporation, which takes the oldest, never takes a newer one first.
+//! 3. At most `Budget::generations_at_open` generations are in memory. If the log has more, the next ones are read
+//!    after older ones were incorporated.
 
 use crate::engine::background::background::Background;
 use crate::engine::state::generation::Generation;
@@ -48,8 +49,8 @@ impl Background {
         Ok(())
     }
 
-    /// On a full disk: incorporates what the log holds, so that its segments are freed. Otherwise a store that is opened for one delete
-    /// after another would add a segment each time, until there is no space for one more.
+    /// On a full disk: incorporates what the log holds, so that its segments are freed. Otherwise a store that is
+    /// opened for one delete after another would add a segment each time, until there is no space for one more.
     fn empty_log_on_full_disk(&self) {
         if self.health.is_full() {
             let clock = &self.scheduler.clock;

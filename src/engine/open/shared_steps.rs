@@ -1,4 +1,5 @@
-//! The steps that an opening for writing and a read-only opening share: making the readers of files, checks of the manifest, recovery.
+//! The steps that an opening for writing and a read-only opening share: making the readers of files, checks of the
+//! manifest, recovery.
 
 use crate::branch::{BranchContext, BranchForm, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
@@ -103,7 +104,8 @@ pub(super) fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> R
     Ok(())
 }
 
-/// An error if a branch file is missing or has a wrong length, before anything is written. Its pages are checked when they are read.
+/// An error if a branch file is missing or has a wrong length, before anything is written. Its pages are checked when
+/// they are read.
 pub(super) fn check_branches(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
     for meta in state.branches.values() {
         let opened = storage.open(&crate::branch::file_name(meta.file), OpenMode::Read);
@@ -116,7 +118,8 @@ pub(super) fn check_branches(storage: &dyn Storage, state: &ManifestState) -> Re
     Ok(())
 }
 
-/// Recovers the log, on `threads` threads. With `Access::Write` the value files that records refer to are durable afterwards.
+/// Recovers the log, on `threads` threads. With `Access::Write` the value files that records refer to are durable
+/// afterwards.
 pub(super) fn recover(
     inputs: &OpenInputs<'_>,
     readers: &FileReaders,
@@ -125,7 +128,8 @@ pub(super) fn recover(
 ) -> Result<Recovered> {
     let OpenInputs { storage, options, state, .. } = *inputs;
     let value_complete = |bytes: &[u8]| match ValueReference::decode(bytes) {
-        // The value files that recovery relies on must be durable before its edit; the directory is synced once, at the end.
+        // The value files that recovery relies on must be durable before its edit; the directory is synced once, at the
+        // end.
         Some(reference) if readers.values.is_complete(&reference)? => {
             if access != Access::Write {
                 return Ok(true);

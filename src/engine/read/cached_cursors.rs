@@ -1,7 +1,7 @@
 //! The cursors that iterators keep between calls (`docs/concurrency.md`, T3). Any thread.
 //!
-//! A cursor reads one view. When a new view is published, `revoke_idle` drops the cursors of idle iterators, so an idle iterator pins the
-//! versions of its snapshot, but neither memory nor files.
+//! A cursor reads one view. When a new view is published, `revoke_idle` drops the cursors of idle iterators, so an idle
+//! iterator pins the versions of its snapshot, but neither memory nor files.
 
 use crate::engine::state::view::View;
 use crate::merge::{Cursor, VisibleCursor};
@@ -33,7 +33,8 @@ pub(crate) struct CachedCursors {
 impl CachedCursors {
     pub(super) fn add(&self, slot: &Arc<CursorSlot>) {
         let mut all = self.all.lock();
-        // Slots of dropped iterators are removed whenever the list would grow, so it has at most twice as many slots as there are iterators.
+        // Slots of dropped iterators are removed whenever the list would grow, so it has at most twice as many slots as
+        // there are iterators.
         if all.len() == all.capacity() {
             all.retain(|slot| slot.strong_count() > 0);
         }

@@ -1,5 +1,5 @@
-//! The get path: the memory generations, newest first, then the item cache, then the tree. If the newest version is a merge operand, the
-//! search is repeated for older versions, down to the first one that is no operand. Any thread.
+//! The get path: the memory generations, newest first, then the item cache, then the tree. If the newest version is a
+//! merge operand, the search is repeated for older versions, down to the first one that is no operand. Any thread.
 
 use super::read_path::ReadPath;
 use crate::branch::{BlockingPages, Pages};
@@ -36,7 +36,8 @@ pub(crate) struct NewestVersion {
     pub(crate) is_live: bool,
     /// The number of the newest version, put or delete; `ZERO` if there is none.
     pub(crate) number: SequenceNumber,
-    /// The search covered all versions in the tree, unless a generation with numbers above this one has moved there since.
+    /// The search covered all versions in the tree, unless a generation with numbers above this one has moved there
+    /// since.
     pub(crate) tree_checked_through: SequenceNumber,
 }
 
@@ -102,8 +103,8 @@ impl ReadPath {
         }
     }
 
-    /// The number and kind of the newest version at or below `at`, or of the range tombstone that hides it. Appends the version's value to
-    /// `out`.
+    /// The number and kind of the newest version at or below `at`, or of the range tombstone that hides it. Appends the
+    /// version's value to `out`.
     pub(crate) fn newest<'v, P: Pages<'v>>(
         &self,
         view: &'v View,
@@ -146,8 +147,8 @@ impl ReadPath {
         })
     }
 
-    /// Folds the merge operand with this number, which is in `out`, and the operands below it into the value below them. One search for each
-    /// operand.
+    /// Folds the merge operand with this number, which is in `out`, and the operands below it into the value below
+    /// them. One search for each operand.
     #[cold]
     fn find_merged<'v, P: Pages<'v>>(
         &self,
@@ -190,8 +191,8 @@ impl ReadPath {
             .map_err(|said| failed(format!("the merge operator {:?} refused them: {said}", operator.name())))
     }
 
-    /// Turns the stored value of an entry into the user's value. The caller's view keeps value files from being removed. Returns false for a
-    /// delete.
+    /// Turns the stored value of an entry into the user's value. The caller's view keeps value files from being
+    /// removed. Returns false for a delete.
     pub(crate) fn resolve(&self, kind: Kind, out: &mut Vec<u8>) -> Result<bool> {
         match kind {
             Kind::Put => Ok(true),

@@ -5,8 +5,8 @@ use crate::merge::{Cursor, EntryRef, RangeTombstones};
 use crate::util::hash::encoded_key_hash;
 use crate::util::{Result, SequenceNumber};
 
-/// Wraps the cursor of a sealed Memtable. The returned cursor invalidates each key that it reaches. The keys that the range tombstones cover
-/// are invalidated at once.
+/// Wraps the cursor of a sealed Memtable. The returned cursor invalidates each key that it reaches. The keys that the
+/// range tombstones cover are invalidated at once.
 pub(crate) fn begin<'a>(
     items: &'a ItemCache,
     cursor: Box<dyn Cursor>,

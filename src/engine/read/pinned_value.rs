@@ -6,18 +6,20 @@ use crate::merge::HeldValue;
 use crate::util::{Kind, Result, SequenceNumber};
 use std::ops::Deref;
 
-/// A value that is read without a copy where possible: it holds the cached page that contains it. It dereferences to bytes, and is `Send`
-/// and `Sync`.
+/// A value that is read without a copy where possible: it holds the cached page that contains it. It dereferences to
+/// bytes, and is `Send` and `Sync`.
 ///
-/// It may be kept as long as needed: the page stays in memory after the cache evicts it, after its file is removed, and after the store is
-/// closed. From then on that memory is no longer part of `Options::memory_budget`. A value of less than a sixteenth of its page is copied,
-/// so at most sixteen times the size of the values is held. Values that are not in a cached page (recently written ones, large ones in
-/// value files, those of scans that read ahead, folded ones) are held in a buffer, as by `get`.
+/// It may be kept as long as needed: the page stays in memory after the cache evicts it, after its file is removed, and
+/// after the store is closed. From then on that memory is no longer part of `Options::memory_budget`. A value of less
+/// than a sixteenth of its page is copied, so at most sixteen times the size of the values is held. Values that are not
+/// in a cached page (recently written ones, large ones in value files, those of scans that read ahead, folded ones) are
+/// held in a buffer, as by `get`.
 ///
-/// Compared with `get` from cached pages, a get of 16 KiB takes a third of the time, one of 4 KiB five sixths, one of 1 KiB about the same,
-/// and smaller ones up to a seventh more, for which `get_into` is the better choice. A scan (`Iter::pinned`) of 1 KiB values takes half
-/// the time, of 4 KiB a quarter, of 16 KiB a tenth; below about 300 bytes it takes the same time. (`cargo bench --bench pinned`. A caller
-/// that reads all bytes of a value brings them into the processor's cache at that time, and gains less.)
+/// Compared with `get` from cached pages, a get of 16 KiB takes a third of the time, one of 4 KiB five sixths, one of 1
+/// KiB about the same, and smaller ones up to a seventh more, for which `get_into` is the better choice. A scan
+/// (`Iter::pinned`) of 1 KiB values takes half the time, of 4 KiB a quarter, of 16 KiB a tenth; below about 300 bytes
+/// it takes the same time. (`cargo bench --bench pinned`. A caller that reads all bytes of a value brings them into the
+/// processor's cache at that time, and gains less.)
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();

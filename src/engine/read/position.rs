@@ -1,8 +1,8 @@
 //! The position of one end of an iterator: its cached cursor and its current pair. One thread at a time.
 //!
-//! A cursor reads one view. If the view has changed by the next step, the position opens a cursor in the newest view at (snapshot, key).
-//! If the view changes while the iterator is idle, the cursor is dropped, so an idle iterator pins the versions of its snapshot, but
-//! neither memory nor files (`docs/concurrency.md`, T3).
+//! A cursor reads one view. If the view has changed by the next step, the position opens a cursor in the newest view at
+//! (snapshot, key). If the view changes while the iterator is idle, the cursor is dropped, so an idle iterator pins the
+//! versions of its snapshot, but neither memory nor files (`docs/concurrency.md`, T3).
 
 use super::cached_cursors::{CachedCursor, CursorSlot, ViewCursor};
 use super::pinned_value::Pinned;
@@ -78,8 +78,8 @@ impl Position {
         *self.slot.cached.lock() = None;
     }
 
-    /// Opens a cursor in the newest view if needed, moves it, and stores the pair that it reaches. `from_current`: the movement starts at the
-    /// current key. After an error the position is `Exhausted`.
+    /// Opens a cursor in the newest view if needed, moves it, and stores the pair that it reaches. `from_current`: the
+    /// movement starts at the current key. After an error the position is `Exhausted`.
     pub(crate) fn move_cursor(
         &mut self,
         scope: &Scope,

@@ -1,4 +1,5 @@
-//! `ReadPath`: the part of an open store that reads need, whether it was opened for writing or only for reading. Any thread.
+//! `ReadPath`: the part of an open store that reads need, whether it was opened for writing or only for reading. Any
+//! thread.
 
 use super::cached_cursors::CachedCursors;
 use crate::branch::{self, BranchContext};

@@ -1,9 +1,10 @@
 //! The limit on the bytes a second that background work writes (`Options::background_write_limit`). Any thread.
 //!
-//! A task is charged after each piece that it has written, and then waits until the rate has made up for it. At most `BURST` of unused time
-//! counts, so the disk sees an even stream of writes.
+//! A task is charged after each piece that it has written, and then waits until the rate has made up for it. At most
+//! `BURST` of unused time counts, so the disk sees an even stream of writes.
 //!
-//! Incorporation has priority, because writers wait for it: it waits only for what incorporations wrote; merges wait for both.
+//! Incorporation has priority, because writers wait for it: it waits only for what incorporations wrote; merges wait
+//! for both.
 
 use crate::util::sync::{AtomicU64, Mutex, Ordering};
 use std::time::Duration;

@@ -1,11 +1,13 @@
-//! The ballast: a file that only reserves space on the disk. On a full disk it is released, so that deletes can be logged, Memtables
-//! incorporated and nodes compacted, which frees more space (`docs/recovery.md`, Full disk).
+//! The ballast: a file that only reserves space on the disk. On a full disk it is released, so that deletes can be
+//! logged, Memtables incorporated and nodes compacted, which frees more space (`docs/recovery.md`, Full disk).
 //!
 //! Any thread. Background work creates and grows the ballast; writers do not.
 //!
 //! Invariants:
-//! 1. `bytes` is the length of the file, and all its blocks are allocated; 0 if there is no file. It changes under `changing`.
-//! 2. Nothing depends on the file: a failure to create, shrink or find it is not an error of the store, except for a full disk.
+//! 1. `bytes` is the length of the file, and all its blocks are allocated; 0 if there is no file. It changes under
+//!    `changing`.
+//! 2. Nothing depends on the file: a failure to create, shrink or find it is not an error of the store, except for a
+//!    full disk.
 
 use crate::engine::directory::store_files::BALLAST;
 use crate::engine::state::budget::GENERATIONS_MAX;
@@ -14,13 +16,13 @@ use crate::util::Result;
 use crate::util::sync::{Arc, AtomicU64, Mutex, Ordering};
 use std::fmt;
 
-/// A reserve for space that is not computed: small branch files are mostly overhead (each has at least five pages, and an incorporation may
-/// write several), and the manifest grows, too.
+/// A reserve for space that is not computed: small branch files are mostly overhead (each has at least five pages, and
+/// an incorporation may write several), and the manifest grows, too.
 const BYTES_MIN: u64 = 512 << 10;
 /// The ballast grows by at least this part of what is needed, so that it follows a filling Memtable in few steps.
 const GROWTH_PART: u64 = 4;
-/// Space for merges: this part of the tree, but at least a small leaf and at most so many Memtables. Larger leaves are split by reference
-/// until their parts fit.
+/// Space for merges: this part of the tree, but at least a small leaf and at most so many Memtables. Larger leaves are
+/// split by reference until their parts fit.
 const MERGE_PART: u64 = 16;
 const MERGE_BYTES_MIN: u64 = 1 << 20;
 const MERGE_MEMTABLES_MAX: u64 = 2;
@@ -39,8 +41,8 @@ pub(crate) struct BallastNeeds {
 }
 
 impl BallastNeeds {
-    /// The size that the ballast needs: for the incorporation of all Memtables, with what may be added until the next check; for a log segment
-    /// with deletes; and for a merge. It grows with the store, up to less than six Memtables.
+    /// The size that the ballast needs: for the incorporation of all Memtables, with what may be added until the next
+    /// check; for a log segment with deletes; and for a merge. It grows with the store, up to less than six Memtables.
     pub(crate) fn bytes(self) -> u64 {
         let Self { memory, tree, memtable, segment } = self;
         let memory_soon = (memory + (memory * 3).min(memtable / 2)).min(memory.max(Self::memory_max(memtable)));
@@ -65,8 +67,8 @@ impl BallastNeeds {
         (self.tree / MERGE_PART).clamp(least, most).next_multiple_of(64 << 10)
     }
 
-    /// The space that must be free beyond the ballast before puts are accepted again after a full disk. *Otherwise:* they fill the disk again at
-    /// once.
+    /// The space that must be free beyond the ballast before puts are accepted again after a full disk. *Otherwise:*
+    /// they fill the disk again at once.
     pub(crate) fn margin(self) -> u64 {
         self.bytes() / 4 + 2 * self.segment
     }
@@ -77,7 +79,8 @@ pub(crate) struct Ballast {
     storage: Arc<dyn Storage>,
     bytes: AtomicU64,
     changing: Mutex<()>,
-    /// The greatest size that could not be reserved for another reason than a full disk. It is retried only when more is needed.
+    /// The greatest size that could not be reserved for another reason than a full disk. It is retried only when more
+    /// is needed.
     failed_bytes: AtomicU64,
 }
 
@@ -119,7 +122,8 @@ impl Ballast {
         self.reserve((needed + needed / GROWTH_PART).min(needs.bytes_max()), 0)
     }
 
-    /// After a full disk: grows the ballast to the size that is needed, if that leaves the margin free. Returns whether it did.
+    /// After a full disk: grows the ballast to the size that is needed, if that leaves the margin free. Returns whether
+    /// it did.
     pub(crate) fn restore(&self, needs: BallastNeeds) -> bool {
         let _changing = self.changing.lock();
         self.reserve(needs.bytes().max(self.bytes()), needs.margin()).is_ok()

@@ -1,9 +1,9 @@
 //! The full disk (`docs/recovery.md`, Full disk). Any thread; `try_leave_full` is background work.
 //!
-//! A thread that finds no space calls `meet_full_disk`. From then on puts are refused, and the ballast is given up, so that work which
-//! frees space finds some; one part of it goes only to merges, or to memory if nothing can be merged. Background work then incorporates
-//! Memtables with deletes, compacts where deletes are dense, and tries to get the ballast back with a margin; once it has it, the store
-//! takes puts again.
+//! A thread that finds no space calls `meet_full_disk`. From then on puts are refused, and the ballast is given up, so
+//! that work which frees space finds some; one part of it goes only to merges, or to memory if nothing can be merged.
+//! Background work then incorporates Memtables with deletes, compacts where deletes are dense, and tries to get the
+//! ballast back with a margin; once it has it, the store takes puts again.
 
 use super::ballast::{Ballast, BallastNeeds};
 use crate::disk::Component;
@@ -85,8 +85,8 @@ impl Space {
         !self.health.is_full() && self.ballast.is_too_small(self.ballast_needs())
     }
 
-    /// Creates or grows the ballast. If the disk is too full for that, the ballast keeps its size, which suffices for what is in
-    /// memory so far, and puts are refused.
+    /// Creates or grows the ballast. If the disk is too full for that, the ballast keeps its size, which suffices for
+    /// what is in memory so far, and puts are refused.
     pub(crate) fn grow_ballast(&self) -> Result<()> {
         match self.ballast.grow(self.ballast_needs()) {
             Err(error) if error.is_disk_full() => {
@@ -97,7 +97,8 @@ impl Space {
         }
     }
 
-    /// Refuses puts from now on, because something found no space. Returns true if space was freed, so that another try is worthwhile.
+    /// Refuses puts from now on, because something found no space. Returns true if space was freed, so that another try
+    /// is worthwhile.
     pub(crate) fn meet_full_disk(&self, error: &Error, need: SpaceNeed) -> bool {
         self.enter_full(error);
         let keep = if need == SpaceNeed::Memory { self.ballast_needs().merge_bytes() } else { 0 };
@@ -127,7 +128,8 @@ impl Space {
         }
     }
 
-    /// Lets those jobs try again for which there is enough space by now; all of them if the storage does not report its free space.
+    /// Lets those jobs try again for which there is enough space by now; all of them if the storage does not report its
+    /// free space.
     pub(crate) fn retry_backed_off(&self) {
         let available = self.read.storage.available().ok().flatten();
         self.disk.release_backoff(available.unwrap_or(u64::MAX));
@@ -138,8 +140,8 @@ impl Space {
         self.has_deletes.store(true, Ordering::Relaxed);
     }
 
-    /// On a full disk: takes puts again if there is enough space by now. Otherwise switches the generation if it holds deletes, so that they
-    /// are incorporated and compaction can act on them. Returns whether it did either.
+    /// On a full disk: takes puts again if there is enough space by now. Otherwise switches the generation if it holds
+    /// deletes, so that they are incorporated and compaction can act on them. Returns whether it did either.
     pub(crate) fn try_leave_full(&self) -> bool {
         if !self.health.is_full() {
             return false;
@@ -166,8 +168,8 @@ impl Space {
         true
     }
 
-    /// Waits a moment for a delete that finds no space in the log, as long as background work makes progress. `started` is set by
-    /// the first wait. Returns false if waiting has become useless.
+    /// Waits a moment for a delete that finds no space in the log, as long as background work makes progress. `started`
+    /// is set by the first wait. Returns false if waiting has become useless.
     pub(crate) fn wait_for_space(&self, started: &mut Option<Duration>) -> bool {
         if self.health.blocking_error().is_err() {
             return false;

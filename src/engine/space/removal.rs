@@ -1,4 +1,5 @@
-//! Removes the files that no tree and no reader can reach any more (`docs/recovery.md`, D2). Workers, and the thread that closes.
+//! Removes the files that no tree and no reader can reach any more (`docs/recovery.md`, D2). Workers, and the thread
+//! that closes.
 
 use crate::engine::directory::locks;
 use crate::engine::read::read_path::ReadPath;
@@ -36,8 +37,8 @@ impl ObsoleteFiles {
         if !self.are_any() {
             return Ok(());
         }
-        // *Otherwise:* a worker took the lock of another worker for that of a read-only opener and left its files for a second; meanwhile
-        // the store counted as idle, and a full disk as full.
+        // *Otherwise:* a worker took the lock of another worker for that of a read-only opener and left its files for a
+        // second; meanwhile the store counted as idle, and a full disk as full.
         let _removing = self.removing.lock();
         let is_removed = match locks::to_remove(&*self.read.storage) {
             // Read-only openers may need them.
@@ -84,8 +85,8 @@ mod tests {
     use crate::io::simulated::SimulatedStorage;
     use crate::util::sync::Arc;
 
-    /// Once, two workers removed files at the same time, and the second took the lock of the first for that of a read-only opener: `settle`
-    /// returned while obsolete files were on the disk. (Found by the metamorphic tests.)
+    /// Once, two workers removed files at the same time, and the second took the lock of the first for that of a
+    /// read-only opener: `settle` returned while obsolete files were on the disk. (Found by the metamorphic tests.)
     #[test]
     fn a_removal_waits_for_the_removal_of_another_worker() {
         let disk = SimulatedStorage::new(1);
@@ -113,7 +114,8 @@ mod tests {
         assert_eq!(disk.list().unwrap().iter().filter(|name| name.ends_with(".branch")).count(), 1);
     }
 
-    /// Once, a store that was closed right after a merge left the files that the merge had replaced, and `verify` reported them.
+    /// Once, a store that was closed right after a merge left the files that the merge had replaced, and `verify`
+    /// reported them.
     #[test]
     fn closing_removes_the_files_that_a_merge_replaced() {
         let disk = SimulatedStorage::new(1);
@@ -132,8 +134,8 @@ mod tests {
         assert_eq!(disk.list().unwrap().iter().filter(|name| name.ends_with(".branch")).count(), 1);
     }
 
-    /// Once, the value files of values that were overwritten in place stayed until their generation was full of small values: 12,000 puts of
-    /// 256 KiB to one key took 3 GiB on the disk.
+    /// Once, the value files of values that were overwritten in place stayed until their generation was full of small
+    /// values: 12,000 puts of 256 KiB to one key took 3 GiB on the disk.
     #[test]
     fn files_of_values_overwritten_in_place_are_bounded() {
         let disk = SimulatedStorage::new(1);

@@ -6,14 +6,14 @@ use crate::util::{Error, Result};
 
 /// The most generations in memory: one that is written to; the others wait for incorporation.
 pub(crate) const GENERATIONS_MAX: usize = 3;
-/// The trunk's debt at which writers begin to be slowed, in Memtables: two full trunk nodes. At `DEBT_LIMIT`, six full nodes, the delay is
-/// greatest.
+/// The trunk's debt at which writers begin to be slowed, in Memtables: two full trunk nodes. At `DEBT_LIMIT`, six full
+/// nodes, the delay is greatest.
 pub(crate) const DEBT_START: u64 = 16;
 /// See `DEBT_START`.
 pub(crate) const DEBT_LIMIT: u64 = 48;
-/// Writers begin to be slowed when the estimated garbage exceeds this percentage of the live data plus `GARBAGE_START` Memtables (the latter
-/// for stores with little live data). At `GARBAGE_LIMIT_PERCENT` plus `GARBAGE_LIMIT` the delay is greatest. This bounds the space that
-/// uniform overwriting takes (`docs/performance.md`).
+/// Writers begin to be slowed when the estimated garbage exceeds this percentage of the live data plus `GARBAGE_START`
+/// Memtables (the latter for stores with little live data). At `GARBAGE_LIMIT_PERCENT` plus `GARBAGE_LIMIT` the delay
+/// is greatest. This bounds the space that uniform overwriting takes (`docs/performance.md`).
 pub(crate) const GARBAGE_START_PERCENT: u64 = 40;
 /// See `GARBAGE_START_PERCENT`.
 pub(crate) const GARBAGE_LIMIT_PERCENT: u64 = 100;
@@ -25,32 +25,35 @@ pub(crate) const GARBAGE_LIMIT: u64 = 16;
 const BUDGET_MIN: u64 = 256 << 10;
 /// The largest one, 64 TiB: more than any machine has, and small enough that no sum of parts overflows.
 const BUDGET_MAX: u64 = 64 << 40;
-/// A Memtable is a twelfth of the budget up to a budget of 384 MiB, 32 MiB up to a budget of 2 GiB, and a sixty-fourth from there to 4 GiB.
-/// Larger ones save some merging, but take memory from the cache, so that data which just fits no longer does while there are writes
-/// (`engine/memory/arbiter.rs`; `docs/performance.md`).
+/// A Memtable is a twelfth of the budget up to a budget of 384 MiB, 32 MiB up to a budget of 2 GiB, and a sixty-fourth
+/// from there to 4 GiB. Larger ones save some merging, but take memory from the cache, so that data which just fits no
+/// longer does while there are writes (`engine/memory/arbiter.rs`; `docs/performance.md`).
 const MEMTABLE_PART: u64 = 12;
 const MEMTABLE_BYTES_MEDIUM: u64 = 32 << 20;
 const MEMTABLE_PART_LARGE: u64 = 64;
-/// Larger ones save little more, and their log takes longer to read after a crash. `Options::write_buffer` may be larger.
+/// Larger ones save little more, and their log takes longer to read after a crash. `Options::write_buffer` may be
+/// larger.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 const MEMTABLE_BYTES_MIN: u64 = 32 << 10;
-/// `Options::write_buffer` is at most this part of the budget: three Memtables of this size with their indexes leave enough for the rest.
+/// `Options::write_buffer` is at most this part of the budget: three Memtables of this size with their indexes leave
+/// enough for the rest.
 const WRITE_BUFFER_PART: u64 = 6;
-/// The size of the value files of one generation, in Memtables. They are removed with the generation, so this bounds the space that large
-/// values take when they are overwritten in place. Each switch costs a small branch.
+/// The size of the value files of one generation, in Memtables. They are removed with the generation, so this bounds
+/// the space that large values take when they are overwritten in place. Each switch costs a small branch.
 const VALUE_FILES_PART: u64 = 4;
 const VALUE_FILES_BYTES_MIN: u64 = 16 << 20;
 /// Larger segments only take longer to create and to recycle, and a small store has two of them.
 const SEGMENT_BYTES_MAX: u64 = 8 << 20;
 const SEGMENT_BYTES_MIN: u64 = 256 << 10;
-/// Chunks of a segment: as many as possible, because a segment is full once every chunk has an owner, however little the owners have
-/// written. With chunks of 256 KiB, 64 threads that rarely wrote waited for new segments (`docs/performance.md`).
+/// Chunks of a segment: as many as possible, because a segment is full once every chunk has an owner, however little
+/// the owners have written. With chunks of 256 KiB, 64 threads that rarely wrote waited for new segments
+/// (`docs/performance.md`).
 const CHUNKS: u64 = 512;
 /// With this size a thread takes a new chunk about every hundred small writes.
 const CHUNK_BYTES_MAX: u64 = 16 << 10;
 const CHUNK_BYTES_MIN: u64 = 4 << 10;
-/// A worker's memory for extents, as a part of the budget: a merge of sixteen runs reads ahead in large extents. With a sixty-fourth, merges
-/// under a budget of 256 MiB read 16 KiB at a time and waited half of the time.
+/// A worker's memory for extents, as a part of the budget: a merge of sixteen runs reads ahead in large extents. With a
+/// sixty-fourth, merges under a budget of 256 MiB read 16 KiB at a time and waited half of the time.
 const EXTENTS_PART: u64 = 24;
 /// See `EXTENTS_PART`.
 const EXTENTS_BYTES_MAX: u64 = 16 << 20;
@@ -60,8 +63,9 @@ const EXTENTS_BYTES_MIN: u64 = 256 << 10;
 const UNCOUNTED_BYTES: u64 = 24 << 20;
 /// The most workers by default: more cores do not help the background work of one store.
 const WORKERS_MAX: usize = 8;
-/// The most workers that `Options::background_threads` may set. A tree rarely has more than a dozen merges that can run side by side, while
-/// every thread has a stack and extents of up to `EXTENTS_BYTES_MAX`; those of 64 threads are 1 GiB.
+/// The most workers that `Options::background_threads` may set. A tree rarely has more than a dozen merges that can run
+/// side by side, while every thread has a stack and extents of up to `EXTENTS_BYTES_MAX`; those of 64 threads are 1
+/// GiB.
 const WORKERS_OPTION_MAX: usize = 64;
 
 /// The parts of the budget, in bytes unless noted.
@@ -138,8 +142,8 @@ impl Budget {
             }
         };
         let segment = (memtable / 4).next_power_of_two().clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
-        // The cache gets the rest after the Memtables with their indexes, three mapped segments, the workers' extents, and up to an eighth
-        // for memory that is not counted.
+        // The cache gets the rest after the Memtables with their indexes, three mapped segments, the workers' extents,
+        // and up to an eighth for memory that is not counted.
         let extents = workers as u64 * (total / EXTENTS_PART).clamp(EXTENTS_BYTES_MIN, EXTENTS_BYTES_MAX);
         let fixed = GENERATIONS_MAX as u64 * memtable * 5 / 4
             + 3 * segment
@@ -161,8 +165,9 @@ impl Budget {
 }
 
 impl Budget {
-    /// The most generations that opening fills from the log. The cost of an insert bounds the size of a Memtable, so on a large machine a few
-    /// Memtables are little memory; there the log's entries may take an eighth of the budget, since the cache is still empty.
+    /// The most generations that opening fills from the log. The cost of an insert bounds the size of a Memtable, so on
+    /// a large machine a few Memtables are little memory; there the log's entries may take an eighth of the budget,
+    /// since the cache is still empty.
     pub(crate) fn generations_at_open(&self) -> usize {
         let memtable = self.memtable as u64 * 5 / 4;
         ((self.total / 8 / memtable) as usize).max(GENERATIONS_MAX)
@@ -171,8 +176,8 @@ impl Budget {
 
 #[cfg(any(test, feature = "testing"))]
 impl Budget {
-    /// Parts so small that a few dozen writes cause every kind of switch and merge, and that opening costs almost nothing: for tests that
-    /// open a store hundreds of thousands of times.
+    /// Parts so small that a few dozen writes cause every kind of switch and merge, and that opening costs almost
+    /// nothing: for tests that open a store hundreds of thousands of times.
     pub(crate) fn small(options: &Options) -> Result<Self> {
         let small = Self {
             memtable: 4 << 10,
@@ -253,7 +258,8 @@ mod tests {
         assert!(Budget::new(&Options::default()).unwrap().total >= BUDGET_MIN);
     }
 
-    /// Once, any value was accepted: a hundred thousand threads ran out of memory, and a budget near 2^64 overflowed in the sum of its parts.
+    /// Once, any value was accepted: a hundred thousand threads ran out of memory, and a budget near 2^64 overflowed in
+    /// the sum of its parts.
     #[test]
     fn sizes_above_the_limits_are_refused() {
         let refused = |options: Options, what: &str, found: u64, most: u64| {

@@ -1,4 +1,5 @@
-//! A memory generation: one Memtable with its Membuffer, and the range of sequence numbers that belongs to it (`docs/concurrency.md`, G).
+//! A memory generation: one Memtable with its Membuffer, and the range of sequence numbers that belongs to it
+//! (`docs/concurrency.md`, G).
 
 use super::value_file_refs::ValueFileRefs;
 use crate::format::value_file::ValueReference;
@@ -14,7 +15,8 @@ pub(crate) struct Generation {
     /// Numbers above this one and up to `ends_with` belong to this generation.
     starts_after: AtomicU64,
     ends_with: AtomicU64,
-    /// The value files of all entries that were placed here, also of overwritten ones. They are released with the generation.
+    /// The value files of all entries that were placed here, also of overwritten ones. They are released with the
+    /// generation.
     value_files: Mutex<Vec<FileNumber>>,
     /// The total size of the values in these files.
     value_bytes: AtomicU64,
@@ -66,7 +68,8 @@ impl Generation {
         SequenceNumber(self.starts_after.load(Ordering::Acquire))
     }
 
-    /// Whether a number is above the start. Spins while the start is unset: the switching thread sets it two instructions later (rule G2).
+    /// Whether a number is above the start. Spins while the start is unset: the switching thread sets it two
+    /// instructions later (rule G2).
     pub(super) fn starts_before(&self, number: SequenceNumber) -> bool {
         let mut backoff = Backoff::new();
         loop {

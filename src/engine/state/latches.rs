@@ -1,16 +1,17 @@
 //! The latch table. A key's latch orders the writes of the key (`docs/concurrency.md`, W).
 //!
-//! Any thread. A latch is held for a few stores. Its holder takes no lock, makes no system call, and takes further latches only in table
-//! order.
+//! Any thread. A latch is held for a few stores. Its holder takes no lock, makes no system call, and takes further
+//! latches only in table order.
 //!
 //! Invariants:
-//! 1. A latch word is odd while the latch is held. Locking and unlocking both add one, so a reader that saw the latch held knows when that
-//!    holder has released it, even if another thread holds it by then.
+//! 1. A latch word is odd while the latch is held. Locking and unlocking both add one, so a reader that saw the latch
+//!    held knows when that holder has released it, even if another thread holds it by then.
 //! 2. Locking is an acquire, unlocking a release: what one holder does happens before what the next holder does.
 
 use crate::util::sync::{AtomicU32, Backoff, Ordering};
 
-/// 16,384 words are 64 KiB: they fit in the second-level cache, and of 64 writers two share a latch by chance in one of 500 puts.
+/// 16,384 words are 64 KiB: they fit in the second-level cache, and of 64 writers two share a latch by chance in one of
+/// 500 puts.
 const LATCHES: usize = 1 << 14;
 
 /// All latches of a store.

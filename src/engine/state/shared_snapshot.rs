@@ -1,7 +1,7 @@
 //! The snapshot that relaxed reads share (FloDB §4.4, piggybacking).
 //!
-//! Any thread. A past number cannot be pinned again, so the store retains the newest shared snapshot for the longest age that a caller has
-//! asked for.
+//! Any thread. A past number cannot be pinned again, so the store retains the newest shared snapshot for the longest
+//! age that a caller has asked for.
 
 use super::snapshot_registry::SnapshotPin;
 use crate::util::sync::{Arc, Mutex};

@@ -1,4 +1,5 @@
-//! The snapshot registry: the pins of all live snapshots, with an optional age limit (`docs/concurrency.md`, S1, S2 and S7; cLSM §3.2.1).
+//! The snapshot registry: the pins of all live snapshots, with an optional age limit (`docs/concurrency.md`, S1, S2 and
+//! S7; cLSM §3.2.1).
 
 use crate::io::Clock;
 use crate::util::planted::{self, Bug};
@@ -23,7 +24,8 @@ pub(crate) struct SnapshotRegistry {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of pins of each sequence number. Snapshots of an empty store are not counted here, because they need no versions.
+    /// The number of pins of each sequence number. Snapshots of an empty store are not counted here, because they need
+    /// no versions.
     numbers: BTreeMap<SequenceNumber, usize>,
     /// The number of pins of an empty store, whose number is `ZERO`.
     empty_store_pins: usize,
@@ -42,7 +44,8 @@ type PinAge = (Duration, u64);
 #[derive(Debug)]
 struct PinState {
     number: SequenceNumber,
-    /// Set once the pin has reached the age limit. Reads through the pin hold the lock shared, so the pin does not expire during a read.
+    /// Set once the pin has reached the age limit. Reads through the pin hold the lock shared, so the pin does not
+    /// expire during a read.
     expired: RwLock<bool>,
 }
 
@@ -72,7 +75,8 @@ impl SnapshotRegistry {
         let now = self.clock.now();
         self.change(|state| state.being_taken += 1);
         let number = sequencer.last();
-        // From here on the pin itself retains its versions. The snapshot counts as being taken until `wait_through` has returned.
+        // From here on the pin itself retains its versions. The snapshot counts as being taken until `wait_through` has
+        // returned.
         self.change(|state| *state.pins_of(number) += 1);
         if !planted::is(Bug::SnapshotDoesNotWait) {
             sequencer.wait_through(number);
@@ -149,8 +153,8 @@ impl SnapshotRegistry {
         state.numbers.values().sum::<usize>() + state.empty_store_pins
     }
 
-    /// The greatest pinned number: `MAX` while a snapshot is being taken, `ZERO` if there is none. Takes no lock, because writers call it
-    /// after they took their number (rule S5).
+    /// The greatest pinned number: `MAX` while a snapshot is being taken, `ZERO` if there is none. Takes no lock,
+    /// because writers call it after they took their number (rule S5).
     pub(crate) fn newest(&self) -> SequenceNumber {
         if planted::is(Bug::PinsForgotten) {
             return SequenceNumber::ZERO;
@@ -163,8 +167,8 @@ impl SnapshotRegistry {
         self.released.load(Ordering::Relaxed)
     }
 
-    /// Changes the state and publishes it to readers without the lock. In `take` these stores come before the read-modify-write of the
-    /// counter, so a writer that takes a greater number sees them (rule N4).
+    /// Changes the state and publishes it to readers without the lock. In `take` these stores come before the
+    /// read-modify-write of the counter, so a writer that takes a greater number sees them (rule N4).
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state.lock();
         change(&mut state);

@@ -1,5 +1,6 @@
-//! Reference counts of value files. A write adds a reference to the file that it makes; its generation takes the reference over; every branch
-//! file that lists the file adds one. A file without references cannot be reached any more and may be removed.
+//! Reference counts of value files. A write adds a reference to the file that it makes; its generation takes the
+//! reference over; every branch file that lists the file adds one. A file without references cannot be reached any more
+//! and may be removed.
 
 use crate::util::FileNumber;
 use crate::util::sync::Mutex;

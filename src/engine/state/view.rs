@@ -1,7 +1,8 @@
-//! The view: the stack of memory generations and the tree that readers and writers see at one moment (`docs/concurrency.md`, G).
+//! The view: the stack of memory generations and the tree that readers and writers see at one moment
+//! (`docs/concurrency.md`, G).
 //!
-//! A view never changes. A thread that changes the stack or the tree publishes a new view under the lock of `ViewCell`. Readers take a
-//! counted reference without a lock.
+//! A view never changes. A thread that changes the stack or the tree publishes a new view under the lock of `ViewCell`.
+//! Readers take a counted reference without a lock.
 
 use super::generation::Generation;
 use crate::disk::Version;
@@ -33,7 +34,8 @@ impl View {
                 return generation;
             }
         }
-        // A writer holds its slot until its entries are placed, and a generation leaves the view only after `wait_through` of its end.
+        // A writer holds its slot until its entries are placed, and a generation leaves the view only after
+        // `wait_through` of its end.
         unreachable!("number {number} belongs to no generation of the view")
     }
 
@@ -49,7 +51,8 @@ impl View {
         self.generations.last().map_or(SequenceNumber::ZERO, |oldest| oldest.start())
     }
 
-    /// The number of the newest committed version of a key in memory, or of a newer range tombstone over it; `ZERO` if memory has neither.
+    /// The number of the newest committed version of a key in memory, or of a newer range tombstone over it; `ZERO` if
+    /// memory has neither.
     pub(crate) fn newest_in_memory(&self, keyspace: KeyspaceId, user_key: &[u8], hash: u64) -> SequenceNumber {
         let newest = |generation: &Arc<Generation>| {
             let memtable = &generation.memtable;

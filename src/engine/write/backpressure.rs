@@ -1,10 +1,11 @@
 //! Backpressure: slows writers smoothly, so that background work keeps up and writers do not stall. Any thread.
 //!
-//! The delay of a write is its size times a rate. The rate is twice the measured time that background work needs per byte, times the
-//! fullness: how far memory, the tree's debt or its garbage is between the point where delays start (0) and the point that must not be
-//! exceeded (1). At fullness 1 writers are half as fast as background work, so that point is not exceeded. Memory needs incorporation; debt
-//! and garbage need incorporation and the merges that follow. Both times are per byte that users wrote, which is less than its size in
-//! memory or in files. The limit on background writes (`rate_limit`) shows in what is measured, and applies from the first write on.
+//! The delay of a write is its size times a rate. The rate is twice the measured time that background work needs per
+//! byte, times the fullness: how far memory, the tree's debt or its garbage is between the point where delays start (0)
+//! and the point that must not be exceeded (1). At fullness 1 writers are half as fast as background work, so that
+//! point is not exceeded. Memory needs incorporation; debt and garbage need incorporation and the merges that follow.
+//! Both times are per byte that users wrote, which is less than its size in memory or in files. The limit on background
+//! writes (`rate_limit`) shows in what is measured, and applies from the first write on.
 
 use crate::engine::state::budget::{GARBAGE_LIMIT, GARBAGE_LIMIT_PERCENT, GARBAGE_START, GARBAGE_START_PERCENT};
 use crate::io::Clock;
@@ -13,10 +14,11 @@ use std::time::Duration;
 
 /// The shortest sleep: a shorter one costs more than it delays.
 const SLEEP_NS_MIN: u64 = 100_000;
-/// The longest sleep while the debt is less than `DEBT_PART` times as much, so that the delay of a single call is not noticed.
+/// The longest sleep while the debt is less than `DEBT_PART` times as much, so that the delay of a single call is not
+/// noticed.
 const SLEEP_NS_MAX: u64 = 2_000_000;
-/// A larger debt is reduced by this part at a time. *Otherwise:* writes of large values add more debt than they sleep, until memory is full
-/// and they stall.
+/// A larger debt is reduced by this part at a time. *Otherwise:* writes of large values add more debt than they sleep,
+/// until memory is full and they stall.
 const DEBT_PART: u64 = 8;
 /// The longest sleep in any case.
 const SLEEP_NS_LIMIT: u64 = 250_000_000;
@@ -61,8 +63,8 @@ pub(crate) struct WorkDone {
 }
 
 impl WorkDone {
-    /// Converts nanoseconds for a KiB of files to nanoseconds for a KiB of user data, when `written` bytes of files were written so far. The
-    /// write amplification counts as 1 until there was enough work to measure it.
+    /// Converts nanoseconds for a KiB of files to nanoseconds for a KiB of user data, when `written` bytes of files
+    /// were written so far. The write amplification counts as 1 until there was enough work to measure it.
     fn per_user_kib(&self, ns: u64, written: u64) -> u64 {
         if self.user < MEASURABLE_BYTES {
             return ns;
@@ -180,8 +182,8 @@ pub(crate) struct WriterDelay {
 }
 
 impl WriterDelay {
-    /// Adds the delay of a write of `bytes` to the debt, and sleeps if the debt is large enough. Returns the nanoseconds slept. Calls `rate` once
-    /// per `CHECK_BYTES`, and reads the clock only around a sleep.
+    /// Adds the delay of a write of `bytes` to the debt, and sleeps if the debt is large enough. Returns the
+    /// nanoseconds slept. Calls `rate` once per `CHECK_BYTES`, and reads the clock only around a sleep.
     pub(crate) fn delay(&mut self, bytes: u64, clock: &dyn Clock, rate: impl FnOnce() -> DelayRate) -> u64 {
         if self.bytes_until_check <= bytes {
             self.rate = rate();
@@ -228,7 +230,8 @@ mod tests {
         DelayRate { ns_per_kib, for_garbage: false }
     }
 
-    /// Garbage slows writers as debt does. It is reported as the reason only if it causes a longer delay than memory and debt.
+    /// Garbage slows writers as debt does. It is reported as the reason only if it causes a longer delay than memory
+    /// and debt.
     #[test]
     fn garbage_is_the_reason_of_the_delay_if_it_delays_most() {
         let rate = |memory, tree, garbage| {
@@ -250,7 +253,8 @@ mod tests {
         assert_eq!(fullness(900, 100, 200), 1024);
     }
 
-    /// The tree of a queue, with little live data at a time, is nearly all garbage: a percentage alone would always slow its writers.
+    /// The tree of a queue, with little live data at a time, is nearly all garbage: a percentage alone would always
+    /// slow its writers.
     #[test]
     fn the_garbage_limit_depends_on_live_data_and_on_the_memtable() {
         let memtable = 1000;
@@ -277,8 +281,9 @@ mod tests {
         assert_eq!(disk.now(), Duration::from_nanos(slept));
     }
 
-    /// Once, the delay for debt followed from the speed of incorporation alone. If merging took most of the time, above all under a write
-    /// limit, writers at the full delay were faster than background work, and debt grew without bound.
+    /// Once, the delay for debt followed from the speed of incorporation alone. If merging took most of the time, above
+    /// all under a write limit, writers at the full delay were faster than background work, and debt grew without
+    /// bound.
     #[test]
     fn the_delay_for_debt_includes_the_time_of_merges() {
         let of_memory = Fullness { memory: 1024, ..Fullness::default() };
@@ -287,15 +292,16 @@ mod tests {
         // Three bytes merged for each of a user's, by two threads.
         assert_eq!(rate(of_tree(1024), None), memory + memory * 3 / 2);
         assert_eq!(rate(of_tree(512), None), (memory + memory * 3 / 2) / 2);
-        // 1 MiB a second in total; for each user byte two bytes are incorporated and three merged. Writers are half as fast.
+        // 1 MiB a second in total; for each user byte two bytes are incorporated and three merged. Writers are half as
+        // fast.
         let limit = Some(1 << 20);
         let ns_per_kib = 1_000_000_000 / 1024;
         assert_eq!(rate(of_memory, limit), 4 * ns_per_kib);
         assert_eq!(rate(of_tree(1024), limit), 10 * ns_per_kib);
     }
 
-    /// Just after opening, users have written little or nothing, but merges of older data may write much. The write amplification measured
-    /// then would be far too high, and the first writes would be slowed accordingly.
+    /// Just after opening, users have written little or nothing, but merges of older data may write much. The write
+    /// amplification measured then would be far too high, and the first writes would be slowed accordingly.
     #[test]
     fn write_amplification_counts_only_after_enough_user_data() {
         let full = Fullness { tree: 1024, ..Fullness::default() };
@@ -309,8 +315,8 @@ mod tests {
         assert!(most > one_for_one && rate(done(MEASURABLE_BYTES, 1 << 40)) == most);
     }
 
-    /// Once, only finished incorporations were measured: on a slow disk two more Memtables were full before the first incorporation ended, and
-    /// writers stalled until it did.
+    /// Once, only finished incorporations were measured: on a slow disk two more Memtables were full before the first
+    /// incorporation ended, and writers stalled until it did.
     #[test]
     fn a_running_incorporation_is_measured() {
         let speed = BackgroundSpeed::default();
@@ -335,8 +341,8 @@ mod tests {
         assert!((20_000_000..20_000_300).contains(&sum), "{slept:?}");
     }
 
-    /// Once, no sleep was longer than two milliseconds, whatever the debt: writes of large values on a slow disk were hardly slowed, until
-    /// memory was full and they stalled.
+    /// Once, no sleep was longer than two milliseconds, whatever the debt: writes of large values on a slow disk were
+    /// hardly slowed, until memory was full and they stalled.
     #[test]
     fn large_writes_sleep_their_whole_debt() {
         let disk = SimulatedStorage::new(1);

@@ -74,7 +74,8 @@ impl Committer {
         self.has_unlogged.load(Ordering::Relaxed)
     }
 
-    /// Whether a small write would find memory and a log segment. If memory fills up meanwhile, there is another generation to take it.
+    /// Whether a small write would find memory and a log segment. If memory fills up meanwhile, there is another
+    /// generation to take it.
     #[cfg(feature = "async")]
     pub(super) fn has_room(&self) -> bool {
         let view = self.read.view.load();
@@ -281,8 +282,8 @@ fn hold_latches<'a>(latches: &'a Latches, indexes: &[LatchIndex]) -> HeldLatches
     }
 }
 
-/// Guards the steps from taking a number to placing the entries. It is dropped only by a panic: then the store becomes read-only before the
-/// slot is left, so that no sync counts a number without a record (rule W1).
+/// Guards the steps from taking a number to placing the entries. It is dropped only by a panic: then the store becomes
+/// read-only before the slot is left, so that no sync counts a number without a record (rule W1).
 struct Unplaced<'a> {
     committer: &'a Committer,
     slot: &'a Slot,

@@ -12,7 +12,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) hash: u64,
     pub(crate) kind: Kind,
     pub(crate) value: Cow<'a, [u8]>,
-    /// The value file that was written for it. This write holds a reference to the file until its generation takes it over.
+    /// The value file that was written for it. This write holds a reference to the file until its generation takes it
+    /// over.
     pub(crate) file: Option<ValueReference>,
 }
 

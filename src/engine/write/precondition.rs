@@ -1,8 +1,8 @@
-//! The precondition of a conditional write: what its caller has read is unchanged (cLSM §3.3, optimistic concurrency control;
-//! `docs/concurrency.md`, P).
+//! The precondition of a conditional write: what its caller has read is unchanged (cLSM §3.3, optimistic concurrency
+//! control; `docs/concurrency.md`, P).
 //!
-//! One thread. Single keys are checked under their latches. Ranges, and keys that are too many for that, are registered as range conflicts
-//! (`range_conflicts`).
+//! One thread. Single keys are checked under their latches. Ranges, and keys that are too many for that, are registered
+//! as range conflicts (`range_conflicts`).
 
 use super::range_conflicts::RegisteredRanges;
 use crate::branch::BlockingPages;
@@ -29,8 +29,9 @@ impl<'a> ReadKey<'a> {
         self.key
     }
 
-    /// The number of the key's newest version in the tree, or of a range tombstone over it there; `ZERO` if there is none. Does not use the
-    /// item cache, because that requires a stamp from before the view was loaded. Appends the version's value to `value`.
+    /// The number of the key's newest version in the tree, or of a range tombstone over it there; `ZERO` if there is
+    /// none. Does not use the item cache, because that requires a stamp from before the view was loaded. Appends the
+    /// version's value to `value`.
     pub(crate) fn newest_in_tree(&self, view: &View, value: &mut Vec<u8>) -> Result<SequenceNumber> {
         let newest = with_encoded(KeyspaceId::DEFAULT, self.key, |encoded| {
             view.disk.get(encoded, self.hash, SequenceNumber::MAX, &mut BlockingPages::new(), value)
@@ -49,7 +50,8 @@ impl<'a> ReadKey<'a> {
 pub(crate) struct Precondition<'a> {
     /// Keys that must have no newer version. The writer holds their latches.
     pub(crate) reads: &'a [ReadKey<'a>],
-    /// All versions of these keys in the tree are known, unless a generation with numbers above this one has moved there since.
+    /// All versions of these keys in the tree are known, unless a generation with numbers above this one has moved
+    /// there since.
     pub(crate) tree_checked_through: SequenceNumber,
     /// Ranges that no other writer may have marked.
     pub(crate) registered: Option<&'a RegisteredRanges>,

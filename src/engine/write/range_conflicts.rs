@@ -1,17 +1,20 @@
-//! Range conflicts: the key ranges of committing transactions in which no other thread may write between the validation and the
-//! transaction's number (`docs/concurrency.md`, P2).
+//! Range conflicts: the key ranges of committing transactions in which no other thread may write between the validation
+//! and the transaction's number (`docs/concurrency.md`, P2).
 //!
-//! Registered ranges do not block writers: a writer marks the registered ranges over its keys, and the transaction then gives up. Any thread.
+//! Registered ranges do not block writers: a writer marks the registered ranges over its keys, and the transaction then
+//! gives up. Any thread.
 //!
 //! Invariants:
-//! 1. Ranges are registered before the transaction waits for all announced writers (`Sequencer::wait_for_announced`). So either a writer has
-//!    left its slot by the end of that wait, and the validation that follows finds what it wrote; or it announced later and sees the
-//!    registered ranges, because both sides have a fence between their store and their load.
-//! 2. A writer marks the registered ranges over its keys after it has announced and before it takes its number. The transaction closes its
-//!    ranges, which fails if they are marked, then takes its number and places its entries; a writer that finds ranges closed waits for that.
-//!    So a writer of a registered key that did not make the transaction give up has a greater number, and its entries become visible later.
-//! 3. A transaction closes its own ranges only after it has marked those of others. So the thread that a writer waits for does not wait for
-//!    another.
+//! 1. Ranges are registered before the transaction waits for all announced writers (`Sequencer::wait_for_announced`).
+//!    So either a writer has left its slot by the end of that wait, and the validation that follows finds what it
+//!    wrote; or it announced later and sees the registered ranges, because both sides have a fence between their store
+//!    and their load.
+//! 2. A writer marks the registered ranges over its keys after it has announced and before it takes its number. The
+//!    transaction closes its ranges, which fails if they are marked, then takes its number and places its entries; a
+//!    writer that finds ranges closed waits for that. So a writer of a registered key that did not make the transaction
+//!    give up has a greater number, and its entries become visible later.
+//! 3. A transaction closes its own ranges only after it has marked those of others. So the thread that a writer waits
+//!    for does not wait for another.
 
 use crate::util::planted::{self, Bug};
 use crate::util::sequencer::Sequencer;
@@ -61,8 +64,8 @@ impl RangeConflicts {
         Self { count: AtomicUsize::new(0), all: ArcSwap::default() }
     }
 
-    /// Registers ranges, which must be ascending and disjoint. When it returns, all writers that may have missed them have placed their
-    /// entries (invariant 1).
+    /// Registers ranges, which must be ascending and disjoint. When it returns, all writers that may have missed them
+    /// have placed their entries (invariant 1).
     pub(crate) fn register(&self, ranges: Vec<EncodedRange>, sequencer: &Sequencer) -> RangeGuard<'_> {
         debug_assert!(ranges.is_sorted_by(|one, next| one.1.as_ref().is_some_and(|end| *end <= next.0)));
         let registered =
@@ -75,8 +78,8 @@ impl RangeConflicts {
         RangeGuard { range_conflicts: self, registered }
     }
 
-    /// Marks the registered ranges of others over the keys, then closes the writer's own ranges, if it has any. Returns false if its own were
-    /// marked. The writer calls this after it has announced and before it takes its number.
+    /// Marks the registered ranges of others over the keys, then closes the writer's own ranges, if it has any. Returns
+    /// false if its own were marked. The writer calls this after it has announced and before it takes its number.
     #[inline]
     pub(crate) fn mark_and_close<'k, K: Iterator<Item = (KeyspaceId, &'k [u8])>>(
         &self,

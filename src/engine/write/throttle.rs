@@ -1,4 +1,5 @@
-//! Slows writers while background work is behind: collects the inputs from which `backpressure` computes the delay. Any thread.
+//! Slows writers while background work is behind: collects the inputs from which `backpressure` computes the delay. Any
+//! thread.
 
 use super::backpressure::{BackgroundSpeed, DelayRate, Fullness, WorkDone, fullness, garbage_fullness};
 use super::writer_threads::{ThreadState, WriteCounters, WriterThreads};

@@ -1,8 +1,9 @@
-//! Atomic read-modify-write of one key: cLSM §3.3, Algorithm 3, with the check under the key's latch (`docs/concurrency.md`, P1).
+//! Atomic read-modify-write of one key: cLSM §3.3, Algorithm 3, with the check under the key's latch
+//! (`docs/concurrency.md`, P1).
 //!
-//! The read and the caller's function run without any latch. The write succeeds only if no other write has changed the key since the read;
-//! otherwise everything is retried. A round fails only because another write succeeded, so some writer always makes progress. A failed
-//! round takes no number, so it leaves no hole. Any thread.
+//! The read and the caller's function run without any latch. The write succeeds only if no other write has changed the
+//! key since the read; otherwise everything is retried. A round fails only because another write succeeded, so some
+//! writer always makes progress. A failed round takes no number, so it leaves no hole. Any thread.
 
 use super::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
 use super::write_path::{WritePath, check_sizes};
@@ -106,8 +107,9 @@ impl WritePath {
             match self.write_key(key, value, Some(&precondition), durability)? {
                 WriteOutcome::Written(_) => return Ok(true),
                 WriteOutcome::Conflict(Conflict::NewerVersion(_) | Conflict::RangeWritten) => return Ok(false),
-                // *Otherwise:* writers of other keys make a slow function run again and again. Without a pin, a newer delete may already be
-                // gone from the tree, but only together with all older versions; a key that was absent then and is absent now is unchanged.
+                // *Otherwise:* writers of other keys make a slow function run again and again. Without a pin, a newer
+                // delete may already be gone from the tree, but only together with all older versions; a key that was
+                // absent then and is absent now is unchanged.
                 WriteOutcome::Conflict(Conflict::GenerationIncorporated) => {
                     let view = self.read.view.load_full();
                     if reads[0].newest_in_tree(&view, &mut Vec::new())? != newest.number {

@@ -36,7 +36,8 @@ pub(crate) struct WritePath {
     numbers: Arc<FileNumbers>,
     /// What a write without options of its own gets.
     pub(crate) durability: Durability,
-    /// Whether transactions may still commit. Closing waits for those that do; everything else that writes borrows the `Db` that is closed.
+    /// Whether transactions may still commit. Closing waits for those that do; everything else that writes borrows the
+    /// `Db` that is closed.
     accepts_commits: RwLock<bool>,
     pub(crate) counters: UpdateCounters,
 }
@@ -101,8 +102,8 @@ impl WritePath {
         self.write(&Write { entries: std::slice::from_ref(&entry), latches: &[latch], precondition, durability })
     }
 
-    /// Checks the precondition of a large write without latches. A conflict that is found only at the commit has cost a value file, or
-    /// memory of a Memtable that stays occupied until the Memtable is incorporated.
+    /// Checks the precondition of a large write without latches. A conflict that is found only at the commit has cost a
+    /// value file, or memory of a Memtable that stays occupied until the Memtable is incorporated.
     fn early_conflict(&self, bytes: usize, precondition: Option<&Precondition<'_>>) -> Option<WriteOutcome> {
         let precondition = precondition.filter(|_| bytes >= EARLY_CHECK_BYTES)?;
         precondition.conflict(&self.read.view.load()).map(WriteOutcome::Conflict)
@@ -223,8 +224,8 @@ impl WritePath {
         Ok(WriteOutcome::Written(number))
     }
 
-    /// Whether a write of `bytes` in total, with a largest value of `largest_value` bytes, is not expected to wait: not for a sync, a value
-    /// file, a delay, memory, or a log segment.
+    /// Whether a write of `bytes` in total, with a largest value of `largest_value` bytes, is not expected to wait: not
+    /// for a sync, a value file, a delay, memory, or a log segment.
     #[cfg(feature = "async")]
     pub(crate) fn writes_without_waiting(&self, bytes: usize, largest_value: usize, durability: Durability) -> bool {
         durability != Durability::Sync

@@ -1,12 +1,12 @@
 //! The state of each writing thread: its number slot, its half-used log chunk, its place in the Memtable, its counters.
 //!
-//! A thread borrows a state for one operation. Between operations the state is in a cell that the thread and the store share. When the thread
-//! ends, the state goes to the store's pool, and the next new thread continues with it and its log chunk. So there are only as many states
-//! as threads that ever wrote at once. A store that closes takes the states, which refer to the mapped log, out of the cells of threads
-//! that live on.
+//! A thread borrows a state for one operation. Between operations the state is in a cell that the thread and the store
+//! share. When the thread ends, the state goes to the store's pool, and the next new thread continues with it and its
+//! log chunk. So there are only as many states as threads that ever wrote at once. A store that closes takes the
+//! states, which refer to the mapped log, out of the cells of threads that live on.
 //!
-//! At most `CELLS_MAX` threads have a cell; others take a state from the pool for each operation. *Otherwise:* each of hundreds of threads that
-//! rarely write holds a log chunk and a piece of the Memtable, most of it unused.
+//! At most `CELLS_MAX` threads have a cell; others take a state from the pool for each operation. *Otherwise:* each of
+//! hundreds of threads that rarely write holds a log chunk and a piece of the Memtable, most of it unused.
 
 use super::backpressure::WriterDelay;
 use crate::log::LogWriter;
@@ -129,7 +129,8 @@ impl WriterThreads {
     fn new_cell(&self) -> Option<Arc<StateCell>> {
         let mut cells = self.cells.lock();
         if cells.len() >= CELLS_MAX {
-            // Rarely, because threads without a cell come here after each operation, and other threads write the reference counts.
+            // Rarely, because threads without a cell come here after each operation, and other threads write the
+            // reference counts.
             if !self.without_cell.fetch_add(1, Ordering::Relaxed).is_multiple_of(CLEANUP_INTERVAL) {
                 return None;
             }

@@ -7,7 +7,8 @@ use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
 use crate::util::sync::Arc;
 
-/// A store with two full generations, of which the newer deletes a key that the older puts, and the tasks that incorporate them.
+/// A store with two full generations, of which the newer deletes a key that the older puts, and the tasks that
+/// incorporate them.
 fn store_with_two_incorporations(disk: &SimulatedStorage) -> (DeterministicDb, [Task; 2]) {
     let options = Options { memory_budget: Some(1 << 20), background_threads: Some(1), ..Options::default() };
     let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
@@ -36,8 +37,8 @@ fn perform(background: &Background, task: Task) -> Result<()> {
     done
 }
 
-/// The newer generation is published after the older one. *Otherwise:* the tree holds the older version above the newer one; and a power loss
-/// between the two loses the older generation, because the edit says that its log is not needed.
+/// The newer generation is published after the older one. *Otherwise:* the tree holds the older version above the newer
+/// one; and a power loss between the two loses the older generation, because the edit says that its log is not needed.
 #[test]
 fn the_older_generation_is_published_first() {
     let (db, [older, newer]) = store_with_two_incorporations(&SimulatedStorage::new(1));

@@ -1,5 +1,5 @@
-//! Reads of merge operands and range tombstones from memory, from the tree, and from both. The public interface does not write them yet, so
-//! these tests place them in memory.
+//! Reads of merge operands and range tombstones from memory, from the tree, and from both. The public interface does
+//! not write them yet, so these tests place them in memory.
 
 use crate::db::Db;
 use crate::db::DeterministicDb;
@@ -85,8 +85,8 @@ fn range_tombstones_hide_older_versions_in_memory_and_tree() {
     delete_range(&db, "b", "d");
     let after = db.snapshot().unwrap();
     db.put("c", "3").unwrap();
-    // First the tombstone is in memory, over versions in memory and in the tree; then everything is in the tree. Afterwards a Memtable holds
-    // nothing but a tombstone.
+    // First the tombstone is in memory, over versions in memory and in the tree; then everything is in the tree.
+    // Afterwards a Memtable holds nothing but a tombstone.
     for _ in 0..3 {
         assert_eq!(contents(&before), "a=1 b=1 c=1 d=1");
         assert_eq!(contents(&after), "a=1 d=1");
@@ -125,8 +125,8 @@ fn range_tombstones_hide_values_in_the_item_cache() {
     }
 }
 
-/// A snapshot skips the newer version in a Memtable that is being incorporated and finds the older one in the tree. Once, the item cache took
-/// that version for the newest, after the incorporation had invalidated the key.
+/// A snapshot skips the newer version in a Memtable that is being incorporated and finds the older one in the tree.
+/// Once, the item cache took that version for the newest, after the incorporation had invalidated the key.
 #[test]
 fn an_old_version_is_not_added_to_the_item_cache() {
     let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(1));
@@ -148,8 +148,8 @@ fn an_old_version_is_not_added_to_the_item_cache() {
     assert_eq!(db.stats().items, 0, "an old version was added to the item cache");
 }
 
-/// Writes operands on both sides of a range tombstone, for a key with a base value and for one without. Snapshots between the operands retain
-/// all of them in memory.
+/// Writes operands on both sides of a range tombstone, for a key with a base value and for one without. Snapshots
+/// between the operands retain all of them in memory.
 fn write_words(db: &Db) -> Vec<Snapshot> {
     let mut snapshots = Vec::new();
     let mut take = || snapshots.push(db.snapshot().unwrap());
@@ -189,8 +189,8 @@ fn operands_are_folded_across_memory_and_tree() {
     assert!(first.0 == b"a" && first.1 == folded);
 }
 
-/// Without the operator a read of operands is an error that says what is missing, and reads of other keys succeed. An error of the operator is
-/// returned.
+/// Without the operator a read of operands is an error that says what is missing, and reads of other keys succeed. An
+/// error of the operator is returned.
 #[test]
 fn operands_that_cannot_be_folded_are_an_error_with_the_reason() {
     let db = store(None);
