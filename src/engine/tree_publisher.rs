@@ -18,10 +18,17 @@ use std::collections::HashMap;
 pub(crate) struct Edits {
     pub(crate) manifest: Manifest,
     /// The value files that each live branch file lists, for branch files that list any.
-    pub(crate) branch_values: HashMap<FileNumber, Vec<FileNumber>>,
+    pub(super) branch_values: HashMap<FileNumber, Vec<FileNumber>>,
 }
 
 impl Edits {
+    /// The manifest of a store that is being opened.
+    pub(crate) fn new(manifest: Manifest) -> Self {
+        let branches = manifest.state().branches.values().filter(|meta| !meta.value_files.is_empty());
+        let branch_values = branches.map(|meta| (meta.file, meta.value_files.clone())).collect();
+        Self { manifest, branch_values }
+    }
+
     /// The function that the log calls for each new segment.
     pub(crate) fn name_segment(edits: &Arc<Mutex<Self>>) -> NameSegment {
         let edits = Arc::clone(edits);

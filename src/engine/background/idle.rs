@@ -33,7 +33,7 @@ impl Background {
                 state.incorporating.clear();
                 state.draining = false;
                 (state.check_space_at, state.last_cleanup) = (check_space_at, last_cleanup);
-                // There is something to do and nobody can do it.
+                // Something is left to do, but a blocking error may prevent it.
                 self.health.blocking_error()?;
             }
             self.scheduler.wait_for_workers(&mut state);

@@ -55,7 +55,7 @@ impl Background {
             self.log.poison(&panic_error(&*panic));
         }
         if task == LogTask::Finish {
-            // After a failure nobody publishes statistics any more, so it is reported here.
+            // After a failure this thread no longer publishes statistics, so the failure is published here.
             self.publish_stats(true);
         }
     }

@@ -34,7 +34,7 @@ impl From<Option<Task>> for Choice {
 
 type Line = fn(&Background, &mut SchedulerState, WorkerRole) -> Choice;
 
-/// Who takes the work of a line, and whether it goes on during a pause.
+/// Which workers take the work of a line, and whether they do during a pause.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Taken {
     /// By workers of the role `All`; also during a pause.
@@ -221,7 +221,7 @@ pub(super) fn pick_to_free_space(background: &Background, state: &SchedulerState
 
 /// A job whose claim was made while the tree that it was picked from was the newest. *Otherwise:* between the look at
 /// the tree and the claim another job ends, publishes what it merged and gives its claim back; then the same bundles
-/// are merged once more, although they no longer stand side by side.
+/// are merged once more, although they are no longer adjacent.
 fn pick_from_newest(background: &Background, pick: impl Fn(&Version) -> Option<Job>) -> Option<Job> {
     loop {
         let view = background.read.view.load();

@@ -3,7 +3,7 @@
 //! `priorities` chooses the task, `tree_publisher` makes its result part of the store.
 //!
 //! Besides the workers that take every task, one takes only those that free memory. *Otherwise:* while every worker is
-//! in a long merge, nobody incorporates a full Memtable, and writers wait for a quarter of a second.
+//! in a long merge, no full Memtable is incorporated, and writers wait for a quarter of a second.
 
 use super::background::Background;
 use super::priorities;
@@ -46,7 +46,7 @@ impl Background {
                 return None;
             }
             // The workers that wait in paused merges cannot do anything else. *Otherwise:* with one worker, in a merge
-            // when a pause began, nobody grew the ballast until the end of the pause, and a caller that waited for
+            // when a pause began, the ballast was not grown until the end of the pause, and a caller that waited for
             // idleness waited for that.
             let role = if self.scheduler.is_paused() { WorkerRole::All } else { role };
             if let Some(task) = self.begin_next(&mut state, role) {

@@ -24,7 +24,7 @@ use crate::log::{self, Access, Log, LogContents, LogIdentity, LogOptions};
 use crate::manifest::{Manifest, ManifestState};
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{DatabaseId, Error, FileNumber, FileNumbers, KeyspaceId, Result, SequenceNumber};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// Opens or creates a store. The caller starts the threads, if there are any, and then calls `Background::refill` with
 /// the contents of the log.
@@ -33,9 +33,9 @@ pub(crate) fn open(storage: Arc<dyn Storage>, host: &Host) -> Result<(Arc<Engine
         Err(error) if error.is_disk_full() => error,
         opened => return opened,
     };
-    // A store that was closed or killed on a full disk can be opened there any number of times. The second attempt takes
-    // less space, so that the ballast stays for the work that frees space. The third one releases the ballast, which
-    // suffices for what opening writes.
+    // A store that was closed or killed on a full disk can be opened there any number of times. The second attempt
+    // takes less space, so that the ballast stays for the work that frees space. The third one releases the ballast,
+    // which suffices for what opening writes.
     let opened = match open_with(&storage, host, LogSpace::Scarce) {
         Err(error) if error.is_disk_full() && ballast::remove_in(&*storage) => {
             open_with(&storage, host, LogSpace::Scarce)
@@ -110,20 +110,12 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     log::remove_shadows(&**storage);
 
     // Step 6.
-    let log_options = LogOptions {
-        segment_bytes: budget.segment,
-        chunk_bytes: budget.chunk,
-        budget_bytes: budget.log,
-        deterministic: driver == Driver::Deterministic,
-        scarce: space == LogSpace::Scarce,
-    };
     let database = state.identity.database;
     let identity = LogIdentity { database, epoch, life: storage.life(), first: recovered.next_number };
-    let branch_values = state.branches.values().filter(|meta| !meta.value_files.is_empty());
-    let branch_values: HashMap<_, _> = branch_values.map(|meta| (meta.file, meta.value_files.clone())).collect();
-    let edits = Arc::new(Mutex::new(Edits { manifest, branch_values }));
-    let name_segment = Edits::name_segment(&edits);
     let memory = log_memory(&**storage, options, &identity);
+    let log_options = log_options(host, space);
+    let edits = Arc::new(Mutex::new(Edits::new(manifest)));
+    let name_segment = Edits::name_segment(&edits);
     let log = Log::create(Arc::clone(storage), memory, identity, Arc::clone(&numbers), log_options, name_segment)?;
     log.adopt(recovered.segments);
     log.note_manifest_edit(edit_number);
@@ -145,6 +137,17 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
         writer_lock: locks.writer,
     };
     Ok((assemble(host, opened), recovered.contents))
+}
+
+fn log_options(host: &Host, space: LogSpace) -> LogOptions {
+    let budget = &host.config.budget;
+    LogOptions {
+        segment_bytes: budget.segment,
+        chunk_bytes: budget.chunk,
+        budget_bytes: budget.log,
+        deterministic: host.scheduler.driver() == Driver::Deterministic,
+        scarce: space == LogSpace::Scarce,
+    }
 }
 
 /// The shared memory for shadow segments. None if the life is unknown, because a lost shadow could not be noticed then.
@@ -178,7 +181,7 @@ fn check_maplets(version: &Version) -> Result<()> {
     Ok(())
 }
 
-/// A file number above all that the manifest or a file name has.
+/// The first unused file number: at least the manifest's next number, and above every number in a file name.
 fn first_unused_file(storage: &dyn Storage, state: &ManifestState) -> Result<FileNumber> {
     let names = storage.list()?;
     let seen =

@@ -78,7 +78,7 @@ impl RateLimit {
         }
     }
 
-    /// Whether a task that `charge` told to wait until `end` must still wait.
+    /// Whether a task for which `charge` returned `end` must still wait.
     pub(crate) fn must_wait(&self, end: Duration, now: Duration) -> bool {
         now < end && self.get().is_some()
     }

@@ -51,13 +51,13 @@ impl RunningTask {
         Self { request, load: scope.load, scope: Some(scope), ..Self::new(kind, Load::default(), since) }
     }
 
-    /// Notes that so many more entries were read and so many more bytes written.
+    /// Notes that the task has read `entries` more entries and written `written` more bytes.
     pub(crate) fn advance(&self, entries: u64, written: u64) {
         self.entries.fetch_add(entries, Ordering::Relaxed);
         self.written.fetch_add(written, Ordering::Relaxed);
     }
 
-    /// Notes that it pauses, or that it goes on after a pause of so many nanoseconds.
+    /// Notes that the task pauses, or that it continues after a pause of `paused_ns`.
     pub(crate) fn set_paused(&self, is_paused: bool, paused_ns: u64) {
         self.is_paused.store(is_paused, Ordering::Relaxed);
         self.paused_ns.fetch_add(paused_ns, Ordering::Relaxed);

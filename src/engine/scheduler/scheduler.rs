@@ -5,7 +5,7 @@
 //! Invariants:
 //! 1. `state` is locked for moments only: never over I/O, a latch or a wait for another lock than those of the choice
 //!    of a task.
-//! 2. Whoever changes what a choice depends on calls `wake_workers`, which takes the lock, so a worker between its
+//! 2. A thread that changes an input of the choice calls `wake_workers`, which takes the lock, so a worker between its
 //!    choice and its wait does not miss it. A timeout bounds what a missing call would cost.
 
 use super::compaction_request::CompactionRequest;
@@ -294,7 +294,7 @@ impl Scheduler {
         self.state.lock().no_removal_until = Some(until);
     }
 
-    /// Tells the workers to end.
+    /// Ends the workers.
     pub(crate) fn stop(&self) {
         self.cancel.store(true, Ordering::Release);
         self.state.lock().stopped = true;

@@ -21,7 +21,7 @@ use std::fmt;
 const BYTES_MIN: u64 = 512 << 10;
 /// The ballast grows by at least this part of what is needed, so that it follows a filling Memtable in few steps.
 const GROWTH_PART: u64 = 4;
-/// Space for merges: this part of the tree, but at least a small leaf and at most so many Memtables. Larger leaves are
+/// Space for merges: this part of the tree, but at least a small leaf and at most two Memtables. Larger leaves are
 /// split by reference until their parts fit.
 const MERGE_PART: u64 = 16;
 const MERGE_BYTES_MIN: u64 = 1 << 20;

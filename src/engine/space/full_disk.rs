@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// How often background work checks for space.
 pub(crate) const SPACE_CHECK: Duration = Duration::from_millis(200);
-/// Deletes are gathered for so long before they are incorporated, unless they fill this part of a Memtable.
+/// Deletes are gathered for this long before they are incorporated, unless they fill `1 / GATHER_PART` of a Memtable.
 const GATHER: Duration = Duration::from_secs(1);
 const GATHER_PART: usize = 16;
 /// The longest time that a delete waits for space.
@@ -102,7 +102,7 @@ impl Space {
     pub(crate) fn meet_full_disk(&self, error: &Error, need: SpaceNeed) -> bool {
         self.enter_full(error);
         let keep = if need == SpaceNeed::Memory { self.ballast_needs().merge_bytes() } else { 0 };
-        // Spare log files go first: nobody needs them.
+        // Spare log files are removed first, because they are not needed.
         let has_freed = self.log.drop_spares() > 0 || self.ballast.release(keep);
         if has_freed {
             self.disk.clear_failures();

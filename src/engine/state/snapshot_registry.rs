@@ -18,7 +18,7 @@ pub(crate) struct SnapshotRegistry {
     being_taken: AtomicUsize,
     /// The result of `newest`.
     newest: AtomicU64,
-    /// How many pins have been released.
+    /// Increases whenever a pin is released.
     released: AtomicU64,
 }
 
@@ -162,7 +162,7 @@ impl SnapshotRegistry {
         SequenceNumber(self.newest.load(Ordering::Acquire))
     }
 
-    /// How many pins have been released so far.
+    /// A counter that increases whenever a pin is released.
     pub(crate) fn released(&self) -> u64 {
         self.released.load(Ordering::Relaxed)
     }

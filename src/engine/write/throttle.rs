@@ -50,7 +50,7 @@ impl Throttle {
         })
     }
 
-    /// Delays a write of so many bytes if background work is behind.
+    /// Delays a write of `bytes` if background work is behind.
     pub(super) fn slow_down(&self, thread: &mut ThreadState, bytes: u64) {
         if planted::is(Bug::GenerationsWithoutBound) {
             return;

@@ -20,7 +20,7 @@ use std::sync::Weak;
 
 /// More threads than write at once on most machines.
 const CELLS_MAX: usize = 64;
-/// Every so many operations of threads without a cell, the cells of threads that have ended are removed.
+/// The cells of threads that have ended are removed once per this many operations of threads without a cell.
 const CLEANUP_INTERVAL: u64 = 1024;
 
 /// The counters of one thread; other threads only read them.
