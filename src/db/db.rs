@@ -4,11 +4,12 @@ use super::iter::Iter;
 use super::snapshot::Snapshot;
 use super::transaction::{self, TransactOptions, Transaction};
 use crate::engine::engine::Engine;
-use crate::engine::open::opening::{self, Host};
+use crate::engine::open::host::Host;
+use crate::engine::open::opening;
 use crate::engine::read::pinned_value::Pinned;
 use crate::engine::scheduler::Driver;
 use crate::engine::scheduler::pause::BackgroundPause;
-use crate::engine::state::budget::{Budget, Figures, check_write_limit};
+use crate::engine::state::budget::{Budget, StoreConfig, check_write_limit};
 use crate::engine::tools::verify;
 use crate::engine::types::batch::WriteBatch;
 use crate::engine::types::bounds::Bounds;
@@ -63,13 +64,13 @@ impl Db {
 
     /// Opens a store on another implementation of `Storage`. Otherwise like `open`.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let figures = Figures::new(Budget::new(&options)?, &options);
-        Self::with_figures(storage, options, figures)
+        let config = StoreConfig::new(Budget::new(&options)?, &options);
+        Self::with_config(storage, options, config)
     }
 
-    pub(super) fn with_figures(storage: Arc<dyn Storage>, options: Options, figures: Figures) -> Result<Self> {
+    pub(super) fn with_config(storage: Arc<dyn Storage>, options: Options, config: StoreConfig) -> Result<Self> {
         let clock = storage.clock();
-        let (engine, contents) = opening::open(storage, &Host::new(options, figures, Driver::Threads, clock))?;
+        let (engine, contents) = opening::open(storage, &Host::new(options, config, Driver::Threads, clock))?;
         // From here on a failure closes the store.
         let db = Self { engine };
         db.engine.start_threads()?;

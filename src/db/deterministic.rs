@@ -8,9 +8,10 @@
 use super::Db;
 use crate::disk::{ComponentOptions, TrunkOptions};
 use crate::engine::background::background::Background;
-use crate::engine::open::opening::{self, Host};
+use crate::engine::open::host::Host;
+use crate::engine::open::opening;
 use crate::engine::scheduler::Driver;
-use crate::engine::state::budget::{Budget, Figures};
+use crate::engine::state::budget::{Budget, StoreConfig};
 use crate::engine::types::options::Options;
 use crate::format::log_record::Operation;
 use crate::io::Storage;
@@ -30,15 +31,15 @@ pub struct DeterministicDb {
 impl DeterministicDb {
     /// Like `Db::open_with`.
     pub fn open(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let figures = Figures::new(Budget::new(&options)?, &options);
-        Self::with_figures(storage, options, figures)
+        let config = StoreConfig::new(Budget::new(&options)?, &options);
+        Self::with_config(storage, options, config)
     }
 
     /// Like `open`, with sizes below any budget: log segments of four pages and Memtables of one page. For tests that
     /// open a store very often, or that need a new generation after a few writes.
     pub fn open_small(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let figures = Figures::new(Budget::small(&options)?, &options);
-        Self::with_figures(storage, options, figures)
+        let config = StoreConfig::new(Budget::small(&options)?, &options);
+        Self::with_config(storage, options, config)
     }
 
     /// Like `open`, with other tuning of the tree, and with the sizes of `open_small` if `small` is set. No tuning
@@ -49,13 +50,13 @@ impl DeterministicDb {
         small: bool,
         tune: impl FnOnce(&mut TrunkOptions),
     ) -> Result<Self> {
-        let figures = tuned(&options, small, tune)?;
-        Self::with_figures(storage, options, figures)
+        let config = tuned(&options, small, tune)?;
+        Self::with_config(storage, options, config)
     }
 
-    fn with_figures(storage: Arc<dyn Storage>, options: Options, figures: Figures) -> Result<Self> {
+    fn with_config(storage: Arc<dyn Storage>, options: Options, config: StoreConfig) -> Result<Self> {
         let clock = storage.deterministic_clock();
-        let (engine, contents) = opening::open(storage, &Host::new(options, figures, Driver::Deterministic, clock))?;
+        let (engine, contents) = opening::open(storage, &Host::new(options, config, Driver::Deterministic, clock))?;
         let db = Db { engine };
         db.engine.background.refill(&contents)?;
         Ok(Self { db })
@@ -84,8 +85,8 @@ impl DeterministicDb {
 /// Opens a store with threads, like `Db::open_with`, with the sizes of `DeterministicDb::open_small`. A few writes
 /// start a new generation, which is incorporated concurrently with reads and writes.
 pub fn open_small(storage: Arc<dyn Storage>, options: Options) -> Result<Db> {
-    let figures = Figures::new(Budget::small(&options)?, &options);
-    Db::with_figures(storage, options, figures)
+    let config = StoreConfig::new(Budget::small(&options)?, &options);
+    Db::with_config(storage, options, config)
 }
 
 /// Like `DeterministicDb::open_tuned`, with threads.
@@ -95,16 +96,16 @@ pub fn open_tuned(
     small: bool,
     tune: impl FnOnce(&mut TrunkOptions),
 ) -> Result<Db> {
-    let figures = tuned(&options, small, tune)?;
-    Db::with_figures(storage, options, figures)
+    let config = tuned(&options, small, tune)?;
+    Db::with_config(storage, options, config)
 }
 
-fn tuned(options: &Options, small: bool, tune: impl FnOnce(&mut TrunkOptions)) -> Result<Figures> {
+fn tuned(options: &Options, small: bool, tune: impl FnOnce(&mut TrunkOptions)) -> Result<StoreConfig> {
     let budget = if small { Budget::small(options)? } else { Budget::new(options)? };
-    let mut figures = Figures::new(budget, options);
-    let ComponentOptions::Trunk(trunk) = &mut figures.disk;
+    let mut config = StoreConfig::new(budget, options);
+    let ComponentOptions::Trunk(trunk) = &mut config.disk;
     tune(trunk);
-    Ok(figures)
+    Ok(config)
 }
 
 /// Writes only to the log: the result of `DeterministicDb::log_writer`.

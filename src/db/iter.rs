@@ -1,6 +1,6 @@
 //! Iteration over pairs in key order, in both directions, at one snapshot.
 
-use crate::engine::read::cached_cursors::Sources;
+use crate::engine::read::cached_cursors::ViewCursor;
 use crate::engine::read::position::{Position, Scope, State};
 
 use crate::engine::read::read_path::ReadPath;
@@ -64,12 +64,12 @@ impl Iter {
     /// # Errors
     /// As for all moves: `Corruption`, `Io`, `SnapshotExpired`; `Closed` after the store was closed.
     pub fn seek_first(&mut self) -> Result<()> {
-        self.seek_by(Sources::seek_first)
+        self.seek_by(ViewCursor::seek_first)
     }
 
     /// Moves to the last pair.
     pub fn seek_last(&mut self) -> Result<()> {
-        self.seek_by(Sources::seek_last)
+        self.seek_by(ViewCursor::seek_last)
     }
 
     /// Moves to the first pair with a key greater than or equal to `key`.
@@ -84,19 +84,19 @@ impl Iter {
         self.seek_by(|cursor| cursor.seek_for_prev(&key))
     }
 
-    fn seek_by(&mut self, movement: impl FnOnce(&mut Sources) -> Result<()>) -> Result<()> {
+    fn seek_by(&mut self, movement: impl FnOnce(&mut ViewCursor) -> Result<()>) -> Result<()> {
         self.back = None;
-        self.front.go(&self.scope, false, movement)
+        self.front.move_cursor(&self.scope, false, movement)
     }
 
     /// Moves to the next pair. Behind the last pair the iterator becomes unpositioned, and further steps do nothing.
     pub fn step(&mut self) -> Result<()> {
-        if self.valid() { self.front.go(&self.scope, true, Sources::next) } else { Ok(()) }
+        if self.valid() { self.front.move_cursor(&self.scope, true, ViewCursor::next) } else { Ok(()) }
     }
 
     /// Moves to the previous pair. In front of the first pair the iterator becomes unpositioned.
     pub fn step_back(&mut self) -> Result<()> {
-        if self.valid() { self.front.go(&self.scope, true, Sources::prev) } else { Ok(()) }
+        if self.valid() { self.front.move_cursor(&self.scope, true, ViewCursor::prev) } else { Ok(()) }
     }
 
     /// Whether the iterator is positioned on a pair.
@@ -130,8 +130,8 @@ impl Iter {
     pub fn refresh(&mut self) -> Result<()> {
         let Scope { read, pin, .. } = &mut self.scope;
         read.check_open()?;
-        // Cursors at the old snapshot must not outlive its pin.
-        self.front.leave_seat();
+        // Cursors at the old number must not outlive its pin.
+        self.front.drop_cursor();
         self.front.state = State::New;
         self.back = None;
         *pin = Arc::new(read.snapshots.take(&read.sequencer));
@@ -147,53 +147,53 @@ impl Iter {
     /// Selects what later moves read of the values.
     pub(crate) fn set_values(&mut self, values: Values) {
         self.scope.values = values;
-        self.front.leave_seat();
-        self.back.iter().for_each(|back| back.leave_seat());
+        self.front.drop_cursor();
+        self.back.iter().for_each(|back| back.drop_cursor());
     }
 
     /// Moves the front to the next pair that was not returned yet, and marks it as returned. False if none is left.
     pub(crate) fn advance(&mut self) -> Result<bool> {
-        if self.back.as_ref().is_some_and(|back| back.state == State::Nowhere) {
+        if self.back.as_ref().is_some_and(|back| back.state == State::Exhausted) {
             return Ok(false);
         }
         match self.front.state {
-            State::New => self.front.go(&self.scope, false, Sources::seek_first)?,
-            State::Given => self.front.go(&self.scope, true, Sources::next)?,
-            State::On | State::Nowhere => {}
+            State::New => self.front.move_cursor(&self.scope, false, ViewCursor::seek_first)?,
+            State::Returned => self.front.move_cursor(&self.scope, true, ViewCursor::next)?,
+            State::Current | State::Exhausted => {}
         }
         let is_left = self.front.valid()
             && self.back.as_ref().is_none_or(|back| match back.state {
                 State::New => true,
-                State::On => self.front.key <= back.key,
-                State::Given => self.front.key < back.key,
-                State::Nowhere => false,
+                State::Current => self.front.key <= back.key,
+                State::Returned => self.front.key < back.key,
+                State::Exhausted => false,
             });
         if is_left {
-            self.front.state = State::Given;
+            self.front.state = State::Returned;
         }
         Ok(is_left)
     }
 
     /// Like `advance`, for the back. Returns the back position, or `None` if no pair is left.
     pub(crate) fn advance_back(&mut self) -> Result<Option<&mut Position>> {
-        if self.front.state == State::Nowhere {
+        if self.front.state == State::Exhausted {
             return Ok(None);
         }
         let back = self.back.get_or_insert_with(|| Box::new(Position::new(&self.scope.read)));
         match back.state {
-            State::New => back.go(&self.scope, false, Sources::seek_last)?,
-            State::Given => back.go(&self.scope, true, Sources::prev)?,
-            State::On | State::Nowhere => {}
+            State::New => back.move_cursor(&self.scope, false, ViewCursor::seek_last)?,
+            State::Returned => back.move_cursor(&self.scope, true, ViewCursor::prev)?,
+            State::Current | State::Exhausted => {}
         }
         let is_left = back.valid()
             && match self.front.state {
                 State::New => true,
-                State::On => back.key >= self.front.key,
-                State::Given => back.key > self.front.key,
-                State::Nowhere => false,
+                State::Current => back.key >= self.front.key,
+                State::Returned => back.key > self.front.key,
+                State::Exhausted => false,
             };
         if is_left {
-            back.state = State::Given;
+            back.state = State::Returned;
         }
         Ok(is_left.then_some(back))
     }

@@ -60,20 +60,20 @@ impl Snapshot {
 
     /// Returns the value of a key at the snapshot; `None` if the key is absent.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let _inside = self.pin.enter()?;
+        let _inside = self.pin.begin_read()?;
         let mut value = Vec::new();
         Ok(self.read.get_at(key.as_ref(), self.pin.number(), &mut value)?.then_some(value))
     }
 
     /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
     pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
-        let _inside = self.pin.enter()?;
+        let _inside = self.pin.begin_read()?;
         self.read.get_pinned_at(key.as_ref(), self.pin.number())
     }
 
     /// Returns the values of several keys at the snapshot, in the order of the keys; see `Db::multi_get`.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        let _inside = self.pin.enter()?;
+        let _inside = self.pin.begin_read()?;
         self.read.multi_get_at(keys, self.pin.number())
     }
 

@@ -36,7 +36,7 @@ impl WritePath {
         if reads.is_empty() || planted::is(Bug::ReadsUnchecked) {
             return self.write_all(operations, None, durability).map(drop);
         }
-        let _inside = snapshot.enter()?;
+        let _inside = snapshot.begin_read()?;
         let since = snapshot.number();
         let keys: Vec<ReadKey<'_>> = reads.keys.iter().map(|key| ReadKey::new(key, since)).collect();
         if reads.has_scans() || keys.len() > LATCHED_MAX {
@@ -54,16 +54,16 @@ impl WritePath {
         keys: &[ReadKey<'_>],
         durability: Durability,
     ) -> Result<()> {
-        let mut tree_known_through = since;
-        // Terminates: a round is repeated only if a whole memory generation was incorporated during it.
+        let mut tree_checked_through = since;
+        // Ends: a round is repeated only when a whole memory generation went to the tree during it.
         loop {
             let view = self.read.view.load_full();
-            if view.retired_through() > tree_known_through {
+            if view.incorporated_through() > tree_checked_through {
                 check_keys_in_tree(&view, since, keys)?;
-                tree_known_through = view.retired_through();
+                tree_checked_through = view.incorporated_through();
             }
             drop(view);
-            let precondition = Precondition { reads: keys, tree_known_through, registered: None };
+            let precondition = Precondition { reads: keys, tree_checked_through, registered: None };
             match self.write_all(operations, Some(&precondition), durability)? {
                 WriteOutcome::Written(_) => return Ok(()),
                 WriteOutcome::Conflict(Conflict::NewerVersion(read)) => return Err(conflict(keys[read].key())),
@@ -84,18 +84,18 @@ impl WritePath {
         let scanned_ranges = reads.scanned_ranges();
         // The search that may read the disk comes first, before the registration. Few versions enter the tree after it.
         let view = self.read.view.load_full();
-        let mut tree_known_through = since;
-        if view.retired_through() > since {
+        let mut tree_checked_through = since;
+        if view.incorporated_through() > since {
             check_keys_in_tree(&view, since, keys)?;
             scanned_ranges.iter().try_for_each(|range| check_range_in_tree(&view, since, range))?;
-            tree_known_through = view.retired_through();
+            tree_checked_through = view.incorporated_through();
         }
         drop(view);
-        let registration = self.committer.range_conflicts.begin(reads.all_ranges(), &self.read.sequencer);
+        let range_guard = self.committer.range_conflicts.register(reads.all_ranges(), &self.read.sequencer);
         // Every write that has not seen the registration has a number up to this snapshot's.
         let now = self.read.snapshots.take(&self.read.sequencer);
         let view = self.read.view.load_full();
-        if view.retired_through() > tree_known_through {
+        if view.incorporated_through() > tree_checked_through {
             check_keys_in_tree(&view, since, keys)?;
             scanned_ranges.iter().try_for_each(|range| check_range_in_tree(&view, since, range))?;
         }
@@ -106,10 +106,10 @@ impl WritePath {
         drop(view);
         drop(now);
         let precondition =
-            Precondition { reads: &[], tree_known_through: since, registered: Some(registration.registered()) };
+            Precondition { reads: &[], tree_checked_through: since, registered: Some(range_guard.registered()) };
         match self.write_all(operations, Some(&precondition), durability)? {
             WriteOutcome::Written(_) => Ok(()),
-            WriteOutcome::Conflict(_) => Err(conflict(&registration.marked_by())),
+            WriteOutcome::Conflict(_) => Err(conflict(&range_guard.marked_by())),
         }
     }
 }
