@@ -9,7 +9,7 @@ use super::files::POISON;
 use super::maintenance::Due;
 use crate::format::log_segment::{decode_poison, encode_poison};
 use crate::io::{OpenMode, Storage};
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::Ordering;
 use crate::util::{Error, Result};
 
@@ -62,9 +62,11 @@ impl Log {
 
     /// Wakes everybody who waits, to find the log stopped. Returns whether this call stopped it.
     pub(super) fn stop(&self, why: Halt) -> bool {
-        if planted::is(Bug::FailureForgotten) && matches!(why, Halt::Poisoned(_)) {
-            return false;
-        }
+        planted!(Bug::FailureIgnored => {
+            if matches!(why, Halt::Poisoned(_)) {
+                return false;
+            }
+        });
         {
             let mut halt = self.halt.lock();
             if halt.is_some() {

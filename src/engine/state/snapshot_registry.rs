@@ -1,7 +1,7 @@
 //! The numbers that live snapshots hold (`docs/concurrency.md`, S1 and S2; cLSM §3.2.1, with its limit on their age).
 
 use crate::io::Clock;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, RwLock, RwLockReadGuard};
 use crate::util::{Error, Result, SequenceNumber, fork};
@@ -69,9 +69,7 @@ impl SnapshotRegistry {
         let number = sequencer.last();
         // From here on the pin itself keeps its versions; being taken lasts until its reads are what they will always be.
         self.change(|state| *state.holders(number) += 1);
-        if !planted::is(Bug::SnapshotDoesNotWait) {
-            sequencer.wait_through(number);
-        }
+        planted!(sequencer.wait_through(number), Bug::SnapshotDoesNotWait => ());
         let gate = Arc::new(Gate { number, expired: RwLock::new(false) });
         let mut age = (now, 0);
         self.change(|state| {
@@ -130,9 +128,7 @@ impl SnapshotRegistry {
 
     /// Every pinned number, ascending; `ZERO` among them while a snapshot is being taken.
     pub(crate) fn numbers(&self) -> Vec<SequenceNumber> {
-        if planted::is(Bug::PinsForgotten) {
-            return Vec::new();
-        }
+        planted!(Bug::SnapshotsIgnored => { return Vec::new() });
         let state = self.state.lock();
         let unknown = (state.taking > 0).then_some(SequenceNumber::ZERO);
         unknown.into_iter().chain(state.numbers.keys().copied()).collect()
@@ -147,9 +143,7 @@ impl SnapshotRegistry {
     /// At least the number of every snapshot that lives: `MAX` while one is being taken, `ZERO` where there is none. A writer asks
     /// after it took its number (rule S5), so no lock.
     pub(crate) fn newest(&self) -> SequenceNumber {
-        if planted::is(Bug::PinsForgotten) {
-            return SequenceNumber::ZERO;
-        }
+        planted!(Bug::SnapshotsIgnored => { return SequenceNumber::ZERO });
         SequenceNumber(self.newest.load(Ordering::Acquire))
     }
 

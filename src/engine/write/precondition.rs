@@ -8,7 +8,7 @@ use super::range_conflicts::RegisteredRanges;
 use crate::branch::BlockingPages;
 use crate::engine::state::view::View;
 use crate::util::key::with_encoded;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::{KeyspaceId, Result, SequenceNumber, hash};
 
 /// A key that was read.
@@ -84,10 +84,10 @@ impl Precondition<'_> {
 
     /// Rule P1. The caller holds the latches of all reads.
     pub(crate) fn conflict(&self, view: &View) -> Option<Conflict> {
-        if self.reads.is_empty() || planted::is(Bug::UpdateUnchecked) {
+        if planted!(self.reads.is_empty(), Bug::UpdateUnchecked => true) {
             return None;
         }
-        if view.retired_through() > self.tree_known_through && !planted::is(Bug::RetiredUnchecked) {
+        if planted!(view.retired_through() > self.tree_known_through, Bug::IncorporationUnchecked => false) {
             return Some(Conflict::GenerationIncorporated);
         }
         self.reads.iter().position(|read| read.has_newer_in_memory(view)).map(Conflict::NewerVersion)

@@ -11,7 +11,7 @@
 //!    So a writer of a watched key that did not make the watcher give up has a greater number, and is seen by nobody before the watcher is.
 //! 3. Nobody closes a watch before it has passed all others, so who waits for a closed one waits for a thread that waits for none.
 
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::{Arc, AtomicU32, AtomicUsize, Backoff, Ordering};
 use crate::util::{KeyspaceId, key};
@@ -62,9 +62,7 @@ impl RangeConflicts {
         let registered = Arc::new(RegisteredRanges { ranges, state: AtomicU32::new(OPEN), by: ArcSwapOption::empty() });
         self.all.rcu(|all| all.iter().cloned().chain([Arc::clone(&registered)]).collect::<Vec<_>>());
         self.count.fetch_add(1, Ordering::SeqCst);
-        if !planted::is(Bug::WatchWithoutGrace) {
-            sequencer.wait_for_announced();
-        }
+        planted!(sequencer.wait_for_announced(), Bug::RangesWithoutGrace => ());
         RangeRegistration { range_conflicts: self, registered }
     }
 
@@ -112,8 +110,8 @@ impl RegisteredRanges {
     }
 
     fn close(&self) -> bool {
-        self.state.compare_exchange(OPEN, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
-            || planted::is(Bug::RangesUnchecked)
+        let closed = self.state.compare_exchange(OPEN, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        planted!(closed, Bug::RangesUnchecked => true)
     }
 
     /// The watcher's entries are placed.
