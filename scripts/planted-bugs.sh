@@ -13,8 +13,8 @@ cd "$(dirname "$0")/.."
 table='
 number-before-latch          | suite | concurrency::races::the_last_of_several_writers_of_one_key_stays_the_last | the answer flips by reopening\|versions came out of order
 number-before-latch          | suite | concurrency::linearizability::random_histories_are_linearizable             | versions came out of order\|not linearizable
-item-not-forgotten           | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
-item-not-forgotten           | suite | api::item_cache::values_kept_apart_from_their_pages_are_the_newest | the item is old
+item-not-invalidated         | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
+item-not-invalidated         | suite | api::item_cache::values_kept_apart_from_their_pages_are_the_newest | the item is old
 item-added-late              | model | engine::model_tests::stores::a_get_from_the_disk_beside_a_new_version | the item is old
 maplet-lacks-a-key           | lib   | disk::trunk::tests::model::overwrites_and_deletes              | maplet against its branches
 maplet-lacks-a-key           | suite | api::model::random_operations_on_a_simulated_disk                   | a get shows another value
@@ -30,9 +30,9 @@ update-unchecked             | suite | api::updates::the_old_value_is_the_newest
 update-unchecked             | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
 update-unchecked             | model | engine::model_tests::updates::two_updates_of_one_key               | an update was lost
 update-unchecked             | model | engine::model_tests::updates::a_put_stalled_beside_put_if_absent   | the put vanished\|was put by
-retired-unchecked            | suite | api::updates::the_old_value_is_the_newest_whatever_happens_meanwhile | the last look
-retired-unchecked            | model | engine::model_tests::updates::updates_beside_a_switch_and_an_incorporation | an update was lost
-retired-unchecked            | suite | concurrency::serializability::random_histories_are_serializable             | of world [0-9]*:
+incorporation-unchecked      | suite | api::updates::the_old_value_is_the_newest_whatever_happens_meanwhile | the last look
+incorporation-unchecked      | model | engine::model_tests::updates::updates_beside_a_switch_and_an_incorporation | an update was lost
+incorporation-unchecked      | suite | concurrency::serializability::random_histories_are_serializable             | of world [0-9]*:
 ranges-unchecked             | suite | concurrency::serializability::random_histories_are_serializable             | of world [0-9]*:
 reads-unchecked              | suite | api::transactions::anomalies::lost_update                           | no conflict at
 reads-unchecked              | suite | api::transactions::anomalies::write_skew                            | no conflict at
@@ -41,37 +41,37 @@ reads-unchecked              | suite | concurrency::serializability::random_hist
 update-unchecked             | suite | concurrency::serializability::random_histories_are_serializable             | lost update\|of world [0-9]*:
 reads-unchecked              | model | engine::model_tests::transactions::two_transactions_with_write_skew | write skew
 ranges-unchecked             | model | engine::model_tests::transactions::two_transactions_that_walk_and_insert | a phantom
-watch-without-grace          | model | engine::model_tests::transactions::two_transactions_that_walk_and_insert | a phantom
+ranges-without-grace         | model | engine::model_tests::transactions::two_transactions_that_walk_and_insert | a phantom
 number-before-latch          | model | engine::model_tests::stores::batches_beside_puts_of_their_keys     | versions came out of order
-block-number-kept            | model | engine::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn
+block-number-not-cleared     | model | engine::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn
 value-not-checked-again      | model | engine::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn
 newest-not-read-again        | model | engine::model_tests::stores::blocks_that_go_from_key_to_key        | the value is another key
 batch-entry-by-entry         | suite | concurrency::races::plain_gets_see_whole_batches                      | [0-9]* after [0-9]*
 batch-entry-by-entry         | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
 batch-entry-by-entry         | model | engine::model_tests::stores::a_batch_beside_gets_and_a_snapshot    | half a batch
-batch-forgotten-first        | model | engine::model_tests::stores::a_batch_beside_gets_and_a_snapshot    | half a batch
+batch-cleared-first          | model | engine::model_tests::stores::a_batch_beside_gets_and_a_snapshot    | half a batch
 batch-in-parts               | suite | crash::kill::killed_at_any_instant_nothing_acknowledged_is_lost       | with the one in flight: writer
 snapshot-does-not-wait       | suite | concurrency::races::every_snapshot_holds_whole_batches                | at number
 snapshot-does-not-wait       | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
 snapshot-does-not-wait       | model | engine::model_tests::stores::an_overwrite_beside_a_snapshot        | the snapshot changed
 get-does-not-wait            | model | engine::model_tests::stores::snapshots_and_gets_agree_on_the_order | a get saw y before x
-pins-before-number           | model | engine::model_tests::stores::an_overwrite_beside_a_snapshot        | the snapshot changed\|then the snapshot
-reclaim-pins-first           | model | engine::model_tests::stores::reclaim_beside_overwrites_and_snapshots | the snapshot has\|the snapshot changed
+snapshots-before-number      | model | engine::model_tests::stores::an_overwrite_beside_a_snapshot        | the snapshot changed\|then the snapshot
+cleanup-snapshots-first      | model | engine::model_tests::stores::reclaim_beside_overwrites_and_snapshots | the snapshot has\|the snapshot changed
 drain-does-not-wait          | model | engine::model_tests::memtables::two_drains_of_one_partition        | the scan misses a key
-feed-count-first             | model | engine::model_tests::memtables::two_drains_of_one_partition        | place.is_null
-pins-forgotten               | suite | api::snapshots::thousands_live_over_overwrites                      | at [0-9]
-pins-forgotten               | suite | concurrency::races::every_snapshot_holds_whole_batches                | at number
-pins-forgotten               | model | engine::model_tests::stores::a_snapshot_goes_while_another_reads   | the snapshot changed
+queue-count-first            | model | engine::model_tests::memtables::two_drains_of_one_partition        | place.is_null
+snapshots-ignored            | suite | api::snapshots::thousands_live_over_overwrites                      | at [0-9]
+snapshots-ignored            | suite | concurrency::races::every_snapshot_holds_whole_batches                | at number
+snapshots-ignored            | model | engine::model_tests::stores::a_snapshot_goes_while_another_reads   | the snapshot changed
 announce-without-fence       | loom  | a_retired_segment_does_not_change                              | a retired segment changed
 newest-generation-taken      | model | engine::model_tests::stores::a_generation_goes_beside_a_put        | a write was lost by a death
 acknowledged-before-sealed   | suite | crash::kill::killed_at_any_instant_nothing_acknowledged_is_lost       | acknowledged:\|which was durable
-log-memory-forgotten         | suite | crash::shadow::killed_with_writes_in_memory_alone_nothing_is_lost | the reader sees
+shadow-ignored               | suite | crash::shadow::killed_with_writes_in_memory_alone_nothing_is_lost | the reader sees
 sync-without-log             | suite | crash::recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | were promised\|Corruption
 incorporated-ahead-of-log    | suite | crash::recovery::crashes_at_random_operations                         | equals no prefix\|Corruption
 gap-skipped-after-power-loss | suite | crash::recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | equals no prefix\|Corruption
 page-checksum-ignored        | suite | tools::bad_input::truncated_and_flipped_files_are_named               | a get finds another value than the scan\|a wrong answer without an error
 record-checksum-ignored      | lib   | log::recovery::tests::garbage_anywhere_is_an_error_or_harmless | outcome.values
-failure-forgotten            | suite | crash::recovery::a_failed_sync_is_not_forgotten                       | goes on as if nothing had happened
+failure-ignored              | suite | crash::recovery::a_failed_sync_is_not_forgotten                       | goes on as if nothing had happened
 generations-without-bound    | suite | disk_full::bounds::memory_that_cannot_be_written_out_stays_in_its_budget  | of memory in a budget of\|memory generations pile up
 cache-without-bound          | suite | disk_full::bounds::what_the_store_counts_stays_in_its_budget              | bytes are held in a budget of
 files-never-closed           | lib   | cache::tests::open_files_are_bounded_and_those_in_use_stay     | files are open
