@@ -5,7 +5,11 @@
 #
 # A test that hangs does not say what broke, so it counts as a failure with the wrong message.
 #
-# Arguments: names of bugs to try; without arguments all of them.
+#   planted-bugs.sh                 all bugs
+#   planted-bugs.sh NAME...         these bugs
+#   planted-bugs.sh --part [K]      one part of the table, chosen by the hour if K is missing: at most five lines, all of one
+#                                   target, so that one build is enough. `.ci/run` uses it.
+#   planted-bugs.sh --list          the parts
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -72,12 +76,48 @@ gap-skipped-after-power-loss | suite | crash::recovery::power_cut_keeps_what_was
 page-checksum-ignored        | suite | tools::bad_input::truncated_and_flipped_files_are_named               | a get finds another value than the scan\|a wrong answer without an error
 record-checksum-ignored      | lib   | log::recovery::tests::garbage_anywhere_is_an_error_or_harmless | outcome.values
 failure-ignored              | suite | crash::recovery::a_failed_sync_is_not_forgotten                       | goes on as if nothing had happened
-generations-without-bound    | suite | disk_full::bounds::memory_that_cannot_be_written_out_stays_in_its_budget  | of memory in a budget of\|memory generations pile up
+generations-without-bound    | suite | disk_full::bounds::writers_wait_for_memory_within_its_budget | memory generations pile up\|of memory in a budget of
 cache-without-bound          | suite | disk_full::bounds::what_the_store_counts_stays_in_its_budget              | bytes are held in a budget of
 files-never-closed           | lib   | cache::tests::open_files_are_bounded_and_those_in_use_stay     | files are open
 writer-lock-shared           | suite | tools::bad_input::an_open_store_cannot_be_opened_again                | AlreadyOpen
 newer-manifest-read          | suite | tools::bad_input::a_newer_format_is_refused                           | MANIFEST
 '
+
+lines_a_part=5
+
+# The table without blanks, one line a row, grouped by target; "\|" separates the alternatives of a message.
+rows() {
+    local kind
+    for kind in suite lib model loom; do
+        sed 's/\\|/\x01/g' <<< "$table" | sed 's/ *| */|/g; s/ *$//; s/\x01/\\|/g' | awk -F'|' -v kind="$kind" '$2 == kind'
+    done
+}
+
+# Each row with the number of its part in front. A part has rows of one target only.
+parts() {
+    rows | awk -F'|' -v size="$lines_a_part" '
+        NR == 1 || $2 != kind || filled == size { part++; filled = 0; kind = $2 }
+        { filled++; print part "|" $0 }
+    '
+}
+
+case "${1-}" in
+    --list)
+        parts | awk -F'|' '{ printf "%2d  %-5s  %-28s  %s\n", $1, $3, $2, $4 }'
+        exit
+        ;;
+    --part)
+        count="$(parts | tail -n 1 | cut -d'|' -f1)"
+        part="${2:-$(($(date +%s) / 3600 % count + 1))}"
+        chosen="$(parts | awk -F'|' -v part="$part" '$1 == part' | cut -d'|' -f2-)"
+        if [ -z "$chosen" ]; then printf 'no part %s, there are %s\n' "$part" "$count" >&2; exit 1; fi
+        printf 'planted bugs: part %s of %s; to repeat it: scripts/planted-bugs.sh --part %s\n' "$part" "$count" "$part"
+        ;;
+    *)
+        chosen="$(rows | awk -F'|' -v names=" $* " 'names == "  " || index(names, " " $1 " ")')"
+        if [ -z "$chosen" ]; then printf 'no such bug: %s\n' "$*" >&2; exit 1; fi
+        ;;
+esac
 
 declare -A target=(
     [suite]='-p alluvium --test suite' [lib]='-p alluvium --lib' [model]='-p alluvium --lib --features model-checking'
@@ -91,17 +131,17 @@ run() { # BUG TARGET TEST
         sed -n '/^running 1 test/,$p'
 }
 
-cargo test -p alluvium --features planted-bugs --lib --test suite --no-run
-cargo test -p alluvium --features planted-bugs,model-checking --lib --no-run
-cargo test -p alluvium-loom-models --features planted-bugs --no-run
-failed=0 tried=0
+for kind in $(cut -d'|' -f2 <<< "$chosen" | sort -u); do
+    # shellcheck disable=SC2086
+    cargo test --features planted-bugs ${target[$kind]} --no-run
+done
+printf 'planted bugs: built after %s s\n' "$SECONDS"
+failed=0
 declare -A passes=()
 while IFS='|' read -r bug kind test text; do
-    bug=${bug// /} kind=${kind// /} test=${test// /} text="$(sed 's/^ *//; s/ *$//' <<<"$text")"
-    if [ -z "$bug" ] || { [ $# -gt 0 ] && [[ " $* " != *" $bug "* ]]; }; then continue; fi
-    tried=$((tried + 1))
+    before=$SECONDS
     if [ -z "${passes[$test]-}" ]; then
-        if ! output=$(run '' "$kind" "$test") || ! grep -q '1 passed' <<<"$output"; then
+        if ! output=$(run '' "$kind" "$test") || ! grep -q '1 passed' <<< "$output"; then
             printf 'FAILS WITHOUT A BUG: %s must pass:\n%s\n' "$test" "$output" >&2
             failed=1
             continue
@@ -116,12 +156,11 @@ while IFS='|' read -r bug kind test text; do
     if [ -z "$caught" ]; then
         printf 'NOT CAUGHT: %s by %s\n' "$bug" "$test" >&2
         failed=1
-    elif ! line=$(grep -v '^thread ' <<<"$output" | grep -m1 -- "$text"); then
+    elif ! line=$(grep -v '^thread ' <<< "$output" | grep -m1 -- "$text"); then
         printf 'WRONG MESSAGE: %s made %s fail, but not with "%s":\n%s\n' "$bug" "$test" "$text" "$output" >&2
         failed=1
     else
-        printf '%s is caught by %s, try %s:\n    %.300s\n' "$bug" "$test" "$caught" "$line"
+        printf '%s is caught by %s, try %s, %s s:\n    %.300s\n' "$bug" "$test" "$caught" "$((SECONDS - before))" "$line"
     fi
-done < <(sed 's/\\|/\x01/g' <<<"$table" | sed 's/ *| */|/g; s/\x01/\\|/g')
-if [ "$tried" -eq 0 ]; then printf 'no such bug: %s\n' "$*" >&2; exit 1; fi
+done <<< "$chosen"
 exit "$failed"

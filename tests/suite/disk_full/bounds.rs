@@ -4,7 +4,8 @@
 
 use crate::support::child;
 use crate::support::skip;
-use crate::support::{Random, expect_sound, setting, tiny};
+use crate::support::{Random, expect_sound, setting, tiny, tiny_unsynced};
+use alluvium::internals::DeterministicDb;
 use alluvium::storage::Storage;
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, Options};
@@ -45,6 +46,34 @@ fn memory_that_cannot_be_written_out_stays_in_its_budget() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert_eq!(db.stats().failure, None);
+    expect_sound(&db);
+}
+
+/// A store without threads incorporates nothing until a writer waits for it. So the generations reach their largest number, and
+/// from then on each writer that needs a new one must wait, with memory within its budget.
+///
+/// The test above cannot show this: there the failed incorporation makes the store refuse puts before memory is full.
+#[test]
+fn writers_wait_for_memory_within_its_budget() {
+    const GENERATIONS_MAX: u64 = 3;
+    let budget = 1 << 20;
+    let options = Options { memory_budget: Some(budget), ..tiny_unsynced() };
+    let db = DeterministicDb::open(Arc::new(SimulatedStorage::new(1)), options).unwrap();
+    let mut random = Random(1);
+    let mut most = 0;
+    for number in 0..4 * budget / 256 {
+        db.put(number.to_be_bytes(), random.bytes(240)).unwrap();
+        let stats = db.stats();
+        assert!(stats.generations <= GENERATIONS_MAX, "{} memory generations pile up\n{stats}", stats.generations);
+        assert!(
+            stats.memory_bytes <= budget,
+            "{} bytes of memory in a budget of {budget}\n{stats}",
+            stats.memory_bytes
+        );
+        most = most.max(stats.generations);
+    }
+    assert_eq!(most, GENERATIONS_MAX, "no writer had to wait");
+    assert!(db.stats().incorporations > 0);
     expect_sound(&db);
 }
 
