@@ -21,6 +21,7 @@ mod ring;
 mod ring_pool;
 mod room;
 mod shared_memory;
+mod shm;
 #[cfg(test)]
 mod tests;
 

@@ -41,6 +41,7 @@ mod pages;
 mod parse;
 mod random;
 mod shared_memory;
+mod shared_pieces;
 #[cfg(test)]
 mod tests;
 

@@ -9,10 +9,11 @@
 //! 3. No record is written to a segment before both name and header are durable, and the manifest names it. So a segment that the
 //!    manifest names and that is not there is lost, whatever it held.
 
-use super::segment::{ChunkOwners, Reuse, Segment, SegmentParts, header_page, segment_file_bytes};
-use super::shadow::Shadow;
-use super::writeback::Writeback;
-use super::{Log, LogIdentity, NameSegment};
+use super::chunk_owners::ChunkOwners;
+use super::segment::{Reuse, Segment, SegmentParts, header_page, segment_file_bytes};
+use super::settings::{LogIdentity, NameSegment};
+use super::shadow::copy::Shadow;
+use super::shadow::writeback::Writeback;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SegmentHeader};
 use crate::io::{OpenMode, Storage};
 use crate::util::sync::Arc;
@@ -200,69 +201,6 @@ pub fn name_segment(
             let _ = storage.remove(&segment.name);
         }
     })
-}
-
-impl Log {
-    /// Makes the segment that comes next: from a free file where there is one.
-    pub(super) fn make_segment(&self, chunks: usize, dedicated: bool) -> Result<Arc<Segment>> {
-        // Idle writers own most of these; nothing but their mapping is needed any more.
-        let mut used_up = Vec::new();
-        let (free, mark) = {
-            let mut state = self.state.lock();
-            let mut free = None;
-            while !dedicated && free.is_none() {
-                let Some(file) = state.free.pop() else { break };
-                if file.reuse.as_ref().is_none_or(|(_, owners)| owners.leave_enough()) {
-                    free = Some(file);
-                } else {
-                    used_up.push(file);
-                }
-            }
-            (free, state.next_mark(self.synced()))
-        };
-        for file in used_up {
-            // What cannot be removed now is found again at the next opening.
-            let _ = self.storage.remove(&file.name);
-        }
-        let chunk_bytes = self.options.chunk_bytes;
-        // A file that served before has the standard length.
-        let chunks = if free.is_some() { self.chunks } else { chunks };
-        let shadow = if dedicated || chunks != self.chunks { None } else { self.shadows.take(&*self.storage) };
-        let plan = Plan {
-            identity: &self.identity,
-            chunks,
-            chunk_bytes,
-            dedicated,
-            mark: Some(mark),
-            shadow: shadow.as_ref(),
-        };
-        let made = self.make_named(free, plan);
-        match (&made, shadow) {
-            (Ok(segment), Some(shadow)) if !segment.has_twin() => self.shadows.give_back(shadow),
-            // What was made of a segment is not named, so it may lack its twin. After a failure of unknown effect it may be.
-            (Err(_), Some(shadow)) if self.check().is_ok() => self.shadows.give_back(shadow),
-            _ => {}
-        }
-        made
-    }
-
-    fn make_named(&self, free: Option<FreeFile>, plan: Plan<'_>) -> Result<Arc<Segment>> {
-        let number = self.numbers.take();
-        let segment = match free {
-            Some(file) => reuse_segment(&*self.storage, file, number, plan)?,
-            None => create_segment(&*self.storage, number, plan)?,
-        };
-        match name_segment(&*self.storage, &segment, self.synced(), &self.namer.0) {
-            Ok(edit) => self.note_manifest_edit(edit),
-            Err(error) => {
-                if !error.is_disk_full() {
-                    self.poison(&error.to_string());
-                }
-                return Err(error);
-            }
-        }
-        Ok(Arc::new(segment))
-    }
 }
 
 #[cfg(test)]

@@ -7,18 +7,12 @@
 //!    raised; mark left. Module invariant 1 says why the segments listed are enough.
 //! 3. A failure poisons the log before the next leader can come.
 
-use super::halt::Halt;
-use super::{Log, State};
+use super::log::{Log, State};
+use super::poison::Halt;
 use crate::util::planted::planted;
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::{Arc, Ordering};
 use crate::util::{Result, SequenceNumber};
-
-/// Who leads.
-#[derive(Debug, Default)]
-pub struct SyncState {
-    leading: bool,
-}
 
 /// Ends the leadership, also where the caller's `before` panics.
 struct Leadership<'a>(&'a Log);

@@ -18,10 +18,11 @@
 //! 4. The segment of a failed step stays where it was, so that the next sync covers it.
 
 use super::files::{FreeFile, Role, file_name};
+use super::log::{Log, State};
+use super::log_task::{Due, LogTask};
 use super::recovery::OldSegment;
 use super::segment::{Reuse, Segment, segment_file_bytes};
 use super::writer::LogWriter;
-use super::{Log, State};
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::{Arc, MutexGuard, Ordering};
 use crate::util::{Error, FileNumber, Result, SequenceNumber};
@@ -31,34 +32,6 @@ use std::time::Duration;
 const SPARE_FILES_ADOPTED_MAX: usize = 2;
 /// Pages are made writable at most this far ahead of the chunks handed out.
 const AHEAD_BYTES: usize = 2 << 20;
-
-/// The two halves of the keepers' work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogTask {
-    /// What writers wait for: `Log::make_ready`.
-    MakeReady,
-    /// What waits for the disk: `Log::finish`.
-    Finish,
-}
-
-/// Which of the two there is reason to do.
-#[derive(Clone, Copy, Debug)]
-pub struct Due {
-    make_ready: bool,
-    finish: bool,
-}
-
-impl Due {
-    /// Both.
-    pub const ALL: Self = Self { make_ready: true, finish: true };
-
-    fn of(&mut self, task: LogTask) -> &mut bool {
-        match task {
-            LogTask::MakeReady => &mut self.make_ready,
-            LogTask::Finish => &mut self.finish,
-        }
-    }
-}
 
 impl Log {
     /// Claims chunks for a record of `length` bytes; waits for the next segment where the current one is used up.

@@ -7,7 +7,7 @@
 //! 3. Memory is one window, grown for the largest record, whose length a checksum vouches for.
 
 use super::files::{Role, file_name, parse_file_name};
-use super::shadow_reader::{self, ShadowReader};
+use super::shadow::reader::{self, ShadowReader};
 use crate::format::log_record::{ALIGNMENT, HEADER_BYTES, Operations, RecordHeader, Salt, record_length};
 use crate::format::log_segment::{Mark, PAGE_BYTES, SECTOR_BYTES, SegmentHeader};
 use crate::io::{AlignedBuffer, OpenMode, Storage, StorageFile};
@@ -73,7 +73,7 @@ impl FoundSegment {
         if let (Some(header), Ok(page)) = (stated, page) {
             let salt = Salt::new(header.database, number);
             mark = page.first_chunk().and_then(|page| Mark::newest(page, salt));
-            if let Some(shadow) = shadow_reader::find(storage, &header, &page)? {
+            if let Some(shadow) = reader::find(storage, &header, &page)? {
                 let reader = ShadowReader::new(shadow, file, &page);
                 mark = Mark::newest(&*reader.page()?, salt).or(mark);
                 file = Arc::new(reader);

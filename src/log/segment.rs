@@ -10,9 +10,10 @@
 //! 3. `retired` is set once, before the grace period after which the segment is sealed (see `keeper`).
 //! 4. A chunk is handed out once per use of the file: `claim` takes it off `next_chunk`.
 
-use super::LogIdentity;
-use super::shadow::Shadow;
-use super::writeback::Writeback;
+use super::chunk_owners::ChunkOwners;
+use super::settings::LogIdentity;
+use super::shadow::copy::Shadow;
+use super::shadow::writeback::Writeback;
 use crate::format::log_record::Salt;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SegmentHeader};
 use crate::io::MappedFile;
@@ -21,63 +22,6 @@ use crate::util::{Error, FileNumber, Result, SequenceNumber};
 use crossbeam_utils::CachePadded;
 use std::path::PathBuf;
 use std::ptr::NonNull;
-
-/// Which chunks of a file some writer may still write to. See invariant 1.
-#[derive(Debug)]
-pub struct ChunkOwners(Box<[AtomicBool]>);
-
-impl ChunkOwners {
-    /// Nobody owns any of `chunks` chunks.
-    pub fn new(chunks: usize) -> Self {
-        Self((0..chunks).map(|_| AtomicBool::new(false)).collect())
-    }
-
-    /// Takes `count` chunks from `first` on, or none of them.
-    fn take(&self, first: usize, count: usize) -> bool {
-        // Acquire pairs with `release`: what the former owner wrote there comes before what the new one writes.
-        for (at, owned) in self.0[first..first + count].iter().enumerate() {
-            if owned.swap(true, Ordering::Acquire) {
-                self.release(first, at);
-                return false;
-            }
-        }
-        true
-    }
-
-    /// How many chunks somebody may write to.
-    pub fn owned(&self) -> usize {
-        self.0.iter().filter(|owned| owned.load(Ordering::Acquire)).count()
-    }
-
-    /// Whether idle writers have left enough of it for another use.
-    pub fn leave_enough(&self) -> bool {
-        2 * self.owned() <= self.0.len()
-    }
-
-    /// The first of so many adjacent chunks, from `from` on, that nobody owns.
-    fn free_run(&self, from: usize, count: usize) -> Option<usize> {
-        let mut start = from;
-        for (chunk, owned) in self.0.iter().enumerate().skip(from) {
-            if owned.load(Ordering::Acquire) {
-                start = chunk + 1;
-            } else if chunk + 1 - start == count {
-                return Some(start);
-            }
-        }
-        None
-    }
-
-    /// The word that says whether a chunk is owned.
-    pub fn owner(&self, chunk: usize) -> &AtomicBool {
-        &self.0[chunk]
-    }
-
-    fn release(&self, first: usize, count: usize) {
-        for owned in &self.0[first..first + count] {
-            owned.store(false, Ordering::Release);
-        }
-    }
-}
 
 /// What a file's next use takes over from this one.
 pub type Reuse = (Arc<dyn MappedFile>, Arc<ChunkOwners>);

@@ -11,7 +11,7 @@
 //!    end from that record's length alone. So a run that lost its large record is given up, never filled otherwise.
 //! 4. Nothing is sealed in a segment after it was sealed as a whole: see `keeper`.
 
-use super::Log;
+use super::log::Log;
 use super::segment::Segment;
 use crate::format::log_record::{BODY_BYTES_MAX, FLAG_DISCARDED, FLAG_RUN, HEADER_BYTES, RecordHeader, record_length};
 use crate::util::checksum::checksum;

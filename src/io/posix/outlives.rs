@@ -11,7 +11,7 @@
 //!
 //! That `/dev/shm` is a tmpfs is looked at by the caller (`shared_memory`). A new boot is another life of the machine.
 
-use super::shared_memory::DIRECTORY;
+use super::shm::{DIRECTORY, effective_user};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
@@ -37,7 +37,7 @@ pub(super) fn outlives_process() -> bool {
         user: link("/proc/self/ns/user"),
         memory: fs::metadata(DIRECTORY).ok().map(|found| device(found.dev())),
         memory_of_init: fs::read_to_string("/proc/1/mountinfo").ok().and_then(|mounts| mounted_at(&mounts, DIRECTORY)),
-        is_root: super::shared_memory::effective_user() == 0,
+        is_root: effective_user() == 0,
     })
 }
 

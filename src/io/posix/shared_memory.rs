@@ -8,6 +8,7 @@ use super::file::PosixFile;
 use super::map::PosixMap;
 use super::outlives::outlives_process;
 use super::room;
+use super::shm::{DIRECTORY, effective_user};
 use crate::io::{MappedFile, SharedMemory, StorageFile};
 use crate::util::hash::bytes_hash;
 use crate::util::sync::Arc;
@@ -18,8 +19,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-
-pub(super) const DIRECTORY: &str = "/dev/shm";
 
 /// See the module.
 #[derive(Debug)]
@@ -133,12 +132,6 @@ fn is_tmpfs(directory: &Path) -> bool {
     // SAFETY: `path` ends with a zero byte and `answer` is a `statfs` to be filled; both outlive the call.
     let failed = unsafe { libc::statfs(path.as_ptr(), &mut answer) };
     failed == 0 && answer.f_type == libc::TMPFS_MAGIC
-}
-
-/// The user whose rights the process has.
-pub(super) fn effective_user() -> u32 {
-    // SAFETY: a plain call that always succeeds.
-    unsafe { libc::geteuid() }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::mapping::MapMemory;
 use super::operation::Operation;
 use super::pages::{PAGE, SECTOR};
 use super::random::Random;
-use super::shared_memory::Pieces;
+use super::shared_pieces::Pieces;
 use crate::io::{Life, LockMode, LockPart};
 use crate::util::sync::Arc;
 use std::collections::BTreeMap;

@@ -1,32 +1,16 @@
 //! The simulated machine's shared memory: pieces that outlive the process and the mount, and go with the power. Faults meet their
 //! operations by the name `memory`; they take nothing of the disk's capacity.
 
-use super::directory::FileId;
 use super::handles::{Handle, SimulatedFile, SimulatedMap};
 use super::operation::Operation;
 use crate::io::{MappedFile, OpenMode, SharedMemory, StorageFile};
 use crate::util::Result;
 use crate::util::sync::Arc;
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The name by which faults know all of it.
 const NAME: &str = "memory";
-
-/// The pieces, by their numbers, and what the machine says of them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Pieces {
-    pub(super) files: BTreeMap<u64, FileId>,
-    /// Whether a store may rely on it unasked.
-    pub(super) outlives: bool,
-}
-
-impl Pieces {
-    pub(super) fn holds(&self, id: FileId) -> bool {
-        self.files.values().any(|piece| *piece == id)
-    }
-}
 
 /// One process's view of it.
 #[derive(Debug)]

@@ -1,13 +1,14 @@
 //! Finds the log's files in the store's directory and tells those that hold records from those that do not. One
 //! thread, before the store is open.
 
-use super::{Access, OldSegment, RecoveryInput};
+use super::input::{Access, RecoveryInput};
+use super::old_segment::OldSegment;
 use crate::format::log_record::Salt;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SECTOR_BYTES, SegmentHeader};
 use crate::io::{OpenMode, Storage, StorageFile};
 use crate::log::files::{Role, parse_file_name};
-use crate::log::halt::leave_poison;
-use crate::log::shadow_reader::{self, ShadowReader};
+use crate::log::poison::leave_poison;
+use crate::log::shadow::reader::{self, ShadowReader};
 use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use crate::util::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
@@ -113,9 +114,9 @@ fn with_twin(
         if planted!(covered || header.memory.is_none(), Bug::ShadowIgnored => true) {
             break;
         }
-        if let Some(shadow) = shadow_reader::find(storage, &header, &page[..])? {
+        if let Some(shadow) = reader::find(storage, &header, &page[..])? {
             if input.access == Access::Write {
-                shadow_reader::restore(&*shadow, &*file, header.segment_bytes)?;
+                reader::restore(&*shadow, &*file, header.segment_bytes)?;
                 file.read_exact_at(&mut page[..], 0)?;
                 break;
             }
@@ -129,7 +130,7 @@ fn with_twin(
         if header == before {
             let same_life = input.life.is_some() && header.life == input.life && trusted && !input.force_cut;
             if same_life && input.segments.contains(&header.number) {
-                return Err(shadow_reader::missing(storage, &storage.path_of(name), &header));
+                return Err(reader::missing(storage, &storage.path_of(name), &header));
             }
             break;
         }

@@ -4,10 +4,13 @@ use super::*;
 use crate::format::log_record::Operation;
 use crate::format::log_segment::PAGE_BYTES;
 use crate::io::OpenMode;
+use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
 use crate::log::tests::harness::{DATABASE, Manifest, OPTIONS, Opened, Outcome, input, recover_from, recover_with};
 use crate::util::Kind;
 use crate::util::sync::Arc;
+use crate::util::{Error, Result, SequenceNumber};
+use std::collections::BTreeSet;
 
 fn disk(seed: u64) -> (SimulatedStorage, Opened, Manifest) {
     let storage = SimulatedStorage::new(seed);

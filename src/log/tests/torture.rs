@@ -1,8 +1,10 @@
 //! Random lives: writes, syncs, recycling and crashes of every kind at random operations, against a model.
 
 use super::harness::{Client, Manifest, OPTIONS, Opened, Outcome, Random, recover_from};
+use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
-use crate::log::*;
+use crate::util::sync::Arc;
+use crate::util::{Error, Result};
 use std::collections::BTreeMap;
 
 /// What must and what may be there.

@@ -10,11 +10,11 @@
 //!    header of this segment, since it would have been sealed.
 //! 4. Once finished nothing is read from the twin any more: it may be another segment's.
 
-use super::segment::ChunkOwners;
-use super::shadow::Shadow;
+use super::copy::Shadow;
 use crate::format::log_record::Salt;
 use crate::format::log_segment::{Mark, PAGE_BYTES, SECTOR_BYTES, SegmentHeader};
 use crate::io::{AlignedBuffer, StorageFile};
+use crate::log::chunk_owners::ChunkOwners;
 use crate::util::Result;
 use crate::util::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crossbeam_utils::CachePadded;

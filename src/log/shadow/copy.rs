@@ -13,9 +13,9 @@
 //! 4. There are at most `SHADOWS_MAX`. Without one a segment is mapped itself; so it is, too, where idle writers own most of each
 //!    twin's chunks.
 
-use super::segment::ChunkOwners;
 use crate::format::log_segment::PAGE_BYTES;
 use crate::io::{MappedFile, SharedMemory, Storage};
+use crate::log::chunk_owners::ChunkOwners;
 use crate::util::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering};
 use std::num::NonZeroU64;
 

@@ -2,28 +2,14 @@
 //!
 //! A failed sync may have dropped any page that was not durable, and the next sync would say nothing of it. So the
 //! log takes no more writes, and a file `POISON` tells the next recovery not to trust what is in the page cache,
-//! although the machine's life has not changed (`protocol.md`, The log).
+//! although the machine's life has not changed (`docs/recovery.md`, Failure while running).
 
-use super::Log;
-use super::files::POISON;
-use super::maintenance::Due;
-use crate::format::log_segment::{decode_poison, encode_poison};
-use crate::io::{OpenMode, Storage};
+use super::log::Log;
+use super::log_task::Due;
+use super::poison::{Halt, leave_poison};
 use crate::util::planted::planted;
 use crate::util::sync::Ordering;
 use crate::util::{Error, Result};
-
-/// Longest `POISON` file that is read.
-const POISON_BYTES_MAX: u64 = 64 << 10;
-
-/// Why the log takes no more writes.
-#[derive(Clone, Debug)]
-pub enum Halt {
-    /// A failure.
-    Poisoned(String),
-    /// The store was closed.
-    Closed,
-}
 
 impl Log {
     /// An error where the log takes no more writes.
@@ -82,34 +68,4 @@ impl Log {
         self.work.notify_all();
         true
     }
-}
-
-/// Leaves the mark that a sync of this generation's log has failed.
-pub(super) fn leave_poison(storage: &dyn Storage, epoch: u64, reason: &str) -> Result<()> {
-    let _ = storage.remove(POISON);
-    let file = storage.open(POISON, OpenMode::Create)?;
-    file.write_all_at(&encode_poison(epoch, reason), 0)?;
-    file.sync()?;
-    storage.sync_directory()
-}
-
-/// The generation that is poisoned: `None` where there is no mark, `Some(None)` where the mark is damaged, so that it
-/// may mean any.
-pub fn read_poison(storage: &dyn Storage) -> Result<Option<Option<u64>>> {
-    if !storage.list()?.iter().any(|name| name == POISON) {
-        return Ok(None);
-    }
-    let file = storage.open(POISON, OpenMode::Read)?;
-    let length = file.length()?.min(POISON_BYTES_MAX);
-    let mut bytes = vec![0; length as usize];
-    file.read_exact_at(&mut bytes, 0)?;
-    Ok(Some(decode_poison(&bytes)))
-}
-
-/// Removes the mark of a generation before, which is recovered by now.
-pub fn forget_poison(storage: &dyn Storage) -> Result<()> {
-    if storage.list()?.iter().any(|name| name == POISON) {
-        storage.remove(POISON)?;
-    }
-    Ok(())
 }
