@@ -18,7 +18,7 @@ table='
 number-before-latch          | suite | concurrency::races::the_last_of_several_writers_of_one_key_stays_the_last | the answer flips by reopening\|versions came out of order
 number-before-latch          | suite | concurrency::linearizability::random_histories_are_linearizable             | versions came out of order\|not linearizable
 item-not-invalidated         | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
-item-not-invalidated         | suite | api::item_cache::values_kept_apart_from_their_pages_are_the_newest | the item is old
+item-not-invalidated         | suite | api::item_cache::cached_items_are_the_newest_versions | the item is old
 item-added-late              | model | engine::model_tests::stores::a_get_from_the_disk_beside_a_new_version | the item is old
 maplet-lacks-a-key           | lib   | disk::trunk::tests::model::overwrites_and_deletes              | maplet against its branches
 maplet-lacks-a-key           | suite | api::model::random_operations_on_a_simulated_disk                   | a get shows another value
@@ -30,11 +30,11 @@ flushed-for-neighbour        | suite | crash::simulated::small::every_short_run_
 join-revives-deletes         | lib   | disk::trunk::tests::join::what_is_dead_in_a_shared_file_stays_dead | deleted keys show again
 oldest-generation-first      | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
 oldest-generation-first      | suite | concurrency::races::reads_never_go_back                               | key [0-9]*: [0-9]* after [0-9]*
-update-unchecked             | suite | api::updates::the_old_value_is_the_newest_whatever_happens_meanwhile | the last look
+update-unchecked             | suite | api::updates::an_update_reads_the_newest_value_whatever_happens_meanwhile | the last look
 update-unchecked             | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
 update-unchecked             | model | engine::model_tests::updates::two_updates_of_one_key               | an update was lost
 update-unchecked             | model | engine::model_tests::updates::a_put_stalled_beside_put_if_absent   | the put vanished\|was put by
-incorporation-unchecked      | suite | api::updates::the_old_value_is_the_newest_whatever_happens_meanwhile | the last look
+incorporation-unchecked      | suite | api::updates::an_update_reads_the_newest_value_whatever_happens_meanwhile | the last look
 incorporation-unchecked      | model | engine::model_tests::updates::updates_beside_a_switch_and_an_incorporation | an update was lost
 incorporation-unchecked      | suite | concurrency::serializability::random_histories_are_serializable             | of world [0-9]*:
 ranges-unchecked             | suite | concurrency::serializability::random_histories_are_serializable             | of world [0-9]*:
@@ -63,21 +63,21 @@ snapshots-before-number      | model | engine::model_tests::stores::an_overwrite
 cleanup-snapshots-first      | model | engine::model_tests::stores::reclaim_beside_overwrites_and_snapshots | the snapshot has\|the snapshot changed
 drain-does-not-wait          | model | engine::model_tests::memtables::two_drains_of_one_partition        | the scan misses a key
 queue-count-first            | model | engine::model_tests::memtables::two_drains_of_one_partition        | place.is_null
-snapshots-ignored            | suite | api::snapshots::thousands_live_over_overwrites                      | at [0-9]
+snapshots-ignored            | suite | api::snapshots::thousands_of_snapshots_stay_exact_over_overwrites                      | at [0-9]
 snapshots-ignored            | suite | concurrency::races::every_snapshot_holds_whole_batches                | at number
 snapshots-ignored            | model | engine::model_tests::stores::a_snapshot_goes_while_another_reads   | the snapshot changed
 announce-without-fence       | loom  | a_retired_segment_does_not_change                              | a retired segment changed
 newest-generation-taken      | model | engine::model_tests::stores::a_generation_goes_beside_a_put        | a write was lost by a death
 acknowledged-before-sealed   | suite | crash::kill::killed_at_any_instant_nothing_acknowledged_is_lost       | acknowledged:\|which was durable
-shadow-ignored               | suite | crash::shadow::killed_with_writes_in_memory_alone_nothing_is_lost | the reader sees
+shadow-ignored               | suite | crash::shadow::a_kill_loses_nothing_that_is_only_in_shared_memory | the reader sees
 sync-without-log             | suite | crash::recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | were promised\|Corruption
 incorporated-ahead-of-log    | suite | crash::recovery::crashes_at_random_operations                         | equals no prefix\|Corruption
 gap-skipped-after-power-loss | suite | crash::recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | equals no prefix\|Corruption
 page-checksum-ignored        | suite | tools::bad_input::truncated_and_flipped_files_are_named               | a get finds another value than the scan\|a wrong answer without an error
 record-checksum-ignored      | lib   | log::recovery::tests::garbage_anywhere_is_an_error_or_harmless | outcome.values
-failure-ignored              | suite | crash::recovery::a_failed_sync_is_not_forgotten                       | goes on as if nothing had happened
+failure-ignored              | suite | crash::recovery::a_failed_sync_is_permanent                       | goes on as if nothing had happened
 generations-without-bound    | suite | disk_full::bounds::writers_wait_for_memory_within_its_budget | memory generations pile up\|of memory in a budget of
-cache-without-bound          | suite | disk_full::bounds::what_the_store_counts_stays_in_its_budget              | bytes are held in a budget of
+cache-without-bound          | suite | disk_full::bounds::counted_memory_stays_in_its_budget              | bytes are held in a budget of
 files-never-closed           | lib   | cache::tests::open_files_are_bounded_and_those_in_use_stay     | files are open
 writer-lock-shared           | suite | tools::bad_input::an_open_store_cannot_be_opened_again                | AlreadyOpen
 newer-manifest-read          | suite | tools::bad_input::a_newer_format_is_refused                           | MANIFEST

@@ -122,7 +122,7 @@ fn unsafe_code_says_why_it_is_sound() {
 
 /// The list stands in `ARCHITECTURE.md`, section "Unsafe"; there is nothing to compare with before that page exists.
 #[test]
-fn unsafe_code_stands_only_in_the_listed_files() {
+fn unsafe_code_is_only_in_the_listed_files() {
     let Ok(page) = std::fs::read_to_string(repository().join("ARCHITECTURE.md")) else { return };
     let listed = rules::unsafe_list(&page);
     assert!(listed.is_some(), "ARCHITECTURE.md has no section \"Unsafe\" that lists files");

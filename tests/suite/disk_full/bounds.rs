@@ -15,7 +15,7 @@ const CHILD: &str = "ALLUVIUM_BOUNDS_CHILD";
 
 /// Branch files cannot be written, so memory cannot be emptied: writers are told before it passes its budget.
 #[test]
-fn memory_that_cannot_be_written_out_stays_in_its_budget() {
+fn memory_stays_in_its_budget_while_the_disk_is_full() {
     let disk = SimulatedStorage::new(1);
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let budget = 1 << 20;
@@ -79,7 +79,7 @@ fn writers_wait_for_memory_within_its_budget() {
 
 /// Data many times the budget, written, read in order and at random: what the store counts as memory stays in the budget.
 #[test]
-fn what_the_store_counts_stays_in_its_budget() {
+fn counted_memory_stays_in_its_budget() {
     let directory = tempfile::tempdir().unwrap();
     let budget = 1 << 20;
     let db = Db::open(directory.path(), Options { memory_budget: Some(budget), ..tiny() }).unwrap();
@@ -121,7 +121,7 @@ const THREADS_MAX: u64 = 32;
 /// Once, each of 64 threads held a log chunk of 256 KiB, a segment had 32 of these, and so every few dozen writes took a new segment:
 /// the log's budget was used up by nothing, memory was written out for it again and again, and writers waited for segments.
 #[test]
-fn many_threads_that_write_now_and_then_take_little_log() {
+fn many_slow_writers_take_little_log() {
     const THREADS: u64 = 200;
     const ROUNDS: u64 = 25;
     let directory = tempfile::tempdir().unwrap();
