@@ -5,7 +5,11 @@
 #
 # A test that hangs does not say what broke, so it counts as a failure with the wrong message.
 #
-# Arguments: names of bugs to try; without arguments all of them.
+#   planted-bugs.sh                 all bugs
+#   planted-bugs.sh NAME...         these bugs
+#   planted-bugs.sh --part [K]      one part of the table, chosen by the hour if K is missing: at most eight lines, all of one
+#                                   target, so that one build is enough. `.ci/run` uses it.
+#   planted-bugs.sh --list          the parts
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,8 +17,8 @@ cd "$(dirname "$0")/.."
 table='
 number-before-latch          | suite | concurrency::races::the_last_of_several_writers_of_one_key_stays_the_last | the answer flips by reopening\|versions came out of order
 number-before-latch          | suite | concurrency::linearizability::random_histories_are_linearizable             | versions came out of order\|not linearizable
-item-not-forgotten           | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
-item-not-forgotten           | suite | api::item_cache::values_kept_apart_from_their_pages_are_the_newest | the item is old
+item-not-invalidated         | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
+item-not-invalidated         | suite | api::item_cache::cached_items_are_the_newest_versions | the item is old
 item-added-late              | model | engine::model_tests::stores::a_get_from_the_disk_beside_a_new_version | the item is old
 maplet-lacks-a-key           | lib   | disk::trunk::tests::model::overwrites_and_deletes              | maplet against its branches
 maplet-lacks-a-key           | suite | api::model::random_operations_on_a_simulated_disk                   | a get shows another value
@@ -26,13 +30,13 @@ flushed-for-neighbour        | suite | crash::simulated::small::every_short_run_
 join-revives-deletes         | lib   | disk::trunk::tests::join::what_is_dead_in_a_shared_file_stays_dead | deleted keys show again
 oldest-generation-first      | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
 oldest-generation-first      | suite | concurrency::races::reads_never_go_back                               | key [0-9]*: [0-9]* after [0-9]*
-update-unchecked             | suite | api::updates::the_old_value_is_the_newest_whatever_happens_meanwhile | the last look
+update-unchecked             | suite | api::updates::an_update_reads_the_newest_value_whatever_happens_meanwhile | the last look
 update-unchecked             | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
 update-unchecked             | model | engine::model_tests::updates::two_updates_of_one_key               | an update was lost
 update-unchecked             | model | engine::model_tests::updates::a_put_stalled_beside_put_if_absent   | the put vanished\|was put by
-retired-unchecked            | suite | api::updates::the_old_value_is_the_newest_whatever_happens_meanwhile | the last look
-retired-unchecked            | model | engine::model_tests::updates::updates_beside_a_switch_and_an_incorporation | an update was lost
-retired-unchecked            | suite | concurrency::serializability::random_histories_are_serializable             | of world [0-9]*:
+incorporation-unchecked      | suite | api::updates::an_update_reads_the_newest_value_whatever_happens_meanwhile | the last look
+incorporation-unchecked      | model | engine::model_tests::updates::updates_beside_a_switch_and_an_incorporation | an update was lost
+incorporation-unchecked      | suite | concurrency::serializability::random_histories_are_serializable             | of world [0-9]*:
 ranges-unchecked             | suite | concurrency::serializability::random_histories_are_serializable             | of world [0-9]*:
 reads-unchecked              | suite | api::transactions::anomalies::lost_update                           | no conflict at
 reads-unchecked              | suite | api::transactions::anomalies::write_skew                            | no conflict at
@@ -41,43 +45,79 @@ reads-unchecked              | suite | concurrency::serializability::random_hist
 update-unchecked             | suite | concurrency::serializability::random_histories_are_serializable             | lost update\|of world [0-9]*:
 reads-unchecked              | model | engine::model_tests::transactions::two_transactions_with_write_skew | write skew
 ranges-unchecked             | model | engine::model_tests::transactions::two_transactions_that_scan_and_insert | a phantom
-watch-without-grace          | model | engine::model_tests::transactions::two_transactions_that_scan_and_insert | a phantom
+ranges-without-grace         | model | engine::model_tests::transactions::two_transactions_that_scan_and_insert | a phantom
 number-before-latch          | model | engine::model_tests::stores::batches_beside_puts_of_their_keys     | versions came out of order
-block-number-kept            | model | engine::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn
+block-number-not-cleared     | model | engine::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn
 value-not-checked-again      | model | engine::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn
 newest-not-read-again        | model | engine::model_tests::stores::blocks_that_are_reused_for_other_keys        | the value is another key
 batch-entry-by-entry         | suite | concurrency::races::plain_gets_see_whole_batches                      | [0-9]* after [0-9]*
 batch-entry-by-entry         | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
 batch-entry-by-entry         | model | engine::model_tests::stores::a_batch_beside_gets_and_a_snapshot    | half a batch
-batch-forgotten-first        | model | engine::model_tests::stores::a_batch_beside_gets_and_a_snapshot    | half a batch
+batch-cleared-first          | model | engine::model_tests::stores::a_batch_beside_gets_and_a_snapshot    | half a batch
 batch-in-parts               | suite | crash::kill::killed_at_any_instant_nothing_acknowledged_is_lost       | with the one in flight: writer
 snapshot-does-not-wait       | suite | concurrency::races::every_snapshot_holds_whole_batches                | at number
 snapshot-does-not-wait       | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
 snapshot-does-not-wait       | model | engine::model_tests::stores::an_overwrite_beside_a_snapshot        | the snapshot changed
 get-does-not-wait            | model | engine::model_tests::stores::snapshots_and_gets_agree_on_the_order | a get saw y before x
-pins-before-number           | model | engine::model_tests::stores::an_overwrite_beside_a_snapshot        | the snapshot changed\|then the snapshot
-reclaim-pins-first           | model | engine::model_tests::stores::version_cleanup_beside_overwrites_and_snapshots | the snapshot has\|the snapshot changed
+snapshots-before-number      | model | engine::model_tests::stores::an_overwrite_beside_a_snapshot        | the snapshot changed\|then the snapshot
+cleanup-snapshots-first      | model | engine::model_tests::stores::version_cleanup_beside_overwrites_and_snapshots | the snapshot has\|the snapshot changed
 drain-does-not-wait          | model | engine::model_tests::memtables::two_drains_of_one_partition        | the scan misses a key
-feed-count-first             | model | engine::model_tests::memtables::two_drains_of_one_partition        | place.is_null
-pins-forgotten               | suite | api::snapshots::thousands_live_over_overwrites                      | at [0-9]
-pins-forgotten               | suite | concurrency::races::every_snapshot_holds_whole_batches                | at number
-pins-forgotten               | model | engine::model_tests::stores::a_snapshot_is_dropped_while_another_reads   | the snapshot changed
+queue-count-first            | model | engine::model_tests::memtables::two_drains_of_one_partition        | place.is_null
+snapshots-ignored            | suite | api::snapshots::thousands_of_snapshots_stay_exact_over_overwrites                      | at [0-9]
+snapshots-ignored            | suite | concurrency::races::every_snapshot_holds_whole_batches                | at number
+snapshots-ignored            | model | engine::model_tests::stores::a_snapshot_is_dropped_while_another_reads   | the snapshot changed
 announce-without-fence       | loom  | a_retired_segment_does_not_change                              | a retired segment changed
 newest-generation-taken      | model | engine::model_tests::stores::a_generation_is_incorporated_beside_a_put        | a write was lost by a death
 acknowledged-before-sealed   | suite | crash::kill::killed_at_any_instant_nothing_acknowledged_is_lost       | acknowledged:\|which was durable
-log-memory-forgotten         | suite | crash::shadow::killed_with_writes_in_memory_alone_nothing_is_lost | the reader sees
+shadow-ignored               | suite | crash::shadow::a_kill_loses_nothing_that_is_only_in_shared_memory | the reader sees
 sync-without-log             | suite | crash::recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | were promised\|Corruption
 incorporated-ahead-of-log    | suite | crash::recovery::crashes_at_random_operations                         | equals no prefix\|Corruption
 gap-skipped-after-power-loss | suite | crash::recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | equals no prefix\|Corruption
 page-checksum-ignored        | suite | tools::bad_input::truncated_and_flipped_files_are_named               | a get finds another value than the scan\|a wrong answer without an error
 record-checksum-ignored      | lib   | log::recovery::tests::garbage_anywhere_is_an_error_or_harmless | outcome.values
-failure-forgotten            | suite | crash::recovery::a_failed_sync_is_not_forgotten                       | goes on as if nothing had happened
-generations-without-bound    | suite | disk_full::bounds::memory_that_cannot_be_written_out_stays_in_its_budget  | of memory in a budget of\|memory generations pile up
-cache-without-bound          | suite | disk_full::bounds::what_the_store_counts_stays_in_its_budget              | bytes are held in a budget of
+failure-ignored              | suite | crash::recovery::a_failed_sync_is_permanent                       | goes on as if nothing had happened
+generations-without-bound    | suite | disk_full::bounds::writers_wait_for_memory_within_its_budget | memory generations pile up\|of memory in a budget of
+cache-without-bound          | suite | disk_full::bounds::counted_memory_stays_in_its_budget              | bytes are held in a budget of
 files-never-closed           | lib   | cache::tests::open_files_are_bounded_and_those_in_use_stay     | files are open
 writer-lock-shared           | suite | tools::bad_input::an_open_store_cannot_be_opened_again                | AlreadyOpen
 newer-manifest-read          | suite | tools::bad_input::a_newer_format_is_refused                           | MANIFEST
 '
+
+lines_a_part=8
+
+# The table without blanks, one line a row, grouped by target; "\|" separates the alternatives of a message.
+rows() {
+    local kind
+    for kind in suite lib model loom; do
+        sed 's/\\|/\x01/g' <<< "$table" | sed 's/ *| */|/g; s/ *$//; s/\x01/\\|/g' | awk -F'|' -v kind="$kind" '$2 == kind'
+    done
+}
+
+# Each row with the number of its part in front. A part has rows of one target only.
+parts() {
+    rows | awk -F'|' -v size="$lines_a_part" '
+        NR == 1 || $2 != kind || filled == size { part++; filled = 0; kind = $2 }
+        { filled++; print part "|" $0 }
+    '
+}
+
+case "${1-}" in
+    --list)
+        parts | awk -F'|' '{ printf "%2d  %-5s  %-28s  %s\n", $1, $3, $2, $4 }'
+        exit
+        ;;
+    --part)
+        count="$(parts | tail -n 1 | cut -d'|' -f1)"
+        part="${2:-$(($(date +%s) / 3600 % count + 1))}"
+        chosen="$(parts | awk -F'|' -v part="$part" '$1 == part' | cut -d'|' -f2-)"
+        if [ -z "$chosen" ]; then printf 'no part %s, there are %s\n' "$part" "$count" >&2; exit 1; fi
+        printf 'planted bugs: part %s of %s; to repeat it: scripts/planted-bugs.sh --part %s\n' "$part" "$count" "$part"
+        ;;
+    *)
+        chosen="$(rows | awk -F'|' -v names=" $* " 'names == "  " || index(names, " " $1 " ")')"
+        if [ -z "$chosen" ]; then printf 'no such bug: %s\n' "$*" >&2; exit 1; fi
+        ;;
+esac
 
 declare -A target=(
     [suite]='-p alluvium --test suite' [lib]='-p alluvium --lib' [model]='-p alluvium --lib --features model-checking'
@@ -91,17 +131,17 @@ run() { # BUG TARGET TEST
         sed -n '/^running 1 test/,$p'
 }
 
-cargo test -p alluvium --features planted-bugs --lib --test suite --no-run
-cargo test -p alluvium --features planted-bugs,model-checking --lib --no-run
-cargo test -p alluvium-loom-models --features planted-bugs --no-run
-failed=0 tried=0
+for kind in $(cut -d'|' -f2 <<< "$chosen" | sort -u); do
+    # shellcheck disable=SC2086
+    cargo test --features planted-bugs ${target[$kind]} --no-run
+done
+printf 'planted bugs: built after %s s\n' "$SECONDS"
+failed=0
 declare -A passes=()
 while IFS='|' read -r bug kind test text; do
-    bug=${bug// /} kind=${kind// /} test=${test// /} text="$(sed 's/^ *//; s/ *$//' <<<"$text")"
-    if [ -z "$bug" ] || { [ $# -gt 0 ] && [[ " $* " != *" $bug "* ]]; }; then continue; fi
-    tried=$((tried + 1))
+    before=$SECONDS
     if [ -z "${passes[$test]-}" ]; then
-        if ! output=$(run '' "$kind" "$test") || ! grep -q '1 passed' <<<"$output"; then
+        if ! output=$(run '' "$kind" "$test") || ! grep -q '1 passed' <<< "$output"; then
             printf 'FAILS WITHOUT A BUG: %s must pass:\n%s\n' "$test" "$output" >&2
             failed=1
             continue
@@ -116,12 +156,11 @@ while IFS='|' read -r bug kind test text; do
     if [ -z "$caught" ]; then
         printf 'NOT CAUGHT: %s by %s\n' "$bug" "$test" >&2
         failed=1
-    elif ! line=$(grep -v '^thread ' <<<"$output" | grep -m1 -- "$text"); then
+    elif ! line=$(grep -v '^thread ' <<< "$output" | grep -m1 -- "$text"); then
         printf 'WRONG MESSAGE: %s made %s fail, but not with "%s":\n%s\n' "$bug" "$test" "$text" "$output" >&2
         failed=1
     else
-        printf '%s is caught by %s, try %s:\n    %.300s\n' "$bug" "$test" "$caught" "$line"
+        printf '%s is caught by %s, try %s, %s s:\n    %.300s\n' "$bug" "$test" "$caught" "$((SECONDS - before))" "$line"
     fi
-done < <(sed 's/\\|/\x01/g' <<<"$table" | sed 's/ *| */|/g; s/\x01/\\|/g')
-if [ "$tried" -eq 0 ]; then printf 'no such bug: %s\n' "$*" >&2; exit 1; fi
+done <<< "$chosen"
 exit "$failed"

@@ -24,4 +24,4 @@ export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/thread-sanitizer"
 run() { timeout "${ALLUVIUM_SANITIZER_SECONDS:-1800}" cargo +nightly test --target "$host" -p alluvium "$@"; }
 
 run --lib -- memory:: util::sequencer util::arena engine::state
-run --test suite -- concurrency::
+run --test suite -- concurrency::races::

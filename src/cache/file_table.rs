@@ -9,7 +9,7 @@
 
 use super::clock::Clock;
 use crate::io::{OpenMode, Storage, StorageFile};
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{FileNumber, Result};
 use crossbeam_utils::CachePadded;
@@ -54,7 +54,7 @@ impl FileTable {
         if let Some(other) = files.hit(&file) {
             return Ok(Arc::clone(other));
         }
-        if files.len() >= self.shard_files && !planted::is(Bug::FilesNeverClosed) {
+        if planted!(files.len() >= self.shard_files, Bug::FilesNeverClosed => false) {
             given_up = files.evict();
         }
         files.insert(file, Arc::clone(&handle), 1, 2);

@@ -24,7 +24,7 @@
 
 use super::item_shard::{Item, ItemShard};
 use crate::util::SequenceNumber;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use crossbeam_utils::CachePadded;
 
@@ -116,7 +116,7 @@ impl ItemCache {
         let limit = self.limit.load(Ordering::Relaxed);
         let mut shard = self.shard(item.hash).lock();
         // Invariant 2.
-        if shard.begun == stamp || planted::is(Bug::ItemAddedLate) {
+        if planted!(shard.begun == stamp, Bug::ItemAddedLate => true) {
             self.change(&mut shard, |items| items.add(item, limit));
         }
     }
@@ -135,7 +135,7 @@ impl ItemCache {
     /// Invalidates the item of a key, given its hash.
     #[inline]
     pub fn invalidate(&self, hash: u64) {
-        if !self.is_empty() && !planted::is(Bug::ItemNotForgotten) {
+        if planted!(!self.is_empty(), Bug::ItemNotInvalidated => false) {
             self.change(&mut self.shard(hash).lock(), |items| items.invalidate(hash));
         }
     }

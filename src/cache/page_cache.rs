@@ -23,7 +23,7 @@ use super::page::{Page, PageKind};
 use super::page_table::{CREDIT_MAX, PageRef, PageTable};
 use crate::io::frames;
 use crate::util::FileNumber;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering};
 use crossbeam_epoch::Guard;
 use crossbeam_utils::CachePadded;
@@ -238,7 +238,7 @@ impl PageCache {
         if table.contains(number) {
             return;
         }
-        let shard_bytes = if planted::is(Bug::CacheWithoutBound) { usize::MAX } else { self.shard_bytes() };
+        let shard_bytes = planted!(self.shard_bytes(), Bug::CacheWithoutBound => usize::MAX);
         self.change(&mut shard, |shard| {
             while shard.bytes + bytes > shard_bytes && self.evict_one(shard, &mut victims) {}
             if shard.bytes + bytes <= shard_bytes {

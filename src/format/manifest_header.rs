@@ -27,7 +27,7 @@ use super::manifest_edit::Identity;
 use super::{FORMAT_VERSION, newer_or_damaged};
 use crate::util::checksum::checksum;
 use crate::util::hash::bytes_hash;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::{DatabaseId, Error, Result};
 use std::path::Path;
 
@@ -70,10 +70,8 @@ pub fn decode_header(file: &[u8], path: &Path) -> Result<Identity> {
     // Before the checksum, which a newer format may place elsewhere.
     let version = read_u32(page, 8);
     let found = read_u32(page, CHECKSUM_AT);
-    if version > FORMAT_VERSION && planted::is(Bug::NewerManifestRead) {
-        return Ok(Identity { database: DatabaseId(read_u64(page, 16)) });
-    }
     if version > FORMAT_VERSION {
+        planted!(Bug::NewerManifestRead => { return Ok(Identity { database: DatabaseId(read_u64(page, 16)) }) });
         let mut own = page[..CHECKSUM_AT].to_vec();
         own[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
         return Err(newer_or_damaged(path, 8, version, checksum(&own, 0) == found));

@@ -23,7 +23,7 @@
 use crate::util::checksum::checksum;
 use crate::util::hash::bytes_hash;
 use crate::util::limits::{IO_ALIGNMENT, KEY_BYTES_MAX, VALUE_FILE_BYTES_MIN};
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::{DatabaseId, Error, FileNumber, Result};
 use std::path::Path;
 
@@ -186,7 +186,7 @@ pub fn check(page: &[u8], offset: u64, owner: PageOwner, path: &Path) -> Result<
     };
     let stored = u32::from_le_bytes(*sum);
     let computed = checksum(rest, owner.salt(offset));
-    if stored != computed && !planted::is(Bug::PageChecksumIgnored) {
+    if planted!(stored != computed, Bug::PageChecksumIgnored => false) {
         let (expected, found) = (format!("{stored:#010x}"), format!("{computed:#010x}"));
         return Err(Error::corruption(path, offset, "page checksum", expected, found));
     }

@@ -7,7 +7,7 @@
 use super::log::Log;
 use super::log_task::Due;
 use super::poison::{Halt, leave_poison};
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::Ordering;
 use crate::util::{Error, Result};
 
@@ -48,9 +48,11 @@ impl Log {
 
     /// Wakes everybody who waits, to find the log stopped. Returns whether this call stopped it.
     pub(super) fn stop(&self, why: Halt) -> bool {
-        if planted::is(Bug::FailureForgotten) && matches!(why, Halt::Poisoned(_)) {
-            return false;
-        }
+        planted!(Bug::FailureIgnored => {
+            if matches!(why, Halt::Poisoned(_)) {
+                return false;
+            }
+        });
         {
             let mut halt = self.halt.lock();
             if halt.is_some() {

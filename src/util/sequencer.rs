@@ -22,7 +22,7 @@
 //! release, so a thread that sees a slot moved on also sees what its thread did before.
 
 use super::SequenceNumber;
-use super::planted::{self, Bug};
+use super::planted::planted;
 use super::sync::{Arc, AtomicU64, Backoff, Ordering, RwLock, fence};
 use crossbeam_utils::CachePadded;
 
@@ -59,9 +59,7 @@ impl Sequencer {
     pub fn announce(&self, slot: &Slot) {
         debug_assert_eq!(slot.bound.load(Ordering::Relaxed), IDLE);
         slot.bound.store(self.counter.load(Ordering::Relaxed) + 1, Ordering::Release);
-        if !planted::is(Bug::AnnounceWithoutFence) {
-            fence(Ordering::SeqCst);
-        }
+        planted!(fence(Ordering::SeqCst), Bug::AnnounceWithoutFence => ());
     }
 
     /// Takes the next number. `slot` must have been announced.

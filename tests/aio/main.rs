@@ -180,7 +180,7 @@ fn dropped_futures_leave_nothing_broken() {
 }
 
 #[test]
-fn every_method_does_what_its_namesake_does() {
+fn async_methods_agree_with_blocking_methods() {
     let directory = tempfile::tempdir().unwrap();
     let db = AsyncDb::new(Arc::new(Db::open(directory.path(), small()).unwrap()));
     let synced = WriteOptions::sync();
@@ -260,7 +260,7 @@ fn scans_go_on_round_after_round_and_end_behind_an_error() {
 /// Where a write would wait it is not done by whoever polls: here for a value file, for a sync and for room. The poller does not come
 /// to the disk.
 #[test]
-fn writes_that_would_wait_are_done_elsewhere() {
+fn writes_that_would_wait_run_on_other_threads() {
     let disk = Arc::new(SimulatedStorage::new(2));
     let gate = Arc::new(Gate::default());
     let (passing, polls, poller) = (Arc::clone(&gate), Arc::new(AtomicU64::new(0)), std::thread::current().id());

@@ -43,7 +43,7 @@ fn run(target: &Target, bytes: &[u8]) {
 }
 
 #[test]
-fn every_decoder_takes_any_bytes() {
+fn every_decoder_accepts_any_bytes() {
     let inputs = std::env::var("ALLUVIUM_FUZZ_INPUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(15_000_u64);
     for target in &TARGETS {
         let corpus = (target.corpus)();

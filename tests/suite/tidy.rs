@@ -88,14 +88,31 @@ fn layers_import_only_lower_layers() {
     apply(rules::layers);
 }
 
+/// Folders that have an import cycle still. Empty is the aim: none may be added.
+const KNOWN_CYCLES: [&str; 1] = ["src/disk/trunk"];
+/// Folders that have too many files still. Empty is the aim: none may be added.
+const KNOWN_LARGE_FOLDERS: [&str; 2] = ["src/disk/trunk", "src/util"];
+
+/// Complaints about folders other than those of the list; a folder of the list must deserve its place there.
+fn except(known: &[&str], complaints: Vec<Complaint>) -> Vec<Complaint> {
+    let (listed, others): (Vec<_>, Vec<_>) =
+        complaints.into_iter().partition(|complaint| known.contains(&complaint.path.as_str()));
+    listed.iter().for_each(|complaint| println!("known: {complaint}"));
+    for folder in known {
+        let found = listed.iter().any(|complaint| complaint.path == *folder);
+        assert!(found, "{folder} is mended: take it from the list in tests/suite/tidy.rs");
+    }
+    others
+}
+
 #[test]
 fn no_folder_has_an_import_cycle() {
-    assert_none(imports::cycles(&sources()));
+    assert_none(except(&KNOWN_CYCLES, imports::cycles(&sources())));
 }
 
 #[test]
 fn no_folder_has_too_many_files() {
-    assert_none(imports::large_folders(&sources()));
+    assert_none(except(&KNOWN_LARGE_FOLDERS, imports::large_folders(&sources())));
 }
 
 #[test]
@@ -105,7 +122,7 @@ fn unsafe_code_says_why_it_is_sound() {
 
 /// The list stands in `ARCHITECTURE.md`, section "Unsafe"; there is nothing to compare with before that page exists.
 #[test]
-fn unsafe_code_stands_only_in_the_listed_files() {
+fn unsafe_code_is_only_in_the_listed_files() {
     let Ok(page) = std::fs::read_to_string(repository().join("ARCHITECTURE.md")) else { return };
     let listed = rules::unsafe_list(&page);
     assert!(listed.is_some(), "ARCHITECTURE.md has no section \"Unsafe\" that lists files");
@@ -167,9 +184,11 @@ fn tracked_text_names_no_machine_and_no_missing_page() {
 }
 
 #[test]
-fn the_guarantees_name_tests_and_bugs_that_exist() {
+fn guarantees_and_planted_bugs_name_what_exists() {
     let read = |path: &str| std::fs::read_to_string(repository().join(path)).unwrap();
-    let page = read("docs/guarantees.md");
-    assert_none(guarantees::tests_exist(&page, &sources()));
-    assert_none(guarantees::bugs_agree(&page, &read("scripts/planted-bugs.sh")));
+    let (page, script, planted) = (read("docs/guarantees.md"), read("scripts/planted-bugs.sh"), "src/util/planted.rs");
+    let sources = sources();
+    assert_none(guarantees::tests_exist(&page, &sources));
+    assert_none(guarantees::planted_tests_exist(&script, &sources));
+    assert_none(guarantees::bugs_agree(&page, &script, &Source::new(planted, &read(planted))));
 }

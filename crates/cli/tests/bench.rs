@@ -107,7 +107,7 @@ fn a_directory_given_is_used_kept_and_used_again() {
 }
 
 #[test]
-fn a_foreign_directory_is_left_alone() {
+fn a_directory_with_other_files_is_left_alone() {
     let store = Store::new();
     std::fs::create_dir(store.path()).unwrap();
     std::fs::write(store.path().join("thesis.txt"), "years").unwrap();

@@ -12,7 +12,7 @@ use crate::filter::maplet_build::{
 use crate::format::manifest_edit::{MapletColumn, MapletMeta};
 use crate::format::page::{self, PAGE_BYTES, PageKind};
 use crate::io::AlignedBuffer;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use crate::util::{FileNumber, Result};
 
@@ -128,9 +128,9 @@ impl MapletPlan<'_> {
                 branch.fingerprints_between(self.lower, self.upper, &mut fingerprints)?;
             }
             fingerprints.sort_unstable();
-            if planted::is(Bug::MapletLacksAKey) {
+            planted!(Bug::MapletLacksAKey => {
                 fingerprints.pop();
-            }
+            });
             entries += fingerprints.len() as u64;
             sources.push(Box::new(SortedFingerprints::new(fingerprints, column as u8)));
         }

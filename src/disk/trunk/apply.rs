@@ -31,7 +31,7 @@ use super::tree::Tree;
 use super::trunk::Trunk;
 use crate::branch::{Branch, Maplet};
 use crate::format::manifest_edit::{BundleId, ManifestEdit, NodeId};
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use crate::util::{FileNumber, SequenceNumber};
 use std::collections::{BTreeMap, BTreeSet};
@@ -245,11 +245,11 @@ impl<'a> Editor<'a> {
         let moved: Vec<_> = branches.filter(has_keys).cloned().collect();
         let mut draft = Draft::of(node);
         draft.pivots[at].first_active = node.bundles.len();
-        if planted::is(Bug::FlushedForNeighbour)
-            && let Some(next) = draft.pivots.get_mut(at + 1)
-        {
-            next.first_active = node.bundles.len();
-        }
+        planted!(Bug::FlushedForNeighbour => {
+            if let Some(next) = draft.pivots.get_mut(at + 1) {
+                next.first_active = node.bundles.len();
+            }
+        });
         if !moved.is_empty() {
             let mut below = Draft::of(&pivot.child).offered(&draft.maplets[at]);
             // What serves the child was not looked at as part of a changed node.

@@ -19,7 +19,7 @@ use super::run_cursor::{RunCursor, seek_together};
 use super::watch::{Progress, Steps};
 use crate::branch::{Branch, BranchContext, Purpose, Target};
 use crate::merge::{Cursor, MergeCursor, RangeTombstones, Retention, VersionFilter};
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use crate::util::{Result, SequenceNumber};
 use std::ops::Range;
@@ -83,7 +83,7 @@ impl Pass<'_> {
         let cuts = self.cuts(node, policy::load(node, range.clone()).bytes);
         let bytes_max = if node.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };
         let mut writer = self.writer(&cuts, bytes_max);
-        let bottom = node.is_leaf() && (range.start == 0 || planted::is(Bug::TombstoneDroppedEarly));
+        let bottom = node.is_leaf() && planted!(range.start == 0, Bug::TombstoneDroppedEarly => true);
         let mut all_kept = Vec::new();
         let mut steps = Steps::new(self.watch);
         for piece in pieces(node, &range) {

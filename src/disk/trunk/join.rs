@@ -25,7 +25,7 @@ use super::options::{PART_BYTES_MIN, TrunkOptions};
 use super::policy::Choice;
 use super::run;
 use crate::branch::Branch;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use std::ops::Range;
 
@@ -108,9 +108,7 @@ pub fn kept<'a>(leaves: &'a [Arc<Node>], options: &TrunkOptions) -> Vec<&'a Arc<
     let mut kept = kept::choose(&inputs, (&first.lower, last.upper.as_deref()), true, &sizes);
     let refers = |leaf: &Node, branch: &Arc<Branch>| leaf.branches().any(|own| Arc::ptr_eq(own, branch));
     let reaches = |leaf: &Node, branch: &Branch| run::overlaps(branch, &leaf.lower, leaf.upper.as_deref());
-    if planted::is(Bug::JoinRevivesDeletes) {
-        return kept;
-    }
+    planted!(Bug::JoinRevivesDeletes => { return kept });
     kept.retain(|branch| leaves.iter().all(|leaf| !reaches(leaf, branch) || refers(leaf, branch)));
     kept
 }

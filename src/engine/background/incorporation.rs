@@ -9,7 +9,7 @@ use crate::engine::scheduler::rate_limit::Class;
 use crate::engine::scheduler::running_tasks::RunningTask;
 use crate::engine::state::generation::Generation;
 use crate::engine::tree_publisher::Incorporated;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use crate::util::{Error, Result, SequenceNumber};
 use std::time::Duration;
@@ -27,9 +27,7 @@ impl Background {
         let started = clock.now();
         // Rule G3: from here on the generation never changes.
         self.read.sequencer.wait_through(end);
-        if !planted::is(Bug::IncorporatedAheadOfLog) {
-            self.log.sync_through(end)?;
-        }
+        planted!(self.log.sync_through(end)?, Bug::IncorporatedAheadOfLog => ());
         let outcome = self.write_branches(&generation, end, running);
         // Rule G5: older generations come first. If an older one failed, this one is incorporated again after it.
         self.scheduler.wait_for_turn(end)?;

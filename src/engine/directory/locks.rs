@@ -16,7 +16,7 @@
 
 use super::store_files::LOCK;
 use crate::io::{Clock, LockGuard, LockMode, LockPart, Storage};
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::{Error, Result};
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(crate) struct ReaderLocks {
 /// Takes the writer's locks. Returns `AlreadyOpen` if another writer holds them.
 pub(crate) fn for_writing(storage: &dyn Storage, clock: &dyn Clock) -> Result<WriterLocks> {
     let opening = wait(storage, clock, LockPart::Opening, LockMode::Exclusive)?;
-    let mode = if planted::is(Bug::WriterLockShared) { LockMode::Shared } else { LockMode::Exclusive };
+    let mode = planted!(LockMode::Exclusive, Bug::WriterLockShared => LockMode::Shared);
     match storage.lock(LOCK, LockPart::Writer, mode)? {
         Some(writer) => Ok(WriterLocks { opening, writer }),
         None => Err(Error::AlreadyOpen { path: storage.path().to_path_buf() }),

@@ -12,7 +12,7 @@ use crate::engine::state::generation::Generation;
 use crate::engine::state::health::Health;
 use crate::engine::state::view::View;
 use crate::memory::MemtablePool;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::util::{Result, SequenceNumber};
 use std::time::Duration;
@@ -85,7 +85,7 @@ impl Generations {
             if !Arc::ptr_eq(view.newest(), full) {
                 return Ok(());
             }
-            if view.generations.len() < GENERATIONS_MAX || planted::is(Bug::GenerationsWithoutBound) {
+            if planted!(view.generations.len() < GENERATIONS_MAX, Bug::GenerationsWithoutBound => true) {
                 self.switch_from(&view);
                 return Ok(());
             }

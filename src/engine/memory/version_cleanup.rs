@@ -4,7 +4,7 @@ use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::scheduler::LastCleanup;
 use crate::engine::state::latches::Latches;
 use crate::util::SequenceNumber;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use std::time::Duration;
 
@@ -25,9 +25,9 @@ pub(crate) fn is_due(read: &ReadPath, last: LastCleanup, now: Duration) -> Optio
 pub(crate) fn run(read: &ReadPath) {
     let newest = Arc::clone(read.view.load().newest());
     // Rule S2.
-    let pins_first = planted::is(Bug::ReclaimPinsFirst).then(|| read.snapshots.numbers());
+    planted!(Bug::CleanupSnapshotsFirst => let early = read.snapshots.numbers());
     let through = read.sequencer.last();
-    let snapshots = pins_first.unwrap_or_else(|| read.snapshots.numbers());
+    let snapshots = planted!(read.snapshots.numbers(), Bug::CleanupSnapshotsFirst => early.unwrap_or_default());
     if snapshots.first() == Some(&SequenceNumber::ZERO) {
         // A snapshot is being taken. When it is released there is another cleanup.
         return;

@@ -54,7 +54,7 @@ impl Fixture {
         drop(latch);
         self.sequencer.leave(&slot);
         if let Some(node) = prepared.kept() {
-            self.memtable.note_kept(node);
+            self.memtable.note_retained(node);
         }
         self.idle.lock().push((slot, writer));
     }

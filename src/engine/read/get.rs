@@ -8,7 +8,7 @@ use crate::engine::state::latches::Latches;
 use crate::engine::state::view::View;
 use crate::format::value_file::ValueReference;
 use crate::util::key::with_encoded;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::{Error, KeyspaceId, Kind, Result, SequenceNumber, hash};
 
 /// The key and the snapshot of a get.
@@ -68,7 +68,7 @@ impl ReadPath {
     pub(crate) fn begin_lookup<'k>(&self, user_key: &'k [u8], at: SequenceNumber) -> Result<Lookup<'k>> {
         self.check_open()?;
         let lookup = Lookup::new(self, user_key, at);
-        if at == SequenceNumber::MAX && self.snapshots.being_taken() && !planted::is(Bug::GetDoesNotWait) {
+        if at == SequenceNumber::MAX && planted!(self.snapshots.being_taken(), Bug::GetDoesNotWait => false) {
             // Rule S3.
             self.latches.wait_for_holder(Latches::index_of(lookup.hash));
         }
@@ -115,10 +115,11 @@ impl ReadPath {
         let Lookup { user_key, hash, at, stamp } = lookup;
         let keyspace = KeyspaceId::DEFAULT;
         let generations = &view.generations;
-        for (age, generation) in generations.iter().enumerate() {
-            let oldest_first = planted::is(Bug::OldestGenerationFirst);
-            let generation = if oldest_first { &generations[generations.len() - 1 - age] } else { generation };
-            let memtable = &generation.memtable;
+        for generation in generations {
+            let memtable = planted!(
+                &generation.memtable,
+                Bug::OldestGenerationFirst => &crate::util::planted::mirrored(generations, generation).memtable
+            );
             let mut hit = memtable.get(keyspace, user_key, hash, at, out);
             if memtable.has_range_tombstones() {
                 let covering = with_encoded(keyspace, user_key, |encoded| memtable.covering(encoded, at));

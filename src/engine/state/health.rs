@@ -1,6 +1,6 @@
 //! Whether the store accepts writes, and why not. Any thread.
 
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::{AtomicU8, Mutex, Ordering};
 use crate::util::{Error, Result, fork};
 
@@ -65,9 +65,7 @@ impl Health {
 
     /// Makes the store read-only. The first reason stays.
     pub(crate) fn poison(&self, error: &Error) {
-        if planted::is(Bug::FailureForgotten) {
-            return;
-        }
+        planted!(Bug::FailureIgnored => { return });
         let mut reasons = self.reasons.lock();
         reasons.failure.get_or_insert_with(|| match error {
             Error::ReadOnly { reason } => reason.clone(),

@@ -2,7 +2,7 @@
 //! S7; cLSM §3.2.1).
 
 use crate::io::Clock;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, RwLock, RwLockReadGuard};
 use crate::util::{Error, Result, SequenceNumber, fork};
@@ -78,9 +78,7 @@ impl SnapshotRegistry {
         // From here on the pin itself retains its versions. The snapshot counts as being taken until `wait_through` has
         // returned.
         self.change(|state| *state.pins_of(number) += 1);
-        if !planted::is(Bug::SnapshotDoesNotWait) {
-            sequencer.wait_through(number);
-        }
+        planted!(sequencer.wait_through(number), Bug::SnapshotDoesNotWait => ());
         let pin = Arc::new(PinState { number, expired: RwLock::new(false) });
         let mut age = (now, 0);
         self.change(|state| {
@@ -139,9 +137,7 @@ impl SnapshotRegistry {
 
     /// All pinned numbers, ascending. While a snapshot is being taken, `ZERO` is pinned, too.
     pub(crate) fn numbers(&self) -> Vec<SequenceNumber> {
-        if planted::is(Bug::PinsForgotten) {
-            return Vec::new();
-        }
+        planted!(Bug::SnapshotsIgnored => { return Vec::new() });
         let state = self.state.lock();
         let unknown = (state.being_taken > 0).then_some(SequenceNumber::ZERO);
         unknown.into_iter().chain(state.numbers.keys().copied()).collect()
@@ -156,9 +152,7 @@ impl SnapshotRegistry {
     /// The greatest pinned number: `MAX` while a snapshot is being taken, `ZERO` if there is none. Takes no lock,
     /// because writers call it after they took their number (rule S5).
     pub(crate) fn newest(&self) -> SequenceNumber {
-        if planted::is(Bug::PinsForgotten) {
-            return SequenceNumber::ZERO;
-        }
+        planted!(Bug::SnapshotsIgnored => { return SequenceNumber::ZERO });
         SequenceNumber(self.newest.load(Ordering::Acquire))
     }
 

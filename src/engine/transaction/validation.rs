@@ -14,7 +14,7 @@ use crate::engine::write::precondition::{Conflict, Precondition, ReadKey, WriteO
 use crate::engine::write::range_conflicts::EncodedRange;
 use crate::engine::write::write_path::WritePath;
 use crate::merge::Cursor;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::{Error, Result, SequenceNumber, key};
 
 /// A commit takes the latches of at most this many keys that were read. More keys are registered as ranges.
@@ -33,7 +33,7 @@ impl WritePath {
         if operations.is_empty() {
             return Ok(());
         }
-        if reads.is_empty() || planted::is(Bug::ReadsUnchecked) {
+        if planted!(reads.is_empty(), Bug::ReadsUnchecked => true) {
             return self.write_all(operations, None, durability).map(drop);
         }
         let _inside = snapshot.begin_read()?;

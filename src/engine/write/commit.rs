@@ -19,7 +19,7 @@ use crate::engine::types::options::Durability;
 use crate::format::log_record::{self, BatchEncoder};
 use crate::log::Log;
 use crate::memory::{BatchState, MemtableWriter, Prepared};
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sequencer::Slot;
 use crate::util::sync::{Arc, AtomicBool, Ordering};
 use crate::util::{Error, Kind, Result, SequenceNumber};
@@ -121,7 +121,10 @@ impl Committer {
             }
             let mut prepared = PreparedEntries::new(generation, &mut thread.memory, entries);
             // Steps 2 and 3.
-            let guard = (!planted::is(Bug::NumberBeforeLatch)).then(|| hold_latches(&read.latches, latches));
+            let guard = planted!(
+                hold_latches(&read.latches, latches),
+                Bug::NumberBeforeLatch => hold_latches(&read.latches, &[])
+            );
             // Rule P1: checked under the latches, whose holder alone can write these keys.
             let conflict = precondition.and_then(|precondition| precondition.conflict(&read.view.load()));
             read.sequencer.announce(&thread.slot);
@@ -143,21 +146,20 @@ impl Committer {
                 }
             }
             let unplaced = Unplaced { committer: self, slot: &thread.slot };
-            let early_pin = planted::is(Bug::PinsBeforeNumber).then(|| read.snapshots.newest());
+            planted!(Bug::SnapshotsBeforeNumber => let early = read.snapshots.newest());
             let number = read.sequencer.take(&thread.slot);
-            let guard = guard.unwrap_or_else(|| hold_latches(&read.latches, latches));
+            planted!(Bug::NumberBeforeLatch => let _late = hold_latches(&read.latches, latches));
             // Step 4.
-            if planted::is(Bug::AcknowledgedBeforeSealed) {
-                planted::put_off(number);
-            } else {
-                self.log.seal(&mut thread.writer, number);
-            }
+            planted!(
+                self.log.seal(&mut thread.writer, number),
+                Bug::AcknowledgedBeforeSealed => crate::util::planted::leave_unsealed(number)
+            );
             // Step 5: the view is loaded after the number was taken (rule G1).
             let now = read.view.load();
-            let by_number = !planted::is(Bug::NewestGenerationTaken);
-            let owner = if by_number { now.generation_of(number) } else { now.newest() };
+            let owner = planted!(now.generation_of(number), Bug::NewestGenerationTaken => now.newest());
             // Rule S5: the snapshots too.
-            let newest_snapshot = early_pin.unwrap_or_else(|| read.snapshots.newest());
+            let newest_snapshot =
+                planted!(read.snapshots.newest(), Bug::SnapshotsBeforeNumber => early.unwrap_or_default());
             if Arc::ptr_eq(owner, generation) {
                 prepared.place(generation, &mut thread.memory, number, newest_snapshot);
             } else {
@@ -183,9 +185,11 @@ impl Committer {
 
     /// Encodes the operations into the log chunk of the thread; an unlogged write encodes a void (rule W4).
     fn prepare_record(&self, thread: &mut ThreadState, entries: &[Entry<'_>], durability: Durability) -> Result<()> {
-        if let Some(number) = planted::take_put_off() {
-            self.log.seal(&mut thread.writer, number);
-        }
+        planted!(Bug::AcknowledgedBeforeSealed => {
+            if let Some(number) = crate::util::planted::take_unsealed() {
+                self.log.seal(&mut thread.writer, number);
+            }
+        });
         let (kind, bytes) = match entries {
             _ if durability == Durability::Unlogged => (Kind::Void, 0),
             [entry] => (entry.kind, entry.operation().encoded_length()),
@@ -238,10 +242,11 @@ impl PreparedEntries {
         let memtable = &generation.memtable;
         match self {
             Self::One(prepared) => memtable.place(writer, prepared, number, newest_snapshot),
-            Self::Many(prepared, _) if planted::is(Bug::BatchEntryByEntry) => {
-                prepared.iter_mut().for_each(|prepared| memtable.place(writer, prepared, number, newest_snapshot));
-            }
             Self::Many(prepared, state) => {
+                planted!(Bug::BatchEntryByEntry => {
+                    prepared.iter_mut().for_each(|prepared| memtable.place(writer, prepared, number, newest_snapshot));
+                    return;
+                });
                 for prepared in prepared.iter_mut() {
                     memtable.place_pending(writer, prepared, number, *state);
                 }

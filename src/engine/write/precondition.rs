@@ -8,7 +8,7 @@ use super::range_conflicts::RegisteredRanges;
 use crate::branch::BlockingPages;
 use crate::engine::state::view::View;
 use crate::util::key::with_encoded;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::{KeyspaceId, Result, SequenceNumber, hash};
 
 /// A key that was read.
@@ -86,10 +86,10 @@ impl Precondition<'_> {
 
     /// Checks the reads (rule P1). The caller holds their latches.
     pub(crate) fn conflict(&self, view: &View) -> Option<Conflict> {
-        if self.reads.is_empty() || planted::is(Bug::UpdateUnchecked) {
+        if planted!(self.reads.is_empty(), Bug::UpdateUnchecked => true) {
             return None;
         }
-        if view.incorporated_through() > self.tree_checked_through && !planted::is(Bug::RetiredUnchecked) {
+        if planted!(view.incorporated_through() > self.tree_checked_through, Bug::IncorporationUnchecked => false) {
             return Some(Conflict::GenerationIncorporated);
         }
         self.reads.iter().position(|read| read.has_newer_in_memory(view)).map(Conflict::NewerVersion)

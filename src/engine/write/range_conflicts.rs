@@ -16,7 +16,7 @@
 //! 3. A transaction closes its own ranges only after it has marked those of others. So the thread that a writer waits
 //!    for does not wait for another.
 
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sequencer::Sequencer;
 use crate::util::sync::{Arc, AtomicU32, AtomicUsize, Backoff, Ordering};
 use crate::util::{KeyspaceId, key};
@@ -72,9 +72,7 @@ impl RangeConflicts {
             Arc::new(RegisteredRanges { ranges, state: AtomicU32::new(OPEN), marked_by: ArcSwapOption::empty() });
         self.all.rcu(|all| all.iter().cloned().chain([Arc::clone(&registered)]).collect::<Vec<_>>());
         self.count.fetch_add(1, Ordering::SeqCst);
-        if !planted::is(Bug::WatchWithoutGrace) {
-            sequencer.wait_for_announced();
-        }
+        planted!(sequencer.wait_for_announced(), Bug::RangesWithoutGrace => ());
         RangeGuard { range_conflicts: self, registered }
     }
 
@@ -122,8 +120,8 @@ impl RegisteredRanges {
     }
 
     fn close(&self) -> bool {
-        self.state.compare_exchange(OPEN, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
-            || planted::is(Bug::RangesUnchecked)
+        let closed = self.state.compare_exchange(OPEN, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        planted!(closed, Bug::RangesUnchecked => true)
     }
 
     /// The transaction's entries are placed, or it has given up.

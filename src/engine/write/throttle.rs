@@ -12,7 +12,7 @@ use crate::engine::shared_components::SharedComponents;
 use crate::engine::state::budget::{Budget, DEBT_LIMIT, DEBT_START, GENERATIONS_MAX};
 use crate::io::Clock;
 use crate::util::SequenceNumber;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::Arc;
 
 /// See the module.
@@ -52,9 +52,7 @@ impl Throttle {
 
     /// Delays a write of `bytes` if background work is behind.
     pub(super) fn slow_down(&self, thread: &mut ThreadState, bytes: u64) {
-        if planted::is(Bug::GenerationsWithoutBound) {
-            return;
-        }
+        planted!(Bug::GenerationsWithoutBound => { return });
         let slept = thread.delay.delay(bytes, &*self.clock, || self.delay_rate());
         if slept > 0 {
             self.generations.delays.note_slowed(slept);

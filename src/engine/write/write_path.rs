@@ -16,7 +16,7 @@ use crate::engine::state::latches::{LatchIndex, Latches};
 use crate::engine::types::batch::{Operation, WriteBatch};
 use crate::engine::types::options::Durability;
 use crate::memory::MemtableWriter;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::{Arc, AtomicU64, Ordering, RwLock, RwLockReadGuard};
 use crate::util::{Error, FileNumbers, KeyspaceId, Kind, Result, SequenceNumber, hash, limits};
 use std::borrow::Cow;
@@ -149,14 +149,14 @@ impl WritePath {
                 }
             }
         }
-        if planted::is(Bug::BatchInParts) {
+        planted!(Bug::BatchInParts => {
             for entry in &entries {
                 let latches = [Latches::index_of(entry.hash)];
                 let entries = std::slice::from_ref(entry);
                 let _ = self.write(&Write { entries, latches: &latches, precondition: None, durability })?;
             }
             return Ok(WriteOutcome::Written(SequenceNumber::ZERO));
-        }
+        });
         let hashes = entries.iter().map(|entry| entry.hash);
         let read = precondition.into_iter().flat_map(Precondition::hashes);
         let mut latches: Vec<LatchIndex> = hashes.chain(read).map(Latches::index_of).collect();

@@ -12,7 +12,7 @@ use crate::format::manifest_edit::LogRecovered;
 use crate::format::value_file::ValueReference;
 use crate::log::files::{Role, file_name};
 use crate::log::poison::read_poison;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::Mutex;
 use crate::util::{Error, FileNumber, Result, SequenceNumber, parallel};
 use std::collections::BTreeSet;
@@ -145,7 +145,7 @@ impl<'a> Recovery<'a> {
         let same = self.input.life.is_some() && segments.iter().all(|segment| segment.header.life == self.input.life);
         let complete = self.input.access != Access::ReadBesideWriter;
         let same = same && complete && !poisoned && !self.input.force_cut;
-        Ok(if same || planted::is(Bug::GapSkippedAfterPowerLoss) { Rule::SameLife } else { Rule::PowerLoss })
+        Ok(if planted!(same, Bug::GapSkippedAfterPowerLoss => true) { Rule::SameLife } else { Rule::PowerLoss })
     }
 
     fn epoch(&mut self, epoch: u64, rule: Rule<'_>, segments: Vec<SegmentFile>) -> Result<()> {

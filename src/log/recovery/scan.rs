@@ -9,7 +9,7 @@ use crate::io::{OpenMode, Storage, StorageFile};
 use crate::log::files::{Role, parse_file_name};
 use crate::log::poison::leave_poison;
 use crate::log::shadow::reader::{self, ShadowReader};
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use crate::util::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
 use std::path::PathBuf;
@@ -111,7 +111,7 @@ fn with_twin(
     // What an edit speaks of was in the file, durably, before the edit was.
     let covered = input.recovered.iter().any(|entry| entry.epoch >= header.epoch);
     for _ in 0..LOOKS_MAX {
-        if covered || header.memory.is_none() || planted::is(Bug::LogMemoryForgotten) {
+        if planted!(covered || header.memory.is_none(), Bug::ShadowIgnored => true) {
             break;
         }
         if let Some(shadow) = reader::find(storage, &header, &page[..])? {

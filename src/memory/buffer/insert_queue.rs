@@ -9,7 +9,7 @@
 //! 2. A node goes into one slot of one chunk, once.
 
 use crate::util::arena::{Arena, Offset};
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::{AtomicU32, Ordering};
 
 const WORD: usize = size_of::<u32>();
@@ -60,9 +60,9 @@ impl InsertQueue {
     /// Puts a node in. Requires room.
     pub fn push(&mut self, arena: &Arena, node: Offset) {
         assert!(self.filled < self.capacity, "the feed's chunk is full");
-        if planted::is(Bug::FeedCountFirst) {
+        planted!(Bug::QueueCountFirst => {
             word(arena, self.chunk, COUNT).store(self.filled + 1, Ordering::Release);
-        }
+        });
         word(arena, self.chunk, SLOTS + self.filled).store(node.0, Ordering::Relaxed);
         self.filled += 1;
         word(arena, self.chunk, COUNT).store(self.filled, Ordering::Release);

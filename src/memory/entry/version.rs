@@ -27,7 +27,7 @@
 
 use super::class::Class;
 use crate::util::arena::{Arena, Offset};
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::util::{Kind, SequenceNumber};
 use std::marker::PhantomData;
@@ -126,7 +126,7 @@ impl<'a> Version<'a> {
     pub fn write(self, kind: Kind, value: &[u8]) {
         let header = self.header();
         debug_assert!(value.len() <= self.class().value_bytes());
-        let kept = if planted::is(Bug::BlockNumberKept) { self.number().0 << 8 } else { 0 };
+        let kept = planted!(0, Bug::BlockNumberNotCleared => self.number().0 << 8);
         header.number_and_kind.store(kept | u64::from(kind as u8), Ordering::Relaxed);
         fence(Ordering::Release);
         header.value_bytes.store(value.len() as u32, Ordering::Relaxed);
@@ -146,9 +146,7 @@ impl<'a> Version<'a> {
     /// Takes the version out of its block: whoever still reads it finds out. The caller holds the key's latch and has
     /// taken the block out of its chain.
     pub fn free(self, next_spare: Offset) {
-        if !planted::is(Bug::BlockNumberKept) {
-            self.header().number_and_kind.store(0, Ordering::Relaxed);
-        }
+        planted!(self.header().number_and_kind.store(0, Ordering::Relaxed), Bug::BlockNumberNotCleared => ());
         fence(Ordering::Release);
         self.header().previous.store(next_spare.0, Ordering::Relaxed);
     }
@@ -241,7 +239,7 @@ impl<'a> Version<'a> {
         for (bytes, word) in out[start..].as_chunks_mut::<WORD>().0.iter_mut().zip(words) {
             *bytes = word.load(Ordering::Relaxed).to_le_bytes();
         }
-        let whole = planted::is(Bug::ValueNotCheckedAgain) || self.holds(look);
+        let whole = planted!(self.holds(look), Bug::ValueNotCheckedAgain => true);
         out.truncate(if whole { start + length } else { start });
         whole
     }

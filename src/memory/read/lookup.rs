@@ -6,7 +6,7 @@ use crate::memory::entry::hash_index::Lookup;
 use crate::memory::entry::node::{Node, Target};
 use crate::memory::entry::version::{Look, Version};
 use crate::memory::table::memtable::Memtable;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::Backoff;
 use crate::util::{KeyspaceId, Kind, SequenceNumber};
 
@@ -75,7 +75,7 @@ impl Memtable {
         let mut look = version.look();
         // The block may have gone another way between the two loads; if it is still the newest, the look was of it
         // as this key's, or will not hold.
-        let moved = node.newest_place() != newest && !planted::is(Bug::NewestNotReadAgain);
+        let moved = planted!(node.newest_place() != newest, Bug::NewestNotReadAgain => false);
         if moved || look.number() == SequenceNumber::ZERO {
             return Walked::Disturbed;
         }

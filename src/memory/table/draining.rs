@@ -6,7 +6,7 @@ use crate::memory::buffer::boundaries::Boundaries;
 use crate::memory::buffer::insert_queue::{InsertQueue, Taking};
 use crate::memory::buffer::membuffer::{Cleared, Membuffer, State};
 use crate::util::arena::Offset;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::{Arc, MutexGuard, Ordering};
 
 /// Keys that a partition should have: enough that sorting and linking them pays, few enough that they stay in the processor's
@@ -76,7 +76,7 @@ impl Memtable {
         loop {
             let boundaries = Arc::clone(&state.boundaries);
             let partition = boundaries.partition_of(key);
-            if state.busy[partition] && !planted::is(Bug::DrainDoesNotWait) {
+            if planted!(state.busy[partition], Bug::DrainDoesNotWait => false) {
                 self.membuffer.ended.wait(&mut state);
                 // The boundaries may have changed, and another waiter may have been quicker.
                 continue;
@@ -107,7 +107,7 @@ impl Memtable {
                 at if boundaries.lower(at) == Some(lower) => at - 1,
                 within => within,
             };
-            if state.busy[partition] && !planted::is(Bug::DrainDoesNotWait) {
+            if planted!(state.busy[partition], Bug::DrainDoesNotWait => false) {
                 self.membuffer.ended.wait(&mut state);
                 continue;
             }

@@ -33,7 +33,7 @@ use crate::memory::entry::version::{BATCH_COMMITTED, BATCH_PENDING, Version, blo
 use crate::merge::RangeTombstones;
 use crate::util::arena::{Arena, Offset};
 use crate::util::hash::encoded_key_hash;
-use crate::util::planted::{self, Bug};
+use crate::util::planted::planted;
 use crate::util::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::util::{KeyspaceId, Kind, SequenceNumber, key, limits};
 
@@ -348,9 +348,7 @@ impl Memtable {
         assert_eq!(batch.memtable, self.id, "the batch's state belongs to another memtable");
         // SAFETY: as in `batch_state`.
         let state = unsafe { state(&self.arena, batch.place) };
-        if !planted::is(Bug::BatchForgottenFirst) {
-            state.store(BATCH_COMMITTED, Ordering::Release);
-        }
+        planted!(state.store(BATCH_COMMITTED, Ordering::Release), Bug::BatchClearedFirst => ());
         for entry in entries {
             let version = self.version(entry.version);
             version.forget_batch();
@@ -359,9 +357,9 @@ impl Memtable {
                 self.leave_or_take(writer, entry, self.version(older), newest_snapshot);
             }
         }
-        if planted::is(Bug::BatchForgottenFirst) {
+        planted!(Bug::BatchClearedFirst => {
             state.store(BATCH_COMMITTED, Ordering::Release);
-        }
+        });
     }
 
     /// Puts a numbered version in front of its key's chain; gives the version that was there.
@@ -375,7 +373,7 @@ impl Memtable {
         assert_eq!(prepared.memtable, self.id, "prepared in another memtable");
         let version = self.version(prepared.version);
         debug_assert!(
-            version.number() == SequenceNumber::ZERO || planted::is(Bug::BlockNumberKept),
+            planted!(version.number() == SequenceNumber::ZERO, Bug::BlockNumberNotCleared => true),
             "a prepared version is placed once"
         );
         if !prepared.has_node {
@@ -393,7 +391,7 @@ impl Memtable {
         let node = self.node(prepared.node);
         let newest = node.newest(&self.arena);
         debug_assert!(
-            newest.number() < number || planted::is(Bug::NumberBeforeLatch),
+            planted!(newest.number() < number, Bug::NumberBeforeLatch => true),
             "numbers of one key are placed in rising order"
         );
         version.number_it(number, newest.place(), batch);

@@ -17,7 +17,7 @@ fn key(random: &mut Random) -> Vec<u8> {
 }
 
 #[test]
-fn values_kept_apart_from_their_pages_are_the_newest() {
+fn cached_items_are_the_newest_versions() {
     for seed in 0..3 {
         println!("seed {seed}");
         let mut random = Random(seed);

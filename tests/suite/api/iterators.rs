@@ -72,7 +72,7 @@ fn one_hot_key_leaves_the_log_bounded() {
 
 /// Snapshots and iterators outlive the handle; then they say so instead of reading what may be gone.
 #[test]
-fn what_outlives_the_store_gets_a_clear_error() {
+fn handles_that_outlive_the_store_get_a_clear_error() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), tiny()).unwrap();
     db.put("a", "1").unwrap();

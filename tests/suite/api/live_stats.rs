@@ -55,7 +55,7 @@ impl Drop for Ended {
 }
 
 #[test]
-fn a_merge_of_another_process_is_seen_to_advance_until_the_process_is_killed() {
+fn live_statistics_show_a_merge_until_its_process_dies() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     Db::open(&path, Options::default()).unwrap().close().unwrap();
@@ -89,7 +89,7 @@ fn a_merge_of_another_process_is_seen_to_advance_until_the_process_is_killed() {
 }
 
 #[test]
-fn a_writer_tells_what_changes_and_takes_it_back_when_it_closes() {
+fn a_writer_publishes_statistics_until_it_closes() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), tiny()).unwrap();
     let told = wait_for("the first figures", || live(directory.path()));

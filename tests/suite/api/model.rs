@@ -243,7 +243,7 @@ fn random_operations_on_a_real_disk() {
 }
 
 #[test]
-fn a_trunk_of_three_levels_is_reached_and_right() {
+fn a_trunk_of_three_levels_agrees_with_the_model() {
     let seed = setting("ALLUVIUM_SEED", 7);
     let mut world = World::new(Arc::new(SimulatedStorage::new(seed)), seed, 60_000);
     world.options.compression = Compression::None;

@@ -39,7 +39,7 @@ fn answers(model: &Model, keys: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
 }
 
 #[test]
-fn many_at_once_are_what_one_by_one_would_be() {
+fn multi_get_agrees_with_single_gets() {
     for (seed, options) in [
         (1, tiny()),
         (2, Options { compression: Compression::Lz4, ..tiny() }),

@@ -167,7 +167,7 @@ fn an_older_copy_of_a_log_segment_is_noticed_after_a_close() {
 
 /// What a reader shows of the files is so: it once had no bytes of log, no ballast and nothing synced, of any store.
 #[test]
-fn a_reader_has_real_figures_of_the_files() {
+fn the_statistics_of_a_reader_agree_with_the_files() {
     let disk = SimulatedStorage::new(7);
     let db = open(&disk);
     (0..300u64).for_each(|number| db.put(number.to_be_bytes(), [7; 100]).unwrap());

@@ -84,7 +84,7 @@ fn a_key_overwritten_for_ever_grows_neither_memory_nor_log() {
 }
 
 #[test]
-fn relaxed_snapshots_are_shared_for_as_long_as_was_allowed() {
+fn relaxed_snapshots_are_shared_up_to_the_allowed_age() {
     let disk = SimulatedStorage::new(1);
     let db = open(&disk, tiny());
     db.put("key", "old").unwrap();
@@ -110,7 +110,7 @@ fn relaxed_snapshots_are_shared_for_as_long_as_was_allowed() {
 }
 
 #[test]
-fn a_forgotten_snapshot_is_told_and_ends_at_the_limit() {
+fn a_forgotten_snapshot_is_reported_and_ends_at_the_limit() {
     let disk = SimulatedStorage::new(1);
     let db = open(&disk, Options { snapshot_age_limit: Some(MINUTE), memory_budget: Some(64 << 20), ..tiny() });
     db.put("key", "old").unwrap();
@@ -135,7 +135,7 @@ fn a_forgotten_snapshot_is_told_and_ends_at_the_limit() {
 }
 
 #[test]
-fn keys_with_common_prefixes_scan_right_in_both_kinds() {
+fn keys_with_common_prefixes_scan_correctly_in_both_memory_components() {
     for component in [MemoryComponent::TwoLevel, MemoryComponent::Skiplist] {
         let directory = tempfile::tempdir().unwrap();
         let options = Options { memory_budget: Some(64 << 20), memory_component: component, ..Options::default() };

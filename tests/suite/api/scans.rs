@@ -350,7 +350,7 @@ proptest! {
     })]
 
     #[test]
-    fn every_walk_of_every_range_is_what_the_docs_say(
+    fn scans_of_every_range_agree_with_the_documentation(
         writes in vec(write(), 0..120),
         walks in vec(walk(), 1..8),
     ) {
@@ -365,7 +365,7 @@ proptest! {
 
 /// What `refresh` gives up is given up: the versions that only its old snapshot needed go, the pin with it.
 #[test]
-fn a_refreshed_iterator_lets_its_old_moment_go() {
+fn a_refreshed_iterator_releases_its_old_snapshot() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), tiny()).unwrap();
     db.put("a", "old").unwrap();
@@ -423,7 +423,7 @@ fn a_pinned_value_outlives_eviction_its_file_and_the_store() {
 /// Values that lie in no page, or would hold too much of one, are copies; what is asked for is the same in every case, also where gets
 /// that keep values in the item cache come between.
 #[test]
-fn pinned_gets_are_what_gets_are() {
+fn pinned_gets_agree_with_gets() {
     let storage = Arc::new(SimulatedStorage::new(3));
     let db =
         DeterministicDb::open_small(storage, alluvium::Options { memory_budget: Some(1 << 20), ..tiny() }).unwrap();

@@ -94,7 +94,7 @@ fn entries_left(db: &Db) -> u64 {
 /// Rules S2 and S4 over a long time: thousands of snapshots live at once over few keys that are overwritten and deleted; each is read
 /// in every way at random moments and once more when it goes, and is as it was. When all are gone, so are their versions.
 #[test]
-fn thousands_live_over_overwrites() {
+fn thousands_of_snapshots_stay_exact_over_overwrites() {
     const KEYS: usize = 12;
     let live_max = setting("ALLUVIUM_LIVE_SNAPSHOTS", 5000) as usize;
     let seed = setting("ALLUVIUM_SEED", 1);
@@ -169,7 +169,7 @@ impl Drop for StopAtEnd<'_> {
 /// An iterator left lying while its keys are overwritten and deleted a hundred thousand times, and others come between them,
 /// goes on with its own versions; the store keeps those and the newest ones, and nothing else.
 #[test]
-fn a_forgotten_iterator() {
+fn iterators_stay_exact_over_overwrites() {
     for memory_component in [MemoryComponent::TwoLevel, MemoryComponent::Skiplist] {
         forget_iterators(Options { memory_component, ..tiny() });
     }

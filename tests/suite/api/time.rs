@@ -63,7 +63,7 @@ fn a_write_is_durable_once_the_interval_has_passed_and_not_before() {
 }
 
 #[test]
-fn where_nothing_was_written_the_interval_passes_without_an_operation() {
+fn an_idle_store_syncs_nothing() {
     let disk = SimulatedStorage::new(2);
     let db = open(&disk, with_interval(Some(INTERVAL)));
     db.put("key", "value").unwrap();
@@ -98,7 +98,7 @@ fn dead_files(db: &DeterministicDb, disk: &SimulatedStorage) -> u64 {
 }
 
 #[test]
-fn what_a_reader_kept_from_removal_is_removed_when_that_is_due_again() {
+fn files_that_a_reader_used_are_removed_at_the_next_retry() {
     let disk = SimulatedStorage::new(4);
     let db = open(&disk, tiny_unsynced());
     let put_all = || {
@@ -148,7 +148,7 @@ fn full(seed: u64, free: u64) -> (SimulatedStorage, DeterministicDb) {
 }
 
 #[test]
-fn room_is_found_again_when_a_look_is_due() {
+fn free_space_is_found_at_the_next_check() {
     let (disk, db) = full(5, 4 << 20);
     disk.set_capacity(None);
     disk.advance(LOOK / 2);
@@ -161,7 +161,7 @@ fn room_is_found_again_when_a_look_is_due() {
 }
 
 #[test]
-fn a_delete_waits_for_room_as_long_as_its_patience_lasts() {
+fn a_delete_waits_for_space_for_a_bounded_time() {
     let (started, disk) = (Instant::now(), SimulatedStorage::new(6));
     let db = open(&disk, tiny_unsynced());
     // Everything else goes on, so that there is reason to wait.
@@ -263,7 +263,7 @@ fn a_slow_disk_slows_writers_by_a_bounded_time_the_same_for_equal_seeds() {
 
 /// What a stepped store has to do is done, its merges held, and a few keys are overwritten until that slows who writes.
 #[test]
-fn writes_that_are_slowed_for_garbage_are_told_apart() {
+fn writes_slowed_for_garbage_are_counted_separately() {
     let disk = SimulatedStorage::new(11);
     let db = open(&disk, tiny_unsynced());
     let mut random = Random(11);
@@ -319,7 +319,7 @@ fn threads_sync_when_the_interval_has_passed() {
 /// Once, `settle` looked for work by taking the look for room that was due, and threw it away: on a full disk, who called it over
 /// and over kept the store from ever finding room.
 #[test]
-fn waiting_for_quiet_does_not_keep_a_full_disk_from_being_looked_at() {
+fn settling_does_not_stop_checks_of_a_full_disk() {
     let disk = SimulatedStorage::new(9);
     let db = Db::open_with(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
     disk.set_capacity(Some(disk.used() + (2 << 20)));

@@ -193,7 +193,7 @@ fn changes() -> [Change; 4] {
 }
 
 #[test]
-fn the_old_value_is_the_newest_whatever_happens_meanwhile() {
+fn an_update_reads_the_newest_value_whatever_happens_meanwhile() {
     for memory in [MemoryComponent::TwoLevel, MemoryComponent::Skiplist] {
         for (place, fill) in PLACES {
             for (at, (what, disturb)) in DISTURBANCES.into_iter().enumerate() {
@@ -267,7 +267,7 @@ fn update_once(
 }
 
 #[test]
-fn a_swap_tells_absent_from_empty_and_gives_what_is_there() {
+fn a_swap_distinguishes_absent_from_empty() {
     let db = store();
     let swap = |expected, new| db.compare_and_swap(KEY, expected, new).unwrap();
     let differs = |value: Option<&[u8]>| Swap::Differs(value.map(<[u8]>::to_vec));
@@ -291,7 +291,7 @@ fn a_swap_tells_absent_from_empty_and_gives_what_is_there() {
 
 /// Neither the value file that it would have got, nor anything else, is left of what was not written.
 #[test]
-fn what_is_refused_leaves_nothing_behind() {
+fn a_conflict_leaves_no_files() {
     let disk = SimulatedStorage::new(1);
     let db = open(&disk, MemoryComponent::TwoLevel);
     db.put(KEY, "there").unwrap();
@@ -330,7 +330,7 @@ fn a_function_that_panics_leaves_the_store_as_it_was() {
 }
 
 #[test]
-fn what_no_store_could_take_is_refused_and_nothing_is_written() {
+fn updates_beyond_the_limits_write_nothing() {
     let db = store();
     let long_key = vec![1; 1 << 20];
     let refused = |told: Error| assert!(matches!(told, Error::InvalidArgument(_)), "{told}");
@@ -346,7 +346,7 @@ fn what_no_store_could_take_is_refused_and_nothing_is_written() {
 
 /// Of threads that put an absent key one finds it absent, wherever it was deleted, and beside flushes.
 #[test]
-fn one_of_many_puts_an_absent_key() {
+fn one_thread_of_many_puts_an_absent_key() {
     const THREADS: usize = 3;
     let db =
         open_small(Arc::new(SimulatedStorage::new(1)), Options { memory_budget: Some(1 << 20), ..options() }).unwrap();

@@ -137,7 +137,7 @@ fn progress_rises_to_its_end() {
 }
 
 #[test]
-fn a_call_that_was_called_off_ends_soon_and_changes_nothing_that_reads_see() {
+fn a_cancelled_call_ends_soon_and_changes_no_answer() {
     let (_disk, db) = threaded(4);
     fill(&db, 20_011, &[1; 100]);
     db.settle().unwrap();
@@ -174,7 +174,7 @@ fn a_call_that_was_called_off_ends_soon_and_changes_nothing_that_reads_see() {
 
 /// What it had begun is given up, and not only waited for no longer.
 #[test]
-fn the_merge_of_a_call_that_was_called_off_ends() {
+fn the_merge_of_a_cancelled_call_ends() {
     let (_disk, db) = threaded(6);
     // Nothing but the call has work here: the leaves are one run each, with versions that a snapshot needed, too few to be worth it.
     fill(&db, 5003, &[1; 100]);
@@ -199,7 +199,7 @@ fn the_merge_of_a_call_that_was_called_off_ends() {
 
 /// Once, only merges could be broken off: a store that was closed while a Memtable was written out waited for all of it.
 #[test]
-fn closing_breaks_off_whatever_runs() {
+fn closing_stops_background_work() {
     for what in ["incorporation", "merge", "pause"] {
         let (disk, db) = threaded(5);
         fill(&db, 20_011, &[1; 100]);
@@ -267,7 +267,7 @@ fn closing_under_load_on_the_real_disk_takes_less_than_a_second() {
 }
 
 #[test]
-fn a_pause_holds_merges_and_lets_memory_be_written_out() {
+fn a_pause_stops_merges_but_not_incorporations() {
     let (_disk, db) = threaded(7);
     db.settle().unwrap();
     let (outer, inner) = (db.pause_background(), db.pause_background());
@@ -295,7 +295,7 @@ fn a_pause_holds_merges_and_lets_memory_be_written_out() {
 /// Once, the only worker was in a merge when the pause began; the ballast then wanted to grow, for which there was nobody, and `settle`
 /// waited for the end of the pause, here for ever.
 #[test]
-fn settling_does_not_wait_for_what_a_pause_holds() {
+fn settling_does_not_wait_for_paused_merges() {
     let options = Options { background_threads: Some(1), maplets: false, ..tiny() };
     let db = Db::open_with(Arc::new(SimulatedStorage::new(9)), options).unwrap();
     // So little that the ballast is to grow later.
@@ -338,7 +338,7 @@ impl Drop for Lifted<'_> {
 }
 
 #[test]
-fn a_pause_holds_merges_that_run_and_a_call_that_waits_for_them() {
+fn a_pause_stops_running_merges_and_calls_that_wait_for_them() {
     // Without maplets: at this rate building some would keep both threads from merging for as long.
     let options = Options { maplets: false, ..tiny() };
     let db = Db::open_with(Arc::new(SimulatedStorage::new(8)), options).unwrap();
@@ -367,7 +367,7 @@ fn a_pause_holds_merges_that_run_and_a_call_that_waits_for_them() {
 
 /// In simulated time, on a disk that costs next to nothing.
 #[test]
-fn what_background_work_writes_keeps_to_its_limit() {
+fn background_writes_keep_to_their_limit() {
     let (disk, db) = stepped(9);
     fill(&db, 10_007, &[1; 100]);
     db.flush().unwrap();
@@ -400,7 +400,7 @@ fn what_background_work_writes_keeps_to_its_limit() {
 /// Once, the slowdown was at most what incorporation takes, twice, by bytes in memory: where a limit left less for merges, debt
 /// grew without end. And no sleep was longer than two milliseconds, so that writers of large values met full memory and stood.
 #[test]
-fn a_limit_slows_writers_smoothly_to_what_it_carries() {
+fn a_background_limit_slows_writers_smoothly() {
     // A store in which background work writes little more than users did, or the limit is passed by what files have besides.
     let options = Options { memory_budget: Some(8 << 20), background_threads: Some(2), ..Options::default() };
     for value_bytes in [100, 8000] {

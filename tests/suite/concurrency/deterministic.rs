@@ -56,7 +56,7 @@ fn equal_seeds_give_equal_disks() {
 }
 
 #[test]
-fn compaction_leaves_one_run_and_drops_what_is_dead() {
+fn compaction_leaves_one_run_of_live_data() {
     let db = open(&SimulatedStorage::new(1));
     for round in 0..20u32 {
         for key in 0..1000u32 {
@@ -78,7 +78,7 @@ fn compaction_leaves_one_run_and_drops_what_is_dead() {
 }
 
 #[test]
-fn a_tree_that_grew_and_shrank_tells_so() {
+fn statistics_follow_a_tree_that_grows_and_shrinks() {
     let db = open(&SimulatedStorage::new(2));
     let figures = |db: &DeterministicDb| (db.stats().splits, db.stats().joins);
     assert_eq!(figures(&db), (0, 0));

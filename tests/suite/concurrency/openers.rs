@@ -86,7 +86,7 @@ fn branch_files(path: &Path) -> usize {
 }
 
 #[test]
-fn a_reader_beside_a_writer_sees_what_was_written_before_and_keeps_it() {
+fn a_reader_beside_a_writer_keeps_the_state_of_its_opening() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), tiny()).unwrap();
     let mut model = Model::new();
@@ -183,7 +183,7 @@ fn readers_open_at_any_moment_of_a_writer_at_full_speed() {
 /// At each operation of a reader's opening, once, a writer writes, incorporates, merges, and recycles and removes what it may:
 /// the reader shows the state before or after that, and keeps it.
 #[test]
-fn a_writer_may_do_anything_at_any_operation_of_an_opening() {
+fn a_reader_opens_correctly_whatever_the_writer_does_meanwhile() {
     const SOME: usize = 700;
     let mut moment = 0;
     // Each in a longer run, some by default.
@@ -231,7 +231,7 @@ fn a_writer_may_do_anything_at_any_operation_of_an_opening() {
 /// A record that its writer has numbered, but not sealed, when the log is read, while others behind it are there already: the
 /// log is read again, since those behind it may have returned before the opening began.
 #[test]
-fn a_number_in_a_writers_hands_is_waited_for() {
+fn a_reader_waits_for_a_record_that_is_not_sealed() {
     const MARK: &[u8] = b"this record is still being written";
     let disk = SimulatedStorage::new(1);
     let writer = DeterministicDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
@@ -290,7 +290,7 @@ fn model_of_the_child() -> Model {
 }
 
 #[test]
-fn a_second_process_cannot_write_but_read_and_after_a_kill_both() {
+fn a_second_process_can_only_read_until_the_writer_dies() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let mut child = start_writer(directory.path());
@@ -365,7 +365,7 @@ fn a_reader_makes_no_store() {
 /// Once, a forked child that wrote stored into a log that it does not have mapped, and died of it. Now every call is an error,
 /// dropping is harmless, and the parent never notices.
 #[test]
-fn a_forked_child_is_told_and_harms_nobody() {
+fn a_forked_child_gets_errors_and_does_no_harm() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open_with(Arc::new(PosixStorage::new(directory.path())), tiny()).unwrap();
     let mut model = Model::new();

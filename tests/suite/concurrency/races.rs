@@ -222,7 +222,7 @@ fn closing_is_quick_under_load() {
 /// Once, an interval beyond what the clock can count killed the log keeper, and writers waited for ever for the segment that
 /// it would have made.
 #[test]
-fn an_interval_without_end_means_no_background_sync() {
+fn an_endless_sync_interval_means_no_background_sync() {
     let directory = tempfile::tempdir().unwrap();
     let options = alluvium::Options { sync_interval: Some(Duration::MAX), ..tiny() };
     let db = Db::open(directory.path(), options).unwrap();

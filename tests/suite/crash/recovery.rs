@@ -102,7 +102,7 @@ fn write_range(db: &Db, range: std::ops::RangeInclusive<u64>) {
 }
 
 #[test]
-fn killed_and_reopened_everything_is_there() {
+fn a_kill_loses_nothing() {
     let disk = SimulatedStorage::new(1);
     let db = open(&disk);
     write_range(&db, 1..=3000);
@@ -307,7 +307,7 @@ fn crashes_at_random_operations() {
 /// Once, a sync of the manifest that said "disk full" (delayed allocation, network file systems) was taken for an edit that is
 /// surely absent: its branch files were deleted, the edit stayed, and after a kill the store named files that were gone.
 #[test]
-fn a_full_disk_in_the_manifests_sync_loses_nothing() {
+fn a_full_disk_during_a_manifest_sync_loses_nothing() {
     for seed in 0..8 {
         let disk = SimulatedStorage::new(seed);
         let db = open(&disk);
@@ -325,7 +325,7 @@ fn a_full_disk_in_the_manifests_sync_loses_nothing() {
 
 /// A full disk stops a flush, not the store: reads go on, and once there is room the same flush succeeds.
 #[test]
-fn a_full_disk_passes() {
+fn writes_resume_after_a_full_disk() {
     let disk = SimulatedStorage::new(5);
     let db = open(&disk);
     write_range(&db, 1..=300);
@@ -356,7 +356,7 @@ fn a_full_disk_passes() {
 /// Promise 7. After a sync that failed nothing says how much of the log is on the disk; so no later sync may say that all is
 /// well, and no later write may build on it. Reads go on, everybody is told why, and the next opening believes the disk only.
 #[test]
-fn a_failed_sync_is_not_forgotten() {
+fn a_failed_sync_is_permanent() {
     for seed in 0..8 {
         let disk = SimulatedStorage::new(seed);
         let db = open(&disk);
@@ -388,7 +388,7 @@ fn a_failed_sync_is_not_forgotten() {
 /// cache, and promised what a power cut then took, so that the store did not open any more. Here each sync of an opening
 /// after a kill fails in turn, in several ways.
 #[test]
-fn a_sync_that_fails_while_opening_is_not_forgotten() {
+fn a_failed_sync_while_opening_is_permanent() {
     let mut failed = 0;
     for seed in 0..setting("ALLUVIUM_SEEDS", 12) {
         for (nth, part) in (1..=8).flat_map(|nth| ["none", "some"].map(|part| (nth, part))) {

@@ -54,7 +54,7 @@ fn is_in_memory_alone(disk: &SimulatedStorage, value: &[u8]) -> bool {
 }
 
 #[test]
-fn killed_with_writes_in_memory_alone_nothing_is_lost() {
+fn a_kill_loses_nothing_that_is_only_in_shared_memory() {
     let disk = SimulatedStorage::new(1);
     let db = open(&disk);
     write(&db, 0..20);
@@ -84,7 +84,7 @@ fn killed_with_writes_in_memory_alone_nothing_is_lost() {
 
 /// Many segments: each is finished, so that its twin serves the next, and no more pieces come than the budget has.
 #[test]
-fn twins_serve_one_segment_after_the_other() {
+fn shadow_segments_are_reused_for_later_segments() {
     let disk = SimulatedStorage::new(2);
     let db = open(&disk);
     let mut pieces = BTreeSet::new();
@@ -104,7 +104,7 @@ fn twins_serve_one_segment_after_the_other() {
 }
 
 #[test]
-fn a_power_cut_leaves_a_clean_cut_at_the_last_sync() {
+fn after_a_power_cut_the_log_ends_at_the_last_sync() {
     for seed in 0..60 {
         let disk = SimulatedStorage::new(seed);
         let db = open(&disk);
@@ -130,7 +130,7 @@ fn a_power_cut_leaves_a_clean_cut_at_the_last_sync() {
 /// Killed before each operation of a recovery, and of the recovery after that, and then cut off from power: what one has
 /// recovered stays.
 #[test]
-fn killed_during_recovery_and_again_nothing_is_lost() {
+fn repeated_kills_during_recovery_lose_nothing() {
     let disk = SimulatedStorage::new(3);
     let db = open(&disk);
     write(&db, 0..150);
@@ -160,7 +160,7 @@ fn killed_during_recovery_and_again_nothing_is_lost() {
 /// Somebody has cleaned up behind the store's back, or it was opened in another container: acknowledged writes are gone, which must
 /// not go by in silence.
 #[test]
-fn memory_that_is_missing_in_the_same_life_is_an_error_that_says_what_to_do() {
+fn missing_shared_memory_in_the_same_life_is_an_error() {
     let disk = SimulatedStorage::new(4);
     let db = open(&disk);
     write(&db, 0..10);
@@ -192,7 +192,7 @@ fn memory_that_is_missing_in_the_same_life_is_an_error_that_says_what_to_do() {
 
 /// A piece by the right name with another header: of another use of the file, or another store's.
 #[test]
-fn a_stale_piece_is_not_believed() {
+fn a_stale_shadow_is_ignored() {
     let disk = SimulatedStorage::new(5);
     let db = open(&disk);
     write(&db, 0..10);
@@ -213,7 +213,7 @@ fn a_stale_piece_is_not_believed() {
 }
 
 #[test]
-fn full_memory_leaves_the_log_to_its_files() {
+fn full_shared_memory_makes_the_log_use_files() {
     let disk = SimulatedStorage::new(6);
     disk.inject("(create name=memory) -> enospc");
     let db = open(&disk);
@@ -234,7 +234,7 @@ fn full_memory_leaves_the_log_to_its_files() {
 
 /// Verify looks into the memory, and repair saves what is only there.
 #[test]
-fn a_store_without_its_manifest_is_repaired_from_memory() {
+fn repair_without_a_manifest_reads_shared_memory() {
     let disk = SimulatedStorage::new(7);
     let db = open(&disk);
     write(&db, 0..25);
@@ -264,7 +264,7 @@ fn pieces_of(directory: &Path) -> Vec<u64> {
 /// On the machine's own shared memory: it is there while the store is open and gone when it is closed or destroyed; a copy of an
 /// open store does not believe it, and does the store no harm.
 #[test]
-fn the_machines_memory_is_left_as_it_was_found() {
+fn shared_memory_is_removed_with_the_store() {
     let directory = tempfile::tempdir().unwrap();
     let (path, copy) = (directory.path().join("store"), directory.path().join("copy"));
     let db = Db::open(&path, options()).unwrap();
@@ -307,7 +307,7 @@ fn the_machines_memory_is_left_as_it_was_found() {
 
 /// Readers come while segments are finished and their twins go to others: none of them takes one segment's bytes for another's.
 #[test]
-fn readers_beside_a_writer_whose_twins_change_hands() {
+fn readers_open_while_shadow_segments_are_reused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let db = Db::open(&path, options()).unwrap();

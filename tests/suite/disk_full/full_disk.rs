@@ -275,7 +275,7 @@ fn survives_a_hog(directory: &Path) {
 }
 
 #[test]
-fn ext4_filled_by_somebody_else() {
+fn ext4_filled_by_another_program() {
     with_private_mounts("hogged ext4", || {
         let Some(disk) = Ext4::in_memory("hogged ext4", 48 << 20) else { return };
         survives_a_hog(&disk.path());
@@ -283,7 +283,7 @@ fn ext4_filled_by_somebody_else() {
 }
 
 #[test]
-fn tmpfs_filled_by_somebody_else() {
+fn tmpfs_filled_by_another_program() {
     with_private_mounts("hogged tmpfs", || {
         let disk = Tmpfs::new(32 << 20);
         survives_a_hog(disk.path());

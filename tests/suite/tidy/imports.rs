@@ -83,7 +83,7 @@ impl Imports {
                 continue;
             };
             rest.push_str(&statement[..at]);
-            let is_export = statement[..at].trim_end().ends_with(|letter| letter == 'b' || letter == ')')
+            let is_export = statement[..at].trim_end().ends_with(['b', ')'])
                 && statement[..at]
                     .trim_end()
                     .rsplit(['\n', ';', '}'])

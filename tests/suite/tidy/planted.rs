@@ -83,7 +83,7 @@ fn large_folders_are_caught() {
 }
 
 #[test]
-fn pages_that_are_not_there_are_caught() {
+fn missing_pages_are_caught() {
     let page = concat!("design", ".md");
     let found = |text: &str| lines(&rules::missing_pages("src/log/mod.rs", text));
     assert_eq!(found(&format!("//! One.\n//! See {page}, The log.")), [2]);

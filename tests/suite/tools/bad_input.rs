@@ -61,7 +61,7 @@ fn a_file_instead_of_a_directory() {
 }
 
 #[test]
-fn a_foreign_directory_is_left_alone() {
+fn a_directory_with_other_files_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("thesis.txt"), "years of work").unwrap();
     let before = files(directory.path());
@@ -72,7 +72,7 @@ fn a_foreign_directory_is_left_alone() {
 }
 
 #[test]
-fn a_missing_store_is_not_made_unasked() {
+fn a_missing_store_is_created_only_on_request() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("absent");
     let error = Db::open(&path, Options { create_if_missing: false, ..Options::default() }).unwrap_err();

@@ -27,7 +27,7 @@ fn largest(world: &World, ending: &str) -> String {
 }
 
 #[test]
-fn a_sound_store_is_left_alone() {
+fn repair_leaves_a_valid_store_alone() {
     let world = World::new(1);
     let disk = world.disk.clone_disk();
     let report = repair(&disk).unwrap();
@@ -53,7 +53,7 @@ fn a_damaged_branch_keeps_its_good_pages_and_its_place() {
 }
 
 #[test]
-fn without_its_manifest_a_store_comes_back_whole() {
+fn a_store_without_its_manifest_is_restored_completely() {
     let world = World::new(2);
     let disk = world.with(&Image::new(), &["MANIFEST".into()]);
     assert!(
@@ -75,7 +75,7 @@ fn without_its_manifest_a_store_comes_back_whole() {
 /// Once the same was said of a store whose manifest was gone alone and of one that had lost a branch file or its log as well: that
 /// nothing was lost.
 #[test]
-fn without_its_manifest_a_store_does_not_claim_to_be_whole() {
+fn repair_without_a_manifest_reports_that_files_may_be_missing() {
     let world = World::new(2);
     let disk = world.with(&Image::new(), &["MANIFEST".into(), largest(&world, ".branch")]);
     let report = check_repair(&world, &disk, "no manifest, a branch gone", Untold::Anything);
@@ -136,7 +136,7 @@ fn a_key_whose_value_file_is_lost_is_named_and_absent() {
 
 /// Found by the corruption test: a file cut at the end of a page has no damaged page, and its losses were not told.
 #[test]
-fn a_file_that_was_cut_short_tells_what_it_lost() {
+fn losses_of_a_truncated_file_are_reported() {
     let world = World::new(5);
     let name = largest(&world, ".branch");
     for pages in [0, 1, 2] {
@@ -151,7 +151,7 @@ fn a_file_that_was_cut_short_tells_what_it_lost() {
 
 /// Found by the corruption test: with a log segment cut short, its marks were not believed, and what the cut took was not told.
 #[test]
-fn a_log_segment_that_was_cut_short_tells_what_it_lost() {
+fn losses_of_a_truncated_log_segment_are_reported() {
     let world = World::new(5);
     for name in names(&world.disk, ".log") {
         for length in [4096, 7593, 20_000] {
@@ -164,7 +164,7 @@ fn a_log_segment_that_was_cut_short_tells_what_it_lost() {
 /// Found by the corruption test: of a store that died, the removed segment had the newest mark, and nothing said which numbers may
 /// be gone with it.
 #[test]
-fn a_log_segment_that_is_missing_tells_what_it_lost() {
+fn losses_of_a_missing_log_segment_are_reported() {
     for size in [Size::Usual, Size::Small] {
         let world = World::with_end(5, size, false);
         for name in names(&world.disk, ".log") {
@@ -177,7 +177,7 @@ fn a_log_segment_that_is_missing_tells_what_it_lost() {
 /// Found by the corruption test: with a segment's header its marks are lost, so what is behind a lost page may have been durable; it
 /// was cut off as if it had not been, and only counted.
 #[test]
-fn what_is_cut_off_without_a_mark_is_told() {
+fn a_cut_without_a_mark_is_reported() {
     let world = World::with_end(35, Size::Usual, false);
     let End::Killed { current } = &world.end else { panic!("{:?}", world.end) };
     let bytes = flipped(&flipped(&world.image[current], 0), 4);
@@ -188,7 +188,7 @@ fn what_is_cut_off_without_a_mark_is_told() {
 
 /// A disk that cannot read some sectors: what it can read is saved.
 #[test]
-fn unreadable_sectors_cost_no_more_than_themselves() {
+fn unreadable_sectors_lose_only_their_own_data() {
     let world = World::new(7);
     let name = largest(&world, ".branch");
     let disk = world.disk.clone_disk();
@@ -206,7 +206,7 @@ fn unreadable_sectors_cost_no_more_than_themselves() {
 }
 
 #[test]
-fn a_damaged_log_gives_what_it_has() {
+fn repair_keeps_the_valid_records_of_a_damaged_log() {
     let world = World::new(4);
     let mut damaged = 0;
     for name in names(&world.disk, ".log") {
@@ -260,7 +260,7 @@ fn foreign(ending: &str) -> Vec<Vec<u8>> {
 /// Once the manifest's word was taken for whose files these are: with the manifest of another store in the place of its own, a whole
 /// store was set aside file by file as damaged, and an empty one was left.
 #[test]
-fn a_misplaced_manifest_is_outvoted_by_all_other_files() {
+fn a_manifest_of_another_store_is_outvoted_by_all_other_files() {
     let world = World::new(11);
     let manifest = foreign("MANIFEST").pop().unwrap();
     let disk = world.with(&[("MANIFEST".to_owned(), manifest.clone())].into(), &[]);
@@ -316,7 +316,7 @@ fn stray_files_of_another_store_are_set_aside_as_such() {
 /// Once the opening of a store removed every file that its manifest did not name, though it was another store's: with a new store's
 /// manifest in the place of its own, a store lost all its files to the next opening, and the check before it said nothing.
 #[test]
-fn files_of_another_store_are_told_and_no_opening_removes_them() {
+fn files_of_another_store_are_reported_and_never_removed() {
     let disk = SimulatedStorage::new(13);
     let db = DeterministicDb::open(Arc::new(disk.clone()), crate::support::tiny_unsynced()).unwrap();
     db.put("own", "1").unwrap();
@@ -349,7 +349,7 @@ fn files_of_another_store_are_told_and_no_opening_removes_them() {
 
 /// A file of another store in the place of one of its own is told as that, and its own is lost.
 #[test]
-fn a_foreign_file_in_the_place_of_an_own_one_is_told_as_such() {
+fn a_file_of_another_store_under_a_used_name_is_reported() {
     let world = World::new(11);
     let name = largest(&world, ".branch");
     let bytes = foreign(".branch").pop().unwrap();
@@ -372,7 +372,7 @@ fn answers(disk: &SimulatedStorage, world: &World) -> Result<Vec<Answer>, String
 /// Killed before any of its I/O operations, and after a power cut there, repair has left the store as it was or repaired it, and
 /// running it again ends well.
 #[test]
-fn a_crash_of_repair_is_as_if_it_had_not_begun_or_had_ended() {
+fn a_crash_of_repair_leaves_the_state_before_or_after() {
     let world = World::new(6);
     let branch = largest(&world, ".branch");
     let log = names(&world.disk, ".log").pop().unwrap();
@@ -425,7 +425,7 @@ fn a_crash_of_repair_is_as_if_it_had_not_begun_or_had_ended() {
 
 /// Once, only branch files and maplets were told: a value file of a write that a crash cut off lay there unseen until the next opening.
 #[test]
-fn a_value_file_of_no_use_is_told() {
+fn an_unreferenced_value_file_is_reported() {
     let world = World::new(1);
     let disk = world.disk.clone_disk();
     let useless = |depth| {

@@ -173,7 +173,7 @@ fn phantom() {
 
 /// Only what an iterator has come to counts, from either end, and what it sought between counts only from there.
 #[test]
-fn phantoms_where_an_iterator_walked() {
+fn phantoms_in_the_range_of_an_iterator() {
     let db = store();
     let fill = || ["b", "d", "f", "h"].iter().for_each(|key| db.put(key, "old").unwrap());
     // The iterator's moves, and which of the keys a to i are then read.
@@ -213,7 +213,7 @@ fn phantoms_where_an_iterator_walked() {
 
 /// Once, a seek backward from before an iterator's range counted the key that it was given as read.
 #[test]
-fn what_lies_outside_of_a_range_is_not_read() {
+fn writes_outside_of_a_range_do_not_conflict() {
     type Seek = fn(&mut alluvium::TransactionIter<'_>, &str);
     let seeks: [Seek; 2] = [|iter, key| iter.seek(key).unwrap(), |iter, key| iter.seek_for_prev(key).unwrap()];
     for seek in seeks {
@@ -230,7 +230,7 @@ fn what_lies_outside_of_a_range_is_not_read() {
 }
 
 #[test]
-fn who_only_reads_never_conflicts() {
+fn read_only_transactions_never_conflict() {
     let db = store();
     db.put("x", "old").unwrap();
     let (by_get, by_walk) = (db.transaction().unwrap(), db.transaction().unwrap());
@@ -248,7 +248,7 @@ fn who_only_reads_never_conflicts() {
 }
 
 #[test]
-fn who_only_writes_never_conflicts() {
+fn write_only_transactions_never_conflict() {
     let db = store();
     db.put("x", "old").unwrap();
     let transactions = ["1", "2", "3"].map(|value| {
@@ -270,7 +270,7 @@ fn who_only_writes_never_conflicts() {
 
 /// What began after a commit had returned sees it.
 #[test]
-fn the_order_is_that_of_real_time() {
+fn the_order_agrees_with_real_time() {
     let db = store();
     for round in 0..50 {
         let [old, new] = [db.transaction().unwrap(), db.transaction().unwrap()];

@@ -45,7 +45,7 @@ fn savepoints() {
 }
 
 #[test]
-fn transact_tries_again() {
+fn transact_retries() {
     let db = store();
     let mut runs = 0;
     let given = db.transact(|transaction| {
@@ -115,7 +115,7 @@ fn transact_ends_with_an_error_of_the_work() {
 
 /// Counters that threads count up by `transact`, some by gets and some by walks.
 #[test]
-fn many_threads_get_on() {
+fn many_threads_make_progress() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), tiny()).unwrap();
     let number = |value: Option<Vec<u8>>| value.map_or(0, |value| u64::from_le_bytes(value.try_into().unwrap()));
@@ -144,7 +144,7 @@ fn many_threads_get_on() {
 }
 
 #[test]
-fn it_outlives_the_store_and_says_so() {
+fn a_transaction_that_outlives_the_store_gets_errors() {
     let disk = SimulatedStorage::new(1);
     let db = on(&disk);
     db.put("x", "1").unwrap();
@@ -161,7 +161,7 @@ fn it_outlives_the_store_and_says_so() {
 }
 
 #[test]
-fn it_is_too_old_where_its_snapshot_is() {
+fn a_transaction_expires_with_its_snapshot() {
     const MINUTE: Duration = Duration::from_secs(60);
     let disk = SimulatedStorage::new(1);
     let options = Options { snapshot_age_limit: Some(MINUTE), ..options() };
@@ -183,7 +183,7 @@ fn it_is_too_old_where_its_snapshot_is() {
 
 /// It keeps versions as a snapshot does, and no longer than it lives.
 #[test]
-fn versions_go_when_it_ends() {
+fn versions_are_removed_after_the_transaction() {
     let db = store();
     db.put("x", "1").unwrap();
     for end in 0..3 {
@@ -204,7 +204,7 @@ fn versions_go_when_it_ends() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_nothing_is_written() {
+fn a_commit_that_is_too_large_writes_nothing() {
     let db = store();
     let transaction = db.transaction().unwrap();
     let long = vec![1; 1 << 20];
@@ -226,7 +226,7 @@ fn what_does_not_fit_is_refused_and_nothing_is_written() {
 
 /// Neither the value files of a transaction that was refused, nor those of one that was dropped, are left.
 #[test]
-fn what_is_refused_leaves_nothing_behind() {
+fn a_conflict_leaves_no_files() {
     let disk = SimulatedStorage::new(1);
     let db = on(&disk);
     for walks in [false, true] {
@@ -252,7 +252,7 @@ fn what_is_refused_leaves_nothing_behind() {
 
 /// Once, each refused commit left the copies of its values in memory until that was written out: 3,000 of 2 MB were 999 incorporations.
 #[test]
-fn what_is_refused_takes_no_memory() {
+fn a_conflict_takes_no_memory() {
     let db = store();
     let before = db.stats().memory_bytes;
     for round in 0..200 {
@@ -269,7 +269,7 @@ fn what_is_refused_takes_no_memory() {
 
 /// All of it or nothing is there after a loss of power, and all of it where that was asked for.
 #[test]
-fn a_crash_leaves_all_of_it_or_nothing() {
+fn a_crash_keeps_a_transaction_whole_or_not_at_all() {
     for seed in 0..40 {
         for sync in [false, true] {
             let disk = SimulatedStorage::new(seed);
@@ -299,7 +299,7 @@ fn a_crash_leaves_all_of_it_or_nothing() {
 
 /// It belongs to nobody's thread.
 #[test]
-fn it_goes_from_thread_to_thread() {
+fn a_transaction_moves_between_threads() {
     let db = store();
     let transaction = db.transaction().unwrap();
     transaction.put("x", "1").unwrap();

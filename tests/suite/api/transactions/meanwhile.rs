@@ -96,7 +96,7 @@ fn put_neighbours(db: &DeterministicDb) {
 }
 
 #[test]
-fn every_write_to_what_was_read_is_found() {
+fn every_write_to_what_was_read_is_a_conflict() {
     for (place, fill) in PLACES {
         for (read, reading) in READS {
             for (write, writing) in WRITES {

@@ -44,7 +44,7 @@ fn not_linearizable(threads: &[&[Operation]], because: &str) {
 const NO_ORDER: &str = "in no order";
 
 #[test]
-fn what_can_be_explained_passes() {
+fn linearizable_histories_pass() {
     linearizable(&[]);
     linearizable(&[&[write(1, 2, &[(X, 10)]), read(3, 4, &[(X, 10)])]]);
     // A get beside a put sees either.
@@ -102,7 +102,7 @@ fn a_lost_update_is_rejected() {
 
 /// Two updates of the same value: the one that came second put its value over what the first made of it.
 #[test]
-fn an_update_of_what_is_not_there_is_rejected() {
+fn an_update_of_an_outdated_value_is_rejected() {
     let put = write(1, 2, &[(X, 10)]);
     linearizable(&[&[put.clone(), update(3, 6, X, 10, 11)], &[update(4, 5, X, 11, 12), read(7, 8, &[(X, 12)])]]);
     linearizable(&[&[put.clone(), update(3, 6, X, 12, 11)], &[update(4, 5, X, 10, 12), read(7, 8, &[(X, 11)])]]);
@@ -125,7 +125,7 @@ fn an_update_of_what_is_not_there_is_rejected() {
 }
 
 #[test]
-fn swaps_and_puts_of_absent_keys_are_judged() {
+fn swaps_and_puts_of_absent_keys_are_checked() {
     // Of two swaps from the same value one finds it.
     let put = write(1, 2, &[(X, 10)]);
     linearizable(&[&[put.clone(), update(3, 6, X, 10, 11)], &[read(4, 5, &[(X, 11)])]]);
@@ -188,7 +188,7 @@ fn a_snapshot_of_two_instants_is_rejected() {
 }
 
 #[test]
-fn values_from_nowhere_are_rejected() {
+fn values_that_nobody_wrote_are_rejected() {
     not_linearizable(&[&[read(1, 2, &[(X, 10)])]], "which nobody wrote");
     not_linearizable(&[&[write(3, 4, &[(X, 10)])], &[read(1, 2, &[(X, 10)])]], "before it was written");
     not_linearizable(&[&[write(1, 2, &[(Y, 10)])], &[read(3, 4, &[(X, 10)])]], "which nobody wrote");
@@ -196,7 +196,7 @@ fn values_from_nowhere_are_rejected() {
 
 /// What is printed is only what it takes to see the fault.
 #[test]
-fn the_smallest_wrong_part_is_found_and_shown() {
+fn the_smallest_failing_part_is_shown() {
     let mut random = Random(7);
     let mut wrong = random_history(&mut random, 4, 10, true);
     let after = wrong.operations().map(|operation| operation.ret).max().unwrap();
@@ -221,7 +221,7 @@ fn the_smallest_wrong_part_is_found_and_shown() {
 
 /// Of a lost update the two operations are left that saw the same value.
 #[test]
-fn a_lost_update_is_shown_alone() {
+fn a_lost_update_is_shown_without_other_operations() {
     let wrong = history(&[
         &[write(1, 2, &[(X, 10), (Y, 20)]), update(3, 6, X, 10, 11), read(7, 8, &[(Y, 20)])],
         &[update(4, 5, X, 10, 12), read(9, 10, &[(X, 12)])],

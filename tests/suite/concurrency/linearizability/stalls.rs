@@ -157,7 +157,7 @@ extern "C" fn stand_still(_: libc::c_int) {
 
 /// A store that another test closes between the look and the timers once failed the histories.
 #[test]
-fn a_thread_that_is_not_there_gets_no_timer() {
+fn an_ended_thread_gets_no_timer() {
     // More than the system numbers threads with.
     assert!(Stalls::of_thread(libc::pid_t::MAX).is_none());
     // SAFETY: touches no memory.

@@ -39,7 +39,7 @@ pub fn decode(found: Option<&[u8]>) -> Result<Value, String> {
 }
 
 #[test]
-fn values_that_were_never_written_are_told() {
+fn values_that_nobody_wrote_are_detected() {
     for length in [8, 9, 100, 3000] {
         let bytes = encode(Value(7), length);
         assert_eq!(decode(Some(&bytes)), Ok(Value(7)));

@@ -56,7 +56,7 @@ fn wrong(transactions: &[Transaction], name: &str) -> String {
 }
 
 #[test]
-fn what_has_an_order_passes() {
+fn serializable_histories_pass() {
     right(&[]);
     right(&[beside(&[get(X, &[]), append(X, 1), get(X, &[1])]), beside(&[get(X, &[1])]), beside(&[get(X, &[])])]);
     // One after the other, and what nobody read.
@@ -79,7 +79,7 @@ fn what_has_an_order_passes() {
 }
 
 #[test]
-fn savepoints_take_back() {
+fn rolled_back_writes_do_not_count() {
     let all = [append(X, 1), Action::Save, append(X, 2), get(X, &[1, 2]), Action::Save, append(Y, 3)];
     let back = |to, rest: &[Action]| beside(&[&all[..], &[Action::RollBack(to)], rest].concat());
     right(&[back(0, &[get(X, &[1]), append(X, 4)]), beside(&[get(X, &[1, 4]), get(Y, &[])])]);
@@ -90,7 +90,7 @@ fn savepoints_take_back() {
 }
 
 #[test]
-fn what_does_not_even_need_an_order_is_told() {
+fn violations_that_need_no_order_are_named() {
     wrong(&[beside(&[append(X, 1), get(X, &[])])], "internal");
     wrong(&[beside(&[append(X, 1)]), beside(&[get(X, &[]), get(X, &[1])])], "internal");
     wrong(&[beside(&[append(X, 1)]), beside(&[get(X, &[]), scan(&[1], &[])[0].clone()])], "internal");
@@ -172,7 +172,7 @@ fn phantoms_are_caught() {
 }
 
 #[test]
-fn the_clock_is_kept() {
+fn orders_must_agree_with_real_time() {
     let put = transaction(1, 2, &[append(X, 1)]);
     wrong(&[put.clone(), transaction(3, 4, &[get(X, &[])])], "G-single-realtime, stale read");
     right(&[put.clone(), transaction(2, 4, &[get(X, &[])])]);
@@ -199,7 +199,7 @@ fn the_clock_is_kept() {
 
 /// Transactions one after the other, each at an instant within its call, are right; what one reads of another moment is told.
 #[test]
-fn random_histories_are_judged() {
+fn random_histories_are_checked_correctly() {
     let (mut random, mut told) = (Random(1), 0);
     for round in 0..600 {
         let (wanted, lie) = (20 + random.below(200), round % 2 == 1);

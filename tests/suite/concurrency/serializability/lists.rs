@@ -83,7 +83,7 @@ pub fn decode(found: Option<&[u8]>) -> Result<Vec<Item>, String> {
 }
 
 #[test]
-fn keys_and_lists_are_told_apart() {
+fn keys_and_lists_are_distinguished() {
     let lists = Lists::new(7, 3);
     let mut kinds = vec![0; lists.all().end];
     (0..(3 * LISTS) as u64).for_each(|number| kinds[lists.list(number)] += 1);

@@ -117,13 +117,13 @@ fn run(fault: &str, tree: Tree, seed: u64, noticed: &mut Noticed) -> Result<(), 
 }
 
 #[test]
-fn damage_under_a_running_store_is_named_or_harmless() {
+fn damage_under_a_running_store_is_reported_or_harmless() {
     let noticed = damage_every_file(Tree::Usual);
     assert!(noticed.errors > 100 && noticed.answers > 1000, "the damage went unnoticed: {noticed:?}");
 }
 
 #[test]
-fn damage_under_a_tree_of_several_levels_is_named_or_harmless() {
+fn damage_under_a_tree_of_several_levels_is_reported_or_harmless() {
     let noticed = damage_every_file(Tree::Small { fanout: 2 });
     assert!(noticed.on_trees > 100 && noticed.answers > 1000, "the damage went unnoticed: {noticed:?}");
 }

@@ -93,7 +93,7 @@ fn long_runs_survive_sampled_deaths() {
 /// A disk that only says that it syncs the log breaks promise 5, whatever the store does: the harness must see it, and show it
 /// in a few operations.
 #[test]
-fn a_disk_that_lies_about_syncs_is_seen_and_the_run_shrinks() {
+fn a_disk_that_ignores_syncs_is_detected_and_the_run_shrinks() {
     let plan = Plan {
         faults: "(map-sync name~.log) -> stale",
         memory: false,

@@ -139,7 +139,7 @@ fn apply(contents: &mut Contents, changes: &Changes) {
 }
 
 #[test]
-fn holes_half_batches_and_short_prefixes_are_seen() {
+fn holes_half_batches_and_short_prefixes_are_detected() {
     let one = |key: &str, value: &str| vec![(key.to_owned(), Some(value.as_bytes().to_vec()))];
     let mut promise = Promise::of(Contents::from([("z".into(), b"0".to_vec())]));
     promise.begin(one("a", "1"));
