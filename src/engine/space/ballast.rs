@@ -79,7 +79,7 @@ pub(crate) struct Ballast {
     storage: Arc<dyn Storage>,
     bytes: AtomicU64,
     changing: Mutex<()>,
-    /// The greatest size that could not be reserved for another reason than a full disk. It is retried only when more
+    /// The size that could not be reserved last, for another reason than a full disk. `grow` tries again only when more
     /// is needed.
     failed_bytes: AtomicU64,
 }
@@ -122,8 +122,8 @@ impl Ballast {
         self.reserve((needed + needed / GROWTH_PART).min(needs.bytes_max()), 0)
     }
 
-    /// After a full disk: grows the ballast to the size that is needed, if that leaves the margin free. Returns whether
-    /// it did.
+    /// After a full disk: grows the ballast to the size that is needed, if that leaves the margin free. Returns false if
+    /// the disk has too little space for both.
     pub(crate) fn restore(&self, needs: BallastNeeds) -> bool {
         let _changing = self.changing.lock();
         self.reserve(needs.bytes().max(self.bytes()), needs.margin()).is_ok()
