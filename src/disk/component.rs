@@ -8,7 +8,11 @@
 //!    changed nothing or failed.
 
 use super::job::{Applied, Job, Outcome};
-use super::trunk::{FromMemory, Progress, RequestedRange, Trunk, TrunkOptions, Written};
+use super::runs::figures::Written;
+use super::runs::from_memory::FromMemory;
+use super::runs::progress::Progress;
+use super::runs::requested_range::RequestedRange;
+use super::trunk::{Trunk, TrunkOptions};
 use super::version::Version;
 use crate::branch::BranchContext;
 use crate::format::manifest_edit::ManifestEdit;

@@ -6,8 +6,8 @@
 //! calls `Applied::finish`. The claim is released when the last of job, outcome and applied change is dropped, so the
 //! caller keeps the job, or the applied change, until the version is published.
 
+use super::runs::job_scope::JobScope;
 use super::trunk;
-use super::trunk::JobScope;
 use super::version::Version;
 use crate::format::manifest_edit::ManifestEdit;
 use crate::util::sync::Arc;

@@ -13,12 +13,18 @@
 
 mod component;
 mod job;
+mod runs;
 mod trunk;
 mod version;
 
 pub use component::{Component, ComponentOptions, FailureCause};
 pub use job::{Job, Outcome};
-pub use trunk::{
-    FromMemory, JobKind, JobScope, LevelFigures, Load, OutputWriter, Progress, RequestedRange, TrunkOptions,
-};
+pub use runs::figures::LevelFigures;
+pub use runs::from_memory::FromMemory;
+pub use runs::job_scope::{JobKind, JobScope};
+pub use runs::load::Load;
+pub use runs::output::OutputWriter;
+pub use runs::progress::Progress;
+pub use runs::requested_range::RequestedRange;
+pub use trunk::TrunkOptions;
 pub use version::{Version, check_stored};

@@ -1,6 +1,7 @@
 //! The disk component as readers see it: immutable. Any thread; no locks. Clones share it.
 
-use super::trunk::{self, Figures, Tree};
+use super::runs::figures::Figures;
+use super::trunk::{self, Tree};
 use crate::branch::{Branch, BranchContext, Maplet, Pages};
 use crate::manifest::ManifestState;
 use crate::merge::Cursor;
@@ -80,13 +81,13 @@ impl Version {
     /// Every branch, once, by file number.
     pub fn branches(&self) -> Vec<&Arc<Branch>> {
         let Self::Trunk(tree) = self;
-        trunk::branches(tree)
+        tree.branches()
     }
 
     /// Every maplet, once, by file number.
     pub fn maplets(&self) -> Vec<&Arc<Maplet>> {
         let Self::Trunk(tree) = self;
-        trunk::maplets(tree)
+        tree.maplets()
     }
 
     /// Calls `visit` with every reference to a branch and its level, counted from the deepest (0), the highest level first. A
@@ -99,7 +100,7 @@ impl Version {
     /// Its figures. O(references).
     pub fn figures(&self) -> Figures {
         let Self::Trunk(tree) = self;
-        Figures::of(tree)
+        tree.figures()
     }
 
     /// Whether the structure in memory keeps to what reads rely on; the error says what does not. O(references).
@@ -118,7 +119,7 @@ impl Version {
     #[cfg(test)]
     pub fn inconsistent(&self) -> Self {
         let Self::Trunk(tree) = self;
-        Self::Trunk(trunk::unsound(tree))
+        Self::Trunk(trunk::inconsistent(tree))
     }
 }
 

@@ -25,11 +25,11 @@ pub enum Bug {
     NewestNotReadAgain,
     /// Promise 1: a maplet lacks a key of each column that it was made of anew (`branch/maplet_file.rs`).
     MapletLacksAKey,
-    /// Promise 1: a merge at a leaf drops tombstones though the leaf's oldest bundle takes no part (`disk/trunk/compact.rs`, 3).
+    /// Promise 1: a merge at a leaf drops tombstones though the leaf's oldest bundle takes no part (`disk/trunk/jobs/merge.rs`, 3).
     TombstoneDroppedEarly,
-    /// Promise 1: a flush to a child counts as one to the child's neighbour, too (`disk/trunk/node.rs`, 3).
+    /// Promise 1: a flush to a child counts as one to the child's neighbour, too (`disk/trunk/tree/node.rs`, 3).
     FlushedForNeighbour,
-    /// Promise 1: joined leaves keep a file that reaches where it was active no more (`disk/trunk/join.rs`, 1).
+    /// Promise 1: joined leaves keep a file that reaches where it was active no more (`disk/trunk/tree/neighbours.rs`, 1).
     JoinRevivesDeletes,
     /// Promise 1: an update does not look whether somebody has written its key since it read (P1).
     UpdateUnchecked,

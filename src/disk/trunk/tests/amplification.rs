@@ -2,7 +2,7 @@
 //! not too small here.
 
 use super::rig::{Random, Rig, Write, key, number_key, small_options};
-use crate::disk::trunk::{Figures, RequestedRange};
+use crate::disk::runs::requested_range::RequestedRange;
 
 const BRANCH_BYTES: u64 = 256 << 10;
 /// So that the file of a Memtable's entries takes 1.17 of `BRANCH_BYTES`. How little a nearly sequential load is rewritten depends on
@@ -30,7 +30,7 @@ fn a_random_load_is_rewritten_little() {
     let mut rig = Rig::new(small_options(BRANCH_BYTES));
     let mut random = Random(11);
     load(&mut rig, 80, || random_write(&mut random));
-    let figures = Figures::of(&rig.tree);
+    let figures = rig.tree.figures();
     println!("{:.2} {:.2} {figures:?}", rig.rewriting(), rig.write_amplification());
     assert!(rig.rewriting() < 2.3 && rig.write_amplification() < 3.5, "{:.2} {figures:?}", rig.rewriting());
     let runs: u64 = figures.levels.iter().map(|level| level.runs_max).sum();
@@ -46,7 +46,7 @@ fn a_sequential_load_is_written_once() {
         next += 1;
         (number_key(next), Some(vec![7; 100]))
     });
-    println!("{:.2} {:?}", rig.write_amplification(), Figures::of(&rig.tree));
+    println!("{:.2} {:?}", rig.write_amplification(), rig.tree.figures());
     assert_eq!(rig.trunk.written().compacted_bytes, 0);
     assert!(rig.write_amplification() < 1.5);
 }
@@ -61,7 +61,7 @@ fn overwriting_keeps_the_space_bounded() {
     for round in 0..12 {
         load(&mut rig, 6, || (number_key(random.next() % keys), Some(vec![random.next() as u8; 100])));
         let live = rig.expected(u64::MAX).len() as f64;
-        let figures = Figures::of(&rig.tree);
+        let figures = rig.tree.figures();
         let space = figures.levels.iter().map(|level| level.load.entries).sum::<u64>() as f64 / live;
         println!("{space:.2} {:.2}", rig.rewriting());
         if round >= 4 {
@@ -69,7 +69,7 @@ fn overwriting_keeps_the_space_bounded() {
             sum += space;
         }
     }
-    assert!(peak < 1.75 && sum / 8.0 < 1.5, "{peak:.2} {:.2} {:?}", sum / 8.0, Figures::of(&rig.tree));
+    assert!(peak < 1.75 && sum / 8.0 < 1.5, "{peak:.2} {:.2} {:?}", sum / 8.0, rig.tree.figures());
     assert!(rig.rewriting() < 2.4, "{:.2}", rig.rewriting());
 }
 
@@ -79,14 +79,14 @@ fn a_quiet_tree_has_few_runs() {
     let mut rig = Rig::new(small_options(BRANCH_BYTES));
     let mut random = Random(13);
     load(&mut rig, 20, || random_write(&mut random));
-    let before = Figures::of(&rig.tree);
+    let before = rig.tree.figures();
     let mut jobs = 0;
     while let Some(job) = rig.trunk.pick_requested(&rig.tree, &RequestedRange::ALL, &rig.retention()) {
         jobs += 1;
         assert!(jobs < 200, "{job}");
         rig.finish(&job);
     }
-    let after = Figures::of(&rig.tree);
+    let after = rig.tree.figures();
     assert!(before.levels.iter().any(|level| level.runs_max > 1));
     assert_eq!(after.levels.iter().map(|level| level.runs_max).sum::<u64>(), 1, "{after:?}");
     rig.check_files();

@@ -1,7 +1,7 @@
 //! Trees as text, for goldens and for messages of failing tests.
 
 use crate::disk::trunk::Tree;
-use crate::disk::trunk::node::Node;
+use crate::disk::trunk::tree::node::Node;
 use std::fmt::Write;
 
 impl Tree {
@@ -27,7 +27,7 @@ fn describe(node: &Node, depth: usize, text: &mut String) {
         }
     }
     for (at, slot) in node.slots.iter().enumerate() {
-        let maplets: Vec<_> = slot.cover.maplets().map(|maplet| maplet.meta().file.0.to_string()).collect();
+        let maplets: Vec<_> = slot.maplet_index.maplets().map(|maplet| maplet.meta().file.0.to_string()).collect();
         if !maplets.is_empty() {
             let _ = writeln!(text, "{indent}  slot {at} has maplets {}", maplets.join(" "));
         }

@@ -2,7 +2,8 @@
 //! its order.
 
 use super::rig::{Append, Random, Rig, Said, number_key, small_options};
-use crate::disk::trunk::{Figures, Job, Outcome, RequestedRange, TrunkOptions, branches};
+use crate::disk::runs::requested_range::RequestedRange;
+use crate::disk::trunk::{Job, Outcome, TrunkOptions};
 use crate::merge::Cursor;
 use crate::util::SequenceNumber;
 use crate::util::sync::{Arc, AtomicBool};
@@ -171,18 +172,18 @@ fn deleted_at_once() -> Rig {
 #[test]
 fn one_range_tombstone_frees_what_it_hides() {
     let mut rig = deleted_at_once();
-    let newest = branches(&rig.tree).into_iter().find(|branch| branch.meta().entries == 0).unwrap().meta().clone();
+    let newest = rig.tree.branches().into_iter().find(|branch| branch.meta().entries == 0).unwrap().meta().clone();
     assert!(newest.range_tombstones == 1 && newest.open_ended && newest.key_max == number_key(7_990));
     rig.check_reads(&mut Random(1), 200);
     rig.reopen();
-    let full = Figures::of(&rig.tree).file_bytes;
+    let full = rig.tree.figures().file_bytes;
     let mut steps = 0;
     while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
         rig.finish(&job);
         steps += 1;
         assert!(steps < 500, "it does not end");
     }
-    let figures = Figures::of(&rig.tree);
+    let figures = rig.tree.figures();
     assert!(!rig.tree.has_range_tombstones() && figures.file_bytes < full / 20, "{figures:?}, {full} bytes before");
     assert_eq!(rig.expected(u64::MAX).len(), 20);
     rig.check_reads(&mut Random(2), 200);
@@ -207,7 +208,7 @@ fn what_a_snapshot_reads_stays_under_a_range_tombstone() {
     }
     rig.check_reads(&mut Random(4), 200);
     // A leaf that was empty keeps its reference to the range tombstone until something else comes.
-    let entries: u64 = Figures::of(&rig.tree).levels.iter().map(|level| level.load.entries).sum();
+    let entries: u64 = rig.tree.figures().levels.iter().map(|level| level.load.entries).sum();
     assert!(entries == 0, "{}", rig.tree.describe());
 }
 
@@ -269,7 +270,7 @@ fn operands_fold_into_one_put() {
     while let Some(job) = rig.trunk.pick_requested(&rig.tree, &RequestedRange::ALL, &rig.retention()) {
         rig.finish(&job);
     }
-    let entries: u64 = Figures::of(&rig.tree).levels.iter().map(|level| level.load.entries).sum();
+    let entries: u64 = rig.tree.figures().levels.iter().map(|level| level.load.entries).sum();
     assert_eq!(entries, 50);
     rig.check_reads(&mut Random(7), 100);
 }

@@ -1,11 +1,11 @@
 //! Jobs that run beside each other and beside changes of what they look at.
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
-use crate::disk::trunk::claims::Claims;
-use crate::disk::trunk::hollow::{Cuts, Hollow};
-use crate::disk::trunk::job::{Change, Place, claim};
-use crate::disk::trunk::node::Node;
-use crate::disk::trunk::policy::Choice;
+use crate::disk::trunk::jobs::change::{Change, NodeRange};
+use crate::disk::trunk::jobs::claims::{Claim, Claims};
+use crate::disk::trunk::plan::choice::Choice;
+use crate::disk::trunk::tree::empty_overlaps::{EmptyOverlaps, SplitPlan};
+use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::{Job, Outcome};
 use crate::merge::Cursor;
 use crate::util::sync::Arc;
@@ -103,14 +103,17 @@ fn a_leaf_is_split_while_its_bundles_are_merged() {
 fn merge_of_root_leaf(rig: &Rig) -> Option<Job> {
     let root = rig.tree.root();
     let choice = Choice::Merge(root.clone(), root.merge.clone().filter(|_| root.is_leaf())?);
-    let ticket = Arc::new(Claims::default()).take(claim(&choice))?;
-    Some(Job { choice, ticket, for_scans: false })
+    let claim = Arc::new(Claims::default()).take(Claim::of(&choice))?;
+    Some(Job { choice, claim, for_scans: false })
 }
 
 fn split(leaf: &Node, at: &[u8]) -> Outcome {
     Outcome {
-        change: Change::Split { place: Place::of(leaf), cuts: Cuts { keys: vec![at.into()], ..Cuts::default() } },
-        ticket: None,
+        change: Change::Split {
+            range: NodeRange::of(leaf),
+            split: SplitPlan { keys: vec![at.into()], ..SplitPlan::default() },
+        },
+        claim: None,
     }
 }
 
@@ -141,9 +144,9 @@ fn a_result_that_nothing_needs_is_dropped() {
     };
     let outcome = rig.trunk.run(&merge, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
     for pivot in &node.pivots {
-        let place = Place::of(&node);
-        let change = Change::Flush { place, child: pivot.child.id, hollow: Hollow::default() };
-        rig.apply(Outcome { change, ticket: None });
+        let range = NodeRange::of(&node);
+        let change = Change::Flush { range, child: pivot.child.id, empty_overlaps: EmptyOverlaps::default() };
+        rig.apply(Outcome { change, claim: None });
     }
     let before = rig.tree.describe();
     let applied = rig.trunk.apply(outcome, &rig.tree);

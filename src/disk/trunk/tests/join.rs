@@ -3,10 +3,11 @@
 
 use super::goldens::compare;
 use super::rig::{Random, Rig, Said, Write, number_key, small_options};
-use crate::disk::trunk::hollow::{Cuts, Hollow};
-use crate::disk::trunk::job::{Change, Place};
-use crate::disk::trunk::node::Node;
-use crate::disk::trunk::{Figures, Job, Outcome, RequestedRange, TrunkOptions};
+use crate::disk::runs::requested_range::RequestedRange;
+use crate::disk::trunk::jobs::change::{Change, NodeRange};
+use crate::disk::trunk::tree::empty_overlaps::{EmptyOverlaps, SplitPlan};
+use crate::disk::trunk::tree::node::Node;
+use crate::disk::trunk::{Job, Outcome, TrunkOptions};
 use crate::util::sync::AtomicBool;
 
 fn puts(numbers: impl Iterator<Item = u64>) -> Vec<Write> {
@@ -23,18 +24,18 @@ fn incorporate(rig: &mut Rig, writes: Vec<Said>) {
 }
 
 fn apply(rig: &mut Rig, change: Change) {
-    rig.apply(Outcome { change, ticket: None });
+    rig.apply(Outcome { change, claim: None });
 }
 
 fn flush(rig: &mut Rig, at: usize) {
     let root = rig.tree.root().clone();
-    let (place, child) = (Place::of(&root), root.pivots[at].child.id);
-    apply(rig, Change::Flush { place, child, hollow: Hollow::default() });
+    let (range, child) = (NodeRange::of(&root), root.pivots[at].child.id);
+    apply(rig, Change::Flush { range, child, empty_overlaps: EmptyOverlaps::default() });
 }
 
 fn split(rig: &mut Rig, leaf: &Node, numbers: &[u64]) {
     let keys = numbers.iter().map(|number| number_key(*number)[..].into()).collect();
-    apply(rig, Change::Split { place: Place::of(leaf), cuts: Cuts { keys, ..Cuts::default() } });
+    apply(rig, Change::Split { range: NodeRange::of(leaf), split: SplitPlan { keys, ..SplitPlan::default() } });
 }
 
 /// Merges all that a child of the root holds.
@@ -61,7 +62,7 @@ fn settle(rig: &mut Rig) -> Vec<String> {
 }
 
 fn nodes(rig: &Rig) -> u64 {
-    Figures::of(&rig.tree).levels.iter().map(|level| level.nodes).sum()
+    rig.tree.figures().levels.iter().map(|level| level.nodes).sum()
 }
 
 #[test]
@@ -370,7 +371,7 @@ fn an_emptied_store_is_one_leaf_without_files() {
             (0..25).for_each(|round| rig.incorporate(deletes((0..400).map(|at| at * 25 + round))));
         }
         settle(&mut rig);
-        let figures = Figures::of(&rig.tree);
+        let figures = rig.tree.figures();
         assert!(figures.levels.len() == 1 && figures.files == 0, "{is_at_once} {fanout}\n{}", rig.tree.describe());
         rig.check_files();
         rig.reopen();

@@ -3,14 +3,14 @@
 
 use super::rig::{Random, Rig, Said, Write, number_key, small_options};
 use crate::branch::maplet_name;
-use crate::disk::trunk::claims::Claims;
-use crate::disk::trunk::hollow::{Cuts, Hollow};
-use crate::disk::trunk::job::{Change, Place, claim};
-use crate::disk::trunk::node::Node;
-use crate::disk::trunk::policy::Choice;
-use crate::disk::trunk::slot::Slot;
-use crate::disk::trunk::watch::Progress;
-use crate::disk::trunk::{Job, Outcome, TrunkOptions, maplets};
+use crate::disk::runs::progress::Progress;
+use crate::disk::trunk::jobs::change::{Change, NodeRange};
+use crate::disk::trunk::jobs::claims::{Claim, Claims};
+use crate::disk::trunk::plan::choice::Choice;
+use crate::disk::trunk::tree::empty_overlaps::{EmptyOverlaps, SplitPlan};
+use crate::disk::trunk::tree::node::Node;
+use crate::disk::trunk::tree::slot::Slot;
+use crate::disk::trunk::{Job, Outcome, TrunkOptions};
 use crate::io::{OpenMode, Storage};
 use crate::util::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 
@@ -34,19 +34,19 @@ pub fn with_runs(runs: usize, is_split: bool) -> (Rig, Random) {
 }
 
 pub fn split(leaf: &Node, at: u64) -> Outcome {
-    let cuts = Cuts { keys: vec![number_key(at)[..].into()], ..Cuts::default() };
-    Outcome { change: Change::Split { place: Place::of(leaf), cuts }, ticket: None }
+    let split = SplitPlan { keys: vec![number_key(at)[..].into()], ..SplitPlan::default() };
+    Outcome { change: Change::Split { range: NodeRange::of(leaf), split }, claim: None }
 }
 
 fn flush(node: &Node, at: usize) -> Outcome {
-    let (place, child) = (Place::of(node), node.pivots[at].child.id);
-    Outcome { change: Change::Flush { place, child, hollow: Hollow::default() }, ticket: None }
+    let (range, child) = (NodeRange::of(node), node.pivots[at].child.id);
+    Outcome { change: Change::Flush { range, child, empty_overlaps: EmptyOverlaps::default() }, claim: None }
 }
 
 fn map_job(node: &Arc<Node>, slot: usize) -> Job {
-    let choice = Choice::Map(Arc::clone(node), slot);
-    let ticket = Arc::new(Claims::default()).take(claim(&choice)).unwrap();
-    Job { choice, ticket, for_scans: false }
+    let choice = Choice::BuildMaplet(Arc::clone(node), slot);
+    let claim = Arc::new(Claims::default()).take(Claim::of(&choice)).unwrap();
+    Job { choice, claim, for_scans: false }
 }
 
 pub fn map(rig: &mut Rig, node: &Arc<Node>, slot: usize) {
@@ -54,7 +54,7 @@ pub fn map(rig: &mut Rig, node: &Arc<Node>, slot: usize) {
 }
 
 fn files(slot: &Slot) -> Vec<u64> {
-    slot.cover.maplets().map(|maplet| maplet.meta().file.0).collect()
+    slot.maplet_index.maplets().map(|maplet| maplet.meta().file.0).collect()
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn both_halves_of_a_split_leaf_go_on_with_its_maplet() {
     rig.check_files();
     assert!(!rig.maplets().iter().any(|file| old.contains(&file.0)));
     let entries: u64 =
-        maplets(&rig.tree).iter().flat_map(|maplet| &maplet.meta().columns).map(|column| column.entries).sum();
+        rig.tree.maplets().iter().flat_map(|maplet| &maplet.meta().columns).map(|column| column.entries).sum();
     assert_eq!(entries, 1000);
     rig.check_maplets();
     rig.check_reads(&mut random, 300);
@@ -171,7 +171,7 @@ fn an_outcome_that_is_dropped_leaves_no_maplet() {
     let (rig, _) = with_runs(5, false);
     let job = map_job(rig.tree.root(), 0);
     let outcome = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
-    assert!(matches!(outcome.change, Change::Map { .. }));
+    assert!(matches!(outcome.change, Change::BuildMaplet { .. }));
     let written = rig.disk.list().unwrap().iter().filter(|name| name.ends_with(".maplet")).count();
     assert_eq!(written, 1);
     drop((outcome, job));
@@ -194,17 +194,17 @@ fn a_lost_or_damaged_maplet_costs_no_answers() {
         }
         rig.context.files.forget(file);
         rig.context.cache.remove_file(file);
-        let error = maplets(&rig.tree)[0].verify(&[], true).unwrap_err();
+        let error = rig.tree.maplets()[0].verify(&[], true).unwrap_err();
         assert!(error.is_damage() && error.to_string().contains(&maplet_name(file)), "{error}");
         rig.checks = false;
         rig.check_reads(&mut random, 300);
-        assert!(rig.tree.root().slots[0].cover.is_broken());
+        assert!(rig.tree.root().slots[0].maplet_index.is_broken());
         if lost {
             // For the sweep to find.
             rig.disk.open(&maplet_name(file), OpenMode::Create).unwrap();
         }
         let done = rig.work();
-        assert!(done.iter().any(|job| job.starts_with("map")), "{done:?}");
+        assert!(done.iter().any(|job| job.starts_with("build maplet")), "{done:?}");
         assert!(!rig.maplets().contains(&file) && !rig.maplets().is_empty());
         rig.check_files();
         rig.check_maplets();
@@ -249,7 +249,7 @@ fn a_failed_or_cancelled_build_leaves_nothing() {
     let mut rig = rig;
     let outcome = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
     let choice = Choice::Merge(root.clone(), 0..root.bundles.len());
-    let merge = Job { ticket: Arc::new(Claims::default()).take(claim(&choice)).unwrap(), choice, for_scans: false };
+    let merge = Job { claim: Arc::new(Claims::default()).take(Claim::of(&choice)).unwrap(), choice, for_scans: false };
     rig.finish(&merge);
     drop((merge, root));
     rig.apply(outcome);
@@ -270,12 +270,12 @@ fn they_can_be_left_out() {
     rig.reopen_with(options);
     assert!(rig.maplets().is_empty() && !rig.state.maplets.is_empty());
     rig.checks = false;
-    rig.apply(Outcome { change: Change::Nothing, ticket: None });
+    rig.apply(Outcome { change: Change::Nothing, claim: None });
     rig.checks = true;
     rig.incorporate(writes(&mut random, 200, KEYS));
     assert!(rig.state.maplets.is_empty());
     while let Some(job) = rig.trunk.pick(&rig.tree, &rig.retention()) {
-        assert!(!job.to_string().starts_with("map"));
+        assert!(!job.to_string().starts_with("build maplet"));
         rig.finish(&job);
     }
     rig.check_reads(&mut random, 300);
@@ -295,7 +295,7 @@ fn a_run_with_range_tombstones_is_always_asked() {
     map(&mut rig, &root, 0);
     drop(root);
     let slot = &rig.tree.root().slots[0];
-    assert!(slot.cover.maplets().count() == 1 && slot.spared_probes() == 1 && slot.probes() > 1);
+    assert!(slot.maplet_index.maplets().count() == 1 && slot.replaceable_probes() == 1 && slot.probes() > 1);
     rig.check_reads(&mut random, 500);
     rig.check_files();
 }

@@ -4,11 +4,10 @@
 use crate::branch::{BlockingPages, BranchContext, Compression, ExtentMemory};
 use crate::branch::{file_name, maplet_name, parse_file_name, parse_maplet_name};
 use crate::cache::{FileTable, PageCache};
-use crate::disk::trunk::apply::Applied;
-use crate::disk::trunk::node::Node;
-use crate::disk::trunk::{
-    Figures, FromMemory, Job, Outcome, Tree, Trunk, TrunkOptions, branches, check_structure, check_tree, maplets,
-};
+use crate::disk::runs::from_memory::FromMemory;
+use crate::disk::trunk::Applied;
+use crate::disk::trunk::tree::node::Node;
+use crate::disk::trunk::{Job, Outcome, Tree, Trunk, TrunkOptions, check_structure, check_tree};
 use crate::io::Storage;
 use crate::io::simulated::{Operation, SimulatedStorage};
 use crate::manifest::ManifestState;
@@ -260,7 +259,7 @@ impl Rig {
         assert_eq!(self.maplets(), self.state.maplets.keys().copied().collect());
         let names = self.disk.list().unwrap();
         assert!(self.state.maplets.keys().all(|file| names.contains(&maplet_name(*file))));
-        let figures = Figures::of(&self.tree);
+        let figures = self.tree.figures();
         assert_eq!(figures.files, self.state.branches.len() as u64);
         assert_eq!(figures.levels.iter().map(|level| level.load.bytes).sum::<u64>(), self.tree.bytes());
     }
@@ -277,13 +276,13 @@ impl Rig {
 
     /// The maplets that serve the tree.
     pub fn maplets(&self) -> BTreeSet<FileNumber> {
-        maplets(&self.tree).iter().map(|maplet| maplet.meta().file).collect()
+        self.tree.maplets().iter().map(|maplet| maplet.meta().file).collect()
     }
 
     /// Every maplet knows every key of its branches.
     pub fn check_maplets(&self) {
-        let branches: Vec<_> = branches(&self.tree).into_iter().cloned().collect();
-        maplets(&self.tree).into_iter().for_each(|maplet| maplet.verify(&branches, true).unwrap());
+        let branches: Vec<_> = self.tree.branches().into_iter().cloned().collect();
+        self.tree.maplets().into_iter().for_each(|maplet| maplet.verify(&branches, true).unwrap());
     }
 
     fn files(&self) -> BTreeSet<FileNumber> {
@@ -464,10 +463,10 @@ impl Rig {
         assert!(found.len() >= kept.len(), "{kept:?}\n{found:?}");
         assert_eq!(tree.bytes(), self.tree.bytes());
         assert_eq!(tree.debt(), self.tree.debt());
-        let served: BTreeSet<FileNumber> = maplets(&tree).iter().map(|maplet| maplet.meta().file).collect();
+        let served: BTreeSet<FileNumber> = tree.maplets().iter().map(|maplet| maplet.meta().file).collect();
         assert_eq!(served, self.maplets());
         self.check_maplets();
-        let branches = branches(&tree);
+        let branches = tree.branches();
         assert_eq!(branches.len(), self.state.branches.len());
         branches.into_iter().for_each(|branch| assert!(branch.verify().is_ok(), "{:?}", branch.verify()));
         self.trunk = trunk;

@@ -69,7 +69,7 @@ fn scans_tell_those_behind_them_how_much_to_read_at_once() {
     rig.work();
     let scan = |steps: usize, at: u64| {
         // Each begins with nothing in memory but what leads to the leaves.
-        for branch in crate::disk::trunk::verify::branches(&rig.tree) {
+        for branch in rig.tree.branches() {
             rig.context.cache.remove_file(branch.meta().file);
         }
         let mut cursor = rig.tree.cursor();

@@ -1,10 +1,12 @@
 //! What bounds the space that overwritten data takes: what is known of garbage, which leaves go first, and where files end.
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
-use crate::disk::trunk::RequestedRange;
-use crate::disk::trunk::node::Node;
+use crate::disk::runs::requested_range::RequestedRange;
 use crate::disk::trunk::options::TrunkOptions;
-use crate::disk::trunk::policy::{self, Choice};
+use crate::disk::trunk::plan::choice::Choice;
+use crate::disk::trunk::plan::policy;
+use crate::disk::trunk::tree::newer_data;
+use crate::disk::trunk::tree::node::Node;
 use crate::util::sync::Arc;
 use std::cell::Cell;
 
@@ -35,7 +37,7 @@ fn merges_tell_how_much_of_a_tree_is_garbage() {
     }
     let all = rig.tree.bytes();
     let mut newer = 0;
-    rig.tree.visit(&mut |node| newer += policy::newer(node).bytes);
+    rig.tree.visit(&mut |node| newer += newer_data::newer(node).bytes);
     let known = rig.tree.garbage();
     assert!(newer > all / 8 && known < all / 20, "a load has next to none: {known} of {newer} newer of {all} bytes");
     // A corner of it is overwritten again and again: that tells nothing of the rest.
@@ -86,7 +88,7 @@ fn the_leaf_with_the_densest_updates_is_looked_at_first() {
         }
     }
     let density = |leaf: &Node| {
-        let (newer, all) = (policy::newer(leaf), leaf.active);
+        let (newer, all) = (newer_data::newer(leaf), leaf.active);
         let share = |newer: u64, all: u64| newer as f64 / ((all - newer) as f64).max(1.0);
         share(newer.bytes, all.bytes).max(share(newer.entries, all.entries))
     };
@@ -158,7 +160,7 @@ fn leaves_of_very_many_runs_go_before_leaves_of_garbage() {
     let limit = rig.tree.options().runs_limit;
     let is_pressing = |choice: &Choice| match choice {
         Choice::Merge(node, _) => node.runs() > limit,
-        Choice::Map(node, at) => node.slots[*at].spared_probes() >= limit / 2,
+        Choice::BuildMaplet(node, at) => node.slots[*at].replaceable_probes() >= limit / 2,
         _ => false,
     };
     let last = order.iter().rposition(is_pressing).unwrap();
@@ -168,7 +170,7 @@ fn leaves_of_very_many_runs_go_before_leaves_of_garbage() {
     assert!(urgent.iter().all(|choice| is_pressing(choice) || is_of_many(choice)), "{} choices", order.len());
     let count = |what: fn(&Choice) -> bool| urgent.iter().filter(|choice| what(choice)).count();
     let merges = count(|choice| matches!(choice, Choice::Merge(..)));
-    let maps = count(|choice| matches!(choice, Choice::Map(..)));
+    let maps = count(|choice| matches!(choice, Choice::BuildMaplet(..)));
     let judged = count(|choice| matches!(choice, Choice::SampleLeaf(_)));
     assert!(merges > 0 && maps > 0, "{merges} merges and {maps} maplets of {} choices", order.len());
     assert!(judged > 0 && order.len() > last + 1, "{judged} judged first, {} choices", order.len());

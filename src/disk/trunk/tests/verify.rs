@@ -2,11 +2,13 @@
 //! (That they find nothing wrong with a sound tree is checked by all the tests here, after each round.)
 
 use super::rig::{Random, Rig, Said, Write, number_key, small_options};
-use crate::disk::trunk::node::{Key, Node, Pivot};
-use crate::disk::trunk::redundancy::Redundancy;
-use crate::disk::trunk::scans::ScanCost;
-use crate::disk::trunk::slot::{Load, Slot};
-use crate::disk::trunk::{Tree, branches, check_nodes, check_structure, check_tree};
+use crate::disk::runs::load::Load;
+use crate::disk::runs::run::Key;
+use crate::disk::trunk::tree::node::{Node, Pivot};
+use crate::disk::trunk::tree::overwrite_ratio::OverwriteRatio;
+use crate::disk::trunk::tree::scan_cost::ScanCost;
+use crate::disk::trunk::tree::slot::Slot;
+use crate::disk::trunk::{Tree, check_nodes, check_structure, check_tree};
 use crate::format::manifest_edit::{MapletMeta, NodeId, NodeImage};
 use crate::util::FileNumber;
 use crate::util::sync::Arc;
@@ -137,13 +139,13 @@ fn a_tree_that_is_not_the_manifests_is_found() {
     check_nodes(&old, &state).unwrap();
     rig.incorporate(writes(0..100, 2));
     check_nodes(&rig.tree, &rig.state).unwrap();
-    assert!(check_nodes(&old, &rig.state).unwrap_err().contains("is named as"));
+    assert!(check_nodes(&old, &rig.state).unwrap_err().contains("is stored as"));
     rig.apply(super::maplets::split(rig.tree.root(), 50));
     assert!(check_nodes(&rig.tree, &state).is_err());
 }
 
 /// A tree with a root more, such as no draft makes: it has the old one's bundles, and none of them active.
-pub fn unsound(tree: &Tree) -> Arc<Tree> {
+pub fn inconsistent(tree: &Tree) -> Arc<Tree> {
     let (old, lower) = (tree.root(), Key::from([]));
     let node = Node {
         id: NodeId(1 << 40),
@@ -157,8 +159,8 @@ pub fn unsound(tree: &Tree) -> Arc<Tree> {
         active: Load::default(),
         totals: old.totals,
         merge: None,
-        scans: ScanCost::of(0),
-        redundancy: Redundancy::default(),
+        scans: ScanCost::with_units(0),
+        overwrite_ratio: OverwriteRatio::default(),
     };
     Tree::new(Arc::new(node), Arc::new(small_options(1 << 20)), Arc::default())
 }
@@ -171,9 +173,9 @@ fn a_reference_that_no_slot_sees_is_found() {
     rig.apply(super::maplets::split(rig.tree.root(), 50));
     rig.incorporate(writes(0..100, 2));
     check_structure(&rig.tree).unwrap();
-    let unsound = unsound(&rig.tree);
-    assert_eq!(branches(&unsound).len(), branches(&rig.tree).len());
-    let found = check_structure(&unsound).unwrap_err();
+    let inconsistent = inconsistent(&rig.tree);
+    assert_eq!(inconsistent.branches().len(), rig.tree.branches().len());
+    let found = check_structure(&inconsistent).unwrap_err();
     assert!(found.contains("which nothing sees"), "{found}");
 }
 
