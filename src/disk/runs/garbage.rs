@@ -1,9 +1,9 @@
 //! Which branch files may hold data that no reader needs, as far as that is known without reading them. Any thread.
 //!
-//! The counts of a file say whether it has several versions of a key, or tombstones, range tombstones included. A merge that
-//! includes the oldest bundle of a leaf writes such versions only for the snapshots of that time (`merge/retention.rs`). So
-//! they become garbage once one of these snapshots is gone. The snapshots are remembered while the store is open; after the
-//! next opening there are none.
+//! The counts of a file say whether it has several versions of a key, or tombstones, range tombstones included. A merge
+//! that includes the oldest bundle of a leaf writes such versions only for the snapshots of that time
+//! (`merge/retention.rs`). So they become garbage once one of these snapshots is gone. The snapshots are remembered
+//! while the store is open; after the next opening there are none.
 
 use crate::branch::Branch;
 use crate::merge::Retention;

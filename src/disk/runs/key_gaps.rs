@@ -1,13 +1,15 @@
-//! The key-gap splitter: finds where close keys end and scattered keys begin, among keys that come in order. One thread.
+//! The key-gap splitter: finds where close keys end and scattered keys begin, among keys that come in order. One
+//! thread.
 //!
-//! A nearly sequential load brings stretches of close keys and a few keys far away. In one file with these few, a stretch
-//! would overlap every other file of the load, and would be rewritten whenever the few are merged. In a file of its own it
-//! overlaps nothing, and merges reuse it (`reuse.rs`).
+//! A nearly sequential load brings stretches of close keys and a few keys far away. In one file with these few, a
+//! stretch would overlap every other file of the load, and would be rewritten whenever the few are merged. In a file of
+//! its own it overlaps nothing, and merges reuse it (`reuse.rs`).
 //!
-//! The distance of two neighbouring keys is measured by the number of leading bits that they have in common, whatever their
-//! length and alphabet. A single pair says nothing: in any load some neighbours are far apart, as "1999" and "2000" are. So a
-//! pair that has much less in common than the pairs before it is a *gap*. A number of entries after the gap is held back. If
-//! these have as little in common among each other, the gap is a *boundary*, and a file ends there.
+//! The distance of two neighbouring keys is measured by the number of leading bits that they have in common, whatever
+//! their length and alphabet. A single pair says nothing: in any load some neighbours are far apart, as "1999" and
+//! "2000" are. So a pair that has much less in common than the pairs before it is a *gap*. A number of entries after
+//! the gap is held back. If these have as little in common among each other, the gap is a *boundary*, and a file ends
+//! there.
 
 use crate::merge::EntryRef;
 use crate::util::key::common_bits;
@@ -17,8 +19,8 @@ use crate::util::{Kind, SequenceNumber};
 const PAIRS_MIN: u64 = 64;
 /// Bits in common by which scattered keys differ from close ones: a thousand times as far apart.
 const GAP_BITS: u64 = 10;
-/// Pairs after a gap that decide whether it is a boundary. With fewer, it is one only if the gap is twice as wide and the
-/// input ends after them.
+/// Pairs after a gap that decide whether it is a boundary. With fewer, it is one only if the gap is twice as wide and
+/// the input ends after them.
 const HELD_PAIRS: u64 = 16;
 /// The most entries that are held back, and the most bytes of their keys and values: a key may have many versions.
 const HELD_MAX: usize = 1024;
@@ -97,7 +99,8 @@ impl KeyGapSplitter {
         !self.held.entries.is_empty()
     }
 
-    /// Holds back the first entry after a gap, which was noted, or one after it. Returns whether these are enough to decide.
+    /// Holds back the first entry after a gap, which was noted, or one after it. Returns whether these are enough to
+    /// decide.
     pub fn hold(&mut self, entry: EntryRef<'_>) -> bool {
         if *entry.key != *self.last_key {
             self.after.add(common_bits(&self.last_key, entry.key));

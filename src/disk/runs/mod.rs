@@ -1,5 +1,5 @@
-//! What every disk component shares: sorted runs of branch files, the output of merges, and the plain types that cross the
-//! seam. It knows nothing of a component's structure.
+//! What every disk component shares: sorted runs of branch files, the output of merges, and the plain types that cross
+//! the seam. It knows nothing of a component's structure.
 
 pub mod figures;
 pub mod from_memory;

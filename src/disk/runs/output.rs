@@ -1,14 +1,15 @@
 //! The output writer: writes a sorted sequence of entries as the part files of a run. One thread.
 //!
-//! A part file ends at a cut, which is a pivot of the node that the run is for, so that a file that no live range uses can be
-//! deleted whole. (Hole punching is no alternative: hard-linked copies and other readers share the file.) It ends as well where
-//! close keys end (`key_gaps.rs`), before a file that is reused (`reuse.rs`), and at its largest size.
+//! A part file ends at a cut, which is a pivot of the node that the run is for, so that a file that no live range uses
+//! can be deleted whole. (Hole punching is no alternative: hard-linked copies and other readers share the file.) It
+//! ends as well where close keys end (`key_gaps.rs`), before a file that is reused (`reuse.rs`), and at its largest
+//! size.
 //!
 //! Invariants:
 //! 1. All versions of a key are in one part file.
-//! 2. Range tombstones are cut at the bound between two part files: the piece before the bound is in the file before it, the
-//!    rest in the files after it. So the range of a part file, its range tombstones included, ends no later than the next one
-//!    begins, and the part file to which a key leads holds everything that the run has of the key.
+//! 2. Range tombstones are cut at the bound between two part files: the piece before the bound is in the file before
+//!    it, the rest in the files after it. So the range of a part file, its range tombstones included, ends no later
+//!    than the next one begins, and the part file to which a key leads holds everything that the run has of the key.
 
 use super::key_gaps::KeyGapSplitter;
 use super::load::Load;
@@ -59,8 +60,8 @@ pub struct OutputWriter<'a> {
     cuts: &'a [Key],
     bytes_min: u64,
     bytes_max: u64,
-    /// The smallest keys of reused files, ascending, without those already passed. A part file ends before each, whatever
-    /// its size.
+    /// The smallest keys of reused files, ascending, without those already passed. A part file ends before each,
+    /// whatever its size.
     reused: VecDeque<Key>,
     gaps: KeyGapSplitter,
     /// From this size on a part file ends where close keys end.
@@ -100,8 +101,8 @@ impl<'a> OutputWriter<'a> {
         self
     }
 
-    /// A reused file begins at `key`, after everything that was added and after all reused files before. No entry and no range
-    /// tombstone of this sequence meets its range.
+    /// A reused file begins at `key`, after everything that was added and after all reused files before. No entry and
+    /// no range tombstone of this sequence meets its range.
     pub fn add_reused(&mut self, key: Key) {
         self.reused.push_back(key);
     }

@@ -4,8 +4,8 @@ use crate::util::sync::{AtomicBool, Ordering};
 
 /// Counts, throttles, pauses and cancels a task.
 pub trait Progress: Sync {
-    /// Since the last call the task read `entries` more entries and wrote `written` more bytes. May wait. False where the
-    /// task should end.
+    /// Since the last call the task read `entries` more entries and wrote `written` more bytes. May wait. False where
+    /// the task should end.
     fn advance(&self, entries: u64, written: u64) -> bool;
 }
 

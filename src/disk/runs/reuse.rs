@@ -1,10 +1,10 @@
-//! File reuse (trivial move): which input files of a merge the merged run refers to unchanged. A file that overlaps no other
-//! input has nothing to be merged with. Pure functions of branches; any thread.
+//! File reuse (trivial move): which input files of a merge the merged run refers to unchanged. A file that overlaps no
+//! other input has nothing to be merged with. Pure functions of branches; any thread.
 //!
 //! A file is reused only if
 //! 1. it lies wholly in the range that is merged (*otherwise:* entries that were not active there become active);
-//! 2. it overlaps no other input, range tombstones included, so that the run stays sorted and no tombstone of another input
-//!    hides its keys;
+//! 2. it overlaps no other input, range tombstones included, so that the run stays sorted and no tombstone of another
+//!    input hides its keys;
 //! 3. a merge would find no garbage in it (`garbage.rs`), or the merge may drop nothing because older data lies below;
 //! 4. it is large: a reused file ends the new part files on either side, and small files cost more than rewriting them.
 

@@ -16,8 +16,8 @@ pub type Key = Arc<[u8]>;
 /// See the module.
 #[derive(Debug)]
 pub struct Run {
-    /// The heads (`util::key::wide_head`) of the parts' largest keys, packed: unless heads are equal, a get finds its part
-    /// without following a pointer.
+    /// The heads (`util::key::wide_head`) of the parts' largest keys, packed: unless heads are equal, a get finds its
+    /// part without following a pointer.
     heads: Box<[u128]>,
     parts: Box<[Arc<Branch>]>,
     has_range_tombstones: bool,
@@ -49,7 +49,8 @@ impl Run {
         from + self.parts[from..from + ties].partition_point(|part| part.meta().ends_before(key))
     }
 
-    /// The one part that may hold `key`, whose head is `head`. (The branch checks whether `key` lies before its smallest key.)
+    /// The one part that may hold `key`, whose head is `head`. (The branch checks whether `key` lies before its
+    /// smallest key.)
     #[inline]
     pub fn part_of(&self, key: &[u8], head: u128) -> Option<&Arc<Branch>> {
         match &*self.parts {
@@ -81,9 +82,9 @@ pub fn range_tombstones<'a>(
     Ok(RangeTombstones::union(&pieces))
 }
 
-/// Groups branches, oldest first, into runs, oldest first. A branch joins the newest run if it lies wholly after it. (It
-/// cannot join an older run: the newest may hold an older version of its keys.) A sequential load becomes one run, however
-/// many bundles brought it.
+/// Groups branches, oldest first, into runs, oldest first. A branch joins the newest run if it lies wholly after it.
+/// (It cannot join an older run: the newest may hold an older version of its keys.) A sequential load becomes one run,
+/// however many bundles brought it.
 pub fn group<'a>(branches: impl IntoIterator<Item = &'a Arc<Branch>>) -> Vec<Arc<Run>> {
     let mut runs = Vec::new();
     let mut parts: Vec<Arc<Branch>> = Vec::new();
@@ -113,8 +114,8 @@ pub struct RunsBegun {
     pub after: usize,
 }
 
-/// For each of these bundles, oldest first, the runs that `group` would begin there. So neighbouring bundles make as many runs
-/// as the `alone` of the oldest and the `after` of the others add up to.
+/// For each of these bundles, oldest first, the runs that `group` would begin there. So neighbouring bundles make as
+/// many runs as the `alone` of the oldest and the `after` of the others add up to.
 pub fn runs_begun<'a>(bundles: impl IntoIterator<Item = &'a [Arc<Branch>]>) -> Vec<RunsBegun> {
     let mut last: Option<&Branch> = None;
     let runs = |branches: &'a [Arc<Branch>]| {
@@ -126,7 +127,8 @@ pub fn runs_begun<'a>(bundles: impl IntoIterator<Item = &'a [Arc<Branch>]>) -> V
     bundles.into_iter().map(runs).collect()
 }
 
-/// Whether a branch may have keys in [lower, upper), or range tombstones over some, judged by its smallest and largest key.
+/// Whether a branch may have keys in [lower, upper), or range tombstones over some, judged by its smallest and largest
+/// key.
 pub fn overlaps(branch: &Branch, lower: &[u8], upper: Option<&[u8]>) -> bool {
     let meta = branch.meta();
     !meta.ends_before(lower) && upper.is_none_or(|upper| meta.key_min[..] < *upper)

@@ -101,8 +101,8 @@ impl RunCursor {
     }
 }
 
-/// Moves all cursors to the target, so that their disk reads overlap, for a scan that is expected to pass `expected` entries in
-/// all. Returns how often the disk was read.
+/// Moves all cursors to the target, so that their disk reads overlap, for a scan that is expected to pass `expected`
+/// entries in all. Returns how often the disk was read.
 pub fn seek_together(cursors: &mut [RunCursor], target: Target<'_>, expected: u64) -> Result<usize> {
     for cursor in cursors.iter_mut() {
         cursor.begin(target, expected)?;

@@ -2,11 +2,11 @@
 //!
 //! There are two kinds, because the store behaves differently in the two cases:
 //!
-//! 1. `SpaceBackoff`: the disk was not known to be full. The place waits until as much space is free as its job is likely to
-//!    need. *Otherwise:* on a disk that is nearly full a merge fills it, fails, and gives back what it wrote; the store takes
-//!    puts again and tries the same merge, without end.
-//! 2. `FullDiskFailures`: the disk was known to be full, and the job was to free space. It is left out until something has
-//!    freed space.
+//! 1. `SpaceBackoff`: the disk was not known to be full. The place waits until as much space is free as its job is
+//!    likely to need. *Otherwise:* on a disk that is nearly full a merge fills it, fails, and gives back what it wrote;
+//!    the store takes puts again and tries the same merge, without end.
+//! 2. `FullDiskFailures`: the disk was known to be full, and the job was to free space. It is left out until something
+//!    has freed space.
 //!
 //! `K` names a place of the disk component, such as a trunk node.
 
@@ -37,8 +37,8 @@ impl<K> Default for SpaceBackoff<K> {
 }
 
 impl<K: Copy + Eq + Hash> SpaceBackoff<K> {
-    /// A job that reads `bytes` at the place found no space. If the place had waited before, it now waits for at least twice
-    /// as much as then.
+    /// A job that reads `bytes` at the place found no space. If the place had waited before, it now waits for at least
+    /// twice as much as then.
     pub fn note(&self, place: K, bytes: u64) {
         let mut places = self.places.lock();
         let before = places.get(&place).map_or(0, |backoff| backoff.needed);
@@ -83,8 +83,8 @@ pub enum Failed {
 #[derive(Debug)]
 pub struct FullDiskFailures<K> {
     places: Mutex<HashMap<K, Failed>>,
-    /// Files whose live data found no space when it was rewritten (`None`), or whose rewriting gained nothing while the file
-    /// was live in so many places (`Some`).
+    /// Files whose live data found no space when it was rewritten (`None`), or whose rewriting gained nothing while the
+    /// file was live in so many places (`Some`).
     files: Mutex<HashMap<FileNumber, Option<usize>>>,
 }
 

@@ -75,8 +75,9 @@ impl Trunk {
         Ok((trunk, tree))
     }
 
-    /// Writes what comes from memory, which is newer than everything in the tree, as part files cut at the root's pivots. Heavy
-    /// I/O, no lock. Outcomes are applied in the order of `through`. `None` where `progress` ended it: then nothing was done.
+    /// Writes what comes from memory, which is newer than everything in the tree, as part files cut at the root's
+    /// pivots. Heavy I/O, no lock. Outcomes are applied in the order of `through`. `None` where `progress` ended it:
+    /// then nothing was done.
     pub fn incorporate(
         &self,
         tree: &Tree,
@@ -90,8 +91,8 @@ impl Trunk {
         Ok(Some(Outcome { change: Change::Incorporate { parts, through }, claim: None }))
     }
 
-    /// The most urgent work that no running job has claimed; `None` where there is nothing to do. A pure function of the tree, the
-    /// running jobs, `retention`, and the trunk's history.
+    /// The most urgent work that no running job has claimed; `None` where there is nothing to do. A pure function of
+    /// the tree, the running jobs, `retention`, and the trunk's history.
     pub fn pick(&self, tree: &Tree, retention: &Retention) -> Option<Job> {
         let is_released = |leaf: &Node| self.history.is_released(leaf, retention);
         self.pick_with(false, |claim| {
@@ -108,23 +109,24 @@ impl Trunk {
         })
     }
 
-    /// Work that makes scans cheaper, where scans have already paid as much for runs as the work costs. For when `pick` finds
-    /// nothing.
+    /// Work that makes scans cheaper, where scans have already paid as much for runs as the work costs. For when `pick`
+    /// finds nothing.
     pub fn pick_for_scans(&self, tree: &Tree) -> Option<Job> {
         self.pick_with(true, |claim| {
             for_scans::choose(tree, |choice| !self.history.is_backed_off(choice) && claim(choice))
         })
     }
 
-    /// For a full disk: work that frees space, the densest tombstones first. Each node is rewritten once. What failed on the full
-    /// disk is left out.
+    /// For a full disk: work that frees space, the densest tombstones first. Each node is rewritten once. What failed
+    /// on the full disk is left out.
     pub fn pick_to_free_space(&self, tree: &Tree) -> Option<Job> {
         self.pick_with(false, |claim| {
             free_space::choose(tree, |choice| !self.history.has_failed(choice) && claim(choice))
         })
     }
 
-    /// The job of the choice that `choose` makes. `choose` accepts a choice last by claiming it, with the function that it gets.
+    /// The job of the choice that `choose` makes. `choose` accepts a choice last by claiming it, with the function that
+    /// it gets.
     fn pick_with(
         &self,
         for_scans: bool,
@@ -138,7 +140,8 @@ impl Trunk {
         held.map(|claim| Job { choice, claim, for_scans })
     }
 
-    /// About how many bytes a requested compaction still has to read; `None` where nothing is left to do, whatever jobs run.
+    /// About how many bytes a requested compaction still has to read; `None` where nothing is left to do, whatever jobs
+    /// run.
     pub fn remaining(&self, tree: &Tree, range: &RequestedRange, retention: &Retention) -> Option<u64> {
         let has_garbage = |branch: &Branch| self.history.garbage.may_be_in(branch, retention, range.through);
         let is_work = |choice: &Choice| !self.history.is_settled(choice, retention);
@@ -146,14 +149,16 @@ impl Trunk {
         Some(requested::remaining(tree, range, &has_garbage))
     }
 
-    /// Does a job's I/O. Heavy, no lock; almost free for a flush. Where `progress` ends it, its outcome changes nothing.
+    /// Does a job's I/O. Heavy, no lock; almost free for a flush. Where `progress` ends it, its outcome changes
+    /// nothing.
     pub fn run(&self, job: &Job, tree: &Tree, retention: &Retention, progress: &dyn Progress) -> Result<Outcome> {
         let pass = self.pass(retention, progress);
         Executor { pass, history: &self.history, counters: &self.counters }.run(job, tree)
     }
 
-    /// Turns an outcome into an edit and a new tree. Fast. The caller holds the edit mutex, and `tree` is the newest tree. The
-    /// caller logs the edit, publishes the tree, calls `Applied::finish`, and only then applies the next outcome.
+    /// Turns an outcome into an edit and a new tree. Fast. The caller holds the edit mutex, and `tree` is the newest
+    /// tree. The caller logs the edit, publishes the tree, calls `Applied::finish`, and only then applies the next
+    /// outcome.
     pub fn apply(&self, outcome: Outcome, tree: &Arc<Tree>) -> Applied {
         let context = EditContext {
             options: &self.options,

@@ -28,8 +28,8 @@ impl Applied {
         self.edit == ManifestEdit::default()
     }
 
-    /// Releases the files that the tree does not use. Call it once the tree is published. (If logging the edit failed and its
-    /// fate is unknown, drop the value instead: then no file is touched.)
+    /// Releases the files that the tree does not use. Call it once the tree is published. (If logging the edit failed
+    /// and its fate is unknown, drop the value instead: then no file is touched.)
     pub fn finish(self) {
         for branch in &self.obsolete {
             branch.mark_obsolete();

@@ -2,15 +2,17 @@
 //!
 //! The tree may have changed since the job saw it:
 //! 1. A pivot may have been flushed. Then none of the job's bundles is active for it any more.
-//! 2. A node may have been split. Then its bundles are in each part, and the pivots of the parts have them active as before.
-//! 3. An internal node may have been joined with its neighbours (`tree/neighbours.rs`). Then its bundles are in the joined node; its
-//!    own pivots have them active as before, and the other pivots do not have them active. A merge that began on one of several nodes
-//!    with the same bundles keeps these from being joined, so that its result cannot replace the share of another.
+//! 2. A node may have been split. Then its bundles are in each part, and the pivots of the parts have them active as
+//!    before.
+//! 3. An internal node may have been joined with its neighbours (`tree/neighbours.rs`). Then its bundles are in the
+//!    joined node; its own pivots have them active as before, and the other pivots do not have them active. A merge
+//!    that began on one of several nodes with the same bundles prevents these from being joined, so that its result
+//!    cannot replace the share of another.
 //! 4. A leaf on which a job works is not joined, and nothing is flushed to it: the claims conflict.
 //!
-//! So nothing ever becomes active for a key. A merge result replaces its bundles wherever they still are. Files to which nothing
-//! refers then were never part of the store and are removed at once. A join is dropped if its nodes are no longer neighbours under
-//! one parent, or cannot share what is active there.
+//! So nothing ever becomes active for a key. A merge result replaces its bundles wherever they still are. Files to
+//! which nothing refers then were never part of the store and are removed at once. A join is dropped if its nodes are
+//! no longer neighbours under one parent, or cannot share what is active there.
 
 use super::applied::Applied;
 use super::editor::{EditContext, Editor};
@@ -126,7 +128,8 @@ impl Editor<'_> {
         Some(vec![draft])
     }
 
-    /// Replaces a branch, wherever it is, with `parts`, which hold its live data. Nodes and what is active stay the same.
+    /// Replaces a branch, wherever it is, with `parts`, which hold its live data. Nodes and what is active stay the
+    /// same.
     fn replace_branch(&mut self, node: &Arc<Node>, branch: &Arc<Branch>, parts: &[Arc<Branch>]) -> Option<Arc<Node>> {
         if !run::overlaps(branch, &node.lower, node.upper.as_deref()) {
             return None;

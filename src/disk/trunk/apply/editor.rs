@@ -1,9 +1,9 @@
-//! The editor: makes a new tree out of an old one, and the edit that says the same to the manifest. One thread, which holds the
-//! edit mutex. `changes.rs` says what each kind of change does.
+//! The editor: makes a new tree out of an old one, and the edit that says the same to the manifest. One thread, which
+//! holds the edit mutex. `changes.rs` says what each kind of change does.
 //!
 //! Rules:
-//! 1. Nodes on the path to a change are copied in memory. Only nodes whose own content changed go into the edit, because children
-//!    are referred to by id.
+//! 1. Nodes on the path to a change are copied in memory. Only nodes whose own content changed go into the edit,
+//!    because children are referred to by id.
 //! 2. Splits go bottom-up inside the same edit. An internal node with more than F pivots is split evenly.
 //! 3. A branch is dropped in the edit after which no node refers to it (`unreferenced.rs`).
 //! 4. A root with one child and nothing active is removed in the edit that made it so.

@@ -1,5 +1,5 @@
-//! Which branches and maplets a tree refers to. They are looked up in the tree by key range, so no count can be wrong. Pure
-//! functions of nodes; any thread.
+//! Which branches and maplets a tree refers to. They are looked up in the tree by key range, so no count can be wrong.
+//! Pure functions of nodes; any thread.
 
 use crate::branch::{Branch, Maplet};
 use crate::disk::runs::run;

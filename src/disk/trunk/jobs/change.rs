@@ -1,4 +1,5 @@
-//! Changes: what an outcome makes of the tree. `apply/` carries them out.
+//! Changes: what an outcome makes of the tree. Plain data, moved from the thread that runs a job to the one that
+//! applies it. `apply/` carries the changes out.
 
 use super::claims::ClaimGuard;
 use crate::branch::{Branch, Maplet};
@@ -12,8 +13,8 @@ use crate::format::manifest_edit::{BundleId, NodeId};
 use crate::util::SequenceNumber;
 use crate::util::sync::Arc;
 
-/// The result of a job or an incorporation. If it is dropped without being applied, its claim is released and its files become
-/// obsolete.
+/// The result of a job or an incorporation. If it is dropped without being applied, its claim is released and its files
+/// become obsolete.
 #[derive(Debug)]
 pub struct Outcome {
     pub change: Change,
@@ -29,8 +30,8 @@ pub enum Change {
     Incorporate { parts: NewParts, through: SequenceNumber },
     /// What is active for the child moves to the child.
     Flush { range: NodeRange, child: NodeId, empty_overlaps: EmptyOverlaps },
-    /// The run replaces the bundles, wherever these are in the range. If the merge was of a whole leaf, the overwrite ratio that it
-    /// measured is stored there.
+    /// The run replaces the bundles, wherever these are in the range. If the merge was of a whole leaf, the overwrite
+    /// ratio that it measured is stored there.
     Merge { range: NodeRange, bundles: Vec<BundleId>, merged: MergedRun, measured: Option<OverwriteRatio> },
     /// The maplet may serve the slots of the range.
     BuildMaplet { range: NodeRange, maplet: NewMaplet },
@@ -42,7 +43,8 @@ pub enum Change {
     Join { range: NodeRange, joined: Joined },
 }
 
-/// A range of the tree at one height: where a node was when a job saw it. Meanwhile the node may have been split or joined.
+/// A range of the tree at one height: where a node was when a job saw it. Meanwhile the node may have been split or
+/// joined.
 #[derive(Clone, Debug)]
 pub struct NodeRange {
     pub height: u32,

@@ -1,8 +1,8 @@
-//! Claims: which parts of the tree running jobs work on, so that no two jobs do the same work. Any thread; one mutex, held only
-//! for a lookup.
+//! Claims: which parts of the tree running jobs work on, so that no two jobs do the same work. Any thread; one mutex,
+//! held only for a lookup.
 //!
-//! A claim names bundles of a key range and not a node. A node may be split while one of its bundles is merged, and then neither
-//! half may merge its share of the bundle again.
+//! A claim names bundles of a key range and not a node. A node may be split while one of its bundles is merged, and
+//! then neither half may merge its share of the bundle again.
 
 use crate::disk::runs::run::Key;
 use crate::disk::trunk::plan::choice::Choice;

@@ -1,5 +1,5 @@
-//! What the trunk remembers of its jobs while the store is open: which leaves were sampled and left, which jobs found no disk
-//! space, and under which snapshots files were written. Pickers consult it. Any thread.
+//! What the trunk remembers of its jobs while the store is open: which leaves were sampled and left, which jobs found
+//! no disk space, and under which snapshots files were written. Pickers consult it. Any thread.
 
 use crate::branch::Branch;
 use crate::disk::runs::garbage::Garbage;
@@ -24,7 +24,8 @@ pub struct History {
     pub garbage: Garbage,
 }
 
-/// When a leaf was sampled. A new sample would show the same until the leaf has a newer bundle, or the snapshot is gone.
+/// When a leaf was sampled. A new sample would show the same until the leaf has a newer bundle, or the snapshot is
+/// gone.
 #[derive(Clone, Copy, Debug)]
 struct Sampled {
     newest: BundleId,

@@ -1,4 +1,5 @@
-//! Incorporation: writing the data of a generation as branch files (SplinterDB §2.2). Heavy I/O, no lock; one thread for each.
+//! Incorporation: writing the data of a generation as branch files (SplinterDB §2.2). Heavy I/O, no lock; one thread
+//! for each.
 
 use super::pass::Pass;
 use crate::disk::runs::from_memory::FromMemory;

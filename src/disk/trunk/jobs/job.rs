@@ -1,9 +1,9 @@
 //! Jobs: pieces of background work, from the choice to the outcome. A job may run on any thread.
 //!
-//! Life: a `pick` function of `Trunk` makes a job, which claims what it works on. `Trunk::run` does the I/O. `Trunk::apply` turns
-//! the outcome into an edit and a new tree. The caller logs the edit, publishes the tree and calls `Applied::finish`. The claim is
-//! released when the last of job, outcome and applied change is dropped, so the caller keeps the job, or the applied change, until
-//! the tree is published.
+//! Life: a `pick` function of `Trunk` makes a job, which claims what it works on. `Trunk::run` does the I/O.
+//! `Trunk::apply` turns the outcome into an edit and a new tree. The caller logs the edit, publishes the tree and calls
+//! `Applied::finish`. The claim is released when the last of job, outcome and applied change is dropped, so the caller
+//! keeps the job, or the applied change, until the tree is published.
 
 use super::claims::ClaimGuard;
 use crate::disk::runs::job_scope::{JobKind, JobScope};

@@ -1,5 +1,5 @@
-//! Joining neighbouring leaves into one run (SplinterDB §4; the rules are in `tree/neighbours.rs`). Heavy I/O, no lock; one thread
-//! for each join.
+//! Joining neighbouring leaves into one run (SplinterDB §4; the rules are in `tree/neighbours.rs`). Heavy I/O, no lock;
+//! one thread for each join.
 
 use super::pass::Pass;
 use crate::branch::Branch;
@@ -10,8 +10,8 @@ use crate::util::Result;
 use crate::util::sync::Arc;
 
 impl Pass<'_> {
-    /// Merges all that neighbouring leaves hold into one run, each leaf's part of it from its own bundles and its own range
-    /// alone. `None` where `progress` ended it.
+    /// Merges all that neighbouring leaves hold into one run, each leaf's part of it from its own bundles and its own
+    /// range alone. `None` where `progress` ended it.
     pub fn join(&self, leaves: &[Arc<Node>]) -> Result<Option<MergedRun>> {
         let reused = neighbours::reusable(leaves, self.options);
         let mut output = self.output(&[], self.options.part_bytes);

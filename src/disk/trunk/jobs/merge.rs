@@ -1,10 +1,11 @@
 //! Merging bundles of a node into one run (SplinterDB §2.3, §3). Heavy I/O, no lock; one thread for each merge.
 //!
 //! Rules:
-//! 1. Only the ranges of pivots for which a bundle is still active are read, and for each pivot only its active bundles.
+//! 1. Only the ranges of pivots for which a bundle is still active are read, and for each pivot only its active
+//!    bundles.
 //! 2. Sources are read in age order, so nothing is reordered.
-//! 3. Tombstones are dropped, and operands become values although nothing older was found, only when no older data lies below:
-//!    at a leaf, when its oldest bundle takes part.
+//! 3. Tombstones are dropped, and operands become values although nothing older was found, only when no older data lies
+//!    below: at a leaf, when its oldest bundle takes part.
 //! 4. A file that overlaps nothing else is not read: the result refers to it (`runs/reuse.rs`).
 //! 5. Range tombstones are clipped to the ranges that are read. What a file has of them elsewhere is not active here.
 
@@ -21,7 +22,8 @@ use crate::util::sync::Arc;
 use std::ops::Range;
 
 impl Pass<'_> {
-    /// Merges the bundles `range` of `node` into one run. Files of `sizes` may be reused. `None` where `progress` ended it.
+    /// Merges the bundles `range` of `node` into one run. Files of `sizes` may be reused. `None` where `progress` ended
+    /// it.
     pub fn merge(&self, node: &Node, range: Range<usize>, sizes: &Sizes) -> Result<Option<MergedRun>> {
         let cuts = self.cuts(node, merge_range::load(node, range.clone()).bytes);
         let bytes_max = if node.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };

@@ -32,7 +32,8 @@ impl<'a> Pass<'a> {
         PassOutput { pass: self, writer, reporter: ProgressReporter::new(self.progress) }
     }
 
-    /// Where part files of `bytes` of a node's data are cut: at its pivots, or at those of its descendants (`CUT_PARTS_MIN`).
+    /// Where part files of `bytes` of a node's data are cut: at its pivots, or at those of its descendants
+    /// (`CUT_PARTS_MIN`).
     pub fn cuts(&self, node: &Node, bytes: u64) -> Vec<Key> {
         let parts_max = bytes / (self.options.part_bytes_min * CUT_PARTS_MIN).max(1);
         let mut level: Vec<&Pivot> = node.pivots.iter().collect();
@@ -45,8 +46,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The filter that decides which versions of an input with these range tombstones are retained. `bottom`: no older data
-    /// lies below.
+    /// The filter that decides which versions of an input with these range tombstones are retained. `bottom`: no older
+    /// data lies below.
     pub fn filter<'b>(&'b self, tombstones: &'b RangeTombstones, bottom: bool) -> VersionFilter<'b> {
         let operator = self.options.merge_operator.as_deref();
         VersionFilter::new(self.retention, bottom).with_tombstones(tombstones).with_operator(operator)
@@ -61,13 +62,14 @@ pub struct PassOutput<'a> {
 }
 
 impl PassOutput<'_> {
-    /// The run refers to this file as well, which lies after everything that was written so far (`OutputWriter::add_reused`).
+    /// The run refers to this file as well, which lies after everything that was written so far
+    /// (`OutputWriter::add_reused`).
     pub fn add_reused(&mut self, branch: &Branch) {
         self.writer.add_reused(branch.meta().key_min[..].into());
     }
 
-    /// Copies the retained data of branches, oldest first, in the range [lower, upper), which lies after everything that was
-    /// written so far. False where `progress` ended the pass.
+    /// Copies the retained data of branches, oldest first, in the range [lower, upper), which lies after everything
+    /// that was written so far. False where `progress` ended the pass.
     pub fn copy_branches(
         &mut self,
         branches: Vec<&Arc<Branch>>,

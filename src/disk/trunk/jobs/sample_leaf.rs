@@ -1,9 +1,9 @@
-//! Leaf sampling: decides whether a leaf that is above its target, or may be full of garbage, is split, rewritten or left. A
-//! little I/O, no lock; one thread for each sample.
+//! Leaf sampling: decides whether a leaf that is above its target, or may be full of garbage, is split, rewritten or
+//! left. A little I/O, no lock; one thread for each sample.
 //!
-//! Sizes cannot distinguish new data from overwritten data. So a few windows of the leaf are merged without writing anything. The
-//! share of bytes that a whole merge would retain, under the snapshots of the moment, decides. (SplinterDB, Appendix: a leaf must
-//! stay at least half full of distinct keys.)
+//! Sizes cannot distinguish new data from overwritten data. So a few windows of the leaf are merged without writing
+//! anything. The share of bytes that a whole merge would retain, under the snapshots of the moment, decides.
+//! (SplinterDB, Appendix: a leaf must stay at least half full of distinct keys.)
 
 use super::pass::Pass;
 use super::split_keys;
@@ -20,8 +20,8 @@ use crate::util::{Result, SequenceNumber};
 const WINDOWS: usize = 8;
 /// Entries of each window.
 const ENTRIES_PER_WINDOW: u32 = 256;
-/// A leaf above its target is split if its live data fills at least this share of the target. *Otherwise:* the halves are small,
-/// and rewriting the leaf would have freed more space.
+/// A leaf above its target is split if its live data fills at least this share of the target. *Otherwise:* the halves
+/// are small, and rewriting the leaf would have freed more space.
 const SPLIT_LIVE_PERCENT: u64 = 75;
 /// A split leaves no part with more than this share of the leaf. *Otherwise:* one split follows another without end.
 const SPLIT_LARGEST_PERCENT: u64 = 80;

@@ -1,5 +1,5 @@
-//! Where to split a leaf: at keys that divide its bytes evenly, preferably where part files begin, so that the parts share few
-//! files. Reads index pages; no lock; one thread for each split.
+//! Where to split a leaf: at keys that divide its bytes evenly, preferably where part files begin, so that the parts
+//! share few files. Reads index pages; no lock; one thread for each split.
 
 use crate::branch::Purpose;
 use crate::disk::runs::run::{self, Key};
@@ -11,8 +11,8 @@ use crate::util::{Result, SequenceNumber};
 /// The most bisections of a key range. Each gains a bit, and keys differ within 15 bytes after their common prefix.
 const BISECTIONS_MAX: usize = 64;
 
-/// At most `parts - 1` keys that divide the leaf into parts of about equal size, none of them empty. Fewer, or none, if there are
-/// too few distinct keys.
+/// At most `parts - 1` keys that divide the leaf into parts of about equal size, none of them empty. Fewer, or none, if
+/// there are too few distinct keys.
 pub fn choose(leaf: &Node, parts: usize) -> Result<Vec<Key>> {
     let Some(ends) = ends(leaf)? else { return Ok(Vec::new()) };
     let total = leaf.active.bytes;

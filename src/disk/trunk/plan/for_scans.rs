@@ -5,8 +5,9 @@ use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::tree::tree::Tree;
 use crate::util::sync::Arc;
 
-/// The next step for a leaf on whose path scans have paid as much for runs as merging them costs. First everything on the path
-/// is flushed down to the leaf, then the leaf is merged into one run. The leaf for which scans have paid most goes first.
+/// The next step for a leaf on whose path scans have paid as much for runs as merging them costs. First everything on
+/// the path is flushed down to the leaf, then the leaf is merged into one run. The leaf for which scans have paid most
+/// goes first.
 pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {
     let mut found = Vec::new();
     gather(tree.root(), (0, None), &mut found);
@@ -14,8 +15,8 @@ pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<C
     found.into_iter().map(|(_, choice)| choice).find(|choice| accepts(choice))
 }
 
-/// Gathers the choices at and below a node. `above`: the bytes that wait in its ancestors for its range, and the topmost flush
-/// of them.
+/// Gathers the choices at and below a node. `above`: the bytes that wait in its ancestors for its range, and the
+/// topmost flush of them.
 fn gather(node: &Arc<Node>, above: (u64, Option<Choice>), found: &mut Vec<(u64, Choice)>) {
     let (bytes, flush) = above;
     if node.is_leaf() {

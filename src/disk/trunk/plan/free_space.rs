@@ -8,22 +8,23 @@ use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::tree::tree::Tree;
 use crate::util::sync::Arc;
 
-/// Data has many tombstones if more than one in so many of its entries is one. With fewer, a merge would free less than it
-/// costs: files that came from above are shared by many leaves, and go only once the last of these is merged.
+/// Data has many tombstones if more than one in so many of its entries is one. With fewer, a merge would free less than
+/// it costs: files that came from above are shared by many leaves, and go only once the last of these is merged.
 const ENTRIES_PER_TOMBSTONE: u64 = 32;
-/// The newest bundles of a node that have at most so many bytes each are merged with each other: a file of one tombstone is
-/// mostly overhead.
+/// The newest bundles of a node that have at most so many bytes each are merged with each other: a file of one
+/// tombstone is mostly overhead.
 const SMALL_BUNDLE_BYTES: u64 = 64 << 10;
 /// At least so many of them.
 const SMALL_BUNDLES: usize = 4;
 
 /// Work that frees space, in this order:
 ///
-/// 1. Small bundles at a node are merged: a program that opens the store for one delete after the other leaves a file for each.
+/// 1. Small bundles at a node are merged: a program that opens the store for one delete after the other leaves a file
+///    for each.
 /// 2. Files with a large dead part are rewritten (`rewrite_live.rs`).
 /// 3. Data with many tombstones is flushed to the children, which costs nothing.
-/// 4. Each leaf with many tombstones is merged whole. Those with most tombstones per entry go first: they free most for the
-///    little space that there is.
+/// 4. Each leaf with many tombstones is merged whole. Those with most tombstones per entry go first: they free most for
+///    the little space that there is.
 /// 5. A large leaf whose merge found no space is split; `accepts` knows which.
 pub fn choose(tree: &Tree, mut accepts: impl FnMut(&Choice) -> bool) -> Option<Choice> {
     let mut nodes = Vec::new();

@@ -1,11 +1,12 @@
-//! Which neighbouring nodes that deletes have left with little data are worth joining (SplinterDB §4). Pure functions of nodes;
-//! any thread.
+//! Which neighbouring nodes that deletes have left with little data are worth joining (SplinterDB §4). Pure functions
+//! of nodes; any thread.
 //!
 //! Rules 1 to 3 of `tree/neighbours.rs` say when nodes can be joined at all. Further:
 //!
-//! 4. No join is undone by a split that only the join caused: a node cannot cross the distance between the two bounds by itself.
-//! 5. A join costs next to nothing. A growing store has leaves from when its target was smaller, where nothing was deleted. To
-//!    rewrite them would be to write a sequential load twice.
+//! 4. No join is undone by a split that only the join caused: a node cannot cross the distance between the two bounds
+//!    by itself.
+//! 5. A join costs next to nothing. A growing store has leaves from when its target was smaller, where nothing was
+//!    deleted. To rewrite them would be to write a sequential load twice.
 
 use super::choice::Choice;
 use crate::branch::Branch;
@@ -15,9 +16,9 @@ use crate::disk::trunk::tree::node::Node;
 use crate::util::sync::Arc;
 use std::ops::Range;
 
-/// Leaves are joined if together they have at most this share of a leaf's target. A leaf above its target is split into parts
-/// of more than half of it (`SPLIT_FILL_PERCENT`). So a joined leaf must more than double before it is split, and the parts of
-/// a split leaf must lose more than half before they are joined.
+/// Leaves are joined if together they have at most this share of a leaf's target. A leaf above its target is split into
+/// parts of more than half of it (`SPLIT_FILL_PERCENT`). So a joined leaf must more than double before it is split, and
+/// the parts of a split leaf must lose more than half before they are joined.
 const JOIN_LEAVES_PERCENT: u64 = 40;
 
 /// A join rewrites at most this share of the smallest target.
@@ -26,8 +27,8 @@ const REWRITTEN_PERCENT: u64 = JOIN_LEAVES_PERCENT;
 /// Internal nodes are joined if together they have at most this share of F children. A node with more than F is split.
 const JOIN_CHILDREN_PERCENT: usize = 75;
 
-/// The worthwhile joins in a tree of these nodes with this target for leaves, or what must be done before: the topmost nodes
-/// first, and of leaves those with the least data.
+/// The worthwhile joins in a tree of these nodes with this target for leaves, or what must be done before: the topmost
+/// nodes first, and of leaves those with the least data.
 pub fn choices(nodes: &[&Arc<Node>], target: u64, options: &TrunkOptions) -> impl Iterator<Item = Choice> + use<> {
     let root = nodes.first().filter(|root| root.pivots.len() == 1);
     // A root with one child is removed once nothing waits in it (`apply/editor.rs`).
@@ -77,8 +78,8 @@ fn internal(parent: &Node, fanout: usize) -> Option<Range<usize>> {
     let children = |at: usize| parent.pivots[at].child.pivots.len();
     let limit = (fanout * JOIN_CHILDREN_PERCENT / 100).max(2);
     let joined = longest(parent.pivots.len(), |range| range.map(children).sum::<usize>() <= limit);
-    // A node with one child is useless. It is joined with a neighbour. If that has too many children, the result is split
-    // again, so that both have several; that takes at least three children.
+    // A node with one child is useless. It is joined with a neighbour. If that has too many children, the result is
+    // split again, so that both have several; that takes at least three children.
     let lonely = || (0..parent.pivots.len()).find(|at| children(*at) == 1).filter(|_| fanout >= 3);
     joined.or_else(|| lonely().map(|at| at.saturating_sub(1)..at.max(1) + 1))
 }

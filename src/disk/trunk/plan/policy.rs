@@ -1,13 +1,13 @@
 //! The order of ordinary work. Pure functions of nodes and trees; any thread.
 //!
-//! The order is that of flush-then-compact (SplinterDB §3). Flushes move references and cost nothing, so they go first, and data
-//! that only passes through a node is never merged there. Next are nodes with very many runs, which get a maplet or are merged,
-//! because reads meet the runs. Then leaves above their target are split by reference, or rewritten if they are full of garbage,
-//! those with the densest updates first. Then runs are merged, and maplets built, where reads meet most runs. Last, nodes that
-//! deletes have left with little data are joined (`join.rs`).
+//! The order is that of flush-then-compact (SplinterDB §3). Flushes move references and cost nothing, so they go first,
+//! and data that only passes through a node is never merged there. Next are nodes with very many runs, which get a
+//! maplet or are merged, because reads meet the runs. Then leaves above their target are split by reference, or
+//! rewritten if they are full of garbage, those with the densest updates first. Then runs are merged, and maplets
+//! built, where reads meet most runs. Last, nodes that deletes have left with little data are joined (`join.rs`).
 //!
-//! Write amplification of a steady load: an entry is written once by incorporation, about once at each internal node where it
-//! waits with other data, and at its leaf once plus what is rewritten to keep the runs few.
+//! Write amplification of a steady load: an entry is written once by incorporation, about once at each internal node
+//! where it waits with other data, and at its leaf once plus what is rewritten to limit the number of runs.
 
 use super::choice::Choice;
 use super::join;
@@ -21,8 +21,8 @@ use crate::util::sync::Arc;
 /// The update density at which a leaf has as much newer data as old data.
 const DENSITY_ONE: u128 = 1 << 16;
 
-/// The most urgent work that `accepts` accepts. `is_released` says whether the oldest run of a leaf may have data that only
-/// snapshots needed that are gone.
+/// The most urgent work that `accepts` accepts. `is_released` says whether the oldest run of a leaf may have data that
+/// only snapshots needed that are gone.
 pub fn choose(
     tree: &Tree,
     is_released: &dyn Fn(&Node) -> bool,
@@ -38,9 +38,9 @@ pub fn choose(
     let samples = samples.into_iter().map(|leaf| Choice::SampleLeaf(Arc::clone(leaf)));
     let mut merges: Vec<_> = nodes.iter().filter(|node| node.merge.is_some()).collect();
     merges.sort_by_key(|node| std::cmp::Reverse(node.runs()));
-    // Under saturating writes there is always a leaf to sample, so nodes with very many runs go before it. *Otherwise:* reads
-    // meet more and more runs. But a leaf of which more may be garbage than not is sampled before its newest runs are merged
-    // with each other, which would free next to nothing.
+    // Under saturating writes there is always a leaf to sample, so nodes with very many runs go before it. *Otherwise:*
+    // reads meet more and more runs. But a leaf of which more may be garbage than not is sampled before its newest runs
+    // are merged with each other, which would free next to nothing.
     let urgent_merges = merges.partition_point(|node| node.runs() > tree.options().runs_limit);
     let merge = |node: &&Arc<Node>| Some(Choice::Merge(Arc::clone(node), node.merge.clone()?));
     let (urgent_merges, merges) = (merges[..urgent_merges].iter(), merges[urgent_merges..].iter());
@@ -72,9 +72,9 @@ fn maplets(nodes: &[&Arc<Node>], options: &TrunkOptions) -> Vec<(usize, Choice)>
     slots.into_iter().map(|(probes, node, at)| (probes, Choice::BuildMaplet(Arc::clone(node), at))).collect()
 }
 
-/// The flush of a full node, to the child with the most pending data (§2.3). Pending data weighs at least half as much as the data
-/// that it may replace, so that tombstones, and small values over large ones, do not stay above that for ever. Many tombstones for
-/// one child are flushed even if the node is not full.
+/// The flush of a full node, to the child with the most pending data (§2.3). Pending data weighs at least half as much
+/// as the data that it may replace, so that tombstones, and small values over large ones, do not stay above that for
+/// ever. Many tombstones for one child are flushed even if the node is not full.
 fn flush(node: &Arc<Node>, options: &TrunkOptions) -> Option<Choice> {
     if node.is_leaf() {
         return None;
@@ -99,7 +99,8 @@ fn flush(node: &Arc<Node>, options: &TrunkOptions) -> Option<Choice> {
     (!node.slots[at].runs.is_empty()).then(|| Choice::Flush(Arc::clone(node), at))
 }
 
-/// How dense the updates of a leaf are, by bytes or by entries. Where they are densest, a rewrite frees most for its cost.
+/// How dense the updates of a leaf are, by bytes or by entries. Where they are densest, a rewrite frees most for its
+/// cost.
 fn update_density(leaf: &Node) -> u128 {
     let (newer, oldest) = (newer(leaf), oldest(leaf));
     let share = |newer: u64, oldest: u64| u128::from(newer) * DENSITY_ONE / u128::from(oldest.max(1));

@@ -1,5 +1,5 @@
-//! The work of a requested compaction (`runs/requested_range.rs`): everything in the range is flushed to the leaves, merged into
-//! one run there, and rewritten where it holds garbage. Pure functions of trees; any thread.
+//! The work of a requested compaction (`runs/requested_range.rs`): everything in the range is flushed to the leaves,
+//! merged into one run there, and rewritten where it holds garbage. Pure functions of trees; any thread.
 
 use super::choice::Choice;
 use crate::branch::Branch;
@@ -33,8 +33,8 @@ fn merge(
     (runs > 1).then(|| merge_range::cheapest(leaf, leaf.runs() - 1, options).unwrap_or(all))
 }
 
-/// The next work for the request, the highest nodes first; `None` where nothing is left to do. `has_garbage` says whether
-/// rewriting a branch may drop something.
+/// The next work for the request, the highest nodes first; `None` where nothing is left to do. `has_garbage` says
+/// whether rewriting a branch may drop something.
 pub fn choose(
     tree: &Tree,
     requested: &RequestedRange,
@@ -53,7 +53,8 @@ pub fn choose(
     let target = tree.options().leaf_target(tree.bytes());
     let leaves = || nodes.iter().filter(|node| node.is_leaf());
     let merges = leaves().filter_map(|leaf| Some((leaf, merge(requested, leaf, tree.options(), has_garbage)?)));
-    // A leaf above its target is split before it is rewritten: its parts need less space, and several threads can work on them.
+    // A leaf above its target is split before it is rewritten: its parts need less space, and several threads can work
+    // on them.
     let samples = merges.clone().filter(|(leaf, _)| leaf.active.bytes > target);
     let samples = samples.map(|(leaf, _)| Choice::SampleLeaf(Arc::clone(leaf)));
     let merges = merges.map(|(leaf, range)| Choice::Merge(Arc::clone(leaf), range));

@@ -1,10 +1,11 @@
-//! Files with a large dead part: some of the nodes that shared such a file have merged their part of it, others have not. On a full
-//! disk the live data of the file is rewritten. That frees space at once, whatever else there is to do, and needs no more space
-//! than the live data of one file. A merge frees the files that it read only if it was the last to refer to them. (A part file is
-//! cut at the pivots of the node for which it was made, so a large file is not shared for long. Small files are, in small stores.)
+//! Files with a large dead part: some of the nodes that shared such a file have merged their part of it, others have
+//! not. On a full disk the live data of the file is rewritten. That frees space at once, whatever else there is to do,
+//! and needs no more space than the live data of one file. A merge frees the files that it read only if it was the last
+//! to refer to them. (A part file is cut at the pivots of the node for which it was made, so a large file is not shared
+//! for long. Small files are, in small stores.)
 //!
-//! Pure functions of nodes; any thread. The job (`jobs/rewrite_live.rs`) holds a claim on the bundles that refer to the file.
-//! (*Otherwise:* a merge that reuses the file brings it back after the rewrite has dropped it.)
+//! Pure functions of nodes; any thread. The job (`jobs/rewrite_live.rs`) holds a claim on the bundles that refer to the
+//! file. (*Otherwise:* a merge that reuses the file brings it back after the rewrite has dropped it.)
 
 use crate::branch::Branch;
 use crate::disk::runs::run::{self, Key};
@@ -14,8 +15,8 @@ use crate::util::FileNumber;
 use crate::util::sync::Arc;
 use std::collections::BTreeMap;
 
-/// A file is worth rewriting if one in so many of its bytes is dead. A small file is worth a try if anything in it is dead: its
-/// index is too coarse to measure parts of it.
+/// A file is worth rewriting if one in so many of its bytes is dead. A small file is worth a try if anything in it is
+/// dead: its index is too coarse to measure parts of it.
 const DEAD_PART: u64 = 8;
 const SMALL_BYTES: u64 = 1 << 20;
 const GAIN_MIN: u64 = 8 << 10;
@@ -23,7 +24,7 @@ const GAIN_MIN: u64 = 8 << 10;
 /// A key range: the first key, and the first past it.
 type KeyRange = (Key, Option<Key>);
 
-/// A file of which only the live data is to be kept.
+/// A file of which only the live data is to be retained.
 #[derive(Clone, Debug)]
 pub struct RewriteLive {
     pub branch: Arc<Branch>,
@@ -31,7 +32,8 @@ pub struct RewriteLive {
     pub node: Arc<Node>,
     /// The bundles that refer to it, at any node.
     pub bundles: Vec<BundleId>,
-    /// The ranges in which it is active, in key order, adjacent ones joined. No two nodes have the same part of it active.
+    /// The ranges in which it is active, in key order, adjacent ones joined. No two nodes have the same part of it
+    /// active.
     pub live: Vec<KeyRange>,
     /// About how many bytes these ranges have.
     bytes: u64,

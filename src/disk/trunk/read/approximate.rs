@@ -9,8 +9,9 @@ use crate::util::Result;
 use crate::util::sync::Arc;
 
 impl Tree {
-    /// Bytes of branch files that the keys from `lower` to below `upper` (`None`: to the end) take, garbage included. Slots inside
-    /// the range know theirs; where a bound cuts a slot, the indexes of its branches give an estimate. O(nodes in the range).
+    /// Bytes of branch files that the keys from `lower` to below `upper` (`None`: to the end) take, garbage included.
+    /// Slots inside the range know theirs; where a bound cuts a slot, the indexes of its branches give an estimate.
+    /// O(nodes in the range).
     pub fn approximate_bytes(&self, lower: &[u8], upper: Option<&[u8]>) -> Result<u64> {
         node_bytes(self.root(), lower, upper)
     }

@@ -1,11 +1,11 @@
-//! A cursor over a tree (SplinterDB §2.6): a merge of the runs on the path to one leaf, rebuilt when it leaves the range of the
-//! leaf. One thread at a time. It holds the tree, so what it shows never changes.
+//! A cursor over a tree (SplinterDB §2.6): a merge of the runs on the path to one leaf, rebuilt when it leaves the
+//! range of the leaf. One thread at a time. It holds the tree, so what it shows never changes.
 //!
 //! Invariants:
-//! 1. A valid cursor is on an entry with a key in [lower, upper) of the path's leaf. What the runs of the path have outside this
-//!    range belongs to other children, or is no longer active there.
-//! 2. It reports range tombstones only for keys of this range. For another key the caller is on an entry of a newer source, and
-//!    nothing in the tree is newer than that.
+//! 1. A valid cursor is on an entry with a key in [lower, upper) of the path's leaf. What the runs of the path have
+//!    outside this range belongs to other children, or is no longer active there.
+//! 2. It reports range tombstones only for keys of this range. For another key the caller is on an entry of a newer
+//!    source, and nothing in the tree is newer than that.
 
 use crate::branch::Target;
 use crate::disk::runs::run::{self, Key, Run};
@@ -168,7 +168,8 @@ impl TreeCursor {
             if path.lower.is_empty() {
                 break;
             }
-            // The previous leaf ends where this one begins. No entry has the number MAX, so the search ends before this leaf.
+            // The previous leaf ends where this one begins. No entry has the number MAX, so the search ends before this
+            // leaf.
             let lower = Arc::clone(&path.lower);
             self.leave_leaf();
             let before = Path::to(&self.tree, |node| slot_before(node, &lower))?;

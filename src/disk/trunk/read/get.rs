@@ -1,7 +1,7 @@
 //! A get in a tree (SplinterDB §2.2): from the root to a leaf, newest data first. Any thread; no locks.
 //!
-//! The cache misses of a get overlap: it first gathers the slots on its path and prefetches their maplets, then gathers the
-//! branches that may hold the key and prefetches their filters, and only then probes them in order.
+//! The cache misses of a get overlap: it first gathers the slots on its path and prefetches their maplets, then gathers
+//! the branches that may hold the key and prefetches their filters, and only then probes them in order.
 
 use crate::branch::{Branch, Pages};
 use crate::disk::trunk::tree::maplet_index;
@@ -11,16 +11,17 @@ use crate::util::hash::fingerprint;
 use crate::util::key::wide_head;
 use crate::util::{Kind, Result, SequenceNumber};
 
-/// Branches that a get gathers at a time. Few trees have more on a path, and the processor cannot have more misses in flight.
+/// Branches that a get gathers at a time. Few trees have more on a path, and the processor cannot have more misses in
+/// flight.
 const GATHERED_MAX: usize = 24;
 
 /// Slots that a get gathers at a time: one for each level, and trees have fewer levels.
 const SLOTS_MAX: usize = 12;
 
 impl Tree {
-    /// The newest version `<= at` of `key`, whose hash is `hash`: its number and kind. Its value is appended to `out`. Where a
-    /// range tombstone over the key is newer, the answer is that range tombstone: it hides older versions in the branch where it
-    /// was found, newer ones were found first, and everything further down is older.
+    /// The newest version `<= at` of `key`, whose hash is `hash`: its number and kind. Its value is appended to `out`.
+    /// Where a range tombstone over the key is newer, the answer is that range tombstone: it hides older versions in
+    /// the branch where it was found, newer ones were found first, and everything further down is older.
     pub fn get<'t, P: Pages<'t>>(
         &'t self,
         key: &[u8],

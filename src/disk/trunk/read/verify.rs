@@ -1,5 +1,5 @@
-//! Checks of a whole tree: whether it is what the manifest says, whether its maplets belong to it, and whether newer versions
-//! are where reads look first. Any thread.
+//! Checks of a whole tree: whether it is what the manifest says, whether its maplets belong to it, and whether newer
+//! versions are where reads look first. Any thread.
 
 use crate::branch::{BranchContext, Purpose, file_name};
 use crate::disk::runs::run::{self, Run};
@@ -16,9 +16,9 @@ use crate::util::sync::Arc;
 use crate::util::{Error, FileNumber, Result, SequenceNumber};
 use std::collections::BTreeMap;
 
-/// Whether every node has what reads rely on: its children tile its range, and it refers to no branch that none of its slots
-/// sees. Only an internal error could break this, because opening checks what comes from disk. The manifest would then say the
-/// same.
+/// Whether every node has what reads rely on: its children tile its range, and it refers to no branch that none of its
+/// slots sees. Only an internal error could break this, because opening checks what comes from disk. The manifest would
+/// then say the same.
 pub fn check_structure(tree: &Tree) -> Result<(), String> {
     let mut found = Ok(());
     tree.visit(&mut |node| {
@@ -37,7 +37,11 @@ fn check_node(node: &Node) -> Result<(), String> {
                 node.first_active(slot) <= at && run::overlaps(branch, node.slot_lower(slot), upper)
             };
             if !(0..node.slots.len()).any(sees) {
-                return Err(format!("node {} holds branch {}, which nothing sees", node.id.0, branch.meta().file));
+                return Err(format!(
+                    "node {} refers to branch {}, which none of its slots sees",
+                    node.id.0,
+                    branch.meta().file
+                ));
             }
         }
     }
@@ -48,14 +52,15 @@ fn check_node(node: &Node) -> Result<(), String> {
             && (slot > 0 || child.lower == node.lower)
             && child.upper.as_ref() == node.slot_upper(slot);
         if !is_in_place {
-            return Err(format!("node {} has child {}, which is not of its slot {slot}", node.id.0, child.id.0));
+            return Err(format!("node {} has child {}, whose range is not that of slot {slot}", node.id.0, child.id.0));
         }
     }
     Ok(())
 }
 
-/// Whether a tree is what the manifest says, node by node: the same children, bundles, part files and active bundles. So no node
-/// refers to a file in which none of its keys can be, and each bundle that is called compacted is one sorted run.
+/// Whether a tree is what the manifest says, node by node: the same children, bundles, part files and active bundles.
+/// So no node refers to a file in which none of its keys can be, and each bundle that is called compacted is one sorted
+/// run.
 pub fn check_nodes(tree: &Tree, state: &ManifestState) -> Result<(), String> {
     // Shares are estimates, and older manifests lack them.
     let of = |image: NodeImage| NodeImage { shares: Vec::new(), ..image };
@@ -74,9 +79,9 @@ pub fn check_nodes(tree: &Tree, state: &ManifestState) -> Result<(), String> {
     }
 }
 
-/// Whether every maplet that the manifest names is of use: some slot inside its range refers to a branch in one of its columns.
-/// (Other branches of the column may be gone; their keys cost a lookup.) And whether the remaining branches of a column can be
-/// parts of one run, because a read looks into only one of them.
+/// Whether every maplet that the manifest names is of use: some slot inside its range refers to a branch in one of its
+/// columns. (Other branches of the column may be gone; their keys cost a lookup.) And whether the remaining branches of
+/// a column can be parts of one run, because a read looks into only one of them.
 pub fn check_maplets(tree: &Tree, state: &ManifestState) -> Result<(), String> {
     let mut unused: BTreeMap<FileNumber, &MapletMeta> =
         state.maplets.iter().map(|(file, meta)| (*file, meta)).collect();
@@ -92,7 +97,7 @@ pub fn check_maplets(tree: &Tree, state: &ManifestState) -> Result<(), String> {
         }
     });
     if let Some(file) = unused.keys().next() {
-        return Err(format!("maplet {file} covers nothing that a slot inside its range refers to"));
+        return Err(format!("maplet {file} covers no branch to which a slot inside its range refers"));
     }
     for (file, maplet) in &state.maplets {
         for column in &maplet.columns {
@@ -115,8 +120,8 @@ fn ends_within(upper: Option<&[u8]>, outer: Option<&[u8]>) -> bool {
     outer.is_none_or(|outer| upper.is_some_and(|upper| upper <= outer))
 }
 
-/// Checks the tree that a consistent manifest (`ManifestState::check`) describes: `check_nodes`, `check_maplets`, and with `deep`
-/// the order of versions. Calls `report` with each result; an error from `report` ends the check.
+/// Checks the tree that a consistent manifest (`ManifestState::check`) describes: `check_nodes`, `check_maplets`, and
+/// with `deep` the order of versions. Calls `report` with each result; an error from `report` ends the check.
 pub fn check_tree(
     context: &Arc<BranchContext>,
     state: &ManifestState,
@@ -138,9 +143,9 @@ pub fn check_tree(
     if deep { check_order(tree.root(), &mut Vec::new(), context, report) } else { Ok(()) }
 }
 
-/// Checks for each leaf that the newer versions of every key are in the newer runs, which reads visit first (`node.rs`, 3).
-/// `path` has the runs on the path to the node, newest first. Runs of which the newer has only newer numbers, as in most cases,
-/// need not be read.
+/// Checks for each leaf that the newer versions of every key are in the newer runs, which reads visit first (`node.rs`,
+/// 3). `path` has the runs on the path to the node, newest first. Runs of which the newer has only newer numbers, as in
+/// most cases, need not be read.
 fn check_order(
     node: &Node,
     path: &mut Vec<Arc<Run>>,
@@ -175,9 +180,9 @@ fn is_ordered_by_numbers(runs: &[Arc<Run>], leaf: &Node) -> bool {
     })
 }
 
-/// Reads what the runs, newest first, have in the range of the leaf: the versions of every key and the range tombstones over it.
-/// (The relative order of range tombstones does not matter: the newest hides everything older, if no version between them is out
-/// of order.)
+/// Reads what the runs, newest first, have in the range of the leaf: the versions of every key and the range tombstones
+/// over it. (The relative order of range tombstones does not matter: the newest hides everything older, if no version
+/// between them is out of order.)
 fn check_versions(runs: &[Arc<Run>], leaf: &Node, context: &BranchContext) -> Result<()> {
     let upper = leaf.upper.as_deref();
     let tombstones =
@@ -197,7 +202,7 @@ fn check_versions(runs: &[Arc<Run>], leaf: &Node, context: &BranchContext) -> Re
             key.extend_from_slice(entry.key);
         }
         let misplaced = match misplaced_tombstone(&tombstones, entry.key, entry.number, source) {
-            _ if is_same && source < newer => Some("behind newer ones".to_owned()),
+            _ if is_same && source < newer => Some("in a newer run than a newer version".to_owned()),
             tombstone => tombstone,
         };
         if let Some(misplaced) = misplaced {
@@ -219,15 +224,15 @@ fn check_versions(runs: &[Arc<Run>], leaf: &Node, context: &BranchContext) -> Re
     Ok(())
 }
 
-/// A range tombstone of some run that is on the wrong side of a version in run `at`. A get visits the newer run first and takes
-/// its answer for the newest.
+/// A range tombstone of some run that is on the wrong side of a version in run `at`. A get visits the newer run first
+/// and takes its answer for the newest.
 fn misplaced_tombstone(of_runs: &[RangeTombstones], key: &[u8], version: SequenceNumber, at: usize) -> Option<String> {
     of_runs.iter().enumerate().find_map(|(run, tombstones)| {
         let over = tombstones.over(key);
         let older = over.last().filter(|oldest| run < at && **oldest <= version);
         let newer = over.first().filter(|newest| run > at && **newest > version);
         older
-            .map(|number| format!("behind the older range delete {number}"))
-            .or_else(|| newer.map(|number| format!("in front of the newer range delete {number}")))
+            .map(|number| format!("in an older run than the older range delete {number}"))
+            .or_else(|| newer.map(|number| format!("in a newer run than the newer range delete {number}")))
     })
 }

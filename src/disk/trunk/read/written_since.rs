@@ -1,7 +1,8 @@
 //! Whether anything in a key range is newer than a number, for a transaction that has read the range as of that number
 //! (`docs/concurrency.md`, P2). Any thread.
 //!
-//! Every file knows its greatest number, so only files with newer entries are read. These are mostly the files written since.
+//! Every file knows its greatest number, so only files with newer entries are read. These are mostly the files written
+//! since.
 
 use crate::branch::{Branch, Purpose};
 use crate::disk::runs::run::overlaps;
@@ -12,8 +13,8 @@ use crate::util::{Result, SequenceNumber};
 use std::collections::HashSet;
 
 impl Tree {
-    /// A key from `lower` to below `upper` of which some version, or a range tombstone over it, has a number above `since`.
-    /// Versions that were dropped after `since` may not be found, so the caller holds a pin at `since`.
+    /// A key from `lower` to below `upper` of which some version, or a range tombstone over it, has a number above
+    /// `since`. Versions that were dropped after `since` may not be found, so the caller holds a pin at `since`.
     pub fn written_since(&self, since: SequenceNumber, lower: &[u8], upper: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
         let mut seen = HashSet::new();
         let mut newer: Vec<&Arc<Branch>> = Vec::new();

@@ -5,7 +5,7 @@ use crate::disk::trunk::tree::node::Node;
 use std::fmt::Write;
 
 impl Tree {
-    /// The whole structure as text: for goldens and for people.
+    /// The whole structure as text.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         describe(self.root(), 0, &mut text);
@@ -41,7 +41,7 @@ fn describe(node: &Node, depth: usize, text: &mut String) {
     }
 }
 
-/// A key for people: its text behind the keyspace id, or its bytes.
+/// A readable key: its text after the keyspace id, or its bytes.
 fn printable(key: &[u8]) -> String {
     match key.split_first_chunk::<4>() {
         Some((keyspace, rest)) => {

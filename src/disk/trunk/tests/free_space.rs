@@ -1,4 +1,4 @@
-//! Work for a full disk: it frees all that is dead, densest first, and ends; what finds no room is left out or split.
+//! Work on a full disk: it frees all dead data, the densest first, and ends. What finds no space is left out or split.
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
 use crate::disk::runs::load::Load;
@@ -6,7 +6,7 @@ use crate::disk::runs::requested_range::RequestedRange;
 use crate::disk::trunk::TrunkOptions;
 use crate::merge::Retention;
 
-/// A tree of many leaves in which the keys below `deleted` in a thousand are deleted again.
+/// A tree of many leaves in which the keys of the lowest `deleted` thousandths are deleted.
 fn rig(options: TrunkOptions, deleted: u64) -> Rig {
     let mut rig = Rig::new(options);
     rig.checks = false;
@@ -32,7 +32,7 @@ fn load(rig: &Rig) -> Load {
 }
 
 #[test]
-fn it_frees_all_that_is_dead_and_ends() {
+fn all_dead_data_is_freed() {
     let mut rig = rig(small_options(16 << 10), 500);
     let live = rig.expected(u64::MAX).len() as u64;
     let before = load(&rig);
@@ -66,12 +66,12 @@ fn the_densest_leaf_comes_first() {
     let job = rig.trunk.pick_to_free_space(&rig.tree).unwrap();
     rig.finish(&job);
     let after = load(&rig);
-    // A tenth of the keys is deleted; the first leaf merged is all but empty afterwards.
+    // A tenth of the keys is deleted. The leaf that is merged first is almost empty afterwards.
     assert!(before.tombstones - after.tombstones > 100, "{before:?} {after:?}");
 }
 
 #[test]
-fn a_large_leaf_that_finds_no_room_is_split() {
+fn a_large_leaf_without_space_to_merge_is_split() {
     let options = TrunkOptions { leaf_bytes_min: 16 << 10, ..small_options(16 << 10) };
     let mut rig = rig(options, 500);
     let mut parts = 0;
@@ -94,7 +94,7 @@ fn a_large_leaf_that_finds_no_room_is_split() {
 }
 
 #[test]
-fn where_nothing_fits_it_ends_as_well() {
+fn it_ends_when_nothing_fits() {
     let mut rig = rig(small_options(16 << 10), 500);
     let mut steps = 0;
     while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
@@ -106,13 +106,13 @@ fn where_nothing_fits_it_ends_as_well() {
         steps += 1;
         assert!(steps < 2000, "it does not end");
     }
-    // Once there is room it goes on where it was.
+    // Once there is space it continues.
     rig.trunk.clear_failures();
     assert!(rig.trunk.pick_to_free_space(&rig.tree).is_some());
 }
 
-/// Whoever opens a full store for one delete after the other leaves a branch file of one tombstone each time. They filled the disk to the
-/// last byte, so that nobody could delete any more.
+/// Regression: a program that opened a full store for one delete after the other left a branch file of one tombstone
+/// each time. These filled the disk to the last byte, so that no more deletes were possible.
 #[test]
 fn single_deletes_gather_in_few_files() {
     let mut rig = rig(TrunkOptions { part_bytes_min: 32 << 10, ..small_options(64 << 10) }, 0);
@@ -127,16 +127,16 @@ fn single_deletes_gather_in_few_files() {
             rig.finish(&job);
         }
         let more = rig.tree.figures().files.saturating_sub(files);
-        // Three small bundles wait at the root, and beside them may be one file that went down to a leaf.
+        // Three small bundles wait at the root, and one file may have been flushed to a leaf.
         assert!(more <= 4, "{more} files more than before");
     }
     rig.check_reads(&mut Random(10), 100);
 }
 
-/// Files that many leaves share, of which some have merged what they had. *Else:* nothing of what is dead in these files comes back before
-/// the last leaf is merged, and a full disk has no room for so many merges.
+/// Files are shared by many leaves, of which some have merged their part. *Otherwise:* no dead data of these files is
+/// freed before the last leaf is merged, and a full disk has no space for so many merges.
 #[test]
-fn what_is_dead_in_shared_files_comes_back_file_by_file() {
+fn dead_parts_of_shared_files_are_freed_file_by_file() {
     let mut rig = rig(TrunkOptions { part_bytes_min: 1 << 20, ..small_options(16 << 10) }, 0);
     let mut random = Random(11);
     let keys = (0..600).map(|_| random.next() % 1_000_000);
@@ -153,17 +153,17 @@ fn what_is_dead_in_shared_files_comes_back_file_by_file() {
         }
     }
     let bytes = |rig: &Rig| rig.tree.branches().iter().map(|branch| branch.meta().bytes).sum::<u64>();
-    let (mut squeezed, mut gained, mut steps) = (0, 0, 0);
+    let (mut rewritten, mut gained, mut steps) = (0, 0, 0);
     while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
         let before = bytes(&rig);
         rig.finish(&job);
         if job.to_string().starts_with("rewrite live") && bytes(&rig) != before {
-            squeezed += 1;
+            rewritten += 1;
             gained += before - bytes(&rig);
         }
         steps += 1;
         assert!(steps < 300, "it does not end");
     }
-    assert!(squeezed > 0 && gained >= squeezed * (8 << 10), "{squeezed} squeezed, {gained} bytes gained");
+    assert!(rewritten > 0 && gained >= rewritten * (8 << 10), "{rewritten} rewritten, {gained} bytes gained");
     rig.check_reads(&mut Random(12), 100);
 }

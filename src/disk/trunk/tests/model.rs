@@ -1,4 +1,4 @@
-//! Random writes, snapshots and reopenings against a model of every version.
+//! Random writes, snapshots and reopenings, against a model of every version.
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
 

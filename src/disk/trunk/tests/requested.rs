@@ -1,28 +1,29 @@
-//! Key ranges that somebody wants merged: what is done for it, as text in `goldens/`, and what is left alone.
+//! Requested compactions: the jobs that they need, as text in `goldens/`, and what they leave alone.
 
 use super::goldens::{compare, writes};
 use super::rig::{Random, Rig, key, small_options};
 use crate::disk::runs::requested_range::RequestedRange;
 use crate::util::SequenceNumber;
 
-fn wanted(lower: &str, upper: Option<&str>, clean: bool) -> RequestedRange {
+fn requested(lower: &str, upper: Option<&str>, clean: bool) -> RequestedRange {
     RequestedRange { lower: key(lower), upper: upper.map(key), through: SequenceNumber::MAX, clean }
 }
 
-/// Does all that is wanted; tells what it was.
-fn reshape(rig: &mut Rig, wanted: &RequestedRange) -> Vec<String> {
+/// Does all the work of a request. Returns the jobs as text.
+fn compact(rig: &mut Rig, requested: &RequestedRange) -> Vec<String> {
     let mut done = Vec::new();
     let mut left = u64::MAX;
-    while let Some(job) = rig.trunk.pick_requested(&rig.tree, wanted, &rig.retention()) {
-        let now = rig.trunk.remaining(&rig.tree, wanted, &rig.retention()).expect("there is work, and none is left");
-        // Flushes and splits move bytes about, and sizes are estimates.
+    while let Some(job) = rig.trunk.pick_requested(&rig.tree, requested, &rig.retention()) {
+        let now =
+            rig.trunk.remaining(&rig.tree, requested, &rig.retention()).expect("there is a job, but no bytes remain");
+        // Flushes and splits move bytes, and sizes are estimates.
         assert!(now <= left.saturating_add(left / 4), "{now} bytes after {left}");
         left = now;
         done.push(job.to_string());
         rig.finish(&job);
         assert!(done.len() < 1000, "work does not end: {done:?}");
     }
-    assert_eq!(rig.trunk.remaining(&rig.tree, wanted, &rig.retention()), None);
+    assert_eq!(rig.trunk.remaining(&rig.tree, requested, &rig.retention()), None);
     done
 }
 
@@ -36,7 +37,7 @@ fn random_load(rig: &mut Rig) {
 }
 
 #[test]
-fn what_is_done_for_a_range() {
+fn the_jobs_of_a_requested_range() {
     let mut rig = Rig::new(small_options(64 << 10));
     random_load(&mut rig);
     let mut text = String::new();
@@ -44,7 +45,7 @@ fn what_is_done_for_a_range() {
     {
         let name = if clean { "compact" } else { "optimize" };
         text += &format!("{name} {lower:?} {upper:?}\n");
-        for job in reshape(&mut rig, &wanted(lower, upper, clean)) {
+        for job in compact(&mut rig, &requested(lower, upper, clean)) {
             text += &format!("{job}\n");
         }
     }
@@ -60,48 +61,49 @@ fn entries(rig: &Rig) -> (u64, u64) {
     (below, load.tombstones)
 }
 
-/// Once, a tree of one run was never merged again: versions whose snapshots had gone stayed, and tombstones with them.
+/// Regression: a tree of one run was never merged again. Versions whose snapshots were gone stayed, and so did
+/// tombstones.
 #[test]
-fn garbage_goes_once_its_snapshot_has_and_is_looked_for_once() {
+fn garbage_is_freed_once_its_snapshot_is_gone() {
     let mut rig = Rig::new(small_options(64 << 10));
     rig.incorporate(writes("a", 100));
     let pin = rig.last;
     rig.pins.insert(pin);
     rig.incorporate(writes("a", 100));
-    let clean = wanted("", None, true);
-    assert!(!reshape(&mut rig, &clean).is_empty());
+    let clean = requested("", None, true);
+    assert!(!compact(&mut rig, &clean).is_empty());
     assert_eq!(entries(&rig).0, 200, "the snapshot lost what it sees");
-    assert_eq!(reshape(&mut rig, &clean), [""; 0], "what is kept for a snapshot is rewritten for nothing");
-    // A newer snapshot is no reason, and none when it goes.
+    assert_eq!(compact(&mut rig, &clean), [""; 0], "data that a snapshot needs is rewritten for nothing");
+    // A newer snapshot is no reason to merge, and neither is its end.
     rig.pins.insert(rig.last);
-    assert_eq!(reshape(&mut rig, &clean), [""; 0]);
+    assert_eq!(compact(&mut rig, &clean), [""; 0]);
     rig.pins.remove(&rig.last.clone());
-    assert_eq!(reshape(&mut rig, &clean), [""; 0]);
+    assert_eq!(compact(&mut rig, &clean), [""; 0]);
     rig.pins.remove(&pin);
-    assert_eq!(reshape(&mut rig, &wanted("", None, false)), [""; 0], "optimize leaves one run alone");
-    assert_eq!(reshape(&mut rig, &clean).len(), 1);
+    assert_eq!(compact(&mut rig, &requested("", None, false)), [""; 0], "optimize leaves one run alone");
+    assert_eq!(compact(&mut rig, &clean).len(), 1);
     assert_eq!(entries(&rig).0, 100, "an old version stays though no snapshot needs it");
-    assert_eq!(reshape(&mut rig, &clean), [""; 0]);
+    assert_eq!(compact(&mut rig, &clean), [""; 0]);
     // The deletes of everything leave nothing.
     rig.pins.insert(rig.last);
     rig.incorporate(writes("a", 100).into_iter().map(|(key, _)| (key, None)).collect());
-    reshape(&mut rig, &clean);
+    compact(&mut rig, &clean);
     assert_eq!(entries(&rig), (200, 100));
     rig.pins.clear();
-    reshape(&mut rig, &clean);
+    compact(&mut rig, &clean);
     assert_eq!(entries(&rig), (0, 0));
     rig.check_files();
 }
 
-/// Whoever waits for a range does not wait for what others write meanwhile.
+/// A request does not wait for data that others write meanwhile.
 #[test]
-fn what_is_newer_does_not_count() {
+fn newer_data_does_not_count() {
     let mut rig = Rig::new(small_options(64 << 10));
     random_load(&mut rig);
     let through = SequenceNumber(rig.last);
-    let own = RequestedRange { through, ..wanted("", None, true) };
-    reshape(&mut rig, &own);
+    let own = RequestedRange { through, ..requested("", None, true) };
+    compact(&mut rig, &own);
     rig.incorporate(writes("0", 600));
     assert_eq!(rig.trunk.remaining(&rig.tree, &own, &rig.retention()), None);
-    assert!(rig.trunk.remaining(&rig.tree, &wanted("", None, true), &rig.retention()).is_some());
+    assert!(rig.trunk.remaining(&rig.tree, &requested("", None, true), &rig.retention()).is_some());
 }

@@ -1,6 +1,6 @@
-//! Merges that keep what overlaps nothing.
+//! Merges that reuse files which overlap nothing.
 
-use super::rig::{Append, Random, Rig, Said, Write, number_key, small_options};
+use super::rig::{AnyWrite, Append, Random, Rig, Write, number_key, small_options};
 use crate::branch::Branch;
 use crate::disk::runs::output::OutputWriter;
 use crate::disk::runs::requested_range::RequestedRange;
@@ -39,7 +39,7 @@ fn merge_all(rig: &mut Rig, clean: bool) {
     rig.check_files();
 }
 
-/// Stretches that come from the right to the left are a run each, and one run when they are merged, of the same files.
+/// Stretches that come in descending order are a run each. Merged, they are one run of the same files.
 #[test]
 fn stretches_in_descending_order_are_not_rewritten() {
     let mut rig = Rig::new(options());
@@ -55,9 +55,9 @@ fn stretches_in_descending_order_are_not_rewritten() {
     rig.check_reads(&mut Random(51), 100);
 }
 
-/// Only the stretch that is overwritten is rewritten, with what overwrites it, and parts end where the kept ones begin.
+/// Only the overwritten stretch is rewritten, and new part files end where reused ones begin.
 #[test]
-fn what_is_overwritten_is_rewritten_and_the_rest_stays() {
+fn only_the_overwritten_stretch_is_rewritten() {
     let mut rig = Rig::new(options());
     for at in (0..5).rev() {
         rig.incorporate(puts(at * 1000..at * 1000 + 500));
@@ -74,7 +74,8 @@ fn what_is_overwritten_is_rewritten_and_the_rest_stays() {
     rig.check_reads(&mut Random(52), 200);
 }
 
-/// A file with garbage is rewritten by a merge that could drop it, or whoever wants a clean range would wait for ever.
+/// A file with garbage is rewritten by a merge that can drop the garbage. *Otherwise:* a request for a clean range
+/// waits for ever.
 #[test]
 fn a_file_with_tombstones_is_rewritten_at_the_bottom() {
     let mut rig = Rig::new(options());
@@ -90,10 +91,10 @@ fn a_file_with_tombstones_is_rewritten_at_the_bottom() {
     rig.check_reads(&mut Random(53), 100);
 }
 
-/// Range tombstones between kept files: each stays on its side, in a part of its own where there is no entry. (Written behind the kept
-/// file that it stands in front of, one would begin a run, or hide nothing.)
+/// Range tombstones between reused files: each stays on its side, in a part file of its own if there is no entry.
+/// (*Otherwise:* one that is written after the reused file begins a new run, or hides nothing.)
 #[test]
-fn range_tombstones_around_kept_files() {
+fn range_tombstones_around_reused_files() {
     let mut rig = Rig::new(options());
     rig.pins.insert(0);
     let mut random = Random(54);
@@ -103,7 +104,7 @@ fn range_tombstones_around_kept_files() {
     rig.pins.insert(rig.last);
     let before = files(&rig);
     for (start, end) in [(600, 700), (1550, 1650), (1600, 1800), (2500, 3000), (4000, 9000)] {
-        let outcome = rig.incorporation_of(vec![Said::RangeDelete(number_key(start), number_key(end))]);
+        let outcome = rig.incorporation_of(vec![AnyWrite::RangeDelete(number_key(start), number_key(end))]);
         rig.apply(outcome);
     }
     merge_all(&mut rig, false);
@@ -116,9 +117,9 @@ fn range_tombstones_around_kept_files() {
     rig.reopen();
 }
 
-/// Those of which nothing but the part itself can tell are still there for what lies below.
+/// Range tombstones that exist only in a part file without entries still hide the data below.
 #[test]
-fn range_tombstones_without_entries_in_front_of_a_kept_file() {
+fn range_tombstones_without_entries_before_a_reused_file() {
     let rig = Rig::new(options());
     let tombstone =
         |start, end| RangeTombstone { start: number_key(start), end: number_key(end), number: SequenceNumber(9) };
@@ -140,18 +141,18 @@ fn stretches_among_scattered_writes() {
         println!("seed {seed}");
         let mut random = Random(seed);
         let mut rig = Rig::new(TrunkOptions { merge_operator: Some(Arc::new(Append)), ..small_options(64 << 10) });
-        let mut kept = 0;
+        let mut reused = 0;
         for round in 0..50u64 {
             let from = random.next() % 100 * 1000;
-            let mut writes: Vec<Said> =
-                (from..from + 400).map(|number| Said::Put(number_key(number), vec![round as u8; 100])).collect();
+            let mut writes: Vec<AnyWrite> =
+                (from..from + 400).map(|number| AnyWrite::Put(number_key(number), vec![round as u8; 100])).collect();
             for _ in 0..random.below(6) {
                 let key = random.next() % 100_000;
                 writes.push(match random.below(4) {
-                    0 => Said::Delete(number_key(key)),
-                    1 => Said::Merge(number_key(key), vec![b'm'; 3]),
-                    2 => Said::RangeDelete(number_key(key), number_key(key + 1 + random.next() % 600)),
-                    _ => Said::Put(number_key(key), vec![1; 50]),
+                    0 => AnyWrite::Delete(number_key(key)),
+                    1 => AnyWrite::Merge(number_key(key), vec![b'm'; 3]),
+                    2 => AnyWrite::RangeDelete(number_key(key), number_key(key + 1 + random.next() % 600)),
+                    _ => AnyWrite::Put(number_key(key), vec![1; 50]),
                 });
             }
             let outcome = rig.incorporation_of(writes);
@@ -167,12 +168,12 @@ fn stretches_among_scattered_writes() {
                 let Some(job) = rig.trunk.pick(&rig.tree, &rig.retention()) else { break };
                 rig.finish(&job);
             }
-            kept += files(&rig).intersection(&before).count();
+            reused += files(&rig).intersection(&before).count();
             if round % 10 == 9 {
                 rig.check_reads(&mut random, 100);
             }
         }
-        assert!(kept > 0);
+        assert!(reused > 0);
         while let Some(job) = rig.trunk.pick_requested(
             &rig.tree,
             &RequestedRange { clean: true, ..RequestedRange::ALL },
@@ -186,12 +187,12 @@ fn stretches_among_scattered_writes() {
     }
 }
 
-/// Against every pair compared with every other.
+/// Against a comparison of every branch with every other.
 #[test]
-fn the_kept_are_those_that_overlap_no_other() {
+fn reused_files_overlap_no_other_input() {
     let rig = Rig::new(small_options(4096));
     let mut random = Random(55);
-    let mut all_kept = 0;
+    let mut all_reused = 0;
     for _ in 0..2000 {
         let mut branch = |file: u64| {
             let (min, length) = (random.below(60) as u8, random.below(9) as u8);
@@ -210,7 +211,7 @@ fn the_kept_are_those_that_overlap_no_other() {
         let branches: Vec<_> = (0..8).map(&mut branch).collect();
         let inputs: Vec<_> = branches.iter().collect();
         let bounds = (&[5][..], Some(&[50][..]));
-        let kept = reuse::choose(&inputs, bounds, true, &(52..=u64::MAX));
+        let reused = reuse::choose(&inputs, bounds, true, &(52..=u64::MAX));
         let ends_before = |one: &Branch, other: &Branch| one.meta().ends_before(&other.meta().key_min);
         let expected = |branch: &&&Arc<Branch>| {
             let alone = |other: &&Arc<Branch>| {
@@ -220,8 +221,8 @@ fn the_kept_are_those_that_overlap_no_other() {
             inputs.iter().all(alone) && inside && branch.meta().bytes >= 52
         };
         let expected: BTreeSet<_> = inputs.iter().filter(expected).map(|branch| branch.meta().file).collect();
-        assert_eq!(kept.iter().map(|branch| branch.meta().file).collect::<BTreeSet<_>>(), expected);
-        all_kept += kept.len();
+        assert_eq!(reused.iter().map(|branch| branch.meta().file).collect::<BTreeSet<_>>(), expected);
+        all_reused += reused.len();
     }
-    assert!(all_kept > 1000);
+    assert!(all_reused > 1000);
 }

@@ -1,4 +1,4 @@
-//! Counting runs without making them.
+//! Counting runs without grouping branches.
 
 use super::rig::{Random, Rig, small_options};
 use crate::branch::Branch;
@@ -7,7 +7,7 @@ use crate::format::manifest_edit::BranchMeta;
 use crate::util::FileNumber;
 use crate::util::sync::Arc;
 
-/// Choosing what to merge once counted the runs of all stretches of bundles one by one, in time cubic in the bundles: a small
+/// Regression: the picker counted the runs of all ranges of bundles one by one, in time cubic in the bundles. A small
 /// store under load spent nine tenths of its processor time there.
 #[test]
 fn the_runs_of_neighbouring_bundles_are_a_sum() {

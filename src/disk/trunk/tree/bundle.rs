@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! 1. `branches` are in age order, oldest first. The parts of one run are next to each other, in key order.
-//! 2. The id of a bundle names its contents: a merged bundle gets a new id, and a flush makes a new bundle at the child. Both
-//!    halves of a split node keep the id, each with the branches that extend into its range.
+//! 2. The id of a bundle names its contents: a merged bundle gets a new id, and a flush makes a new bundle at the
+//!    child. Both halves of a split node keep the id, each with the branches that extend into its range.
 
 use crate::branch::Branch;
 use crate::disk::runs::run;

@@ -1,7 +1,7 @@
 //! Drafts: trunk nodes while they are made. One thread.
 //!
-//! `finish` drops branches that are active for no child (SplinterDB §2.3), works out the slots, and asserts the invariants of
-//! the node.
+//! `finish` drops branches that are active for no child (SplinterDB §2.3), works out the slots, and asserts the
+//! invariants of the node.
 
 use super::bundle::Bundle;
 use super::empty_overlaps::EmptyOverlaps;
@@ -113,8 +113,8 @@ impl Draft {
         self.pivots.splice(at..=at, children.into_iter().map(pivot));
     }
 
-    /// Replaces the children `range` with `nodes`, which tile the same range and for which the bundles from `first_active` on are
-    /// active.
+    /// Replaces the children `range` with `nodes`, which tile the same range and for which the bundles from
+    /// `first_active` on are active.
     pub fn join_children(&mut self, range: Range<usize>, nodes: Vec<Arc<Node>>, first_active: usize) {
         let mut shares: BTreeMap<FileNumber, u64> = BTreeMap::new();
         for share in self.known[range.clone()].iter().flatten().flat_map(|slot| &slot.shares) {
@@ -130,8 +130,8 @@ impl Draft {
         self.pivots.splice(range, nodes.into_iter().map(pivot));
     }
 
-    /// Appends the pivots of the next node. At least one of the two has no bundles; the bundles of the other are not active for
-    /// its pivots.
+    /// Appends the pivots of the next node. At least one of the two has no bundles; the bundles of the other are not
+    /// active for its pivots.
     pub fn append(&mut self, next: Draft) {
         debug_assert!(self.upper.as_ref() == Some(&next.lower) && (self.bundles.is_empty() || next.bundles.is_empty()));
         let bundles = self.bundles.len().max(next.bundles.len());
@@ -148,8 +148,8 @@ impl Draft {
         self.maplets.extend(next.maplets);
     }
 
-    /// Replaces the bundles `from..to` with `bundle`. The new bundle has for a pivot what was active of them for it, so it is
-    /// active exactly for the pivots for which one of them was.
+    /// Replaces the bundles `from..to` with `bundle`. The new bundle has for a pivot what was active of them for it, so
+    /// it is active exactly for the pivots for which one of them was.
     pub fn replace_bundles(&mut self, from: usize, to: usize, bundle: Arc<Bundle>) {
         self.bundles.splice(from..to, [bundle]);
         self.scans = 0;
@@ -167,8 +167,8 @@ impl Draft {
         self.overwrite_ratio = self.overwrite_ratio.and(measured);
     }
 
-    /// Splits it at `keys`, which are in order, lie inside its range and, for an internal node, on pivots. The first part keeps
-    /// the id. Every part refers to all bundles (SplinterDB §4); `finish` drops those that it does not need.
+    /// Splits it at `keys`, which are in order, lie inside its range and, for an internal node, on pivots. The first
+    /// part keeps the id. Every part refers to all bundles (SplinterDB §4); `finish` drops those that it does not need.
     pub fn split(self, keys: &[Key], mut new_id: impl FnMut() -> NodeId) -> Vec<Draft> {
         let mut parts = Vec::with_capacity(keys.len() + 1);
         for at in 0..=keys.len() {
@@ -265,7 +265,8 @@ impl Draft {
         Arc::new(node)
     }
 
-    /// Drops branches that lie outside the ranges of all pivots for which their bundle is active, then bundles without branches.
+    /// Drops branches that lie outside the ranges of all pivots for which their bundle is active, then bundles without
+    /// branches.
     fn drop_inactive(&mut self) {
         let mut kept = Vec::with_capacity(self.bundles.len());
         // The number of remaining bundles before each index.

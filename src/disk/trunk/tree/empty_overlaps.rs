@@ -1,9 +1,9 @@
 //! Empty overlaps: branches that span a range but have no key in it.
 //!
-//! A Memtable of a nearly sequential load has a few keys far behind, and its branch spans every leaf between. Such a leaf would
-//! count a run more, and would soon merge all its data only to get rid of runs that are empty there.
+//! A Memtable of a nearly sequential load has a few keys far behind, and its branch spans every leaf between. Such a
+//! leaf would count one more run, and would soon merge all its data only to remove runs that are empty there.
 //!
-//! A little I/O, no lock. They are found while a job runs, before references move.
+//! They are found while a job runs, before references move. A little I/O, no lock; any thread.
 
 use crate::branch::{Branch, Purpose};
 use crate::disk::runs::run::{self, Key};
@@ -26,7 +26,8 @@ impl EmptyOverlaps {
         let mut found = BTreeSet::new();
         for branch in branches {
             let (meta, past) = (branch.meta(), |key: &[u8]| upper.is_some_and(|upper| key >= upper));
-            // A branch that begins or ends inside the range has a key there. The extent of range tombstones is unknown here.
+            // A branch that begins or ends inside the range has a key there. The extent of range tombstones is unknown
+            // here.
             let spans = meta.key_min[..] < *lower && past(&meta.key_max) && meta.range_tombstones == 0;
             if spans && run::overlaps(branch, lower, upper) && !found.contains(&meta.file) {
                 let mut cursor = branch.cursor(Purpose::Read);

@@ -1,14 +1,14 @@
-//! The maplet index of a slot: which maplets answer for which of its runs, so that a get probes one maplet instead of one filter
-//! for each run ("SplinterDB and Maplets", SIGMOD 2023). Immutable; any thread.
+//! The maplet index of a slot: which maplets answer for which of its runs, so that a get probes one maplet instead of
+//! one filter for each run ("SplinterDB and Maplets", SIGMOD 2023). Immutable; any thread.
 //!
 //! Invariants:
-//! 1. A maplet serves any slot whose range lies inside its own. So after a split both halves go on with the old maplet, and
-//!    flushed branches take the maplets of their slot along.
-//! 2. A run is covered if each of its branches is in a column of one of the maplets. The other runs are in flight, and their own
-//!    filters are probed.
+//! 1. A maplet serves any slot whose range lies inside its own. So after a split both halves go on with the old maplet,
+//!    and flushed branches take the maplets of their slot along.
+//! 2. A run is covered if each of its branches is in a column of one of the maplets. The other runs are in flight, and
+//!    their own filters are probed.
 //! 3. A run with range tombstones is never covered: they hide keys that have no fingerprint there.
-//! 4. Which maplets a slot uses follows from its runs and from the maplets that it is offered alone: the newest first, and each
-//!    that covers a branch that no newer one covers. So the manifest names no slots.
+//! 4. Which maplets a slot uses follows from its runs and from the maplets that it is offered alone: the newest first,
+//!    and each that covers a branch that no newer one covers. So the manifest names no slots.
 
 use crate::branch::{Branch, Maplet};
 use crate::disk::runs::run::Run;
@@ -19,7 +19,7 @@ use crossbeam_epoch::Guard;
 /// The most runs that maplets can cover, the newest ones: a set of runs has a bit for each.
 pub const RUNS_MAX: usize = 64;
 
-/// A maplet in use and, for each of its columns, the set of runs that it stands for.
+/// A maplet in use and, for each of its columns, the set of runs that the column represents.
 #[derive(Debug)]
 struct Served {
     maplet: Arc<Maplet>,
@@ -51,7 +51,8 @@ pub struct MayHave {
 }
 
 impl MapletIndex {
-    /// The index of these runs, newest first, in the range [lower, upper), with those of the `offered` maplets that serve it.
+    /// The index of these runs, newest first, in the range [lower, upper), with those of the `offered` maplets that
+    /// serve it.
     pub fn new(runs: &[Arc<Run>], lower: &[u8], upper: Option<&[u8]>, offered: &[Arc<Maplet>]) -> Self {
         let mut index = Self::default();
         for (at, run) in runs.iter().enumerate().take(RUNS_MAX) {

@@ -1,5 +1,5 @@
-//! Which bundles of a node are worth merging. Worked out when a node is made, so that pickers only look. Pure functions of a
-//! node; any thread.
+//! Which bundles of a node are worth merging. Worked out when a node is made, so that pickers only look. Pure functions
+//! of a node; any thread.
 
 use super::node::Node;
 use super::reuse_savings::ReuseSavings;
@@ -17,8 +17,8 @@ pub fn merge(node: &Node, options: &TrunkOptions) -> Option<Range<usize>> {
     if node.is_leaf() || runs > options.runs_limit {
         return cheapest(node, runs - options.runs_max, options);
     }
-    // A bundle of an internal node is merged only once, if it came from above in several runs: it will be rewritten below
-    // anyway.
+    // A bundle of an internal node is merged only once, if it came from above in several runs: it will be rewritten
+    // below anyway.
     let begun = run::runs_begun(node.bundles.iter().map(|bundle| &bundle.branches[..]));
     let mut stretches = node.bundles.chunk_by(|left, right| left.is_compacted() == right.is_compacted());
     let mut from = 0;
@@ -35,9 +35,10 @@ pub fn merge(node: &Node, options: &TrunkOptions) -> Option<Range<usize>> {
     best.map(|(_, range)| range)
 }
 
-/// The neighbouring bundles whose merge rewrites the fewest bytes for each run that it removes, among those merges that remove
-/// at least `wanted` runs, if there are any. So runs of equal size gather and are merged many at a time (size tiering), a large
-/// old run is rewritten only once the newer ones are as large, and a bundle that came in many runs goes first.
+/// The neighbouring bundles whose merge rewrites the fewest bytes for each run that it removes, among those merges that
+/// remove at least `wanted` runs, if there are any. So runs of equal size gather and are merged many at a time (size
+/// tiering), a large old run is rewritten only once the newer ones are as large, and a bundle that came in many runs
+/// goes first.
 ///
 /// O(branches + bundles²), plus the cost of `ReuseSavings`. It is computed for every new node with too many runs.
 pub fn cheapest(node: &Node, wanted: usize, options: &TrunkOptions) -> Option<Range<usize>> {
@@ -86,8 +87,8 @@ pub fn bundle_bytes(node: &Node, at: usize) -> u64 {
     (0..node.slots.len()).filter_map(load).sum()
 }
 
-/// Bytes of work that wait at a node: those past its fill, and those to be merged. Requires `node.merge` and the bytes of its
-/// totals.
+/// Bytes of work that wait at a node: those past its fill, and those to be merged. Requires `node.merge` and the bytes
+/// of its totals.
 pub fn debt(node: &Node, options: &TrunkOptions) -> u64 {
     let over = if node.is_leaf() { 0 } else { node.active.bytes.saturating_sub(options.full_bytes(node.below())) };
     let merge = node.merge.clone().map_or(0, |range| {

@@ -1,19 +1,19 @@
 //! What must hold for neighbouring nodes to be joined (SplinterDB §4). Pure functions of nodes; any thread.
 //!
 //! Rules:
-//! 1. Data that was not active for a key never becomes active. A file that extends from one leaf into another may have versions
-//!    there that never were active, or are no longer, and that were hidden by a tombstone that is gone since. So a joined leaf
-//!    holds one run that is made of each leaf's own range alone (`jobs/join.rs`). A file is reused if every leaf into which it
-//!    extends refers to it and nothing else overlaps it (`reusable`); the rest is rewritten.
-//! 2. For the same reason, the first active bundle of the joined pivot is the newest of the pivots' first active bundles, and
-//!    the other pivots must have nothing in the bundles before it (`first_active`). What they have there is flushed first. It
-//!    is the newest and never an older one, even if the pivots see nothing of a bundle: a running merge may have read the
-//!    bundle when it was active.
-//! 3. Of internal nodes at most one has bundles: the pivots of the others have none of them active. The lighter ones are flushed
-//!    first.
+//! 1. Data that was not active for a key never becomes active. A file that extends from one leaf into another may have
+//!    versions there that never were active, or are no longer, and that were hidden by a tombstone that is gone since.
+//!    So a joined leaf holds one run that is made of each leaf's own range alone (`jobs/join.rs`). A file is reused if
+//!    every leaf into which it extends refers to it and nothing else overlaps it (`reusable`); the rest is rewritten.
+//! 2. For the same reason, the first active bundle of the joined pivot is the newest of the pivots' first active
+//!    bundles, and the other pivots must have nothing in the bundles before it (`first_active`). What they have there
+//!    is flushed first. It is the newest and never an older one, even if the pivots see nothing of a bundle: a running
+//!    merge may have read the bundle when it was active.
+//! 3. Of internal nodes at most one has bundles: the pivots of the others have none of them active. The lighter ones
+//!    are flushed first.
 //!
-//! *Rejected:* to refer to all bundles of both leaves in the joined one. It would take no writing, but every node would need
-//! each file's live ranges. *Otherwise:* deleted keys come back.
+//! *Rejected:* to refer to all bundles of both leaves in the joined one. It would take no writing, but every node would
+//! need each file's live ranges. *Otherwise:* deleted keys come back.
 
 use super::node::Node;
 use crate::branch::Branch;
@@ -41,7 +41,8 @@ pub fn reusable<'a>(leaves: &'a [Arc<Node>], options: &TrunkOptions) -> Vec<&'a 
     reused
 }
 
-/// The first active bundle of the pivot that replaces the pivots `range` (rule 2); `None` where some child would lose data.
+/// The first active bundle of the pivot that replaces the pivots `range` (rule 2); `None` where some child would lose
+/// data.
 pub fn first_active(parent: &Node, range: Range<usize>) -> Option<usize> {
     let newest = parent.pivots[range.clone()].iter().map(|pivot| pivot.first_active).max()?;
     let sees = |at: usize| {
@@ -52,8 +53,8 @@ pub fn first_active(parent: &Node, range: Range<usize>) -> Option<usize> {
     (!{ range }.any(sees)).then_some(newest)
 }
 
-/// The pivots of these nodes, if they are neighbours under `parent` as a job saw them, leaves with the same bundles; `None` if
-/// not.
+/// The pivots of these nodes, if they are neighbours under `parent` as a job saw them, leaves with the same bundles;
+/// `None` if not.
 pub fn find(parent: &Node, seen: &[Arc<Node>]) -> Option<Range<usize>> {
     let first = seen.first()?;
     let from = parent.pivots.iter().position(|pivot| pivot.child.id == first.id)?;

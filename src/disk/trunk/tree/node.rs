@@ -3,8 +3,9 @@
 //! Invariants (asserted by `Draft::finish`; `open.rs` checks nodes that come from the manifest):
 //! 1. Pivots are in key order. The lower bound of the first is that of the node. The children tile the node's range.
 //! 2. A leaf has height 0 and no pivots. The height of a child is one less than that of its parent.
-//! 3. Bundles are in age order, oldest first. The active bundles of a pivot are those from `first_active` on, so what is active
-//!    for a child is newer than everything below. Every bundle is active for some pivot and has branches there.
+//! 3. Bundles are in age order, oldest first. The active bundles of a pivot are those from `first_active` on, so what
+//!    is active for a child is newer than everything below. Every bundle is active for some pivot and has branches
+//!    there.
 //! 4. `slots` has one element for each pivot, or one for the whole range of a leaf.
 
 use super::bundle::Bundle;
@@ -47,7 +48,7 @@ pub struct Totals {
 /// See the module.
 #[derive(Debug)]
 pub struct Node {
-    /// Its identity, which path copies keep.
+    /// Its identity, which path copies preserve.
     pub id: NodeId,
     /// 0 for a leaf.
     pub height: u32,
@@ -81,7 +82,8 @@ impl Node {
         self.pivots.is_empty()
     }
 
-    /// The index of the slot, and of the pivot if there are any, to which `key` belongs. Requires the key to be in range.
+    /// The index of the slot, and of the pivot if there are any, to which `key` belongs. Requires the key to be in
+    /// range.
     pub fn slot_of(&self, key: &[u8]) -> usize {
         debug_assert!(*key >= *self.lower && self.upper.as_ref().is_none_or(|upper| *key < **upper));
         if self.pivots.len() <= 1 {

@@ -1,5 +1,5 @@
-//! Opening: the tree from the images in the manifest. Everything that an image says is checked before it is relied on. Any
-//! thread.
+//! Opening: the tree from the images in the manifest. Everything that an image says is checked before it is relied on.
+//! Any thread.
 
 use super::bundle::Bundle;
 use super::draft::Draft;
@@ -17,7 +17,8 @@ use std::collections::{BTreeMap, HashSet};
 /// The id of the first node of a store.
 pub const FIRST_NODE: NodeId = NodeId(1);
 
-/// The tree that the manifest describes, or one empty leaf where it describes none yet; and the maplets that serve no slot.
+/// The tree that the manifest describes, or one empty leaf where it describes none yet; and the maplets that serve no
+/// slot.
 pub fn tree(
     context: &Arc<BranchContext>,
     options: &Arc<TrunkOptions>,
@@ -114,7 +115,7 @@ impl<'a> Opener<'a> {
         if has_range && is_leaf == (image.height == 0) && starts && ascends && active {
             return Ok(());
         }
-        Err(self.corruption("trunk node", "one in order", format!("{image:?}")))
+        Err(self.corruption("trunk node", "a consistent node", format!("{image:?}")))
     }
 
     fn branch(&mut self, file: FileNumber) -> Result<Arc<Branch>> {

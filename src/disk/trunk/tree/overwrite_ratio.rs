@@ -1,6 +1,7 @@
-//! The overwrite ratio of a leaf: the share of newer data that overwrites older data, as merges of the whole leaf measure it.
-//! Counts of bytes cannot tell an update from a new key, so this is how the garbage of a tree is known, and where it is. The
-//! ratio is stored with the node while the store is open. After an opening it is 0. Plain data; any thread.
+//! The overwrite ratio of a leaf: the share of newer data that overwrites older data, as merges of the whole leaf
+//! measure it. Counts of bytes cannot distinguish an update from a new key. The ratio says how much garbage a tree has,
+//! and where. The ratio is stored with the node while the store is open. After an opening it is 0. Plain data; any
+//! thread.
 
 /// A share of entries, in 1/1024.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,9 +10,9 @@ pub struct OverwriteRatio(u16);
 const WHOLE: u64 = 1024;
 
 impl OverwriteRatio {
-    /// A merge of a whole leaf, of which `newer` entries were not in its oldest run, dropped `garbage` entries. (Entries and not
-    /// bytes: a merge of small files writes fewer bytes than it reads, whatever is in them.) `None` where there was nothing
-    /// newer.
+    /// A merge of a whole leaf, of which `newer` entries were not in its oldest run, dropped `garbage` entries.
+    /// (Entries and not bytes: a merge of small files writes fewer bytes than it reads, whatever is in them.) `None`
+    /// where there was nothing newer.
     pub fn measured(newer: u64, garbage: u64) -> Option<Self> {
         let share = u128::from(garbage.min(newer)) * u128::from(WHOLE) / u128::from(newer.max(1));
         (newer > 0).then_some(Self(share as u16))

@@ -1,5 +1,5 @@
-//! How many bytes of a merge would be reused files (`runs/reuse.rs`), for choosing the bundles to merge. Pure functions of a
-//! node; any thread.
+//! How many bytes of a merge would be reused files (`runs/reuse.rs`), for choosing the bundles to merge. Pure functions
+//! of a node; any thread.
 
 use super::node::Node;
 use crate::branch::Branch;

@@ -1,15 +1,15 @@
-//! What scans pay for the runs and the tombstones that they meet, leaf by leaf. The sum decides when it is worth merging the
-//! path to a leaf for scans. Any thread. It is only a count, so all accesses are relaxed, and one of two concurrent updates may
-//! be lost.
+//! What scans pay for the runs and the tombstones that they meet, leaf by leaf. The sum decides when it is worth
+//! merging the path to a leaf for scans. Any thread. It is only a count, so all accesses are relaxed, and one of two
+//! concurrent updates may be lost.
 //!
-//! The rule is that of the ski rental problem: once scans have paid as much for runs as a merge costs, the path is merged. So
-//! merges for scans never cost more than the scans themselves have, and a path that is scanned for long pays for its runs once.
-//! Each merge starts a new count.
+//! The rule is that of the ski rental problem: once scans have paid as much for runs as a merge costs, the path is
+//! merged. So merges for scans never cost more than the scans themselves have, and a path that is scanned for long pays
+//! for its runs once. Each merge starts a new count.
 
 use crate::util::sync::{AtomicU64, Ordering};
 
-/// Bytes that a merge processes in one unit. A unit is about half a microsecond of processor time: what a search pays for one
-/// more run whose pages are in memory.
+/// Bytes that a merge processes in one unit. A unit is about half a microsecond of processor time: what a search pays
+/// for one more run whose pages are in memory.
 const BYTES_PER_UNIT: u64 = 250;
 /// Units of a disk read for which a search waits.
 const UNITS_PER_READ: u64 = 32;
@@ -56,8 +56,8 @@ impl ScanCost {
     }
 }
 
-/// The number of entries that a scan passes, on average over the last scans. It sizes the first read of a scan. Any thread; one
-/// of two scans that end at once may be lost.
+/// The number of entries that a scan passes, on average over the last scans. It sizes the first read of a scan. Any
+/// thread; one of two scans that end at once may be lost.
 #[derive(Debug, Default)]
 pub struct ScanLength(AtomicU64);
 
@@ -75,7 +75,8 @@ impl ScanLength {
         self.0.store(mean - mean / SCANS_AVERAGED + steps / SCANS_AVERAGED, Ordering::Relaxed);
     }
 
-    /// The entries that a scan has still to pass after so many: the rest of the average. A longer scan is assumed to be half done.
+    /// The entries that a scan has still to pass after so many: the rest of the average. A longer scan is assumed to be
+    /// half done.
     pub fn expected(&self, steps: u64) -> u64 {
         let mean = self.0.load(Ordering::Relaxed) / PART;
         if steps < mean { mean - steps } else { steps }

@@ -1,5 +1,5 @@
-//! Slots: what a node holds for one of its children, or a leaf for its whole range: the runs that a read visits, and how much
-//! data waits. Worked out when a node is made, so that reads and pickers only look. Immutable; any thread.
+//! Slots: what a node holds for one of its children, or a leaf for its whole range: the runs that a read visits, and
+//! how much data waits. Worked out when a node is made, so that reads and pickers only look. Immutable; any thread.
 //!
 //! Invariants:
 //! 1. `runs` are the runs of the active bundles, newest first, without branches outside the range.
@@ -36,8 +36,9 @@ impl Slot {
         Arc::new(Self { shares: shares.to_vec(), ..Self::default() })
     }
 
-    /// The slot of the range [lower, upper) with these active bundles, oldest first. `known` is the former slot of the same
-    /// range, or what the manifest stored of it; what it has measured is not measured again. `maplets` may serve the slot.
+    /// The slot of the range [lower, upper) with these active bundles, oldest first. `known` is the former slot of the
+    /// same range, or what the manifest stored of it; what it has measured is not measured again. `maplets` may serve
+    /// the slot.
     pub fn new(
         bundles: &[Arc<Bundle>],
         lower: &[u8],

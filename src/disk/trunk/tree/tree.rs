@@ -1,4 +1,5 @@
-//! The tree as readers see it: immutable, from one root. Any thread; no locks (SplinterDB §2.2; `docs/concurrency.md`, T1).
+//! The tree as readers see it: immutable, from one root. Any thread; no locks (SplinterDB §2.2; `docs/concurrency.md`,
+//! T1).
 //!
 //! `read/` has the functions that read it.
 

@@ -125,7 +125,7 @@ mod tests {
         let publish = |version| db.inner.view.update(|view| (view.generations.clone(), version));
         publish(sound.inconsistent());
         let told = found(&db);
-        assert!(told.contains("which nothing sees") && told.contains("MANIFEST"), "{told}");
+        assert!(told.contains("which none of its slots sees") && told.contains("MANIFEST"), "{told}");
         publish(sound);
         assert_eq!(found(&db), "");
     }
