@@ -90,7 +90,7 @@ fn prepare(memtable: &Memtable, key: (KeyspaceId, &[u8], u64), kind: Kind, value
 
 fn place(memtable: &Memtable, mut prepared: Prepared, number: u64, newest_snapshot: SequenceNumber) {
     WRITER.with_borrow_mut(|writer| memtable.place(writer, &mut prepared, SequenceNumber(number), newest_snapshot));
-    prepared.kept().into_iter().for_each(|node| memtable.note_retained(node));
+    prepared.retaining_node().into_iter().for_each(|node| memtable.note_retained(node));
 }
 
 fn put(memtable: &Memtable, encoded: &[u8], number: u64, kind: Kind, value: &[u8]) {

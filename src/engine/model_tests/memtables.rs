@@ -52,8 +52,8 @@ impl World {
         self.memtable.place(&mut writer, &mut prepared, number, self.snapshots.newest());
         drop(latch);
         self.sequencer.leave(&slot);
-        if let Some(node) = prepared.kept() {
-            self.memtable.note_kept(node);
+        if let Some(node) = prepared.retaining_node() {
+            self.memtable.note_retained(node);
         }
         self.idle.lock().push((slot, writer));
     }
@@ -70,7 +70,7 @@ impl World {
         let number = self.sequencer.take(&slot);
         let entries =
             keys.iter().zip(&values).map(|(key, value)| ((KEYSPACE, key.as_bytes(), HASH), Kind::Put, &value[..]));
-        self.memtable.place_loose(entries, number);
+        self.memtable.place_without_writer(entries, number);
         drop(held);
         self.sequencer.leave(&slot);
     }

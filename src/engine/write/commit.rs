@@ -161,7 +161,7 @@ impl Committer {
                 prepared.place(generation, &mut thread.memory, number, newest_snapshot);
             } else {
                 let entries = entries.iter().map(|e| ((e.keyspace, e.key, e.hash), e.kind, &*e.value));
-                owner.memtable.place_loose(entries, number);
+                owner.memtable.place_without_writer(entries, number);
                 prepared.withdraw(generation, &mut thread.memory);
             }
             if let Some(registered) = precondition.and_then(|precondition| precondition.registered) {
@@ -250,7 +250,10 @@ impl Preparation {
 
     /// Tells of the versions that stayed for snapshots.
     fn note_retained(&self, generation: &Generation) {
-        self.entries().iter().filter_map(Prepared::kept).for_each(|node| generation.memtable.note_retained(node));
+        self.entries()
+            .iter()
+            .filter_map(Prepared::retaining_node)
+            .for_each(|node| generation.memtable.note_retained(node));
     }
 
     /// Gives back what will not be placed.

@@ -29,7 +29,7 @@ pub struct InsertQueue {
 
 /// A chunk and how far it was read.
 #[derive(Debug)]
-pub struct Taking {
+pub struct QueueReader {
     chunk: Offset,
     taken: u32,
     capacity: u32,
@@ -53,7 +53,7 @@ impl InsertQueue {
     }
 
     /// How many nodes still fit.
-    pub fn room(&self) -> usize {
+    pub fn remaining(&self) -> usize {
         (self.capacity - self.filled) as usize
     }
 
@@ -69,19 +69,19 @@ impl InsertQueue {
     }
 
     /// Puts the chunk in front of a list of others, none of which anybody has read; the caller has the list for itself.
-    pub fn list(&self, arena: &Arena, first: &mut Offset) {
+    pub fn add_to_list(&self, arena: &Arena, first: &mut Offset) {
         word(arena, self.chunk, NEXT).store(first.0, Ordering::Relaxed);
         *first = self.chunk;
     }
 }
 
-impl Taking {
+impl QueueReader {
     /// All chunks of a list that the caller has for itself.
     pub fn of_list(arena: &Arena, first: Offset) -> impl Iterator<Item = Self> {
         let some = |chunk: Offset| (!chunk.is_null()).then_some(chunk);
         let next = move |chunk: &Offset| some(Offset(word(arena, *chunk, NEXT).load(Ordering::Relaxed)));
-        let taking = |chunk| Self { chunk, taken: 0, capacity: word(arena, chunk, CAPACITY).load(Ordering::Relaxed) };
-        std::iter::successors(some(first), next).map(taking)
+        let reader = |chunk| Self { chunk, taken: 0, capacity: word(arena, chunk, CAPACITY).load(Ordering::Relaxed) };
+        std::iter::successors(some(first), next).map(reader)
     }
 
     /// Gives the nodes that came since the last time; true while more may come.

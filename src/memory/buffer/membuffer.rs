@@ -18,7 +18,7 @@
 
 use super::boundaries::Boundaries;
 use super::component::MemoryComponent;
-use super::insert_queue::Taking;
+use super::insert_queue::QueueReader;
 use crate::util::arena::Offset;
 use crate::util::sync::{Arc, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
 
@@ -27,13 +27,13 @@ use crate::util::sync::{Arc, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
 pub struct Membuffer {
     pub(crate) state: Mutex<State>,
     /// A partition is no longer busy.
-    pub(crate) ended: Condvar,
+    pub(crate) partition_freed: Condvar,
     /// The first of the feeds that nobody has read yet; a lock of its own, so that a writer with a new feed does not wait for a drain.
-    pub(crate) new_feeds: Mutex<Offset>,
+    pub(crate) new_queues: Mutex<Offset>,
     /// Nothing is waiting and nothing more will come.
     finished: AtomicBool,
     /// Bytes of the Memtable at the last sweep, and whether it is time for the next one.
-    pub(crate) swept_bytes: AtomicUsize,
+    pub(crate) handed_over_bytes: AtomicUsize,
     pub(crate) drain_due: AtomicBool,
     /// See `Memtable::drain_one_by_one`.
     pub(crate) one_by_one: AtomicBool,
@@ -41,14 +41,14 @@ pub struct Membuffer {
 
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) queues: Vec<Taking>,
+    pub(crate) queues: Vec<QueueReader>,
     pub(crate) boundaries: Arc<Boundaries>,
     /// What waits in each partition; empty until there is something.
     pub(crate) waiting: Vec<Vec<Offset>>,
     pub(crate) busy: Vec<bool>,
     pub(crate) busy_count: usize,
     /// Nodes that came so far, and the number of them at which boundaries are learned next.
-    pub(crate) came: u64,
+    pub(crate) arrived: u64,
     pub(crate) learn_at: u64,
 }
 
@@ -60,7 +60,7 @@ impl Default for State {
             waiting: Vec::new(),
             busy: Vec::new(),
             busy_count: 0,
-            came: 0,
+            arrived: 0,
             learn_at: 0,
         }
     }
@@ -68,13 +68,13 @@ impl Default for State {
 
 /// A range of keys that is drained: partitions `from..to` of some boundaries.
 #[derive(Clone, Debug)]
-pub struct Cleared {
+pub struct DrainedRange {
     pub(crate) boundaries: Arc<Boundaries>,
     pub(crate) from: usize,
     pub(crate) to: usize,
 }
 
-impl Cleared {
+impl DrainedRange {
     /// All keys.
     pub fn everything() -> Self {
         Self { boundaries: Boundaries::none(), from: 0, to: 1 }
@@ -115,6 +115,6 @@ impl Membuffer {
 }
 
 /// Nodes in a chunk of a feed, for a Memtable of a soft size.
-pub fn feed_capacity(soft_bytes: usize) -> u32 {
+pub fn queue_capacity(soft_bytes: usize) -> u32 {
     (soft_bytes / 4096).clamp(14, 1022) as u32
 }

@@ -8,15 +8,15 @@
 //!    keeps plain places and can always go on from there.
 //! 2. A cursor over all versions is for a Memtable that was sealed, or is of the single-level kind: nothing leaves a chain. It shows every
 //!    version that was placed before the step that would meet it, perhaps some that are placed during it, in order and none twice.
-//! 3. Before it believes that one node follows another it has had everything between the two drained (`cleared`). All that its snapshot
+//! 3. Before it believes that one node follows another it has had everything between the two drained (`drained`). All that its snapshot
 //!    has was pushed before the snapshot was taken (`docs/concurrency.md`, S1), so each range is drained once.
 //! 4. Versions that are pending when a step meets them are skipped; a reader at a snapshot never meets one.
 //! 5. Backwards there are no links: a step to an older node is a search (about log2(n) hops), and a step to a newer
 //!    version walks the chain from its newest end.
 
-use crate::memory::buffer::membuffer::Cleared;
+use crate::memory::buffer::membuffer::DrainedRange;
 use crate::memory::entry::node::{Node, Target};
-use crate::memory::entry::skiplist::Meeting;
+use crate::memory::entry::skiplist::OnEqual;
 use crate::memory::entry::version::Version;
 use crate::memory::table::memtable::Memtable;
 use crate::merge::{Cursor, EntryRef};
@@ -32,7 +32,7 @@ const LINE_UNITS: u32 = 64 / UNIT_BYTES as u32;
 pub struct MemtableCursor {
     memtable: Arc<Memtable>,
     view: Visible,
-    cleared: Option<Cleared>,
+    drained: Option<DrainedRange>,
     position: Option<Position>,
 }
 
@@ -54,7 +54,7 @@ struct Position {
 impl Memtable {
     /// A cursor over all versions, which stands nowhere. See the module for where this is allowed.
     pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
-        MemtableCursor { memtable: Arc::clone(self), view: Visible::All, cleared: None, position: None }
+        MemtableCursor { memtable: Arc::clone(self), view: Visible::All, drained: None, position: None }
     }
 
     /// A cursor for a reader whose snapshot has this number; it stands nowhere.
@@ -108,40 +108,40 @@ fn target_for(encoded: &[u8]) -> (Target<'_>, bool) {
 
 impl MemtableCursor {
     /// Node and version that the cursor stands on.
-    fn standing(&self) -> (Node<'_>, Version<'_>) {
+    fn current(&self) -> (Node<'_>, Version<'_>) {
         let Some(Position { node, version }) = self.position else { unreachable!("the cursor stands nowhere") };
         (self.memtable.node(node), self.memtable.version(version))
     }
 
     /// Has everything around a key drained; for all versions anew at every seek, since no snapshot bounds what they are.
-    fn clear_around(&mut self, key: &[u8]) {
-        if matches!(self.view, Visible::All) || !self.cleared.as_ref().is_some_and(|cleared| cleared.has(key)) {
-            self.cleared = Some(self.memtable.drain_around(key));
+    fn drain_around_key(&mut self, key: &[u8]) {
+        if matches!(self.view, Visible::All) || !self.drained.as_ref().is_some_and(|drained| drained.has(key)) {
+            self.drained = Some(self.memtable.drain_around(key));
         }
     }
 
     /// Has everything drained from where the cursor cleared last up to `node`, which follows on it, or to the end. True if there was
     /// something to drain: what follows may be another node.
-    fn clear_up_to(&mut self, node: Option<Offset>) -> bool {
+    fn drain_up_to(&mut self, node: Option<Offset>) -> bool {
         let memtable = &self.memtable;
-        let Some(cleared) = &mut self.cleared else { unreachable!("a seek cleared") };
+        let Some(drained) = &mut self.drained else { unreachable!("a seek cleared") };
         let behind = |upper: &[u8]| node.is_none_or(|node| memtable.node(node).encoded_key() >= upper);
         let mut more = false;
-        while cleared.upper().is_some_and(behind) {
-            memtable.drain_behind(cleared);
+        while drained.upper().is_some_and(behind) {
+            memtable.drain_after(drained);
             more = true;
         }
         more
     }
 
     /// The same in the other direction.
-    fn clear_down_to(&mut self, node: Option<Offset>) -> bool {
+    fn drain_down_to(&mut self, node: Option<Offset>) -> bool {
         let memtable = &self.memtable;
-        let Some(cleared) = &mut self.cleared else { unreachable!("a seek cleared") };
+        let Some(drained) = &mut self.drained else { unreachable!("a seek cleared") };
         let before = |lower: &[u8]| node.is_none_or(|node| memtable.node(node).encoded_key() < lower);
         let mut more = false;
-        while cleared.lower().is_some_and(before) {
-            memtable.drain_before(cleared);
+        while drained.lower().is_some_and(before) {
+            memtable.drain_before(drained);
             more = true;
         }
         more
@@ -152,10 +152,10 @@ impl MemtableCursor {
         loop {
             let memtable = &self.memtable;
             let mut splice = memtable.list.start();
-            let found = memtable.list.search(memtable.arena(), target, Meeting::Stop, &mut splice);
+            let found = memtable.list.search(memtable.arena(), target, OnEqual::Stop, &mut splice);
             let place = found.map(|(node, _)| node.place());
             let same = found.is_some_and(|(_, order)| order.is_eq());
-            if !self.clear_up_to(place) {
+            if !self.drain_up_to(place) {
                 return (place, same);
             }
         }
@@ -165,7 +165,7 @@ impl MemtableCursor {
     fn after(&mut self, node: Offset) -> Option<Offset> {
         loop {
             let next = self.memtable.list.after(self.memtable.arena(), self.memtable.node(node)).map(Node::place);
-            if !self.clear_up_to(next) {
+            if !self.drain_up_to(next) {
                 return next;
             }
         }
@@ -175,14 +175,14 @@ impl MemtableCursor {
     fn before(&mut self, target: &Target<'_>) -> Option<Offset> {
         loop {
             let before = self.memtable.list.before(self.memtable.arena(), target).map(Node::place);
-            if !self.clear_down_to(before) {
+            if !self.drain_down_to(before) {
                 return before;
             }
         }
     }
 
     /// Stands on the first version shown of `node` or the nodes behind it.
-    fn stand_from(&mut self, mut node: Option<Offset>) {
+    fn move_to_first_shown(&mut self, mut node: Option<Offset>) {
         self.position = None;
         while let Some(at) = node {
             let next = self.memtable.list.after(self.memtable.arena(), self.memtable.node(at));
@@ -200,7 +200,7 @@ impl MemtableCursor {
     }
 
     /// Stands on the last version shown of `node` or the nodes before it.
-    fn stand_back_from(&mut self, mut node: Option<Offset>) {
+    fn move_to_last_shown(&mut self, mut node: Option<Offset>) {
         self.position = None;
         while let Some(at) = node {
             let memtable = Arc::clone(&self.memtable);
@@ -217,17 +217,17 @@ impl MemtableCursor {
 impl Cursor for MemtableCursor {
     fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
         let (target, whole) = target_for(key);
-        self.clear_around(key);
+        self.drain_around_key(key);
         let (found, same) = self.first_at(&target);
         let Some(node) = found.filter(|_| same && whole) else {
-            self.stand_from(found);
+            self.move_to_first_shown(found);
             return Ok(());
         };
         match self.memtable.newest_shown(self.memtable.node(node), self.view, number) {
             Some(version) => self.position = Some(Position { node, version: version.place() }),
             None => {
                 let next = self.after(node);
-                self.stand_from(next);
+                self.move_to_first_shown(next);
             }
         }
         Ok(())
@@ -235,7 +235,7 @@ impl Cursor for MemtableCursor {
 
     fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
         let (target, whole) = target_for(key);
-        self.clear_around(key);
+        self.drain_around_key(key);
         let memtable = &self.memtable;
         let same_key = match whole {
             true => memtable.list.find(memtable.arena(), &target, &mut memtable.list.start()),
@@ -246,35 +246,35 @@ impl Cursor for MemtableCursor {
         self.position = newer;
         if newer.is_none() {
             let before = self.before(&target);
-            self.stand_back_from(before);
+            self.move_to_last_shown(before);
         }
         Ok(())
     }
 
     fn seek_first(&mut self) -> Result<()> {
-        self.clear_around(&[]);
+        self.drain_around_key(&[]);
         let (first, _) = self.first_at(&Target::new(KeyspaceId(0), &[]));
-        self.stand_from(first);
+        self.move_to_first_shown(first);
         Ok(())
     }
 
     fn seek_last(&mut self) -> Result<()> {
         // Clears from behind all keys; there is no key for that place, so what is cleared must reach there.
-        self.clear_around(&LAST);
+        self.drain_around_key(&LAST);
         let last = loop {
             let last = self.memtable.list.last(self.memtable.arena()).map(Node::place);
-            let up = self.clear_up_to(None);
-            if !self.clear_down_to(last) && !up {
+            let up = self.drain_up_to(None);
+            if !self.drain_down_to(last) && !up {
                 break last;
             }
         };
-        self.stand_back_from(last);
+        self.move_to_last_shown(last);
         Ok(())
     }
 
     fn next(&mut self) -> Result<()> {
         let memtable = &self.memtable;
-        let (node, version) = self.standing();
+        let (node, version) = self.current();
         let older = match self.view {
             Visible::At(_) => None,
             Visible::All => std::iter::successors(memtable.older(version), |version| memtable.older(*version))
@@ -286,19 +286,19 @@ impl Cursor for MemtableCursor {
             return Ok(());
         }
         let next = self.after(node);
-        self.stand_from(next);
+        self.move_to_first_shown(next);
         Ok(())
     }
 
     fn prev(&mut self) -> Result<()> {
         let memtable = Arc::clone(&self.memtable);
-        let (node, version) = self.standing();
+        let (node, version) = self.current();
         let node = memtable.node(node.place());
         match memtable.oldest_shown(node, self.view, version.number().next()) {
             Some(newer) => self.position = Some(Position::new(node, newer)),
             None => {
                 let before = self.before(&Target::of(node));
-                self.stand_back_from(before);
+                self.move_to_last_shown(before);
             }
         }
         Ok(())
@@ -309,7 +309,7 @@ impl Cursor for MemtableCursor {
     }
 
     fn entry(&self) -> EntryRef<'_> {
-        let (node, version) = self.standing();
+        let (node, version) = self.current();
         EntryRef { key: node.encoded_key(), number: version.number(), kind: version.kind(), value: version.value() }
     }
 

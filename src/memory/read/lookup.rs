@@ -11,11 +11,11 @@ use crate::util::sync::Backoff;
 use crate::util::{KeyspaceId, Kind, SequenceNumber};
 
 /// What a walk along a chain came to.
-enum Walked<T> {
+enum ChainSearch<T> {
     Found(T),
     Absent,
     /// Somebody changed what it stood on.
-    Disturbed,
+    Changed,
 }
 
 impl Memtable {
@@ -29,7 +29,7 @@ impl Memtable {
         at: SequenceNumber,
         out: &mut Vec<u8>,
     ) -> Option<(SequenceNumber, Kind)> {
-        if !self.key_range.may_have(user_key) {
+        if !self.key_range.may_contain(user_key) {
             return None;
         }
         let node = self.find(keyspace, user_key, hash)?;
@@ -38,7 +38,7 @@ impl Memtable {
 
     /// The number of the key's newest committed version.
     pub fn newest_number(&self, keyspace: KeyspaceId, user_key: &[u8], hash: u64) -> Option<SequenceNumber> {
-        if !self.key_range.may_have(user_key) {
+        if !self.key_range.may_contain(user_key) {
             return None;
         }
         let node = self.find(keyspace, user_key, hash)?;
@@ -56,20 +56,20 @@ impl Memtable {
         let mut backoff = Backoff::new();
         // Ends: a walk is disturbed only by a version of this key that was placed meanwhile, or a chain that was cut.
         loop {
-            match self.walk(node, at, &mut read) {
-                Walked::Found(found) => return Some(found),
-                Walked::Absent => return None,
-                Walked::Disturbed => backoff.wait(),
+            match self.search_chain(node, at, &mut read) {
+                ChainSearch::Found(found) => return Some(found),
+                ChainSearch::Absent => return None,
+                ChainSearch::Changed => backoff.wait(),
             }
         }
     }
 
-    fn walk<T>(
+    fn search_chain<T>(
         &self,
         node: Node<'_>,
         at: SequenceNumber,
         read: &mut impl FnMut(Version<'_>, &Look) -> Option<T>,
-    ) -> Walked<T> {
+    ) -> ChainSearch<T> {
         let newest = node.newest_place();
         let mut version = self.version(newest);
         let mut look = version.look();
@@ -77,25 +77,25 @@ impl Memtable {
         // as this key's, or will not hold.
         let moved = node.newest_place() != newest && !planted::is(Bug::NewestNotReadAgain);
         if moved || look.number() == SequenceNumber::ZERO {
-            return Walked::Disturbed;
+            return ChainSearch::Changed;
         }
         loop {
             let committed = if look.number() <= at { version.is_committed(&look, self.arena()) } else { Some(false) };
             match committed {
-                _ if !version.holds(&look) => return Walked::Disturbed,
-                Some(true) => return read(version, &look).map_or(Walked::Disturbed, Walked::Found),
+                _ if !version.holds(&look) => return ChainSearch::Changed,
+                Some(true) => return read(version, &look).map_or(ChainSearch::Changed, ChainSearch::Found),
                 Some(false) => {}
-                None => return Walked::Disturbed,
+                None => return ChainSearch::Changed,
             }
             if look.previous().is_null() {
-                return Walked::Absent;
+                return ChainSearch::Absent;
             }
             let above = look.number();
             version = self.version(look.previous());
             look = version.look();
             // Used anew, it has a greater number than any that was taken when it was free (`version.rs`, invariant 1).
             if look.number() >= above || look.number() == SequenceNumber::ZERO {
-                return Walked::Disturbed;
+                return ChainSearch::Changed;
             }
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! One thread at a time. Nothing changes in a sealed Memtable but links, which this does not follow past a partition.
 
-use crate::memory::buffer::membuffer::Cleared;
+use crate::memory::buffer::membuffer::DrainedRange;
 use crate::memory::table::memtable::Memtable;
 use crate::merge::{Cursor, EntryRef};
 use crate::util::arena::{Offset, UNIT_BYTES};
@@ -21,7 +21,7 @@ struct SealedCursor {
     memtable: Arc<Memtable>,
     /// The nodes of a partition in order, and which keys it has.
     nodes: Vec<Offset>,
-    range: Option<Cleared>,
+    range: Option<DrainedRange>,
     at: usize,
     version: Offset,
 }
@@ -52,7 +52,7 @@ impl SealedCursor {
     }
 
     /// Stands on the newest version of the node at `at`, or of the first one behind it.
-    fn stand(&mut self, mut at: usize) {
+    fn move_to_first_shown(&mut self, mut at: usize) {
         self.version = Offset::NULL;
         loop {
             while let Some(node) = self.nodes.get(at) {
@@ -63,7 +63,7 @@ impl SealedCursor {
                 }
                 at += 1;
             }
-            let upper = self.range.as_ref().and_then(Cleared::upper).map(<[u8]>::to_vec);
+            let upper = self.range.as_ref().and_then(DrainedRange::upper).map(<[u8]>::to_vec);
             let Some(upper) = upper else { return };
             self.load(&upper);
             at = 0;
@@ -82,7 +82,7 @@ impl Cursor for SealedCursor {
         }
         let before = |node: &Offset| self.memtable.node(*node).encoded_key() < key;
         let at = self.nodes.partition_point(before);
-        self.stand(at);
+        self.move_to_first_shown(at);
         while self.valid() && self.entry().key == key && self.entry().number > number {
             self.next()?;
         }
@@ -95,7 +95,7 @@ impl Cursor for SealedCursor {
 
     fn seek_first(&mut self) -> Result<()> {
         self.load(&[]);
-        self.stand(0);
+        self.move_to_first_shown(0);
         Ok(())
     }
 
@@ -115,7 +115,7 @@ impl Cursor for SealedCursor {
             Some(version) => self.version = version,
             None => {
                 self.fetch(self.at + AHEAD);
-                self.stand(self.at + 1);
+                self.move_to_first_shown(self.at + 1);
             }
         }
         Ok(())

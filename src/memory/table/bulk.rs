@@ -69,30 +69,30 @@ fn sort(memtable: &Memtable, space: &mut FillSpace) {
     let key = |node: &Offset| memtable.node(*node).encoded_key();
     let Some(first) = nodes.first().map(key) else { return };
     let common = nodes.iter().fold(first.len(), |common, node| common_prefix(&first[..common], key(node)));
-    order::sort(memtable, nodes, common, keys, |same| sort_few(memtable, same));
+    order::sort(memtable, nodes, common, keys, |same| sort_whole_keys(memtable, same));
 }
 
 /// Sorts nodes by their whole keys, and leaves one for each key in front, with all versions of the key; returns how many.
-fn sort_few(memtable: &Memtable, nodes: &mut [Offset]) -> usize {
+fn sort_whole_keys(memtable: &Memtable, nodes: &mut [Offset]) -> usize {
     let key = |node: &Offset| memtable.node(*node).encoded_key();
     let version = |node: &Offset| memtable.node(*node).newest(memtable.arena());
     if nodes.iter().any(|node| key(node) != key(&nodes[0])) {
         nodes.sort_by_key(key);
     }
-    let (mut from, mut kept) = (0, 0);
+    let (mut from, mut remaining) = (0, 0);
     while from < nodes.len() {
         let count = nodes[from..].iter().take_while(|node| key(node) == key(&nodes[from])).count();
         let same = &mut nodes[from..][..count];
         same.sort_by_cached_key(|node| version(node).number());
         for pair in same.windows(2) {
-            version(&pair[1]).number_it(version(&pair[1]).number(), version(&pair[0]).place(), Offset::NULL);
+            version(&pair[1]).set_number(version(&pair[1]).number(), version(&pair[0]).place(), Offset::NULL);
         }
         let newest = version(&same[count - 1]);
         memtable.node(same[0]).set_newest(newest);
-        nodes[kept] = nodes[from];
-        (from, kept) = (from + count, kept + 1);
+        nodes[remaining] = nodes[from];
+        (from, remaining) = (from + count, remaining + 1);
     }
-    kept
+    remaining
 }
 
 /// Links all nodes and brings them into the index.
@@ -107,7 +107,7 @@ fn link(memtable: &Memtable, nodes: &[Offset]) {
         let due = std::mem::replace(&mut hashes[step % AHEAD], hash);
         if let Some(node) = step.checked_sub(AHEAD).map(|at| nodes[at]) {
             memtable.list.append(memtable.arena(), memtable.node(node), &mut last);
-            memtable.enter(due, node);
+            memtable.insert_into_index(due, node);
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::memtable::Memtable;
 use super::order;
 use crate::memory::buffer::boundaries::Boundaries;
-use crate::memory::buffer::insert_queue::{InsertQueue, Taking};
-use crate::memory::buffer::membuffer::{Cleared, Membuffer, State};
+use crate::memory::buffer::insert_queue::{InsertQueue, QueueReader};
+use crate::memory::buffer::membuffer::{DrainedRange, Membuffer, State};
 use crate::util::arena::Offset;
 use crate::util::planted::{self, Bug};
 use crate::util::sync::{Arc, MutexGuard, Ordering};
@@ -21,35 +21,35 @@ const LEARN_AGAIN: u64 = 4;
 
 impl State {
     /// Hands the nodes that writers pushed over to the partitions.
-    fn take_feeds(&mut self, memtable: &Memtable) {
-        let new = std::mem::replace(&mut *memtable.membuffer.new_feeds.lock(), Offset::NULL);
-        self.queues.extend(Taking::of_list(memtable.arena(), new));
-        let mut came = Vec::new();
-        self.queues.retain_mut(|queue| queue.take(memtable.arena(), |node| came.push(node)));
-        self.came += came.len() as u64;
-        if self.came >= self.learn_at.max(2 * PARTITION_KEYS) && self.busy_count == 0 {
-            self.learn(memtable, &mut came);
+    fn hand_over_queues(&mut self, memtable: &Memtable) {
+        let new = std::mem::replace(&mut *memtable.membuffer.new_queues.lock(), Offset::NULL);
+        self.queues.extend(QueueReader::of_list(memtable.arena(), new));
+        let mut arrived = Vec::new();
+        self.queues.retain_mut(|queue| queue.take(memtable.arena(), |node| arrived.push(node)));
+        self.arrived += arrived.len() as u64;
+        if self.arrived >= self.learn_at.max(2 * PARTITION_KEYS) && self.busy_count == 0 {
+            self.learn(memtable, &mut arrived);
         }
         self.waiting.resize_with(self.boundaries.partitions(), Vec::new);
         self.busy.resize(self.boundaries.partitions(), false);
-        for_each_fetched(memtable, &came, |node| {
+        for_each_fetched(memtable, &arrived, |node| {
             let partition = self.boundaries.partition_of(memtable.node(node).encoded_key());
             self.waiting[partition].push(node);
         });
     }
 
     /// Learns boundaries from the keys there are; what waits comes back to be handed out anew.
-    fn learn(&mut self, memtable: &Memtable, came: &mut Vec<Offset>) {
-        self.waiting.drain(..).for_each(|mut nodes| came.append(&mut nodes));
-        let mut sampled = memtable.linked_as_high_as(SAMPLED_HEIGHT);
-        for_each_fetched(memtable, came, |node| {
+    fn learn(&mut self, memtable: &Memtable, arrived: &mut Vec<Offset>) {
+        self.waiting.drain(..).for_each(|mut nodes| arrived.append(&mut nodes));
+        let mut sampled = memtable.tall_linked_nodes(SAMPLED_HEIGHT);
+        for_each_fetched(memtable, arrived, |node| {
             if memtable.node(node).height() >= SAMPLED_HEIGHT {
                 sampled.push(node);
             }
         });
         let sample = sampled.iter().map(|node| memtable.node(*node).encoded_key()).collect();
         self.boundaries = Arc::new(Boundaries::learn(sample));
-        self.learn_at = self.came * LEARN_AGAIN;
+        self.learn_at = self.arrived * LEARN_AGAIN;
     }
 }
 
@@ -67,39 +67,39 @@ fn for_each_fetched(memtable: &Memtable, nodes: &[Offset], mut each: impl FnMut(
 impl Memtable {
     /// Brings every node that was pushed before the call, and whose key is in the same partition as `key`, into the skiplist; says which
     /// keys that are.
-    pub fn drain_around(&self, key: &[u8]) -> Cleared {
+    pub fn drain_around(&self, key: &[u8]) -> DrainedRange {
         if self.membuffer.is_finished() {
-            return Cleared::everything();
+            return DrainedRange::everything();
         }
         let mut state = self.membuffer.state.lock();
-        state.take_feeds(self);
+        state.hand_over_queues(self);
         loop {
             let boundaries = Arc::clone(&state.boundaries);
             let partition = boundaries.partition_of(key);
             if state.busy[partition] && !planted::is(Bug::DrainDoesNotWait) {
-                self.membuffer.ended.wait(&mut state);
+                self.membuffer.partition_freed.wait(&mut state);
                 // The boundaries may have changed, and another waiter may have been quicker.
                 continue;
             }
             self.link_waiting(state, partition);
-            return Cleared { boundaries, from: partition, to: partition + 1 };
+            return DrainedRange { boundaries, from: partition, to: partition + 1 };
         }
     }
 
     /// As `drain_around` for the keys right behind what was cleared, which has an upper bound; adds them to it.
-    pub fn drain_behind(&self, cleared: &mut Cleared) {
-        let Some(upper) = cleared.upper() else { return };
+    pub fn drain_after(&self, drained: &mut DrainedRange) {
+        let Some(upper) = drained.upper() else { return };
         let more = self.drain_around(upper);
-        let same = Arc::ptr_eq(&more.boundaries, &cleared.boundaries);
-        let from = if same { cleared.from } else { more.from };
-        *cleared = Cleared { from, ..more };
+        let same = Arc::ptr_eq(&more.boundaries, &drained.boundaries);
+        let from = if same { drained.from } else { more.from };
+        *drained = DrainedRange { from, ..more };
     }
 
     /// As `drain_around` for the keys right before what was cleared, which has a lower bound; adds them to it.
-    pub fn drain_before(&self, cleared: &mut Cleared) {
-        let Some(lower) = cleared.lower() else { return };
+    pub fn drain_before(&self, drained: &mut DrainedRange) {
+        let Some(lower) = drained.lower() else { return };
         let mut state = self.membuffer.state.lock();
-        state.take_feeds(self);
+        state.hand_over_queues(self);
         loop {
             let boundaries = Arc::clone(&state.boundaries);
             let partition = match boundaries.partition_of(lower) {
@@ -108,21 +108,21 @@ impl Memtable {
                 within => within,
             };
             if state.busy[partition] && !planted::is(Bug::DrainDoesNotWait) {
-                self.membuffer.ended.wait(&mut state);
+                self.membuffer.partition_freed.wait(&mut state);
                 continue;
             }
             self.link_waiting(state, partition);
-            let same = Arc::ptr_eq(&boundaries, &cleared.boundaries);
-            let to = if same { cleared.to } else { partition + 1 };
-            *cleared = Cleared { boundaries, from: partition, to };
+            let same = Arc::ptr_eq(&boundaries, &drained.boundaries);
+            let to = if same { drained.to } else { partition + 1 };
+            *drained = DrainedRange { boundaries, from: partition, to };
             return;
         }
     }
 
     /// Takes note of a writer's new feed, before anything is pushed to it; true if it is time for a sweep, and nobody was told yet.
     pub(crate) fn add_queue(&self, queue: &InsertQueue) -> bool {
-        queue.list(self.arena(), &mut self.membuffer.new_feeds.lock());
-        let swept = self.membuffer.swept_bytes.load(Ordering::Relaxed);
+        queue.add_to_list(self.arena(), &mut self.membuffer.new_queues.lock());
+        let swept = self.membuffer.handed_over_bytes.load(Ordering::Relaxed);
         self.bytes().saturating_sub(swept) >= self.soft_bytes() / SHARE_PART
             && !self.membuffer.drain_due.swap(true, Ordering::Relaxed)
     }
@@ -135,9 +135,9 @@ impl Memtable {
     /// Hands what waits over to the partitions, so that the next scan has only its own partitions to put into order (FloDB §4.2 drains
     /// all the while; order that nobody asked for is cheaper made at the end, all at once: `docs/performance.md`).
     pub fn drain_waiting(&self) {
-        self.membuffer.swept_bytes.store(self.bytes(), Ordering::Relaxed);
+        self.membuffer.handed_over_bytes.store(self.bytes(), Ordering::Relaxed);
         self.membuffer.drain_due.store(false, Ordering::Relaxed);
-        self.membuffer.state.lock().take_feeds(self);
+        self.membuffer.state.lock().hand_over_queues(self);
     }
 
     /// Brings every node that was pushed before the call into the skiplist, in the order of their keys. For few of them, for tests and
@@ -146,9 +146,9 @@ impl Memtable {
         if self.membuffer.is_finished() {
             return;
         }
-        let mut cleared = self.drain_around(&[]);
-        while cleared.upper().is_some() {
-            self.drain_behind(&mut cleared);
+        let mut drained = self.drain_around(&[]);
+        while drained.upper().is_some() {
+            self.drain_after(&mut drained);
         }
     }
 
@@ -162,7 +162,7 @@ impl Memtable {
 
     /// All nodes of the partition that a key is in, in order, linked or not, and the least key behind them. What waits stays waiting, for
     /// scans that want it linked. For a Memtable that was sealed.
-    pub(crate) fn ordered_around(&self, key: &[u8]) -> (Vec<Offset>, Cleared) {
+    pub(crate) fn ordered_around(&self, key: &[u8]) -> (Vec<Offset>, DrainedRange) {
         let mut state = self.membuffer.state.lock();
         let (boundaries, partition) = loop {
             let boundaries = Arc::clone(&state.boundaries);
@@ -170,22 +170,22 @@ impl Memtable {
             if !state.busy.get(partition).is_some_and(|busy| *busy) {
                 break (boundaries, partition);
             }
-            self.membuffer.ended.wait(&mut state);
+            self.membuffer.partition_freed.wait(&mut state);
         };
-        let cleared = Cleared { boundaries, from: partition, to: partition + 1 };
+        let drained = DrainedRange { boundaries, from: partition, to: partition + 1 };
         let mut waiting = state.waiting.get_mut(partition).map(std::mem::take).unwrap_or_default();
         if waiting.is_empty() {
             drop(state);
-            return (self.linked_between(cleared.lower(), cleared.upper()), cleared);
+            return (self.linked_between(drained.lower(), drained.upper()), drained);
         }
         let common = state.boundaries.common_bytes(partition);
         let end = self.mark_busy(state, partition);
         self.sort_by_key(&mut waiting, common);
-        let linked = self.linked_between(cleared.lower(), cleared.upper());
+        let linked = self.linked_between(drained.lower(), drained.upper());
         let ordered = self.merge(&waiting, linked);
         self.membuffer.state.lock().waiting[partition] = waiting;
         drop(end);
-        (ordered, cleared)
+        (ordered, drained)
     }
 
     /// Two lists of nodes, each in order, as one.
@@ -228,9 +228,9 @@ impl Memtable {
             return;
         }
         let common = state.boundaries.common_bytes(partition);
-        let _end = self.mark_busy(state, partition);
+        let _busy = self.mark_busy(state, partition);
         if self.membuffer.one_by_one.load(Ordering::Relaxed) {
-            nodes.iter().for_each(|node| self.insert_alone(*node));
+            nodes.iter().for_each(|node| self.insert_one(*node));
             return;
         }
         self.sort_by_key(&mut nodes, common);
@@ -255,7 +255,7 @@ impl Memtable {
         let nodes: Vec<Offset> = user_keys.iter().map(node).collect();
         match together {
             true => self.multi_insert(&nodes),
-            false => nodes.iter().for_each(|node| self.insert_alone(*node)),
+            false => nodes.iter().for_each(|node| self.insert_one(*node)),
         }
     }
 }
@@ -271,6 +271,6 @@ impl Drop for BusyPartition<'_> {
         let mut state = self.membuffer.state.lock();
         state.busy[self.partition] = false;
         state.busy_count -= 1;
-        self.membuffer.ended.notify_all();
+        self.membuffer.partition_freed.notify_all();
     }
 }

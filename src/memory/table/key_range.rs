@@ -15,13 +15,13 @@ const STEP_BITS: u32 = 12;
 #[derive(Debug)]
 pub struct KeyRange {
     least: AtomicU64,
-    most: AtomicU64,
+    greatest: AtomicU64,
 }
 
 impl Default for KeyRange {
     /// No key at all.
     fn default() -> Self {
-        Self { least: AtomicU64::new(u64::MAX), most: AtomicU64::new(0) }
+        Self { least: AtomicU64::new(u64::MAX), greatest: AtomicU64::new(0) }
     }
 }
 
@@ -33,20 +33,20 @@ impl KeyRange {
         if low < self.least.load(Ordering::Relaxed) {
             self.least.fetch_min(low, Ordering::Relaxed);
         }
-        if high > self.most.load(Ordering::Relaxed) {
-            self.most.fetch_max(high, Ordering::Relaxed);
+        if high > self.greatest.load(Ordering::Relaxed) {
+            self.greatest.fetch_max(high, Ordering::Relaxed);
         }
     }
 
     /// Whether a user key may be there.
-    pub fn may_have(&self, user_key: &[u8]) -> bool {
+    pub fn may_contain(&self, user_key: &[u8]) -> bool {
         let head = head(user_key);
-        self.least.load(Ordering::Relaxed) <= head && head <= self.most.load(Ordering::Relaxed)
+        self.least.load(Ordering::Relaxed) <= head && head <= self.greatest.load(Ordering::Relaxed)
     }
 
     /// Whether no key was taken in.
     pub fn is_empty(&self) -> bool {
-        self.most.load(Ordering::Relaxed) == 0
+        self.greatest.load(Ordering::Relaxed) == 0
     }
 }
 
@@ -71,19 +71,24 @@ mod tests {
         let key_range = KeyRange::default();
         assert!(
             key_range.is_empty()
-                && !key_range.may_have(b"")
-                && !key_range.may_have(b"key")
-                && !key_range.may_have(&[0xff; 9])
+                && !key_range.may_contain(b"")
+                && !key_range.may_contain(b"key")
+                && !key_range.may_contain(&[0xff; 9])
         );
         key_range.widen(b"m");
         assert!(
-            !key_range.is_empty() && key_range.may_have(b"m") && !key_range.may_have(b"l") && !key_range.may_have(b"n")
+            !key_range.is_empty()
+                && key_range.may_contain(b"m")
+                && !key_range.may_contain(b"l")
+                && !key_range.may_contain(b"n")
         );
         key_range.widen(b"river/danube");
         for within in [&b"m"[..], b"mouth", b"pebble", b"river/danube", b"river/da"] {
-            assert!(key_range.may_have(within), "{within:?}");
+            assert!(key_range.may_contain(within), "{within:?}");
         }
-        assert!(!key_range.may_have(b"river/volga") && !key_range.may_have(b"estuary") && !key_range.may_have(b""));
+        assert!(
+            !key_range.may_contain(b"river/volga") && !key_range.may_contain(b"estuary") && !key_range.may_contain(b"")
+        );
     }
 
     #[test]
@@ -91,8 +96,8 @@ mod tests {
         for end in [&b""[..], &[0; 8], &[0; 30], &[0xff; 8], &[0xff; 30]] {
             let key_range = KeyRange::default();
             key_range.widen(end);
-            assert!(!key_range.is_empty() && key_range.may_have(end), "{end:?}");
-            assert!(!key_range.may_have(b"between"), "{end:?}");
+            assert!(!key_range.is_empty() && key_range.may_contain(end), "{end:?}");
+            assert!(!key_range.may_contain(b"between"), "{end:?}");
         }
     }
 }

@@ -21,14 +21,14 @@
 use super::key_range::KeyRange;
 use super::range_tombstones::TombstoneSet;
 use super::retained_versions::{RetainedVersions, RetainingNode};
-use super::writer::{Desk, MemtableWriter};
+use super::writer::{MemtableWriter, WriterSlot};
 use crate::memory::buffer::component::MemoryComponent;
 use crate::memory::buffer::insert_queue::{self, InsertQueue};
-use crate::memory::buffer::membuffer::{Membuffer, feed_capacity};
+use crate::memory::buffer::membuffer::{Membuffer, queue_capacity};
 use crate::memory::entry::class::Class;
-use crate::memory::entry::hash_index::{Entered, HashIndex, Lookup};
+use crate::memory::entry::hash_index::{HashIndex, Inserted, Lookup};
 use crate::memory::entry::node::{Node, Target, body_bytes, tower_bytes};
-use crate::memory::entry::skiplist::{Meeting, Skiplist, Splice, height_for};
+use crate::memory::entry::skiplist::{OnEqual, Skiplist, Splice, height_for};
 use crate::memory::entry::version::{BATCH_COMMITTED, BATCH_PENDING, Version, block_bytes, make_state, state};
 use crate::merge::RangeTombstones;
 use crate::util::arena::{Arena, Offset};
@@ -55,9 +55,9 @@ pub struct Memtable {
     /// It changes rarely, so that readers who look here share the line.
     pub(crate) key_range: KeyRange,
     /// The first of the writers' desks.
-    desks: Mutex<Offset>,
+    writer_slots: Mutex<Offset>,
     /// Versions that were placed without a writer.
-    loose: AtomicU64,
+    versions_without_writer: AtomicU64,
     pub(crate) retained: RetainedVersions,
     range_tombstones: TombstoneSet,
 }
@@ -74,14 +74,14 @@ pub struct Prepared {
     node: Offset,
     has_node: bool,
     /// Placing it left an older version in the chain.
-    kept: bool,
+    retains_older: bool,
     splice: Option<Splice>,
 }
 
 impl Prepared {
     /// The node, if placing it left an older version in the chain: `Memtable::note_retained` wants to know.
-    pub fn kept(&self) -> Option<RetainingNode> {
-        self.kept.then_some(RetainingNode::new(self.node))
+    pub fn retaining_node(&self) -> Option<RetainingNode> {
+        self.retains_older.then_some(RetainingNode::new(self.node))
     }
 }
 
@@ -111,8 +111,8 @@ impl Memtable {
             soft_bytes,
             empty_bytes,
             key_range: KeyRange::default(),
-            desks: Mutex::default(),
-            loose: AtomicU64::new(0),
+            writer_slots: Mutex::default(),
+            versions_without_writer: AtomicU64::new(0),
             retained: RetainedVersions::default(),
             range_tombstones: TombstoneSet::default(),
         }
@@ -149,11 +149,11 @@ impl Memtable {
     pub fn attach(&self, writer: &mut MemtableWriter, entries: usize) -> bool {
         let mut drain_due = false;
         if writer.memtable != self.id {
-            writer.move_to(self.id, Desk::make(&self.arena, &mut self.desks.lock()));
+            writer.move_to(self.id, WriterSlot::make(&self.arena, &mut self.writer_slots.lock()));
         }
         if self.component == MemoryComponent::TwoLevel {
-            let capacity = feed_capacity(self.soft_bytes).max(entries as u32);
-            if writer.queue.as_ref().is_none_or(|queue| queue.room() < entries) {
+            let capacity = queue_capacity(self.soft_bytes).max(entries as u32);
+            if writer.queue.as_ref().is_none_or(|queue| queue.remaining() < entries) {
                 let chunk = self.allocate(writer, insert_queue::chunk_bytes(capacity));
                 // SAFETY: allocated just now with exactly this length.
                 let queue = unsafe { InsertQueue::make(&self.arena, chunk, capacity) };
@@ -206,14 +206,14 @@ impl Memtable {
             }
         };
         let has_node = found.is_some();
-        Prepared { memtable: self.id, hash, version, node, has_node, kept: false, splice }
+        Prepared { memtable: self.id, hash, version, node, has_node, retains_older: false, splice }
     }
 
     /// A block with a version for a key that has a node: a spare one where there is one.
     fn block(&self, writer: &mut MemtableWriter, class: Class, kind: Kind, value: &[u8]) -> Offset {
         if let Some(spares) = &mut writer.spares {
             if self.retained.has_spares() {
-                self.take_common_spares(spares, class);
+                self.take_shared_spares(spares, class);
             }
             if let Some(block) = spares.take(&self.arena, class) {
                 block.write(kind, value);
@@ -259,7 +259,7 @@ impl Memtable {
         let tower = tower_bytes(height);
         let memory = self.arena.allocate(tower + body_bytes(target.user_key().len()) + block_bytes(class));
         let (node, version) = self.write_node(memory.plus(tower), height, target, class, kind, value);
-        self.version(version).number_it(number, Offset::NULL, Offset::NULL);
+        self.version(version).set_number(number, Offset::NULL, Offset::NULL);
         node
     }
 
@@ -281,14 +281,14 @@ impl Memtable {
     }
 
     /// Brings a node into the index. For `bulk`.
-    pub(crate) fn enter(&self, hash: u64, node: Offset) {
+    pub(crate) fn insert_into_index(&self, hash: u64, node: Offset) {
         self.index.insert(&self.arena, hash, node);
     }
 
     /// Counts what `bulk` has brought in, all of it linked; nothing more will come.
     pub(crate) fn count_filled(&self, versions: u64) {
         self.membuffer.finish();
-        self.loose.fetch_add(versions, Ordering::Relaxed);
+        self.versions_without_writer.fetch_add(versions, Ordering::Relaxed);
     }
 
     /// A node of this Memtable.
@@ -313,7 +313,7 @@ impl Memtable {
         newest_snapshot: SequenceNumber,
     ) {
         if let Some(older) = self.link(writer, prepared, number, Offset::NULL) {
-            self.leave_or_take(writer, prepared, older, newest_snapshot);
+            self.remove_or_retain(writer, prepared, older, newest_snapshot);
         }
     }
 
@@ -321,8 +321,8 @@ impl Memtable {
     pub fn batch_state(&self, writer: &MemtableWriter) -> BatchState {
         assert_eq!(writer.memtable, self.id, "the writer writes to another memtable");
         // All entries of the batch that used it before have forgotten it.
-        Desk::at(&self.arena, writer.desk).state.store(BATCH_PENDING, Ordering::Release);
-        BatchState { memtable: self.id, place: writer.desk }
+        WriterSlot::at(&self.arena, writer.slot).state.store(BATCH_PENDING, Ordering::Release);
+        BatchState { memtable: self.id, place: writer.slot }
     }
 
     /// As `place`, but readers skip the version until its batch is committed.
@@ -353,10 +353,10 @@ impl Memtable {
         }
         for entry in entries {
             let version = self.version(entry.version);
-            version.forget_batch();
+            version.clear_batch();
             let older = version.previous();
             if !older.is_null() {
-                self.leave_or_take(writer, entry, self.version(older), newest_snapshot);
+                self.remove_or_retain(writer, entry, self.version(older), newest_snapshot);
             }
         }
         if planted::is(Bug::BatchForgottenFirst) {
@@ -380,8 +380,8 @@ impl Memtable {
         );
         if !prepared.has_node {
             self.key_range.widen(Target::of(self.node(prepared.node)).user_key());
-            version.number_it(number, Offset::NULL, batch);
-            match self.show(writer, prepared) {
+            version.set_number(number, Offset::NULL, batch);
+            match self.publish_node(writer, prepared) {
                 Ok(()) => {
                     writer.count(&self.arena, 1);
                     return None;
@@ -396,14 +396,14 @@ impl Memtable {
             newest.number() < number || planted::is(Bug::NumberBeforeLatch),
             "numbers of one key are placed in rising order"
         );
-        version.number_it(number, newest.place(), batch);
+        version.set_number(number, newest.place(), batch);
         node.set_newest(version);
         writer.count(&self.arena, 1);
         Some(newest)
     }
 
     /// Shows a new node, unless the key has one.
-    fn show(&self, writer: &mut MemtableWriter, prepared: &Prepared) -> Result<(), Node<'_>> {
+    fn publish_node(&self, writer: &mut MemtableWriter, prepared: &Prepared) -> Result<(), Node<'_>> {
         let node = self.node(prepared.node);
         let target = Target::of(node);
         if self.component == MemoryComponent::Skiplist {
@@ -411,21 +411,22 @@ impl Memtable {
             self.index.insert(&self.arena, prepared.hash, node.place());
             return Ok(());
         }
-        match self.index.enter(&self.arena, prepared.hash, node.place(), |place| self.has_key(place, &target)) {
-            Entered::Found(found) => return Err(self.node(found)),
-            Entered::New => {
-                if let Some(queue) = writer.queue.as_mut().filter(|queue| queue.room() > 0) {
+        match self.index.find_or_insert(&self.arena, prepared.hash, node.place(), |place| self.has_key(place, &target))
+        {
+            Inserted::Found(found) => return Err(self.node(found)),
+            Inserted::New => {
+                if let Some(queue) = writer.queue.as_mut().filter(|queue| queue.remaining() > 0) {
                     queue.push(&self.arena, node.place());
                     return Ok(());
                 }
             }
-            Entered::Full => {}
+            Inserted::Full => {}
         }
-        self.link_alone(node)
+        self.link_one(node)
     }
 
     /// Searches a node's place and links it, unless its key is there.
-    fn link_alone<'a>(&'a self, node: Node<'a>) -> Result<(), Node<'a>> {
+    fn link_one<'a>(&'a self, node: Node<'a>) -> Result<(), Node<'a>> {
         let (target, mut splice) = (Target::of(node), self.list.start());
         match self.list.find(&self.arena, &target, &mut splice) {
             Some(found) => Err(found),
@@ -434,8 +435,8 @@ impl Memtable {
     }
 
     /// Links a node that the index has and the list has not.
-    pub(crate) fn insert_alone(&self, place: Offset) {
-        assert!(self.link_alone(self.node(place)).is_ok(), "a node of the Membuffer was in the list");
+    pub(crate) fn insert_one(&self, place: Offset) {
+        assert!(self.link_one(self.node(place)).is_ok(), "a node of the Membuffer was in the list");
     }
 
     /// Links sorted nodes that the index has and the list has not: FloDB's Algorithm 1. Each is seen by itself.
@@ -446,10 +447,10 @@ impl Memtable {
                 self.prefetch(*ahead);
             }
             let node = self.node(*place);
-            self.list.advance_all(&self.arena, &Target::of(node), &mut splice);
+            self.list.advance_splice(&self.arena, &Target::of(node), &mut splice);
             let linked = self.list.link(&self.arena, node, &mut splice);
             assert!(linked.is_ok(), "a node of the Membuffer was in the list");
-            self.list.pass(node, &mut splice);
+            self.list.move_splice_to(node, &mut splice);
         }
     }
 
@@ -458,7 +459,7 @@ impl Memtable {
         let first = match lower.and_then(key::split) {
             Some((keyspace, user_key)) => {
                 let target = Target::new(keyspace, user_key);
-                let found = self.list.search(&self.arena, &target, Meeting::Stop, &mut self.list.start());
+                let found = self.list.search(&self.arena, &target, OnEqual::Stop, &mut self.list.start());
                 found.map(|(node, _)| node)
             }
             None => self.list.first(&self.arena),
@@ -470,12 +471,12 @@ impl Memtable {
     }
 
     /// Linked nodes whose towers reach a height.
-    pub(crate) fn linked_as_high_as(&self, height: usize) -> Vec<Offset> {
-        self.list.as_high_as(&self.arena, height)
+    pub(crate) fn tall_linked_nodes(&self, height: usize) -> Vec<Offset> {
+        self.list.tall_nodes(&self.arena, height)
     }
 
     /// Takes the version behind one that was placed out of the chain, where no snapshot needs it (invariant 3).
-    fn leave_or_take(
+    fn remove_or_retain(
         &self,
         writer: &mut MemtableWriter,
         prepared: &mut Prepared,
@@ -487,11 +488,11 @@ impl Memtable {
             return;
         }
         let Some(spares) = writer.spares.as_mut().filter(|_| look.number() > newest_snapshot) else {
-            prepared.kept = true;
+            prepared.retains_older = true;
             return;
         };
         self.version(prepared.version).set_previous(look.previous());
-        spares.give(older);
+        spares.add(older);
         // A version further down the chain is a snapshot's; whoever placed the one above it told of it.
         writer.count(&self.arena, -1);
     }
@@ -500,25 +501,25 @@ impl Memtable {
     pub fn withdraw(&self, writer: &mut MemtableWriter, prepared: &Prepared) {
         assert_eq!(prepared.memtable, self.id, "prepared in another memtable");
         if let Some(spares) = writer.spares.as_mut().filter(|_| prepared.has_node) {
-            spares.give(self.version(prepared.version));
+            spares.add(self.version(prepared.version));
         }
     }
 
     /// Places entries that were not prepared: their generation changed between their preparation and their number. All that
     /// it needs comes out of the arena's slack. As for `place`; a batch shows at once.
-    pub fn place_loose<'e>(
+    pub fn place_without_writer<'e>(
         &self,
         entries: impl ExactSizeIterator<Item = ((KeyspaceId, &'e [u8], u64), Kind, &'e [u8])>,
         number: SequenceNumber,
     ) {
-        let mut writer = MemtableWriter::loose(self.id);
+        let mut writer = MemtableWriter::temporary(self.id);
         let batch = (entries.len() > 1).then(|| {
             let place = self.arena.allocate(size_of::<u32>());
             // SAFETY: allocated just now.
             unsafe { make_state(&self.arena, place) };
             place
         });
-        self.loose.fetch_add(entries.len() as u64, Ordering::Relaxed);
+        self.versions_without_writer.fetch_add(entries.len() as u64, Ordering::Relaxed);
         for (key, kind, value) in entries {
             let mut prepared = self.prepare(&mut writer, key, kind, value);
             // What it replaces stays in the chain.
@@ -542,8 +543,9 @@ impl Memtable {
 
     /// Versions that are there.
     pub fn entries(&self) -> u64 {
-        let placed = Desk::sum(&self.arena, *self.desks.lock()).wrapping_add(self.loose.load(Ordering::Relaxed));
-        placed.wrapping_sub(self.retained.gone())
+        let placed = WriterSlot::sum(&self.arena, *self.writer_slots.lock())
+            .wrapping_add(self.versions_without_writer.load(Ordering::Relaxed));
+        placed.wrapping_sub(self.retained.removed())
     }
 
     /// Whether nothing was placed.

@@ -10,13 +10,13 @@ const AHEAD: usize = 12;
 const _: () = assert!(SORTED_BYTES + size_of::<Offset>() == size_of::<u128>());
 
 /// Sorts nodes whose keys all begin with the same `common` bytes. The first bytes behind these are sorted as one number with the
-/// node's place below; `settle` is given each run of nodes that agree in them, and says how many of them stay, in front.
+/// node's place below; `resolve_ties` is given each run of nodes that agree in them, and says how many of them stay, in front.
 pub fn sort(
     memtable: &Memtable,
     nodes: &mut Vec<Offset>,
     common: usize,
     keys: &mut Vec<u128>,
-    mut settle: impl FnMut(&mut [Offset]) -> usize,
+    mut resolve_ties: impl FnMut(&mut [Offset]) -> usize,
 ) {
     keys.clear();
     keys.reserve(nodes.len());
@@ -32,8 +32,8 @@ pub fn sort(
         let from = nodes.len();
         nodes.extend(same.iter().map(|key| Offset(*key as u32)));
         if same.len() > 1 {
-            let kept = settle(&mut nodes[from..]);
-            nodes.truncate(from + kept);
+            let remaining = resolve_ties(&mut nodes[from..]);
+            nodes.truncate(from + remaining);
         }
     }
 }

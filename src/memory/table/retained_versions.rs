@@ -23,7 +23,7 @@ impl RetainingNode {
 #[derive(Debug, Default)]
 pub(crate) struct RetainedVersions {
     /// Locked for the whole of a `clean_versions`; true once there may be no more.
-    pub(crate) ended: Mutex<bool>,
+    pub(crate) cleanup_ended: Mutex<bool>,
     /// Nodes that may have more versions than they need.
     pub(crate) nodes: Mutex<Vec<Offset>>,
     /// Blocks of removed versions, for any writer that needs one, and their bytes.
@@ -31,7 +31,7 @@ pub(crate) struct RetainedVersions {
     pub(crate) has_spares: AtomicBool,
     pub(crate) spare_bytes: AtomicUsize,
     /// Removed versions.
-    pub(crate) gone: AtomicU64,
+    pub(crate) removed: AtomicU64,
 }
 
 impl RetainedVersions {
@@ -44,12 +44,12 @@ impl RetainedVersions {
         self.spare_bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn gone(&self) -> u64 {
-        self.gone.load(Ordering::Relaxed)
+    pub(crate) fn removed(&self) -> u64 {
+        self.removed.load(Ordering::Relaxed)
     }
 
     /// Waits for a cleanup that runs. There will be none after it.
     pub(crate) fn end(&self) {
-        *self.ended.lock() = true;
+        *self.cleanup_ended.lock() = true;
     }
 }

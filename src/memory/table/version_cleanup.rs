@@ -3,7 +3,7 @@
 //! An overwrite takes out the version that it replaces, where no snapshot needs that. Where one does, it leaves it, and tells of the
 //! node; here these nodes are looked at again once snapshots have gone.
 //!
-//! Any thread, one at a time for a Memtable (the lock `ended`). Each node under the latch of its key, as for a write.
+//! Any thread, one at a time for a Memtable (the lock `cleanup_ended`). Each node under the latch of its key, as for a write.
 
 use super::memtable::Memtable;
 use super::retained_versions::RetainingNode;
@@ -34,26 +34,26 @@ impl Memtable {
         through: SequenceNumber,
         mut latched: impl FnMut(u64, &mut dyn FnMut()),
     ) -> u64 {
-        let ended = self.retained.ended.lock();
-        if *ended {
+        let cleanup_ended = self.retained.cleanup_ended.lock();
+        if *cleanup_ended {
             return 0;
         }
         let mut nodes = std::mem::take(&mut *self.retained.nodes.lock());
         nodes.sort_unstable_by_key(|node| node.0);
         nodes.dedup();
-        let mut gone = 0;
+        let mut removed = 0;
         nodes.retain(|node| {
             let mut more = false;
-            latched(self.hash_of(*node), &mut || more = self.cut_chain(*node, pins, through, &mut gone));
+            latched(self.hash_of(*node), &mut || more = self.clean_chain(*node, pins, through, &mut removed));
             more
         });
         self.retained.nodes.lock().append(&mut nodes);
-        self.retained.gone.fetch_add(gone, Ordering::Relaxed);
-        gone
+        self.retained.removed.fetch_add(removed, Ordering::Relaxed);
+        removed
     }
 
     /// The chain of one key, whose latch is held; true where older versions stay.
-    fn cut_chain(&self, node: Offset, pins: &[SequenceNumber], through: SequenceNumber, gone: &mut u64) -> bool {
+    fn clean_chain(&self, node: Offset, pins: &[SequenceNumber], through: SequenceNumber, removed: &mut u64) -> bool {
         let mut above = self.node(node).newest(self.arena());
         while let Some(version) = self.older(above) {
             // Needed by pins from its own number up to, without, that of the version above.
@@ -63,9 +63,9 @@ impl Memtable {
                 above = version;
             } else {
                 above.set_previous(version.previous());
-                *gone += 1;
+                *removed += 1;
                 self.retained.spare_bytes.fetch_add(block_bytes(version.class()), Ordering::Relaxed);
-                self.retained.spares.lock().get_or_insert_default().give(version);
+                self.retained.spares.lock().get_or_insert_default().add(version);
                 self.retained.has_spares.store(true, Ordering::Relaxed);
             }
         }
@@ -73,12 +73,12 @@ impl Memtable {
     }
 
     /// Moves the common spare blocks of a class to a writer that has none of it.
-    pub(crate) fn take_common_spares(&self, spares: &mut Spares, class: Class) {
+    pub(crate) fn take_shared_spares(&self, spares: &mut Spares, class: Class) {
         if spares.has(class) {
             return;
         }
-        if let Some(common) = &mut *self.retained.spares.lock() {
-            spares.take_all(common, class);
+        if let Some(shared) = &mut *self.retained.spares.lock() {
+            spares.take_all(shared, class);
         }
         let first = (!spares.first(class).is_null()).then(|| self.version(spares.first(class)));
         let taken = std::iter::successors(first, |block| self.older(*block)).count();

@@ -19,14 +19,14 @@ pub struct MemtableWriter {
     pub(crate) spares: Option<Spares>,
     pub(crate) queue: Option<InsertQueue>,
     /// A loose writer has none.
-    pub(crate) desk: Offset,
+    pub(crate) slot: Offset,
     piece: Piece,
 }
 
 /// A writer's words in the arena, which others read.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Desk {
+pub(crate) struct WriterSlot {
     /// The state of this thread's batches; first, so that its place is the desk's.
     pub(crate) state: AtomicU32,
     /// The place of another writer's.
@@ -36,16 +36,16 @@ pub(crate) struct Desk {
 }
 
 /// A line, so that writers do not meet in it.
-const DESK_BYTES: usize = 64;
-const _: () = assert!(size_of::<Desk>() <= DESK_BYTES && std::mem::offset_of!(Desk, state) == 0);
+const WRITER_SLOT_BYTES: usize = 64;
+const _: () = assert!(size_of::<WriterSlot>() <= WRITER_SLOT_BYTES && std::mem::offset_of!(WriterSlot, state) == 0);
 
-impl Desk {
+impl WriterSlot {
     /// A desk in front of a list of others.
     pub(crate) fn make(arena: &Arena, first: &mut Offset) -> Offset {
-        let place = arena.allocate(DESK_BYTES);
-        let desk = Self { next: AtomicU32::new(first.0), state: AtomicU32::new(0), versions: AtomicU64::new(0) };
+        let place = arena.allocate(WRITER_SLOT_BYTES);
+        let slot = Self { next: AtomicU32::new(first.0), state: AtomicU32::new(0), versions: AtomicU64::new(0) };
         // SAFETY: allocated just now, large enough, aligned to eight.
-        unsafe { arena.address(place).cast::<Self>().write(desk) };
+        unsafe { arena.address(place).cast::<Self>().write(slot) };
         *first = place;
         place
     }
@@ -65,9 +65,9 @@ impl Desk {
     /// The versions on all desks of a list; a single count may wrap, the sum does not.
     pub(crate) fn sum(arena: &Arena, first: Offset) -> u64 {
         let some = |place: Offset| (!place.is_null()).then(|| Self::at(arena, place));
-        let next = |desk: &&Self| some(Offset(desk.next.load(Ordering::Relaxed)));
+        let next = |slot: &&Self| some(Offset(slot.next.load(Ordering::Relaxed)));
         std::iter::successors(some(first), next)
-            .fold(0, |sum, desk| sum.wrapping_add(desk.versions.load(Ordering::Relaxed)))
+            .fold(0, |sum, slot| sum.wrapping_add(slot.versions.load(Ordering::Relaxed)))
     }
 }
 
@@ -95,20 +95,20 @@ impl MemtableWriter {
 
     /// Counts versions that came, or that went.
     pub(crate) fn count(&self, arena: &Arena, versions: i64) {
-        if !self.desk.is_null() {
-            Desk::at(arena, self.desk).count(versions);
+        if !self.slot.is_null() {
+            WriterSlot::at(arena, self.slot).count(versions);
         }
     }
 
     /// Forgets the old Memtable, for a new one with a desk in it.
-    pub(crate) fn move_to(&mut self, memtable: u64, desk: Offset) {
+    pub(crate) fn move_to(&mut self, memtable: u64, slot: Offset) {
         let mut spares = self.spares.take().unwrap_or_default();
-        spares.forget();
-        *self = Self { memtable, spares: Some(spares), desk, ..Self::default() };
+        spares.clear();
+        *self = Self { memtable, spares: Some(spares), slot, ..Self::default() };
     }
 
     /// A writer for one write that allocates nothing and leaves nothing behind: it has no spare blocks and no feed, and is not counted.
-    pub(crate) fn loose(memtable: u64) -> Self {
+    pub(crate) fn temporary(memtable: u64) -> Self {
         Self { memtable, ..Self::default() }
     }
 }
@@ -126,7 +126,7 @@ impl Default for Spares {
 }
 
 impl Spares {
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         self.first.fill(Offset::NULL);
     }
 
@@ -136,14 +136,14 @@ impl Spares {
         if first.is_null() {
             return None;
         }
-        // SAFETY: only blocks of this arena come in, by `give`.
+        // SAFETY: only blocks of this arena come in, by `add`.
         let block = unsafe { Version::at(arena, *first) };
         *first = block.previous();
         Some(block)
     }
 
     /// Takes a version out of its block and keeps the block. The caller has taken it out of its chain, under the key's latch.
-    pub(crate) fn give(&mut self, block: Version<'_>) {
+    pub(crate) fn add(&mut self, block: Version<'_>) {
         let first = &mut self.first[block.class().index()];
         block.free(*first);
         *first = block.place();

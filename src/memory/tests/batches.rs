@@ -30,7 +30,7 @@ impl<'a> Pending<'a> {
         WRITER.with_borrow_mut(|writer| {
             self.memtable.commit(writer, self.batch, self.entries.iter_mut(), newest_snapshot);
         });
-        self.entries.iter().filter_map(Prepared::kept).for_each(|node| self.memtable.note_retained(node));
+        self.entries.iter().filter_map(Prepared::retaining_node).for_each(|node| self.memtable.note_retained(node));
     }
 }
 

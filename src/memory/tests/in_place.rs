@@ -344,8 +344,8 @@ fn late_entries_are_placed_without_a_writer() {
     let mut snapshots = Snapshots::new(1 << 20);
     snapshots.put(b"old", Kind::Put, b"one");
     let entry = |user_key: &'static [u8]| ((KEYSPACE, user_key, key_hash(KEYSPACE, user_key)), Kind::Put, user_key);
-    snapshots.memtable.place_loose([entry(b"old"), entry(b"new")].into_iter(), SequenceNumber(2));
-    snapshots.memtable.place_loose([entry(b"single")].into_iter(), SequenceNumber(3));
+    snapshots.memtable.place_without_writer([entry(b"old"), entry(b"new")].into_iter(), SequenceNumber(2));
+    snapshots.memtable.place_without_writer([entry(b"single")].into_iter(), SequenceNumber(3));
     for (user_key, number) in [(&b"old"[..], 2), (b"new", 2), (b"single", 3)] {
         let encoded = key::encoded(KEYSPACE, user_key);
         assert_eq!(get(&snapshots.memtable, &encoded, 9), Some((number, Kind::Put, user_key.to_vec())));
