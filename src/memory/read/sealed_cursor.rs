@@ -1,7 +1,11 @@
-//! Reads a sealed Memtable from front to back: what incorporation does. Each partition is put into order as it comes, without being
-//! linked, so that nodes are fetched long before they are read; walking the skiplist would wait for each.
+//! Reads a sealed Memtable from front to back, for incorporation. Each partition is sorted when the cursor comes to it,
+//! and is not linked. So nodes can be prefetched long before they are read; a scan of the skiplist would wait for each
+//! node.
 //!
-//! One thread at a time. Nothing changes in a sealed Memtable but links, which this does not follow past a partition.
+//! One thread at a time.
+//!
+//! Invariant: nothing changes in a sealed Memtable except links, and this cursor follows links only while it sorts a
+//! partition.
 
 use crate::memory::buffer::membuffer::DrainedRange;
 use crate::memory::table::memtable::Memtable;
@@ -10,7 +14,8 @@ use crate::util::arena::{Offset, UNIT_BYTES};
 use crate::util::sync::Arc;
 use crate::util::{Error, Result, SequenceNumber};
 
-/// How many nodes ahead are fetched, and how many lines of each: key and number of a usual node, and most of its value.
+/// How many nodes ahead are prefetched, and how many lines of each: key and number of a usual node, and most of its
+/// value.
 const AHEAD: usize = 8;
 const LINES: u32 = 3;
 const LINE_UNITS: u32 = 64 / UNIT_BYTES as u32;
@@ -19,7 +24,7 @@ const LINE_UNITS: u32 = 64 / UNIT_BYTES as u32;
 #[derive(Debug)]
 struct SealedCursor {
     memtable: Arc<Memtable>,
-    /// The nodes of a partition in order, and which keys it has.
+    /// The nodes of one partition in order, and the partition's key range.
     nodes: Vec<Offset>,
     range: Option<DrainedRange>,
     at: usize,
@@ -27,10 +32,10 @@ struct SealedCursor {
 }
 
 impl Memtable {
-    /// A cursor over all versions of a Memtable that was sealed, forwards only; it stands nowhere.
+    /// An unpositioned cursor over all versions of a sealed Memtable, forwards only.
     pub fn sealed_cursor(self: &Arc<Self>) -> Box<dyn Cursor> {
         if self.membuffer.is_finished() {
-            // All of it was linked as it came.
+            // All nodes were linked as they came.
             return Box::new(self.cursor());
         }
         let memtable = Arc::clone(self);
@@ -51,7 +56,7 @@ impl SealedCursor {
         }
     }
 
-    /// Stands on the newest version of the node at `at`, or of the first one behind it.
+    /// Moves to the newest version of the node at `at`, or of the first node after it that has one.
     fn move_to_first_shown(&mut self, mut at: usize) {
         self.version = Offset::NULL;
         loop {
@@ -71,13 +76,13 @@ impl SealedCursor {
     }
 
     fn forwards_only<T>() -> Result<T> {
-        Err(Error::InvalidArgument("a sealed Memtable is read forwards only".into()))
+        Err(Error::InvalidArgument("a cursor over a sealed Memtable moves only forwards".into()))
     }
 }
 
 impl Cursor for SealedCursor {
     fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
-        if !self.range.as_ref().is_some_and(|range| range.has(key)) {
+        if !self.range.as_ref().is_some_and(|range| range.contains(key)) {
             self.load(key);
         }
         let before = |node: &Offset| self.memtable.node(*node).encoded_key() < key;
