@@ -1,4 +1,5 @@
-//! Draining: brings the nodes of the Membuffer into the skiplist, in order (`membuffer.rs` has the invariants). Any thread.
+//! Drains: link the nodes of the Membuffer into the skiplist, in order. Any thread; a drain may wait for another one of
+//! the same partition. `buffer/membuffer.rs` has the invariants.
 
 use super::memtable::Memtable;
 use super::order;
@@ -9,18 +10,19 @@ use crate::util::arena::Offset;
 use crate::util::planted::{self, Bug};
 use crate::util::sync::{Arc, MutexGuard, Ordering};
 
-/// Keys that a partition should have: enough that sorting and linking them pays, few enough that they stay in the processor's
-/// cache meanwhile and that a short scan waits for microseconds.
+/// Keys of a partition. Enough that one sort and one multi-insert are worth it; few enough that they stay in the
+/// processor's cache meanwhile, and that a short scan waits only for microseconds.
 const PARTITION_KEYS: u64 = if cfg!(feature = "model-checking") { 2 } else { 1024 };
-/// Nodes whose towers reach this high are the sample that boundaries are learned from: one key in 128, chosen by the hashes.
+/// Boundaries are learned from the nodes whose towers are at least this high: one key in 128, chosen by the hashes.
 const SAMPLED_HEIGHT: usize = if cfg!(feature = "model-checking") { 1 } else { 8 };
-/// A sweep is due when so large a part of a Memtable has come in since the last one: FloDB's share of the Membuffer (§5.1).
-const SHARE_PART: usize = 4;
-/// The number of keys at which boundaries are learned again, over that of the last time.
-const LEARN_AGAIN: u64 = 4;
+/// Queued nodes are handed over when a Memtable has grown by this part since the last time: FloDB's share of the
+/// Membuffer (§5.1).
+const HAND_OVER_PART: usize = 4;
+/// Boundaries are learned again when the number of keys has grown by this factor.
+const LEARN_AGAIN_FACTOR: u64 = 4;
 
 impl State {
-    /// Hands the nodes that writers pushed over to the partitions.
+    /// Hands the nodes in the insert queues over to the partitions.
     fn hand_over_queues(&mut self, memtable: &Memtable) {
         let new = std::mem::replace(&mut *memtable.membuffer.new_queues.lock(), Offset::NULL);
         self.queues.extend(QueueReader::of_list(memtable.arena(), new));
@@ -38,7 +40,7 @@ impl State {
         });
     }
 
-    /// Learns boundaries from the keys there are; what waits comes back to be handed out anew.
+    /// Learns boundaries from all keys. Moves waiting nodes back to `arrived`, to be distributed again.
     fn learn(&mut self, memtable: &Memtable, arrived: &mut Vec<Offset>) {
         self.waiting.drain(..).for_each(|mut nodes| arrived.append(&mut nodes));
         let mut sampled = memtable.tall_linked_nodes(SAMPLED_HEIGHT);
@@ -49,11 +51,11 @@ impl State {
         });
         let sample = sampled.iter().map(|node| memtable.node(*node).encoded_key()).collect();
         self.boundaries = Arc::new(Boundaries::learn(sample));
-        self.learn_at = self.arrived * LEARN_AGAIN;
+        self.learn_at = self.arrived * LEARN_AGAIN_FACTOR;
     }
 }
 
-/// Calls `each` for every node, whose first line was asked for a while before.
+/// Calls `each` for every node, having prefetched its first line.
 fn for_each_fetched(memtable: &Memtable, nodes: &[Offset], mut each: impl FnMut(Offset)) {
     const AHEAD: usize = 12;
     for (at, node) in nodes.iter().enumerate() {
@@ -65,8 +67,8 @@ fn for_each_fetched(memtable: &Memtable, nodes: &[Offset], mut each: impl FnMut(
 }
 
 impl Memtable {
-    /// Brings every node that was pushed before the call, and whose key is in the same partition as `key`, into the skiplist; says which
-    /// keys that are.
+    /// Links every node that was pushed before the call and whose key is in the same partition as `key`. Returns the
+    /// partition's key range.
     pub fn drain_around(&self, key: &[u8]) -> DrainedRange {
         if self.membuffer.is_finished() {
             return DrainedRange::everything();
@@ -78,7 +80,7 @@ impl Memtable {
             let partition = boundaries.partition_of(key);
             if state.busy[partition] && !planted::is(Bug::DrainDoesNotWait) {
                 self.membuffer.partition_freed.wait(&mut state);
-                // The boundaries may have changed, and another waiter may have been quicker.
+                // The boundaries may have changed, and another thread may have marked the partition busy first.
                 continue;
             }
             self.link_waiting(state, partition);
@@ -86,7 +88,7 @@ impl Memtable {
         }
     }
 
-    /// As `drain_around` for the keys right behind what was cleared, which has an upper bound; adds them to it.
+    /// Drains the partition just after `drained`, which has an upper bound, and extends `drained` by it.
     pub fn drain_after(&self, drained: &mut DrainedRange) {
         let Some(upper) = drained.upper() else { return };
         let more = self.drain_around(upper);
@@ -95,7 +97,7 @@ impl Memtable {
         *drained = DrainedRange { from, ..more };
     }
 
-    /// As `drain_around` for the keys right before what was cleared, which has a lower bound; adds them to it.
+    /// Drains the partition just before `drained`, which has a lower bound, and extends `drained` by it.
     pub fn drain_before(&self, drained: &mut DrainedRange) {
         let Some(lower) = drained.lower() else { return };
         let mut state = self.membuffer.state.lock();
@@ -103,7 +105,7 @@ impl Memtable {
         loop {
             let boundaries = Arc::clone(&state.boundaries);
             let partition = match boundaries.partition_of(lower) {
-                // The partition of the last keys before `lower`, which may be a bound of its own.
+                // The partition of the last keys before `lower`, which may itself be a boundary.
                 at if boundaries.lower(at) == Some(lower) => at - 1,
                 within => within,
             };
@@ -119,29 +121,31 @@ impl Memtable {
         }
     }
 
-    /// Takes note of a writer's new feed, before anything is pushed to it; true if it is time for a sweep, and nobody was told yet.
+    /// Adds a writer's new queue, before any node is pushed to it. True if it is time to hand queued nodes over, and no
+    /// other caller was told yet.
     pub(crate) fn add_queue(&self, queue: &InsertQueue) -> bool {
         queue.add_to_list(self.arena(), &mut self.membuffer.new_queues.lock());
         let swept = self.membuffer.handed_over_bytes.load(Ordering::Relaxed);
-        self.bytes().saturating_sub(swept) >= self.soft_bytes() / SHARE_PART
+        self.bytes().saturating_sub(swept) >= self.soft_bytes() / HAND_OVER_PART
             && !self.membuffer.drain_due.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether enough waits that a sweep pays.
+    /// Whether it is time to call `drain_waiting`.
     pub fn is_drain_due(&self) -> bool {
         self.membuffer.drain_due.load(Ordering::Relaxed) && !self.membuffer.is_finished()
     }
 
-    /// Hands what waits over to the partitions, so that the next scan has only its own partitions to put into order (FloDB §4.2 drains
-    /// all the while; order that nobody asked for is cheaper made at the end, all at once: `docs/performance.md`).
+    /// Hands queued nodes over to the partitions, so that the next scan has to sort only its own partitions. (FloDB
+    /// §4.2 drains continuously. Order that no scan needs is cheaper to make at the end, all at once:
+    /// `docs/performance.md`.)
     pub fn drain_waiting(&self) {
         self.membuffer.handed_over_bytes.store(self.bytes(), Ordering::Relaxed);
         self.membuffer.drain_due.store(false, Ordering::Relaxed);
         self.membuffer.state.lock().hand_over_queues(self);
     }
 
-    /// Brings every node that was pushed before the call into the skiplist, in the order of their keys. For few of them, for tests and
-    /// for measurements.
+    /// Links every node that was pushed before the call, in the order of the keys. For small Memtables, tests and
+    /// measurements.
     pub fn drain_all(&self) {
         if self.membuffer.is_finished() {
             return;
@@ -152,7 +156,7 @@ impl Memtable {
         }
     }
 
-    /// Ends the Memtable's changes, where nobody writes any more: no version leaves its chain from here on.
+    /// Seals the Memtable: no version leaves its chain from here on. Requires that there are no writers any more.
     pub fn seal(&self) {
         self.retained.end();
         if !self.membuffer.is_finished() {
@@ -160,8 +164,8 @@ impl Memtable {
         }
     }
 
-    /// All nodes of the partition that a key is in, in order, linked or not, and the least key behind them. What waits stays waiting, for
-    /// scans that want it linked. For a Memtable that was sealed.
+    /// All nodes of the partition of a key, in order, linked or not, and the partition's key range. Waiting nodes are
+    /// not linked, and stay for scans that need them linked. For a sealed Memtable.
     pub(crate) fn ordered_around(&self, key: &[u8]) -> (Vec<Offset>, DrainedRange) {
         let mut state = self.membuffer.state.lock();
         let (boundaries, partition) = loop {
@@ -179,16 +183,16 @@ impl Memtable {
             return (self.linked_between(drained.lower(), drained.upper()), drained);
         }
         let common = state.boundaries.common_bytes(partition);
-        let end = self.mark_busy(state, partition);
+        let busy = self.mark_busy(state, partition);
         self.sort_by_key(&mut waiting, common);
         let linked = self.linked_between(drained.lower(), drained.upper());
         let ordered = self.merge(&waiting, linked);
         self.membuffer.state.lock().waiting[partition] = waiting;
-        drop(end);
+        drop(busy);
         (ordered, drained)
     }
 
-    /// Two lists of nodes, each in order, as one.
+    /// Merges two sorted lists of nodes.
     fn merge(&self, waiting: &[Offset], linked: Vec<Offset>) -> Vec<Offset> {
         if linked.is_empty() {
             return waiting.to_vec();
@@ -214,14 +218,14 @@ impl Memtable {
         });
     }
 
-    /// Takes a partition for this thread, until what it returns is dropped.
+    /// Marks a partition busy for this thread, until the result is dropped.
     fn mark_busy<'a>(&'a self, mut state: MutexGuard<'a, State>, partition: usize) -> BusyPartition<'a> {
         state.busy[partition] = true;
         state.busy_count += 1;
         BusyPartition { membuffer: &self.membuffer, partition }
     }
 
-    /// Links what waits in a partition that is not busy.
+    /// Links the waiting nodes of a partition that is not busy.
     fn link_waiting(&self, mut state: MutexGuard<'_, State>, partition: usize) {
         let mut nodes = std::mem::take(&mut state.waiting[partition]);
         if nodes.is_empty() {
@@ -237,13 +241,14 @@ impl Memtable {
         self.multi_insert(&nodes);
     }
 
-    /// Has drains take the nodes as they came and search every one's place from the top: what multi-insert is measured against.
+    /// Makes drains insert nodes unsorted and one by one, each with a search from the top: the baseline for
+    /// multi-insert.
     #[cfg(any(test, feature = "testing"))]
     pub fn drain_one_by_one(&self) {
         self.membuffer.one_by_one.store(true, Ordering::Relaxed);
     }
 
-    /// Brings new keys, rising, into the skiplist alone, by one multi-insert or as so many single inserts; for measurements.
+    /// Links new keys, in rising order, without the index: by one multi-insert or by single inserts. For measurements.
     #[cfg(any(test, feature = "testing"))]
     pub fn insert_into_list(&self, user_keys: &[[u8; 8]], value: &[u8], together: bool) {
         let node = |user_key: &[u8; 8]| {
@@ -260,7 +265,7 @@ impl Memtable {
     }
 }
 
-/// Ends a drain, on every way out.
+/// Ends a drain when dropped.
 struct BusyPartition<'a> {
     membuffer: &'a Membuffer,
     partition: usize,

@@ -1,14 +1,14 @@
-//! Between which keys those of a Memtable lie: the min and max of a memory run (Kanda §2.2.1, where disk blocks have them), so that
-//! a get of a key outside touches nothing else of it.
+//! The key range of a Memtable: its least and greatest key. A get of a key outside touches nothing else of the
+//! Memtable. (Kanda §2.2.1 has the min and max of a memory run, for disk blocks.)
 //!
-//! Any thread. Keys are told apart by their first eight bytes alone: where these are the same for all, nothing is outside. Bounds move in
-//! steps, so that counters move one once in thousands of keys.
+//! Any thread. Keys are distinguished by their first eight bytes only; if all keys have the same ones, no key with
+//! these is outside. Bounds are rounded outwards, so that rising keys move a bound only once in thousands of keys.
 //!
-//! Invariant (`docs/concurrency.md`, M10): the reach is widened before an entry can be found.
+//! Invariant (`docs/concurrency.md`, M10): the range is widened before an entry can be found, and never narrowed.
 
 use crate::util::sync::{AtomicU64, Ordering};
 
-/// Bounds are rounded to so many bits less.
+/// Bounds are rounded outwards by this many bits.
 const STEP_BITS: u32 = 12;
 
 /// See the module.
@@ -19,14 +19,14 @@ pub struct KeyRange {
 }
 
 impl Default for KeyRange {
-    /// No key at all.
+    /// Contains no key.
     fn default() -> Self {
         Self { least: AtomicU64::new(u64::MAX), greatest: AtomicU64::new(0) }
     }
 }
 
 impl KeyRange {
-    /// Takes a user key in.
+    /// Widens the range to include a user key.
     pub fn widen(&self, user_key: &[u8]) {
         let step = (1 << STEP_BITS) - 1;
         let (low, high) = (head(user_key) & !step, head(user_key) | step);
@@ -38,19 +38,19 @@ impl KeyRange {
         }
     }
 
-    /// Whether a user key may be there.
+    /// Whether a user key may be in the range.
     pub fn may_contain(&self, user_key: &[u8]) -> bool {
         let head = head(user_key);
         self.least.load(Ordering::Relaxed) <= head && head <= self.greatest.load(Ordering::Relaxed)
     }
 
-    /// Whether no key was taken in.
+    /// Whether the range contains no key.
     pub fn is_empty(&self) -> bool {
         self.greatest.load(Ordering::Relaxed) == 0
     }
 }
 
-/// The first bytes of a key as a number in the keys' order.
+/// The first eight bytes of a key as a number, in the order of the keys.
 fn head(user_key: &[u8]) -> u64 {
     match user_key.first_chunk() {
         Some(first) => u64::from_be_bytes(*first),
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_taken_in_is_within_and_far_keys_are_not() {
+    fn included_keys_are_within_and_distant_keys_are_not() {
         let key_range = KeyRange::default();
         assert!(
             key_range.is_empty()
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_all_keys_are_keys_too() {
+    fn the_least_and_greatest_possible_keys_can_be_included() {
         for end in [&b""[..], &[0; 8], &[0; 30], &[0xff; 8], &[0xff; 30]] {
             let key_range = KeyRange::default();
             key_range.widen(end);

@@ -1,9 +1,13 @@
-//! Takes versions out of their chains that no snapshot needs any more (cLSM §3.2.1: with the last snapshot that needs it, a version goes).
+//! Version cleanup: removes versions that no snapshot needs any more from their chains (cLSM §3.2.1: a version is
+//! removed with the last snapshot that needs it).
 //!
-//! An overwrite takes out the version that it replaces, where no snapshot needs that. Where one does, it leaves it, and tells of the
-//! node; here these nodes are looked at again once snapshots have gone.
+//! An overwrite removes the version that it replaces, unless a snapshot needs that version. Then it leaves the version
+//! in the chain and notes the node. Version cleanup checks the noted nodes again after snapshots have been dropped.
 //!
-//! Any thread, one at a time for a Memtable (the lock `cleanup_ended`). Each node under the latch of its key, as for a write.
+//! Any thread, one at a time for a Memtable (the lock `cleanup_ended`). Each node is cleaned under the latch of its
+//! key.
+//!
+//! Invariant (`docs/concurrency.md`, S6): a version below one with a number above `through` is not removed.
 
 use super::memtable::Memtable;
 use super::retained_versions::RetainingNode;
@@ -15,19 +19,20 @@ use crate::util::arena::Offset;
 use crate::util::sync::Ordering;
 
 impl Memtable {
-    /// Takes note of a key with more versions than its newest. After its write is done: takes a lock.
+    /// Notes a key with more than one version. Takes a lock, so it is called after the write is done.
     pub fn note_retained(&self, node: RetainingNode) {
         self.retained.nodes.lock().push(node.place());
     }
 
-    /// Whether a `clean_versions` might find something.
+    /// Whether `clean_versions` might find anything.
     pub fn has_retained(&self) -> bool {
         !self.retained.nodes.lock().is_empty()
     }
 
-    /// Takes out what none of `pins`, ascending, needs; `latched` calls what it is given with the key's latch held. Everything up to
-    /// `through` was numbered before the pins were read, so that a snapshot that is not among them has at least that number
-    /// (`docs/concurrency.md`, S2). Returns how many versions went.
+    /// Removes the versions that none of `pins` needs; `pins` is in ascending order. `latched` calls its second
+    /// argument with the latch of the hash held. Everything up to `through` was numbered before the pins were read, so
+    /// a snapshot that is not among them has at least that number (`docs/concurrency.md`, S2). Returns the number of
+    /// removed versions.
     pub fn clean_versions(
         &self,
         pins: &[SequenceNumber],
@@ -52,11 +57,11 @@ impl Memtable {
         removed
     }
 
-    /// The chain of one key, whose latch is held; true where older versions stay.
+    /// Cleans the chain of one key, whose latch is held. True if older versions remain.
     fn clean_chain(&self, node: Offset, pins: &[SequenceNumber], through: SequenceNumber, removed: &mut u64) -> bool {
         let mut above = self.node(node).newest(self.arena());
         while let Some(version) = self.older(above) {
-            // Needed by pins from its own number up to, without, that of the version above.
+            // Needed by pins from the version's own number up to, but without, the number of the version above.
             let first = pins.partition_point(|pin| *pin < version.number());
             let needed = above.number() > through || pins.get(first).is_some_and(|pin| *pin < above.number());
             if needed {
@@ -72,7 +77,7 @@ impl Memtable {
         above.place() != self.node(node).newest_place()
     }
 
-    /// Moves the common spare blocks of a class to a writer that has none of it.
+    /// Moves the shared spare blocks of a class to a writer that has none of this class.
     pub(crate) fn take_shared_spares(&self, spares: &mut Spares, class: Class) {
         if spares.has(class) {
             return;
