@@ -44,12 +44,12 @@ reads-unchecked              | suite | api::transactions::anomalies::phantom    
 reads-unchecked              | suite | concurrency::serializability::random_histories_are_serializable             | of world [0-9]*:
 update-unchecked             | suite | concurrency::serializability::random_histories_are_serializable             | lost update\|of world [0-9]*:
 reads-unchecked              | model | engine::model_tests::transactions::two_transactions_with_write_skew | write skew
-ranges-unchecked             | model | engine::model_tests::transactions::two_transactions_that_walk_and_insert | a phantom
-ranges-without-grace         | model | engine::model_tests::transactions::two_transactions_that_walk_and_insert | a phantom
+ranges-unchecked             | model | engine::model_tests::transactions::two_transactions_that_scan_and_insert | a phantom
+ranges-without-grace         | model | engine::model_tests::transactions::two_transactions_that_scan_and_insert | a phantom
 number-before-latch          | model | engine::model_tests::stores::batches_beside_puts_of_their_keys     | versions came out of order
 block-number-not-cleared     | model | engine::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn
 value-not-checked-again      | model | engine::model_tests::stores::overwrites_in_place_beside_gets       | the value is torn
-newest-not-read-again        | model | engine::model_tests::stores::blocks_that_go_from_key_to_key        | the value is another key
+newest-not-read-again        | model | engine::model_tests::stores::blocks_that_are_reused_for_other_keys        | the value is another key
 batch-entry-by-entry         | suite | concurrency::races::plain_gets_see_whole_batches                      | [0-9]* after [0-9]*
 batch-entry-by-entry         | suite | concurrency::linearizability::random_histories_are_linearizable             | not linearizable
 batch-entry-by-entry         | model | engine::model_tests::stores::a_batch_beside_gets_and_a_snapshot    | half a batch
@@ -60,14 +60,14 @@ snapshot-does-not-wait       | suite | concurrency::linearizability::random_hist
 snapshot-does-not-wait       | model | engine::model_tests::stores::an_overwrite_beside_a_snapshot        | the snapshot changed
 get-does-not-wait            | model | engine::model_tests::stores::snapshots_and_gets_agree_on_the_order | a get saw y before x
 snapshots-before-number      | model | engine::model_tests::stores::an_overwrite_beside_a_snapshot        | the snapshot changed\|then the snapshot
-cleanup-snapshots-first      | model | engine::model_tests::stores::reclaim_beside_overwrites_and_snapshots | the snapshot has\|the snapshot changed
+cleanup-snapshots-first      | model | engine::model_tests::stores::version_cleanup_beside_overwrites_and_snapshots | the snapshot has\|the snapshot changed
 drain-does-not-wait          | model | engine::model_tests::memtables::two_drains_of_one_partition        | the scan misses a key
 queue-count-first            | model | engine::model_tests::memtables::two_drains_of_one_partition        | place.is_null
 snapshots-ignored            | suite | api::snapshots::thousands_of_snapshots_stay_exact_over_overwrites                      | at [0-9]
 snapshots-ignored            | suite | concurrency::races::every_snapshot_holds_whole_batches                | at number
-snapshots-ignored            | model | engine::model_tests::stores::a_snapshot_goes_while_another_reads   | the snapshot changed
+snapshots-ignored            | model | engine::model_tests::stores::a_snapshot_is_dropped_while_another_reads   | the snapshot changed
 announce-without-fence       | loom  | a_retired_segment_does_not_change                              | a retired segment changed
-newest-generation-taken      | model | engine::model_tests::stores::a_generation_goes_beside_a_put        | a write was lost by a death
+newest-generation-taken      | model | engine::model_tests::stores::a_generation_is_incorporated_beside_a_put        | a write was lost by a death
 acknowledged-before-sealed   | suite | crash::kill::killed_at_any_instant_nothing_acknowledged_is_lost       | acknowledged:\|which was durable
 shadow-ignored               | suite | crash::shadow::a_kill_loses_nothing_that_is_only_in_shared_memory | the reader sees
 sync-without-log             | suite | crash::recovery::power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest | were promised\|Corruption

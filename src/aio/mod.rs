@@ -1,7 +1,8 @@
-//! Layer 7: the store for asynchronous programs, on whatever executor they run (feature `async`).
+//! Layer 7: the asynchronous interface, for any executor (feature `async`).
 //!
-//! Nothing here waits on the calling thread but for other threads' memory: what memory and cached pages can answer is answered when a
-//! future is polled first, and what cannot goes to the threads of the crate `blocking`, which every user of it in the process shares.
+//! The polling thread never waits, except for short critical sections of other threads. What memory and cached pages
+//! can answer is answered when a future is first polled. Everything else runs on the threads of the crate `blocking`,
+//! which all its users in the process share.
 
 mod scan;
 mod snapshot;
@@ -19,16 +20,18 @@ use std::sync::Arc;
 pub use scan::Scan;
 pub use snapshot::AsyncSnapshot;
 
-/// A store, its methods as futures. Cheap to clone; all clones, and the `Db` that it was made from, are one store.
+/// A store whose methods are futures. A clone is cheap. All clones, and the `Db` that an `AsyncDb` was made from, are
+/// the same store.
 ///
-/// What is promised of the thread that polls: it never reads the disk, never syncs, never runs the caller's functions. A `get` that finds
-/// its answer in memory or in cached pages is ready at once; one that needs the disk, every scan, `update` and `transact`, `flush` and
-/// `sync` run on other threads. A write is done at once where nothing says that it would wait: it asks for no sync, its value needs no
-/// file, nothing slows writers, memory and log have room. Between that look and the write other threads may take the room; then it
-/// waits as a `put` does, for a switch of memory or for up to two milliseconds of a delay that has just ended.
+/// The polling thread never reads the disk, never syncs, and never runs the caller's functions. A `get` that memory or
+/// cached pages can answer is ready at once. A `get` that needs the disk, every scan, `update`, `transact`, `flush` and
+/// `sync` run on other threads. A write runs on the polling thread if it is not expected to wait: it requests no sync,
+/// its value needs no value file, writers are not slowed, and memory and log have space. Other threads may take that
+/// space before the write. Then it waits like a `put`: for a switch of generations, or for up to two milliseconds of a
+/// delay that has just ended.
 ///
-/// Futures may be dropped at any time. A read that has begun then ends unseen; a write, `update` or `transact` may have happened, wholly,
-/// or not at all, and nothing else is harmed. A future that was never polled has done nothing.
+/// A future may be dropped at any time. A read that has begun is then discarded. A write, `update` or `transact` may
+/// have happened completely or not at all. A future that was never polled has done nothing.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -54,18 +57,18 @@ pub struct AsyncDb {
 }
 
 impl AsyncDb {
-    /// The same store, for asynchronous callers.
+    /// Creates the asynchronous interface of a store.
     pub fn new(db: Arc<Db>) -> Self {
         Self { db }
     }
 
-    /// The store itself, whose methods wait on the calling thread.
+    /// The store itself, whose methods block the calling thread.
     pub fn db(&self) -> &Arc<Db> {
         &self.db
     }
 
-    /// Does work that may wait, elsewhere.
-    async fn elsewhere<T: Send + 'static>(&self, work: impl FnOnce(&Db) -> T + Send + 'static) -> T {
+    /// Runs work that may block on another thread.
+    async fn run_blocking<T: Send + 'static>(&self, work: impl FnOnce(&Db) -> T + Send + 'static) -> T {
         let db = Arc::clone(&self.db);
         unblock(move || work(&db)).await
     }
@@ -77,12 +80,12 @@ impl AsyncDb {
             Some(value) => Ok(value),
             None => {
                 let key = key.to_vec();
-                self.elsewhere(move |db| db.get(key)).await
+                self.run_blocking(move |db| db.get(key)).await
             }
         }
     }
 
-    /// `Db::multi_get`: those keys that need the disk are read together.
+    /// `Db::multi_get`. Keys that need the disk are read together.
     pub async fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         self.snapshot()?.multi_get(keys).await
     }
@@ -99,7 +102,7 @@ impl AsyncDb {
             return self.db.put_with(key, value, options);
         }
         let (key, value) = (key.to_vec(), value.to_vec());
-        self.elsewhere(move |db| db.put_with(key, value, options)).await
+        self.run_blocking(move |db| db.put_with(key, value, options)).await
     }
 
     /// `Db::delete`.
@@ -114,7 +117,7 @@ impl AsyncDb {
             return self.db.delete_with(key, options);
         }
         let key = key.to_vec();
-        self.elsewhere(move |db| db.delete_with(key, options)).await
+        self.run_blocking(move |db| db.delete_with(key, options)).await
     }
 
     /// `Db::write`.
@@ -127,20 +130,20 @@ impl AsyncDb {
         if self.db.writes_without_waiting(batch.bytes(), batch.bytes(), options) {
             return self.db.write_with(batch, options);
         }
-        self.elsewhere(move |db| db.write_with(batch, options)).await
+        self.run_blocking(move |db| db.write_with(batch, options)).await
     }
 
-    /// `Db::update`; the function runs on another thread.
+    /// `Db::update`. The function runs on another thread.
     pub async fn update(
         &self,
         key: impl AsRef<[u8]>,
         change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>> + Send + 'static,
     ) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref().to_vec();
-        self.elsewhere(move |db| db.update(key, change)).await
+        self.run_blocking(move |db| db.update(key, change)).await
     }
 
-    /// `Db::update_with`; the function runs on another thread.
+    /// `Db::update_with`. The function runs on another thread.
     pub async fn update_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -148,7 +151,7 @@ impl AsyncDb {
         change: impl FnMut(Option<&[u8]>) -> Change + Send + 'static,
     ) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref().to_vec();
-        self.elsewhere(move |db| db.update_with(key, options, change)).await
+        self.run_blocking(move |db| db.update_with(key, options, change)).await
     }
 
     /// `Db::compare_and_swap`.
@@ -159,16 +162,16 @@ impl AsyncDb {
         new: Option<&[u8]>,
     ) -> Result<Swap> {
         let (key, expected, new) = (key.as_ref().to_vec(), expected.map(<[u8]>::to_vec), new.map(<[u8]>::to_vec));
-        self.elsewhere(move |db| db.compare_and_swap(key, expected.as_deref(), new.as_deref())).await
+        self.run_blocking(move |db| db.compare_and_swap(key, expected.as_deref(), new.as_deref())).await
     }
 
     /// `Db::put_if_absent`.
     pub async fn put_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
         let (key, value) = (key.as_ref().to_vec(), value.as_ref().to_vec());
-        self.elsewhere(move |db| db.put_if_absent(key, value)).await
+        self.run_blocking(move |db| db.put_if_absent(key, value)).await
     }
 
-    /// `Db::transact`: the work, with all its reads, runs on another thread, as often as it takes.
+    /// `Db::transact`. All attempts, with their reads, run on another thread.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -189,36 +192,36 @@ impl AsyncDb {
         &self,
         work: impl FnMut(&Transaction) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
-        self.elsewhere(move |db| db.transact(work)).await
+        self.run_blocking(move |db| db.transact(work)).await
     }
 
-    /// `Db::snapshot`. It waits for nothing but writes that other threads are in the middle of, so it is no future.
+    /// `Db::snapshot`. Not a future, since it only waits for writes that are in progress.
     pub fn snapshot(&self) -> Result<AsyncSnapshot> {
         Ok(AsyncSnapshot::new(self.db.snapshot()?))
     }
 
-    /// The pairs of a key range at a snapshot of their own, in order.
+    /// Scans the pairs in a key range in order, at a new snapshot.
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Scan> {
         self.snapshot()?.scan(range)
     }
 
-    /// The pairs whose keys begin with a prefix, at a snapshot of their own, in order.
+    /// Scans the pairs whose keys start with a prefix in order, at a new snapshot.
     pub fn scan_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
         self.snapshot()?.scan_prefix(prefix)
     }
 
     /// `Db::flush`.
     pub async fn flush(&self) -> Result<()> {
-        self.elsewhere(Db::flush).await
+        self.run_blocking(Db::flush).await
     }
 
     /// `Db::sync`.
     pub async fn sync(&self) -> Result<()> {
-        self.elsewhere(Db::sync).await
+        self.run_blocking(Db::sync).await
     }
 
-    /// Lets this handle go; where it is the last one of the store, the store is closed (`Db::close`). To drop the last handle closes it
-    /// too, but on the thread that drops it, which waits.
+    /// Drops this handle. If it is the last one, the store is closed on another thread (`Db::close`). Dropping the last
+    /// handle without this closes the store too, but blocks the dropping thread.
     pub async fn close(self) -> Result<()> {
         unblock(move || Arc::into_inner(self.db).map_or(Ok(()), Db::close)).await
     }

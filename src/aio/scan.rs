@@ -1,4 +1,4 @@
-//! Pairs in order as a stream.
+//! A scan as a stream of pairs in key order.
 
 use crate::db::iter::Iter;
 use crate::util::{Error, Result};
@@ -10,23 +10,25 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A scan's first round brings so many pairs, each further one twice as many as the one before, up to the most.
+/// Pairs that the first round reads. Each further round reads twice as many, up to `PAIRS_MAX`.
 const PAIRS_FIRST: usize = 16;
 const PAIRS_MAX: usize = 1024;
-/// A round ends once keys and values come to so many bytes.
+/// A round ends once its keys and values exceed this size.
 const BYTES_MAX: usize = 1 << 20;
 
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// The pairs of a range in order, as a `Stream`. They are read in rounds on other threads, when they are asked for; a round is small
-/// first, so that a short scan reads little, and holds at most a MiB and one pair. The stream ends behind an error.
+/// A scan: the pairs of a range in key order, as a `Stream`. Other threads read the pairs in rounds, on demand. The
+/// first rounds are small, so that a short scan reads little; a round holds at most one MiB and one pair. After an
+/// error the stream ends.
 ///
-/// As an `Iter` it keeps the versions of its snapshot, and nothing else while nobody asks.
+/// Like an `Iter`, an idle scan retains the versions of its snapshot, and holds nothing else.
 #[must_use = "a scan does nothing until it is polled"]
 pub struct Scan {
     state: State,
-    /// Pairs that were read and not given out yet, and the error behind them.
+    /// Pairs that were read but not returned yet.
     pairs: VecDeque<Pair>,
+    /// The error that ended the scan, if it was not returned yet.
     failed: Option<Error>,
     backward: bool,
     count: usize,
@@ -38,19 +40,19 @@ enum State {
     Over,
 }
 
-/// What a round brought; the iterator where there may be more.
+/// The result of a round. `rest` is the iterator, if there may be more pairs.
 struct Round {
     pairs: VecDeque<Pair>,
     rest: Result<Option<Iter>>,
 }
 
 impl Scan {
-    /// The pairs that an iterator has left to give, in order.
+    /// Scans the remaining pairs of an iterator in order.
     pub fn new(iter: Iter) -> Self {
         Self::of(iter, false)
     }
 
-    /// The same from the last to the first.
+    /// Scans the remaining pairs of an iterator from the last to the first.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -71,7 +73,7 @@ impl Scan {
     }
 }
 
-/// Reads up to so many pairs.
+/// Reads a round of up to `count` pairs.
 fn read(mut iter: Iter, backward: bool, count: usize) -> Round {
     let (mut pairs, mut bytes) = (VecDeque::new(), 0);
     while pairs.len() < count && bytes < BYTES_MAX {

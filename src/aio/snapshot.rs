@@ -1,4 +1,4 @@
-//! A moment of the store for asynchronous callers.
+//! A snapshot for asynchronous callers.
 
 use super::scan::Scan;
 use crate::db::snapshot::Snapshot;
@@ -6,7 +6,7 @@ use crate::util::Result;
 use blocking::unblock;
 use std::ops::RangeBounds;
 
-/// A `Snapshot`, its methods as futures: `AsyncDb` tells what is promised of them.
+/// A `Snapshot` whose methods are futures. They block no polling thread; see `AsyncDb`.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -27,12 +27,12 @@ pub struct AsyncSnapshot {
 }
 
 impl AsyncSnapshot {
-    /// The same moment, for asynchronous callers.
+    /// Creates the asynchronous interface of a snapshot.
     pub fn new(snapshot: Snapshot) -> Self {
         Self { snapshot }
     }
 
-    /// The snapshot itself, whose methods wait on the calling thread.
+    /// The snapshot itself, whose methods block the calling thread.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
@@ -49,7 +49,7 @@ impl AsyncSnapshot {
         }
     }
 
-    /// `Snapshot::multi_get`: those keys that need the disk are read together.
+    /// `Snapshot::multi_get`. Keys that need the disk are read together.
     pub async fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let (mut values, mut places, mut missing) = (Vec::with_capacity(keys.len()), Vec::new(), Vec::new());
         for (place, key) in keys.iter().enumerate() {
@@ -68,12 +68,12 @@ impl AsyncSnapshot {
         Ok(values)
     }
 
-    /// The pairs of a key range, in order.
+    /// Scans the pairs in a key range in order.
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Scan> {
         self.snapshot.range(range).map(Scan::new)
     }
 
-    /// The pairs whose keys begin with a prefix, in order.
+    /// Scans the pairs whose keys start with a prefix in order.
     pub fn scan_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
         self.snapshot.prefix(prefix).map(Scan::new)
     }

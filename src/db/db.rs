@@ -1,24 +1,22 @@
-//! `Db`: a store that is open for writing.
+//! `Db`: a store that is open for reading and writing.
 
 use super::iter::Iter;
 use super::snapshot::Snapshot;
 use super::transaction::{self, TransactOptions, Transaction};
 use crate::engine::engine::Engine;
-use crate::engine::open::destroying;
-use crate::engine::open::opening::{self, Host};
+use crate::engine::open::host::Host;
+use crate::engine::open::opening;
 use crate::engine::read::pinned_value::Pinned;
 use crate::engine::scheduler::Driver;
 use crate::engine::scheduler::pause::BackgroundPause;
-use crate::engine::state::budget::{Budget, Figures, check_write_limit};
-use crate::engine::statistics::live_stats;
-use crate::engine::tools::{repair, verify};
+use crate::engine::state::budget::{Budget, StoreConfig, check_write_limit};
+use crate::engine::tools::verify;
 use crate::engine::types::batch::WriteBatch;
 use crate::engine::types::bounds::Bounds;
 use crate::engine::types::change::{Change, Swap};
 use crate::engine::types::compaction::{CompactOptions, CompactProgress, CompactReport, Goal};
 use crate::engine::types::options::{Durability, Options, WriteOptions};
-use crate::engine::types::repair_report::RepairReport;
-use crate::engine::types::stats::{BranchFile, LiveStats, Stats};
+use crate::engine::types::stats::{BranchFile, Stats};
 use crate::engine::types::verification::{CheckProgress, Depth, Verification, VerifyReport};
 use crate::io::{PosixStorage, Storage};
 use crate::util::{Error, Result, SequenceNumber};
@@ -27,7 +25,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An open store. Share it between threads by reference or in an `Arc`; every method may be called from any thread.
+/// A store that is open for reading and writing. Every method may be called from any thread: share a `Db` by reference
+/// or in an `Arc`.
+///
+/// Dropping a `Db` closes it and ignores errors; `close` returns them. After a `fork`, the child must not use a `Db`
+/// that the parent opened: reads and writes return `Error::Forked` there.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -46,24 +48,29 @@ pub struct Db {
 }
 
 impl Db {
-    /// Opens the store in a directory, making one where there is none and `Options::create_if_missing` says so.
+    /// Opens the store in a directory. Creates it if it does not exist and `Options::create_if_missing` is set.
     ///
     /// # Errors
-    /// `NoStore` where the directory holds something else, `AlreadyOpen`, `NewerFormat`, `Corruption` with file and
-    /// offset, `Io`. Nothing is written into a directory that is not a store's.
+    /// - `NoStore` if the directory holds other files, or if there is no store and `create_if_missing` is not set.
+    /// - `AlreadyOpen` if the store is open for writing elsewhere.
+    /// - `NewerFormat` if a newer version wrote the store.
+    /// - `Corruption`, with file and offset, if a file is damaged.
+    /// - `InvalidArgument` for an invalid option, `Io` for an error of the system.
+    ///
+    /// Nothing is written into a directory that is not a store's.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         Self::open_with(Arc::new(PosixStorage::new(path.as_ref())), options)
     }
 
-    /// Opens a store on any storage: `open` with another file system below.
+    /// Opens a store on another implementation of `Storage`. Otherwise like `open`.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let figures = Figures::new(Budget::new(&options)?, &options);
-        Self::with_figures(storage, options, figures)
+        let config = StoreConfig::new(Budget::new(&options)?, &options);
+        Self::with_config(storage, options, config)
     }
 
-    pub(super) fn with_figures(storage: Arc<dyn Storage>, options: Options, figures: Figures) -> Result<Self> {
+    pub(super) fn with_config(storage: Arc<dyn Storage>, options: Options, config: StoreConfig) -> Result<Self> {
         let clock = storage.clock();
-        let (engine, contents) = opening::open(storage, &Host::new(options, figures, Driver::Threads, clock))?;
+        let (engine, contents) = opening::open(storage, &Host::new(options, config, Driver::Threads, clock))?;
         // From here on a failure closes the store.
         let db = Self { engine };
         db.engine.start_threads()?;
@@ -71,46 +78,55 @@ impl Db {
         Ok(db)
     }
 
-    /// Sets a key. When it returns, the write is in the kernel's hands (or what `Options::durability` says).
+    /// Sets a key. The write returns with the durability of `Options::durability`, by default once the kernel has it.
     ///
     /// # Errors
-    /// `InvalidArgument` for a key over 64 KiB or a value over 1 GiB; `DiskFull`, which passes by itself once there is room;
-    /// `ReadOnly` after a failure.
+    /// - `InvalidArgument` if the key is over 64 KiB or the value over 1 GiB.
+    /// - `DiskFull` if the disk is full. Puts succeed again as soon as there is space.
+    /// - `ReadOnly` after an earlier failure.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, WriteOptions::default())
     }
 
-    /// Sets a key, with options.
+    /// Like `put`, with options.
     pub fn put_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
         self.engine.write.write_one(key.as_ref(), Some(value.as_ref()), self.durability(options))
     }
 
-    /// Removes a key; no error where it is absent. Goes on where the disk is full, so that data can make room for other data.
+    /// Deletes a key. It is not an error if the key is absent. Deletes also succeed on a full disk, as long as the log has
+    /// space, so that they can free space.
+    ///
+    /// # Errors
+    /// Like `put`.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.delete_with(key, WriteOptions::default())
     }
 
-    /// Removes a key, with options.
+    /// Like `delete`, with options.
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
         self.engine.write.write_one(key.as_ref(), None, self.durability(options))
     }
 
-    /// Applies a batch: every reader sees all of it or none, and so does a crash. It stops no writer of other keys.
+    /// Applies a batch atomically: every reader sees all of it or none, and so does recovery after a crash. Writers of
+    /// other keys do not wait for it.
     ///
     /// # Errors
-    /// As `put`; `InvalidArgument` where keys, values below 256 KiB and 64 bytes an operation come to more than 32 MiB.
+    /// Like `put`. `InvalidArgument` if the batch is over 32 MiB: its keys, its values below 256 KiB, and 64 bytes for
+    /// each operation.
     pub fn write(&self, batch: WriteBatch) -> Result<()> {
         self.write_with(batch, WriteOptions::default())
     }
 
-    /// Applies a batch, with options.
+    /// Like `write`, with options.
     pub fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         self.engine.write.write_batch(batch, self.durability(options))
     }
 
-    /// Reads a key's value, asks `change` what it shall be (`None`: the key goes), and writes that, all at one instant: no write of others
-    /// comes between. Gives the new value. `change` runs while nothing is held, so it may use the store; where the key was written
-    /// meanwhile, it is asked again, for ever if it writes the key itself each time.
+    /// Atomically reads a key, calls `change` with its value (`None` if absent), and writes the result; `None` deletes
+    /// the key. Returns the new value.
+    ///
+    /// No lock is held while `change` runs, so it may use the store. If another write changes the key meanwhile,
+    /// `change` is called again. A `change` that itself writes the key is called forever.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -123,7 +139,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As `put`, and as `get`.
+    /// Like `put` and `get`.
     pub fn update(
         &self,
         key: impl AsRef<[u8]>,
@@ -132,7 +148,8 @@ impl Db {
         self.update_with(key, WriteOptions::default(), |old| change(old).map_or(Change::Delete, Change::Put))
     }
 
-    /// `update` with options, by a function that may also leave the key as it is. Gives the value that the key then has.
+    /// Like `update`, with options, and with a function that may also leave the key unchanged. Returns the value that
+    /// the key then has.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -155,7 +172,7 @@ impl Db {
         self.engine.write.update(key.as_ref(), self.durability(options), change)
     }
 
-    /// Gives a key the value `new`, or none, if it has the value `expected`, or none.
+    /// Atomically sets a key to `new` if its value is `expected`. `None` means an absent key, on both sides.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -168,12 +185,12 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As `update`. A value that differs is no error.
+    /// Like `update`. A different value is not an error.
     pub fn compare_and_swap(&self, key: impl AsRef<[u8]>, expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<Swap> {
         self.compare_and_swap_with(key, expected, new, WriteOptions::default())
     }
 
-    /// `compare_and_swap`, with options.
+    /// Like `compare_and_swap`, with options.
     pub fn compare_and_swap_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -184,7 +201,7 @@ impl Db {
         self.engine.write.compare_and_swap(key.as_ref(), expected, new, self.durability(options))
     }
 
-    /// Sets a key that has no value; false, and nothing is written, where it has one.
+    /// Atomically sets a key if it is absent. Returns whether it was absent; otherwise nothing is written.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -193,11 +210,14 @@ impl Db {
     /// assert!(!db.put_if_absent("name", "Rhône")?);
     /// # Ok::<(), alluvium::Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// Like `update`.
     pub fn put_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
         self.put_if_absent_with(key, value, WriteOptions::default())
     }
 
-    /// `put_if_absent`, with options.
+    /// Like `put_if_absent`, with options.
     pub fn put_if_absent_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -207,13 +227,14 @@ impl Db {
         self.engine.write.put_if_absent(key.as_ref(), value.as_ref(), self.durability(options))
     }
 
-    /// Begins a transaction.
+    /// Begins an optimistic transaction.
     pub fn transaction(&self) -> Result<Transaction> {
         Transaction::begin(&self.engine.write)
     }
 
-    /// Runs `work` in a transaction and commits that; where it conflicts with others, runs it again in a new one, after a pause of random
-    /// length, up to 100 times. Gives what `work` gave. An error of `work` rolls back and ends it.
+    /// Runs `work` in a transaction, commits it, and returns the result of `work`. If the commit conflicts with other
+    /// writes, `work` runs again in a new transaction after a random pause, up to 100 times in all. If `work` returns
+    /// an error, the transaction is rolled back.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -234,12 +255,12 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// What `work` gave; `Conflict` where no attempt was left; else as `Transaction::commit`.
+    /// The error of `work`; `Conflict` if the last attempt conflicts; otherwise like `Transaction::commit`.
     pub fn transact<T, E: From<Error>>(&self, work: impl FnMut(&Transaction) -> Result<T, E>) -> Result<T, E> {
         self.transact_with(&TransactOptions::default(), work)
     }
 
-    /// `transact`, with options.
+    /// Like `transact`, with options.
     pub fn transact_with<T, E: From<Error>>(
         &self,
         options: &TransactOptions,
@@ -248,24 +269,28 @@ impl Db {
         transaction::transact(&self.engine.write, options, work)
     }
 
-    /// The value of a key, the newest at this moment.
+    /// Returns the newest value of a key; `None` if the key is absent.
+    ///
+    /// # Errors
+    /// `Corruption`, with file and offset, if a file is damaged; `Io`.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         Ok(self.get_into(key, &mut value)?.then_some(value))
     }
 
-    /// Reads a value into `out`, replacing what it holds; false where the key is absent. Allocates nothing once `out` has room.
+    /// Reads the newest value of a key into `out` and replaces its contents. Returns false if the key is absent.
+    /// Allocates nothing if the capacity of `out` suffices.
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
         self.engine.read.get_at(key.as_ref(), SequenceNumber::MAX, out)
     }
 
-    /// The value of a key without a copy, where it lies in a cached page: see `Pinned`.
+    /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
     pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
         self.engine.read.get_pinned_at(key.as_ref(), SequenceNumber::MAX)
     }
 
-    /// The values of many keys, in their order, all as of one moment. What is not in memory is read from the disk together,
-    /// many times as fast as by one `get` after the other.
+    /// Returns the values of several keys at one moment, in the order of the keys. All disk reads are issued together,
+    /// so this is many times as fast as one `get` after the other.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -278,13 +303,15 @@ impl Db {
         Snapshot::take(&self.engine.read).multi_get(keys)
     }
 
-    /// The store as it is now: every write that returned before is in it, none that starts after. Cheap; writers go on.
+    /// Takes a snapshot: a consistent view of the store at this moment. It contains every write that returned before
+    /// the call, and none that starts after it. Taking one is cheap and does not stop writers.
     pub fn snapshot(&self) -> Result<Snapshot> {
         Ok(Snapshot::take(&self.engine.read))
     }
 
-    /// A snapshot that is at most so old: one that was taken for an earlier call where there is one, a new one else. It may miss the
-    /// newest writes, the caller's own included; many scans of it at once ask for order in memory once, and keep fewer versions.
+    /// Returns a snapshot that is at most `age` old: the snapshot of an earlier call if it is still alive and recent
+    /// enough, otherwise a new one. It may miss the newest writes, including the caller's own. Many concurrent scans
+    /// are cheaper with shared snapshots: memory is sorted only once for them, and fewer versions are retained.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -299,25 +326,26 @@ impl Db {
         Ok(Snapshot::share(&self.engine.read, age))
     }
 
-    /// All pairs, at a snapshot of their own.
+    /// Iterates over all pairs, at a new snapshot.
     pub fn iter(&self) -> Result<Iter> {
         Snapshot::take(&self.engine.read).iterate(Bounds::all())
     }
 
-    /// The pairs of a key range, at a snapshot of their own.
+    /// Iterates over the pairs in a key range, at a new snapshot. An empty or inverted range has no pairs.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
         Snapshot::take(&self.engine.read).iterate(Bounds::of_range(range))
     }
 
-    /// The pairs whose keys begin with a prefix, at a snapshot of their own.
+    /// Iterates over the pairs whose keys start with a prefix, at a new snapshot.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
         Snapshot::take(&self.engine.read).iterate(Bounds::of_prefix(prefix.as_ref()))
     }
 
-    /// About how many bytes the pairs of a key range take, in branch files and in memory, with what is outdated and not merged away yet.
-    /// Told from indexes and from a sample of what is in memory, without reading data: a small part of a file counts to about a
-    /// leaf of it, and one of less than a hundredth of memory may count as nothing. Of values of 256 KiB or more, which lie in files
-    /// of their own, it knows nothing.
+    /// Estimates the size of a key range in bytes, in branch files and in memory. Old versions and deleted data count
+    /// until they are merged away.
+    ///
+    /// The estimate uses indexes and a sample of memory, and reads no data. Its resolution is about one leaf of a
+    /// branch file and a hundredth of memory. Values of 256 KiB or more, which are stored in value files, do not count.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -331,29 +359,37 @@ impl Db {
         self.engine.read.approximate_size(&Bounds::of_range(range))
     }
 
-    /// Writes everything in memory to branch files and waits until that is done.
+    /// Incorporates all memory: writes it to branch files and waits until that is done.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`; `ReadOnly` after an earlier failure.
     pub fn flush(&self) -> Result<()> {
         self.engine.background.generations.incorporate_all()
     }
 
-    /// Makes everything written before the call durable.
+    /// Makes all writes that returned before the call durable. Concurrent calls share one sync of the disk.
+    ///
+    /// # Errors
+    /// `Io`; `ReadOnly` after an earlier failure.
     pub fn sync(&self) -> Result<()> {
         self.engine.background.log.sync()
     }
 
-    /// `compact_range` of all keys.
+    /// Compacts all keys; see `compact_range`.
     pub fn compact(&self) -> Result<()> {
         self.compact_range::<&[u8]>(..)
     }
 
-    /// Brings a key range into its smallest form: when it returns, everything in it that was written before the call lies in one run,
-    /// without versions and deletes that no snapshot needs. What is in that form already is not rewritten, so a second call costs
-    /// nothing. A call rewrites up to all that the range holds, and a leaf of the tree (up to eight times `Options::write_buffer`)
-    /// at either end; it needs room on the disk for the leaves that are being rewritten. Others may read and write meanwhile.
-    /// In an empty range, one that ends before it begins included, there is nothing to rewrite, which is no error.
+    /// Compacts a key range so that it takes the least space. When the call returns, all data of the range that was
+    /// written before the call is in one run, without versions and deletes that no snapshot needs. Data that is in this
+    /// form already is not rewritten, so a second call costs nothing. An empty or inverted range is not an error.
     ///
-    /// For after many deletes or overwrites, when the space is wanted now. To read faster for less work: `optimize`. To see how
-    /// far it is, or call it off: `compact_with`.
+    /// The call rewrites at most the data of the range, plus one leaf of the tree (up to eight times
+    /// `Options::write_buffer`) at each end. It needs free disk space for the leaves that are being rewritten. Reads
+    /// and writes continue meanwhile.
+    ///
+    /// Use this after many deletes or overwrites, if the space is needed soon. `optimize` makes reads as fast with less
+    /// work. `compact_with` reports progress and can be cancelled.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -366,14 +402,14 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `DiskFull` where there is no room for what is rewritten; `ReadOnly` after a failure.
+    /// `DiskFull` if there is no space for the rewritten data; `ReadOnly` after an earlier failure.
     pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
         self.compact_with(range, &CompactOptions::default(), &mut |_| ()).map(drop)
     }
 
-    /// Brings a key range into the form that reads fastest, for the least rewriting: everything in it goes down to the leaves of the tree,
-    /// which moves references only, and leaves where a read meets more than one run are merged as far as that takes. Unlike
-    /// `compact_range` it leaves a leaf of one run alone even where old versions and deletes in it could go.
+    /// Makes reads of a key range as fast as possible, with the least rewriting. All data of the range is flushed to
+    /// the leaves of the tree, which moves only references, and leaves with several runs are merged. Unlike
+    /// `compact_range`, it leaves a leaf with one run unchanged, even if that holds old versions and deletes.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -384,14 +420,14 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As `compact_range`.
+    /// Like `compact_range`.
     pub fn optimize<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
         let options = CompactOptions { goal: Goal::Reads, ..CompactOptions::default() };
         self.compact_with(range, &options, &mut |_| ()).map(drop)
     }
 
-    /// `compact_range` or `optimize`, as the options say. `progress` is told some twenty times a second how far it is, and another
-    /// thread may call it off. While background work is paused it waits.
+    /// Like `compact_range` or `optimize`, depending on `CompactOptions::goal`. `progress` is called about twenty times
+    /// a second, and another thread can cancel the compaction. While background work is paused, the call waits.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -406,7 +442,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `Cancelled` where it was called off; else as `compact_range`.
+    /// `Cancelled` if it was cancelled; otherwise like `compact_range`.
     pub fn compact_with<K: AsRef<[u8]>>(
         &self,
         range: impl RangeBounds<K>,
@@ -416,13 +452,14 @@ impl Db {
         self.engine.background.compact(Bounds::of_range(range).into_keys(), options, progress)
     }
 
-    /// Holds merges, and the removal of files, until what it returns is dropped; when it returns, no merge reads or writes. Pauses may
-    /// overlap: the last one's end counts. For a time when the disk is wanted for something else, and for tests.
+    /// Pauses merges and the removal of files until the returned guard is dropped. When the call returns, no merge
+    /// reads or writes. Pauses may overlap; merges continue when the last guard is dropped. Use this while something
+    /// else needs the disk, and in tests.
     ///
-    /// What makes room in memory goes on, so writes do: full memory is written out, and the debt of merges that this leaves
-    /// (`Stats::debt_bytes`) slows writers more and more, but never stops them; reads meet more and more runs. A limit that lets
-    /// merges go on slowly (`set_background_write_limit`) is often the better choice. `close` does not wait for the end of a pause;
-    /// `compact` and its like do.
+    /// Writes continue, since full Memtables are still incorporated. The merge debt that this leaves
+    /// (`Stats::debt_bytes`) slows writers more and more, but never stops them, and reads meet more and more runs. A
+    /// write limit (`set_background_write_limit`), with which merges continue slowly, is often the better choice.
+    /// `close` does not wait for the end of a pause; `compact` and `optimize` do.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -437,7 +474,8 @@ impl Db {
         BackgroundPause::begin(&self.engine.background.scheduler)
     }
 
-    /// Sets `Options::background_write_limit` anew, at once also for what runs.
+    /// Changes `Options::background_write_limit`. Running background work follows the new limit at once. `None` removes
+    /// the limit.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -448,131 +486,56 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for a limit of 0: to hold background work there is `pause_background`.
+    /// `InvalidArgument` for a limit of 0; use `pause_background` to stop merges.
     pub fn set_background_write_limit(&self, limit: Option<u64>) -> Result<()> {
         check_write_limit(limit)?;
         self.engine.background.throttle.rate_limit.set(limit);
         Ok(())
     }
 
-    /// Waits until background work has nothing left to do. For measurements, and before copying files.
+    /// Waits until the background work is idle. Use this before measurements and before copying files.
+    ///
+    /// # Errors
+    /// The failure that blocks background work.
     pub fn settle(&self) -> Result<()> {
         self.engine.background.wait_until_idle()
     }
 
-    /// Reads everything on disk and checks checksums, order, counts and the tree's structure.
+    /// Checks the whole store: reads all files and checks checksums, order, counts and the structure of the tree.
     ///
     /// # Errors
-    /// The first thing found wrong, with file and offset. `verify_with` lists everything.
+    /// The first damage that was found, with file and offset. `verify_with` lists all damage.
     pub fn verify(&self) -> Result<VerifyReport> {
         let found = self.verify_with(Depth::Deep, &mut |_| ())?;
         found.damage.into_iter().next().map_or(Ok(found.checked), Err)
     }
 
-    /// Checks what is on disk, beside readers and writers, and lists everything that is wrong.
+    /// Checks the store while others read and write it, and lists all damage. `progress` is called for each file.
     ///
     /// # Errors
-    /// `Io` where a file cannot be judged. Damage is no error here.
+    /// `Io` if a file could not be checked. Damage is not an error here.
     pub fn verify_with(&self, depth: Depth, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<Verification> {
         verify::verify_open(&self.engine, depth, progress)
     }
 
-    /// Checks the files of a store that nobody has open, whether it can be opened or not, and lists everything that is wrong.
-    /// Changes nothing.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// use alluvium::{Db, Depth, Options};
-    /// Db::open(directory.path(), Options::default())?.close()?;
-    /// let found = Db::verify_closed(directory.path(), Depth::Deep, &mut |_| ())?;
-    /// assert!(found.is_valid());
-    /// # Ok::<(), alluvium::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `NoStore`, `AlreadyOpen`, `Io` where a file cannot be judged. Damage is no error here.
-    pub fn verify_closed(
-        path: impl AsRef<Path>,
-        depth: Depth,
-        progress: &mut dyn FnMut(CheckProgress<'_>),
-    ) -> Result<Verification> {
-        Self::verify_closed_with(Arc::new(PosixStorage::new(path.as_ref())), depth, progress)
-    }
-
-    /// `verify_closed` with another file system below.
-    pub fn verify_closed_with(
-        storage: Arc<dyn Storage>,
-        depth: Depth,
-        progress: &mut dyn FnMut(CheckProgress<'_>),
-    ) -> Result<Verification> {
-        verify::verify_closed(&storage, depth, progress)
-    }
-
-    /// Rebuilds a store that nobody has open from whatever files are left, and tells what was saved and what was lost. Does nothing
-    /// where nothing is wrong. Damaged files are kept under names that end with `.damaged`.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// use alluvium::{Db, Options};
-    /// Db::open(directory.path(), Options::default())?.close()?;
-    /// std::fs::remove_file(directory.path().join("MANIFEST")).unwrap();
-    /// let report = Db::repair(directory.path(), &mut |_| ())?;
-    /// assert!(report.changed && report.manifest_lost.is_some());
-    /// Db::open(directory.path(), Options::default())?.close()?;
-    /// # Ok::<(), alluvium::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `NoStore`, `AlreadyOpen`, `NewerFormat`, `Io`. The store is then as it was, and repair may be called again.
-    pub fn repair(path: impl AsRef<Path>, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<RepairReport> {
-        Self::repair_with(Arc::new(PosixStorage::new(path.as_ref())), progress)
-    }
-
-    /// `repair` with another file system below.
-    pub fn repair_with(storage: Arc<dyn Storage>, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<RepairReport> {
-        repair::repair(&storage, progress)
-    }
-
-    /// Figures of this moment.
+    /// Returns statistics. The cost grows with the number of branch references in the tree.
     pub fn stats(&self) -> Stats {
         self.engine.background.statistics.gather()
     }
 
-    /// The branch files of the tree, those of the root first: newer data before older.
+    /// Lists the branch files of the tree from the root down: newer data before older.
     pub fn branch_files(&self) -> Vec<BranchFile> {
         self.engine.read.branch_files()
     }
 
-    /// Figures of a store that another process, or another part of this one, has open for writing, as it told them last; `None` where
-    /// nobody has, or it was opened less than two seconds ago. Costs next to nothing: the store is not opened.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// use alluvium::{Db, Options};
-    /// Db::open(directory.path(), Options::default())?.close()?;
-    /// assert_eq!(Db::live_stats(directory.path())?, None);
-    /// # Ok::<(), alluvium::Error>(())
-    /// ```
+    /// Syncs and closes the store. Background work (incorporations, merges, compactions) is aborted; the next opening
+    /// recovers from the log what was not incorporated. Only memory with `Durability::Unlogged` writes is incorporated
+    /// first. Snapshots and iterators that are still alive return `Closed` afterwards.
     ///
     /// # Errors
-    /// `NoStore`, `Io`.
-    pub fn live_stats(path: impl AsRef<Path>) -> Result<Option<LiveStats>> {
-        live_stats::read(&PosixStorage::new(path.as_ref()))
-    }
-
-    /// Syncs and closes, whatever runs in the background: merges, the writing out of memory and compactions are broken off, and what
-    /// the log has is read again at the next opening. (Only what was written with `Durability::Unlogged` is written out first.)
-    /// Snapshots and iterators that are still alive give `Closed` from then on.
+    /// The error of the sync or of the incorporation. The store is closed in any case.
     pub fn close(self) -> Result<()> {
         self.engine.close()
-    }
-
-    /// Removes a store that nobody has open, and its directory where nothing else is in it.
-    ///
-    /// # Errors
-    /// `NoStore` where there is none, `AlreadyOpen`, `Io`.
-    pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
-        destroying::destroy(&PosixStorage::new(path.as_ref()))
     }
 
     pub(crate) fn durability(&self, options: WriteOptions) -> Durability {
@@ -582,7 +545,7 @@ impl Db {
 
 impl Drop for Db {
     fn drop(&mut self) {
-        // Whoever wants to know of an error calls `close`.
+        // `close` returns the error.
         let _ = self.engine.close();
     }
 }

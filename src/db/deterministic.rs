@@ -1,15 +1,17 @@
-//! A store without threads, for tests (feature `testing`): all background work is done by the caller, piece by piece.
+//! A store without threads, for tests (feature `testing`). The caller does all background work, step by step.
 //!
-//! One thread. On a simulated disk everything that the store does, each I/O operation in its place, is then a pure function
-//! of the calls and the disk's seed: what failed once fails again. Time is the disk's (`Storage::deterministic_clock`): its operations
-//! take some, a writer that is slowed or waits puts the clock forward, and a test does (`SimulatedStorage::advance`).
+//! One thread. On a simulated disk everything that the store does, including the order of all I/O operations, is a pure
+//! function of the calls and of the disk's seed, so every failure can be reproduced. Time is the disk's
+//! (`Storage::deterministic_clock`): operations take simulated time, a slowed or waiting writer advances the clock, and
+//! a test can advance it (`SimulatedStorage::advance`).
 
 use super::Db;
 use crate::disk::{ComponentOptions, TrunkOptions};
 use crate::engine::background::background::Background;
-use crate::engine::open::opening::{self, Host};
+use crate::engine::open::host::Host;
+use crate::engine::open::opening;
 use crate::engine::scheduler::Driver;
-use crate::engine::state::budget::{Budget, Figures};
+use crate::engine::state::budget::{Budget, StoreConfig};
 use crate::engine::types::options::Options;
 use crate::format::log_record::Operation;
 use crate::io::Storage;
@@ -19,94 +21,94 @@ use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Kind, Result};
 use std::ops::Deref;
 
-/// An open store that starts no thread. Calls that would wait for background work do it themselves; what is due by the clock
-/// (the sync interval, trying again what failed) is done by the first `step` from then on.
+/// An open store without threads. Calls that would wait for background work do that work themselves. Work that a timer
+/// makes due (a sync after the interval, a retry after a failure) is done by the next `step`.
 #[derive(Debug)]
 pub struct DeterministicDb {
     db: Db,
 }
 
 impl DeterministicDb {
-    /// As `Db::open_with`.
+    /// Like `Db::open_with`.
     pub fn open(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let figures = Figures::new(Budget::new(&options)?, &options);
-        Self::with_figures(storage, options, figures)
+        let config = StoreConfig::new(Budget::new(&options)?, &options);
+        Self::with_config(storage, options, config)
     }
 
-    /// The same with parts far below any budget: log segments of four pages, Memtables of one. For runs that open a store
-    /// very often, and that should meet a switch after a few writes.
+    /// Like `open`, with sizes below any budget: log segments of four pages and Memtables of one page. For tests that
+    /// open a store very often, or that need a new generation after a few writes.
     pub fn open_small(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
-        let figures = Figures::new(Budget::small(&options)?, &options);
-        Self::with_figures(storage, options, figures)
+        let config = StoreConfig::new(Budget::small(&options)?, &options);
+        Self::with_config(storage, options, config)
     }
 
-    /// With a tree that is tuned otherwise, and with small parts (`open_small`) where `small` says so. What a store holds, and whether
-    /// it opens, depends on no figure of the tree.
+    /// Like `open`, with other tuning of the tree, and with the sizes of `open_small` if `small` is set. No tuning
+    /// changes what a store contains or whether it opens.
     pub fn open_tuned(
         storage: Arc<dyn Storage>,
         options: Options,
         small: bool,
         tune: impl FnOnce(&mut TrunkOptions),
     ) -> Result<Self> {
-        let figures = tuned(&options, small, tune)?;
-        Self::with_figures(storage, options, figures)
+        let config = tuned(&options, small, tune)?;
+        Self::with_config(storage, options, config)
     }
 
-    fn with_figures(storage: Arc<dyn Storage>, options: Options, figures: Figures) -> Result<Self> {
+    fn with_config(storage: Arc<dyn Storage>, options: Options, config: StoreConfig) -> Result<Self> {
         let clock = storage.deterministic_clock();
-        let (engine, contents) = opening::open(storage, &Host::new(options, figures, Driver::Deterministic, clock))?;
+        let (engine, contents) = opening::open(storage, &Host::new(options, config, Driver::Deterministic, clock))?;
         let db = Db { engine };
         db.engine.background.refill(&contents)?;
         Ok(Self { db })
     }
 
-    /// Does one piece of background work: a sync that is due, the log keeper's, an incorporation, a flush, a merge, a removal.
-    /// False where there is nothing to do, or not yet, or the store is read-only. What fails shows in the statistics and in later calls.
+    /// Does one step of background work: a due sync, a log task, an incorporation, a flush, a merge or a removal.
+    /// Returns false if nothing is due or the store is read-only. Failures show in the statistics and in later calls.
     pub fn step(&self) -> bool {
         self.db.engine.background.step()
     }
 
-    /// A thread that writes to the log and not to memory, so that nothing is ever incorporated: for a log as long as a test of
-    /// recovery wants it. What it writes is found at the next opening only.
+    /// A writer that writes to the log but not to memory, so that its writes are never incorporated. For recovery tests
+    /// that need a long log. The writes are visible after the next opening.
     pub fn log_writer(&self) -> LogOnlyWriter {
         let background = Arc::clone(&self.db.engine.background);
         let (slot, writer) = (background.read.sequencer.register(), background.log.log.writer());
         LogOnlyWriter { slot, writer, background }
     }
 
-    /// As `Db::close`.
+    /// Like `Db::close`.
     pub fn close(self) -> Result<()> {
         self.db.close()
     }
 }
 
-/// A store with threads, as `Db::open_with`, and parts as small as those of `DeterministicDb::open_small`: every few writes there is a
-/// switch of generations, with its incorporation beside readers and writers.
+/// Opens a store with threads, like `Db::open_with`, with the sizes of `DeterministicDb::open_small`. A few writes
+/// start a new generation, which is incorporated concurrently with reads and writes.
 pub fn open_small(storage: Arc<dyn Storage>, options: Options) -> Result<Db> {
-    let figures = Figures::new(Budget::small(&options)?, &options);
-    Db::with_figures(storage, options, figures)
+    let config = StoreConfig::new(Budget::small(&options)?, &options);
+    Db::with_config(storage, options, config)
 }
 
-/// As `DeterministicDb::open_tuned`, with threads.
+/// Like `DeterministicDb::open_tuned`, with threads.
 pub fn open_tuned(
     storage: Arc<dyn Storage>,
     options: Options,
     small: bool,
     tune: impl FnOnce(&mut TrunkOptions),
 ) -> Result<Db> {
-    let figures = tuned(&options, small, tune)?;
-    Db::with_figures(storage, options, figures)
+    let config = tuned(&options, small, tune)?;
+    Db::with_config(storage, options, config)
 }
 
-fn tuned(options: &Options, small: bool, tune: impl FnOnce(&mut TrunkOptions)) -> Result<Figures> {
+fn tuned(options: &Options, small: bool, tune: impl FnOnce(&mut TrunkOptions)) -> Result<StoreConfig> {
     let budget = if small { Budget::small(options)? } else { Budget::new(options)? };
-    let mut figures = Figures::new(budget, options);
-    let ComponentOptions::Trunk(trunk) = &mut figures.disk;
+    let mut config = StoreConfig::new(budget, options);
+    let ComponentOptions::Trunk(trunk) = &mut config.disk;
     tune(trunk);
-    Ok(figures)
+    Ok(config)
 }
 
-/// See `DeterministicDb::log_writer`.
+/// Writes only to the log: the result of `DeterministicDb::log_writer`.
 pub struct LogOnlyWriter {
     background: Arc<Background>,
     slot: Arc<Slot>,
@@ -120,7 +122,7 @@ impl std::fmt::Debug for LogOnlyWriter {
 }
 
 impl LogOnlyWriter {
-    /// Writes the record of a put.
+    /// Writes the log record of a put.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let (log, sequencer) = (&self.background.log.log, &self.background.read.sequencer);
         let operation = Operation { kind: Kind::Put, keyspace: KeyspaceId::DEFAULT, key, value };

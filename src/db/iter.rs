@@ -1,6 +1,6 @@
-//! Walking over pairs in key order, both ways, at one snapshot.
+//! Iteration over pairs in key order, in both directions, at one snapshot.
 
-use crate::engine::read::cached_cursors::Sources;
+use crate::engine::read::cached_cursors::ViewCursor;
 use crate::engine::read::position::{Position, Scope, State};
 
 use crate::engine::read::read_path::ReadPath;
@@ -11,19 +11,22 @@ use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Result, key};
 use std::iter::FusedIterator;
 
-/// A position in the pairs of a range at a snapshot, and an `Iterator` over them from both ends. Owned: it may move to another
-/// thread and outlive the borrow of `Db`, and it is cheap to leave idle.
+/// A cursor over the pairs of a key range at a snapshot, and a double-ended `Iterator`. An `Iter` owns its snapshot: it
+/// may move to another thread and outlive the borrow of `Db`. An idle one costs little, but its snapshot retains old
+/// versions.
 ///
-/// As a cursor: new, it stands nowhere; `seek` and its like bring it to a pair, `step` and `step_back` to those beside it, and off the
-/// first or the last it stands nowhere until the next seek. Keys outside of the range are no pairs to it: `seek` before the range comes
-/// to its first pair, `seek_for_prev` behind it to its last.
+/// As a cursor: a new `Iter` is unpositioned. `seek` and the other seeks move it to a pair, and `step` and `step_back`
+/// to the neighbouring pairs. A step off either end leaves it unpositioned until the next seek. Keys outside of the
+/// range are ignored: `seek` with a key before the range moves to its first pair, and `seek_for_prev` with a key behind
+/// the range moves to its last pair.
 ///
-/// As an `Iterator`: `next` gives the pair that it stands on, if it did not give it before, or else steps and gives the next one; new, it
-/// begins with the first. `next_back`, and so `rev`, begins with the last pair of the range, at a position of its own, and goes back to
-/// where the cursor stands, whose pair it gives if `next` did not. The ends stop where they meet.
+/// As an `Iterator`: `next` returns the pair at the cursor unless it was returned already, otherwise it steps first. A
+/// new `Iter` starts with the first pair. `next_back` has a position of its own. It starts with the last pair of the
+/// range and moves back towards the cursor. The iteration ends where both positions meet.
 ///
-/// Both together: a seek begins anew, also at the back. Steps move the front alone, past the back end too (`next` gives nothing there),
-/// and back over pairs that `next` then gives again. Where the cursor stands nowhere, but new, and behind an error, nothing is left to give.
+/// Both combined: a seek resets the back position. `step` and `step_back` move only the front position. It may move
+/// past the back position, where `next` returns nothing, and back over pairs, which `next` then returns again. After a
+/// step off an end and after an error the iteration is over.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -45,7 +48,7 @@ use std::iter::FusedIterator;
 pub struct Iter {
     scope: Scope,
     front: Position,
-    /// Made by the first `next_back`.
+    /// Created by the first `next_back`.
     back: Option<Box<Position>>,
 }
 
@@ -56,60 +59,63 @@ impl Iter {
         Ok(Self { scope: Scope { read, pin, bounds, values: Values::Borrowed }, front, back: None })
     }
 
-    /// Moves to the first pair.
+    /// Moves to the first pair. The iterator is unpositioned if there is none.
+    ///
+    /// # Errors
+    /// As for all moves: `Corruption`, `Io`, `SnapshotExpired`; `Closed` after the store was closed.
     pub fn seek_first(&mut self) -> Result<()> {
-        self.seek_by(Sources::seek_first)
+        self.seek_by(ViewCursor::seek_first)
     }
 
     /// Moves to the last pair.
     pub fn seek_last(&mut self) -> Result<()> {
-        self.seek_by(Sources::seek_last)
+        self.seek_by(ViewCursor::seek_last)
     }
 
-    /// Moves to the first pair whose key is `key` or behind it.
+    /// Moves to the first pair with a key greater than or equal to `key`.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key::encoded(KeyspaceId::DEFAULT, key.as_ref());
         self.seek_by(|cursor| cursor.seek(&key))
     }
 
-    /// Moves to the last pair whose key is `key` or before it.
+    /// Moves to the last pair with a key less than or equal to `key`.
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key::encoded(KeyspaceId::DEFAULT, key.as_ref());
         self.seek_by(|cursor| cursor.seek_for_prev(&key))
     }
 
-    fn seek_by(&mut self, movement: impl FnOnce(&mut Sources) -> Result<()>) -> Result<()> {
+    fn seek_by(&mut self, movement: impl FnOnce(&mut ViewCursor) -> Result<()>) -> Result<()> {
         self.back = None;
-        self.front.go(&self.scope, false, movement)
+        self.front.move_cursor(&self.scope, false, movement)
     }
 
-    /// Moves one pair on; off the end the iterator stands nowhere, and there it stays.
+    /// Moves to the next pair. Behind the last pair the iterator becomes unpositioned, and further steps do nothing.
     pub fn step(&mut self) -> Result<()> {
-        if self.valid() { self.front.go(&self.scope, true, Sources::next) } else { Ok(()) }
+        if self.valid() { self.front.move_cursor(&self.scope, true, ViewCursor::next) } else { Ok(()) }
     }
 
-    /// Moves one pair back.
+    /// Moves to the previous pair. In front of the first pair the iterator becomes unpositioned.
     pub fn step_back(&mut self) -> Result<()> {
-        if self.valid() { self.front.go(&self.scope, true, Sources::prev) } else { Ok(()) }
+        if self.valid() { self.front.move_cursor(&self.scope, true, ViewCursor::prev) } else { Ok(()) }
     }
 
-    /// Whether it stands on a pair.
+    /// Whether the iterator is positioned on a pair.
     pub fn valid(&self) -> bool {
         self.front.valid()
     }
 
-    /// The key it stands on; empty where it stands nowhere.
+    /// The key at the cursor; empty if the iterator is unpositioned.
     pub fn key(&self) -> &[u8] {
         if self.valid() { self.front.user_key() } else { &[] }
     }
 
-    /// The value it stands on; empty where it stands nowhere.
+    /// The value at the cursor; empty if the iterator is unpositioned.
     pub fn value(&self) -> &[u8] {
         if self.valid() { self.front.value() } else { &[] }
     }
 
-    /// Goes on at a snapshot of this moment, within the same bounds: as if new, it stands nowhere, and both ends begin anew. It no longer
-    /// keeps what only its old snapshot needed, unless others share that.
+    /// Takes a new snapshot and keeps the bounds; the iterator becomes unpositioned, as if it were new. The old
+    /// snapshot is released unless others share it.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -125,74 +131,74 @@ impl Iter {
         let Scope { read, pin, .. } = &mut self.scope;
         read.check_open()?;
         // Cursors at the old number must not outlive its pin.
-        self.front.leave_seat();
+        self.front.drop_cursor();
         self.front.state = State::New;
         self.back = None;
         *pin = Arc::new(read.snapshots.take(&read.sequencer));
         Ok(())
     }
 
-    /// The same pairs, by cursors that want this of the values.
-    pub(crate) fn wanting(mut self, values: Values) -> Self {
-        self.want(values);
+    /// Selects what later moves read of the values.
+    pub(crate) fn with_values(mut self, values: Values) -> Self {
+        self.set_values(values);
         self
     }
 
-    /// Wants this of the values from its next move on.
-    pub(crate) fn want(&mut self, values: Values) {
+    /// Selects what later moves read of the values.
+    pub(crate) fn set_values(&mut self, values: Values) {
         self.scope.values = values;
-        self.front.leave_seat();
-        self.back.iter().for_each(|back| back.leave_seat());
+        self.front.drop_cursor();
+        self.back.iter().for_each(|back| back.drop_cursor());
     }
 
-    /// Takes the front to the next pair that is left and gives that out; false where none is.
+    /// Moves the front to the next pair that was not returned yet, and marks it as returned. False if none is left.
     pub(crate) fn advance(&mut self) -> Result<bool> {
-        if self.back.as_ref().is_some_and(|back| back.state == State::Nowhere) {
+        if self.back.as_ref().is_some_and(|back| back.state == State::Exhausted) {
             return Ok(false);
         }
         match self.front.state {
-            State::New => self.front.go(&self.scope, false, Sources::seek_first)?,
-            State::Given => self.front.go(&self.scope, true, Sources::next)?,
-            State::On | State::Nowhere => {}
+            State::New => self.front.move_cursor(&self.scope, false, ViewCursor::seek_first)?,
+            State::Returned => self.front.move_cursor(&self.scope, true, ViewCursor::next)?,
+            State::Current | State::Exhausted => {}
         }
         let is_left = self.front.valid()
             && self.back.as_ref().is_none_or(|back| match back.state {
                 State::New => true,
-                State::On => self.front.key <= back.key,
-                State::Given => self.front.key < back.key,
-                State::Nowhere => false,
+                State::Current => self.front.key <= back.key,
+                State::Returned => self.front.key < back.key,
+                State::Exhausted => false,
             });
         if is_left {
-            self.front.state = State::Given;
+            self.front.state = State::Returned;
         }
         Ok(is_left)
     }
 
-    /// The same at the back: the position, on a pair given out; `None` where none is left.
+    /// Like `advance`, for the back. Returns the back position, or `None` if no pair is left.
     pub(crate) fn advance_back(&mut self) -> Result<Option<&mut Position>> {
-        if self.front.state == State::Nowhere {
+        if self.front.state == State::Exhausted {
             return Ok(None);
         }
         let back = self.back.get_or_insert_with(|| Box::new(Position::new(&self.scope.read)));
         match back.state {
-            State::New => back.go(&self.scope, false, Sources::seek_last)?,
-            State::Given => back.go(&self.scope, true, Sources::prev)?,
-            State::On | State::Nowhere => {}
+            State::New => back.move_cursor(&self.scope, false, ViewCursor::seek_last)?,
+            State::Returned => back.move_cursor(&self.scope, true, ViewCursor::prev)?,
+            State::Current | State::Exhausted => {}
         }
         let is_left = back.valid()
             && match self.front.state {
                 State::New => true,
-                State::On => back.key >= self.front.key,
-                State::Given => back.key > self.front.key,
-                State::Nowhere => false,
+                State::Current => back.key >= self.front.key,
+                State::Returned => back.key > self.front.key,
+                State::Exhausted => false,
             };
         if is_left {
-            back.state = State::Given;
+            back.state = State::Returned;
         }
         Ok(is_left.then_some(back))
     }
 
-    /// The pair at the front, for walks that want other things of the values.
+    /// The front position, for the adapters.
     pub(crate) fn front(&mut self) -> &mut Position {
         &mut self.front
     }
@@ -214,7 +220,7 @@ impl DoubleEndedIterator for Iter {
     }
 }
 
-/// Off an end it stays there, and where its ends have met.
+/// An iteration that is over stays over.
 impl FusedIterator for Iter {}
 
 impl std::fmt::Debug for Iter {

@@ -1,4 +1,4 @@
-//! Walks over an iterator's pairs that want less than all of a copy.
+//! Adapters of `Iter`: keys without values, and values without copies.
 
 use super::iter::Iter;
 use crate::engine::read::pinned_value::Pinned;
@@ -7,8 +7,8 @@ use crate::util::Result;
 use std::iter::FusedIterator;
 
 impl Iter {
-    /// The keys alone, without reading or copying values: those that this iterator has left to give. A key counts whose value is made by
-    /// merge operands, whatever they make.
+    /// Converts to an iterator over the remaining keys, which neither reads nor copies values. A key whose value
+    /// consists of merge operands is included, whatever the operands fold to.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -20,10 +20,11 @@ impl Iter {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn keys(self) -> Keys {
-        Keys { iter: self.wanting(Values::Skipped) }
+        Keys { iter: self.with_values(Values::Skipped) }
     }
 
-    /// The same pairs with values that hold the cached pages in which they lie, where they do (`Pinned`), in place of copies.
+    /// Converts to an iterator over the remaining pairs whose values are not copied if they are in cached pages; see
+    /// `Pinned`.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -34,11 +35,11 @@ impl Iter {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn pinned(self) -> PinnedPairs {
-        PinnedPairs { iter: self.wanting(Values::Pinned) }
+        PinnedPairs { iter: self.with_values(Values::Pinned) }
     }
 }
 
-/// The keys of a range in order, from both ends: `Iter::keys`.
+/// A double-ended iterator over keys: the result of `Iter::keys`.
 #[derive(Debug)]
 pub struct Keys {
     iter: Iter,
@@ -62,7 +63,7 @@ impl DoubleEndedIterator for Keys {
 
 impl FusedIterator for Keys {}
 
-/// The pairs of a range in order, from both ends, with values that are not copied where they need not be: `Iter::pinned`.
+/// A double-ended iterator over pairs with pinned values: the result of `Iter::pinned`.
 #[derive(Debug)]
 pub struct PinnedPairs {
     iter: Iter,

@@ -1,5 +1,6 @@
-//! Layer 7: the public types. Each is a thin handle; the machinery is in `engine`.
+//! Layer 7: the public types. Each is a thin handle on the machinery in `engine`.
 
+mod closed;
 #[allow(clippy::module_inception)]
 mod db;
 #[cfg(any(test, feature = "testing"))]

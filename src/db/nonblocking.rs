@@ -20,7 +20,7 @@ impl Db {
 impl Snapshot {
     /// Like `get`; `None` if the disk would have to be read for the answer.
     pub(crate) fn get_nonblocking(&self, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
-        let _inside = self.pin().enter()?;
+        let _inside = self.pin().begin_read()?;
         self.read_path().get_nonblocking(key, self.pin().number())
     }
 }

@@ -1,4 +1,4 @@
-//! Reading a store without the right, or the wish, to change it: beside a writer, on a read-only file system, or just to look
+//! `ReadOnlyDb`: reads a store without changing it, concurrently with a writer or on a read-only file system
 //! (`docs/recovery.md`, Openers).
 
 use super::iter::Iter;
@@ -15,11 +15,13 @@ use crate::util::{Result, SequenceNumber};
 use std::ops::RangeBounds;
 use std::path::Path;
 
-/// A store open for reading only. It shows what the store held when it was opened, every write included that returned before
-/// `open` was called, and never changes; open another one to see more. Nothing is written, not even a lock file.
+/// A store that is open for reading only. It shows the contents at the time of the opening, including every write that
+/// returned before `open` was called, and never changes. Open another one to see newer writes. It writes nothing, not
+/// even a lock file.
 ///
-/// Any number may be open, beside one writer. As long as one is, the writer keeps the files that it may read, so space of
-/// old data comes back only after it is dropped. What of the log is not in branch files yet is read into memory.
+/// Any number of `ReadOnlyDb` may be open, concurrently with one writer in any process. While one is open, the writer
+/// keeps the files that it may read, so space of old data is freed only after it is dropped. The part of the log that
+/// is not incorporated is read into memory.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -36,71 +38,72 @@ pub struct ReadOnlyDb {
 }
 
 impl ReadOnlyDb {
-    /// Opens the store in a directory. Of the options those count that say how to read: `memory_budget`, `force_cut`.
+    /// Opens the store in a directory. Only the options for reading are used: `memory_budget` and `force_cut`.
     ///
     /// # Errors
-    /// `NoStore`, `NewerFormat`, `Corruption` with file and offset, `Io`.
+    /// `NoStore`, `NewerFormat`, `Corruption` with file and offset, `InvalidArgument`, `Io`.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         Self::open_with(Arc::new(PosixStorage::new(path.as_ref())), options)
     }
 
-    /// Opens a store on any storage.
+    /// Opens a store on another implementation of `Storage`. Otherwise like `open`.
     pub fn open_with(storage: Arc<dyn Storage>, options: Options) -> Result<Self> {
         Ok(Self { store: ReadOnlyStore::open(storage, &options)? })
     }
 
-    /// The value of a key.
+    /// Returns the value of a key; `None` if the key is absent.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         Ok(self.get_into(key, &mut value)?.then_some(value))
     }
 
-    /// Reads a value into `out`, replacing what it holds; false where the key is absent.
+    /// Reads the value of a key into `out` and replaces its contents. Returns false if the key is absent.
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
         self.store.read.get_at(key.as_ref(), SequenceNumber::MAX, out)
     }
 
-    /// The value of a key without a copy, where it lies in a cached page: see `Pinned`.
+    /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
     pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
         self.store.read.get_pinned_at(key.as_ref(), SequenceNumber::MAX)
     }
 
-    /// The values of many keys, in their order; see `Db::multi_get`.
+    /// Returns the values of several keys, in the order of the keys; see `Db::multi_get`.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         self.snapshot().multi_get(keys)
     }
 
-    /// The same contents as a `Snapshot`, for code that takes one.
+    /// The contents as a `Snapshot`, for code that takes one.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::take(&self.store.read)
     }
 
-    /// All pairs.
+    /// Iterates over all pairs.
     pub fn iter(&self) -> Result<Iter> {
         self.snapshot().iterate(Bounds::all())
     }
 
-    /// The pairs of a key range.
+    /// Iterates over the pairs in a key range.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
         self.snapshot().iterate(Bounds::of_range(range))
     }
 
-    /// The pairs whose keys begin with a prefix.
+    /// Iterates over the pairs whose keys start with a prefix.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
         self.snapshot().iterate(Bounds::of_prefix(prefix.as_ref()))
     }
 
-    /// About how many bytes the pairs of a key range take; see `Db::approximate_size`.
+    /// Estimates the size of a key range in bytes; see `Db::approximate_size`.
     pub fn approximate_size<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
         self.store.read.approximate_size(&Bounds::of_range(range))
     }
 
-    /// The branch files of the tree; see `Db::branch_files`.
+    /// Lists the branch files of the tree; see `Db::branch_files`.
     pub fn branch_files(&self) -> Vec<BranchFile> {
         self.store.read.branch_files()
     }
 
-    /// Figures of what was opened, `log_bytes` of whole segment files; those of what a writer did are zero (`Db::live_stats` has them).
+    /// Returns statistics of the opened contents. `log_bytes` is the size of whole segment files. Statistics of a
+    /// writer's activity are zero; `Db::live_stats` has them.
     pub fn stats(&self) -> Stats {
         Stats {
             incorporated_number: self.store.incorporated.0,

@@ -1,4 +1,4 @@
-//! A moment of the store, kept as long as the value lives.
+//! A consistent view of the store at one moment.
 
 use super::iter::Iter;
 use crate::engine::read::pinned_value::Pinned;
@@ -10,8 +10,12 @@ use crate::util::sync::Arc;
 use std::ops::RangeBounds;
 use std::time::Duration;
 
-/// The store as it was at one moment. Owned: it may move to other threads and outlive the borrow of `Db`. Cloning is
-/// cheap and gives the same moment.
+/// A consistent view of the store at one moment. A `Snapshot` may move to other threads and outlive the borrow of `Db`.
+/// A clone is cheap and refers to the same moment.
+///
+/// As long as a snapshot or one of its iterators lives, the store retains the versions that it can read. Reads fail
+/// with `SnapshotExpired` once it is older than `Options::snapshot_age_limit`, and with `Closed` after the store was
+/// closed.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -33,8 +37,8 @@ impl Snapshot {
         Self { read: Arc::clone(read), pin: Arc::new(read.snapshots.take(&read.sequencer)) }
     }
 
-    /// A snapshot that was taken at most `age` ago (FloDB §4.4, piggybacking scans: one that lives is shared, a past number is
-    /// never pinned again).
+    /// A snapshot that was taken at most `age` ago (FloDB §4.4, piggybacking scans). A live snapshot is shared; a past
+    /// number is never pinned again.
     pub(crate) fn share(read: &Arc<ReadPath>, age: Duration) -> Self {
         let pin = read.shared_snapshot.share(read.snapshots.now(), age, || read.snapshots.take(&read.sequencer));
         Self { read: Arc::clone(read), pin }
@@ -49,41 +53,41 @@ impl Snapshot {
         &self.pin
     }
 
-    /// The sequence number that the snapshot stands at.
+    /// The sequence number of the snapshot. It contains every write with this number or a smaller one.
     pub fn number(&self) -> u64 {
         self.pin.number().0
     }
 
-    /// The value of a key at the snapshot.
+    /// Returns the value of a key at the snapshot; `None` if the key is absent.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let _inside = self.pin.enter()?;
+        let _inside = self.pin.begin_read()?;
         let mut value = Vec::new();
         Ok(self.read.get_at(key.as_ref(), self.pin.number(), &mut value)?.then_some(value))
     }
 
-    /// The value of a key at the snapshot without a copy, where it lies in a cached page: see `Pinned`.
+    /// Like `get`, but without a copy if the value is in a cached page; see `Pinned`.
     pub fn get_pinned(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
-        let _inside = self.pin.enter()?;
+        let _inside = self.pin.begin_read()?;
         self.read.get_pinned_at(key.as_ref(), self.pin.number())
     }
 
-    /// The values of many keys at the snapshot, in their order; see `Db::multi_get`.
+    /// Returns the values of several keys at the snapshot, in the order of the keys; see `Db::multi_get`.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        let _inside = self.pin.enter()?;
+        let _inside = self.pin.begin_read()?;
         self.read.multi_get_at(keys, self.pin.number())
     }
 
-    /// All pairs.
+    /// Iterates over all pairs.
     pub fn iter(&self) -> Result<Iter> {
         self.iterate(Bounds::all())
     }
 
-    /// The pairs of a key range.
+    /// Iterates over the pairs in a key range.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
         self.iterate(Bounds::of_range(range))
     }
 
-    /// The pairs whose keys begin with a prefix.
+    /// Iterates over the pairs whose keys start with a prefix.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
         self.iterate(Bounds::of_prefix(prefix.as_ref()))
     }

@@ -2,11 +2,19 @@
 
 use super::read::read_path::ReadPath;
 use super::scheduler::Scheduler;
+use super::shared_components::SharedComponents;
 use super::state::health::Health;
 use crate::log::Log;
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{Error, Result, SequenceNumber};
 use std::time::Duration;
+
+/// The log of this opening of the store: its log epoch, and the first number in it.
+pub(crate) struct OpenedLog {
+    pub(crate) log: Arc<Log>,
+    pub(crate) epoch: u64,
+    pub(crate) start: SequenceNumber,
+}
 
 /// See the module.
 pub(crate) struct DurableLog {
@@ -24,17 +32,19 @@ pub(crate) struct DurableLog {
 }
 
 impl DurableLog {
-    pub(crate) fn new(
-        (log, epoch, start): (Arc<Log>, u64, SequenceNumber),
-        read: &Arc<ReadPath>,
-        health: &Arc<Health>,
-        scheduler: &Arc<Scheduler>,
-        interval: Option<Duration>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(shared: &SharedComponents, opened: OpenedLog, interval: Option<Duration>) -> Arc<Self> {
+        let OpenedLog { log, epoch, start } = opened;
         let interval = interval.filter(|interval| !interval.is_zero());
-        let (read, health, scheduler) = (Arc::clone(read), Arc::clone(health), Arc::clone(scheduler));
-        let due = Mutex::new(next_sync(scheduler.clock.now(), interval));
-        Arc::new(Self { log, epoch, start, read, health, scheduler, interval, due })
+        Arc::new(Self {
+            log,
+            epoch,
+            start,
+            read: Arc::clone(&shared.read),
+            health: Arc::clone(&shared.health),
+            scheduler: Arc::clone(&shared.scheduler),
+            interval,
+            due: Mutex::new(next_sync(shared.scheduler.clock.now(), interval)),
+        })
     }
 
     /// Makes every write up to a number durable.
@@ -73,7 +83,8 @@ impl DurableLog {
         self.due.lock().saturating_sub(self.scheduler.clock.now())
     }
 
-    /// After an internal failure: the store takes no more writes; reads go on. The next opening still trusts what the kernel has.
+    /// After an internal failure: the store takes no more writes; reads go on. The next opening still trusts what the
+    /// kernel has.
     pub(crate) fn poison(&self, error: &Error) {
         self.health.poison(error);
         self.log.halt(&error.to_string());

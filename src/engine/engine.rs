@@ -1,6 +1,6 @@
 //! `Engine`: a store that is open for writing, as a set of components. The public handles are in `db`.
 //!
-//! Each component holds the components below it and knows nothing of those above:
+//! Each component holds the components below it and knows nothing of those above. `open/assembly.rs` makes them:
 //!
 //! | component | what | uses |
 //! | --- | --- | --- |

@@ -1,4 +1,5 @@
-//! Layer 6: the machinery behind the public types of `db`. It joins memory, log, manifest and disk component into a store.
+//! Layer 6: the machinery behind the public types of `db`. It joins memory, log, manifest and disk component into a
+//! store.
 //!
 //! The folders, each of which imports only those above it:
 //!
@@ -8,12 +9,15 @@
 //! | `directory` | the files of a store's directory: their names, locks and owners |
 //! | `state` | what every thread shares: view, latches, snapshot registry, health, budget |
 //! | `read` | the get path and the cursors of iterators |
+//! | `scheduler` | the state of background work, and waiting for it |
+//! | `memory` | the stack of generations, version cleanup, the memory arbiter |
 //! | `space` | the ballast, the full disk, the removal of obsolete files |
 //! | `write` | the put path and read-modify-write |
 //! | `transaction` | optimistic transactions |
-//! | `background` | the scheduler, its threads, and what they run |
+//! | `statistics` | gathering statistics and publishing them for other processes |
+//! | `background` | the choice of tasks, the threads, and what they run |
 //! | `open` | opening and closing |
-//! | `tools` | verify, repair, statistics for other processes |
+//! | `tools` | verify and repair |
 //!
 //! The rules are in `docs/concurrency.md` and `docs/recovery.md`.
 
@@ -28,6 +32,7 @@ mod model_tests;
 pub(crate) mod open;
 pub(crate) mod read;
 pub(crate) mod scheduler;
+pub(crate) mod shared_components;
 pub(crate) mod space;
 pub(crate) mod state;
 pub(crate) mod statistics;

@@ -4,6 +4,7 @@
 
 use super::durable_log::DurableLog;
 use super::read::read_path::ReadPath;
+use super::shared_components::SharedComponents;
 use super::state::generation::Generation;
 use crate::disk::{Component, Outcome};
 use crate::format::manifest_edit::ManifestEdit;
@@ -17,10 +18,17 @@ use std::collections::HashMap;
 pub(crate) struct Edits {
     pub(crate) manifest: Manifest,
     /// The value files that each live branch file lists, for branch files that list any.
-    pub(crate) branch_values: HashMap<FileNumber, Vec<FileNumber>>,
+    pub(super) branch_values: HashMap<FileNumber, Vec<FileNumber>>,
 }
 
 impl Edits {
+    /// The manifest of a store that is being opened.
+    pub(crate) fn new(manifest: Manifest) -> Self {
+        let branches = manifest.state().branches.values().filter(|meta| !meta.value_files.is_empty());
+        let branch_values = branches.map(|meta| (meta.file, meta.value_files.clone())).collect();
+        Self { manifest, branch_values }
+    }
+
     /// The function that the log calls for each new segment.
     pub(crate) fn name_segment(edits: &Arc<Mutex<Self>>) -> NameSegment {
         let edits = Arc::clone(edits);
@@ -52,17 +60,22 @@ pub(crate) struct TreePublisher {
 
 impl TreePublisher {
     pub(crate) fn new(
+        shared: &SharedComponents,
         edits: Arc<Mutex<Edits>>,
-        disk: &Arc<Component>,
-        read: &Arc<ReadPath>,
         log: &Arc<DurableLog>,
         numbers: &Arc<FileNumbers>,
     ) -> Arc<Self> {
-        let (disk, read, log, numbers) = (Arc::clone(disk), Arc::clone(read), Arc::clone(log), Arc::clone(numbers));
-        Arc::new(Self { edits, disk, read, log, numbers })
+        Arc::new(Self {
+            edits,
+            disk: Arc::clone(&shared.disk),
+            read: Arc::clone(&shared.read),
+            log: Arc::clone(log),
+            numbers: Arc::clone(numbers),
+        })
     }
 
-    /// Makes an outcome part of the store: first the names of its files become durable, then the edit, then the view is published (rule D1).
+    /// Makes an outcome part of the store: first the names of its files become durable, then the edit, then the view is
+    /// published (rule D1).
     pub(crate) fn publish(&self, outcome: Outcome, incorporated: Option<Incorporated<'_>>) -> Result<()> {
         let view = &self.read.view;
         let mut edits = self.edits.lock();
@@ -75,7 +88,7 @@ impl TreePublisher {
         view.update(|current| {
             let mut generations = current.generations.clone();
             if let Some(Incorporated { generation, .. }) = incorporated {
-                generations.retain(|kept| !Arc::ptr_eq(kept, generation));
+                generations.retain(|other| !Arc::ptr_eq(other, generation));
             }
             (generations, applied.version())
         });
@@ -99,7 +112,7 @@ impl TreePublisher {
             edit.log_segments_dropped = segments.iter().copied().filter(|segment| named.contains(segment)).collect();
         }
         for meta in edit.branches_added.iter().filter(|meta| !meta.value_files.is_empty()) {
-            meta.value_files.iter().for_each(|file| self.read.value_file_refs.hold(*file));
+            meta.value_files.iter().for_each(|file| self.read.value_file_refs.add(*file));
             edits.branch_values.insert(meta.file, meta.value_files.clone());
         }
         if !edit.branches_added.is_empty() || !edit.maplets_added.is_empty() {
@@ -112,7 +125,8 @@ impl TreePublisher {
             }
             Err(error) => {
                 if error.is_disk_full() {
-                    // The edit is certainly not in the manifest, so the work is undone, and done again once there is space.
+                    // The edit is certainly not in the manifest, so the work is undone, and done again once there is
+                    // space.
                     self.undo(edits, edit);
                 } else {
                     self.log.poison_disk(&error);
@@ -135,8 +149,8 @@ impl TreePublisher {
         }
     }
 
-    /// Records in the manifest how far the log is synced, if anything in it is needed. Without it an older copy of the newest segment
-    /// would look like that of a process that died earlier.
+    /// Records in the manifest how far the log is synced, if anything in it is needed. Without it an older copy of the
+    /// newest segment would look like that of a process that died earlier.
     pub(crate) fn note_log_end(&self) -> Result<()> {
         let (synced, mut edits) = (self.log.log.synced(), self.edits.lock());
         let state = edits.manifest.state();

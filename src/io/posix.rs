@@ -75,7 +75,7 @@ impl PosixStorage {
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
-    /// use alluvium::{Db, Options, io::PosixStorage};
+    /// use alluvium::{Db, Options, storage::PosixStorage};
     /// let storage = PosixStorage::new(directory.path()).reading_through_page_cache();
     /// let options = Options { memory_budget: Some(128 << 20), ..Options::default() };
     /// let db = Db::open_with(std::sync::Arc::new(storage), options)?;

@@ -1,10 +1,9 @@
-//! Iterating over what a transaction sees: its snapshot, with its own writes on top. What is walked over counts as read.
-//!
-//! One thread at a time.
+//! Iteration over the pairs that a transaction sees: its snapshot with its own writes on top. The ranges that an
+//! iterator passes count as read. One thread at a time.
 
 use super::Transaction;
 use crate::db::iter::Iter;
-use crate::engine::transaction::read_set::{ReadSet, StretchId};
+use crate::engine::transaction::read_set::{ReadSet, ScanId};
 use crate::engine::transaction::write_set::{Tick, WriteSet};
 use crate::engine::types::bounds::Bounds;
 use crate::merge::Values;
@@ -12,11 +11,12 @@ use crate::util::{KeyspaceId, Result, key};
 use std::iter::FusedIterator;
 use std::ops::Bound;
 
-/// The pairs of a range as a transaction sees them: those of its snapshot, with what it had written when the iterator was made; what it
-/// writes later does not show, nor what it takes back (`rollback_to`). A cursor, and an `Iterator` from both ends, as `Iter` is.
+/// A cursor over the pairs of a key range as a transaction sees them, and a double-ended `Iterator`; it moves like an
+/// `Iter`. It shows the snapshot with the writes that the transaction had made when the iterator was created. Later
+/// writes do not show, and neither do writes that `rollback_to` has undone.
 ///
-/// Whatever it walks over counts as read, absent keys in between included: if somebody else writes there before the commit, that fails
-/// (no phantoms). What it did not come to does not count.
+/// The range that the iterator passes counts as read, including absent keys: if another write changes it before the
+/// commit, the commit fails (no phantoms). The rest of the range does not count.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -29,32 +29,32 @@ use std::ops::Bound;
 /// # Ok::<(), alluvium::Error>(())
 /// ```
 pub struct TransactionIter<'t> {
-    front: Walk<'t>,
-    /// Made once it is asked for.
-    back: Option<Walk<'t>>,
+    front: TransactionCursor<'t>,
+    /// Created by the first `next_back`.
+    back: Option<TransactionCursor<'t>>,
 }
 
-/// The keys of a range as a transaction sees them, from both ends: `TransactionIter::keys`.
+/// A double-ended iterator over keys: the result of `TransactionIter::keys`.
 #[derive(Debug)]
 pub struct TransactionKeys<'t>(TransactionIter<'t>);
 
-/// A position.
-struct Walk<'t> {
+/// A position: a merge of the snapshot and the transaction's own writes.
+struct TransactionCursor<'t> {
     transaction: &'t Transaction,
-    /// Over the snapshot. Walking forward it stands on the first of its keys at or behind `key`, walking backward on the last at or
-    /// before it.
+    /// Iterator over the snapshot. Forward, it is on its first key greater than or equal to `key`; backward, on its
+    /// last key less than or equal to `key`.
     base: Iter,
     forward: bool,
     bounds: Bounds,
     keys_only: bool,
-    /// User keys between which it stays.
+    /// The range, in user keys.
     lower: Vec<u8>,
     upper: Option<Vec<u8>>,
     tick: Tick,
-    /// The next key, in the direction of the walk, that the transaction had written at the tick, or that there is none; `None`: not
-    /// looked for yet. What is written later is passed over once, not at every step.
+    /// The next key in the current direction that the transaction had written at the tick, or `Some(None)` if there is
+    /// none. `None`: not searched yet. Cached so that later writes are skipped once and not at every step.
     own: Option<Option<Vec<u8>>>,
-    stretch: Option<StretchId>,
+    scan: Option<ScanId>,
     state: State,
     key: Vec<u8>,
     value: Vec<u8>,
@@ -63,19 +63,22 @@ struct Walk<'t> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     New,
-    /// On a pair that `Iterator` has not given out yet.
+    /// On a pair that `Iterator` has not returned yet.
     On,
+    /// On a pair that `Iterator` has returned.
     Given,
+    /// Unpositioned: off an end, or after an error.
     Nowhere,
 }
 
 impl<'t> TransactionIter<'t> {
     pub(crate) fn new(transaction: &'t Transaction, bounds: Bounds) -> Result<Self> {
         let tick = transaction.state.lock().writes.iterator_begins();
-        Ok(Self { front: Walk::new(transaction, bounds, tick)?, back: None })
+        Ok(Self { front: TransactionCursor::new(transaction, bounds, tick)?, back: None })
     }
 
-    /// The keys alone, without reading or copying values: those that this iterator has left to give. They count as read all the same.
+    /// Converts to an iterator over the remaining keys, which neither reads nor copies values. The keys still count as
+    /// read.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -87,12 +90,12 @@ impl<'t> TransactionIter<'t> {
     /// # Ok::<(), alluvium::Error>(())
     /// ```
     pub fn keys(mut self) -> TransactionKeys<'t> {
-        self.front.leave_values();
-        self.back.iter_mut().for_each(Walk::leave_values);
+        self.front.omit_values();
+        self.back.iter_mut().for_each(TransactionCursor::omit_values);
         TransactionKeys(self)
     }
 
-    /// Moves to the first pair.
+    /// Moves to the first pair. The iterator is unpositioned if there is none.
     pub fn seek_first(&mut self) -> Result<()> {
         self.back = None;
         self.front.seek_first()
@@ -104,39 +107,39 @@ impl<'t> TransactionIter<'t> {
         self.front.seek_last()
     }
 
-    /// Moves to the first pair whose key is `key` or behind it.
+    /// Moves to the first pair with a key greater than or equal to `key`.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.back = None;
         self.front.seek(key.as_ref())
     }
 
-    /// Moves to the last pair whose key is `key` or before it.
+    /// Moves to the last pair with a key less than or equal to `key`.
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.back = None;
         self.front.seek_for_prev(key.as_ref())
     }
 
-    /// Moves one pair on; off the end the iterator stands nowhere, and there it stays.
+    /// Moves to the next pair. Behind the last pair the iterator becomes unpositioned, and further steps do nothing.
     pub fn step(&mut self) -> Result<()> {
         self.front.step()
     }
 
-    /// Moves one pair back.
+    /// Moves to the previous pair. In front of the first pair the iterator becomes unpositioned.
     pub fn step_back(&mut self) -> Result<()> {
         self.front.step_back()
     }
 
-    /// Whether it stands on a pair.
+    /// Whether the iterator is positioned on a pair.
     pub fn valid(&self) -> bool {
         self.front.valid()
     }
 
-    /// The key it stands on; empty where it stands nowhere.
+    /// The key at the cursor; empty if the iterator is unpositioned.
     pub fn key(&self) -> &[u8] {
         if self.valid() { &self.front.key } else { &[] }
     }
 
-    /// The value it stands on; empty where it stands nowhere.
+    /// The value at the cursor; empty if the iterator is unpositioned.
     pub fn value(&self) -> &[u8] {
         if self.valid() { &self.front.value } else { &[] }
     }
@@ -149,8 +152,8 @@ impl Drop for TransactionIter<'_> {
 }
 
 impl<'t> TransactionIter<'t> {
-    /// Takes the front to the next pair that is left and gives that out; `None` where none is.
-    fn advance(&mut self) -> Result<Option<&Walk<'t>>> {
+    /// Moves the front to the next pair that was not returned yet, and marks it as returned; `None` if none is left.
+    fn advance(&mut self) -> Result<Option<&TransactionCursor<'t>>> {
         if self.back.as_ref().is_some_and(|back| back.state == State::Nowhere) {
             return Ok(None);
         }
@@ -169,8 +172,8 @@ impl<'t> TransactionIter<'t> {
         Ok(if is_left { front.give() } else { None })
     }
 
-    /// The same at the back.
-    fn advance_back(&mut self) -> Result<Option<&Walk<'t>>> {
+    /// Like `advance`, for the back.
+    fn advance_back(&mut self) -> Result<Option<&TransactionCursor<'t>>> {
         let front = &self.front;
         if front.state == State::Nowhere {
             return Ok(None);
@@ -178,9 +181,9 @@ impl<'t> TransactionIter<'t> {
         let back = match &mut self.back {
             Some(back) => back,
             none => {
-                let back = none.insert(Walk::new(front.transaction, front.bounds.clone(), front.tick)?);
+                let back = none.insert(TransactionCursor::new(front.transaction, front.bounds.clone(), front.tick)?);
                 if front.keys_only {
-                    back.leave_values();
+                    back.omit_values();
                 }
                 back
             }
@@ -204,40 +207,40 @@ impl Iterator for TransactionIter<'_> {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.advance().map(|given| given.map(Walk::pair)).transpose()
+        self.advance().map(|given| given.map(TransactionCursor::pair)).transpose()
     }
 }
 
 impl DoubleEndedIterator for TransactionIter<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.advance_back().map(|given| given.map(Walk::pair)).transpose()
+        self.advance_back().map(|given| given.map(TransactionCursor::pair)).transpose()
     }
 }
 
-/// Off an end it stays there, and where its ends have met.
+/// An iteration that is over stays over.
 impl FusedIterator for TransactionIter<'_> {}
 
 impl Iterator for TransactionKeys<'_> {
     type Item = Result<Vec<u8>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.advance().map(|given| given.map(|walk| walk.key.clone())).transpose()
+        self.0.advance().map(|given| given.map(|cursor| cursor.key.clone())).transpose()
     }
 }
 
 impl DoubleEndedIterator for TransactionKeys<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.0.advance_back().map(|given| given.map(|walk| walk.key.clone())).transpose()
+        self.0.advance_back().map(|given| given.map(|cursor| cursor.key.clone())).transpose()
     }
 }
 
 impl FusedIterator for TransactionKeys<'_> {}
 
-impl<'t> Walk<'t> {
+impl<'t> TransactionCursor<'t> {
     fn new(transaction: &'t Transaction, bounds: Bounds, tick: Tick) -> Result<Self> {
         let base = transaction.snapshot.iterate(bounds.clone())?;
         let lower = key::split(&bounds.lower).map_or(Vec::new(), |(_, user_key)| user_key.to_vec());
-        // A bound in the next keyspace bounds nothing in this one.
+        // A bound in the next keyspace is no bound in this one.
         let upper = match bounds.upper.as_deref().and_then(key::split) {
             Some((KeyspaceId::DEFAULT, user_key)) => Some(user_key.to_vec()),
             _ => None,
@@ -252,17 +255,17 @@ impl<'t> Walk<'t> {
             upper,
             tick,
             own: None,
-            stretch: None,
+            scan: None,
             state: State::New,
             key: Vec::new(),
             value: Vec::new(),
         })
     }
 
-    /// Shows keys alone from its next move on.
-    fn leave_values(&mut self) {
+    /// Later moves read only keys.
+    fn omit_values(&mut self) {
         self.keys_only = true;
-        self.base.want(Values::Skipped);
+        self.base.set_values(Values::Skipped);
     }
 
     fn valid(&self) -> bool {
@@ -289,8 +292,8 @@ impl<'t> Walk<'t> {
     fn seek_last(&mut self) -> Result<()> {
         self.state = State::Nowhere;
         let upper = self.bounds.upper.clone();
-        self.begin_stretch(upper.clone().unwrap_or_default(), upper);
-        self.turn(false);
+        self.begin_scan(upper.clone().unwrap_or_default(), upper);
+        self.set_direction(false);
         self.base.seek_last()?;
         self.find(None)
     }
@@ -299,8 +302,8 @@ impl<'t> Walk<'t> {
         self.state = State::Nowhere;
         let from = key.max(&self.lower).to_vec();
         let start = key::encoded(KeyspaceId::DEFAULT, &from);
-        self.begin_stretch(start.clone(), Some(start));
-        self.turn(true);
+        self.begin_scan(start.clone(), Some(start));
+        self.set_direction(true);
         self.base.seek(&from)?;
         self.find(Some(Bound::Included(from)))
     }
@@ -311,15 +314,15 @@ impl<'t> Walk<'t> {
         }
         self.state = State::Nowhere;
         if key < &self.lower[..] {
-            // Nothing of the range was looked at.
-            self.stretch = None;
+            // No part of the range was read.
+            self.scan = None;
             return Ok(());
         }
         let start = key::encoded(KeyspaceId::DEFAULT, key);
         let mut end = start.clone();
         end.push(0);
-        self.begin_stretch(start, Some(end));
-        self.turn(false);
+        self.begin_scan(start, Some(end));
+        self.set_direction(false);
         self.base.seek_for_prev(key)?;
         self.find(Some(Bound::Included(key.to_vec())))
     }
@@ -330,7 +333,7 @@ impl<'t> Walk<'t> {
         }
         self.state = State::Nowhere;
         if !self.forward {
-            self.turn(true);
+            self.set_direction(true);
             self.base.seek(&self.key)?;
         }
         if self.base.valid() && self.base.key() == self.key {
@@ -345,7 +348,7 @@ impl<'t> Walk<'t> {
         }
         self.state = State::Nowhere;
         if self.forward {
-            self.turn(false);
+            self.set_direction(false);
             self.base.seek_for_prev(&self.key)?;
         }
         if self.base.valid() && self.base.key() == self.key {
@@ -354,12 +357,13 @@ impl<'t> Walk<'t> {
         self.find(Some(Bound::Excluded(self.key.clone())))
     }
 
-    /// Walks in a direction from another place.
-    fn turn(&mut self, forward: bool) {
+    /// Sets the direction, from a new place.
+    fn set_direction(&mut self, forward: bool) {
         (self.forward, self.own) = (forward, None);
     }
 
-    /// From where the base stands, the first pair at or behind `from`; backward, the last at or before it. `None`: the end of the range.
+    /// Finds the first pair at or behind `from`; backward, the last pair at or before it. `None` stands for the end of
+    /// the range. Requires the base in that place.
     fn find(&mut self, mut from: Option<Bound<Vec<u8>>>) -> Result<()> {
         let transaction = self.transaction;
         loop {
@@ -373,7 +377,7 @@ impl<'t> Walk<'t> {
                 |own: &mut Vec<u8>| base.is_none_or(|base| if forward { &own[..] <= base } else { &own[..] >= base });
             let Some(own) = self.own.as_mut().and_then(|own| own.take_if(is_next)) else {
                 let Some(base) = base else {
-                    self.read_to_the_end(&mut state.reads);
+                    self.extend_read_to_end(&mut state.reads);
                     return Ok(());
                 };
                 self.key.clear();
@@ -401,7 +405,7 @@ impl<'t> Walk<'t> {
                     }
                     from = Some(Bound::Excluded(own));
                 }
-                // Taken back since it was found.
+                // A rollback has undone the write since it was found.
                 None => {}
             }
         }
@@ -409,7 +413,7 @@ impl<'t> Walk<'t> {
         Ok(())
     }
 
-    /// The next key of the transaction's own, from `from` or the end of the range on.
+    /// The next key that the transaction has written, starting at `from` or at the end of the range.
     fn next_own(&self, writes: &WriteSet, from: Option<&Bound<Vec<u8>>>) -> Option<Vec<u8>> {
         let from = from.map(|from| from.as_ref().map(|key| &key[..]));
         let lower = Bound::Included(&self.lower[..]);
@@ -422,28 +426,28 @@ impl<'t> Walk<'t> {
         own.map(<[u8]>::to_vec)
     }
 
-    /// Stands on `key`: everything up to it, or down to it, was read.
+    /// Positions on `key`, and records the range up to it, or down to it, as read.
     fn arrive(&mut self) {
         self.state = State::On;
-        if let Some(stretch) = self.stretch {
+        if let Some(scan) = self.scan {
             let key = key::encoded(KeyspaceId::DEFAULT, &self.key);
             let reads = &mut self.transaction.state.lock().reads;
-            if self.forward { reads.extend_through(stretch, &key) } else { reads.extend_down_to(stretch, &key) }
+            if self.forward { reads.extend_through(scan, &key) } else { reads.extend_down_to(scan, &key) }
         }
     }
 
-    /// Nothing is left in the direction of the walk.
-    fn read_to_the_end(&self, reads: &mut ReadSet) {
-        let Some(stretch) = self.stretch else { return };
+    /// Records the rest of the range, in the current direction, as read.
+    fn extend_read_to_end(&self, reads: &mut ReadSet) {
+        let Some(scan) = self.scan else { return };
         if self.forward {
-            reads.extend_to(stretch, self.bounds.upper.as_deref());
+            reads.extend_to(scan, self.bounds.upper.as_deref());
         } else {
-            reads.extend_down_to(stretch, &self.bounds.lower);
+            reads.extend_down_to(scan, &self.bounds.lower);
         }
     }
 
-    fn begin_stretch(&mut self, start: Vec<u8>, end: Option<Vec<u8>>) {
-        self.stretch = Some(self.transaction.state.lock().reads.begin((start, end)));
+    fn begin_scan(&mut self, start: Vec<u8>, end: Option<Vec<u8>>) {
+        self.scan = Some(self.transaction.state.lock().reads.begin_scan((start, end)));
     }
 }
 

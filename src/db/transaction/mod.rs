@@ -1,8 +1,7 @@
-//! Optimistic transactions: reads at a snapshot, writes kept aside, and at the commit a look at whether anything that was read has
-//! been written since (`docs/concurrency.md`, P).
+//! Optimistic transactions. Reads use a snapshot, writes are buffered, and the commit checks that no other write has
+//! changed what was read (`docs/concurrency.md`, P).
 
 mod iter;
-
 mod retry;
 
 use super::snapshot::Snapshot;
@@ -20,16 +19,19 @@ pub use iter::{TransactionIter, TransactionKeys};
 pub use retry::TransactOptions;
 pub(crate) use retry::transact;
 
-/// Several reads and writes that happen at one instant, that of the commit: serializable, and in the order of real time.
+/// A group of reads and writes that takes effect at one moment, that of the commit. Transactions are strictly
+/// serializable: their order is serial and agrees with real time.
 ///
-/// Reads see the store as it was when the transaction began, and the transaction's own writes on top. Nobody else sees the writes before
-/// the commit; a crash leaves all of them or none. Nothing is locked meanwhile: others may write what was read, and the commit then
-/// fails with `Error::Conflict`, having changed nothing; `Db::transact` tries again by itself. A transaction that only reads never
-/// conflicts, nor does one that only writes. Dropped, it is rolled back.
+/// Reads see the store as it was when the transaction began, with the transaction's own writes on top. Other readers
+/// see the writes only after the commit, and a crash leaves all of them or none. Nothing is locked. If another write
+/// changes what was read, the commit fails with `Error::Conflict` and changes nothing; `Db::transact` retries
+/// automatically. A transaction that only reads never conflicts, nor does one that only writes. Dropping a transaction
+/// rolls it back.
 ///
-/// What it writes is kept in memory until the commit, and must fit into one `WriteBatch`. What it reads is noted there too: each key that
-/// was asked for, each stretch that an iterator walked over; who only reads takes a `Snapshot`, which notes nothing. As long as it lives it
-/// keeps old versions as a `Snapshot` does. Owned: it may move to other threads and outlive the borrow of `Db`.
+/// The writes are buffered in memory until the commit, and must fit into one `WriteBatch`. The reads are recorded in
+/// memory too: each key that was looked up, and each range that an iterator passed. To only read, use a `Snapshot`,
+/// which records nothing. Like a snapshot, a live transaction retains old versions. It may move to other threads and
+/// outlive the borrow of `Db`.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -39,7 +41,7 @@ pub(crate) use retry::transact;
 /// let transaction = db.transaction()?;
 /// assert_eq!(transaction.get("on call")?.as_deref(), Some(&b"Ada, Grace"[..]));
 /// transaction.put("on call", "Ada")?;
-/// // Somebody else is quicker.
+/// // Another write comes first.
 /// db.put("on call", "Grace")?;
 /// assert!(matches!(transaction.commit(), Err(Error::Conflict { key }) if key == b"on call"));
 /// # Ok::<(), alluvium::Error>(())
@@ -62,7 +64,8 @@ impl Transaction {
         Ok(Self { write: Arc::clone(write), snapshot: Snapshot::take(&write.read), state: Mutex::default() })
     }
 
-    /// The value of a key: what the transaction has written to it, or else what it was when the transaction began. That counts as read.
+    /// Returns the value of a key: the transaction's own write, or else the value when the transaction began. The
+    /// latter counts as read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
         match self.own(key) {
@@ -71,18 +74,17 @@ impl Transaction {
         }
     }
 
-    /// The values of many keys, in their order; see `Db::multi_get`.
+    /// Returns the values of several keys, in the order of the keys; see `Db::multi_get`.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let mut values: Vec<Option<Option<Vec<u8>>>> = keys.iter().map(|key| self.own(key.as_ref())).collect();
-        let others = |value: &Option<_>| value.is_none();
-        let asked: Vec<&[u8]> =
-            keys.iter().zip(&values).filter(|(_, own)| others(own)).map(|(key, _)| key.as_ref()).collect();
-        let read = self.snapshot.multi_get(&asked)?;
-        values.iter_mut().filter(|value| others(value)).zip(read).for_each(|(value, read)| *value = Some(read));
+        let missing: Vec<&[u8]> =
+            keys.iter().zip(&values).filter(|(_, own)| own.is_none()).map(|(key, _)| key.as_ref()).collect();
+        let read = self.snapshot.multi_get(&missing)?;
+        values.iter_mut().filter(|value| value.is_none()).zip(read).for_each(|(value, read)| *value = Some(read));
         Ok(values.into_iter().map(Option::flatten).collect())
     }
 
-    /// What the transaction has written to a key; where it has not, the key is noted as read.
+    /// The transaction's own write to a key. If there is none, the key is recorded as read.
     fn own(&self, key: &[u8]) -> Option<Option<Vec<u8>>> {
         let mut state = self.state.lock();
         let own = state.writes.get(key).map(|value| value.map(<[u8]>::to_vec));
@@ -92,15 +94,15 @@ impl Transaction {
         own
     }
 
-    /// Sets a key, once the transaction commits.
+    /// Sets a key when the transaction commits.
     ///
     /// # Errors
-    /// `InvalidArgument` for a key over 64 KiB or a value over 1 GiB.
+    /// `InvalidArgument` if the key is over 64 KiB or the value over 1 GiB.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.write(key.as_ref(), Some(value.as_ref()))
     }
 
-    /// Removes a key, once the transaction commits; no error where it is absent.
+    /// Deletes a key when the transaction commits. It is not an error if the key is absent.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.write(key.as_ref(), None)
     }
@@ -111,22 +113,22 @@ impl Transaction {
         Ok(())
     }
 
-    /// All pairs.
+    /// Iterates over all pairs.
     pub fn iter(&self) -> Result<TransactionIter<'_>> {
         TransactionIter::new(self, Bounds::all())
     }
 
-    /// The pairs of a key range.
+    /// Iterates over the pairs in a key range.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<TransactionIter<'_>> {
         TransactionIter::new(self, Bounds::of_range(range))
     }
 
-    /// The pairs whose keys begin with a prefix.
+    /// Iterates over the pairs whose keys start with a prefix.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<TransactionIter<'_>> {
         TransactionIter::new(self, Bounds::of_prefix(prefix.as_ref()))
     }
 
-    /// This moment of the transaction, for `rollback_to`.
+    /// Marks the current state of the transaction's writes, for `rollback_to`.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -145,35 +147,39 @@ impl Transaction {
         self.state.lock().writes.savepoint()
     }
 
-    /// Takes back what was written since a savepoint, which stays good for another time. What was read still counts as read, since the
-    /// caller knows it.
+    /// Undoes the writes since a savepoint, which stays valid for another rollback. Reads since the savepoint still
+    /// count as read, since the caller has seen their results.
     ///
     /// # Errors
-    /// `InvalidArgument` for a savepoint of another transaction, or one that was made after a savepoint gone back to or released since.
+    /// `InvalidArgument` if the savepoint belongs to another transaction, or was made after a savepoint that was rolled
+    /// back to or released since.
     pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
         self.state.lock().writes.rollback_to(savepoint)
     }
 
-    /// Forgets a savepoint, and those made since; what was written stays. As long as a transaction has savepoints it keeps, for going back,
-    /// what each made of its keys.
+    /// Removes a savepoint and those made after it, and keeps the writes. While a transaction has savepoints, it stores
+    /// the writes of its keys as of each savepoint.
     ///
     /// # Errors
-    /// As `rollback_to`.
+    /// Like `rollback_to`.
     pub fn release(&self, savepoint: Savepoint) -> Result<()> {
         self.state.lock().writes.release(&savepoint)
     }
 
-    /// Makes all writes happen at once, if nothing that was read has been written by others since.
+    /// Commits: applies all writes atomically if no other write has changed what was read.
     ///
     /// # Errors
-    /// `Conflict` where something has; nothing was changed then, and the transaction may be run again. `InvalidArgument` where it writes
-    /// more than fits into a batch, `SnapshotExpired` where it has read and is older than `Options::snapshot_age_limit`, `Closed`. Else as
-    /// `Db::write`.
+    /// - `Conflict` if another write has. Nothing was changed, and the transaction may be run again.
+    /// - `InvalidArgument` if the writes do not fit into one batch.
+    /// - `SnapshotExpired` if the transaction has read and is older than `Options::snapshot_age_limit`.
+    /// - `Closed` after the store was closed.
+    ///
+    /// Otherwise like `Db::write`.
     pub fn commit(self) -> Result<()> {
         self.commit_with(WriteOptions::default())
     }
 
-    /// Commits, with options.
+    /// Like `commit`, with options.
     pub fn commit_with(self, options: WriteOptions) -> Result<()> {
         let Self { write, snapshot, state } = self;
         let State { writes, reads } = state.into_inner();
@@ -189,7 +195,7 @@ impl Transaction {
         committed
     }
 
-    /// Forgets all writes, as dropping does.
+    /// Discards the transaction, like dropping it.
     pub fn rollback(self) {}
 }
 

@@ -1,4 +1,4 @@
-//! Running a transaction until it commits.
+//! Runs a transaction until it commits.
 
 use super::Transaction;
 use crate::engine::types::options::WriteOptions;
@@ -8,13 +8,13 @@ use crate::util::sync::Arc;
 use crate::util::{Error, Result};
 use std::time::Duration;
 
-/// How `Db::transact_with` goes about it.
+/// Options of `Db::transact_with`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactOptions {
-    /// How many times the work is run at most before a conflict is the caller's; at least once. 100 by default: where so many conflict,
-    /// the keys are better taken apart.
+    /// How often the transaction is run at most before `Error::Conflict` is returned. 0 counts as 1. The default is
+    /// 100: if that many attempts conflict, it is better to split the contended keys.
     pub attempts: u32,
-    /// How the commit is done.
+    /// Options of the commit.
     pub write: WriteOptions,
 }
 
@@ -24,7 +24,7 @@ impl Default for TransactOptions {
     }
 }
 
-/// The first pause may be as long as this; each further one twice as long, up to the longest.
+/// Upper bound of the first random pause. It doubles with each attempt, up to `PAUSE_MAX`.
 const PAUSE: Duration = Duration::from_micros(20);
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 

@@ -30,7 +30,7 @@ pub(crate) struct Background {
     pub(crate) obsolete_files: Arc<ObsoleteFiles>,
     pub(crate) publisher: Arc<TreePublisher>,
     pub(crate) statistics: Arc<Statistics>,
-    /// Tells the statistics to other processes.
+    /// Publishes the statistics for other processes.
     pub(crate) live_stats: Publisher,
     pub(crate) budget: Budget,
 }

@@ -1,4 +1,5 @@
-//! Compaction of a key range on request. Any thread; the workers do the work, or the calling thread with `Driver::Deterministic`.
+//! Compaction of a key range on request. Any thread; the workers do the work, or the calling thread with
+//! `Driver::Deterministic`.
 
 use super::background::Background;
 use crate::disk::RequestedRange;

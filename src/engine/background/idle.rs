@@ -7,7 +7,8 @@ use crate::engine::scheduler::task::WorkerRole;
 use crate::util::{Error, Result};
 
 impl Background {
-    /// Waits until nothing runs and nothing is left to do. With `Driver::Deterministic` the calling thread does the work.
+    /// Waits until nothing runs and nothing is left to do. With `Driver::Deterministic` the calling thread does the
+    /// work.
     pub(crate) fn wait_until_idle(&self) -> Result<()> {
         loop {
             self.health.check()?;
@@ -32,7 +33,7 @@ impl Background {
                 state.incorporating.clear();
                 state.draining = false;
                 (state.check_space_at, state.last_cleanup) = (check_space_at, last_cleanup);
-                // There is something to do and nobody can do it.
+                // Something is left to do, but a blocking error may prevent it.
                 self.health.blocking_error()?;
             }
             self.scheduler.wait_for_workers(&mut state);

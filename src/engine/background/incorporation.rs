@@ -1,4 +1,5 @@
-//! Incorporation: writes what a generation holds as branch files and makes them part of the tree (`docs/recovery.md`, D1). Workers.
+//! Incorporation: writes what a generation holds as branch files and makes them part of the tree (`docs/recovery.md`,
+//! D1). Workers.
 
 use super::background::Background;
 use crate::disk::{FromMemory, Outcome};
@@ -39,7 +40,7 @@ impl Background {
         self.publisher.publish(outcome, Some(Incorporated { generation: &generation, end, segments: &segments }))?;
         // Its memory is for the next generation.
         drop(generation);
-        self.throttle.speed.record(running.bytes(), clock.now().saturating_sub(started));
+        self.throttle.speed.record_incorporation(running.bytes(), clock.now().saturating_sub(started));
         self.generations.note_incorporated(end);
         // If a read-only opener reads the log now, the next incorporation recycles its segments.
         if let Some(_alone) = locks::to_recycle(&*self.read.storage)? {
@@ -67,7 +68,7 @@ impl Background {
         let mut cursor = item_invalidation::begin(items, generation.memtable.sealed_cursor(), &tombstones);
         let source = FromMemory { entries: &mut cursor, tombstones: &tombstones, through: end, is_oldest };
         let outcome = self.disk.incorporate(&version, source, &retention, &self.control(running, Class::Memory));
-        self.throttle.speed.note_running(0, Duration::ZERO);
+        self.throttle.speed.record_running(0, Duration::ZERO);
         outcome
     }
 }

@@ -1,5 +1,5 @@
-//! The two log threads: one makes segments ready ahead of the writers; the other finishes retired segments, and syncs at the interval that
-//! bounds what a power loss can take.
+//! The two log threads: one makes segments ready ahead of the writers; the other finishes retired segments, and syncs
+//! at the interval that bounds what a power loss can take.
 
 use super::background::Background;
 use super::workers::panic_error;
@@ -48,14 +48,14 @@ impl Background {
         self.health.check().is_ok() && self.log.sync_when_due().unwrap_or(true)
     }
 
-    /// Does log work until the store closes. The thread of one log task. A panic makes the store read-only: otherwise writers would wait
-    /// for segments for ever.
+    /// Does log work until the store closes. The thread of one log task. A panic makes the store read-only: otherwise
+    /// writers would wait for segments for ever.
     pub(crate) fn maintain_log(&self, task: LogTask) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.maintain(task))) {
             self.log.poison(&panic_error(&*panic));
         }
         if task == LogTask::Finish {
-            // After a failure nobody publishes statistics any more, so it is reported here.
+            // After a failure this thread no longer publishes statistics, so the failure is published here.
             self.publish_stats(true);
         }
     }
@@ -115,10 +115,10 @@ mod tests {
     use crate::io::simulated::SimulatedStorage;
     use crate::util::sync::Arc;
 
-    /// A keeper looks at `closed`, then the store closes, then the keeper begins its round and finds the log closed. *Else:* that made the
-    /// store read-only, and the end of the log was silently left out of the manifest.
+    /// A log thread checks `closed`, then the store closes, then the thread begins its round and finds the log closed.
+    /// Once, that made the store read-only, and the end of the log was not recorded in the manifest.
     #[test]
-    fn a_keeper_that_finds_the_log_closed_poisons_nothing() {
+    fn a_log_thread_that_finds_the_log_closed_does_not_poison_the_store() {
         for task in [LogTask::MakeReady, LogTask::Finish] {
             let db = DeterministicDb::open(Arc::new(SimulatedStorage::new(1)), Options::default()).unwrap();
             db.put("key", "value").unwrap();

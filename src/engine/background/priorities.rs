@@ -1,7 +1,7 @@
 //! The choice of the next piece of background work: one table, most urgent first.
 //!
-//! A choice is made under the lock of the scheduler's state. What a disk component has to do is its own pure picker's choice; here it meets
-//! the state of memory and of the disk.
+//! A choice is made under the lock of the scheduler's state. What a disk component has to do is its own pure picker's
+//! choice; here it meets the state of memory and of the disk.
 
 use super::background::Background;
 use crate::disk::{Job, Version};
@@ -34,7 +34,7 @@ impl From<Option<Task>> for Choice {
 
 type Line = fn(&Background, &mut SchedulerState, WorkerRole) -> Choice;
 
-/// Who takes the work of a line, and whether it goes on during a pause.
+/// Which workers take the work of a line, and whether they do during a pause.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Taken {
     /// By workers of the role `All`; also during a pause.
@@ -129,8 +129,8 @@ fn incorporate(background: &Background, state: &mut SchedulerState, _: WorkerRol
     task.into()
 }
 
-/// Two at a time, because one of them waits for the disk half of the time. Not while merges are behind: they would be so by one worker
-/// more. Nor on a full disk, where one would take the space that the other needs.
+/// Two at a time, because one of them waits for the disk half of the time. Not while merges are behind, because
+/// merges would have one worker less. Nor on a full disk, where one would take the space that the other needs.
 fn may_incorporate_another(background: &Background, state: &SchedulerState, view: &View) -> bool {
     let is_behind = view.disk.debt() > background.budget.memtable as u64 * DEBT_START;
     state.incorporating.len() < INCORPORATIONS_MAX && !is_behind && !background.health.is_full()
@@ -219,9 +219,9 @@ pub(super) fn pick_to_free_space(background: &Background, state: &SchedulerState
     }
 }
 
-/// A job whose claim was made while the tree that it was picked from was the newest. *Otherwise:* between the look at the tree and the claim
-/// another job ends, publishes what it merged and gives its claim back; then the same bundles are merged once more, although they no
-/// longer stand side by side.
+/// A job whose claim was made while the tree that it was picked from was the newest. *Otherwise:* between the look at
+/// the tree and the claim another job ends, publishes what it merged and gives its claim back; then the same bundles
+/// are merged once more, although they are no longer adjacent.
 fn pick_from_newest(background: &Background, pick: impl Fn(&Version) -> Option<Job>) -> Option<Job> {
     loop {
         let view = background.read.view.load();

@@ -1,4 +1,5 @@
-//! Controls one running task: counts its work, throttles it to the write limit, pauses it, and ends it. On the thread of the task.
+//! Controls one running task: counts its work, throttles it to the write limit, pauses it, and ends it. On the thread
+//! of the task.
 
 use crate::disk::Progress;
 use crate::engine::scheduler::rate_limit::{Class, RateLimit};
@@ -9,8 +10,8 @@ use std::time::Duration;
 
 /// How often a paused or throttled task checks whether it should end.
 const BETWEEN_CHECKS: Duration = Duration::from_millis(10);
-/// An incorporation that has run for so long tells its speed while it runs.
-const TELLING: Duration = Duration::from_millis(50);
+/// The speed of an incorporation is recorded once it has run for this long.
+const MEASURABLE: Duration = Duration::from_millis(50);
 
 /// See the module.
 pub(crate) struct TaskControl<'a> {
@@ -41,10 +42,10 @@ impl TaskControl<'_> {
         self.task.set_paused(false, paused.as_nanos() as u64);
     }
 
-    fn note_speed(&self, now: Duration) {
+    fn record_speed(&self, now: Duration) {
         let took = self.task.runs_for(now);
-        if self.class == Class::Memory && took >= TELLING {
-            self.speed.note_running(self.task.bytes_done(), took);
+        if self.class == Class::Memory && took >= MEASURABLE {
+            self.speed.record_running(self.task.bytes_done(), took);
         }
     }
 }
@@ -54,14 +55,14 @@ impl Progress for TaskControl<'_> {
         self.task.advance(entries, written);
         let clock = &self.scheduler.clock;
         let mut now = clock.now();
-        self.note_speed(now);
+        self.record_speed(now);
         let end = self.rate_limit.charge(written, self.class, now);
         loop {
             self.wait_while_paused();
             if self.is_cancelled() {
                 return false;
             }
-            if !self.rate_limit.holds(end, now) {
+            if !self.rate_limit.must_wait(end, now) {
                 return true;
             }
             clock.sleep(end.saturating_sub(now).min(BETWEEN_CHECKS));

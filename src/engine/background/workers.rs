@@ -2,8 +2,8 @@
 //!
 //! `priorities` chooses the task, `tree_publisher` makes its result part of the store.
 //!
-//! Besides the workers that take every task, one takes only those that free memory. *Otherwise:* while every worker is in a long merge,
-//! nobody incorporates a full Memtable, and writers wait for a quarter of a second.
+//! Besides the workers that take every task, one takes only those that free memory. *Otherwise:* while every worker is
+//! in a long merge, no full Memtable is incorporated, and writers wait for a quarter of a second.
 
 use super::background::Background;
 use super::priorities;
@@ -45,8 +45,9 @@ impl Background {
             if state.stopped {
                 return None;
             }
-            // The workers that wait in paused merges cannot do anything else. *Otherwise:* with one worker, in a merge when a pause
-            // began, nobody grew the ballast until the end of the pause, and a caller that waited for idleness waited for that.
+            // The workers that wait in paused merges cannot do anything else. *Otherwise:* with one worker, in a merge
+            // when a pause began, the ballast was not grown until the end of the pause, and a caller that waited for
+            // idleness waited for that.
             let role = if self.scheduler.is_paused() { WorkerRole::All } else { role };
             if let Some(task) = self.begin_next(&mut state, role) {
                 return Some(task);
@@ -64,8 +65,8 @@ impl Background {
         Some(task)
     }
 
-    /// Runs a task. When it returns, the task is dropped. (A job refers to nodes of its tree: while it lives their files do, and the store
-    /// must not count as idle.)
+    /// Runs a task. When it returns, the task is dropped. (A job refers to nodes of its tree: while it lives their
+    /// files do, and the store must not count as idle.)
     pub(super) fn perform(&self, task: Task) -> Result<()> {
         let now = self.scheduler.clock.now();
         let of_kind = |kind| RunningTask::new(kind, Load::default(), now);
@@ -149,7 +150,7 @@ impl Background {
 
     pub(super) fn finish_task(&self, kind: TaskKind, result: Result<()>) {
         if result.is_ok() && kind != TaskKind::Other {
-            self.health.recovered();
+            self.health.note_unblocked();
         }
         let gave_up = matches!(result, Err(Error::Closed));
         let disk_full = match result {
@@ -185,7 +186,8 @@ impl Background {
 
     /// A task found no space.
     fn meet_full_disk(&self, kind: TaskKind, error: &Error) {
-        // Not while there is a job that may free space. (This is only a check: the job gives its claim back when it is dropped.)
+        // Not while there is a job that may free space. (This is only a check: the job gives its claim back when it is
+        // dropped.)
         let is_hopeless = matches!(kind, TaskKind::Incorporate(_)) && {
             let state = self.scheduler.state.lock();
             state.needs_space && state.jobs == 0 && self.disk.pick_to_free_space(&self.read.view.load().disk).is_none()
@@ -203,13 +205,13 @@ impl Background {
             self.space.meet_full_disk(error, need)
         };
         if !is_worth_retrying && is_hopeless {
-            self.health.wait_for(error.clone());
+            self.health.note_blocked(error.clone());
             self.scheduler.wait_for_space(SPACE_CHECK);
         }
     }
 
-    /// Runs one piece of background work in the calling thread. Returns false if there is none, or none is due yet. The log comes first,
-    /// because writers wait for it.
+    /// Runs one piece of background work in the calling thread. Returns false if there is none, or none is due yet. The
+    /// log comes first, because writers wait for it.
     pub(crate) fn step(&self) -> bool {
         self.arbiter.rebalance_when_due();
         if self.step_sync() || self.step_log() {

@@ -1,9 +1,9 @@
 //! The LevelDB guard: a file that keeps LevelDB out of a store's directory.
 //!
-//! LevelDB takes a directory without a file `CURRENT` for an empty one. If it may create a database there, it does, and removes files
-//! that look like old files of its own. Our log segments have such names. A program that should load `libleveldb.so` of
-//! `crates/leveldb`, but loaded LevelDB's own library by mistake, emptied stores this way. With the guard, LevelDB returns an error
-//! that quotes the text below, and changes nothing.
+//! LevelDB takes a directory without a file `CURRENT` for an empty one. If it may create a database there, it does, and
+//! removes files that look like old files of its own. Our log segments have such names. A program that should load
+//! `libleveldb.so` of `crates/leveldb`, but loaded LevelDB's own library by mistake, emptied stores this way. With the
+//! guard, LevelDB returns an error that quotes the text below, and changes nothing.
 
 use crate::io::{OpenMode, Storage};
 use crate::util::Result;
@@ -27,7 +27,8 @@ pub(crate) fn exists(storage: &dyn Storage) -> bool {
     content(storage).is_some_and(|content| TEXT.starts_with(&content))
 }
 
-/// Creates the guard unless it exists. Errors are ignored, since a store works without it. A file that LevelDB created is left alone.
+/// Creates the guard unless it exists. Errors are ignored, since a store works without it. A file that LevelDB created
+/// is left alone.
 pub(crate) fn ensure(storage: &dyn Storage) {
     if content(storage).is_none_or(|content| content != TEXT && TEXT.starts_with(&content)) {
         let _ = create(storage);

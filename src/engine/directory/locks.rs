@@ -9,10 +9,10 @@
 //! | opening | by a writer while it opens the store, and while it recycles log segments | by read-only openers while they open it |
 //!
 //! Invariants:
-//! 1. A writer takes *opening* before *writer*. A read-only opener tries *writer* only while it holds *opening*. So the attempt
-//!    never makes the opening of a writer fail.
-//! 2. While a read-only opener holds *opening*, the files named by the manifest that it read exist, and the log holds every number
-//!    above that manifest's incorporated number: no file is removed, and no segment is recycled.
+//! 1. A writer takes *opening* before *writer*. A read-only opener tries *writer* only while it holds *opening*. So the
+//!    attempt never makes the opening of a writer fail.
+//! 2. While a read-only opener holds *opening*, the files named by the manifest that it read exist, and the log holds
+//!    every number above that manifest's incorporated number: no file is removed, and no segment is recycled.
 
 use super::store_files::LOCK;
 use crate::io::{Clock, LockGuard, LockMode, LockPart, Storage};
@@ -84,7 +84,8 @@ pub(crate) fn has_writer(storage: &dyn Storage) -> Result<bool> {
     }
 }
 
-/// Takes *opening* if a writer has the store open; `None` if none has. While it is held, no other writer can open the store.
+/// Takes *opening* if a writer has the store open; `None` if none has. While it is held, no other writer can open the
+/// store.
 pub(crate) fn opening_beside_writer(storage: &dyn Storage) -> Result<Option<Guard>> {
     let opening = match wait(storage, &*storage.clock(), LockPart::Opening, LockMode::Shared) {
         // A store without a lock file on a read-only file system.

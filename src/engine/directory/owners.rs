@@ -1,6 +1,7 @@
 //! Which store each file belongs to, according to the file's own header or footer. One thread.
 //!
-//! Invariant: an id counts only if the checksum of its page is valid. Without such a page the owner of a file is unknown.
+//! Invariant: an id counts only if the checksum of its page is valid. Without such a page the owner of a file is
+//! unknown.
 
 use super::listing::Directory;
 use super::store_files::StoreFile;

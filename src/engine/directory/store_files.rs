@@ -13,7 +13,8 @@ const POISON: &str = crate::log::POISON;
 pub(crate) const BALLAST: &str = "BALLAST";
 /// The writer's statistics, for other processes.
 pub(crate) const STATS: &str = "STATS";
-/// Names the comparator of a store that `crates/leveldb` created. This crate only knows that the file belongs to the store.
+/// Names the comparator of a store that `crates/leveldb` created. This crate only knows that the file belongs to the
+/// store.
 const COMPARATOR: &str = "COMPARATOR";
 const COMPARATOR_NEW: &str = "COMPARATOR.new";
 const VALUE_SUFFIX: &str = ".value";

@@ -1,10 +1,10 @@
-//! The memory arbiter: memory that is reserved for Memtables belongs to the page cache while no Memtable needs it. Under a small budget
-//! a store that is read and not written has half as much cache again.
+//! The memory arbiter lends memory that is reserved for Memtables to the page cache while no Memtable needs it. Under a
+//! small budget the cache of a store that is only read grows by half.
 //!
-//! A new Memtable takes memory wherever it finds some, as in a young store; the incorporation that follows its switch makes the cache give
-//! up as much. For the milliseconds of the first writes, which touch only a part of that memory, both have it.
+//! A new Memtable takes memory at once; the incorporation after its switch then shrinks the cache by as much. For the
+//! milliseconds in between both use it, but the first writes touch only a part of a Memtable's memory.
 //!
-//! A store is given its arbiter when it is opened. Any thread.
+//! A store gets its arbiter when it is opened. Any thread.
 
 use crate::cache::PageCache;
 use crate::engine::state::budget::Budget;
@@ -13,15 +13,16 @@ use crate::memory::{MemoryComponent, MemtablePool};
 use crate::util::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Memory that no Memtable needed for so long is lent to the cache. Writers that need it more often keep it: faulting in a Memtable's pages
-/// takes some milliseconds, and reading the pages that the cache gave up takes longer.
+/// Memory that no Memtable has needed for this long is lent to the cache. Memory that writers need more often is not
+/// lent: faulting in a Memtable's pages takes some milliseconds, and reading back the pages that the cache evicted
+/// takes longer.
 const UNUSED_FOR: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub(crate) struct MemoryArbiter {
     pub(crate) memtables: Arc<MemtablePool>,
     pub(crate) cache: Arc<PageCache>,
-    /// What the cache has at least, bytes.
+    /// The cache's own part of the budget, bytes.
     cache_bytes: usize,
     clock: Arc<dyn Clock>,
     /// When to check next for unused memory. Locked while the cache is resized (`docs/concurrency.md`, C7).
@@ -39,7 +40,7 @@ impl MemoryArbiter {
         })
     }
 
-    /// Lends the memory to the cache that no Memtable needed since the last check, if that was long enough ago.
+    /// If a check is due: lends the cache the memory that no Memtable has needed since the last check.
     pub(crate) fn rebalance_when_due(&self) {
         let mut due = self.due.lock();
         let now = self.clock.now();
@@ -50,7 +51,7 @@ impl MemoryArbiter {
         }
     }
 
-    /// Makes the cache give up what Memtables have taken since.
+    /// Shrinks the cache by the memory that Memtables have taken since.
     pub(crate) fn rebalance(&self) {
         let _one_at_a_time = self.due.lock();
         self.resize_cache();
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_has_what_no_memtable_needs_until_one_does() {
+    fn idle_memtable_memory_is_lent_to_the_cache_until_needed() {
         let disk = SimulatedStorage::new(1);
         let options = Options { memory_budget: Some(BUDGET as u64), ..Options::default() };
         let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
@@ -105,7 +106,7 @@ mod tests {
         let lent = db.engine.background.arbiter.memtables.spare_bytes();
         assert!(lent >= 2 * memtable, "{lent}");
         assert!(used() > own + lent / 2 && used() <= own + lent, "{} of {own} and {lent}", used());
-        // One more in use, and by and by no more lent than one needs again within a second.
+        // One more Memtable is in use, so less is lent. Later, memory that is needed again within a second is not lent.
         write(&db, memtable * 3 / 2, &mut random);
         let lent = db.engine.background.arbiter.memtables.spare_bytes();
         assert!(lent < 2 * memtable, "{lent}");

@@ -1,9 +1,11 @@
-//! The stack of memory generations: when to switch to a new one, and waiting for incorporations (`docs/concurrency.md`, G2).
+//! The stack of memory generations: when to switch to a new one, and waiting for incorporations (`docs/concurrency.md`,
+//! G2).
 //!
 //! Any thread. Order of locks: `switching`, then the scheduler's state; nothing is locked inside a switch but the view.
 
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::{Driver, Scheduler};
+use crate::engine::shared_components::SharedComponents;
 use crate::engine::state::budget::{Budget, GENERATIONS_MAX};
 use crate::engine::state::delays::Delays;
 use crate::engine::state::generation::Generation;
@@ -31,19 +33,17 @@ pub(crate) struct Generations {
 
 impl Generations {
     pub(crate) fn new(
-        read: &Arc<ReadPath>,
+        shared: &SharedComponents,
         memtables: Arc<MemtablePool>,
-        health: &Arc<Health>,
-        scheduler: &Arc<Scheduler>,
-        (budget, incorporated): (Budget, SequenceNumber),
+        incorporated: SequenceNumber,
     ) -> Arc<Self> {
         Arc::new(Self {
-            read: Arc::clone(read),
+            read: Arc::clone(&shared.read),
             memtables,
-            health: Arc::clone(health),
-            scheduler: Arc::clone(scheduler),
+            health: Arc::clone(&shared.health),
+            scheduler: Arc::clone(&shared.scheduler),
             delays: Delays::default(),
-            budget,
+            budget: shared.budget,
             incorporated: incorporated.0.into(),
             switching: Mutex::new(()),
         })
@@ -60,21 +60,22 @@ impl Generations {
         self.scheduler.note_memory_freed();
     }
 
-    /// Whether to switch away from a generation: because of its memory, or because of the value files that are removed only with it. A
-    /// few keys with large values that are updated in place fill the disk and no memory.
+    /// Whether to switch away from a generation: because of its memory, or because of the value files that are removed
+    /// only with it. A few keys with large values that are updated in place fill the disk and no memory.
     pub(crate) fn is_full(&self, generation: &Generation) -> bool {
         generation.memtable.is_full() || generation.value_bytes() >= self.budget.value_files
     }
 
-    /// Whether a switch because of the log budget frees enough log. Otherwise a log that waits for a slow incorporation would cut memory
-    /// into ever smaller generations. A few keys that are updated in place fill the log and no memory: then the newest generation
-    /// alone has half of the log.
+    /// Whether a switch because of the log budget frees enough log. Otherwise a log that waits for a slow incorporation
+    /// would cut memory into ever smaller generations. A few keys that are updated in place fill the log and no memory:
+    /// then the newest generation alone has half of the log.
     pub(crate) fn is_worth_switching(&self, generation: &Generation) -> bool {
         let waiting = self.read.view.load().generations.len() > 1;
         generation.memtable.bytes() as u64 * 4 > self.budget.memtable as u64 || !waiting
     }
 
-    /// Returns once `full` is no longer the newest generation: switches, and waits for an incorporation if the stack has its full height.
+    /// Returns once `full` is no longer the newest generation: switches, and waits for an incorporation if the stack
+    /// has its full height.
     pub(crate) fn make_room(&self, full: &Arc<Generation>) -> Result<()> {
         let mut switching = self.switching.lock();
         let mut stall = Stall { generations: self, since: None };
@@ -89,7 +90,7 @@ impl Generations {
                 return Ok(());
             }
             drop(view);
-            // Checked only now: an obstacle that other work has removed since must not prevent a switch.
+            // Checked only now: a blocking error that other work has resolved since must not prevent a switch.
             self.health.blocking_error()?;
             stall.since.get_or_insert_with(|| self.scheduler.clock.now());
             self.scheduler.wait_for_memory(&mut switching);

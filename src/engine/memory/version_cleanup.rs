@@ -8,19 +8,20 @@ use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use std::time::Duration;
 
-/// The least time between two cleanups: each visits every key that had old versions.
+/// The shortest time between two cleanups: each visits every key that had old versions.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Whether snapshots were dropped that retained versions in memory. Returns the bookkeeping of the cleanup that is due.
+/// The bookkeeping of the cleanup that is due, if one is: snapshots were released, and memory has retained versions.
 pub(crate) fn is_due(read: &ReadPath, last: LastCleanup, now: Duration) -> Option<LastCleanup> {
     read.shared_snapshot.expire(now);
     read.snapshots.expire();
-    let dropped = read.snapshots.dropped();
-    let is_due = dropped != last.dropped && now >= last.next && read.view.load().newest().memtable.has_retained();
-    is_due.then(|| LastCleanup { dropped, next: now + INTERVAL })
+    let released = read.snapshots.released();
+    let is_due = released != last.released && now >= last.next && read.view.load().newest().memtable.has_retained();
+    is_due.then(|| LastCleanup { released, next: now + INTERVAL })
 }
 
-/// Removes the versions of the newest generation that no snapshot needs. (Older generations are about to be incorporated as a whole.)
+/// Removes the versions of the newest generation that no snapshot needs. (Older generations are about to be
+/// incorporated as a whole.)
 pub(crate) fn run(read: &ReadPath) {
     let newest = Arc::clone(read.view.load().newest());
     // Rule S2.
@@ -28,7 +29,7 @@ pub(crate) fn run(read: &ReadPath) {
     let through = read.sequencer.last();
     let snapshots = planted!(read.snapshots.numbers(), Bug::CleanupSnapshotsFirst => early.unwrap_or_default());
     if snapshots.first() == Some(&SequenceNumber::ZERO) {
-        // A snapshot is being taken. When it is dropped there is another cleanup.
+        // A snapshot is being taken. When it is released there is another cleanup.
         return;
     }
     newest.memtable.clean_versions(&snapshots, through, |hash, change| {

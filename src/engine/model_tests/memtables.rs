@@ -1,4 +1,5 @@
-//! One Memtable with sequencer, latches and pins around it, joined as in `engine/write/write_path.rs`: for scenes with hashes of our own choice.
+//! Tests of one Memtable with the sequencer, latches and snapshot registry of a store, joined as in
+//! `engine/write/write_path.rs`. Here a test can choose the hashes of the keys.
 
 use super::{check, count, together, value};
 use crate::engine::state::latches::Latches;
@@ -12,11 +13,11 @@ use crate::util::sync::{Arc, Mutex};
 use crate::util::{KeyspaceId, Kind, SequenceNumber, key};
 
 const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
-/// How many keys of one hash the index takes.
+/// The number of keys with the same hash that the index accepts.
 const WINDOW: usize = 64;
 
-/// See the module. All keys have one hash.
-struct World {
+/// A Memtable with everything that a write needs. All keys have the same hash.
+struct Fixture {
     memtable: Arc<Memtable>,
     sequencer: Sequencer,
     latches: Latches,
@@ -26,18 +27,18 @@ struct World {
 
 const HASH: u64 = 0x1234_5678_9abc_def0;
 
-impl World {
-    /// One with so many keys, the names of which sort between those that scenes use.
+impl Fixture {
+    /// A fixture with this many keys, which sort between the keys that the tests use.
     fn with(keys: usize) -> Self {
-        let world = Self {
+        let fixture = Self {
             memtable: MemtablePool::new(MemoryComponent::TwoLevel, 16 << 10).take(),
             sequencer: Sequencer::new(SequenceNumber::ZERO),
             latches: Latches::new(),
             snapshots: SnapshotRegistry::new(SimulatedStorage::new(1).deterministic_clock(), None),
             idle: Mutex::default(),
         };
-        (0..keys).for_each(|n| world.put(&filler(n), 1));
-        world
+        (0..keys).for_each(|n| fixture.put(&filler(n), 1));
+        fixture
     }
 
     fn put(&self, key: &str, count: u64) {
@@ -53,12 +54,12 @@ impl World {
         drop(latch);
         self.sequencer.leave(&slot);
         if let Some(node) = prepared.kept() {
-            self.memtable.note_kept(node);
+            self.memtable.note_retained(node);
         }
         self.idle.lock().push((slot, writer));
     }
 
-    /// As a write whose generation changed under it.
+    /// Writes like a batch whose generation was switched before it got its number.
     fn put_loose(&self, keys: &[&str], count: u64) {
         let slot = self.sequencer.register();
         let values: Vec<Vec<u8>> = keys.iter().map(|key| value(key, count)).collect();
@@ -89,7 +90,7 @@ impl World {
         self.snapshots.take(&self.sequencer)
     }
 
-    /// Keys and counts of a scan at a number, without those that were there from the beginning.
+    /// The keys and counts of a scan at a sequence number.
     fn scan(&self, at: SequenceNumber) -> Vec<(String, u64)> {
         let mut cursor = self.memtable.cursor_at(at);
         cursor.seek_first().unwrap();
@@ -115,115 +116,116 @@ fn filler(n: usize) -> String {
     format!("m{n:02}")
 }
 
-/// The last place of a window is fought for: who comes too late links by itself, beside the drain of all others.
+/// Two threads race for the last place of a window. The loser links its node itself, while the others are drained.
 #[test]
 fn a_full_window_beside_a_drain() {
     check(|| {
-        let world = World::with(WINDOW - 1);
+        let fixture = Fixture::with(WINDOW - 1);
         together(vec![
             Box::new(|| {
-                world.put("a", 1);
-                assert_eq!(world.get("a"), 1, "a put is not found");
+                fixture.put("a", 1);
+                assert_eq!(fixture.get("a"), 1, "a put is not found");
             }),
             Box::new(|| {
-                world.put("z", 1);
-                assert_eq!(world.get("z"), 1, "a put is not found");
+                fixture.put("z", 1);
+                assert_eq!(fixture.get("z"), 1, "a put is not found");
             }),
-            Box::new(|| world.drain("m05")),
+            Box::new(|| fixture.drain("m05")),
         ]);
-        assert_eq!((world.get("a"), world.get("z"), world.get("m07")), (1, 1, 1));
-        assert_eq!(world.scan(world.snapshot().number()).len(), WINDOW + 1, "the scan misses a key");
+        assert_eq!((fixture.get("a"), fixture.get("z"), fixture.get("m07")), (1, 1, 1));
+        assert_eq!(fixture.scan(fixture.snapshot().number()).len(), WINDOW + 1, "the scan misses a key");
     });
 }
 
-/// Two threads bring one new key beside a drain; its node may be entered, or linked where the window is full.
+/// Two threads insert the same new key during a drain. Its node goes into the index, or is linked if the window is
+/// full.
 #[test]
 fn one_new_key_of_two_threads() {
     for keys in [2, WINDOW] {
         check(move || {
-            let world = World::with(keys);
+            let fixture = Fixture::with(keys);
             together(vec![
-                Box::new(|| world.put("n", 1)),
-                Box::new(|| world.put("n", 2)),
-                Box::new(|| world.drain("n")),
+                Box::new(|| fixture.put("n", 1)),
+                Box::new(|| fixture.put("n", 2)),
+                Box::new(|| fixture.drain("n")),
             ]);
-            let rows = world.scan(world.snapshot().number());
+            let rows = fixture.scan(fixture.snapshot().number());
             assert_eq!(rows.iter().filter(|(key, _)| key == "n").count(), 1, "a key has two nodes");
             assert_eq!(rows.len(), keys + 1, "the scan misses a key");
         });
     }
 }
 
-/// Two scans and a writer: what one thread drains, the other waits for.
+/// Two scans and a writer: if one scan drains a partition, the other waits for it.
 #[test]
 fn two_drains_of_one_partition() {
     check(|| {
-        let world = World::with(3);
+        let fixture = Fixture::with(3);
         let scan = || {
-            let pin = world.snapshot();
-            let b = world.get_at("b", pin.number());
-            let rows = world.scan(pin.number());
+            let pin = fixture.snapshot();
+            let b = fixture.get_at("b", pin.number());
+            let rows = fixture.scan(pin.number());
             assert_eq!(rows.len(), 3 + usize::from(b > 0), "the scan misses a key: {rows:?}");
         };
-        together(vec![Box::new(|| world.put("b", 1)), Box::new(scan), Box::new(scan)]);
+        together(vec![Box::new(|| fixture.put("b", 1)), Box::new(scan), Box::new(scan)]);
     });
 }
 
-/// Single inserts of entries whose generation had changed, beside a multi-insert around them.
+/// Single inserts of entries whose generation was switched, during a multi-insert of the keys around them.
 #[test]
 fn a_multi_insert_beside_single_inserts() {
     check(|| {
-        let world = World::with(4);
+        let fixture = Fixture::with(4);
         together(vec![
-            Box::new(|| world.put_loose(&["a", "m015", "n"], 1)),
-            Box::new(|| world.drain("m01")),
+            Box::new(|| fixture.put_loose(&["a", "m015", "n"], 1)),
+            Box::new(|| fixture.drain("m01")),
             Box::new(|| {
-                let pin = world.snapshot();
-                let read = |key| world.get_at(key, pin.number());
+                let pin = fixture.snapshot();
+                let read = |key| fixture.get_at(key, pin.number());
                 let all = (read("a"), read("m015"), read("n"));
                 assert!(all == (0, 0, 0) || all == (1, 1, 1), "half a batch: {all:?}");
-                let rows = world.scan(pin.number());
+                let rows = fixture.scan(pin.number());
                 assert_eq!(rows.len(), 4 + 3 * all.0 as usize, "the scan misses a key: {rows:?}");
             }),
         ]);
-        assert_eq!(world.scan(world.snapshot().number()).len(), 7, "the scan misses a key");
+        assert_eq!(fixture.scan(fixture.snapshot().number()).len(), 7, "the scan misses a key");
     });
 }
 
-/// Boundaries are learned while partitions are drained.
+/// Partition boundaries are learned while partitions are drained.
 #[test]
 fn boundaries_change_beside_drains() {
     check(|| {
-        let world = World::with(3);
-        world.drain("m00");
+        let fixture = Fixture::with(3);
+        fixture.drain("m00");
         together(vec![
-            Box::new(|| (3..6).for_each(|n| world.put(&filler(n), 1))),
+            Box::new(|| (3..6).for_each(|n| fixture.put(&filler(n), 1))),
             Box::new(|| {
-                let pin = world.snapshot();
-                let there = (0..6).filter(|n| world.get_at(&filler(*n), pin.number()) > 0).count();
-                let rows = world.scan(pin.number());
+                let pin = fixture.snapshot();
+                let there = (0..6).filter(|n| fixture.get_at(&filler(*n), pin.number()) > 0).count();
+                let rows = fixture.scan(pin.number());
                 assert_eq!(rows.len(), there, "the scan misses a key: {rows:?}");
             }),
             Box::new(|| {
-                world.drain("m04");
-                world.drain("m01");
+                fixture.drain("m04");
+                fixture.drain("m01");
             }),
         ]);
-        assert_eq!(world.scan(world.snapshot().number()).len(), 6, "the scan misses a key");
+        assert_eq!(fixture.scan(fixture.snapshot().number()).len(), 6, "the scan misses a key");
     });
 }
 
-/// A Memtable is sealed once its last writer has gone; drains go on beside it.
+/// A Memtable is sealed after its last writer has left, while it is still drained.
 #[test]
 fn a_seal_beside_a_drain_and_a_scan() {
     check(|| {
-        let world = World::with(5);
-        let pin = world.snapshot();
+        let fixture = Fixture::with(5);
+        let pin = fixture.snapshot();
         together(vec![
-            Box::new(|| world.memtable.seal()),
-            Box::new(|| world.drain("m02")),
-            Box::new(|| assert_eq!(world.scan(pin.number()).len(), 5, "the scan misses a key")),
+            Box::new(|| fixture.memtable.seal()),
+            Box::new(|| fixture.drain("m02")),
+            Box::new(|| assert_eq!(fixture.scan(pin.number()).len(), 5, "the scan misses a key")),
         ]);
-        assert_eq!(world.scan(pin.number()).len(), 5);
+        assert_eq!(fixture.scan(pin.number()).len(), 5);
     });
 }

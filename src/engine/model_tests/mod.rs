@@ -1,8 +1,8 @@
-//! Small scenes of two or three threads under a model checker, which tries thousands of orders of their steps (feature
+//! Tests with two or three threads under a model checker, which runs thousands of interleavings of their steps (feature
 //! `model-checking`; `docs/concurrency.md`, Model checking).
 //!
-//! `stores` plays them on whole stores over a simulated disk, `memtables` on a Memtable where a scene needs what a store cannot be
-//! made to do. `updates`, `transactions`: reads and writes at one instant, on whole stores.
+//! `stores` tests whole stores on a simulated disk. `memtables` tests a Memtable in states that a store cannot be
+//! brought into. `updates` and `transactions` test read-modify-writes and transactions on whole stores.
 
 mod memtables;
 mod stores;
@@ -13,10 +13,10 @@ use crate::util::sync::Arc;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, MaxSteps, Runner};
 
-/// Steps after which a scene is taken to hang.
+/// A test with more steps than this is considered hung.
 const STEPS_MAX: usize = 200_000;
 const STACK_BYTES: usize = 512 << 10;
-/// How many times PCT may take the right to go first from a thread, plus one: few find most, and most often.
+/// Depths for PCT: the number of priority changes plus one. Small depths find most bugs, with the greatest probability.
 const DEPTHS: [usize; 2] = [3, 5];
 
 type Thread<'a> = Box<dyn FnOnce() + Send + 'a>;
@@ -25,26 +25,26 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Plays a scene under so many orders of steps, by `ALLUVIUM_SCHEDULES`: half of them chosen at random, half by priorities that
+/// Runs a test in as many interleavings as `ALLUVIUM_SCHEDULES` says: half of them random, half with priorities that
 /// change a few times (PCT).
-fn check(scene: impl Fn() + Send + Sync + 'static) {
+fn check(test: impl Fn() + Send + Sync + 'static) {
     let schedules = setting("ALLUVIUM_SCHEDULES", 400) as usize;
     let seed = setting("ALLUVIUM_SEED", 1);
     let mut config = Config::new();
     config.stack_size = STACK_BYTES;
     config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
     config.silence_warnings = true;
-    let scene = Arc::new(scene);
-    let first = Arc::clone(&scene);
+    let test = Arc::new(test);
+    let first = Arc::clone(&test);
     Runner::new(RandomScheduler::new_from_seed(seed, schedules.div_ceil(2)), config.clone()).run(move || first());
     for depth in DEPTHS {
-        let scene = Arc::clone(&scene);
+        let test = Arc::clone(&test);
         Runner::new(PctScheduler::new_from_seed(seed, depth, schedules.div_ceil(4)), config.clone())
-            .run(move || scene());
+            .run(move || test());
     }
 }
 
-/// Runs threads side by side until all have ended.
+/// Runs threads concurrently and waits until all have ended.
 fn together(threads: Vec<Thread<'_>>) {
     shuttle::thread::scope(|scope| {
         for thread in threads {
@@ -53,7 +53,7 @@ fn together(threads: Vec<Thread<'_>>) {
     });
 }
 
-/// The value of a key after so many writes: words that all say so, as many as the count tells.
+/// The value for a key and a count: equal words that encode both. The number of words depends on the count.
 fn value(key: &str, count: u64) -> Vec<u8> {
     let word = u64::from(key.as_bytes()[0]) << 32 | count;
     (0..words(count)).flat_map(|_| word.to_le_bytes()).collect()
@@ -63,7 +63,7 @@ fn words(count: u64) -> usize {
     2 + count as usize % 2
 }
 
-/// The count that a key's value tells.
+/// The count that a value encodes. Panics if the value is torn or belongs to another key.
 fn count(key: &str, value: &[u8]) -> u64 {
     let read: Vec<u64> = value.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
     let Some(first) = read.first() else { panic!("{key}: a value of {} bytes", value.len()) };

@@ -1,4 +1,4 @@
-//! Whole stores on a simulated disk, without background threads: what a scene does not do, nobody does.
+//! Tests of whole stores on a simulated disk, without background threads: the test itself does all background work.
 
 use super::{Thread, check, count, together, value};
 use crate::db::DeterministicDb;
@@ -11,7 +11,7 @@ use crate::util::Error;
 use crate::util::sync::Arc;
 use std::time::Duration;
 
-/// A store, and what the scenes do with it.
+/// A store with the operations of the tests.
 pub(crate) struct Store(pub(crate) DeterministicDb);
 
 impl Store {
@@ -29,7 +29,7 @@ impl Store {
         Options { sync_interval: None, memory_budget, memory_component, ..Options::default() }
     }
 
-    /// One that has keys with the count 1, and blocks that were used before.
+    /// A store whose keys have the count 1, with blocks that were used before.
     pub(crate) fn with(keys: &[&str]) -> Self {
         let store = Self::open();
         for key in keys {
@@ -44,7 +44,7 @@ impl Store {
         self.0.put(key, value(key, count)).unwrap();
     }
 
-    /// The count of a key, 0 where it is absent.
+    /// The count of a key; 0 if it is absent.
     pub(crate) fn get(&self, key: &str) -> u64 {
         self.0.get(key).unwrap().map_or(0, |value| count(key, &value))
     }
@@ -61,18 +61,18 @@ impl Store {
         self.0.write(batch).unwrap();
     }
 
-    fn reclaim(&self) {
+    fn clean_versions(&self) {
         version_cleanup::run(&self.0.engine.read);
     }
 
-    /// Puts a new memory generation on top and writes out what is below.
-    pub(crate) fn write_out(&self) {
+    /// Switches to a new memory generation and incorporates the old one.
+    pub(crate) fn incorporate(&self) {
         let generations = &self.0.engine.background.generations;
         generations.switch(&generations.lock());
         while self.0.step() {}
     }
 
-    /// Keys and counts of a scan.
+    /// The keys and counts of a scan.
     fn scan(&self) -> Vec<(String, u64)> {
         rows(&self.snapshot())
     }
@@ -99,7 +99,7 @@ fn two_puts_of_a_new_key() {
         let (last, stats) = (store.get("key"), store.0.stats());
         assert!(last == 1 || last == 2, "{last}");
         assert_eq!(stats.memory_entries, 1, "an overwritten version stayed");
-        // What is written out goes by numbers alone.
+        // In branch files only the sequence numbers decide which version is newer.
         store.0.flush().unwrap();
         assert_eq!(store.get("key"), last, "the answer flips: versions came out of order");
     });
@@ -125,9 +125,9 @@ fn overwrites_in_place_beside_gets() {
     });
 }
 
-/// One writer hands a block from key to key: a reader of the one must not read the other.
+/// One writer reuses a block for another key. A reader of the first key must not read the other key's value.
 #[test]
-fn blocks_that_go_from_key_to_key() {
+fn blocks_that_are_reused_for_other_keys() {
     check(|| {
         let store = Store::with(&["a", "b"]);
         together(vec![
@@ -160,20 +160,20 @@ fn an_overwrite_beside_a_snapshot() {
                 assert_eq!(at(&snapshot, "a"), first, "the snapshot changed");
             }),
         ]);
-        store.reclaim();
+        store.clean_versions();
         assert_eq!(store.0.stats().memory_entries, 1, "versions stayed behind the last snapshot");
     });
 }
 
 #[test]
-fn reclaim_beside_overwrites_and_snapshots() {
+fn version_cleanup_beside_overwrites_and_snapshots() {
     check(|| {
         let store = Store::with(&["a"]);
         let old = store.snapshot();
         store.put("a", 2);
         drop(old);
         together(vec![
-            Box::new(|| store.reclaim()),
+            Box::new(|| store.clean_versions()),
             Box::new(|| {
                 let snapshot = store.snapshot();
                 let first = at(&snapshot, "a");
@@ -182,14 +182,15 @@ fn reclaim_beside_overwrites_and_snapshots() {
             }),
             Box::new(|| (3..5).for_each(|count| store.put("a", count))),
         ]);
-        store.reclaim();
+        store.clean_versions();
         assert_eq!((store.get("a"), store.0.stats().memory_entries), (4, 1));
     });
 }
 
-/// Two snapshots stand, one goes: what the other needs stays, what it had for itself is reclaimed.
+/// Of two snapshots one is dropped. The versions that the other needs stay; the versions that only the dropped one
+/// needed are removed.
 #[test]
-fn a_snapshot_goes_while_another_reads() {
+fn a_snapshot_is_dropped_while_another_reads() {
     check(|| {
         let store = Store::with(&["a"]);
         let first = store.snapshot();
@@ -199,7 +200,7 @@ fn a_snapshot_goes_while_another_reads() {
         together(vec![
             Box::new(|| {
                 drop(first);
-                store.reclaim();
+                store.clean_versions();
             }),
             Box::new(|| store.put("a", 4)),
             Box::new(|| {
@@ -208,12 +209,12 @@ fn a_snapshot_goes_while_another_reads() {
             }),
         ]);
         drop(second);
-        store.reclaim();
+        store.clean_versions();
         assert_eq!((store.get("a"), store.0.stats().memory_entries), (4, 1));
     });
 }
 
-/// A snapshot that is too old says so, or reads what it always had.
+/// Reads at an expired snapshot return an error or the unchanged value.
 #[test]
 fn a_snapshot_expires_beside_its_reads() {
     check(|| {
@@ -228,7 +229,7 @@ fn a_snapshot_expires_beside_its_reads() {
         together(vec![
             Box::new(|| {
                 store.0.engine.read.snapshots.expire();
-                store.reclaim();
+                store.clean_versions();
             }),
             Box::new(|| store.put("a", 3)),
             Box::new(|| {
@@ -242,12 +243,12 @@ fn a_snapshot_expires_beside_its_reads() {
             }),
         ]);
         store.0.engine.read.snapshots.expire();
-        store.reclaim();
+        store.clean_versions();
         assert_eq!((store.get("a"), store.0.stats().memory_entries), (3, 1), "versions stayed");
     });
 }
 
-/// x before y for a get means x before y for a snapshot (rule S3).
+/// If gets see x written before y, snapshots do so too (rule S3).
 #[test]
 fn snapshots_and_gets_agree_on_the_order() {
     check(|| {
@@ -292,7 +293,7 @@ fn a_batch_beside_gets_and_a_snapshot() {
     });
 }
 
-/// Batches and puts of the same keys, so that pending versions are overwritten and spare blocks go round.
+/// Batches and puts of the same keys, so that pending versions are overwritten and spare blocks are reused.
 #[test]
 fn batches_beside_puts_of_their_keys() {
     check(|| {
@@ -319,7 +320,7 @@ fn batches_beside_puts_of_their_keys() {
 fn scans_beside_puts_and_each_other() {
     check(|| {
         let store = Store::open();
-        // Enough that boundaries were learned, and will be again.
+        // Enough keys that boundaries were learned, and will be learned again.
         for key in ["b", "d", "f", "h", "j"] {
             store.put(key, 1);
         }
@@ -353,7 +354,7 @@ fn a_switch_beside_puts_and_gets() {
         let store = Store::with(&["a"]);
         together(vec![
             Box::new(|| (2..4).for_each(|count| store.put("a", count))),
-            Box::new(|| store.write_out()),
+            Box::new(|| store.incorporate()),
             Box::new(|| {
                 let mut before = 1;
                 for _ in 0..3 {
@@ -369,10 +370,10 @@ fn a_switch_beside_puts_and_gets() {
     });
 }
 
-/// A generation is written out and goes while a put looks for the one that its number belongs to. What is written out is not
-/// replayed after a death, so the put must be there in the one way or the other.
+/// A generation is incorporated and retired while a put looks for the generation of its sequence number. Recovery does
+/// not replay what was incorporated, so the put must be in the branch files or in the log.
 #[test]
-fn a_generation_goes_beside_a_put() {
+fn a_generation_is_incorporated_beside_a_put() {
     check(|| {
         let disk = SimulatedStorage::new(1);
         let open = |disk: &SimulatedStorage| {
@@ -381,7 +382,7 @@ fn a_generation_goes_beside_a_put() {
         };
         let store = open(&disk);
         store.put("a", 1);
-        together(vec![Box::new(|| store.put("a", 2)), Box::new(|| store.write_out())]);
+        together(vec![Box::new(|| store.put("a", 2)), Box::new(|| store.incorporate())]);
         assert_eq!(store.get("a"), 2, "a write was lost");
         let killed = disk.kill();
         drop(store);
@@ -389,7 +390,7 @@ fn a_generation_goes_beside_a_put() {
     });
 }
 
-/// A get that reads the disk keeps the value apart from its page; what is written out meanwhile is newer.
+/// A get that reads the disk adds the value to the item cache, while a newer version is incorporated.
 #[test]
 fn a_get_from_the_disk_beside_a_new_version() {
     check(|| {
@@ -400,16 +401,16 @@ fn a_get_from_the_disk_beside_a_new_version() {
         };
         let store = open(&disk);
         store.put("a", 1);
-        store.write_out();
+        store.incorporate();
         drop(store);
-        // Whose cache has no pages yet.
+        // The reopened store has no pages in its cache.
         let store = open(&disk.kill());
         let snapshot = store.snapshot();
         together(vec![
             Box::new(|| assert_eq!(at(&snapshot, "a"), 1, "the snapshot changed")),
             Box::new(|| {
                 store.put("a", 2);
-                store.write_out();
+                store.incorporate();
             }),
             Box::new(|| {
                 let first = store.get("a");
@@ -427,7 +428,7 @@ fn a_switch_beside_batches_and_a_snapshot() {
         let store = Store::with(&["a", "b"]);
         together(vec![
             Box::new(|| (2..4).for_each(|count| store.write(&["a", "b"], count))),
-            Box::new(|| store.write_out()),
+            Box::new(|| store.incorporate()),
             Box::new(|| {
                 let snapshot = store.snapshot();
                 let (a, b) = (at(&snapshot, "a"), at(&snapshot, "b"));
@@ -439,7 +440,7 @@ fn a_switch_beside_batches_and_a_snapshot() {
     });
 }
 
-/// The single-level kind takes the same ways, but for updates in place.
+/// The single-level Memtable takes the same paths, except for in-place updates.
 #[test]
 fn a_single_level() {
     check(|| {

@@ -1,4 +1,4 @@
-//! Transactions beside each other and beside what writes into what they have read (`docs/concurrency.md`, P1 and P2).
+//! Transactions concurrent with each other and with writes to what they have read (`docs/concurrency.md`, P1 and P2).
 
 use super::stores::Store;
 use super::{Thread, check, together, value};
@@ -6,7 +6,7 @@ use crate::db::transaction::Transaction;
 use crate::util::Error;
 
 impl Store {
-    /// Runs a transaction; false where it conflicts.
+    /// Runs a transaction. Returns false if it conflicts.
     fn attempt(&self, work: impl FnOnce(&Transaction)) -> bool {
         let transaction = self.0.transaction().unwrap();
         work(&transaction);
@@ -30,8 +30,8 @@ fn is_first(transaction: &Transaction, key: &str) -> bool {
     transaction.get(key).unwrap().is_some_and(|found| super::count(key, &found) == 1)
 }
 
-/// The keys that begin with an r.
-fn walk(transaction: &Transaction) -> Vec<Vec<u8>> {
+/// The keys that start with an r.
+fn scan(transaction: &Transaction) -> Vec<Vec<u8>> {
     transaction.prefix("r").unwrap().map(|pair| pair.unwrap().0).collect()
 }
 
@@ -51,17 +51,17 @@ fn two_transactions_with_write_skew() {
         let threads: Vec<Thread<'_>> = vec![Box::new(|| *one = leave("a")), Box::new(|| *other = leave("b"))];
         together(threads);
         assert!(store.get("a") == 1 || store.get("b") == 1, "write skew: {done:?}");
-        assert!(done[0] || done[1], "both were refused");
+        assert!(done[0] || done[1], "both conflicted");
     });
 }
 
 #[test]
-fn two_transactions_that_walk_and_insert() {
+fn two_transactions_that_scan_and_insert() {
     check(|| {
         let store = Store::with(&["r1"]);
         let add = |own: &str| {
             store.attempt(|transaction| {
-                if walk(transaction).len() == 1 {
+                if scan(transaction).len() == 1 {
                     put(transaction, own, 1);
                 }
             })
@@ -71,16 +71,17 @@ fn two_transactions_that_walk_and_insert() {
     });
 }
 
-/// Whoever saw the put without what the transaction wrote knows that it comes after the put; and then it has met the new key.
+/// A thread that sees its put but not the transaction's write knows that the transaction commits after the put. The
+/// scan must then have seen the new key.
 #[test]
-fn a_walk_beside_a_put_into_it() {
+fn a_scan_beside_a_put_into_its_range() {
     check(|| {
         let store = Store::with(&["r1"]);
         let (mut met, mut is_done, mut seen) = (0, false, 0);
         together(vec![
             Box::new(|| {
                 is_done = store.attempt(|transaction| {
-                    met = walk(transaction).len();
+                    met = scan(transaction).len();
                     put(transaction, "n", met as u64);
                 });
             }),
@@ -92,34 +93,34 @@ fn a_walk_beside_a_put_into_it() {
         assert!(store.is_there("r2"), "the put vanished");
         assert_eq!(store.get("n"), if is_done { met as u64 } else { 0 });
         if is_done && met == 1 {
-            assert_eq!(seen, 1, "a phantom: the walk missed a key that was put before the commit");
+            assert_eq!(seen, 1, "a phantom: the scan missed a key that was put before the commit");
         }
     });
 }
 
-/// The same, where the put goes to the tree meanwhile, and where the walk began before.
+/// Like the test above, but the put is incorporated meanwhile, and the scan began before it.
 #[test]
-fn a_walk_beside_an_incorporation() {
+fn a_scan_beside_an_incorporation() {
     check(|| {
         let store = Store::with(&["r1"]);
         let (mut is_done, mut seen) = (false, 0);
         let transaction = store.0.transaction().unwrap();
-        assert_eq!(walk(&transaction).len(), 1);
+        assert_eq!(scan(&transaction).len(), 1);
         put(&transaction, "n", 1);
         together(vec![
             Box::new(|| is_done = transaction.commit().is_ok()),
             Box::new(|| {
                 store.put("r2", 1);
                 seen = store.get("n");
-                store.write_out();
+                store.incorporate();
             }),
         ]);
-        assert!(!is_done || seen == 1, "a phantom: the walk missed a key that was put before the commit");
+        assert!(!is_done || seen == 1, "a phantom: the scan missed a key that was put before the commit");
         assert_eq!(store.get("n"), u64::from(is_done));
     });
 }
 
-/// What was got is overwritten, and the new version goes to the tree.
+/// A key that was read is overwritten, and the new version is incorporated.
 #[test]
 fn a_get_beside_a_put_and_an_incorporation() {
     check(|| {
@@ -135,7 +136,7 @@ fn a_get_beside_a_put_and_an_incorporation() {
             Box::new(|| {
                 store.put("a", 2);
                 seen = store.get("n");
-                store.write_out();
+                store.incorporate();
             }),
         ]);
         assert!(!(is_done && was_first) || seen == 1, "an overwritten read: the commit came after the put");
@@ -143,20 +144,20 @@ fn a_get_beside_a_put_and_an_incorporation() {
     });
 }
 
-/// Two counters, one of which is got and one met by a walk, so that both ways to commit meet.
+/// Two transactions on one counter, one with a get and one with a scan, so that both kinds of commit meet.
 #[test]
 fn transactions_beside_an_update() {
     check(|| {
         let store = Store::with(&["r1"]);
         let mut done = [false; 2];
-        let [got, walked] = &mut done;
+        let [got, scanned] = &mut done;
         let add = |transaction: &Transaction, old: Option<Vec<u8>>| {
             put(transaction, "r1", super::count("r1", &old.unwrap()) + 1);
         };
         together(vec![
             Box::new(|| *got = store.attempt(|transaction| add(transaction, transaction.get("r1").unwrap()))),
             Box::new(|| {
-                *walked = store.attempt(|transaction| {
+                *scanned = store.attempt(|transaction| {
                     let first = transaction.prefix("r").unwrap().next();
                     add(transaction, first.map(|pair| pair.unwrap().1));
                 });

@@ -1,10 +1,10 @@
-//! Reads and writes at one instant, beside everything that can come between the two (`docs/concurrency.md`, P1).
+//! Read-modify-writes with everything that can happen between the read and the write (`docs/concurrency.md`, P1).
 
 use super::stores::{Store, at};
 use super::{Thread, check, count, together, value};
 
 impl Store {
-    /// Adds to a key's count; gives what it then is.
+    /// Adds to a key's count and returns the new count.
     fn add(&self, key: &str, more: u64) -> u64 {
         let added = |old: Option<&[u8]>| value(key, old.map_or(0, |old| count(key, old)) + more);
         count(key, &self.0.update(key, |old| Some(added(old))).unwrap().unwrap())
@@ -18,11 +18,12 @@ impl Store {
         self.0.compare_and_swap(key, Some(&value(key, from)), Some(&value(key, to))).unwrap().is_done()
     }
 
-    /// Once more when all is in the tree, where numbers alone decide.
+    /// Checks a count, and again after an incorporation: in the tree only the sequence numbers decide which version is
+    /// newer.
     fn expect(&self, key: &str, expected: u64, what: &str) {
         assert_eq!(self.get(key), expected, "{what}");
-        self.write_out();
-        assert_eq!(self.get(key), expected, "{what}, after writing out");
+        self.incorporate();
+        assert_eq!(self.get(key), expected, "{what}, after the incorporation");
     }
 }
 
@@ -37,7 +38,7 @@ fn two_updates_of_one_key() {
     });
 }
 
-/// The first ones of a key.
+/// The first updates of a key.
 #[test]
 fn two_updates_of_a_new_key() {
     check(|| {
@@ -59,7 +60,7 @@ fn an_update_beside_a_put_and_a_batch() {
         ]);
         let last = store.get("a");
         assert!([2, 101, 201].contains(&given), "{given}");
-        // Whoever wrote after the update is the last.
+        // A write after the update is the last one.
         let expected: &[u64] = if given == 2 { &[100, 200] } else { &[given, if given == 101 { 200 } else { 100 }] };
         assert!(expected.contains(&last), "a write was lost: the update gave {given}, the last is {last}");
         store.expect("a", last, "the answer flips");
@@ -87,19 +88,20 @@ fn an_update_beside_snapshots() {
     });
 }
 
-/// What an update has read goes to the tree while it thinks, with and without a newer version of the key.
+/// The version that an update has read is incorporated while its function runs, with and without a newer version of the
+/// key.
 #[test]
 fn updates_beside_a_switch_and_an_incorporation() {
     check(|| {
         let store = Store::with(&["a"]);
-        store.write_out();
+        store.incorporate();
         let mut given = [0; 2];
         let [first, second] = &mut given;
         let threads: Vec<Thread<'_>> = vec![
             Box::new(|| *first = store.add("a", 1)),
             Box::new(|| {
                 *second = store.add("a", 1);
-                store.write_out();
+                store.incorporate();
             }),
         ];
         together(threads);
@@ -108,7 +110,7 @@ fn updates_beside_a_switch_and_an_incorporation() {
     });
 }
 
-/// `protocol.md`, W: a put that stands between its number and its placing is seen, or comes after.
+/// A put that has its number but is not placed yet is seen, or is ordered later (rules W).
 #[test]
 fn a_put_stalled_beside_put_if_absent() {
     check(|| {
@@ -136,7 +138,7 @@ fn swaps_beside_each_other_and_a_delete() {
         together(vec![
             Box::new(|| *one = store.swap("a", 1, 2)),
             Box::new(|| *other = store.swap("a", 1, 3)),
-            Box::new(|| store.write_out()),
+            Box::new(|| store.incorporate()),
         ]);
         assert!(done[0] != done[1], "of two swaps {done:?} were done");
         let last = if done[0] { 2 } else { 3 };

@@ -1,4 +1,4 @@
-//! Closing a store.
+//! Closes a store that is open for writing. The closing thread.
 
 use crate::engine::engine::Engine;
 use crate::util::Result;
@@ -8,8 +8,8 @@ impl Engine {
     /// Syncs and closes. Background work is cancelled. Does nothing if the store is closed already.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
         if let Err(forked) = self.read.check_process() {
-            // This is the store of the parent process: its threads are not here, its log is not mapped, and its locks may be held for
-            // ever. Nothing of it may be touched, not even to free it.
+            // This is the store of the parent process: its threads are not here, its log is not mapped, and its locks
+            // may be held for ever. Nothing of it may be touched, not even to free it.
             std::mem::forget(Arc::clone(self));
             std::mem::take(&mut *self.threads.lock()).into_iter().for_each(drop);
             return Err(forked);
@@ -61,12 +61,13 @@ impl Engine {
         read.shared_snapshot.clear();
         // Idle iterators give their files back.
         read.cached_cursors.revoke_idle(u64::MAX);
-        // A worker that was stopped after it published a merge leaves obsolete files. The next opening removes those that live readers hold
-        // or that cannot be removed now. After a failure nothing is touched.
+        // A worker that was stopped after it published a merge leaves obsolete files. The next opening removes those
+        // that live readers hold or that cannot be removed now. After a failure nothing is touched.
         if self.health.check().is_ok() {
             let _ = self.background.obsolete_files.remove();
         }
-        // Before the lock is released: a statistics file that is found without the lock counts as left by a process that died.
+        // Before the lock is released: a statistics file that is found without the lock counts as left by a process
+        // that died.
         self.background.live_stats.withdraw(&*read.storage);
         self.writer_lock.lock().take();
     }

@@ -1,8 +1,10 @@
 //! Opening, closing and destroying a store.
 
+mod assembly;
 pub(crate) mod closing;
 pub(crate) mod destroying;
+pub(crate) mod host;
 pub(crate) mod opening;
-pub(crate) mod parts;
 pub(crate) mod reading;
 pub(crate) mod refill;
+mod shared_steps;

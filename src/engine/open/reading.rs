@@ -1,7 +1,7 @@
-//! Opening a store for reading only (`docs/recovery.md`, Openers). One thread.
+//! Opens a store for reading only (`docs/recovery.md`, Openers). One thread.
 
-use super::parts::{Parts, check_branches, check_keyspaces, recover};
 use super::refill;
+use super::shared_steps::{FileReaders, OpenInputs, check_branches, check_keyspaces, recover};
 use crate::cache::PageCache;
 use crate::disk::{Component, ComponentOptions, TrunkOptions};
 use crate::engine::directory::locks::{self, Guard};
@@ -20,9 +20,9 @@ use crate::util::sync::Arc;
 use crate::util::{Error, FileNumbers, Result, SequenceNumber, parallel};
 use std::time::Duration;
 
-/// How often the log is read again to get past what was being written during the reading before.
+/// How often the log is read at most, until every write that was in progress at the first reading is complete.
 const READINGS_MAX: u32 = 50;
-/// How long a number may be in a writer's hands before the log is read again.
+/// The wait between two readings of the log.
 const BETWEEN_READINGS: Duration = Duration::from_millis(1);
 
 /// A store that is open for reading only.
@@ -47,8 +47,8 @@ impl ReadOnlyStore {
         let beside_writer = locks.opening.is_some() && locks::has_writer(&*storage)?;
         let access = if beside_writer { Access::ReadBesideWriter } else { Access::Read };
         let mut loaded = load(&storage, options, access)?;
-        // Every write that returned before is at or below the greatest number that the first reading saw. A write that was in progress then
-        // is complete soon, unless its thread was stopped.
+        // Every write that returned before is at or below the greatest number that the first reading saw. A write that
+        // was in progress then is complete soon, unless its thread was stopped.
         let wanted = loaded.seen;
         let mut readings = 1;
         while beside_writer && loaded.last < wanted && readings < READINGS_MAX {
@@ -74,7 +74,7 @@ impl Drop for ReadOnlyStore {
 
 /// A store as one reading of manifest and log found it.
 struct Loaded {
-    parts: Parts,
+    readers: FileReaders,
     view: ViewCell,
     /// The last number that readers see.
     last: SequenceNumber,
@@ -89,15 +89,15 @@ struct Loaded {
 
 impl Loaded {
     fn finish(self, storage: Arc<dyn Storage>, files: Option<Guard>) -> ReadOnlyStore {
-        let Self { parts, view, last, incorporated, synced, log_bytes, log_memory_bytes, memory_budget, .. } = self;
-        // Nothing is ever given up here, so no snapshot need expire.
+        let Self { readers, view, last, incorporated, synced, log_bytes, log_memory_bytes, memory_budget, .. } = self;
+        // No versions are dropped here, so snapshots need not expire.
         let snapshots = SnapshotRegistry::new(storage.clock(), None);
-        let read = Arc::new(parts.into_read_path(storage, snapshots, last, view, None));
+        let read = Arc::new(readers.into_read_path(storage, snapshots, last, view, None));
         ReadOnlyStore { read, memory_budget, incorporated, synced, log_bytes, log_memory_bytes, _files: files }
     }
 }
 
-/// Reads manifest and log; the caller has the lock without which a writer could recycle the log meanwhile.
+/// Reads manifest and log. The caller holds the lock that keeps a writer from recycling the log.
 fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result<Loaded> {
     let budget = Budget::new(options)?;
     let state: ManifestState = manifest::read_state(&**storage)?;
@@ -106,27 +106,28 @@ fn load(storage: &Arc<dyn Storage>, options: &Options, access: Access) -> Result
     let numbers = Arc::new(FileNumbers::new(state.next_file));
     let cache = Arc::new(PageCache::new(budget.cache));
     let memtables = MemtablePool::new(options.memory_component, budget.memtable);
-    let parts = Parts::new(storage, options, &budget, &state, (&numbers, &cache));
-    let recovered = recover(storage, (options, access), &state, &parts, budget.workers)?;
+    let inputs = OpenInputs { storage, options, budget: &budget, state: &state };
+    let readers = FileReaders::new(&inputs, &numbers, &cache);
+    let recovered = recover(&inputs, &readers, access, budget.workers)?;
     let seen = SequenceNumber(recovered.next_number.0 - 1);
     let last = recovered.edit.as_ref().map_or(seen, |edit| edit.cut);
-    let (pool, holds, contents) = (&memtables, &parts.value_file_refs, &recovered.contents);
+    let (value_file_refs, contents) = (&readers.value_file_refs, &recovered.contents);
     let ranges = contents.ranges(budget.memtable as u64);
     let filled = parallel::map(budget.workers, ranges.len(), |at| {
-        refill::fill(pool, holds, contents, &ranges[at], &mut crate::memory::FillSpace::default())
+        refill::fill(&memtables, value_file_refs, contents, &ranges[at], &mut crate::memory::FillSpace::default())
     });
-    let newest = Arc::new(Generation::starting_after(pool.take(), seen, holds));
+    let newest = Arc::new(Generation::starting_after(memtables.take(), seen, value_file_refs));
     let generations: Result<Vec<_>> = filled.into_iter().chain([Ok(newest)]).rev().collect();
     let component = ComponentOptions::Trunk(TrunkOptions::new(budget.memtable as u64));
-    let (_, version) = Component::open(Arc::clone(&parts.branches), component, &state)?;
+    let (_, version) = Component::open(Arc::clone(&readers.branches), component, &state)?;
     let view = ViewCell::new(generations?, version);
     Ok(Loaded {
-        parts,
+        readers,
         view,
         last,
         seen,
         incorporated: state.incorporated,
-        // What lies behind the cut is not shown.
+        // Numbers after the cut are not visible.
         synced: recovered.synced.min(last),
         log_bytes: recovered.segments.iter().map(|segment| segment.bytes).sum(),
         log_memory_bytes: recovered.memory_bytes,

@@ -1,11 +1,12 @@
-//! Fills Memtables from the log, when the store opens (`docs/recovery.md`, R). The thread that opens, and helpers of its own.
+//! Fills Memtables from the log when a store is opened (`docs/recovery.md`, R, step 8). The opening thread, with
+//! threads of its own.
 //!
 //! Invariants:
-//! 1. The edit that says what of the log counts is durable before; the log's segments stay until what they hold is incorporated.
-//! 2. Generations come into the view oldest first, under the one that new writes will go to, and nobody writes before the last
-//!    one came. So incorporation, which takes the oldest, never runs ahead.
-//! 3. At most `Budget::generations_at_open` generations are in memory: where the log holds more, the next ones are read once
-//!    older ones are incorporated.
+//! 1. The edit that says which records count is durable before; segments stay until their content is incorporated.
+//! 2. Generations are inserted into the view oldest first, below the one for new writes, and there are no writes until
+//!    the last one is inserted. So incorporation, which takes the oldest, never takes a newer one first.
+//! 3. At most `Budget::generations_at_open` generations are in memory. If the log has more, the next ones are read
+//!    after older ones were incorporated.
 
 use crate::engine::background::background::Background;
 use crate::engine::state::generation::Generation;
@@ -18,20 +19,20 @@ use crate::util::{Kind, Result, SequenceNumber, parallel};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// How long opening on a full disk waits for older generations to be written out.
-const THIN_PATIENCE: Duration = Duration::from_secs(5);
+/// How long opening on a full disk waits for the incorporation of recovered generations.
+const FULL_DISK_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Background {
-    /// Brings all that counts of the log into memory, or through memory into the tree.
+    /// Brings the contents of the log into memory; through memory into the tree if they do not fit.
     pub(crate) fn refill(&self, contents: &LogContents) -> Result<()> {
         let ranges = contents.ranges(self.budget.memtable as u64);
         let threads = self.generations.threads_at_open();
-        let most = self.budget.generations_at_open();
-        let together = if ranges.len() <= most { ranges.len() } else { threads.min(most) };
+        let generations_max = self.budget.generations_at_open();
+        let group = if ranges.len() <= generations_max { ranges.len() } else { threads.min(generations_max) };
         let spaces: Mutex<Vec<FillSpace>> = Mutex::default();
         let count = || self.read.view.load().generations.len();
-        for ranges in ranges.chunks(together.max(1)) {
-            self.generations.wait_until(|| count() - 1 + ranges.len() <= most)?;
+        for ranges in ranges.chunks(group.max(1)) {
+            self.generations.wait_until(|| count() - 1 + ranges.len() <= generations_max)?;
             let filled = parallel::map(threads, ranges.len(), |at| {
                 let mut space = spaces.lock().pop().unwrap_or_default();
                 let (memtables, references) = (&self.generations.memtables, &self.read.value_file_refs);
@@ -44,16 +45,16 @@ impl Background {
                 self.generations.insert_recovered(generation?);
             }
         }
-        self.thin_log();
+        self.empty_log_on_full_disk();
         Ok(())
     }
 
-    /// On a full disk: incorporates what the log holds, so that its segments are freed. Otherwise a store that is opened for one delete
-    /// after another would add a segment each time, until there is no space for one more.
-    fn thin_log(&self) {
+    /// On a full disk: incorporates what the log holds, so that its segments are freed. Otherwise a store that is
+    /// opened for one delete after another would add a segment each time, until there is no space for one more.
+    fn empty_log_on_full_disk(&self) {
         if self.health.is_full() {
             let clock = &self.scheduler.clock;
-            let until = clock.now() + THIN_PATIENCE;
+            let until = clock.now() + FULL_DISK_PATIENCE;
             // If that finds no space either, the log stays as it is.
             let _ =
                 self.generations.wait_until(|| self.read.view.load().generations.len() == 1 || clock.now() >= until);
@@ -61,7 +62,7 @@ impl Background {
     }
 }
 
-/// A generation with what the log holds of a range of numbers. Any thread.
+/// A generation with the log's entries of a range of numbers. Any thread.
 pub(crate) fn fill(
     memtables: &Arc<MemtablePool>,
     value_file_refs: &Arc<ValueFileRefs>,
@@ -84,8 +85,8 @@ pub(crate) fn fill(
     let generation = Generation::starting_after(fill.finish(), start, value_file_refs);
     generation.set_end(*range.end());
     for value in value_files {
-        value_file_refs.hold(value.file);
-        generation.hold_value_file(value);
+        value_file_refs.add(value.file);
+        generation.add_value_file(value);
     }
     Ok(Arc::new(generation))
 }

@@ -1,5 +1,5 @@
-//! The path of a get: memory generations, newest first, then the tree, before which its item cache is asked. Where the newest version is
-//! a merge operand, the same again for what is older, down to the first version that is none.
+//! The get path: the memory generations, newest first, then the item cache, then the tree. If the newest version is a
+//! merge operand, the search is repeated for older versions, down to the first one that is no operand. Any thread.
 
 use super::read_path::ReadPath;
 use crate::branch::{BlockingPages, Pages};
@@ -11,37 +11,38 @@ use crate::util::key::with_encoded;
 use crate::util::planted::planted;
 use crate::util::{Error, KeyspaceId, Kind, Result, SequenceNumber, hash};
 
-/// What a get asks for.
+/// The key and the snapshot of a get.
 #[derive(Clone, Copy)]
 pub(crate) struct Lookup<'k> {
     user_key: &'k [u8],
     hash: u64,
-    /// Newer versions are not seen.
+    /// Versions with greater numbers are not visible.
     at: SequenceNumber,
-    /// Of the item cache, from before the view was taken.
+    /// The item cache's stamp from before the view was loaded.
     stamp: u64,
 }
 
 impl<'k> Lookup<'k> {
-    /// To be made before the view is taken.
-    pub(crate) fn new(side: &ReadPath, user_key: &'k [u8], at: SequenceNumber) -> Self {
-        Self { user_key, hash: hash::key_hash(KeyspaceId::DEFAULT, user_key), at, stamp: side.cache.items().stamp() }
+    /// Requires that the view is loaded afterwards.
+    pub(crate) fn new(read: &ReadPath, user_key: &'k [u8], at: SequenceNumber) -> Self {
+        Self { user_key, hash: hash::key_hash(KeyspaceId::DEFAULT, user_key), at, stamp: read.cache.items().stamp() }
     }
 }
 
-/// What `get_newest` knows of the key besides its value.
+/// The result of `get_newest` besides the value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewestVersion {
-    /// Whether it has a value.
+    /// Whether the key has a value.
     pub(crate) is_live: bool,
-    /// The number of its newest version, put or delete; `ZERO` where it never had one.
-    pub(crate) through: SequenceNumber,
-    /// Whatever of the key was in the tree was seen, if no generation with numbers above this one has gone there since.
-    pub(crate) tree_known_through: SequenceNumber,
+    /// The number of the newest version, put or delete; `ZERO` if there is none.
+    pub(crate) number: SequenceNumber,
+    /// The search covered all versions in the tree, unless a generation with numbers above this one has moved there
+    /// since.
+    pub(crate) tree_checked_through: SequenceNumber,
 }
 
 impl ReadPath {
-    /// Reads the newest version at or below `at` into `out`, replacing what it holds; false where there is none.
+    /// Replaces the contents of `out` by the newest value at or below `at`. Returns false if there is none.
     pub(crate) fn get_at(&self, user_key: &[u8], at: SequenceNumber, out: &mut Vec<u8>) -> Result<bool> {
         out.clear();
         let lookup = self.begin_lookup(user_key, at)?;
@@ -49,20 +50,20 @@ impl ReadPath {
         self.find(&view, lookup, &mut BlockingPages::new(), out)
     }
 
-    /// Reads the newest version into `out`, replacing what it holds, for a caller that wants to write what comes of it.
+    /// Replaces the contents of `out` by the newest value, for a conditional write that follows.
     pub(crate) fn get_newest(&self, user_key: &[u8], out: &mut Vec<u8>) -> Result<NewestVersion> {
         out.clear();
         let lookup = self.begin_lookup(user_key, SequenceNumber::MAX)?;
         let view = self.view.load();
         let mut pages = BlockingPages::new();
-        let tree_known_through = view.retired_through();
+        let tree_checked_through = view.incorporated_through();
         let newest = self.newest(&view, lookup, &mut pages, out)?;
         let is_live = self.complete(&view, lookup, newest, &mut pages, out)?;
-        let through = newest.map_or(SequenceNumber::ZERO, |(number, _)| number);
-        Ok(NewestVersion { is_live, through, tree_known_through })
+        let number = newest.map_or(SequenceNumber::ZERO, |(number, _)| number);
+        Ok(NewestVersion { is_live, number, tree_checked_through })
     }
 
-    /// What a get begins with, before it takes its view.
+    /// Begins a get; requires that the view is loaded afterwards.
     #[inline]
     pub(crate) fn begin_lookup<'k>(&self, user_key: &'k [u8], at: SequenceNumber) -> Result<Lookup<'k>> {
         self.check_open()?;
@@ -74,7 +75,7 @@ impl ReadPath {
         Ok(lookup)
     }
 
-    /// As `get_at`, in a view that the caller holds, over a source of pages. Appends to `out`.
+    /// Like `get_at`, in the caller's view and with its page source. Appends to `out`.
     pub(crate) fn find<'v, P: Pages<'v>>(
         &self,
         view: &'v View,
@@ -86,7 +87,7 @@ impl ReadPath {
         self.complete(view, lookup, newest, pages, out)
     }
 
-    /// Makes the user's value in `out` of what `newest` gave; false where there is none.
+    /// Turns the result of `newest` in `out` into the user's value. Returns false if there is none.
     pub(crate) fn complete<'v, P: Pages<'v>>(
         &self,
         view: &'v View,
@@ -102,8 +103,8 @@ impl ReadPath {
         }
     }
 
-    /// The newest version at or below `at`, or the range tombstone that hides it: number and kind; what it holds is appended to
-    /// `out`.
+    /// The number and kind of the newest version at or below `at`, or of the range tombstone that hides it. Appends the
+    /// version's value to `out`.
     pub(crate) fn newest<'v, P: Pages<'v>>(
         &self,
         view: &'v View,
@@ -139,7 +140,7 @@ impl ReadPath {
             let found = view.disk.get(key, hash, at, pages, out)?;
             if let Some((number, Kind::Put)) = found
                 && pages.small_leaves_read() > before
-                && at >= view.switched_through()
+                && at >= view.newest_start()
             {
                 items.add(stamp, Item { key, hash, number, value: &out[start..] });
             }
@@ -147,7 +148,8 @@ impl ReadPath {
         })
     }
 
-    /// Goes on from an operand with this number, which `out` holds, to what it is folded into. One search for each operand.
+    /// Folds the merge operand with this number, which is in `out`, and the operands below it into the value below
+    /// them. One search for each operand.
     #[cold]
     fn find_merged<'v, P: Pages<'v>>(
         &self,
@@ -175,12 +177,12 @@ impl ReadPath {
         Ok(true)
     }
 
-    /// Makes the user's value of operands, oldest first, and of the value below them, which `value` holds where `has_base`.
+    /// Folds operands, oldest first, into the value below them, which is in `value` if `has_base`.
     pub(crate) fn fold(&self, key: &[u8], has_base: bool, operands: &[Vec<u8>], value: &mut Vec<u8>) -> Result<()> {
         let failed = |reason| Error::MergeOperands { key: key.to_vec(), reason };
         let Some(operator) = &self.merge_operator else {
             let missing =
-                "the store was opened without a merge operator; open it with the one that they were written for";
+                "the store was opened without a merge operator; open it with the operator that they were written for";
             return Err(failed(missing.to_owned()));
         };
         let operands: Vec<&[u8]> = operands.iter().map(|operand| &operand[..]).collect();
@@ -190,7 +192,8 @@ impl ReadPath {
             .map_err(|said| failed(format!("the merge operator {:?} refused them: {said}", operator.name())))
     }
 
-    /// Turns what an entry holds into the user's value. The caller's view keeps value files from being removed.
+    /// Turns the stored value of an entry into the user's value. The caller's view keeps value files from being
+    /// removed. Returns false for a delete.
     pub(crate) fn resolve(&self, kind: Kind, out: &mut Vec<u8>) -> Result<bool> {
         match kind {
             Kind::Put => Ok(true),

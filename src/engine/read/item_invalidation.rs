@@ -1,32 +1,32 @@
-//! What an incorporation brings into the tree, the item cache forgets as it passes by (`cache/item_cache.rs`, invariant 1).
+//! Invalidates the keys of an incorporation in the item cache (`cache/item_cache.rs`, invariant 1).
 
 use crate::cache::ItemCache;
 use crate::merge::{Cursor, EntryRef, RangeTombstones};
 use crate::util::hash::encoded_key_hash;
 use crate::util::{Result, SequenceNumber};
 
-/// A cursor over a Memtable that changes no more: whatever it comes by, and whatever the range tombstones cover, the cache has
-/// forgotten once it has come by.
+/// Wraps the cursor of a sealed Memtable. The returned cursor invalidates each key that it reaches. The keys that the
+/// range tombstones cover are invalidated at once.
 pub(crate) fn begin<'a>(
     items: &'a ItemCache,
     cursor: Box<dyn Cursor>,
     tombstones: &RangeTombstones,
-) -> ForgettingCursor<'a> {
+) -> InvalidatingCursor<'a> {
     items.begin_change();
     if !tombstones.is_empty() {
         items.invalidate_where(|key| !tombstones.over(key).is_empty());
     }
-    ForgettingCursor { cursor, items }
+    InvalidatingCursor { cursor, items }
 }
 
-/// See `begin`. What it stands on is forgotten when it comes there.
-pub(crate) struct ForgettingCursor<'a> {
+/// Invalidates each key that it reaches; see `begin`.
+pub(crate) struct InvalidatingCursor<'a> {
     cursor: Box<dyn Cursor>,
     items: &'a ItemCache,
 }
 
-impl ForgettingCursor<'_> {
-    fn after(&self, moved: Result<()>) -> Result<()> {
+impl InvalidatingCursor<'_> {
+    fn invalidate(&self, moved: Result<()>) -> Result<()> {
         if self.cursor.valid() {
             self.items.invalidate(encoded_key_hash(self.cursor.entry().key));
         }
@@ -34,35 +34,35 @@ impl ForgettingCursor<'_> {
     }
 }
 
-impl Cursor for ForgettingCursor<'_> {
+impl Cursor for InvalidatingCursor<'_> {
     fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
         let moved = self.cursor.seek(key, number);
-        self.after(moved)
+        self.invalidate(moved)
     }
 
     fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
         let moved = self.cursor.seek_for_prev(key, number);
-        self.after(moved)
+        self.invalidate(moved)
     }
 
     fn seek_first(&mut self) -> Result<()> {
         let moved = self.cursor.seek_first();
-        self.after(moved)
+        self.invalidate(moved)
     }
 
     fn seek_last(&mut self) -> Result<()> {
         let moved = self.cursor.seek_last();
-        self.after(moved)
+        self.invalidate(moved)
     }
 
     fn next(&mut self) -> Result<()> {
         let moved = self.cursor.next();
-        self.after(moved)
+        self.invalidate(moved)
     }
 
     fn prev(&mut self) -> Result<()> {
         let moved = self.cursor.prev();
-        self.after(moved)
+        self.invalidate(moved)
     }
 
     fn valid(&self) -> bool {

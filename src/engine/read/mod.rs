@@ -1,4 +1,4 @@
-//! Reads: the get path, and the cursors behind iterators.
+//! Reads: the get path and the cursors of iterators.
 
 pub(crate) mod cached_cursors;
 pub(crate) mod get;

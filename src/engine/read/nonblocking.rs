@@ -1,11 +1,11 @@
-//! Gets that read nothing from the disk, for callers that must not wait (`aio`). Any thread.
+//! Gets that do not read from the disk, for callers that must not wait (`aio`). Any thread.
 
 use super::read_path::ReadPath;
 use crate::branch::{CacheOnlyPages, Stopped};
 use crate::util::{Kind, Result, SequenceNumber};
 
 impl ReadPath {
-    /// The value of a key if memory and cached pages have the answer; otherwise `None`. Calls no merge operator.
+    /// The result of a get if memory and cached pages suffice; otherwise `None`. Calls no merge operator.
     pub(crate) fn get_nonblocking(&self, user_key: &[u8], at: SequenceNumber) -> Result<Option<Option<Vec<u8>>>> {
         let lookup = self.begin_lookup(user_key, at)?;
         let view = self.view.load();

@@ -1,4 +1,4 @@
-//! Values that are read where they lie. Any thread.
+//! Values that are read without a copy. Any thread.
 
 use super::read_path::ReadPath;
 use crate::branch::{BlockingPages, PinnedPages};
@@ -6,18 +6,20 @@ use crate::merge::PinnedValue;
 use crate::util::{Kind, Result, SequenceNumber};
 use std::ops::Deref;
 
-/// A value, where possible without a copy: it holds the cached page that it lies in. Bytes in every other respect; `Send`, `Sync`.
+/// A value that is read without a copy where possible: it holds the cached page that contains it. It dereferences to
+/// bytes, and is `Send` and `Sync`.
 ///
-/// It may be kept as long as one likes: the page stays in memory when the cache gives it up, when its file is removed, and when the
-/// store is closed. That memory is no longer part of `Options::memory_budget` then, so whoever keeps many pays for their pages. A value
-/// that is less than a sixteenth of its page is copied, so what is held is never more than sixteen times the bytes of the values. Values
-/// that are not in a cached page (just written, large ones in files of their own, those of scans that read ahead, folded ones) are
+/// It may be kept as long as needed: the page stays in memory after the cache evicts it, after its file is removed, and
+/// after the store is closed. From then on that memory is no longer part of `Options::memory_budget`. A value of less
+/// than a sixteenth of its page is copied, so at most sixteen times the size of the values is held. Values that are not
+/// in a cached page (recently written ones, large ones in value files, those of scans that read ahead, folded ones) are
 /// held in a buffer, as by `get`.
 ///
-/// What it gains, from cached pages: a get of 16 KiB takes a third of the time, one of 4 KiB five sixths, one of 1 KiB about the same, and
-/// smaller ones up to a seventh more, for which `get_into` is the better choice. A scan (`Iter::pinned`) of 1 KiB values takes half
-/// the time, of 4 KiB a quarter, of 16 KiB a tenth; below some 300 bytes nothing is gained. (`cargo bench --bench pinned`; who reads all of
-/// a value pays for bringing it into the processor's cache there, and gains less.)
+/// Compared with `get` from cached pages, a get of 16 KiB takes a third of the time, one of 4 KiB five sixths, one of 1
+/// KiB about the same, and smaller ones up to a seventh more, for which `get_into` is the better choice. A scan
+/// (`Iter::pinned`) of 1 KiB values takes half the time, of 4 KiB a quarter, of 16 KiB a tenth; below about 300 bytes
+/// it takes the same time. (`cargo bench --bench pinned`. A caller that reads all bytes of a value brings them into the
+/// processor's cache at that time, and gains less.)
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -44,12 +46,12 @@ impl Pinned {
         Self(held.map_or(Bytes::Own(copied), Bytes::Held))
     }
 
-    /// Whether it holds a page of the cache, not a buffer of its own.
+    /// Whether the value holds a page of the cache, not a buffer of its own.
     pub fn is_held(&self) -> bool {
         matches!(self.0, Bytes::Held(_))
     }
 
-    /// The value in a buffer of its own: a copy where it holds a page.
+    /// The value in a buffer of its own; copied if it holds a page.
     pub fn into_vec(self) -> Vec<u8> {
         match self.0 {
             Bytes::Held(held) => held.to_vec(),
@@ -91,14 +93,14 @@ impl std::fmt::Debug for Pinned {
 }
 
 impl ReadPath {
-    /// As `get_at`, with the value where it lies.
+    /// Like `get_at`, without a copy where possible.
     pub(crate) fn get_pinned_at(&self, user_key: &[u8], at: SequenceNumber) -> Result<Option<Pinned>> {
         let lookup = self.begin_lookup(user_key, at)?;
         let view = self.view.load();
         let (mut pages, mut out) = (PinnedPages::new(), Vec::new());
         Ok(match self.newest(&view, lookup, &mut pages, &mut out)? {
             Some((_, Kind::Put)) => Some(Pinned::new(pages.into_value(), out)),
-            // What is folded is read into buffers.
+            // Operands that are folded are read into buffers.
             other => {
                 let is_live = self.complete(&view, lookup, other, &mut BlockingPages::new(), &mut out)?;
                 is_live.then(|| Pinned::new(None, out))

@@ -1,10 +1,10 @@
-//! Where an end of an iterator stands: its cursors, and the pair that it came to.
+//! The position of one end of an iterator: its cached cursor and its current pair. One thread at a time.
 //!
-//! Cursors read one view. When the view has changed by the next step, the position takes a new seat in the newest one at
-//! (snapshot, key); when the view changes while it is idle, its cursors are taken away, so that an iterator left lying for an
-//! hour pins its snapshot's versions, but neither memory nor files (`docs/concurrency.md`, T3).
+//! A cursor reads one view. If the view has changed by the next step, the position opens a cursor in the newest view at
+//! (snapshot, key). If the view changes while the iterator is idle, the cursor is dropped, so an idle iterator pins the
+//! versions of its snapshot, but neither memory nor files (`docs/concurrency.md`, T3).
 
-use super::cached_cursors::{CachedCursor, CursorSlot, Sources};
+use super::cached_cursors::{CachedCursor, CursorSlot, ViewCursor};
 use super::pinned_value::Pinned;
 use super::read_path::ReadPath;
 use crate::engine::state::snapshot_registry::SnapshotPin;
@@ -13,7 +13,7 @@ use crate::merge::{Cursor, MergeCursor, PinnedValue, Values, VisibleCursor};
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Kind, Result};
 
-/// What both ends of an iterator walk over.
+/// The pairs that both ends of an iterator move over, and the form in which they return values.
 pub(crate) struct Scope {
     pub(crate) read: Arc<ReadPath>,
     pub(crate) pin: Arc<SnapshotPin>,
@@ -21,25 +21,28 @@ pub(crate) struct Scope {
     pub(crate) values: Values,
 }
 
+/// Whether a position is on a pair, and whether that pair was returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nothing was sought yet.
+    /// Not positioned yet.
     New,
-    /// On a pair that was not given out from here.
-    On,
-    /// On a pair that was given out.
-    Given,
-    /// Off an end, or behind an error.
-    Nowhere,
+    /// On a pair that this end has not returned.
+    Current,
+    /// On a pair that this end has returned.
+    Returned,
+    /// Past an end, or after an error.
+    Exhausted,
 }
 
 /// See the module.
 pub(crate) struct Position {
     slot: Arc<CursorSlot>,
     pub(crate) state: State,
-    /// The pair that it stands on: encoded key, and value, the latter as the scope wants it: copied, held, or left.
+    /// The encoded key of the current pair.
     pub(crate) key: Vec<u8>,
+    /// The value of the current pair, if the scope has values copied.
     value: Vec<u8>,
+    /// The value of the current pair, if it is held in its page.
     held: Option<PinnedValue>,
 }
 
@@ -50,64 +53,64 @@ impl Position {
         Self { slot, state: State::New, key: Vec::new(), value: Vec::new(), held: None }
     }
 
-    /// Whether it stands on a pair.
+    /// Whether the position is on a pair.
     pub(crate) fn valid(&self) -> bool {
-        matches!(self.state, State::On | State::Given)
+        matches!(self.state, State::Current | State::Returned)
     }
 
-    /// The key it stands on. Requires `valid()`.
+    /// The current key. Requires `valid()`.
     pub(crate) fn user_key(&self) -> &[u8] {
         &self.key[KeyspaceId::BYTES..]
     }
 
-    /// The value it stands on, where values are copied.
+    /// The current value, if values are copied.
     pub(crate) fn value(&self) -> &[u8] {
         &self.value
     }
 
-    /// The value it stands on, which it then has no more.
+    /// Takes the current value.
     pub(crate) fn take_value(&mut self) -> Pinned {
         Pinned::new(self.held.take(), std::mem::take(&mut self.value))
     }
 
-    /// Gives up its cursors; it stays where it is.
-    pub(crate) fn leave_seat(&self) {
+    /// Drops the cursor; the position stays on its pair.
+    pub(crate) fn drop_cursor(&self) {
         *self.slot.cached.lock() = None;
     }
 
-    /// Takes a seat in the newest view where that is needed, moves, and copies out the pair arrived at. After an error it
-    /// stands nowhere.
-    pub(crate) fn go(
+    /// Opens a cursor in the newest view if needed, moves it, and stores the pair that it reaches. `from_current`: the
+    /// movement starts at the current key. After an error the position is `Exhausted`.
+    pub(crate) fn move_cursor(
         &mut self,
         scope: &Scope,
-        from_here: bool,
-        movement: impl FnOnce(&mut Sources) -> Result<()>,
+        from_current: bool,
+        movement: impl FnOnce(&mut ViewCursor) -> Result<()>,
     ) -> Result<()> {
-        let result = self.try_go(scope, from_here, movement);
+        let result = self.try_move_cursor(scope, from_current, movement);
         if result.is_err() {
-            self.state = State::Nowhere;
+            self.state = State::Exhausted;
         }
         result
     }
 
-    fn try_go(
+    fn try_move_cursor(
         &mut self,
         scope: &Scope,
-        from_here: bool,
-        movement: impl FnOnce(&mut Sources) -> Result<()>,
+        from_current: bool,
+        movement: impl FnOnce(&mut ViewCursor) -> Result<()>,
     ) -> Result<()> {
         let read = &scope.read;
         read.check_open()?;
-        let _inside = scope.pin.enter()?;
+        let _inside = scope.pin.begin_read()?;
         let mut guard = self.slot.cached.lock();
         let newest = read.view.version();
         let is_outdated = guard.as_ref().is_none_or(|cached| cached.view.version < newest);
         if is_outdated {
-            // The old cursors go before there are new ones.
+            // The old cursor is dropped before the new one is opened.
             *guard = None;
         }
-        let cached = guard.get_or_insert_with(|| sit(scope));
-        if is_outdated && from_here {
+        let cached = guard.get_or_insert_with(|| open_cursor(scope));
+        if is_outdated && from_current {
             cached.cursor.seek(&self.key)?;
             debug_assert!(cached.cursor.valid() && cached.cursor.entry().key == self.key);
         }
@@ -115,7 +118,7 @@ impl Position {
         self.value.clear();
         self.held = None;
         if !cached.cursor.valid() {
-            self.state = State::Nowhere;
+            self.state = State::Exhausted;
             return Ok(());
         }
         let entry = cached.cursor.entry();
@@ -129,22 +132,22 @@ impl Position {
             self.value.extend_from_slice(entry.value);
             let live = read.resolve(entry.kind, &mut self.value)?;
             if operands.is_empty() {
-                debug_assert!(live, "the visible cursor passes over tombstones");
+                debug_assert!(live, "the visible cursor skips tombstones");
             } else {
                 read.fold(&self.key[KeyspaceId::BYTES..], live, operands, &mut self.value)?;
             }
         }
         if cached.view.version < read.view.version() {
-            // The sweep came by while this seat was in use, and will not come again before the next change.
+            // `revoke_idle` skipped this slot while it was in use, and is not called again before the next change.
             *guard = None;
         }
-        self.state = State::On;
+        self.state = State::Current;
         Ok(())
     }
 }
 
-/// Opens cursors over everything in the newest view, newest source first.
-fn sit(scope: &Scope) -> CachedCursor {
+/// Opens a cursor over the newest view, newest source first.
+fn open_cursor(scope: &Scope) -> CachedCursor {
     let Scope { read, pin, bounds, values } = scope;
     let at = pin.number();
     let view = read.view.load_full();
@@ -161,7 +164,7 @@ fn sit(scope: &Scope) -> CachedCursor {
         sources.push(tree);
         Box::new(MergeCursor::new(sources))
     };
-    // A Memtable that gets its first one later gets it with a number that the snapshot does not have.
+    // A Memtable without range tombstones may get some later, but with numbers above the snapshot's.
     let masked = view.disk.has_range_tombstones()
         || view.generations.iter().any(|generation| generation.memtable.has_range_tombstones());
     let cursor =

@@ -1,4 +1,5 @@
-//! What reading needs of an open store, whether it was opened for writing or only for reading. Any thread.
+//! `ReadPath`: the part of an open store that reads need, whether it was opened for writing or only for reading. Any
+//! thread.
 
 use super::cached_cursors::CachedCursors;
 use crate::branch::{self, BranchContext};
@@ -33,14 +34,14 @@ pub(crate) struct ReadPath {
     pub(crate) cache: Arc<PageCache>,
     pub(crate) branches: Arc<BranchContext>,
     pub(crate) closed: AtomicBool,
-    /// What folds merge operands; `None`: a read that meets some is an error.
+    /// Folds merge operands. If `None`, a read that finds operands is an error.
     pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
-    /// The process that opened it.
+    /// The process that opened the store.
     pub(crate) process: fork::ForkCount,
 }
 
 impl ReadPath {
-    /// An error where the store was closed, or the caller is a forked child.
+    /// An error if the store is closed or the caller is a forked child.
     #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Relaxed) {
@@ -49,7 +50,7 @@ impl ReadPath {
         self.check_process()
     }
 
-    /// The figures that reading has.
+    /// The statistics of the read path; the others are zero.
     pub(crate) fn stats(&self) -> Stats {
         let view = self.view.load_full();
         let disk = view.disk.figures();

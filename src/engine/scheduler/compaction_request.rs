@@ -1,7 +1,7 @@
 //! A caller's request to compact a key range, as the workers see it.
 //!
-//! Idle workers look at the open requests. What is left to do for one is computed from the tree each time, so it does not matter who does
-//! the work: the request's own jobs, those of another request, or work that was due anyway.
+//! Idle workers look at the open requests. What is left to do for one is computed from the tree each time, so it does
+//! not matter which job does the work: the request's own jobs, those of another request, or work that was due anyway.
 
 use crate::disk::RequestedRange;
 use crate::engine::types::compaction::{Cancellation, CompactReport};

@@ -1,12 +1,12 @@
-//! Who runs the background work of a store.
+//! The driver: which threads run the background work of a store.
 
-/// Who runs the background work of a store.
+/// Which threads run the background work of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Driver {
     /// The store's own threads.
     Threads,
-    /// The calling threads: a call that would wait for background work runs it. No thread is started, and all timers use the simulated
-    /// clock of the storage, so the store is a pure function of its calls (`DeterministicDb`).
+    /// The calling threads: a call that would wait for background work runs it. No thread is started, and all timers
+    /// use the simulated clock of the storage, so the store is a pure function of its calls (`DeterministicDb`).
     Deterministic,
 }
 

@@ -1,4 +1,5 @@
-//! The scheduler: what its threads share, the tasks that run, and how callers wait for them. What runs next is chosen in `background`.
+//! The scheduler: what its threads share, the tasks that run, and how callers wait for them. What runs next is chosen
+//! in `background`.
 
 pub(crate) mod compaction_request;
 pub(crate) mod driver;

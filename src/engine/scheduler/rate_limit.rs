@@ -1,20 +1,21 @@
-//! How many bytes a second background work may write (`Options::background_write_limit`). Any thread.
+//! The limit on the bytes a second that background work writes (`Options::background_write_limit`). Any thread.
 //!
-//! Each piece of work is charged for after it was written, and whoever wrote it waits until the rate has made up for it: nobody
-//! gathers leave to write for longer than `BURST`, so the disk sees an even stream.
+//! A task is charged after each piece that it has written, and then waits until the rate has made up for it. At most
+//! `BURST` of unused time counts, so the disk sees an even stream of writes.
 //!
-//! Incorporation goes first, since writers wait for it: it waits only for what it wrote itself, and merges wait for both.
+//! Incorporation has priority, because writers wait for it: it waits only for what incorporations wrote; merges wait
+//! for both.
 
 use crate::util::sync::{AtomicU64, Mutex, Ordering};
 use std::time::Duration;
 
-/// What was not used so long ago may be used now.
+/// The longest unused time that a task may make up for.
 const BURST: Duration = Duration::from_millis(10);
 
-/// Who writes.
+/// The class of a task that writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// A Memtable that is written out.
+    /// Incorporation of memory.
     Memory,
     /// Merges.
     Merge,
@@ -23,25 +24,27 @@ pub(crate) enum Class {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
-    /// 0: none. Changes under the lock of `due`.
+    /// 0: no limit. Changes under the lock of `due`.
     bytes_per_second: AtomicU64,
     due: Mutex<Due>,
 }
 
-/// When the rate will have made up for what was written.
+/// The times at which the rate has made up for what was written.
 #[derive(Clone, Copy, Debug, Default)]
 struct Due {
+    /// For incorporations alone.
     memory: Duration,
+    /// For all tasks.
     all: Duration,
 }
 
 impl RateLimit {
-    /// A limit, or none.
+    /// A limit in bytes a second; `None`: no limit.
     pub(crate) fn new(limit: Option<u64>) -> Self {
         Self { bytes_per_second: AtomicU64::new(limit.unwrap_or(0)), due: Mutex::default() }
     }
 
-    /// The limit; `None` where there is none.
+    /// The limit, if there is one.
     pub(crate) fn get(&self) -> Option<u64> {
         match self.bytes_per_second.load(Ordering::Relaxed) {
             0 => None,
@@ -49,14 +52,14 @@ impl RateLimit {
         }
     }
 
-    /// Another limit, from now on: what was written under the one before is forgiven.
+    /// Changes the limit. Waits under the old limit end.
     pub(crate) fn set(&self, limit: Option<u64>) {
         let mut due = self.due.lock();
         self.bytes_per_second.store(limit.unwrap_or(0), Ordering::Relaxed);
         *due = Due::default();
     }
 
-    /// At `now` somebody has written so many bytes: until when to wait.
+    /// Charges for bytes that a task has written by `now`. Returns the time until which it must wait.
     pub(crate) fn charge(&self, bytes: u64, class: Class, now: Duration) -> Duration {
         if self.get().is_none() {
             return now;
@@ -75,8 +78,8 @@ impl RateLimit {
         }
     }
 
-    /// Whether somebody who was told to wait until `end` must still wait.
-    pub(crate) fn holds(&self, end: Duration, now: Duration) -> bool {
+    /// Whether a task for which `charge` returned `end` must still wait.
+    pub(crate) fn must_wait(&self, end: Duration, now: Duration) -> bool {
         now < end && self.get().is_some()
     }
 }
@@ -87,7 +90,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// How many bytes a class gets written from `now` to `end` in pieces of 16 KiB, where nobody else writes.
+    /// How many bytes a class alone can write from `now` to `end`, in pieces of 16 KiB.
     fn write(limit: &RateLimit, class: Class, mut now: Duration, end: Duration) -> u64 {
         let mut bytes = 0;
         while now < end {
@@ -98,16 +101,16 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_kept_and_what_was_not_used_is_lost() {
+    fn the_rate_is_kept_and_unused_time_is_lost() {
         let limit = RateLimit::new(Some(10 << 20));
         for (start, class) in [(0, Class::Merge), (100, Class::Memory), (200, Class::Merge)] {
             let bytes = write(&limit, class, SECOND * start, SECOND * (start + 1));
-            assert!(bytes.abs_diff(10 << 20) <= 160 << 10, "{bytes} in a second after a long rest");
+            assert!(bytes.abs_diff(10 << 20) <= 160 << 10, "{bytes} in a second after a long idle time");
         }
     }
 
     #[test]
-    fn incorporation_goes_first_and_merges_get_the_rest() {
+    fn incorporation_has_priority_and_merges_get_the_rest() {
         let limit = RateLimit::new(Some(1 << 20));
         // Half of the rate for a second.
         let mut waits = Duration::ZERO;
@@ -118,16 +121,16 @@ mod tests {
         }
         assert_eq!(waits, Duration::ZERO, "incorporation waits for merges");
         let merged = limit.charge(0, Class::Merge, SECOND * 2);
-        assert!(merged > SECOND * 5, "what incorporation wrote counts for merges: {merged:?}");
+        assert!(merged > SECOND * 5, "merges do not wait for what incorporation wrote: {merged:?}");
     }
 
     #[test]
-    fn a_limit_that_is_lifted_or_raised_frees_those_who_wait() {
+    fn changing_the_limit_ends_the_waits() {
         let limit = RateLimit::new(Some(1));
         let end = limit.charge(1000, Class::Merge, Duration::ZERO);
-        assert!(limit.holds(end, SECOND));
+        assert!(limit.must_wait(end, SECOND));
         limit.set(None);
-        assert!(!limit.holds(end, SECOND) && limit.get().is_none());
+        assert!(!limit.must_wait(end, SECOND) && limit.get().is_none());
         limit.set(Some(1 << 20));
         assert!(limit.charge(1024, Class::Merge, SECOND) < SECOND + BURST);
     }

@@ -1,4 +1,4 @@
-//! The tasks that run now: for statistics, and for the progress of compaction requests. Any thread.
+//! The running tasks: for statistics, and for the progress of compaction requests. Any thread.
 
 use super::compaction_request::CompactionRequest;
 use crate::disk::{JobKind, JobScope, Load};
@@ -7,12 +7,12 @@ use crate::util::key;
 use crate::util::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use std::time::Duration;
 
-/// One task that runs. The counters are relaxed: they are statistics and order nothing.
+/// One running task. The counters are relaxed: they are statistics and order nothing.
 #[derive(Debug)]
 pub(crate) struct RunningTask {
     kind: BackgroundKind,
     scope: Option<JobScope>,
-    /// What it has to read, as far as that is known.
+    /// Its input, as far as it is known.
     load: Load,
     since: Duration,
     entries: AtomicU64,
@@ -51,13 +51,13 @@ impl RunningTask {
         Self { request, load: scope.load, scope: Some(scope), ..Self::new(kind, Load::default(), since) }
     }
 
-    /// Notes that so many more entries were read and so many more bytes written.
+    /// Notes that the task has read `entries` more entries and written `written` more bytes.
     pub(crate) fn advance(&self, entries: u64, written: u64) {
         self.entries.fetch_add(entries, Ordering::Relaxed);
         self.written.fetch_add(written, Ordering::Relaxed);
     }
 
-    /// Notes that it pauses, or that it goes on after a pause of so many nanoseconds.
+    /// Notes that the task pauses, or that it continues after a pause of `paused_ns`.
     pub(crate) fn set_paused(&self, is_paused: bool, paused_ns: u64) {
         self.is_paused.store(is_paused, Ordering::Relaxed);
         self.paused_ns.fetch_add(paused_ns, Ordering::Relaxed);
@@ -106,7 +106,7 @@ impl RunningTask {
     }
 }
 
-/// All tasks that run.
+/// All running tasks.
 #[derive(Debug, Default)]
 pub(crate) struct RunningTasks(Mutex<Vec<Arc<RunningTask>>>);
 

@@ -3,9 +3,10 @@
 //! A store is given its scheduler when it is opened. The choice of the next task is in `background/priorities.rs`.
 //!
 //! Invariants:
-//! 1. `state` is locked for moments only: never over I/O, a latch or a wait for another lock than those of the choice of a task.
-//! 2. Whoever changes what a choice depends on calls `wake_workers`, which takes the lock, so a worker between its choice and its wait
-//!    does not miss it. A timeout bounds what a missing call would cost.
+//! 1. `state` is locked for moments only: never over I/O, a latch or a wait for another lock than those of the choice
+//!    of a task.
+//! 2. A thread that changes an input of the choice calls `wake_workers`, which takes the lock, so a worker between its
+//!    choice and its wait does not miss it. A timeout bounds what a missing call would cost.
 
 use super::compaction_request::CompactionRequest;
 use super::driver::{Driver, RunNext};
@@ -46,7 +47,8 @@ pub(crate) struct Scheduler {
 #[derive(Default)]
 pub(crate) struct SchedulerState {
     pub(crate) stopped: bool,
-    /// The last numbers of the generations that are being incorporated, in the order in which they will become part of the tree.
+    /// The last numbers of the generations that are being incorporated, in the order in which they will become part of
+    /// the tree.
     pub(crate) incorporating: Vec<SequenceNumber>,
     pub(crate) draining: bool,
     /// Tasks that run.
@@ -70,8 +72,8 @@ pub(crate) struct SchedulerState {
 /// The latest cleanup of versions in memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LastCleanup {
-    /// How many snapshots had been dropped by then.
-    pub(crate) dropped: u64,
+    /// How many snapshots had been released by then.
+    pub(crate) released: u64,
     /// The earliest time of the next one.
     pub(crate) next: Duration,
 }
@@ -109,7 +111,7 @@ impl Scheduler {
         })
     }
 
-    /// Says what runs background work in calling threads.
+    /// Sets what runs background work in calling threads.
     pub(crate) fn set_runner(&self, runner: Weak<dyn RunNext>) {
         let _ = self.runner.set(runner);
     }
@@ -182,7 +184,8 @@ impl Scheduler {
         }
     }
 
-    /// Waits until no generation that is being incorporated is older than the one with this last number. An error if the store closes.
+    /// Waits until no generation that is being incorporated is older than the one with this last number. An error if
+    /// the store closes.
     pub(crate) fn wait_for_turn(&self, end: SequenceNumber) -> Result<()> {
         let mut state = self.state.lock();
         while state.incorporating.first() != Some(&end) {
@@ -194,8 +197,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Waits until a task has ended, but not longer than `patience`. Returns false with `Driver::Deterministic` if there was nothing to
-    /// run. An error if the store closes.
+    /// Waits until a task has ended, but not longer than `patience`. Returns false with `Driver::Deterministic` if
+    /// there was nothing to run. An error if the store closes.
     pub(crate) fn wait_for_progress(&self, patience: Duration) -> Result<bool> {
         if self.driver == Driver::Deterministic {
             return Ok(self.run_next());
@@ -208,7 +211,8 @@ impl Scheduler {
         Ok(true)
     }
 
-    /// Waits until `check` returns true. `check` is called under the lock and returns an error if background work cannot get there.
+    /// Waits until `check` returns true. `check` is called under the lock and returns an error if background work
+    /// cannot get there.
     pub(crate) fn wait_until(&self, mut check: impl FnMut() -> Result<bool>) -> Result<()> {
         loop {
             let mut state = self.state.lock();
@@ -237,7 +241,7 @@ impl Scheduler {
         self.progress.wait_for(state, BETWEEN_CHECKS);
     }
 
-    /// A worker that cannot do anything tells the waiting threads, and waits.
+    /// A worker that found no space wakes the threads that wait for it, and waits.
     pub(crate) fn wait_for_space(&self, patience: Duration) {
         if self.driver == Driver::Threads {
             let mut state = self.state.lock();
@@ -290,7 +294,7 @@ impl Scheduler {
         self.state.lock().no_removal_until = Some(until);
     }
 
-    /// Tells the workers to end.
+    /// Ends the workers.
     pub(crate) fn stop(&self) {
         self.cancel.store(true, Ordering::Release);
         self.state.lock().stopped = true;

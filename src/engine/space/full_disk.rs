@@ -1,15 +1,16 @@
 //! The full disk (`docs/recovery.md`, Full disk). Any thread; `try_leave_full` is background work.
 //!
-//! A thread that finds no space calls `meet_full_disk`. From then on puts are refused, and the ballast is given up, so that work which
-//! frees space finds some; one part of it goes only to merges, or to memory if nothing can be merged. Background work then incorporates
-//! Memtables with deletes, compacts where deletes are dense, and tries to get the ballast back with a margin; once it has it, the store
-//! takes puts again.
+//! A thread that finds no space calls `meet_full_disk`. From then on puts are refused, and the ballast is given up, so
+//! that work which frees space finds some; one part of it goes only to merges, or to memory if nothing can be merged.
+//! Background work then incorporates Memtables with deletes, compacts where deletes are dense, and tries to get the
+//! ballast back with a margin; once it has it, the store takes puts again.
 
-use super::ballast::{Ballast, Needs};
+use super::ballast::{Ballast, BallastNeeds};
 use crate::disk::Component;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::Scheduler;
+use crate::engine::shared_components::SharedComponents;
 use crate::engine::state::budget::Budget;
 use crate::engine::state::health::Health;
 use crate::log::Log;
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 /// How often background work checks for space.
 pub(crate) const SPACE_CHECK: Duration = Duration::from_millis(200);
-/// Deletes are gathered for so long before they are incorporated, unless they fill this part of a Memtable.
+/// Deletes are gathered for this long before they are incorporated, unless they fill `1 / GATHER_PART` of a Memtable.
 const GATHER: Duration = Duration::from_secs(1);
 const GATHER_PART: usize = 16;
 /// The longest time that a delete waits for space.
@@ -53,31 +54,25 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    pub(crate) fn new(
-        read: &Arc<ReadPath>,
-        (log, disk): (&Arc<Log>, &Arc<Component>),
-        health: &Arc<Health>,
-        generations: &Arc<Generations>,
-        (scheduler, budget): (&Arc<Scheduler>, Budget),
-    ) -> Arc<Self> {
+    pub(crate) fn new(shared: &SharedComponents, log: &Arc<Log>, generations: &Arc<Generations>) -> Arc<Self> {
         Arc::new(Self {
-            ballast: Ballast::find(&read.storage),
-            read: Arc::clone(read),
+            ballast: Ballast::find(&shared.read.storage),
+            read: Arc::clone(&shared.read),
             log: Arc::clone(log),
-            disk: Arc::clone(disk),
-            health: Arc::clone(health),
+            disk: Arc::clone(&shared.disk),
+            health: Arc::clone(&shared.health),
             generations: Arc::clone(generations),
-            scheduler: Arc::clone(scheduler),
-            budget,
+            scheduler: Arc::clone(&shared.scheduler),
+            budget: shared.budget,
             switched: Mutex::default(),
             has_deletes: AtomicBool::default(),
         })
     }
 
-    /// What the ballast must have room for now.
-    fn ballast_needs(&self) -> Needs {
+    /// The current inputs of the ballast's size.
+    fn ballast_needs(&self) -> BallastNeeds {
         let view = self.read.view.load();
-        Needs {
+        BallastNeeds {
             memory: view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum(),
             tree: view.disk.bytes(),
             memtable: self.budget.memtable as u64,
@@ -87,11 +82,11 @@ impl Space {
 
     /// Whether background work should grow the ballast.
     pub(crate) fn wants_ballast(&self) -> bool {
-        !self.health.is_full() && self.ballast.is_short(self.ballast_needs())
+        !self.health.is_full() && self.ballast.is_too_small(self.ballast_needs())
     }
 
-    /// Creates or grows the ballast. If the disk is too full for that, the ballast stays as it is: it has room for what is in memory so
-    /// far, and no more puts are taken.
+    /// Creates or grows the ballast. If the disk is too full for that, the ballast keeps its size, which suffices for
+    /// what is in memory so far, and puts are refused.
     pub(crate) fn grow_ballast(&self) -> Result<()> {
         match self.ballast.grow(self.ballast_needs()) {
             Err(error) if error.is_disk_full() => {
@@ -102,12 +97,13 @@ impl Space {
         }
     }
 
-    /// Refuses puts from now on, because something found no space. Returns true if space was freed, so that another try is worthwhile.
+    /// Refuses puts from now on, because something found no space. Returns true if space was freed, so that another try
+    /// is worthwhile.
     pub(crate) fn meet_full_disk(&self, error: &Error, need: SpaceNeed) -> bool {
         self.enter_full(error);
         let keep = if need == SpaceNeed::Memory { self.ballast_needs().merge_bytes() } else { 0 };
-        // Spare log files go first: nobody needs them.
-        let has_freed = self.log.drop_spares() > 0 || self.ballast.give_up(keep);
+        // Spare log files are removed first, because they are not needed.
+        let has_freed = self.log.drop_spares() > 0 || self.ballast.release(keep);
         if has_freed {
             self.disk.clear_failures();
         }
@@ -127,12 +123,13 @@ impl Space {
     /// Files were removed. On a full disk their space is reserved for merges, and jobs that found none may try again.
     pub(crate) fn space_was_freed(&self) {
         if self.health.is_full() {
-            self.ballast.retake(self.ballast_needs());
+            self.ballast.reserve_for_merges(self.ballast_needs());
             self.disk.clear_failures();
         }
     }
 
-    /// Lets those jobs try again for which there is enough space by now; all of them if the storage does not report its free space.
+    /// Lets those jobs try again for which there is enough space by now; all of them if the storage does not report its
+    /// free space.
     pub(crate) fn retry_backed_off(&self) {
         let available = self.read.storage.available().ok().flatten();
         self.disk.release_backoff(available.unwrap_or(u64::MAX));
@@ -143,8 +140,8 @@ impl Space {
         self.has_deletes.store(true, Ordering::Relaxed);
     }
 
-    /// On a full disk: takes puts again if there is enough space by now. Otherwise switches the generation if it holds deletes, so that they
-    /// are incorporated and compaction can act on them. Returns whether it did either.
+    /// On a full disk: takes puts again if there is enough space by now. Otherwise switches the generation if it holds
+    /// deletes, so that they are incorporated and compaction can act on them. Returns whether it did either.
     pub(crate) fn try_leave_full(&self) -> bool {
         if !self.health.is_full() {
             return false;
@@ -156,7 +153,7 @@ impl Space {
             self.scheduler.note_memory_freed();
             return true;
         }
-        self.ballast.retake(self.ballast_needs());
+        self.ballast.reserve_for_merges(self.ballast_needs());
         // A thread that switches already does the same, or waits for space.
         let Some(switching) = self.generations.try_lock() else { return false };
         let view = self.read.view.load_full();
@@ -171,8 +168,8 @@ impl Space {
         true
     }
 
-    /// Waits a moment for a delete that finds no space in the log, as long as background work makes progress. `started` is set by
-    /// the first wait. Returns false if waiting has become useless.
+    /// Waits a moment for a delete that finds no space in the log, as long as background work makes progress. `started`
+    /// is set by the first wait. Returns false if waiting has become useless.
     pub(crate) fn wait_for_space(&self, started: &mut Option<Duration>) -> bool {
         if self.health.blocking_error().is_err() {
             return false;

@@ -1,4 +1,5 @@
-//! Removes the files that no tree and no reader can reach any more (`docs/recovery.md`, D2). Workers, and the thread that closes.
+//! Removes the files that no tree and no reader can reach any more (`docs/recovery.md`, D2). Workers, and the thread
+//! that closes.
 
 use crate::engine::directory::locks;
 use crate::engine::read::read_path::ReadPath;
@@ -28,7 +29,7 @@ impl ObsoleteFiles {
 
     /// Whether `remove` might find a file.
     pub(crate) fn are_any(&self) -> bool {
-        self.read.branches.has_obsolete_files() || self.read.value_file_refs.has_dead()
+        self.read.branches.has_obsolete_files() || self.read.value_file_refs.has_unreferenced()
     }
 
     /// Removes the obsolete files, unless a read-only opener may need them.
@@ -36,8 +37,8 @@ impl ObsoleteFiles {
         if !self.are_any() {
             return Ok(());
         }
-        // *Otherwise:* a worker took the lock of another worker for that of a read-only opener and left its files for a second; meanwhile
-        // the store counted as idle, and a full disk as full.
+        // *Otherwise:* a worker took the lock of another worker for that of a read-only opener and left its files for a
+        // second; meanwhile the store counted as idle, and a full disk as full.
         let _removing = self.removing.lock();
         let is_removed = match locks::to_remove(&*self.read.storage) {
             // Read-only openers may need them.
@@ -68,7 +69,7 @@ impl ObsoleteFiles {
         for file in read.branches.take_obsolete_maplets() {
             read.storage.remove(&crate::branch::maplet_name(file))?;
         }
-        for file in read.value_file_refs.take_dead() {
+        for file in read.value_file_refs.take_unreferenced() {
             read.values.remove(file)?;
         }
         Ok(())
@@ -84,10 +85,10 @@ mod tests {
     use crate::io::simulated::SimulatedStorage;
     use crate::util::sync::Arc;
 
-    /// Once, of two workers that removed files at a time the second took the first for a read-only opener: `settle` returned with dead
-    /// files on the disk. (Found by `tests/suite/concurrency/metamorphic.rs`.)
+    /// Once, two workers removed files at the same time, and the second took the lock of the first for that of a
+    /// read-only opener: `settle` returned while obsolete files were on the disk. (Found by the metamorphic tests.)
     #[test]
-    fn who_removes_beside_another_removes_all_the_same() {
+    fn a_removal_waits_for_the_removal_of_another_worker() {
         let disk = SimulatedStorage::new(1);
         let options = Options { memory_budget: Some(1 << 20), background_threads: Some(1), ..Options::default() };
         let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
@@ -96,7 +97,7 @@ mod tests {
             db.flush().unwrap();
         }
         let background = &db.engine.background;
-        // A reader keeps the files over the merge.
+        // A reader keeps the files while they are merged.
         let view = background.read.view.load_full();
         db.compact().unwrap();
         drop(view);
@@ -113,10 +114,10 @@ mod tests {
         assert_eq!(disk.list().unwrap().iter().filter(|name| name.ends_with(".branch")).count(), 1);
     }
 
-    /// Once, a store that was closed right behind a merge left the files that the merge had replaced until the next opening, where
-    /// `verify` noted them.
+    /// Once, a store that was closed right after a merge left the files that the merge had replaced, and `verify`
+    /// reported them.
     #[test]
-    fn closing_removes_what_a_merge_has_left() {
+    fn closing_removes_the_files_that_a_merge_replaced() {
         let disk = SimulatedStorage::new(1);
         let options = Options { memory_budget: Some(1 << 20), background_threads: Some(1), ..Options::default() };
         let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
@@ -124,7 +125,7 @@ mod tests {
             db.put("key", [round]).unwrap();
             db.flush().unwrap();
         }
-        // Whatever holds the files until there is no worker any more.
+        // A reader keeps the files until no worker runs any more.
         let view = db.engine.background.read.view.load_full();
         db.compact().unwrap();
         drop(view);
@@ -133,10 +134,10 @@ mod tests {
         assert_eq!(disk.list().unwrap().iter().filter(|name| name.ends_with(".branch")).count(), 1);
     }
 
-    /// Once, the file of each large value that was overwritten in place stayed until its generation was full of small ones: 12,000
-    /// puts of 256 KiB to one key were 3 GiB on the disk.
+    /// Once, the value files of values that were overwritten in place stayed until their generation was full of small
+    /// values: 12,000 puts of 256 KiB to one key took 3 GiB on the disk.
     #[test]
-    fn values_overwritten_in_place_do_not_pile_up_on_the_disk() {
+    fn files_of_values_overwritten_in_place_are_bounded() {
         let disk = SimulatedStorage::new(1);
         let options = Options { memory_budget: Some(1 << 20), background_threads: Some(1), ..Options::default() };
         let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
@@ -149,10 +150,10 @@ mod tests {
             files_max = files_max.max(files());
             while db.step() {}
         }
-        let of_a_generation = limit.div_ceil(value.len() as u64) as usize;
+        let generation_files = limit.div_ceil(value.len() as u64) as usize;
         assert!(
-            (2..=2 * of_a_generation).contains(&files_max),
-            "{files_max} files, of one generation {of_a_generation}"
+            (2..=2 * generation_files).contains(&files_max),
+            "{files_max} files, of one generation {generation_files}"
         );
     }
 }

@@ -1,18 +1,19 @@
-//! How the one memory budget is split.
+//! How the memory budget is split between Memtables, page cache, log and workers.
 
 use crate::disk::{ComponentOptions, TrunkOptions};
 use crate::engine::types::options::Options;
 use crate::util::{Error, Result};
 
-/// Memory generations at most: one written to, the others waiting for incorporation.
+/// The most generations in memory: one that is written to; the others wait for incorporation.
 pub(crate) const GENERATIONS_MAX: usize = 3;
-/// Waiting trunk work at which writers begin to be slowed, and at which they are slowed most, in Memtables: two and six
-/// full trunk nodes.
+/// The trunk's debt at which writers begin to be slowed, in Memtables: two full trunk nodes. At `DEBT_LIMIT`, six full
+/// nodes, the delay is greatest.
 pub(crate) const DEBT_START: u64 = 16;
 /// See `DEBT_START`.
 pub(crate) const DEBT_LIMIT: u64 = 48;
-/// What is probably garbage, in percent of what is live, at which writers begin to be slowed, and at which they are slowed most; and
-/// so many Memtables beyond that, for where little is live. It bounds the space that uniform overwriting takes (`docs/performance.md`).
+/// Writers begin to be slowed when the estimated garbage exceeds this percentage of the live data plus `GARBAGE_START`
+/// Memtables (the latter for stores with little live data). At `GARBAGE_LIMIT_PERCENT` plus `GARBAGE_LIMIT` the delay
+/// is greatest. This bounds the space that uniform overwriting takes (`docs/performance.md`).
 pub(crate) const GARBAGE_START_PERCENT: u64 = 40;
 /// See `GARBAGE_START_PERCENT`.
 pub(crate) const GARBAGE_LIMIT_PERCENT: u64 = 100;
@@ -20,76 +21,81 @@ pub(crate) const GARBAGE_LIMIT_PERCENT: u64 = 100;
 pub(crate) const GARBAGE_START: u64 = 4;
 /// See `GARBAGE_START_PERCENT`.
 pub(crate) const GARBAGE_LIMIT: u64 = 16;
-/// The least budget a store opens with.
+/// The smallest budget that a store opens with.
 const BUDGET_MIN: u64 = 256 << 10;
-/// And the largest, 64 TiB: more than any machine has, and so far below 2^64 that no sum of parts comes near it.
+/// The largest one, 64 TiB: more than any machine has, and small enough that no sum of parts overflows.
 const BUDGET_MAX: u64 = 64 << 40;
-/// What a Memtable gets of a small budget, up to `MEMTABLE_BYTES_MIDDLING`, and of a large one, up to `MEMTABLE_BYTES_MAX`. Larger
-/// ones save some merging, and take from the cache, so that data which just fits no longer does while there are writes (`memory_arbiter`;
-/// `docs/performance.md`). So it is a twelfth up to 384 MiB of budget, 32 MiB up to 2 GiB, and a sixty-fourth from there to 4 GiB.
+/// A Memtable is a twelfth of the budget up to a budget of 384 MiB, 32 MiB up to a budget of 2 GiB, and a sixty-fourth
+/// from there to 4 GiB. Larger ones save some merging, but take memory from the cache, so that data which just fits no
+/// longer does while there are writes (`engine/memory/arbiter.rs`; `docs/performance.md`).
 const MEMTABLE_PART: u64 = 12;
-const MEMTABLE_BYTES_MIDDLING: u64 = 32 << 20;
+const MEMTABLE_BYTES_MEDIUM: u64 = 32 << 20;
 const MEMTABLE_PART_LARGE: u64 = 64;
-/// Larger ones save little more, and their log takes longer to read after a crash; `Options::write_buffer` may ask for more.
+/// Larger ones save little more, and their log takes longer to read after a crash. `Options::write_buffer` may be
+/// larger.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 const MEMTABLE_BYTES_MIN: u64 = 32 << 10;
-/// A write buffer is at most this part of the budget: three of them with their indexes leave room for the rest.
+/// `Options::write_buffer` is at most this part of the budget: three Memtables of this size with their indexes leave
+/// enough for the rest.
 const WRITE_BUFFER_PART: u64 = 6;
-/// What a generation may hold of values in files of their own, in Memtables. Their files go with the generation, so this bounds the space
-/// that overwriting them in place takes; a switch costs a small branch.
+/// The size of the value files of one generation, in Memtables. They are removed with the generation, so this bounds
+/// the space that large values take when they are overwritten in place. Each switch costs a small branch.
 const VALUE_FILES_PART: u64 = 4;
 const VALUE_FILES_BYTES_MIN: u64 = 16 << 20;
-/// Larger segments only take longer to make and to recycle, and a small store holds two of them.
+/// Larger segments only take longer to create and to recycle, and a small store has two of them.
 const SEGMENT_BYTES_MAX: u64 = 8 << 20;
 const SEGMENT_BYTES_MIN: u64 = 256 << 10;
-/// Chunks of a segment, as many as may be: a segment is full when each is some thread's, however little that thread has written. With
-/// chunks of 256 KiB 64 threads that wrote now and then waited for each other's segments (`docs/performance.md`).
+/// Chunks of a segment: as many as possible, because a segment is full once every chunk has an owner, however little
+/// the owners have written. With chunks of 256 KiB, 64 threads that rarely wrote waited for new segments
+/// (`docs/performance.md`).
 const CHUNKS: u64 = 512;
-/// A thread comes back for a chunk every hundred small writes.
+/// With this size a thread takes a new chunk about every hundred small writes.
 const CHUNK_BYTES_MAX: u64 = 16 << 10;
 const CHUNK_BYTES_MIN: u64 = 4 << 10;
-/// Extents of a worker, as a part of the budget: a merge of sixteen runs reads ahead in large ones. With a sixty-fourth merges under
-/// 256 MiB read 16 KiB at a time, and stood waiting half of the time.
+/// A worker's memory for extents, as a part of the budget: a merge of sixteen runs reads ahead in large extents. With a
+/// sixty-fourth, merges under a budget of 256 MiB read 16 KiB at a time and waited half of the time.
 const EXTENTS_PART: u64 = 24;
-/// At most.
+/// See `EXTENTS_PART`.
 const EXTENTS_BYTES_MAX: u64 = 16 << 20;
-/// A budget so small is passed by this rather than reading page by page.
+/// Workers get this much even if it exceeds a small budget: the alternative is to read page by page.
 const EXTENTS_BYTES_MIN: u64 = 256 << 10;
-/// What nobody counts (the allocator's own, tables of nodes and files, reads ahead) in a store of middling size.
+/// Memory that is not counted (allocator overhead, tables of nodes and files, reads ahead) in a store of medium size.
 const UNCOUNTED_BYTES: u64 = 24 << 20;
-/// What the kernel gives at most is asked for; more cores than this do not help a store's background work.
+/// The most workers by default: more cores do not help the background work of one store.
 const WORKERS_MAX: usize = 8;
-/// Who asks gets as many. A tree seldom has more than a dozen merges that can run side by side, while every thread has a stack, and
-/// extents of its own of up to `EXTENTS_BYTES_MAX`: with so many these are 1 GiB.
-const WORKERS_ASKED_MAX: usize = 64;
+/// The most workers that `Options::background_threads` may set. A tree rarely has more than a dozen merges that can run
+/// side by side, while every thread has a stack and extents of up to `EXTENTS_BYTES_MAX`; those of 64 threads are 1
+/// GiB.
+const WORKERS_OPTION_MAX: usize = 64;
 
-/// The parts of the budget, bytes.
+/// The parts of the budget, in bytes unless noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
     pub(crate) total: u64,
     /// Soft size of one Memtable's arena; its hash index comes on top, about a quarter.
     pub(crate) memtable: usize,
     pub(crate) cache: usize,
-    /// What cursors read leaves into.
+    /// Memory into which merges and scans read ahead.
     pub(crate) extents: usize,
     pub(crate) segment: usize,
     pub(crate) chunk: usize,
-    /// Log bytes that force a switch of generations.
+    /// The size of the log that forces a switch of generations.
     pub(crate) log: u64,
-    /// Bytes of values in files of their own that force a switch of one generation.
+    /// The size of a generation's value files that forces a switch.
     pub(crate) value_files: u64,
+    /// Number of worker threads.
     pub(crate) workers: usize,
 }
 
-/// What a store reckons with while it is open.
+/// The sizes and settings of an open store, derived from its options.
 #[derive(Clone, Debug)]
-pub(crate) struct Figures {
+pub(crate) struct StoreConfig {
     pub(crate) budget: Budget,
     pub(crate) disk: ComponentOptions,
 }
 
-impl Figures {
-    /// The tree's figures follow the budget's.
+impl StoreConfig {
+    /// The options of the disk component follow from the budget.
     pub(crate) fn new(budget: Budget, options: &Options) -> Self {
         let trunk = TrunkOptions { maplets: options.maplets, ..TrunkOptions::new(budget.memtable as u64) };
         Self { budget, disk: ComponentOptions::Trunk(trunk) }
@@ -106,8 +112,7 @@ impl Budget {
         }
         if total > BUDGET_MAX {
             return Err(Error::InvalidArgument(format!(
-                "memory_budget is {total} bytes, more than the {BUDGET_MAX} that may be asked for; None takes half of the machine's \
-                 memory"
+                "memory_budget is {total} bytes, at most {BUDGET_MAX} are allowed; None takes half of the machine's memory"
             )));
         }
         check_write_limit(options.background_write_limit)?;
@@ -116,15 +121,15 @@ impl Budget {
         if workers == 0 {
             return Err(Error::InvalidArgument("background_threads is 0, at least 1 is needed".into()));
         }
-        if workers > WORKERS_ASKED_MAX {
+        if workers > WORKERS_OPTION_MAX {
             return Err(Error::InvalidArgument(format!(
-                "background_threads is {workers}, more than the {WORKERS_ASKED_MAX} that may be asked for; None takes as many as the \
-                 machine has cores, up to {WORKERS_MAX}"
+                "background_threads is {workers}, at most {WORKERS_OPTION_MAX} are allowed; None takes as many as the machine has \
+                 cores, up to {WORKERS_MAX}"
             )));
         }
         let memtable = match options.write_buffer {
             None => {
-                let small = (total / MEMTABLE_PART).min(MEMTABLE_BYTES_MIDDLING);
+                let small = (total / MEMTABLE_PART).min(MEMTABLE_BYTES_MEDIUM);
                 small.max(total / MEMTABLE_PART_LARGE).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX)
             }
             Some(bytes) if bytes >= MEMTABLE_BYTES_MIN && bytes <= total / WRITE_BUFFER_PART => bytes,
@@ -137,8 +142,8 @@ impl Budget {
             }
         };
         let segment = (memtable / 4).next_power_of_two().clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
-        // Memtables with their indexes, three mapped segments, some megabytes of extents a worker, and up to an eighth for what
-        // nobody counts: the rest is cache.
+        // The cache gets the rest after the Memtables with their indexes, three mapped segments, the workers' extents,
+        // and up to an eighth for memory that is not counted.
         let extents = workers as u64 * (total / EXTENTS_PART).clamp(EXTENTS_BYTES_MIN, EXTENTS_BYTES_MAX);
         let fixed = GENERATIONS_MAX as u64 * memtable * 5 / 4
             + 3 * segment
@@ -160,8 +165,9 @@ impl Budget {
 }
 
 impl Budget {
-    /// Memory generations at most that opening fills from the log. A Memtable's size is bounded by what an insert costs, not by
-    /// the memory of a large machine: there the log's entries may take an eighth of the budget, while the cache is empty.
+    /// The most generations that opening fills from the log. The cost of an insert bounds the size of a Memtable, so on
+    /// a large machine a few Memtables are little memory; there the log's entries may take an eighth of the budget,
+    /// since the cache is still empty.
     pub(crate) fn generations_at_open(&self) -> usize {
         let memtable = self.memtable as u64 * 5 / 4;
         ((self.total / 8 / memtable) as usize).max(GENERATIONS_MAX)
@@ -170,8 +176,8 @@ impl Budget {
 
 #[cfg(any(test, feature = "testing"))]
 impl Budget {
-    /// Parts so small that a few dozen writes take a store through every switch and every merge, and that opening it costs
-    /// next to nothing: for tests that do so hundreds of thousands of times.
+    /// Parts so small that a few dozen writes cause every kind of switch and merge, and that opening costs almost
+    /// nothing: for tests that open a store hundreds of thousands of times.
     pub(crate) fn small(options: &Options) -> Result<Self> {
         let small = Self {
             memtable: 4 << 10,
@@ -186,17 +192,17 @@ impl Budget {
     }
 }
 
-/// Refuses a write limit under which nothing would ever be done.
+/// Refuses a write limit of 0, under which background work would never end.
 pub(crate) fn check_write_limit(limit: Option<u64>) -> Result<()> {
     if limit == Some(0) {
         return Err(Error::InvalidArgument(
-            "background_write_limit is 0 bytes a second, at least 1 is needed; None is no limit".into(),
+            "background_write_limit is 0 bytes a second, at least 1 is needed; None means no limit".into(),
         ));
     }
     Ok(())
 }
 
-/// Half of the memory of the machine, or of the container where that has a limit.
+/// Half of the memory of the machine, or of the container's limit if that is lower.
 fn default_total() -> u64 {
     let machine = read_number("/proc/meminfo", |text| {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
@@ -252,22 +258,22 @@ mod tests {
         assert!(Budget::new(&Options::default()).unwrap().total >= BUDGET_MIN);
     }
 
-    /// Once, any number was taken: a hundred thousand threads died of memory, and a budget near 2^64 overflowed where its parts are
-    /// added.
+    /// Once, any value was accepted: a hundred thousand threads ran out of memory, and a budget near 2^64 overflowed in
+    /// the sum of its parts.
     #[test]
-    fn absurd_sizes_are_refused_and_the_largest_work() {
+    fn sizes_above_the_limits_are_refused() {
         let refused = |options: Options, what: &str, found: u64, most: u64| {
             let error = Budget::new(&options).unwrap_err();
-            let told = error.to_string();
+            let text = error.to_string();
             let parts = [what, &found.to_string(), &most.to_string(), "None takes"];
             assert!(
-                matches!(error, Error::InvalidArgument(_)) && parts.iter().all(|part| told.contains(part)),
-                "{told}"
+                matches!(error, Error::InvalidArgument(_)) && parts.iter().all(|part| text.contains(part)),
+                "{text}"
             );
         };
-        for threads in [WORKERS_ASKED_MAX + 1, 100_000, usize::MAX] {
+        for threads in [WORKERS_OPTION_MAX + 1, 100_000, usize::MAX] {
             let options = Options { background_threads: Some(threads), ..Options::default() };
-            refused(options, "background_threads", threads as u64, WORKERS_ASKED_MAX as u64);
+            refused(options, "background_threads", threads as u64, WORKERS_OPTION_MAX as u64);
         }
         for bytes in [BUDGET_MAX + 1, u64::MAX] {
             // A write buffer that such a budget would allow: its parts overflowed.
@@ -276,7 +282,7 @@ mod tests {
         }
         let largest = Options {
             memory_budget: Some(BUDGET_MAX),
-            background_threads: Some(WORKERS_ASKED_MAX),
+            background_threads: Some(WORKERS_OPTION_MAX),
             write_buffer: Some(BUDGET_MAX / WRITE_BUFFER_PART),
             ..Options::default()
         };

@@ -11,12 +11,12 @@ pub(crate) struct Delays {
 }
 
 impl Delays {
-    /// Notes that a write was slowed for so long.
+    /// Notes that backpressure delayed a write by `ns`.
     pub(crate) fn note_slowed(&self, ns: u64) {
         self.longest_ns.fetch_max(ns, Ordering::Relaxed);
     }
 
-    /// Notes that a write has waited for memory for so long.
+    /// Notes that a write waited for memory for `ns`.
     pub(crate) fn note_stalled(&self, ns: u64) {
         self.stalled_writes.fetch_add(1, Ordering::Relaxed);
         self.stalled_ns.fetch_add(ns, Ordering::Relaxed);

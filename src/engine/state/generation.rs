@@ -1,4 +1,5 @@
-//! A memory generation: one Memtable with its Membuffer, and the range of sequence numbers that belongs to it (`docs/concurrency.md`, G).
+//! A memory generation: one Memtable with its Membuffer, and the range of sequence numbers that belongs to it
+//! (`docs/concurrency.md`, G).
 
 use super::value_file_refs::ValueFileRefs;
 use crate::format::value_file::ValueReference;
@@ -8,35 +9,40 @@ use crate::util::{FileNumber, SequenceNumber};
 
 const UNSET: u64 = u64::MAX;
 
-/// One Memtable, with its Membuffer, and the range of numbers that belongs in it.
+/// See the module. Any thread.
 pub(crate) struct Generation {
     pub(crate) memtable: Arc<Memtable>,
-    /// Numbers above this one and up to `ends_with` belong here.
+    /// Numbers above this one and up to `ends_with` belong to this generation.
     starts_after: AtomicU64,
     ends_with: AtomicU64,
-    /// Value files that entries of this generation refer to, or did until they were overwritten; held until the generation goes.
+    /// The value files of all entries that were placed here, also of overwritten ones. They are released with the
+    /// generation.
     value_files: Mutex<Vec<FileNumber>>,
-    /// The bytes of their values.
+    /// The total size of the values in these files.
     value_bytes: AtomicU64,
-    holds: Arc<ValueFileRefs>,
+    value_file_refs: Arc<ValueFileRefs>,
 }
 
 impl Generation {
     /// A generation whose start is not known yet (rule G2).
-    pub(crate) fn pending(memtable: Arc<Memtable>, holds: &Arc<ValueFileRefs>) -> Self {
+    pub(crate) fn pending(memtable: Arc<Memtable>, value_file_refs: &Arc<ValueFileRefs>) -> Self {
         Self {
             memtable,
             starts_after: AtomicU64::new(UNSET),
             ends_with: AtomicU64::new(UNSET),
             value_files: Mutex::new(Vec::new()),
             value_bytes: AtomicU64::new(0),
-            holds: Arc::clone(holds),
+            value_file_refs: Arc::clone(value_file_refs),
         }
     }
 
-    /// A generation that starts after a number known from the beginning.
-    pub(crate) fn starting_after(memtable: Arc<Memtable>, number: SequenceNumber, holds: &Arc<ValueFileRefs>) -> Self {
-        let generation = Self::pending(memtable, holds);
+    /// A generation that starts after a known number.
+    pub(crate) fn starting_after(
+        memtable: Arc<Memtable>,
+        number: SequenceNumber,
+        value_file_refs: &Arc<ValueFileRefs>,
+    ) -> Self {
+        let generation = Self::pending(memtable, value_file_refs);
         generation.set_start(number);
         generation
     }
@@ -49,7 +55,7 @@ impl Generation {
         self.ends_with.store(number.0, Ordering::Release);
     }
 
-    /// The generation's T, once it was switched away from.
+    /// The last number, T in rule G1; `None` until the generation is switched away from.
     pub(crate) fn end(&self) -> Option<SequenceNumber> {
         match self.ends_with.load(Ordering::Acquire) {
             UNSET => None,
@@ -57,14 +63,14 @@ impl Generation {
         }
     }
 
-    /// The number that its own begin behind, once it has any.
+    /// The number after which the generation starts; greater than any number while it is unset.
     pub(crate) fn start(&self) -> SequenceNumber {
         SequenceNumber(self.starts_after.load(Ordering::Acquire))
     }
 
-    /// Whether a number is beyond this generation's start. Spins while the start is unset: the switching thread is two
-    /// instructions away from setting it.
-    pub(super) fn reaches(&self, number: SequenceNumber) -> bool {
+    /// Whether a number is above the start. Spins while the start is unset: the switching thread sets it two
+    /// instructions later (rule G2).
+    pub(super) fn starts_before(&self, number: SequenceNumber) -> bool {
         let mut backoff = Backoff::new();
         loop {
             match self.starts_after.load(Ordering::Acquire) {
@@ -74,13 +80,13 @@ impl Generation {
         }
     }
 
-    /// Takes over the hold on a value file from the write that made it.
-    pub(crate) fn hold_value_file(&self, value: ValueReference) {
+    /// Takes over the reference to a value file from the write that made it.
+    pub(crate) fn add_value_file(&self, value: ValueReference) {
         self.value_files.lock().push(value.file);
         self.value_bytes.fetch_add(value.length, Ordering::Relaxed);
     }
 
-    /// The bytes of the values in files that it holds. Of those that were overwritten in place nothing is left but the file.
+    /// The total size of the values in value files, also of those that were overwritten in place.
     pub(crate) fn value_bytes(&self) -> u64 {
         self.value_bytes.load(Ordering::Relaxed)
     }
@@ -89,7 +95,7 @@ impl Generation {
 impl Drop for Generation {
     fn drop(&mut self) {
         for file in self.value_files.get_mut().drain(..) {
-            self.holds.release(file);
+            self.value_file_refs.release(file);
         }
     }
 }

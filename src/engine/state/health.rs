@@ -1,53 +1,53 @@
-//! Whether the store still takes writes, and what it waits for if not.
+//! Whether the store accepts writes, and why not. Any thread.
 
 use crate::util::planted::planted;
 use crate::util::sync::{AtomicU8, Mutex, Ordering};
 use crate::util::{Error, Result, fork};
 
-/// Everything is taken.
-const WELL: u8 = 0;
-/// The disk is full: no puts. Passes.
-const FULL: u8 = 1;
-/// No writes at all, for good.
+/// All writes are accepted.
+const HEALTHY: u8 = 0;
+/// The disk is full: puts are refused until there is space again.
+const DISK_FULL: u8 = 1;
+/// All writes are refused until the store is opened again.
 const READ_ONLY: u8 = 2;
 
-/// The store's state of health. Any thread.
+/// See the module.
 #[derive(Debug)]
 pub(crate) struct Health {
     /// The process that opened the store.
     process: fork::ForkCount,
-    /// Only rises from `FULL` or `WELL` to `READ_ONLY`; changes under the lock of `reasons`.
+    /// `READ_ONLY` is final. Changes under the lock of `reasons`.
     state: AtomicU8,
     reasons: Mutex<Reasons>,
 }
 
 #[derive(Debug, Default)]
 struct Reasons {
-    /// Of being read-only.
+    /// Why the store is read-only.
     failure: Option<String>,
-    /// Of taking no puts.
-    full: Option<Error>,
-    /// What background work failed with last, while it tries again.
-    waiting: Option<Error>,
+    /// Why puts are refused.
+    disk_full: Option<Error>,
+    /// The latest error of background work that is going to be retried.
+    blocking: Option<Error>,
 }
 
 impl Reasons {
-    /// The worst of them; none where it passed since the caller looked.
+    /// The worst reason; `Ok` if the state has changed since the caller checked it.
     fn as_error(&self) -> Result<()> {
         if let Some(reason) = self.failure.clone() {
             return Err(Error::ReadOnly { reason });
         }
-        self.full.clone().map_or(Ok(()), Err)
+        self.disk_full.clone().map_or(Ok(()), Err)
     }
 }
 
 impl Health {
     /// A store that was just opened, by this process.
     pub(crate) fn new() -> Self {
-        Self { process: fork::ForkCount::current(), state: AtomicU8::new(WELL), reasons: Mutex::default() }
+        Self { process: fork::ForkCount::current(), state: AtomicU8::new(HEALTHY), reasons: Mutex::default() }
     }
 
-    /// An error where the store is read-only, or the caller is a forked child.
+    /// An error if the store is read-only or the caller is a forked child.
     pub(crate) fn check(&self) -> Result<()> {
         if self.state.load(Ordering::Acquire) == READ_ONLY {
             self.reasons.lock().as_error()?
@@ -55,15 +55,15 @@ impl Health {
         if self.process.is_current() { Ok(()) } else { Err(Error::Forked) }
     }
 
-    /// An error where the store takes no puts.
+    /// An error if puts are refused or the caller is a forked child.
     pub(crate) fn check_put(&self) -> Result<()> {
-        if self.state.load(Ordering::Acquire) != WELL {
+        if self.state.load(Ordering::Acquire) != HEALTHY {
             self.reasons.lock().as_error()?
         }
         if self.process.is_current() { Ok(()) } else { Err(Error::Forked) }
     }
 
-    /// Makes the store read-only for good. The first reason stays.
+    /// Makes the store read-only. The first reason stays.
     pub(crate) fn poison(&self, error: &Error) {
         planted!(Bug::FailureIgnored => { return });
         let mut reasons = self.reasons.lock();
@@ -74,50 +74,50 @@ impl Health {
         self.state.store(READ_ONLY, Ordering::Release);
     }
 
-    /// The disk is full: no more puts until `leave_full`. The first reason stays.
+    /// Refuses puts until `leave_full`. The first reason stays.
     pub(crate) fn enter_full(&self, error: &Error) {
         let mut reasons = self.reasons.lock();
-        reasons.full.get_or_insert_with(|| error.clone().into_disk_full());
-        if self.state.load(Ordering::Relaxed) == WELL {
-            self.state.store(FULL, Ordering::Release);
+        reasons.disk_full.get_or_insert_with(|| error.clone().into_disk_full());
+        if self.state.load(Ordering::Relaxed) == HEALTHY {
+            self.state.store(DISK_FULL, Ordering::Release);
         }
     }
 
-    /// There is room again.
+    /// There is space on the disk again.
     pub(crate) fn leave_full(&self) {
         let mut reasons = self.reasons.lock();
-        reasons.full = None;
-        reasons.waiting = None;
-        if self.state.load(Ordering::Relaxed) == FULL {
-            self.state.store(WELL, Ordering::Release);
+        reasons.disk_full = None;
+        reasons.blocking = None;
+        if self.state.load(Ordering::Relaxed) == DISK_FULL {
+            self.state.store(HEALTHY, Ordering::Release);
         }
     }
 
     /// Whether the disk is full.
     pub(crate) fn is_full(&self) -> bool {
-        self.state.load(Ordering::Acquire) == FULL
+        self.state.load(Ordering::Acquire) == DISK_FULL
     }
 
-    /// Background work failed and will be tried again.
-    pub(crate) fn wait_for(&self, error: Error) {
-        self.reasons.lock().waiting = Some(error.into_disk_full());
+    /// Background work failed and is going to be retried.
+    pub(crate) fn note_blocked(&self, error: Error) {
+        self.reasons.lock().blocking = Some(error.into_disk_full());
     }
 
-    /// Background work goes on.
-    pub(crate) fn recovered(&self) {
+    /// Background work makes progress again.
+    pub(crate) fn note_unblocked(&self) {
         let mut reasons = self.reasons.lock();
-        if reasons.waiting.is_some() {
-            reasons.waiting = None;
+        if reasons.blocking.is_some() {
+            reasons.blocking = None;
         }
     }
 
-    /// What a writer that waits for background work should be told instead of waiting on.
+    /// The error that a thread that waits for background work returns instead of waiting on.
     pub(crate) fn blocking_error(&self) -> Result<()> {
         self.check()?;
-        self.reasons.lock().waiting.clone().map_or(Ok(()), Err)
+        self.reasons.lock().blocking.clone().map_or(Ok(()), Err)
     }
 
-    /// For the statistics.
+    /// The failure, if any, for the statistics.
     pub(crate) fn describe(&self) -> Option<String> {
         self.blocking_error().and_then(|()| self.check_put()).err().map(|error| error.to_string())
     }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_passes_and_a_failure_does_not() {
+    fn a_full_disk_is_temporary_and_a_failure_is_final() {
         let health = Health::new();
         health.enter_full(&full());
         assert!(health.is_full() && health.check().is_ok());

@@ -1,16 +1,17 @@
-//! The table of small latches that order the writes of one key (`docs/concurrency.md`, W).
+//! The latch table. A key's latch orders the writes of the key (`docs/concurrency.md`, W).
 //!
-//! Any thread. A latch is held for a handful of stores, never over a lock, a system call or a wait for another latch out of
-//! table order.
+//! Any thread. A latch is held for a few stores. Its holder takes no lock, makes no system call, and takes further
+//! latches only in table order.
 //!
 //! Invariants:
-//! 1. A latch word is odd while it is held; taking and freeing it both add one, so a reader that saw it held can tell when
-//!    that holder has gone, even if another has come.
-//! 2. Acquire on taking, Release on freeing: what a holder did happens before whatever the next holder does.
+//! 1. A latch word is odd while the latch is held. Locking and unlocking both add one, so a reader that saw the latch
+//!    held knows when that holder has released it, even if another thread holds it by then.
+//! 2. Locking is an acquire, unlocking a release: what one holder does happens before what the next holder does.
 
 use crate::util::sync::{AtomicU32, Backoff, Ordering};
 
-/// 16,384 words are 64 KiB: they stay in the second-level cache, and two of 64 writers meet by chance in one of 500 puts.
+/// 16,384 words are 64 KiB: they fit in the second-level cache, and of 64 writers two share a latch by chance in one of
+/// 500 puts.
 const LATCHES: usize = 1 << 14;
 
 /// All latches of a store.
@@ -18,11 +19,11 @@ pub(crate) struct Latches {
     words: Box<[AtomicU32]>,
 }
 
-/// Which latch a key has: its index in the table.
+/// The index of a latch in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LatchIndex(u32);
 
-/// Holds one latch until dropped.
+/// A held latch; unlocked on drop.
 pub(crate) struct LatchGuard<'a> {
     word: &'a AtomicU32,
 }
@@ -32,12 +33,12 @@ impl Latches {
         Self { words: (0..LATCHES).map(|_| AtomicU32::new(0)).collect() }
     }
 
-    /// The latch of a key with this hash. Low bits: fingerprints use the high ones.
+    /// The latch of a key with this hash. Takes the low bits, because fingerprints take the high ones.
     pub(crate) fn index_of(hash: u64) -> LatchIndex {
         LatchIndex((hash as usize & (LATCHES - 1)) as u32)
     }
 
-    /// Takes a latch, waiting for its holder.
+    /// Locks a latch; spins while another thread holds it.
     pub(crate) fn lock(&self, index: LatchIndex) -> LatchGuard<'_> {
         let word = &self.words[index.0 as usize];
         let mut backoff = Backoff::new();
@@ -52,7 +53,7 @@ impl Latches {
         }
     }
 
-    /// Waits until whoever holds the latch now has let go (rule S3).
+    /// Waits until the current holder of the latch, if any, has released it (rule S3).
     pub(crate) fn wait_for_holder(&self, index: LatchIndex) {
         let word = &self.words[index.0 as usize];
         let seen = word.load(Ordering::Acquire);
@@ -76,7 +77,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     #[test]
-    fn one_holder_at_a_time() {
+    fn a_latch_has_one_holder_at_a_time() {
         let latches = Latches::new();
         let (inside, total) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {

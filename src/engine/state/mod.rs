@@ -1,4 +1,4 @@
-//! What every thread of an open store shares. Each file names its own rules of concurrency.
+//! State that all threads of an open store share. Each file states its own concurrency rules.
 
 pub(crate) mod budget;
 pub(crate) mod delays;

@@ -1,7 +1,7 @@
 //! The snapshot that relaxed reads share (FloDB §4.4, piggybacking).
 //!
-//! Any thread. A past number cannot be pinned again, so the newest shared snapshot is kept for as long as somebody may ask
-//! for one of its age, and no longer.
+//! Any thread. A past number cannot be pinned again, so the store retains the newest shared snapshot for the longest
+//! age that a caller has asked for.
 
 use super::snapshot_registry::SnapshotPin;
 use crate::util::sync::{Arc, Mutex};
@@ -10,43 +10,43 @@ use std::time::Duration;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct SharedSnapshot {
-    kept: Mutex<Option<Kept>>,
+    current: Mutex<Option<Shared>>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct Shared {
     pin: Arc<SnapshotPin>,
     taken: Duration,
-    /// Nobody asked for an older one than this.
+    /// No caller accepts the snapshot after this time.
     until: Duration,
 }
 
 impl SharedSnapshot {
-    /// The kept pin where it is at most `age` old, or a new one, which is kept from now on.
+    /// The current pin if it is at most `age` old; otherwise a new one, which becomes the current one.
     pub(crate) fn share(&self, now: Duration, age: Duration, take: impl FnOnce() -> SnapshotPin) -> Arc<SnapshotPin> {
-        let mut kept = self.kept.lock();
-        if let Some(kept) =
-            kept.as_mut().filter(|kept| now.saturating_sub(kept.taken) <= age && kept.pin.enter().is_ok())
-        {
-            kept.until = kept.until.max(kept.taken.saturating_add(age));
-            return Arc::clone(&kept.pin);
+        let mut current = self.current.lock();
+        let is_recent =
+            |shared: &&mut Shared| now.saturating_sub(shared.taken) <= age && shared.pin.begin_read().is_ok();
+        if let Some(shared) = current.as_mut().filter(is_recent) {
+            shared.until = shared.until.max(shared.taken.saturating_add(age));
+            return Arc::clone(&shared.pin);
         }
         let pin = Arc::new(take());
-        // Who holds the old one goes on with it.
-        *kept = Some(Kept { pin: Arc::clone(&pin), taken: now, until: now.saturating_add(age) });
+        // Readers of the old pin keep it.
+        *current = Some(Shared { pin: Arc::clone(&pin), taken: now, until: now.saturating_add(age) });
         pin
     }
 
-    /// Lets go of a pin that is older than anybody asked for.
+    /// Drops the current pin if it is older than any caller accepts.
     pub(crate) fn expire(&self, now: Duration) {
-        let mut kept = self.kept.lock();
-        if kept.as_ref().is_some_and(|kept| now > kept.until) {
-            *kept = None;
+        let mut current = self.current.lock();
+        if current.as_ref().is_some_and(|shared| now > shared.until) {
+            *current = None;
         }
     }
 
-    /// Lets go of any pin.
+    /// Drops the current pin.
     pub(crate) fn clear(&self) {
-        *self.kept.lock() = None;
+        *self.current.lock() = None;
     }
 }

@@ -1,4 +1,5 @@
-//! The numbers that live snapshots hold (`docs/concurrency.md`, S1 and S2; cLSM §3.2.1, with its limit on their age).
+//! The snapshot registry: the pins of all live snapshots, with an optional age limit (`docs/concurrency.md`, S1, S2 and
+//! S7; cLSM §3.2.1).
 
 use crate::io::Clock;
 use crate::util::planted::planted;
@@ -8,77 +9,85 @@ use crate::util::{Error, Result, SequenceNumber, fork};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// All pins of a store. Any thread.
+/// See the module. Any thread.
 pub(crate) struct SnapshotRegistry {
     clock: Arc<dyn Clock>,
     age_limit: Option<Duration>,
     state: Mutex<State>,
-    /// How many are being taken: `State::taking`, for readers without the lock.
-    taking: AtomicUsize,
-    /// What `newest` gives.
+    /// A copy of `State::being_taken` for readers without the lock.
+    being_taken: AtomicUsize,
+    /// The result of `newest`.
     newest: AtomicU64,
-    /// How many pins went.
-    dropped: AtomicU64,
+    /// Increases whenever a pin is released.
+    released: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many hold each number. Nothing needs versions up to `ZERO`, so a snapshot of an empty store is not among them.
+    /// The number of pins of each sequence number. Snapshots of an empty store are not counted here, because they need
+    /// no versions.
     numbers: BTreeMap<SequenceNumber, usize>,
-    /// Snapshots of an empty store.
-    of_nothing: usize,
-    /// Snapshots whose number is not known yet.
-    taking: usize,
-    /// All pins, by when they were taken and in what order.
-    ages: BTreeMap<(Duration, u64), Arc<Gate>>,
+    /// The number of pins of an empty store, whose number is `ZERO`.
+    empty_store_pins: usize,
+    /// The number of snapshots that are being taken.
+    being_taken: usize,
+    /// All pins by age, oldest first.
+    by_age: BTreeMap<PinAge, Arc<PinState>>,
+    /// The number of pins taken so far.
     taken: u64,
 }
 
-/// What stands between a pin and its end by age. Who reads by the pin is inside the gate meanwhile.
+/// When a pin was taken, and its place in the order of all pins.
+type PinAge = (Duration, u64);
+
+/// The part of a pin that the registry shares.
 #[derive(Debug)]
-struct Gate {
+struct PinState {
     number: SequenceNumber,
+    /// Set once the pin has reached the age limit. Reads through the pin hold the lock shared, so the pin does not
+    /// expire during a read.
     expired: RwLock<bool>,
 }
 
-/// Keeps one number pinned until dropped.
+/// A pinned number; released on drop.
 pub(crate) struct SnapshotPin {
-    snapshots: Arc<SnapshotRegistry>,
-    gate: Arc<Gate>,
-    age: (Duration, u64),
+    registry: Arc<SnapshotRegistry>,
+    state: Arc<PinState>,
+    age: PinAge,
     process: fork::ForkCount,
 }
 
 impl SnapshotRegistry {
-    /// No pins. Pins older than the limit, where there is one, end with `expire`.
+    /// A registry without pins. `expire` releases pins that are older than the limit, if there is one.
     pub(crate) fn new(clock: Arc<dyn Clock>, age_limit: Option<Duration>) -> Arc<Self> {
         Arc::new(Self {
             clock,
             age_limit,
             state: Mutex::default(),
-            taking: AtomicUsize::new(0),
+            being_taken: AtomicUsize::new(0),
             newest: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
+            released: AtomicU64::new(0),
         })
     }
 
-    /// Takes a snapshot: rule S1, step by step.
+    /// Takes a snapshot (rule S1).
     pub(crate) fn take(self: &Arc<Self>, sequencer: &Sequencer) -> SnapshotPin {
         let now = self.clock.now();
-        self.change(|state| state.taking += 1);
+        self.change(|state| state.being_taken += 1);
         let number = sequencer.last();
-        // From here on the pin itself keeps its versions; being taken lasts until its reads are what they will always be.
-        self.change(|state| *state.holders(number) += 1);
+        // From here on the pin itself retains its versions. The snapshot counts as being taken until `wait_through` has
+        // returned.
+        self.change(|state| *state.pins_of(number) += 1);
         planted!(sequencer.wait_through(number), Bug::SnapshotDoesNotWait => ());
-        let gate = Arc::new(Gate { number, expired: RwLock::new(false) });
+        let pin = Arc::new(PinState { number, expired: RwLock::new(false) });
         let mut age = (now, 0);
         self.change(|state| {
-            state.taking -= 1;
+            state.being_taken -= 1;
             state.taken += 1;
             age.1 = state.taken;
-            state.ages.insert(age, Arc::clone(&gate));
+            state.by_age.insert(age, Arc::clone(&pin));
         });
-        SnapshotPin { snapshots: Arc::clone(self), gate, age, process: fork::ForkCount::current() }
+        SnapshotPin { registry: Arc::clone(self), state: pin, age, process: fork::ForkCount::current() }
     }
 
     /// The clock of the store.
@@ -86,112 +95,116 @@ impl SnapshotRegistry {
         &self.clock
     }
 
-    /// The store's time.
+    /// The time on the clock of the store.
     pub(crate) fn now(&self) -> Duration {
         self.clock.now()
     }
 
-    /// How long ago the oldest snapshot that lives was taken.
+    /// The age of the oldest live snapshot.
     pub(crate) fn oldest_age(&self) -> Option<Duration> {
-        let oldest = self.state.lock().ages.first_key_value().map(|((taken, _), _)| *taken);
+        let oldest = self.state.lock().by_age.first_key_value().map(|((taken, _), _)| *taken);
         oldest.map(|taken| self.clock.now().saturating_sub(taken))
     }
 
-    /// Ends the pins that are older than the limit, up to one by which somebody reads just now.
+    /// Releases the pins that are older than the limit, oldest first. Stops at a pin that is being read through.
     pub(crate) fn expire(&self) {
         let Some(limit) = self.age_limit else { return };
         let Some(end) = self.clock.now().checked_sub(limit) else { return };
         loop {
-            let oldest = self.state.lock().ages.first_key_value().map(|(age, gate)| (*age, Arc::clone(gate)));
-            let Some((age, gate)) = oldest.filter(|((taken, _), _)| *taken < end) else { return };
-            let Some(mut expired) = gate.expired.try_write() else { return };
+            let oldest = self.state.lock().by_age.first_key_value().map(|(age, pin)| (*age, Arc::clone(pin)));
+            let Some((age, pin)) = oldest.filter(|((taken, _), _)| *taken < end) else { return };
+            let Some(mut expired) = pin.expired.try_write() else { return };
             *expired = true;
             drop(expired);
             self.release(age);
         }
     }
 
-    /// Lets go of a pin, unless that was done.
-    fn release(&self, age: (Duration, u64)) {
+    /// Releases a pin, unless it has expired.
+    fn release(&self, age: PinAge) {
         self.change(|state| {
-            if let Some(gate) = state.ages.remove(&age) {
-                state.release(gate.number);
+            if let Some(pin) = state.by_age.remove(&age) {
+                state.release(pin.number);
             }
         });
-        self.dropped.fetch_add(1, Ordering::Relaxed);
+        self.released.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a snapshot is being taken right now (rule S3).
+    /// Whether a snapshot is being taken (rule S3).
     pub(crate) fn being_taken(&self) -> bool {
-        self.taking.load(Ordering::SeqCst) > 0
+        self.being_taken.load(Ordering::SeqCst) > 0
     }
 
-    /// Every pinned number, ascending; `ZERO` among them while a snapshot is being taken.
+    /// All pinned numbers, ascending. While a snapshot is being taken, `ZERO` is pinned, too.
     pub(crate) fn numbers(&self) -> Vec<SequenceNumber> {
         planted!(Bug::SnapshotsIgnored => { return Vec::new() });
         let state = self.state.lock();
-        let unknown = (state.taking > 0).then_some(SequenceNumber::ZERO);
+        let unknown = (state.being_taken > 0).then_some(SequenceNumber::ZERO);
         unknown.into_iter().chain(state.numbers.keys().copied()).collect()
     }
 
-    /// How many snapshots live.
+    /// The number of live snapshots.
     pub(crate) fn count(&self) -> usize {
         let state = self.state.lock();
-        state.numbers.values().sum::<usize>() + state.of_nothing
+        state.numbers.values().sum::<usize>() + state.empty_store_pins
     }
 
-    /// At least the number of every snapshot that lives: `MAX` while one is being taken, `ZERO` where there is none. A writer asks
-    /// after it took its number (rule S5), so no lock.
+    /// The greatest pinned number: `MAX` while a snapshot is being taken, `ZERO` if there is none. Takes no lock,
+    /// because writers call it after they took their number (rule S5).
     pub(crate) fn newest(&self) -> SequenceNumber {
         planted!(Bug::SnapshotsIgnored => { return SequenceNumber::ZERO });
         SequenceNumber(self.newest.load(Ordering::Acquire))
     }
 
-    /// How many pins have gone so far.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+    /// A counter that increases whenever a pin is released.
+    pub(crate) fn released(&self) -> u64 {
+        self.released.load(Ordering::Relaxed)
     }
 
-    /// Changes the state and tells writers and readers of it. What is stored here comes before the counter's read-modify-write in
-    /// `take`, so whoever takes a greater number sees it (rule N4).
+    /// Changes the state and publishes it to readers without the lock. In `take` these stores come before the
+    /// read-modify-write of the counter, so a writer that takes a greater number sees them (rule N4).
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state.lock();
         change(&mut state);
         let newest = match state.numbers.last_key_value() {
-            _ if state.taking > 0 => SequenceNumber::MAX,
+            _ if state.being_taken > 0 => SequenceNumber::MAX,
             Some((number, _)) => *number,
             None => SequenceNumber::ZERO,
         };
-        self.taking.store(state.taking, Ordering::SeqCst);
+        self.being_taken.store(state.being_taken, Ordering::SeqCst);
         self.newest.store(newest.0, Ordering::SeqCst);
     }
 }
 
 impl State {
-    /// How many hold a number.
-    fn holders(&mut self, number: SequenceNumber) -> &mut usize {
-        if number == SequenceNumber::ZERO { &mut self.of_nothing } else { self.numbers.entry(number).or_default() }
+    /// The number of pins of a sequence number.
+    fn pins_of(&mut self, number: SequenceNumber) -> &mut usize {
+        if number == SequenceNumber::ZERO {
+            &mut self.empty_store_pins
+        } else {
+            self.numbers.entry(number).or_default()
+        }
     }
 
     fn release(&mut self, number: SequenceNumber) {
-        let holders = self.holders(number);
-        *holders -= 1;
-        if *holders == 0 {
+        let pins = self.pins_of(number);
+        *pins -= 1;
+        if *pins == 0 {
             self.numbers.remove(&number);
         }
     }
 }
 
 impl SnapshotPin {
-    /// The snapshot's number: it sees every write up to it and none after.
+    /// The snapshot's number: it sees all writes up to this number and no later ones.
     pub(crate) fn number(&self) -> SequenceNumber {
-        self.gate.number
+        self.state.number
     }
 
-    /// Whoever reads by the pin holds this meanwhile; an error where it has expired.
-    pub(crate) fn enter(&self) -> Result<Option<RwLockReadGuard<'_, bool>>> {
-        let Some(limit) = self.snapshots.age_limit else { return Ok(None) };
-        let expired = self.gate.expired.read();
+    /// Begins a read through the pin, which does not expire until the guard is dropped. An error if it has expired.
+    pub(crate) fn begin_read(&self) -> Result<Option<RwLockReadGuard<'_, bool>>> {
+        let Some(limit) = self.registry.age_limit else { return Ok(None) };
+        let expired = self.state.expired.read();
         if *expired { Err(Error::SnapshotExpired { limit }) } else { Ok(Some(expired)) }
     }
 }
@@ -200,7 +213,7 @@ impl Drop for SnapshotPin {
     fn drop(&mut self) {
         // In a forked child the mutex may be held by a thread that does not exist.
         if self.process.is_current() {
-            self.snapshots.release(self.age);
+            self.registry.release(self.age);
         }
     }
 }
@@ -222,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn pins_come_and_go() {
+    fn dropped_pins_are_released() {
         let (disk, sequencer) = (SimulatedStorage::new(1), Sequencer::new(SequenceNumber(7)));
         let snapshots = snapshots(&disk, None);
         assert_eq!((snapshots.newest(), snapshots.oldest_age()), (SequenceNumber::ZERO, None));
@@ -233,11 +246,11 @@ mod tests {
         assert_eq!((snapshots.numbers(), snapshots.newest()), (vec![SequenceNumber(7)], SequenceNumber(7)));
         drop(second);
         assert!(snapshots.numbers().is_empty());
-        assert_eq!((snapshots.newest(), snapshots.dropped()), (SequenceNumber::ZERO, 2));
+        assert_eq!((snapshots.newest(), snapshots.released()), (SequenceNumber::ZERO, 2));
     }
 
     #[test]
-    fn a_snapshot_of_an_empty_store_keeps_nothing() {
+    fn a_snapshot_of_an_empty_store_retains_no_versions() {
         let (disk, sequencer) = (SimulatedStorage::new(1), Sequencer::new(SequenceNumber::ZERO));
         let snapshots = snapshots(&disk, None);
         let pin = snapshots.take(&sequencer);
@@ -251,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn old_pins_end_where_there_is_a_limit() {
+    fn pins_older_than_the_limit_expire() {
         let (disk, sequencer) = (SimulatedStorage::new(1), Sequencer::new(SequenceNumber(7)));
         let limit = Duration::from_secs(60);
         let snapshots = snapshots(&disk, Some(limit));
@@ -259,12 +272,12 @@ mod tests {
         disk.advance(Duration::from_secs(59));
         let young = snapshots.take(&sequencer);
         snapshots.expire();
-        assert!(old.enter().is_ok());
+        assert!(old.begin_read().is_ok());
         disk.advance(Duration::from_secs(2));
         assert_eq!(snapshots.oldest_age(), Some(Duration::from_secs(61)));
         snapshots.expire();
-        assert!(matches!(old.enter(), Err(Error::SnapshotExpired { limit: found }) if found == limit));
-        assert!(young.enter().is_ok());
+        assert!(matches!(old.begin_read(), Err(Error::SnapshotExpired { limit: found }) if found == limit));
+        assert!(young.begin_read().is_ok());
         assert_eq!((snapshots.count(), snapshots.oldest_age()), (1, Some(Duration::from_secs(2))));
         drop(old);
         assert_eq!(snapshots.count(), 1);

@@ -1,11 +1,12 @@
-//! Who still needs which value file. A write holds the file it makes, then its generation does, then every branch file that
-//! lists it; when the last hold goes, nobody can reach a reference to it any more, and the file may be removed.
+//! Reference counts of value files. A write adds a reference to the file that it makes; its generation takes the
+//! reference over; every branch file that lists the file adds one. A file without references cannot be reached any more
+//! and may be removed.
 
 use crate::util::FileNumber;
 use crate::util::sync::Mutex;
 use std::collections::HashMap;
 
-/// All holds of a store. Any thread.
+/// All reference counts of a store. Any thread.
 #[derive(Debug, Default)]
 pub(crate) struct ValueFileRefs {
     state: Mutex<State>,
@@ -14,46 +15,46 @@ pub(crate) struct ValueFileRefs {
 #[derive(Debug, Default)]
 struct State {
     counts: HashMap<FileNumber, u32>,
-    dead: Vec<FileNumber>,
+    unreferenced: Vec<FileNumber>,
 }
 
 impl ValueFileRefs {
-    /// One more holder.
-    pub(crate) fn hold(&self, file: FileNumber) {
+    /// Adds a reference.
+    pub(crate) fn add(&self, file: FileNumber) {
         *self.state.lock().counts.entry(file).or_default() += 1;
     }
 
-    /// One holder less; the last one leaves the file to `take_dead`.
+    /// Releases a reference. After the last one `take_unreferenced` returns the file.
     pub(crate) fn release(&self, file: FileNumber) {
         let mut state = self.state.lock();
         let Some(count) = state.counts.get_mut(&file) else {
-            debug_assert!(false, "value file {file} released more often than held");
+            debug_assert!(false, "value file {file} is released more often than it was referenced");
             return;
         };
         *count -= 1;
         if *count == 0 {
             state.counts.remove(&file);
-            state.dead.push(file);
+            state.unreferenced.push(file);
         }
     }
 
-    /// The files that nobody holds any more; the caller removes them.
-    pub(crate) fn take_dead(&self) -> Vec<FileNumber> {
-        std::mem::take(&mut self.state.lock().dead)
+    /// Takes the files without references; the caller removes them.
+    pub(crate) fn take_unreferenced(&self) -> Vec<FileNumber> {
+        std::mem::take(&mut self.state.lock().unreferenced)
     }
 
-    /// Whether `take_dead` would give anything.
-    pub(crate) fn has_dead(&self) -> bool {
-        !self.state.lock().dead.is_empty()
+    /// Whether there are files for `take_unreferenced`.
+    pub(crate) fn has_unreferenced(&self) -> bool {
+        !self.state.lock().unreferenced.is_empty()
     }
 
-    /// Files held.
+    /// The number of referenced files.
     pub(crate) fn count(&self) -> usize {
         self.state.lock().counts.len()
     }
 
-    /// Whether a file is held.
-    pub(crate) fn holds(&self, file: FileNumber) -> bool {
+    /// Whether a file is referenced.
+    pub(crate) fn contains(&self, file: FileNumber) -> bool {
         self.state.lock().counts.contains_key(&file)
     }
 }
@@ -63,14 +64,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_release_frees() {
-        let (holds, file) = (ValueFileRefs::default(), FileNumber(3));
-        holds.hold(file);
-        holds.hold(file);
-        holds.release(file);
-        assert!(holds.take_dead().is_empty());
-        assert!(holds.holds(file));
-        holds.release(file);
-        assert_eq!((holds.take_dead(), holds.count()), (vec![file], 0));
+    fn a_file_is_unreferenced_after_its_last_release() {
+        let (references, file) = (ValueFileRefs::default(), FileNumber(3));
+        references.add(file);
+        references.add(file);
+        references.release(file);
+        assert!(references.take_unreferenced().is_empty());
+        assert!(references.contains(file));
+        references.release(file);
+        assert_eq!((references.take_unreferenced(), references.count()), (vec![file], 0));
     }
 }

@@ -1,8 +1,8 @@
-//! What readers and writers see at one moment: the stack of memory generations over the tree
+//! The view: the stack of memory generations and the tree that readers and writers see at one moment
 //! (`docs/concurrency.md`, G).
 //!
-//! A view never changes; whoever changes the stack or the tree publishes a new one under `ViewCell`'s lock. Readers take a
-//! counted reference without a lock.
+//! A view never changes. A thread that changes the stack or the tree publishes a new view under the lock of `ViewCell`.
+//! Readers take a counted reference without a lock.
 
 use super::generation::Generation;
 use crate::disk::Version;
@@ -11,17 +11,18 @@ use crate::util::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::util::{KeyspaceId, SequenceNumber};
 use arc_swap::{ArcSwap, Guard};
 
-/// One moment's state.
+/// See the module.
 pub(crate) struct View {
     /// Newest first; never empty.
     pub(crate) generations: Vec<Arc<Generation>>,
+    /// The tree.
     pub(crate) disk: Version,
-    /// Rises with every view.
+    /// Increases with every published view.
     pub(crate) version: u64,
 }
 
 impl View {
-    /// The generation that new writes prepare for.
+    /// The generation that new writes go to.
     pub(crate) fn newest(&self) -> &Arc<Generation> {
         &self.generations[0]
     }
@@ -29,29 +30,29 @@ impl View {
     /// The generation that a number belongs to (rule G1).
     pub(crate) fn generation_of(&self, number: SequenceNumber) -> &Arc<Generation> {
         for generation in &self.generations {
-            if generation.reaches(number) {
+            if generation.starts_before(number) {
                 return generation;
             }
         }
-        // A writer holds its slot until it has placed, and a generation leaves the view only after `wait_through` of its end, so
-        // the generation of a number in hand is always in the view.
+        // A writer holds its slot until its entries are placed, and a generation leaves the view only after
+        // `wait_through` of its end.
         unreachable!("number {number} belongs to no generation of the view")
     }
 
-    /// No generation that is switched away from has a number beyond this one, nor has the tree.
-    pub(crate) fn switched_through(&self) -> SequenceNumber {
-        // While it is not set it is greater than any number.
+    /// The number after which the newest generation starts. Older generations and the tree have no greater number.
+    pub(crate) fn newest_start(&self) -> SequenceNumber {
+        // An unset start is greater than any number.
         self.newest().start()
     }
 
-    /// Numbers up to this one may have left memory for the tree; nothing above it has.
-    pub(crate) fn retired_through(&self) -> SequenceNumber {
+    /// Numbers up to this one may have moved from memory to the tree; greater ones have not.
+    pub(crate) fn incorporated_through(&self) -> SequenceNumber {
         // Only the newest generation's start may be unset, and only while it has a predecessor.
         self.generations.last().map_or(SequenceNumber::ZERO, |oldest| oldest.start())
     }
 
-    /// The number of the newest committed version of a key in memory, or of the newest range tombstone over it; `ZERO` where memory
-    /// has neither.
+    /// The number of the newest committed version of a key in memory, or of a newer range tombstone over it; `ZERO` if
+    /// memory has neither.
     pub(crate) fn newest_in_memory(&self, keyspace: KeyspaceId, user_key: &[u8], hash: u64) -> SequenceNumber {
         let newest = |generation: &Arc<Generation>| {
             let memtable = &generation.memtable;
@@ -64,7 +65,7 @@ impl View {
         self.generations.iter().find_map(newest).unwrap_or(SequenceNumber::ZERO)
     }
 
-    /// The oldest generation that is switched away from and whose end is not one of `taken`.
+    /// The oldest generation that was switched away from and whose last number is not in `taken`.
     pub(crate) fn oldest_switched(&self, taken: &[SequenceNumber]) -> Option<(Arc<Generation>, SequenceNumber)> {
         let switched = self.generations[1..].iter().rev();
         let mut ends = switched.map_while(|generation| Some((generation, generation.end()?)));
@@ -72,16 +73,18 @@ impl View {
         Some((Arc::clone(generation), end))
     }
 
-    /// Whether nothing in memory is older.
+    /// Whether this is the oldest generation in memory.
     pub(crate) fn is_oldest(&self, generation: &Arc<Generation>) -> bool {
         self.generations.last().is_some_and(|oldest| Arc::ptr_eq(oldest, generation))
     }
 }
 
-/// Where the current view is found.
+/// Holds the current view. Any thread.
 pub(crate) struct ViewCell {
     current: ArcSwap<View>,
+    /// The version of `current`.
     version: AtomicU64,
+    /// One update at a time.
     update: Mutex<()>,
 }
 
@@ -94,22 +97,22 @@ impl ViewCell {
         }
     }
 
-    /// The view of this moment; cheap, for the length of one operation.
+    /// The current view, for the length of one operation.
     pub(crate) fn load(&self) -> Guard<Arc<View>> {
         self.current.load()
     }
 
-    /// The view of this moment, to keep.
+    /// The current view, for longer: a counted reference.
     pub(crate) fn load_full(&self) -> Arc<View> {
         self.current.load_full()
     }
 
-    /// The newest view's version, without touching the view.
+    /// The current view's version, without a read of the view itself.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Publishes what `change` makes of the current view.
+    /// Publishes a new view: `change` computes its generations and tree from those of the current one.
     pub(crate) fn update(&self, change: impl FnOnce(&View) -> (Vec<Arc<Generation>>, Version)) {
         let _guard = self.update.lock();
         let current = self.current.load_full();

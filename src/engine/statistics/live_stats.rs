@@ -1,11 +1,11 @@
-//! Statistics for other processes: the writer's log thread that syncs also writes the statistics to the file `STATS`, about once a
-//! second. Other processes read them there without opening the store.
+//! Statistics for other processes: the writer's log thread that syncs also writes the statistics to the file `STATS`,
+//! about once a second. Other processes read them there without opening the store.
 //!
 //! Invariants:
 //! 1. Nothing depends on the file. If it cannot be written, removed or parsed, that is never an error of the store.
-//! 2. The file is written only while its writer holds the writer's lock, and an opening removes an old file before it releases the
-//!    lock *opening*. So a file that is found while the writer's lock is held belongs to the holder. Any other file is left over
-//!    from a process that died.
+//! 2. The file is written only while its writer holds the writer's lock, and an opening removes an old file before it
+//!    releases the lock *opening*. So a file that is found while the writer's lock is held belongs to the holder. Any
+//!    other file is left over from a process that died.
 //! 3. The file is never synced, and no write of the store waits for it.
 //!
 //! On a simulated disk, which other processes cannot read, there is no file (`Storage::wall_time`).
@@ -188,7 +188,8 @@ fn counters(stats: &mut Stats) -> [&mut u64; 43] {
     ]
 }
 
-/// Figures in front of the counters: the oldest snapshot's age in milliseconds plus one, the write limit plus one, and two flag bits.
+/// Figures in front of the counters: the oldest snapshot's age in milliseconds plus one, the write limit plus one, and
+/// two flag bits.
 const LEADING: usize = 3;
 
 impl StatsImage {

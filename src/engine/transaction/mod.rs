@@ -1,4 +1,5 @@
-//! What a transaction remembers, and what its commit checks (`docs/concurrency.md`, P). The public handle is in `db`.
+//! The read set and write set of a transaction, and the check of its commit (`docs/concurrency.md`, P). The public type
+//! is in `db`.
 
 pub(crate) mod read_set;
 pub(crate) mod validation;

@@ -1,26 +1,25 @@
-//! What a transaction has read so far: keys, and stretches of keys that its iterators walked over, absent ones included.
-//!
-//! One thread at a time.
+//! What a transaction has read so far: keys that it looked up, and ranges that its iterators scanned, including absent
+//! keys. One thread at a time.
 
 use crate::engine::write::range_conflicts::EncodedRange;
 use crate::util::{KeyspaceId, key};
 use std::collections::HashSet;
 
-/// See the module.
+/// The keys and ranges that a transaction has read.
 #[derive(Debug, Default)]
 pub(crate) struct ReadSet {
     pub(crate) keys: HashSet<Vec<u8>>,
-    /// In the order in which they were begun; of encoded keys.
-    stretches: Vec<EncodedRange>,
+    /// Scanned ranges of encoded keys, in the order in which the scans began.
+    scans: Vec<EncodedRange>,
 }
 
-/// Which stretch an iterator walks over.
+/// Identifies the scan of an iterator.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StretchId(usize);
+pub(crate) struct ScanId(usize);
 
 impl ReadSet {
     pub(crate) fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.stretches.is_empty()
+        self.keys.is_empty() && self.scans.is_empty()
     }
 
     pub(crate) fn add_key(&mut self, user_key: &[u8]) {
@@ -29,19 +28,19 @@ impl ReadSet {
         }
     }
 
-    pub(crate) fn has_stretches(&self) -> bool {
-        !self.stretches.is_empty()
+    pub(crate) fn has_scans(&self) -> bool {
+        !self.scans.is_empty()
     }
 
-    /// Adds a stretch.
-    pub(crate) fn begin(&mut self, stretch: EncodedRange) -> StretchId {
-        self.stretches.push(stretch);
-        StretchId(self.stretches.len() - 1)
+    /// Begins a scan of a range, which may be empty at first.
+    pub(crate) fn begin_scan(&mut self, range: EncodedRange) -> ScanId {
+        self.scans.push(range);
+        ScanId(self.scans.len() - 1)
     }
 
-    /// A stretch ends right behind a key.
-    pub(crate) fn extend_through(&mut self, stretch: StretchId, key: &[u8]) {
-        let (_, end) = &mut self.stretches[stretch.0];
+    /// Extends a scan up to a key, included.
+    pub(crate) fn extend_through(&mut self, scan: ScanId, key: &[u8]) {
+        let (_, end) = &mut self.scans[scan.0];
         if let Some(end) = end.as_mut().filter(|end| &end[..] <= key) {
             end.clear();
             end.extend_from_slice(key);
@@ -49,9 +48,9 @@ impl ReadSet {
         }
     }
 
-    /// A stretch ends where nothing follows that the iterator could meet.
-    pub(crate) fn extend_to(&mut self, stretch: StretchId, bound: Option<&[u8]>) {
-        let (_, end) = &mut self.stretches[stretch.0];
+    /// Extends a scan up to a bound, excluded; `None` for the end of all keys.
+    pub(crate) fn extend_to(&mut self, scan: ScanId, bound: Option<&[u8]>) {
+        let (_, end) = &mut self.scans[scan.0];
         match bound {
             None => *end = None,
             Some(bound) if end.as_deref().is_some_and(|end| end < bound) => *end = Some(bound.to_vec()),
@@ -59,33 +58,33 @@ impl ReadSet {
         }
     }
 
-    /// A stretch begins with a key.
-    pub(crate) fn extend_down_to(&mut self, stretch: StretchId, key: &[u8]) {
-        let (start, _) = &mut self.stretches[stretch.0];
+    /// Extends a scan down to a key, included.
+    pub(crate) fn extend_down_to(&mut self, scan: ScanId, key: &[u8]) {
+        let (start, _) = &mut self.scans[scan.0];
         if key < &start[..] {
             start.clear();
             start.extend_from_slice(key);
         }
     }
 
-    /// What was walked over, as ranges that ascend and are apart.
-    pub(crate) fn walked(&self) -> Vec<EncodedRange> {
-        merged(self.stretches.clone())
+    /// The scanned ranges, sorted and disjoint.
+    pub(crate) fn scanned_ranges(&self) -> Vec<EncodedRange> {
+        merged(self.scans.clone())
     }
 
-    /// All of it, in the same form.
-    pub(crate) fn ranges(&self) -> Vec<EncodedRange> {
+    /// The scanned ranges and the keys, as sorted and disjoint ranges.
+    pub(crate) fn all_ranges(&self) -> Vec<EncodedRange> {
         let points = self.keys.iter().map(|user_key| {
             let start = key::encoded(KeyspaceId::DEFAULT, user_key);
             let mut end = start.clone();
             end.push(0);
             (start, Some(end))
         });
-        merged(self.stretches.iter().cloned().chain(points).collect())
+        merged(self.scans.iter().cloned().chain(points).collect())
     }
 }
 
-/// The same keys, as ranges that ascend and are apart.
+/// Sorts ranges, and joins those that overlap or touch.
 fn merged(mut ranges: Vec<EncodedRange>) -> Vec<EncodedRange> {
     ranges.retain(|(start, end)| end.as_ref().is_none_or(|end| start < end));
     ranges.sort_unstable_by(|one, other| one.0.cmp(&other.0));
@@ -112,37 +111,37 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_meet_become_one() {
+    fn touching_ranges_are_joined() {
         let mut reads = ReadSet::default();
-        for stretch in [
+        for scan in [
             range("d", Some("e")),
             range("a", Some("c")),
             range("b", Some("b\0")),
             range("c", Some("d")),
             range("x", Some("x")),
         ] {
-            reads.begin(stretch);
+            reads.begin_scan(scan);
         }
-        assert_eq!(reads.walked(), [range("a", Some("e"))]);
-        reads.begin(range("f", None));
-        reads.begin(range("g", Some("h")));
-        assert_eq!(reads.ranges(), [range("a", Some("e")), range("f", None)]);
+        assert_eq!(reads.scanned_ranges(), [range("a", Some("e"))]);
+        reads.begin_scan(range("f", None));
+        reads.begin_scan(range("g", Some("h")));
+        assert_eq!(reads.all_ranges(), [range("a", Some("e")), range("f", None)]);
     }
 
     #[test]
-    fn a_stretch_grows_both_ways() {
+    fn a_scan_extends_in_both_directions() {
         let mut reads = ReadSet::default();
-        let stretch = reads.begin(range("m", Some("m")));
-        reads.extend_through(stretch, b"p");
-        reads.extend_through(stretch, b"n");
-        reads.extend_down_to(stretch, b"k");
-        reads.extend_down_to(stretch, b"l");
-        assert_eq!(reads.ranges(), [range("k", Some("p\0"))]);
-        reads.extend_to(stretch, Some(b"q"));
-        assert_eq!(reads.ranges(), [range("k", Some("q"))]);
-        reads.extend_to(stretch, None);
-        assert_eq!(reads.ranges(), [range("k", None)]);
+        let scan = reads.begin_scan(range("m", Some("m")));
+        reads.extend_through(scan, b"p");
+        reads.extend_through(scan, b"n");
+        reads.extend_down_to(scan, b"k");
+        reads.extend_down_to(scan, b"l");
+        assert_eq!(reads.all_ranges(), [range("k", Some("p\0"))]);
+        reads.extend_to(scan, Some(b"q"));
+        assert_eq!(reads.all_ranges(), [range("k", Some("q"))]);
+        reads.extend_to(scan, None);
+        assert_eq!(reads.all_ranges(), [range("k", None)]);
         reads.add_key(b"\x01");
-        assert_eq!(reads.ranges().first(), Some(&(b"\0\0\0\0\x01".to_vec(), Some(b"\0\0\0\0\x01\0".to_vec()))));
+        assert_eq!(reads.all_ranges().first(), Some(&(b"\0\0\0\0\x01".to_vec(), Some(b"\0\0\0\0\x01\0".to_vec()))));
     }
 }

@@ -1,7 +1,9 @@
-//! The commit: whether what was read is as it was, and the write if it is (`docs/concurrency.md`, P1 and P2).
+//! The commit of a transaction: checks that what was read is unchanged, and applies the writes (`docs/concurrency.md`,
+//! P1 and P2).
 //!
-//! A few keys are looked at under their latches. Ranges, and many keys, are watched: from a moment on nobody writes them unseen, what
-//! was written before that moment is looked through at leisure, and the write happens if until then nobody came.
+//! A few keys are checked under their latches. Ranges, and many keys, are registered as range conflicts: from then on,
+//! writers mark them. The commit then searches older writes without latches, and applies its own writes if no writer
+//! has marked a range until then.
 
 use super::read_set::ReadSet;
 use crate::engine::state::snapshot_registry::SnapshotPin;
@@ -15,11 +17,11 @@ use crate::merge::Cursor;
 use crate::util::planted::planted;
 use crate::util::{Error, Result, SequenceNumber, key};
 
-/// Keys that were read and whose latches a commit takes at most; more are watched.
+/// A commit takes the latches of at most this many keys that were read. More keys are registered as ranges.
 const LATCHED_MAX: usize = 128;
 
 impl WritePath {
-    /// Applies the operations if nothing of the reads was written after the snapshot.
+    /// Applies the operations if nothing that was read has been written since the snapshot.
     pub(crate) fn commit_transaction(
         &self,
         snapshot: &SnapshotPin,
@@ -27,24 +29,24 @@ impl WritePath {
         reads: &ReadSet,
         durability: Durability,
     ) -> Result<()> {
-        // A snapshot is one order with everything; what only reads happened then.
+        // A read-only transaction takes effect at the moment of its snapshot.
         if operations.is_empty() {
             return Ok(());
         }
         if planted!(reads.is_empty(), Bug::ReadsUnchecked => true) {
             return self.write_all(operations, None, durability).map(drop);
         }
-        let _inside = snapshot.enter()?;
+        let _inside = snapshot.begin_read()?;
         let since = snapshot.number();
         let keys: Vec<ReadKey<'_>> = reads.keys.iter().map(|key| ReadKey::new(key, since)).collect();
-        if reads.has_stretches() || keys.len() > LATCHED_MAX {
-            self.commit_watched(since, operations, &keys, reads, durability)
+        if reads.has_scans() || keys.len() > LATCHED_MAX {
+            self.commit_with_registered_ranges(since, operations, &keys, reads, durability)
         } else {
             self.commit_latched(since, operations, &keys, durability)
         }
     }
 
-    /// Rule P1.
+    /// Checks the keys under their latches (rule P1).
     fn commit_latched(
         &self,
         since: SequenceNumber,
@@ -52,16 +54,16 @@ impl WritePath {
         keys: &[ReadKey<'_>],
         durability: Durability,
     ) -> Result<()> {
-        let mut tree_known_through = since;
+        let mut tree_checked_through = since;
         // Ends: a round is repeated only when a whole memory generation went to the tree during it.
         loop {
             let view = self.read.view.load_full();
-            if view.retired_through() > tree_known_through {
-                find_newer_key(&view, since, keys)?;
-                tree_known_through = view.retired_through();
+            if view.incorporated_through() > tree_checked_through {
+                check_keys_in_tree(&view, since, keys)?;
+                tree_checked_through = view.incorporated_through();
             }
             drop(view);
-            let precondition = Precondition { reads: keys, tree_known_through, registered: None };
+            let precondition = Precondition { reads: keys, tree_checked_through, registered: None };
             match self.write_all(operations, Some(&precondition), durability)? {
                 WriteOutcome::Written(_) => return Ok(()),
                 WriteOutcome::Conflict(Conflict::NewerVersion(read)) => return Err(conflict(keys[read].key())),
@@ -70,8 +72,8 @@ impl WritePath {
         }
     }
 
-    /// Rule P2.
-    fn commit_watched(
+    /// Checks ranges and keys that are registered as range conflicts (rule P2).
+    fn commit_with_registered_ranges(
         &self,
         since: SequenceNumber,
         operations: &[Operation],
@@ -79,41 +81,41 @@ impl WritePath {
         reads: &ReadSet,
         durability: Durability,
     ) -> Result<()> {
-        let walked = reads.walked();
-        // What may need the disk first, without a watch; what came to the tree meanwhile is little.
+        let scanned_ranges = reads.scanned_ranges();
+        // The search that may read the disk comes first, before the registration. Few versions enter the tree after it.
         let view = self.read.view.load_full();
-        let mut tree_known_through = since;
-        if view.retired_through() > since {
-            find_newer_key(&view, since, keys)?;
-            walked.iter().try_for_each(|range| find_newer_in_tree(&view, since, range))?;
-            tree_known_through = view.retired_through();
+        let mut tree_checked_through = since;
+        if view.incorporated_through() > since {
+            check_keys_in_tree(&view, since, keys)?;
+            scanned_ranges.iter().try_for_each(|range| check_range_in_tree(&view, since, range))?;
+            tree_checked_through = view.incorporated_through();
         }
         drop(view);
-        let watching = self.committer.range_conflicts.begin(reads.ranges(), &self.read.sequencer);
-        // Everything that was written unseen has a number up to this snapshot's.
+        let range_guard = self.committer.range_conflicts.register(reads.all_ranges(), &self.read.sequencer);
+        // Every write that has not seen the registration has a number up to this snapshot's.
         let now = self.read.snapshots.take(&self.read.sequencer);
         let view = self.read.view.load_full();
-        if view.retired_through() > tree_known_through {
-            find_newer_key(&view, since, keys)?;
-            walked.iter().try_for_each(|range| find_newer_in_tree(&view, since, range))?;
+        if view.incorporated_through() > tree_checked_through {
+            check_keys_in_tree(&view, since, keys)?;
+            scanned_ranges.iter().try_for_each(|range| check_range_in_tree(&view, since, range))?;
         }
         if let Some(newer) = keys.iter().find(|key| key.has_newer_in_memory(&view)) {
             return Err(conflict(newer.key()));
         }
-        walked.iter().try_for_each(|range| find_newer_in_memory(&view, since, now.number(), range))?;
+        scanned_ranges.iter().try_for_each(|range| check_range_in_memory(&view, since, now.number(), range))?;
         drop(view);
         drop(now);
         let precondition =
-            Precondition { reads: &[], tree_known_through: since, registered: Some(watching.registered()) };
+            Precondition { reads: &[], tree_checked_through: since, registered: Some(range_guard.registered()) };
         match self.write_all(operations, Some(&precondition), durability)? {
             WriteOutcome::Written(_) => Ok(()),
-            WriteOutcome::Conflict(_) => Err(conflict(&watching.marked_by())),
+            WriteOutcome::Conflict(_) => Err(conflict(&range_guard.marked_by())),
         }
     }
 }
 
-/// An error if anything newer of some key has left memory for the tree.
-fn find_newer_key(view: &View, since: SequenceNumber, keys: &[ReadKey<'_>]) -> Result<()> {
+/// Returns `Conflict` if the tree has a newer version of one of the keys.
+fn check_keys_in_tree(view: &View, since: SequenceNumber, keys: &[ReadKey<'_>]) -> Result<()> {
     let mut value = Vec::new();
     for key in keys {
         value.clear();
@@ -125,14 +127,15 @@ fn find_newer_key(view: &View, since: SequenceNumber, keys: &[ReadKey<'_>]) -> R
     Ok(())
 }
 
-/// An error if anything newer in a range has left memory for the tree.
-fn find_newer_in_tree(view: &View, since: SequenceNumber, (start, end): &EncodedRange) -> Result<()> {
+/// Returns `Conflict` if the tree has a newer version of a key in a range.
+fn check_range_in_tree(view: &View, since: SequenceNumber, (start, end): &EncodedRange) -> Result<()> {
     let newer = view.disk.written_since(since, start, end.as_deref())?;
     newer.map_or(Ok(()), |key| Err(conflict_at(&key)))
 }
 
-/// An error if there is anything newer in a range in memory; `now` bounds what was written unseen.
-fn find_newer_in_memory(view: &View, since: SequenceNumber, now: SequenceNumber, range: &EncodedRange) -> Result<()> {
+/// Returns `Conflict` if memory has a newer version of a key in a range. `now` bounds the writes that have not seen the
+/// registration.
+fn check_range_in_memory(view: &View, since: SequenceNumber, now: SequenceNumber, range: &EncodedRange) -> Result<()> {
     let (start, end) = range;
     for generation in view.generations.iter().filter(|generation| generation.end().is_none_or(|end| end > since)) {
         let memtable = &generation.memtable;

@@ -1,11 +1,11 @@
-//! What a transaction has written so far, and what it had written when an iterator or a savepoint was made.
+//! What a transaction has written so far, and what it had written at each savepoint and when each iterator was created.
 //!
-//! One thread at a time. Each write has a tick; of a key's writes the older ones stay as long as a savepoint or an iterator may ask for
-//! them.
+//! One thread at a time. Each write has a tick. Older writes of a key are kept as long as a savepoint or an iterator
+//! may need them.
 //!
 //! Invariants:
-//! 1. A key's writes are in the order of their ticks, and there is at least one.
-//! 2. Savepoints are in the order in which they were made, so their ticks never fall.
+//! 1. The writes of a key are in the order of their ticks, and there is at least one.
+//! 2. Savepoints are in the order of their creation, so their ticks never decrease.
 
 use crate::engine::types::batch::Operation;
 use crate::util::sync::{AtomicU64, Ordering};
@@ -13,16 +13,16 @@ use crate::util::{Error, Result};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// A moment of a transaction's writes; of transactions that have not begun to write it is 0.
+/// The number of writes that a transaction has made so far: its logical time.
 pub(crate) type Tick = u64;
 
-/// A moment within a transaction, to which `Transaction::rollback_to` goes back.
+/// A state of a transaction's writes, to which `Transaction::rollback_to` returns.
 #[derive(Debug)]
 pub struct Savepoint {
     id: u64,
 }
 
-/// So that a savepoint of one transaction is not one of another.
+/// Savepoint ids are unique across transactions, so that a savepoint of another transaction is detected.
 static NEXT_SAVEPOINT: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Debug)]
@@ -32,17 +32,17 @@ struct Written {
     value: Option<Vec<u8>>,
 }
 
-/// See the module.
+/// The writes of a transaction.
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
     keys: BTreeMap<Vec<u8>, Vec<Written>>,
     now: Tick,
     /// Id and tick.
     savepoints: Vec<(u64, Tick)>,
-    /// What was written since the first savepoint, so that going back costs only what is taken back.
+    /// The writes since the first savepoint. With it, the cost of a rollback is proportional to the undone writes.
     journal: Vec<(Tick, Vec<u8>)>,
     iterators: usize,
-    /// Of the newest iterator, while there are any.
+    /// The tick of the newest iterator, while there are iterators.
     iterator_tick: Tick,
 }
 
@@ -65,7 +65,7 @@ impl WriteSet {
         }
     }
 
-    /// What was last written to a key, if anything: a value, or `None` for a delete.
+    /// The last write to a key, if any: a value, or `None` for a delete.
     pub(crate) fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         self.keys.get(key)?.last().map(|written| written.value.as_deref())
     }
@@ -76,7 +76,7 @@ impl WriteSet {
         Savepoint { id }
     }
 
-    /// Forgets all that was written since a savepoint, and the savepoints made since.
+    /// Undoes all writes since a savepoint, and removes the savepoints made after it.
     pub(crate) fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         let at = self.position_of(savepoint)?;
         self.savepoints.truncate(at + 1);
@@ -92,7 +92,7 @@ impl WriteSet {
         Ok(())
     }
 
-    /// Forgets a savepoint and those made since, and keeps what was written.
+    /// Removes a savepoint and those made after it, and keeps the writes.
     pub(crate) fn release(&mut self, savepoint: &Savepoint) -> Result<()> {
         let at = self.position_of(savepoint)?;
         self.savepoints.truncate(at);
@@ -105,13 +105,13 @@ impl WriteSet {
     fn position_of(&self, savepoint: &Savepoint) -> Result<usize> {
         self.savepoints.iter().position(|(id, _)| *id == savepoint.id).ok_or_else(|| {
             Error::InvalidArgument(
-                "the savepoint is another transaction's, or was made after one that this transaction has gone back to or released"
+                "the savepoint belongs to another transaction, or was made after a savepoint that was rolled back to or released"
                     .into(),
             )
         })
     }
 
-    /// The moment for an iterator that begins now; `iterator_ends` must follow.
+    /// The tick for a new iterator. `iterator_ends` must be called when it is dropped.
     pub(crate) fn iterator_begins(&mut self) -> Tick {
         self.iterators += 1;
         self.iterator_tick = self.now;
@@ -122,12 +122,12 @@ impl WriteSet {
         self.iterators -= 1;
     }
 
-    /// What a key was at a tick, if it had been written by then.
+    /// The last write to a key at a tick, if any.
     pub(crate) fn get_at(&self, key: &[u8], tick: Tick) -> Option<Option<&[u8]>> {
         at(self.keys.get(key)?, tick)
     }
 
-    /// The first key in a range that had been written at a tick. Passes over all that were written since.
+    /// The first key in a range that was written at or before a tick. Skips keys that were only written later.
     pub(crate) fn first(&self, range: (Bound<&[u8]>, Bound<&[u8]>), tick: Tick) -> Option<&[u8]> {
         if is_empty(range) {
             return None;
@@ -136,7 +136,7 @@ impl WriteSet {
         keys.find(|(_, writes)| at(writes, tick).is_some()).map(|(key, _)| &key[..])
     }
 
-    /// The last one.
+    /// Like `first`, for the last key.
     pub(crate) fn last(&self, range: (Bound<&[u8]>, Bound<&[u8]>), tick: Tick) -> Option<&[u8]> {
         if is_empty(range) {
             return None;
@@ -145,20 +145,20 @@ impl WriteSet {
         keys.find(|(_, writes)| at(writes, tick).is_some()).map(|(key, _)| &key[..])
     }
 
-    /// What a commit writes: each key once, in key order.
+    /// The operations of the commit: each key once, in key order.
     pub(crate) fn into_operations(self) -> Vec<Operation> {
         let last = |mut writes: Vec<Written>| writes.pop().and_then(|written| written.value);
         self.keys.into_iter().map(|(key, writes)| Operation { key, value: last(writes) }).collect()
     }
 }
 
-/// What a key was at a tick, if it had been written.
+/// The last write at a tick, if any.
 fn at(writes: &[Written], tick: Tick) -> Option<Option<&[u8]>> {
     let written = writes.iter().rev().find(|written| written.tick <= tick)?;
     Some(written.value.as_deref())
 }
 
-/// Ranges that a map refuses, and the empty one between a key and itself.
+/// Whether a range is empty. `BTreeMap::range` panics for some of these ranges.
 fn is_empty((start, end): (Bound<&[u8]>, Bound<&[u8]>)) -> bool {
     match (start, end) {
         (Bound::Included(start), Bound::Included(end)) => start > end,
@@ -174,7 +174,7 @@ mod tests {
     const ALL: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
 
     #[test]
-    fn savepoints_nest_and_stale_ones_are_refused() {
+    fn savepoints_nest_and_stale_ones_are_rejected() {
         let mut writes = WriteSet::default();
         writes.write(b"a", Some(b"1"));
         let outer = writes.savepoint();
@@ -193,7 +193,7 @@ mod tests {
         let again = writes.savepoint();
         writes.release(&outer).unwrap();
         assert!(writes.release(&again).is_err() && writes.rollback_to(&outer).is_err());
-        // Nobody may go back any more.
+        // Without savepoints, only the last write is kept.
         writes.write(b"a", Some(b"4"));
         writes.write(b"a", Some(b"1"));
         assert!(writes.journal.is_empty() && writes.keys[&b"a"[..]].len() == 1);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn iterators_see_what_was_there_when_they_began() {
+    fn iterators_see_the_writes_at_their_creation() {
         let mut writes = WriteSet::default();
         writes.write(b"a", Some(b"1"));
         let tick = writes.iterator_begins();
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!((writes.first(ALL, tick), writes.last(ALL, tick)), (Some(&b"a"[..]), Some(&b"a"[..])));
         assert_eq!((writes.get_at(b"a", tick), writes.get_at(b"b", tick)), (Some(Some(&b"1"[..])), None));
         assert_eq!(writes.last(ALL, writes.now), Some(&b"b"[..]));
-        // Overwritten for nobody: only what somebody may ask for is kept.
+        // Only the writes that the iterator may need are kept.
         assert_eq!(writes.keys[&b"a"[..]].len(), 2);
         writes.iterator_ends();
         writes.write(b"b", None);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_nothing_are_empty() {
+    fn inverted_ranges_are_empty() {
         let mut writes = WriteSet::default();
         writes.write(b"a", Some(b"1"));
         for range in [

@@ -8,8 +8,8 @@ pub(crate) struct Operation {
     pub(crate) value: Option<Vec<u8>>,
 }
 
-/// A list of puts and deletes that `Db::write` applies atomically. Every reader sees all of them or none, and so does recovery after a
-/// crash. If a batch has several operations on a key, the last one wins.
+/// A list of puts and deletes that `Db::write` applies atomically. Every reader sees all of them or none, and so does
+/// recovery after a crash. If a batch has several operations on a key, the last one wins.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -48,7 +48,8 @@ impl WriteBatch {
         self
     }
 
-    /// The operations in the order in which they were added, as pairs of key and value. The value of a delete is `None`.
+    /// The operations in the order in which they were added, as pairs of key and value. The value of a delete is
+    /// `None`.
     ///
     /// ```
     /// let mut batch = alluvium::WriteBatch::new();

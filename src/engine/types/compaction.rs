@@ -5,11 +5,12 @@ use crate::util::sync::{Arc, AtomicBool, Ordering};
 /// Which leaves `Db::compact_with` rewrites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Goal {
-    /// Leaves with more than one run, and leaves that may hold versions or deletes that no snapshot needs. The range then takes the
-    /// least space and is one run. `Db::compact` and `Db::compact_range` use this.
+    /// Leaves with more than one run, and leaves that may hold versions or deletes that no snapshot needs. The range
+    /// then takes the least space and is one run. `Db::compact` and `Db::compact_range` use this.
     #[default]
     Space,
-    /// Only leaves with more than one run. Reads are as fast as with `Space`, for less rewriting. `Db::optimize` uses this.
+    /// Only leaves with more than one run. Reads are as fast as with `Space`, for less rewriting. `Db::optimize` uses
+    /// this.
     Reads,
 }
 

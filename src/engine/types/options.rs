@@ -10,16 +10,16 @@ pub(crate) const COMPARATOR: &str = "bytewise";
 /// When a write returns, and what it then survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// The write returns once the kernel has it. It survives the death of the process. A power loss can lose the writes since the last
-    /// sync, at most those of one `Options::sync_interval`.
+    /// The write returns once the kernel has it. It survives the death of the process. A power loss can lose the writes
+    /// since the last sync, at most those of one `Options::sync_interval`.
     #[default]
     Buffered,
-    /// The write returns once it is on disk. Concurrent writers share one sync. A call that writes nothing (an update that keeps its
-    /// value, an empty batch, a read-only transaction) syncs nothing, so what it read may be less durable; `Db::sync` makes that
-    /// durable too.
+    /// The write returns once it is on disk. Concurrent writers share one sync. A call that writes nothing (an update
+    /// that keeps its value, an empty batch, a read-only transaction) syncs nothing, so what it read may be less
+    /// durable; `Db::sync` makes that durable too.
     Sync,
-    /// The write returns once it is in memory. The log stores only its sequence number. The write is lost if the process dies before
-    /// memory is incorporated, by `Db::flush` or in the background.
+    /// The write returns once it is in memory. The log stores only its sequence number. The write is lost if the
+    /// process dies before memory is incorporated, by `Db::flush` or in the background.
     Unlogged,
 }
 
@@ -28,15 +28,16 @@ pub enum Durability {
 pub enum LogMemory {
     /// In the mapped log files. Each page faults again after the kernel has written it back.
     File,
-    /// In shared memory if it is certain to outlive the process (on Linux: as root and outside of a container), otherwise in the mapped
-    /// log files. As with `SharedMemory`, a copy of the directory of a killed store opens only with `Options::force_cut`.
+    /// In shared memory if it is certain to outlive the process (on Linux: as root and outside of a container),
+    /// otherwise in the mapped log files. As with `SharedMemory`, a copy of the directory of a killed store opens only
+    /// with `Options::force_cut`.
     #[default]
     Auto,
-    /// In shared memory (`/dev/shm`), which each sync copies to the log files. This is the fastest variant. The caller must ensure
-    /// that the shared memory outlives the process. It does not in a container with its own `/dev/shm`, or if the user's files there
-    /// are removed at logout. After a kill the store opens only on the machine with that memory, or with `Options::force_cut`. If
-    /// there is no shared memory or it is full, the log files are used; see `Stats::log_memory_bytes` and
-    /// `Stats::log_memory_refused`.
+    /// In shared memory (`/dev/shm`), which each sync copies to the log files. This is the fastest variant. The caller
+    /// must ensure that the shared memory outlives the process. It does not in a container with its own `/dev/shm`, or
+    /// if the user's files there are removed at logout. After a kill the store opens only on the machine with that
+    /// memory, or with `Options::force_cut`. If there is no shared memory or it is full, the log files are used; see
+    /// `Stats::log_memory_bytes` and `Stats::log_memory_refused`.
     SharedMemory,
 }
 
@@ -48,41 +49,43 @@ pub enum LogMemory {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Memory for Memtables, mapped log, page cache, filters and build buffers, in bytes. At least 256 KiB, at most 64 TiB. Background
-    /// work has buffers of fixed size, which exceed a budget below about 128 MiB. `None` takes half of the memory of the machine or
-    /// the container.
+    /// Memory for Memtables, mapped log, page cache, filters and build buffers, in bytes. At least 256 KiB, at most 64
+    /// TiB. Background work has buffers of fixed size, which exceed a budget below about 128 MiB. `None` takes half of
+    /// the memory of the machine or the container.
     pub memory_budget: Option<u64>,
     /// Durability of writes that have no `WriteOptions::durability`.
     pub durability: Durability,
-    /// Interval of background syncs of buffered writes: the most that a power loss can lose. `None` or zero: only `Db::sync` syncs.
+    /// Interval of background syncs of buffered writes: the most that a power loss can lose. `None` or zero: only
+    /// `Db::sync` syncs.
     pub sync_interval: Option<Duration>,
     /// Compression of new branch files.
     pub compression: Compression,
     /// Whether to create the store if it does not exist.
     pub create_if_missing: bool,
-    /// Number of threads that merge in the background, at most 64. `None` derives it from the number of cores. Three more threads
-    /// incorporate full Memtables and maintain the log.
+    /// Number of threads that merge in the background, at most 64. `None` derives it from the number of cores. Three
+    /// more threads incorporate full Memtables and maintain the log.
     pub background_threads: Option<usize>,
     /// Greatest age of a snapshot, including those of iterators and transactions. Reads at an older snapshot fail with
     /// `Error::SnapshotExpired`, and versions that only it needs are dropped. `None`: snapshots do not expire;
     /// `Stats::oldest_snapshot` shows leaked ones.
     pub snapshot_age_limit: Option<Duration>,
-    /// Limit for the background writes of incorporations and merges, in bytes per second. Work that writers wait for goes first. The
-    /// log does not count. Writers are slowed smoothly to what the limit allows: each byte that is put costs
-    /// `Stats::write_amplification` bytes of background writes. `None`: no limit. `Db::set_background_write_limit` changes it.
+    /// Limit for the background writes of incorporations and merges, in bytes per second. Work that writers wait for
+    /// goes first. The log does not count. Writers are slowed smoothly to what the limit allows: each byte that is put
+    /// costs `Stats::write_amplification` bytes of background writes. `None`: no limit.
+    /// `Db::set_background_write_limit` changes it.
     pub background_write_limit: Option<u64>,
-    /// Size of one memory generation in bytes; up to three are in memory. Larger generations absorb larger bursts at full speed, need
-    /// less merging, and produce fewer and longer runs. At most a sixth of `memory_budget`. `None` takes a twelfth of it up to
-    /// 32 MiB, and a sixty-fourth beyond that up to 64 MiB.
+    /// Size of one memory generation in bytes; up to three are in memory. Larger generations absorb larger bursts at
+    /// full speed, need less merging, and produce fewer and longer runs. At most a sixth of `memory_budget`. `None`
+    /// takes a twelfth of it up to 32 MiB, and a sixty-fourth beyond that up to 64 MiB.
     pub write_buffer: Option<u64>,
     /// Data structure of new writes in memory.
     pub memory_component: MemoryComponent,
-    /// Whether a read looks up one maplet at each tree node to find the files that may have its key, instead of one filter for each
-    /// file. Without maplets a store is a few percent smaller and bulk loads write a little less, but gets of absent keys take two to
-    /// five times as long.
+    /// Whether a read looks up one maplet at each tree node to find the files that may have its key, instead of one
+    /// filter for each file. Without maplets a store is a few percent smaller and bulk loads write a little less, but
+    /// gets of absent keys take two to five times as long.
     pub maplets: bool,
-    /// Recovers as after a power loss, even if the log was written since the last boot, or its shared memory is missing. Buffered
-    /// writes since the last sync may be lost.
+    /// Recovers as after a power loss, even if the log was written since the last boot, or its shared memory is
+    /// missing. Buffered writes since the last sync may be lost.
     pub force_cut: bool,
     /// Where the log is buffered.
     pub log_memory: LogMemory,

@@ -77,7 +77,8 @@ pub struct RepairReport {
     pub log_kept: bool,
     /// Log records that were moved to branch files.
     pub log_records_saved: u64,
-    /// Log records behind the cut of the log. They were never promised to survive, and an opening would have discarded them too.
+    /// Log records behind the cut of the log. They were never promised to survive, and an opening would have discarded
+    /// them too.
     pub log_records_cut: u64,
     /// Keys whose newest value was in a value file that is lost. They are absent now.
     pub values_lost: u64,
@@ -117,7 +118,8 @@ impl RepairReport {
         }
     }
 
-    /// Whether certainly nothing was lost. Always false if the manifest was lost, because then the set of files that existed is unknown.
+    /// Whether certainly nothing was lost. Always false if the manifest was lost, because then the set of files that
+    /// existed is unknown.
     pub fn is_complete(&self) -> bool {
         self.losses.is_empty()
     }

@@ -177,7 +177,8 @@ pub struct Stats {
     pub memory_budget: u64,
     /// Live snapshots, including those of iterators and transactions.
     pub snapshots: u64,
-    /// Age of the oldest live snapshot. A large age shows a leaked snapshot, which retains all versions that it can read.
+    /// Age of the oldest live snapshot. A large age shows a leaked snapshot, which retains all versions that it can
+    /// read.
     pub oldest_snapshot: Option<Duration>,
     /// Puts and deletes, including those in batches.
     pub writes: u64,
@@ -189,7 +190,8 @@ pub struct Stats {
     pub incorporated_bytes: u64,
     /// Bytes of branch files written by compaction.
     pub compacted_bytes: u64,
-    /// The part of `compacted_bytes` that scans triggered, because they had spent as much on merging runs as a compaction costs.
+    /// The part of `compacted_bytes` that scans triggered, because they had spent as much on merging runs as a
+    /// compaction costs.
     pub scan_compacted_bytes: u64,
     /// Memory generations incorporated.
     pub incorporations: u64,
@@ -205,7 +207,8 @@ pub struct Stats {
     pub reused_bytes: u64,
     /// Bytes of trunk work that is due.
     pub debt_bytes: u64,
-    /// Estimated bytes of garbage in the tree, and of newer versions that make older ones garbage. Much garbage slows writers.
+    /// Estimated bytes of garbage in the tree, and of newer versions that make older ones garbage. Much garbage slows
+    /// writers.
     pub garbage_bytes: u64,
     /// Writes slowed by backpressure.
     pub slowed_writes: u64,
@@ -246,7 +249,8 @@ impl Stats {
     }
 }
 
-/// Statistics that another process published about a store that it has open for writing: the result of `Db::live_stats`.
+/// Statistics that another process published about a store that it has open for writing: the result of
+/// `Db::live_stats`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LiveStats {

@@ -5,11 +5,11 @@ use crate::util::Error;
 /// How much a check reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Depth {
-    /// Checks the manifest and the structure of the tree. Checks that every file exists, and that its length and its header or footer
-    /// agree with the manifest. Reads no data page.
+    /// Checks the manifest and the structure of the tree. Checks that every file exists, and that its length and its
+    /// header or footer agree with the manifest. Reads no data page.
     Quick,
-    /// Checks everything: all that `Quick` does, the checksum of every page, value and log record, and that the parts of each file
-    /// agree.
+    /// Checks everything: all that `Quick` does, the checksum of every page, value and log record, and that the parts
+    /// of each file agree.
     #[default]
     Deep,
 }
@@ -24,10 +24,10 @@ pub struct Verification {
     pub damage: Vec<Error>,
     /// Number of damages beyond those listed.
     pub unlisted: u64,
-    /// Files of this store that nothing refers to: branch files and maplets that the manifest does not name, and value files that no
-    /// branch and no log record names. Interrupted work or a wrong manifest leaves such files. They are not damage, but the next
-    /// opening for writing removes them. Value files are listed only after a deep check that found no damage. The check of an open
-    /// store lists none.
+    /// Files of this store that nothing refers to: branch files and maplets that the manifest does not name, and value
+    /// files that no branch and no log record names. Interrupted work or a wrong manifest leaves such files. They are
+    /// not damage, but the next opening for writing removes them. Value files are listed only after a deep check that
+    /// found no damage. The check of an open store lists none.
     pub unreferenced: Vec<String>,
     /// Files that belong to another store. They are not damage, and opening the store leaves them alone.
     pub other_stores: Vec<String>,

@@ -8,6 +8,7 @@ use crate::engine::durable_log::DurableLog;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::Scheduler;
+use crate::engine::shared_components::SharedComponents;
 use crate::engine::space::full_disk::{Space, SpaceNeed};
 #[cfg(feature = "async")]
 use crate::engine::state::budget::GENERATIONS_MAX;
@@ -50,20 +51,19 @@ pub(crate) struct Committer {
 
 impl Committer {
     pub(super) fn new(
-        read: &Arc<ReadPath>,
-        health: &Arc<Health>,
-        (generations, space): (&Arc<Generations>, &Arc<Space>),
+        shared: &SharedComponents,
+        generations: &Arc<Generations>,
         durable_log: &Arc<DurableLog>,
-        scheduler: &Arc<Scheduler>,
+        space: &Arc<Space>,
     ) -> Self {
         Self {
-            read: Arc::clone(read),
-            health: Arc::clone(health),
+            read: Arc::clone(&shared.read),
+            health: Arc::clone(&shared.health),
             generations: Arc::clone(generations),
             log: Arc::clone(&durable_log.log),
             durable_log: Arc::clone(durable_log),
             space: Arc::clone(space),
-            scheduler: Arc::clone(scheduler),
+            scheduler: Arc::clone(&shared.scheduler),
             range_conflicts: RangeConflicts::new().into(),
             has_unlogged: AtomicBool::new(false),
         }
@@ -74,7 +74,8 @@ impl Committer {
         self.has_unlogged.load(Ordering::Relaxed)
     }
 
-    /// Whether a small write would find memory and a log segment. If memory fills up meanwhile, there is another generation to take it.
+    /// Whether a small write would find memory and a log segment. If memory fills up meanwhile, there is another
+    /// generation to take it.
     #[cfg(feature = "async")]
     pub(super) fn has_room(&self) -> bool {
         let view = self.read.view.load();
@@ -118,7 +119,7 @@ impl Committer {
             if generation.memtable.attach(&mut thread.memory, entries.len()) {
                 self.scheduler.wake_workers();
             }
-            let mut prepared = Preparation::new(generation, &mut thread.memory, entries);
+            let mut prepared = PreparedEntries::new(generation, &mut thread.memory, entries);
             // Steps 2 and 3.
             let guard = planted!(
                 hold_latches(&read.latches, latches),
@@ -132,7 +133,7 @@ impl Committer {
                 // Rule P2: marks the registered ranges of others before it closes its own.
                 let keys = || entries.iter().map(|entry| (entry.keyspace, entry.key));
                 let own = precondition.and_then(|precondition| precondition.registered);
-                (is_current && !self.range_conflicts.pass(keys, own)).then_some(Conflict::RangeWritten)
+                (is_current && !self.range_conflicts.mark_and_close(keys, own)).then_some(Conflict::RangeWritten)
             });
             if conflict.is_some() || !is_current {
                 read.sequencer.leave(&thread.slot);
@@ -167,7 +168,7 @@ impl Committer {
                 prepared.withdraw(generation, &mut thread.memory);
             }
             if let Some(registered) = precondition.and_then(|precondition| precondition.registered) {
-                registered.is_over();
+                registered.finish();
             }
             // Step 6.
             drop(guard);
@@ -176,7 +177,7 @@ impl Committer {
             prepared.note_retained(generation);
             // `now` keeps the generation alive, so the references are handed over in time.
             for value in entries.iter().filter_map(|entry| entry.file) {
-                owner.hold_value_file(value);
+                owner.add_value_file(value);
             }
             return Ok(WriteOutcome::Written(number));
         }
@@ -210,14 +211,14 @@ impl Committer {
     }
 }
 
-/// The entries' memory in one generation, ready to be linked.
-enum Preparation {
+/// The entries of a write in the memory of one generation, not placed yet.
+enum PreparedEntries {
     One(Prepared),
     Many(Vec<Prepared>, BatchState),
 }
 
-impl Preparation {
-    /// Requires a writer that is attached for these entries.
+impl PreparedEntries {
+    /// Requires that the writer is attached to the Memtable for this many entries.
     fn new(generation: &Generation, writer: &mut MemtableWriter, entries: &[Entry<'_>]) -> Self {
         let memtable = &generation.memtable;
         let mut prepare = |e: &Entry<'_>| memtable.prepare(writer, (e.keyspace, e.key, e.hash), e.kind, &e.value);
@@ -230,6 +231,7 @@ impl Preparation {
         }
     }
 
+    /// Makes the entries visible: one entry at once, a batch with a single store at the end (rule B2).
     fn place(
         &mut self,
         generation: &Generation,
@@ -257,12 +259,12 @@ impl Preparation {
         }
     }
 
-    /// Tells of the versions that stayed for snapshots.
+    /// Notes which nodes retain older versions for snapshots.
     fn note_retained(&self, generation: &Generation) {
         self.entries().iter().filter_map(Prepared::kept).for_each(|node| generation.memtable.note_retained(node));
     }
 
-    /// Gives back what will not be placed.
+    /// Returns the memory of entries that are not going to be placed.
     fn withdraw(&self, generation: &Generation, writer: &mut MemtableWriter) {
         self.entries().iter().for_each(|prepared| generation.memtable.withdraw(writer, prepared));
     }
@@ -275,22 +277,22 @@ impl Preparation {
     }
 }
 
-/// The latches of one write: one without an allocation, or several.
-enum Held<'a> {
+/// The held latches of one write. A single latch needs no allocation.
+enum HeldLatches<'a> {
     One(#[allow(dead_code, reason = "held for its drop")] LatchGuard<'a>),
     Many(#[allow(dead_code, reason = "held for its drop")] Vec<LatchGuard<'a>>),
 }
 
-fn hold_latches<'a>(latches: &'a Latches, indexes: &[LatchIndex]) -> Held<'a> {
+fn hold_latches<'a>(latches: &'a Latches, indexes: &[LatchIndex]) -> HeldLatches<'a> {
     debug_assert!(indexes.is_sorted_by(|a, b| a < b), "latches are taken in table order, each once (rule B4)");
     match indexes {
-        [index] => Held::One(latches.lock(*index)),
-        _ => Held::Many(indexes.iter().map(|index| latches.lock(*index)).collect()),
+        [index] => HeldLatches::One(latches.lock(*index)),
+        _ => HeldLatches::Many(indexes.iter().map(|index| latches.lock(*index)).collect()),
     }
 }
 
-/// Lives from the taking of a number until the entries are placed. It is dropped only by a panic: then the store becomes read-only before
-/// the slot is left, so that no sync ever counts a number that has no record (rule W1).
+/// Guards the steps from taking a number to placing the entries. It is dropped only by a panic: then the store becomes
+/// read-only before the slot is left, so that no sync counts a number without a record (rule W1).
 struct Unplaced<'a> {
     committer: &'a Committer,
     slot: &'a Slot,

@@ -1,4 +1,4 @@
-//! One operation of a write, as the lower layers take it.
+//! One operation of a write, in the form that log and memory take.
 
 use crate::format::log_record::Operation;
 use crate::format::value_file::ValueReference;
@@ -12,7 +12,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) hash: u64,
     pub(crate) kind: Kind,
     pub(crate) value: Cow<'a, [u8]>,
-    /// The value file that was written for it. This write holds a reference to the file until its generation takes it over.
+    /// The value file that was written for it. This write holds a reference to the file until its generation takes it
+    /// over.
     pub(crate) file: Option<ValueReference>,
 }
 

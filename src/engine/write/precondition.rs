@@ -1,8 +1,8 @@
-//! What a conditional write rests on: that nobody has written since what its caller has read (cLSM §3.3, optimistic concurrency
+//! The precondition of a conditional write: what its caller has read is unchanged (cLSM §3.3, optimistic concurrency
 //! control; `docs/concurrency.md`, P).
 //!
-//! One thread. Points that were read are looked at under their latches; ranges, and points that are too many for that, are watched
-//! (`range_conflicts`).
+//! One thread. Single keys are checked under their latches. Ranges, and keys that are too many for that, are registered
+//! as range conflicts (`range_conflicts`).
 
 use super::range_conflicts::RegisteredRanges;
 use crate::branch::BlockingPages;
@@ -16,21 +16,22 @@ use crate::util::{KeyspaceId, Result, SequenceNumber, hash};
 pub(crate) struct ReadKey<'a> {
     key: &'a [u8],
     hash: u64,
-    /// The caller knows of everything that was written to it up to this number; nothing later may have been.
-    through: SequenceNumber,
+    /// The caller knows all versions up to this number; the key must have no newer one.
+    known_through: SequenceNumber,
 }
 
 impl<'a> ReadKey<'a> {
-    pub(crate) fn new(key: &'a [u8], through: SequenceNumber) -> Self {
-        Self { key, hash: hash::key_hash(KeyspaceId::DEFAULT, key), through }
+    pub(crate) fn new(key: &'a [u8], known_through: SequenceNumber) -> Self {
+        Self { key, hash: hash::key_hash(KeyspaceId::DEFAULT, key), known_through }
     }
 
     pub(crate) fn key(&self) -> &'a [u8] {
         self.key
     }
 
-    /// The number of its newest version in the tree, or of a range tombstone over it there; `ZERO` where it has none. Not by the item
-    /// cache, which wants to be asked before the view is taken. `value` is for what comes with it.
+    /// The number of the key's newest version in the tree, or of a range tombstone over it there; `ZERO` if there is
+    /// none. Does not use the item cache, because that requires a stamp from before the view was loaded. Appends the
+    /// version's value to `value`.
     pub(crate) fn newest_in_tree(&self, view: &View, value: &mut Vec<u8>) -> Result<SequenceNumber> {
         let newest = with_encoded(KeyspaceId::DEFAULT, self.key, |encoded| {
             view.disk.get(encoded, self.hash, SequenceNumber::MAX, &mut BlockingPages::new(), value)
@@ -38,41 +39,42 @@ impl<'a> ReadKey<'a> {
         Ok(newest.map_or(SequenceNumber::ZERO, |(number, _)| number))
     }
 
-    /// Whether memory has something newer.
+    /// Whether memory has a version that the caller does not know.
     pub(crate) fn has_newer_in_memory(&self, view: &View) -> bool {
-        view.newest_in_memory(KeyspaceId::DEFAULT, self.key, self.hash) > self.through
+        view.newest_in_memory(KeyspaceId::DEFAULT, self.key, self.hash) > self.known_through
     }
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Precondition<'a> {
-    /// The writer holds the latches of all of these.
+    /// Keys that must have no newer version. The writer holds their latches.
     pub(crate) reads: &'a [ReadKey<'a>],
-    /// Of these reads everything in the tree is known if no generation with numbers above this has gone there.
-    pub(crate) tree_known_through: SequenceNumber,
-    /// What else must stay as it is.
+    /// All versions of these keys in the tree are known, unless a generation with numbers above this one has moved
+    /// there since.
+    pub(crate) tree_checked_through: SequenceNumber,
+    /// Ranges that no other writer may have marked.
     pub(crate) registered: Option<&'a RegisteredRanges>,
 }
 
-/// What a write came to.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum WriteOutcome {
-    /// It was written with this number; `ZERO` if there was nothing to write.
+    /// The write has this number; `ZERO` if there was nothing to write.
     Written(SequenceNumber),
     /// Nothing was written, because the precondition does not hold.
     Conflict(Conflict),
 }
 
-/// Why a conditional write did not happen.
+/// Why the precondition does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conflict {
-    /// This one of the reads was overtaken by a write.
+    /// Another write has changed the key at this index of the reads.
     NewerVersion(usize),
-    /// What overtook a read may have left memory for the tree; look there.
+    /// A generation with unknown versions may have moved to the tree, so the caller must look there.
     GenerationIncorporated,
-    /// Somebody writes what is watched.
+    /// Another writer has marked the registered ranges.
     RangeWritten,
 }
 
@@ -82,12 +84,12 @@ impl Precondition<'_> {
         self.reads.iter().map(|read| read.hash)
     }
 
-    /// Rule P1. The caller holds the latches of all reads.
+    /// Checks the reads (rule P1). The caller holds their latches.
     pub(crate) fn conflict(&self, view: &View) -> Option<Conflict> {
         if planted!(self.reads.is_empty(), Bug::UpdateUnchecked => true) {
             return None;
         }
-        if planted!(view.retired_through() > self.tree_known_through, Bug::IncorporationUnchecked => false) {
+        if planted!(view.incorporated_through() > self.tree_checked_through, Bug::IncorporationUnchecked => false) {
             return Some(Conflict::GenerationIncorporated);
         }
         self.reads.iter().position(|read| read.has_newer_in_memory(view)).map(Conflict::NewerVersion)

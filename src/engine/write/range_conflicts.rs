@@ -1,15 +1,20 @@
-//! Key ranges in which nobody may have written between a transaction's validation and its number (`docs/concurrency.md`, P2).
+//! Range conflicts: the key ranges of committing transactions in which no other thread may write between the validation
+//! and the transaction's number (`docs/concurrency.md`, P2).
 //!
-//! Whoever watches stops nobody: a writer that meets a watch over one of its keys marks it, and the watcher then gives up. Any thread.
+//! Registered ranges do not block writers: a writer marks the registered ranges over its keys, and the transaction then
+//! gives up. Any thread.
 //!
 //! Invariants:
-//! 1. A watch is published before the grace period that its watcher waits for (`Sequencer::wait_for_announced`). So every writer has
-//!    either left its slot by the end of that, and what it wrote is found by the validation behind it; or announced later and sees the
-//!    watch, since both sides have a fence between their store and their load.
-//! 2. A writer marks the watches over its keys after it has announced and before it takes its number. The watcher closes its watch,
-//!    which fails where that was marked, then takes its own number and places its entries; whoever finds the watch closed waits for that.
-//!    So a writer of a watched key that did not make the watcher give up has a greater number, and is seen by nobody before the watcher is.
-//! 3. Nobody closes a watch before it has passed all others, so who waits for a closed one waits for a thread that waits for none.
+//! 1. Ranges are registered before the transaction waits for all announced writers (`Sequencer::wait_for_announced`).
+//!    So either a writer has left its slot by the end of that wait, and the validation that follows finds what it
+//!    wrote; or it announced later and sees the registered ranges, because both sides have a fence between their store
+//!    and their load.
+//! 2. A writer marks the registered ranges over its keys after it has announced and before it takes its number. The
+//!    transaction closes its ranges, which fails if they are marked, then takes its number and places its entries; a
+//!    writer that finds ranges closed waits for that. So a writer of a registered key that did not make the transaction
+//!    give up has a greater number, and its entries become visible later.
+//! 3. A transaction closes its own ranges only after it has marked those of others. So the thread that a writer waits
+//!    for does not wait for another.
 
 use crate::util::planted::planted;
 use crate::util::sequencer::Sequencer;
@@ -17,35 +22,39 @@ use crate::util::sync::{Arc, AtomicU32, AtomicUsize, Backoff, Ordering};
 use crate::util::{KeyspaceId, key};
 use arc_swap::{ArcSwap, ArcSwapOption};
 
+/// The transaction validates; writers may mark.
 const OPEN: u32 = 0;
+/// A writer has written into the ranges: the transaction gives up.
 const MARKED: u32 = 1;
+/// The transaction commits; writers wait.
 const CLOSED: u32 = 2;
-const OVER: u32 = 3;
+/// The transaction's entries are placed, or it has given up.
+const FINISHED: u32 = 3;
 
-/// A range of encoded keys: the first, and the first behind; `None` at the end of the last keyspace.
+/// A range of encoded keys: its start, and its exclusive end or `None` for the end of the last keyspace.
 pub(crate) type EncodedRange = (Vec<u8>, Option<Vec<u8>>);
 
-/// One watcher's ranges.
+/// The ranges of one transaction.
 #[derive(Debug)]
 pub(crate) struct RegisteredRanges {
-    /// Ascending, apart from each other.
+    /// Ascending and disjoint.
     ranges: Vec<EncodedRange>,
     state: AtomicU32,
-    /// An encoded key of whoever marked it.
-    by: ArcSwapOption<Vec<u8>>,
+    /// An encoded key of a writer that marked the ranges.
+    marked_by: ArcSwapOption<Vec<u8>>,
 }
 
-/// All watches of a store.
+/// All registered ranges of a store.
 #[derive(Debug)]
 pub(crate) struct RangeConflicts {
-    /// How many there are, for writers: mostly none.
+    /// The number of transactions in `all`, mostly 0: the only field that most writers read.
     count: AtomicUsize,
     all: ArcSwap<Vec<Arc<RegisteredRanges>>>,
 }
 
-/// A watch that ends when this is dropped.
+/// Keeps the ranges of a transaction registered until it is dropped.
 #[derive(Debug)]
-pub(crate) struct RangeRegistration<'a> {
+pub(crate) struct RangeGuard<'a> {
     range_conflicts: &'a RangeConflicts,
     registered: Arc<RegisteredRanges>,
 }
@@ -55,33 +64,34 @@ impl RangeConflicts {
         Self { count: AtomicUsize::new(0), all: ArcSwap::default() }
     }
 
-    /// Begins to watch ranges, which ascend and are apart from each other. When it returns, whoever may write there without marking the
-    /// watch has written (invariant 1).
-    pub(crate) fn begin(&self, ranges: Vec<EncodedRange>, sequencer: &Sequencer) -> RangeRegistration<'_> {
+    /// Registers ranges, which must be ascending and disjoint. When it returns, all writers that may have missed them
+    /// have placed their entries (invariant 1).
+    pub(crate) fn register(&self, ranges: Vec<EncodedRange>, sequencer: &Sequencer) -> RangeGuard<'_> {
         debug_assert!(ranges.is_sorted_by(|one, next| one.1.as_ref().is_some_and(|end| *end <= next.0)));
-        let registered = Arc::new(RegisteredRanges { ranges, state: AtomicU32::new(OPEN), by: ArcSwapOption::empty() });
+        let registered =
+            Arc::new(RegisteredRanges { ranges, state: AtomicU32::new(OPEN), marked_by: ArcSwapOption::empty() });
         self.all.rcu(|all| all.iter().cloned().chain([Arc::clone(&registered)]).collect::<Vec<_>>());
         self.count.fetch_add(1, Ordering::SeqCst);
         planted!(sequencer.wait_for_announced(), Bug::RangesWithoutGrace => ());
-        RangeRegistration { range_conflicts: self, registered }
+        RangeGuard { range_conflicts: self, registered }
     }
 
-    /// A writer's way past the watches of others: marks those over its keys. Then closes its own, and says whether it could. Between the
-    /// announcement and the number.
+    /// Marks the registered ranges of others over the keys, then closes the writer's own ranges, if it has any. Returns
+    /// false if its own were marked. The writer calls this after it has announced and before it takes its number.
     #[inline]
-    pub(crate) fn pass<'k, K: Iterator<Item = (KeyspaceId, &'k [u8])>>(
+    pub(crate) fn mark_and_close<'k, K: Iterator<Item = (KeyspaceId, &'k [u8])>>(
         &self,
         keys: impl Fn() -> K,
         own: Option<&RegisteredRanges>,
     ) -> bool {
         if self.count.load(Ordering::Acquire) > 0 {
-            self.mark(keys(), own);
+            self.mark_others(keys(), own);
         }
         own.is_none_or(RegisteredRanges::close)
     }
 
     #[cold]
-    fn mark<'k>(&self, keys: impl Iterator<Item = (KeyspaceId, &'k [u8])>, own: Option<&RegisteredRanges>) {
+    fn mark_others<'k>(&self, keys: impl Iterator<Item = (KeyspaceId, &'k [u8])>, own: Option<&RegisteredRanges>) {
         let all = self.all.load();
         for (keyspace, user_key) in keys {
             let encoded = key::encoded(keyspace, user_key);
@@ -98,8 +108,8 @@ impl RegisteredRanges {
     }
 
     fn mark(&self, key: &[u8]) {
-        // Before the mark, so that who finds that finds a key.
-        self.by.store(Some(Arc::new(key.to_vec())));
+        // Before the mark, so that a thread that sees the mark finds a key.
+        self.marked_by.store(Some(Arc::new(key.to_vec())));
         let mut backoff = Backoff::new();
         loop {
             match self.state.compare_exchange(OPEN, MARKED, Ordering::AcqRel, Ordering::Acquire) {
@@ -114,27 +124,27 @@ impl RegisteredRanges {
         planted!(closed, Bug::RangesUnchecked => true)
     }
 
-    /// The watcher's entries are placed.
-    pub(crate) fn is_over(&self) {
-        self.state.store(OVER, Ordering::Release);
+    /// The transaction's entries are placed, or it has given up.
+    pub(crate) fn finish(&self) {
+        self.state.store(FINISHED, Ordering::Release);
     }
 }
 
-impl RangeRegistration<'_> {
+impl RangeGuard<'_> {
     pub(crate) fn registered(&self) -> &RegisteredRanges {
         &self.registered
     }
 
-    /// The user's key of one of those who made the watcher give up.
+    /// The user's key of a writer that marked the ranges.
     pub(crate) fn marked_by(&self) -> Vec<u8> {
-        let encoded = self.registered.by.load_full().unwrap_or_default();
+        let encoded = self.registered.marked_by.load_full().unwrap_or_default();
         key::split(&encoded).map_or_else(Vec::new, |(_, user_key)| user_key.to_vec())
     }
 }
 
-impl Drop for RangeRegistration<'_> {
+impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
-        self.registered.is_over();
+        self.registered.finish();
         let others = |all: &Arc<Vec<Arc<RegisteredRanges>>>| -> Vec<Arc<RegisteredRanges>> {
             all.iter().filter(|registered| !Arc::ptr_eq(registered, &self.registered)).cloned().collect()
         };

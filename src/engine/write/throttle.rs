@@ -1,12 +1,14 @@
-//! Slows writers while background work is behind: gathers what `backpressure` computes the delay from. Any thread.
+//! Slows writers while background work is behind: collects the inputs from which `backpressure` computes the delay. Any
+//! thread.
 
-use super::backpressure::{BackgroundSpeed, Done, Fullness, Rate, fullness, garbage_fullness};
+use super::backpressure::{BackgroundSpeed, DelayRate, Fullness, WorkDone, fullness, garbage_fullness};
 use super::writer_threads::{ThreadState, WriteCounters, WriterThreads};
 use crate::disk::Component;
 use crate::engine::durable_log::DurableLog;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
 use crate::engine::scheduler::rate_limit::RateLimit;
+use crate::engine::shared_components::SharedComponents;
 use crate::engine::state::budget::{Budget, DEBT_LIMIT, DEBT_START, GENERATIONS_MAX};
 use crate::io::Clock;
 use crate::util::SequenceNumber;
@@ -29,45 +31,45 @@ pub(crate) struct Throttle {
 
 impl Throttle {
     pub(crate) fn new(
-        rate_limit: RateLimit,
-        read: &Arc<ReadPath>,
-        (generations, disk, log): (&Arc<Generations>, &Arc<Component>, &DurableLog),
+        shared: &SharedComponents,
+        generations: &Arc<Generations>,
+        log: &DurableLog,
         threads: &Arc<WriterThreads>,
-        (clock, budget): (Arc<dyn Clock>, Budget),
+        write_limit: Option<u64>,
     ) -> Arc<Self> {
         Arc::new(Self {
             speed: BackgroundSpeed::default(),
-            rate_limit,
-            read: Arc::clone(read),
+            rate_limit: RateLimit::new(write_limit),
+            read: Arc::clone(&shared.read),
             generations: Arc::clone(generations),
-            disk: Arc::clone(disk),
+            disk: Arc::clone(&shared.disk),
             threads: Arc::clone(threads),
-            clock,
-            budget,
+            clock: Arc::clone(&shared.scheduler.clock),
+            budget: shared.budget,
             start: log.start,
         })
     }
 
-    /// Delays a write of so many bytes if background work is behind.
+    /// Delays a write of `bytes` if background work is behind.
     pub(super) fn slow_down(&self, thread: &mut ThreadState, bytes: u64) {
         planted!(Bug::GenerationsWithoutBound => { return });
-        let slept = thread.pressure.delay(bytes, &*self.clock, || self.delay_rate());
+        let slept = thread.delay.delay(bytes, &*self.clock, || self.delay_rate());
         if slept > 0 {
             self.generations.delays.note_slowed(slept);
             WriteCounters::add(&thread.counters.slowed_writes, 1);
             WriteCounters::add(&thread.counters.slowed_ns, slept);
-            if thread.pressure.is_for_garbage() {
+            if thread.delay.is_for_garbage() {
                 WriteCounters::add(&thread.counters.garbage_slowed_writes, 1);
                 WriteCounters::add(&thread.counters.garbage_slowed_ns, slept);
             }
         }
     }
 
-    /// By how much writes are delayed now.
-    fn delay_rate(&self) -> Rate {
+    /// The current rate at which writes are delayed.
+    fn delay_rate(&self) -> DelayRate {
         self.speed.delay_rate(self.fullness(), self.rate_limit.get(), || {
             let written = self.disk.written();
-            Done {
+            WorkDone {
                 user: self.user_bytes_through(self.generations.incorporated()),
                 incorporated: written.incorporated_bytes,
                 compacted: written.compacted_bytes,
@@ -89,7 +91,7 @@ impl Throttle {
         self.user_bytes_through(end).saturating_sub(self.user_bytes_through(before))
     }
 
-    /// How full memory is, and how far the tree's debt and garbage have grown towards the point where writers would have to wait.
+    /// How full memory is, and how far the tree's debt and garbage have grown towards their limits.
     pub(crate) fn fullness(&self) -> Fullness {
         let view = self.read.view.load();
         let memory: u64 = view.generations.iter().map(|generation| generation.memtable.bytes() as u64).sum();

@@ -1,8 +1,9 @@
-//! Atomic read-modify-write of one key: cLSM §3.3, Algorithm 3, with the check under the key's latch (`docs/concurrency.md`, P1).
+//! Atomic read-modify-write of one key: cLSM §3.3, Algorithm 3, with the check under the key's latch
+//! (`docs/concurrency.md`, P1).
 //!
-//! The read and the caller's function run outside of any latch; the write happens only where nobody wrote the key meanwhile, or else
-//! all begins again. Somebody else's write is what makes a round fail, so of all that try some always get on. No number is taken by a
-//! round that fails, so none leaves a hole.
+//! The read and the caller's function run without any latch. The write succeeds only if no other write has changed the
+//! key since the read; otherwise everything is retried. A round fails only because another write succeeded, so some
+//! writer always makes progress. A failed round takes no number, so it leaves no hole. Any thread.
 
 use super::precondition::{Conflict, Precondition, ReadKey, WriteOutcome};
 use super::write_path::{WritePath, check_sizes};
@@ -12,7 +13,7 @@ use crate::engine::types::options::Durability;
 use crate::util::Result;
 use std::borrow::Cow;
 
-/// `Change`, whose value may be the caller's.
+/// Like `Change`, but the value may be borrowed.
 enum Decision<'v> {
     Put(Cow<'v, [u8]>),
     Delete,
@@ -20,7 +21,7 @@ enum Decision<'v> {
 }
 
 impl WritePath {
-    /// Gives the value that the key has when all is done.
+    /// Applies `change` to the value of a key. Returns the resulting value.
     pub(crate) fn update(
         &self,
         key: &[u8],
@@ -35,7 +36,7 @@ impl WritePath {
         Ok(value.map(Cow::into_owned))
     }
 
-    /// A swap whose two values may both be absent.
+    /// Replaces the value by `new` if it equals `expected`; `None` is an absent key.
     pub(crate) fn compare_and_swap(
         &self,
         key: &[u8],
@@ -56,7 +57,7 @@ impl WritePath {
         Ok(if is_expected { Swap::Done } else { Swap::Differs(value.map(Cow::into_owned)) })
     }
 
-    /// Whether the key was absent, and now has the value.
+    /// Puts the value if the key is absent. Returns whether it was.
     pub(crate) fn put_if_absent(&self, key: &[u8], value: &[u8], durability: Durability) -> Result<bool> {
         check_sizes(key, Some(value))?;
         let mut was_absent = false;
@@ -90,7 +91,7 @@ impl WritePath {
         }
     }
 
-    /// Writes if nobody has written the key since it was read; says whether.
+    /// Writes if no other write has changed the key since it was read. Returns whether it did.
     fn write_if_unchanged(
         &self,
         key: &[u8],
@@ -98,22 +99,23 @@ impl WritePath {
         newest: &NewestVersion,
         durability: Durability,
     ) -> Result<bool> {
-        let reads = [ReadKey::new(key, newest.through)];
-        let mut tree_known_through = newest.tree_known_through;
-        // Ends: a round is repeated only when a whole memory generation went to the tree during it.
+        let reads = [ReadKey::new(key, newest.number)];
+        let mut tree_checked_through = newest.tree_checked_through;
+        // Terminates: a round is repeated only if a whole generation has moved to the tree during it.
         loop {
-            let precondition = Precondition { reads: &reads, tree_known_through, registered: None };
+            let precondition = Precondition { reads: &reads, tree_checked_through, registered: None };
             match self.write_key(key, value, Some(&precondition), durability)? {
                 WriteOutcome::Written(_) => return Ok(true),
                 WriteOutcome::Conflict(Conflict::NewerVersion(_) | Conflict::RangeWritten) => return Ok(false),
-                // *Else:* writers of other keys make a slow function begin again and again. Without a pin a newer delete may be gone from
-                // the tree, but then with all that was older; what was absent and is so again is as it was.
+                // *Otherwise:* writers of other keys make a slow function run again and again. Without a pin, a newer
+                // delete may already be gone from the tree, but only together with all older versions; a key that was
+                // absent then and is absent now is unchanged.
                 WriteOutcome::Conflict(Conflict::GenerationIncorporated) => {
                     let view = self.read.view.load_full();
-                    if reads[0].newest_in_tree(&view, &mut Vec::new())? != newest.through {
+                    if reads[0].newest_in_tree(&view, &mut Vec::new())? != newest.number {
                         return Ok(false);
                     }
-                    tree_known_through = view.retired_through();
+                    tree_checked_through = view.incorporated_through();
                 }
             }
         }

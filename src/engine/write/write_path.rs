@@ -1,5 +1,6 @@
 //! The write path around the commit: sizes, value files and backpressure before it, the sync after it. Any thread.
 
+use super::backpressure::WriterDelay;
 use super::commit::{Committer, Write};
 use super::entry::Entry;
 use super::precondition::{Precondition, WriteOutcome};
@@ -8,7 +9,7 @@ use super::writer_threads::{ThreadState, WriteCounters, WriterThreads};
 use crate::engine::durable_log::DurableLog;
 use crate::engine::memory::generations::Generations;
 use crate::engine::read::read_path::ReadPath;
-use crate::engine::scheduler::Scheduler;
+use crate::engine::shared_components::SharedComponents;
 use crate::engine::space::full_disk::Space;
 use crate::engine::state::health::Health;
 use crate::engine::state::latches::{LatchIndex, Latches};
@@ -35,7 +36,8 @@ pub(crate) struct WritePath {
     numbers: Arc<FileNumbers>,
     /// What a write without options of its own gets.
     pub(crate) durability: Durability,
-    /// Whether transactions may still commit. Closing waits for those that do; everything else that writes borrows the `Db` that is closed.
+    /// Whether transactions may still commit. Closing waits for those that do; everything else that writes borrows the
+    /// `Db` that is closed.
     accepts_commits: RwLock<bool>,
     pub(crate) counters: UpdateCounters,
 }
@@ -49,34 +51,30 @@ pub(crate) struct UpdateCounters {
     pub(crate) retries: AtomicU64,
 }
 
-/// What a write path is made of.
-pub(crate) struct WriteParts<'a> {
-    pub(crate) read: &'a Arc<ReadPath>,
-    pub(crate) health: &'a Arc<Health>,
-    pub(crate) generations: &'a Arc<Generations>,
-    pub(crate) log: &'a Arc<DurableLog>,
-    pub(crate) space: &'a Arc<Space>,
-    pub(crate) scheduler: &'a Arc<Scheduler>,
-    pub(crate) throttle: &'a Arc<Throttle>,
-    pub(crate) threads: &'a Arc<WriterThreads>,
-    pub(crate) numbers: &'a Arc<FileNumbers>,
+/// The components of a write path besides the shared ones.
+pub(crate) struct WritePathComponents {
+    pub(crate) generations: Arc<Generations>,
+    pub(crate) log: Arc<DurableLog>,
+    pub(crate) space: Arc<Space>,
+    pub(crate) throttle: Arc<Throttle>,
+    pub(crate) threads: Arc<WriterThreads>,
+    pub(crate) numbers: Arc<FileNumbers>,
     pub(crate) durability: Durability,
 }
 
 impl WritePath {
-    pub(crate) fn new(parts: &WriteParts<'_>) -> Arc<Self> {
-        let WriteParts { read, health, generations, log, space, scheduler, throttle, threads, numbers, durability } =
-            parts;
+    pub(crate) fn new(shared: &SharedComponents, components: WritePathComponents) -> Arc<Self> {
+        let WritePathComponents { generations, log, space, throttle, threads, numbers, durability } = components;
         Arc::new(Self {
-            read: Arc::clone(read),
-            committer: Committer::new(read, health, (generations, space), log, scheduler),
-            health: Arc::clone(health),
-            log: Arc::clone(log),
-            space: Arc::clone(space),
-            throttle: Arc::clone(throttle),
-            threads: Arc::clone(threads),
-            numbers: Arc::clone(numbers),
-            durability: *durability,
+            read: Arc::clone(&shared.read),
+            committer: Committer::new(shared, &generations, &log, &space),
+            health: Arc::clone(&shared.health),
+            log,
+            space,
+            throttle,
+            threads,
+            numbers,
+            durability,
             accepts_commits: RwLock::new(true),
             counters: UpdateCounters::default(),
         })
@@ -104,8 +102,8 @@ impl WritePath {
         self.write(&Write { entries: std::slice::from_ref(&entry), latches: &[latch], precondition, durability })
     }
 
-    /// Checks the precondition of a large write without latches. A conflict that is found only at the commit has cost a value file, or
-    /// memory of a Memtable that stays occupied until the Memtable is incorporated.
+    /// Checks the precondition of a large write without latches. A conflict that is found only at the commit has cost a
+    /// value file, or memory of a Memtable that stays occupied until the Memtable is incorporated.
     fn early_conflict(&self, bytes: usize, precondition: Option<&Precondition<'_>>) -> Option<WriteOutcome> {
         let precondition = precondition.filter(|_| bytes >= EARLY_CHECK_BYTES)?;
         precondition.conflict(&self.read.view.load()).map(WriteOutcome::Conflict)
@@ -180,7 +178,7 @@ impl WritePath {
             Some(value) if value.len() < limits::VALUE_FILE_BYTES_MIN => (Kind::Put, Cow::Borrowed(value), None),
             Some(value) => {
                 let (file, references) = (self.numbers.take(), &self.read.value_file_refs);
-                references.hold(file);
+                references.add(file);
                 let written = self.read.values.write(file, value).inspect_err(|_| references.release(file));
                 let reference = written.map_err(Error::into_disk_full)?;
                 (Kind::ValueReference, Cow::Owned(reference.encode().to_vec()), Some(reference))
@@ -201,7 +199,7 @@ impl WritePath {
             writer: self.log.log.writer(),
             memory: MemtableWriter::default(),
             counters,
-            pressure: super::backpressure::Pressure::default(),
+            delay: WriterDelay::default(),
         });
         let thread = borrowed.state();
         let user_bytes: usize = write.entries.iter().map(|entry| entry.key.len() + entry.value.len()).sum();
@@ -226,8 +224,8 @@ impl WritePath {
         Ok(WriteOutcome::Written(number))
     }
 
-    /// Whether a write of so many bytes, the largest value of so many, would wait for nothing, as far as that can be known beforehand: not for
-    /// a sync, a value file, a delay, memory, or a log segment.
+    /// Whether a write of `bytes` in total, with a largest value of `largest_value` bytes, is not expected to wait: not
+    /// for a sync, a value file, a delay, memory, or a log segment.
     #[cfg(feature = "async")]
     pub(crate) fn writes_without_waiting(&self, bytes: usize, largest_value: usize, durability: Durability) -> bool {
         durability != Durability::Sync

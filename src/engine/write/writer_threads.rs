@@ -1,13 +1,14 @@
-//! What each writing thread keeps for itself: its number slot, its half-used log chunk, its counters.
+//! The state of each writing thread: its number slot, its half-used log chunk, its place in the Memtable, its counters.
 //!
-//! A thread borrows a state for the length of one operation from a thread-local lease; when the thread ends, the lease
-//! hands the state back to the store, and the next new thread goes on with it, chunk and all (`protocol.md`, Numbers). So
-//! the number of slots is the number of threads that ever wrote at once. Lease and store share the place where the state
-//! lies between operations, so that a store that closes takes it, with the mapping of the log, from threads that live on.
+//! A thread borrows a state for one operation. Between operations the state is in a cell that the thread and the store
+//! share. When the thread ends, the state goes to the store's pool, and the next new thread continues with it and its
+//! log chunk. So there are only as many states as threads that ever wrote at once. A store that closes takes the
+//! states, which refer to the mapped log, out of the cells of threads that live on.
 //!
-//! At most `LEASES_MAX` threads have a lease; more of them take a state from the common pool for each operation. *Else:* hundreds of
-//! threads that write now and then hold a log chunk and a piece of the Memtable each, most of it empty.
+//! At most `CELLS_MAX` threads have a cell; others take a state from the pool for each operation. *Otherwise:* each of
+//! hundreds of threads that rarely write holds a log chunk and a piece of the Memtable, most of it unused.
 
+use super::backpressure::WriterDelay;
 use crate::log::LogWriter;
 use crate::memory::MemtableWriter;
 use crate::util::sequencer::Slot;
@@ -17,12 +18,12 @@ use crossbeam_utils::atomic::AtomicCell;
 use std::cell::RefCell;
 use std::sync::Weak;
 
-/// More than write at once on most machines.
-const LEASES_MAX: usize = 64;
-/// How many operations without a lease go by between two looks for leases whose threads are gone.
-const LOOK_EVERY: u64 = 1024;
+/// More threads than write at once on most machines.
+const CELLS_MAX: usize = 64;
+/// The cells of threads that have ended are removed once per this many operations of threads without a cell.
+const CLEANUP_INTERVAL: u64 = 1024;
 
-/// Figures that one thread counts; others only read them.
+/// The counters of one thread; other threads only read them.
 #[derive(Debug, Default)]
 pub(crate) struct WriteCounters {
     pub(crate) writes: AtomicU64,
@@ -35,51 +36,53 @@ pub(crate) struct WriteCounters {
 }
 
 impl WriteCounters {
-    /// Adds to a counter that only the calling thread writes: no locked instruction needed.
+    /// Adds to a counter that only the calling thread writes, so a plain store suffices.
     pub(crate) fn add(counter: &AtomicU64, amount: u64) {
         counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
     }
 }
 
-/// One thread's own things.
+/// See the module.
 pub(crate) struct ThreadState {
     pub(crate) slot: Arc<Slot>,
     pub(crate) writer: LogWriter,
     pub(crate) memory: MemtableWriter,
     pub(crate) counters: Arc<CachePadded<WriteCounters>>,
-    pub(crate) pressure: super::backpressure::Pressure,
+    pub(crate) delay: WriterDelay,
 }
 
-/// The states of one store that no thread has borrowed, and all counters.
+/// The states and counters of all writing threads of one store.
 pub(crate) struct WriterThreads {
-    #[expect(clippy::vec_box, reason = "a state moves between pool, lease and operation as a pointer")]
+    #[expect(clippy::vec_box, reason = "a state moves between pool, cell and operation as a pointer")]
     idle: Mutex<Vec<Box<ThreadState>>>,
     counters: Mutex<Vec<Arc<CachePadded<WriteCounters>>>>,
-    /// The places of all leases, those of threads that are gone for a while, too.
-    places: Mutex<Vec<Arc<Place>>>,
-    /// Operations that found no lease.
-    declined: AtomicU64,
+    /// The cells of all threads that have one. Those of threads that have ended are removed later.
+    cells: Mutex<Vec<Arc<StateCell>>>,
+    /// Operations of threads that got no cell.
+    without_cell: AtomicU64,
 }
 
-/// Where a thread's state lies between its operations.
-type Place = AtomicCell<Option<Box<ThreadState>>>;
-const _: () = assert!(Place::is_lock_free());
+/// Holds a thread's state between its operations.
+type StateCell = AtomicCell<Option<Box<ThreadState>>>;
+const _: () = assert!(StateCell::is_lock_free());
 
-struct Lease {
+/// A thread's cell for one store.
+struct ThreadCell {
     threads: Weak<WriterThreads>,
-    place: Arc<Place>,
+    cell: Arc<StateCell>,
 }
 
-impl Drop for Lease {
+impl Drop for ThreadCell {
     fn drop(&mut self) {
-        if let (Some(threads), Some(state)) = (self.threads.upgrade(), self.place.take()) {
+        if let (Some(threads), Some(state)) = (self.threads.upgrade(), self.cell.take()) {
             threads.idle.lock().push(state);
         }
     }
 }
 
 thread_local! {
-    static LEASES: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
+    /// The thread's cells, one for each store that it writes to.
+    static THREAD_CELLS: RefCell<Vec<ThreadCell>> = const { RefCell::new(Vec::new()) };
 }
 
 impl WriterThreads {
@@ -87,23 +90,23 @@ impl WriterThreads {
         Arc::new(Self {
             idle: Mutex::default(),
             counters: Mutex::default(),
-            places: Mutex::default(),
-            declined: AtomicU64::new(0),
+            cells: Mutex::default(),
+            without_cell: AtomicU64::new(0),
         })
     }
 
-    /// The calling thread's state for one operation; `make` builds one where no idle one is left.
+    /// Borrows a state for one operation of the calling thread. Calls `make` for a new one if none is idle.
     pub(crate) fn borrow(
         self: &Arc<Self>,
         make: impl FnOnce(Arc<CachePadded<WriteCounters>>) -> ThreadState,
     ) -> Borrowed<'_> {
-        let kept = LEASES
-            .try_with(|leases| {
-                let mut leases = leases.borrow_mut();
-                leases.iter_mut().find(|lease| std::ptr::eq(lease.threads.as_ptr(), Arc::as_ptr(self)))?.place.take()
+        let own = THREAD_CELLS
+            .try_with(|cells| {
+                let mut cells = cells.borrow_mut();
+                cells.iter_mut().find(|own| std::ptr::eq(own.threads.as_ptr(), Arc::as_ptr(self)))?.cell.take()
             })
             .unwrap_or_default();
-        let state = kept.or_else(|| self.idle.lock().pop()).unwrap_or_else(|| {
+        let state = own.or_else(|| self.idle.lock().pop()).unwrap_or_else(|| {
             let counters = Arc::new(CachePadded::new(WriteCounters::default()));
             self.counters.lock().push(Arc::clone(&counters));
             Box::new(make(counters))
@@ -116,58 +119,60 @@ impl WriterThreads {
         self.counters.lock().iter().map(|counters| counter(counters).load(Ordering::Relaxed)).sum()
     }
 
-    /// Drops every state, so that their log chunks go. For closing, when no operation runs any more.
+    /// Drops all states and so releases their log chunks. For closing, when no operation runs any more.
     pub(crate) fn clear(&self) {
         self.idle.lock().clear();
-        self.places.lock().drain(..).for_each(|place| drop(place.take()));
+        self.cells.lock().drain(..).for_each(|cell| drop(cell.take()));
     }
 
-    /// A place for one more lease, where there may be one.
-    fn new_place(&self) -> Option<Arc<Place>> {
-        let mut places = self.places.lock();
-        if places.len() >= LEASES_MAX {
-            // WriterThreads without a lease come here after each operation, and the counts are where others write.
-            if !self.declined.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_EVERY) {
+    /// A new cell, unless there are `CELLS_MAX` already.
+    fn new_cell(&self) -> Option<Arc<StateCell>> {
+        let mut cells = self.cells.lock();
+        if cells.len() >= CELLS_MAX {
+            // Rarely, because threads without a cell come here after each operation, and other threads write the
+            // reference counts.
+            if !self.without_cell.fetch_add(1, Ordering::Relaxed).is_multiple_of(CLEANUP_INTERVAL) {
                 return None;
             }
-            places.retain(|place| Arc::strong_count(place) > 1);
+            cells.retain(|cell| Arc::strong_count(cell) > 1);
         }
-        if places.len() >= LEASES_MAX {
+        if cells.len() >= CELLS_MAX {
             return None;
         }
-        let place = Arc::new(Place::default());
-        places.push(Arc::clone(&place));
-        Some(place)
+        let cell = Arc::new(StateCell::default());
+        cells.push(Arc::clone(&cell));
+        Some(cell)
     }
 
+    /// Puts a state into the thread's cell, or into the pool.
     fn give_back(self: &Arc<Self>, state: Box<ThreadState>) {
         let mut state = Some(state);
-        let known = LEASES.try_with(|leases| {
-            let mut leases = leases.borrow_mut();
-            let lease = leases.iter_mut().find(|lease| std::ptr::eq(lease.threads.as_ptr(), Arc::as_ptr(self)))?;
-            state = lease.place.swap(state.take());
+        let found = THREAD_CELLS.try_with(|cells| {
+            let mut cells = cells.borrow_mut();
+            let own = cells.iter_mut().find(|own| std::ptr::eq(own.threads.as_ptr(), Arc::as_ptr(self)))?;
+            state = own.cell.swap(state.take());
             Some(())
         });
-        // Locks are taken while the leases are not borrowed: in a model, threads share them.
-        if let Ok(None) = known
-            && let Some(place) = self.new_place()
+        // No lock is taken while `THREAD_CELLS` is borrowed, because the threads of a model check share it.
+        if let Ok(None) = found
+            && let Some(cell) = self.new_cell()
         {
-            place.store(state.take());
-            let _ = LEASES.try_with(|leases| {
-                let mut leases = leases.borrow_mut();
-                // The moment to forget stores that were closed since.
-                leases.retain(|lease| lease.threads.strong_count() > 0);
-                leases.push(Lease { threads: Arc::downgrade(self), place });
+            cell.store(state.take());
+            let _ = THREAD_CELLS.try_with(|cells| {
+                let mut cells = cells.borrow_mut();
+                // Also removes the cells of stores that were closed since.
+                cells.retain(|own| own.threads.strong_count() > 0);
+                cells.push(ThreadCell { threads: Arc::downgrade(self), cell });
             });
         }
-        // The thread has no lease or is ending, or an operation within an operation took the place: into the common pool.
+        // The thread has no cell, or is ending, or an operation within this operation has filled the cell.
         if let Some(state) = state {
             self.idle.lock().push(state);
         }
     }
 }
 
-/// A borrowed state; goes back when dropped.
+/// A borrowed state; given back on drop.
 pub(crate) struct Borrowed<'a> {
     threads: &'a Arc<WriterThreads>,
     state: Option<Box<ThreadState>>,
@@ -177,7 +182,7 @@ impl Borrowed<'_> {
     pub(crate) fn state(&mut self) -> &mut ThreadState {
         match &mut self.state {
             Some(state) => state,
-            None => unreachable!("a borrowed state is there until drop"),
+            None => unreachable!("a borrowed state is present until drop"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Choices that once were wrong.
+//! Regression tests of the choice of tasks.
 
 use super::*;
 use crate::db::DeterministicDb;
@@ -14,8 +14,8 @@ fn small_store() -> DeterministicDb {
     DeterministicDb::open(Arc::new(SimulatedStorage::new(1)), options).unwrap()
 }
 
-/// Once, a job ended between a worker's look at the tree and its claim. The worker then merged bundles that were merged already, an
-/// assertion stopped it, and the store became read-only.
+/// Once, a job ended between a worker's look at the tree and its claim. The worker then merged bundles that were merged
+/// already, an assertion stopped it, and the store became read-only.
 #[test]
 fn a_choice_from_an_outdated_tree_is_repeated() {
     let db = small_store();
@@ -33,13 +33,13 @@ fn a_choice_from_an_outdated_tree_is_repeated() {
         background.disk.pick_requested(version, &RequestedRange::ALL, &Retention::default())
     });
     assert!(job.is_some());
-    assert_eq!(looks.get(), 2, "the first choice was from a tree that was replaced meanwhile");
+    assert_eq!(looks.get(), 2, "the choice from the outdated tree was not repeated");
 }
 
-/// On a full disk a merge that frees space runs, and the incorporation found no space. *Otherwise:* the worker for memory tries it again
-/// and again beside the merge, and takes the space that the merge needs.
+/// On a full disk an incorporation found no space, and a merge that frees space runs. *Otherwise:* the worker for
+/// memory retries the incorporation beside the merge, and takes the space that the merge needs.
 #[test]
-fn memory_waits_for_the_merge_that_frees_space() {
+fn an_incorporation_waits_for_the_merge_that_frees_space() {
     let db = small_store();
     db.put("key", "value").unwrap();
     let background = &db.engine.background;
@@ -47,8 +47,14 @@ fn memory_waits_for_the_merge_that_frees_space() {
     background.space.enter_full(&Error::DiskFull { reason: "a file".into() });
     let mut state = background.scheduler.state.lock();
     (state.needs_space, state.jobs, state.running) = (true, 1, 1);
-    assert!(choose(background, &mut state, WorkerRole::Memory).is_none(), "it is tried again while the merge runs");
+    assert!(
+        choose(background, &mut state, WorkerRole::Memory).is_none(),
+        "the incorporation is retried while the merge runs"
+    );
     (state.jobs, state.running) = (0, 0);
     let chosen = choose(background, &mut state, WorkerRole::Memory);
-    assert!(matches!(chosen, Some(Task::Incorporate(..))), "it is not tried after the merge has ended");
+    assert!(
+        matches!(chosen, Some(Task::Incorporate(..))),
+        "the incorporation is not retried after the merge has ended"
+    );
 }

@@ -1,4 +1,4 @@
-//! Two generations that are incorporated side by side.
+//! Tests of two generations that are incorporated side by side.
 
 use super::*;
 use crate::db::DeterministicDb;
@@ -7,8 +7,9 @@ use crate::io::Storage;
 use crate::io::simulated::SimulatedStorage;
 use crate::util::sync::Arc;
 
-/// A store with two full generations, of which the newer deletes what the older puts, and the tasks that incorporate them.
-fn begun(disk: &SimulatedStorage) -> (DeterministicDb, [Task; 2]) {
+/// A store with two full generations, of which the newer deletes a key that the older puts, and the tasks that
+/// incorporate them.
+fn store_with_two_incorporations(disk: &SimulatedStorage) -> (DeterministicDb, [Task; 2]) {
     let options = Options { memory_budget: Some(1 << 20), background_threads: Some(1), ..Options::default() };
     let db = DeterministicDb::open(Arc::new(disk.clone()), options).unwrap();
     let background = &db.engine.background;
@@ -24,7 +25,7 @@ fn begun(disk: &SimulatedStorage) -> (DeterministicDb, [Task; 2]) {
     });
     assert!(
         priorities::choose(background, &mut background.scheduler.state.lock(), WorkerRole::Memory).is_none(),
-        "more than there are"
+        "a third task was chosen"
     );
     (db, tasks)
 }
@@ -36,29 +37,33 @@ fn perform(background: &Background, task: Task) -> Result<()> {
     done
 }
 
-/// What the newer one wrote out is not there before the older one is. *Else:* the tree holds the older version above the newer; and a
-/// power loss between the two loses what the older one held, since the edit says that the log is not needed.
+/// The newer generation is published after the older one. *Otherwise:* the tree holds the older version above the newer
+/// one; and a power loss between the two loses the older generation, because the edit says that its log is not needed.
 #[test]
-fn the_older_of_two_is_published_first() {
-    let (db, [older, newer]) = begun(&SimulatedStorage::new(1));
+fn the_older_generation_is_published_first() {
+    let (db, [older, newer]) = store_with_two_incorporations(&SimulatedStorage::new(1));
     let background = &db.engine.background;
     std::thread::scope(|scope| {
         let newer = scope.spawn(|| perform(background, newer));
         std::thread::sleep(Duration::from_millis(50));
-        assert_eq!(background.read.view.load().generations.len(), 3, "it did not wait for its turn");
+        assert_eq!(
+            background.read.view.load().generations.len(),
+            3,
+            "the newer generation did not wait for the older one"
+        );
         perform(background, older).unwrap();
         newer.join().unwrap().unwrap();
     });
     assert_eq!(background.read.view.load().generations.len(), 1);
-    assert_eq!(db.get("key").unwrap(), None, "the deletion was left out, as if nothing had been below");
+    assert_eq!(db.get("key").unwrap(), None, "the tombstone was dropped, as if there were no older version");
     db.verify().unwrap();
 }
 
-/// The older one found no room: the newer one's files go, and are made again behind it.
+/// The older incorporation finds no space: the newer one removes its files, and is repeated after the older one.
 #[test]
-fn the_newer_of_two_gives_up_where_the_older_failed() {
+fn the_newer_incorporation_gives_up_if_the_older_failed() {
     let disk = SimulatedStorage::new(1);
-    let (db, [older, newer]) = begun(&disk);
+    let (db, [older, newer]) = store_with_two_incorporations(&disk);
     let background = &db.engine.background;
     std::thread::scope(|scope| {
         let newer = scope.spawn(|| perform(background, newer));
@@ -68,7 +73,7 @@ fn the_newer_of_two_gives_up_where_the_older_failed() {
         assert!(matches!(newer.join().unwrap(), Err(Error::Closed)));
     });
     assert_eq!(background.read.view.load().generations.len(), 3);
-    assert!(background.scheduler.state.lock().needs_space, "nobody makes room for the older one");
+    assert!(background.scheduler.state.lock().needs_space, "the failed incorporation does not request space");
     disk.clear_faults();
     while db.step() {}
     assert_eq!(background.read.view.load().generations.len(), 1);
@@ -76,5 +81,5 @@ fn the_newer_of_two_gives_up_where_the_older_failed() {
     db.verify().unwrap();
     let known = background.read.view.load().disk.branches().len();
     let files = disk.list().unwrap().iter().filter(|name| name.ends_with(".branch")).count();
-    assert_eq!(files, known, "what it gave up is still there");
+    assert_eq!(files, known, "the files of the incorporation that gave up are still there");
 }

@@ -1,12 +1,13 @@
-//! Merge operands and range tombstones in a store's reads: from memory, from the tree, and from both. No call of the public
-//! face writes them yet, so they are put into memory here.
+//! Reads of merge operands and range tombstones from memory, from the tree, and from both. The public interface does
+//! not write them yet, so these tests place them in memory.
 
 use crate::db::Db;
 use crate::db::DeterministicDb;
 use crate::db::snapshot::Snapshot;
-use crate::engine::open::opening::{self, Host};
+use crate::engine::open::host::Host;
+use crate::engine::open::opening;
 use crate::engine::scheduler::Driver;
-use crate::engine::state::budget::{Budget, Figures};
+use crate::engine::state::budget::{Budget, StoreConfig};
 use crate::engine::types::options::Options;
 use crate::format::value_file::ValueReference;
 use crate::io::Storage;
@@ -38,15 +39,15 @@ fn store(operator: Option<Arc<dyn MergeOperator>>) -> Db {
     let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(1));
     let options = Options::default();
     let (clock, budget) = (storage.deterministic_clock(), Budget::small(&options).unwrap());
-    let figures = Figures::new(budget, &options);
-    let host = Host { merge_operator: operator, ..Host::new(options, figures, Driver::Deterministic, clock) };
+    let config = StoreConfig::new(budget, &options);
+    let host = Host { merge_operator: operator, ..Host::new(options, config, Driver::Deterministic, clock) };
     let (engine, log_contents) = opening::open(storage, &host).unwrap();
     let db = Db { engine };
     db.engine.background.refill(&log_contents).unwrap();
     db
 }
 
-/// Deletes [start, end) under the number of a write of its own.
+/// Deletes [start, end) with the number of a write made for this.
 fn delete_range(db: &Db, start: &str, end: &str) {
     db.put("~", "").unwrap();
     let encoded = |text: &str| key::encoded(crate::util::KeyspaceId::DEFAULT, text.as_bytes());
@@ -54,8 +55,8 @@ fn delete_range(db: &Db, start: &str, end: &str) {
     db.engine.read.view.load().newest().memtable.add_range_tombstone(&RangeTombstone { start, end, number });
 }
 
-/// All that a snapshot shows, the same by walking both ways, by gets and by gets together.
-fn shown(snapshot: &Snapshot) -> String {
+/// All pairs of a snapshot. Checks that scans in both directions, gets and a multi-get agree.
+fn contents(snapshot: &Snapshot) -> String {
     let pairs: Vec<_> = snapshot.iter().unwrap().map(Result::unwrap).filter(|(key, _)| key != b"~").collect();
     let mut back: Vec<_> = snapshot.iter().unwrap().rev().map(Result::unwrap).collect();
     back.retain(|(key, _)| key != b"~");
@@ -64,16 +65,16 @@ fn shown(snapshot: &Snapshot) -> String {
     let names = ["a", "b", "c", "d", "e"];
     let found = snapshot.multi_get(&names).unwrap();
     for (name, together) in names.iter().zip(found) {
-        let walked = pairs.iter().find(|(key, _)| key == name.as_bytes()).map(|(_, value)| value.clone());
-        assert_eq!(snapshot.get(name).unwrap(), walked, "{name}");
-        assert_eq!(together, walked, "{name}");
+        let scanned = pairs.iter().find(|(key, _)| key == name.as_bytes()).map(|(_, value)| value.clone());
+        assert_eq!(snapshot.get(name).unwrap(), scanned, "{name}");
+        assert_eq!(together, scanned, "{name}");
     }
     let show = |(key, value): &(Vec<u8>, Vec<u8>)| format!("{}={}", key.escape_ascii(), value.escape_ascii());
     pairs.iter().map(show).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn range_tombstones_hide_what_is_older_wherever_it_is() {
+fn range_tombstones_hide_older_versions_in_memory_and_tree() {
     let db = store(None);
     for name in ["a", "b", "c", "d"] {
         db.put(name, "1").unwrap();
@@ -84,36 +85,37 @@ fn range_tombstones_hide_what_is_older_wherever_it_is() {
     delete_range(&db, "b", "d");
     let after = db.snapshot().unwrap();
     db.put("c", "3").unwrap();
-    // The tombstone in memory and what it hides in memory and in the tree; then all in the tree; then a Memtable of nothing else.
+    // First the tombstone is in memory, over versions in memory and in the tree; then everything is in the tree.
+    // Afterwards a Memtable holds nothing but a tombstone.
     for _ in 0..3 {
-        assert_eq!(shown(&before), "a=1 b=1 c=1 d=1");
-        assert_eq!(shown(&after), "a=1 d=1");
-        assert_eq!(shown(&db.snapshot().unwrap()), "a=1 c=3 d=1");
+        assert_eq!(contents(&before), "a=1 b=1 c=1 d=1");
+        assert_eq!(contents(&after), "a=1 d=1");
+        assert_eq!(contents(&db.snapshot().unwrap()), "a=1 c=3 d=1");
         db.flush().unwrap();
     }
     delete_range(&db, "a", "e");
-    assert_eq!(shown(&db.snapshot().unwrap()), "");
+    assert_eq!(contents(&db.snapshot().unwrap()), "");
     assert_eq!(db.get("d").unwrap(), None);
-    assert_eq!(shown(&before), "a=1 b=1 c=1 d=1");
+    assert_eq!(contents(&before), "a=1 b=1 c=1 d=1");
     db.flush().unwrap();
-    assert_eq!(shown(&db.snapshot().unwrap()), "");
-    assert_eq!(shown(&before), "a=1 b=1 c=1 d=1");
+    assert_eq!(contents(&db.snapshot().unwrap()), "");
+    assert_eq!(contents(&before), "a=1 b=1 c=1 d=1");
 }
 
-/// A value that is kept apart from its page, since a get had to read the disk for it, is in no Memtable that a range tombstone comes in.
+/// A value in the item cache is in no Memtable, but a range tombstone in a Memtable must hide it.
 #[test]
-fn range_tombstones_hide_what_is_kept_apart_from_its_page() {
+fn range_tombstones_hide_values_in_the_item_cache() {
     let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(1));
     let open = || DeterministicDb::open_small(Arc::clone(&storage), Options::default()).unwrap();
     let db = open();
     ["a", "b", "c"].iter().for_each(|name| db.put(name, "1").unwrap());
     db.flush().unwrap();
     drop(db);
-    // Whose cache has no pages yet.
+    // The cache of this opening has no pages yet.
     let db = open();
     assert!(["a", "b", "c"].iter().all(|name| db.get(name).unwrap().is_some()));
     let before = db.snapshot().unwrap();
-    assert!(db.stats().items > 0, "nothing was kept");
+    assert!(db.stats().items > 0, "the item cache is empty");
     delete_range(&db, "b", "c");
     for _ in 0..2 {
         let found = ["a", "b", "c"].map(|name| db.get(name).unwrap().is_some());
@@ -123,17 +125,17 @@ fn range_tombstones_hide_what_is_kept_apart_from_its_page() {
     }
 }
 
-/// A snapshot does not see what a Memtable that is being written out has of a key, and finds the version in the tree. That was kept
-/// apart from its page as the newest, after the incorporation had forgotten the key.
+/// A snapshot skips the newer version in a Memtable that is being incorporated and finds the older one in the tree.
+/// Once, the item cache took that version for the newest, after the incorporation had invalidated the key.
 #[test]
-fn what_a_snapshot_finds_below_a_newer_version_is_not_kept() {
+fn an_old_version_is_not_added_to_the_item_cache() {
     let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(1));
     let open = || DeterministicDb::open_small(Arc::clone(&storage), Options::default()).unwrap();
     let db = open();
     db.put("a", "1").unwrap();
     db.flush().unwrap();
     drop(db);
-    // Whose cache has no pages yet.
+    // The cache of this opening has no pages yet.
     let db = open();
     let snapshot = db.snapshot().unwrap();
     db.put("a", "2").unwrap();
@@ -143,11 +145,11 @@ fn what_a_snapshot_finds_below_a_newer_version_is_not_kept() {
     drop(switching);
     db.engine.read.cache.items().begin_change();
     assert_eq!(snapshot.get("a").unwrap().unwrap(), b"1");
-    assert_eq!(db.stats().items, 0, "an old version was kept");
+    assert_eq!(db.stats().items, 0, "an old version was added to the item cache");
 }
 
-/// Some operands on both sides of a range tombstone, one key with a base and one without. Snapshots between the operands keep
-/// all of them in memory.
+/// Writes operands on both sides of a range tombstone, for a key with a base value and for one without. Snapshots
+/// between the operands retain all of them in memory.
 fn write_words(db: &Db) -> Vec<Snapshot> {
     let mut snapshots = Vec::new();
     let mut take = || snapshots.push(db.snapshot().unwrap());
@@ -173,9 +175,9 @@ fn operands_are_folded_across_memory_and_tree() {
     assert_eq!(db.get("a").unwrap().unwrap(), b"one,two,four");
     assert_eq!(db.get("b").unwrap().unwrap(), b"five");
     db.flush().unwrap();
-    let seen: Vec<String> = snapshots.iter().map(shown).collect();
+    let seen: Vec<String> = snapshots.iter().map(contents).collect();
     assert_eq!(seen, ["a=one", "a=one,two", "a=one,two b=three", "a=one,two,four", "a=one,two,four b=five"]);
-    // A large base lies in a file of its own.
+    // A large base value is in a value file.
     let large = vec![b'x'; 300 << 10];
     db.put("a", &large).unwrap();
     let _pin = db.snapshot().unwrap();
@@ -187,9 +189,10 @@ fn operands_are_folded_across_memory_and_tree() {
     assert!(first.0 == b"a" && first.1 == folded);
 }
 
-/// Without its operator a read of such a key says what is missing, and other keys are read as ever; a refusal is handed on.
+/// Without the operator a read of operands is an error that says what is missing, and reads of other keys succeed. An
+/// error of the operator is returned.
 #[test]
-fn what_cannot_be_folded_is_an_error_that_says_why() {
+fn operands_that_cannot_be_folded_are_an_error_with_the_reason() {
     let db = store(None);
     let _snapshots = write_words(&db);
     db.put("c", "whole").unwrap();

@@ -155,8 +155,8 @@ fn a_failed_write_removes_the_file_and_is_retried() {
     }
 }
 
-/// A killed writer leaves its file, which readers must not take for current. *Otherwise:* a store that no process has open seems to run
-/// a merge for ever.
+/// A killed writer leaves its file, which readers must not take for current. *Otherwise:* a store that no process has
+/// open seems to run a merge for ever.
 #[test]
 fn the_file_of_a_killed_writer_is_ignored_and_removed_by_the_next_opening() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,12 +1,12 @@
 //! Copies what is readable of the log into branch files. One thread.
 //!
-//! Repair makes two passes over all segments. The first pass collects the numbers of all records. The second pass then knows where
-//! the log is cut, and copies the records. The rules are those of recovery (`docs/recovery.md`) with one exception: a durable number
-//! that is missing is a loss and does not end the log.
+//! Repair makes two passes over all segments. The first pass collects the numbers of all records. The second pass then
+//! knows where the log is cut, and copies the records. The rules are those of recovery (`docs/recovery.md`) with one
+//! exception: a durable number that is missing is a loss and does not end the log.
 //!
 //! Invariants:
-//! 1. If the manifest is readable, only numbers above the incorporated number are copied, and none that an earlier recovery
-//!    discarded. Numbers are never reused, so the number alone decides.
+//! 1. If the manifest is readable, only numbers above the incorporated number are copied, and none that an earlier
+//!    recovery discarded. Numbers are never reused, so the number alone decides.
 //! 2. Records may come in any order. Entries are collected, sorted, and written as files of at most `SPILL_BYTES`.
 
 use super::merge::SourceFile;
@@ -102,16 +102,17 @@ pub(crate) fn salvage(
         || segments.iter().any(|segment| segment.stated.is_none())
         || named.any(|number| !present.contains(number))
     {
-        // Without the header its marks are lost, which say what was durable. So numbers behind the cut may have been durable.
+        // Without the header its marks are lost, which say what was durable. So numbers behind the cut may have been
+        // durable.
         let last = numbers.max().unwrap_or(0).max(known.durable).max(known.incorporated).min(cut);
         report.lose(Loss {
             numbers: Some(last + 1..=SequenceNumber::MAX.0),
             ..Loss::of_file(
                 "the log".to_owned(),
                 if none_known {
-                    "no log segment exists: the last writes may be lost"
+                    "no log segment exists: the last writes may be gone"
                 } else {
-                    "a segment or its header is lost: later writes may be lost"
+                    "a segment or its header is lost: later writes may be gone"
                 },
             )
         });

@@ -30,8 +30,8 @@ pub(crate) struct SourceFile {
     pub(crate) meta: Option<BranchMeta>,
 }
 
-/// Merges files into the part files of one run with the newest version of each key. With `bottom` there is no older data elsewhere, so
-/// tombstones are dropped. Returns the new files, and what could be read of the old ones.
+/// Merges files into the part files of one run with the newest version of each key. With `bottom` there is no older
+/// data elsewhere, so tombstones are dropped. Returns the new files, and what could be read of the old ones.
 pub(crate) fn merge(
     context: &Arc<BranchContext>,
     sources: Vec<SourceFile>,
@@ -54,7 +54,8 @@ pub(crate) fn merge(
     Ok((parts, readings))
 }
 
-/// Groups files into as few chains of disjoint key ranges as possible. A file with an unknown range forms a chain of its own.
+/// Groups files into as few chains of disjoint key ranges as possible. A file with an unknown range forms a chain of
+/// its own.
 fn chains(sources: Vec<SourceFile>) -> Vec<Vec<FileNumber>> {
     let (mut known, mut chains) = (Vec::new(), Vec::new());
     for source in sources {

@@ -43,8 +43,8 @@ impl OtherStores {
         })
     }
 
-    /// Adds the files to the report. Without a manifest, each of them may have replaced a file of this store, so each is a loss. With
-    /// a manifest, files that replaced one of this store are listed already; the others are a warning.
+    /// Adds the files to the report. Without a manifest, each of them may have replaced a file of this store, so each
+    /// is a loss. With a manifest, files that replaced one of this store are listed already; the others are a warning.
     pub(crate) fn add_to(&self, report: &mut RepairReport) {
         let listed = |name: &String| report.losses.iter().any(|loss| loss.file == *name);
         let rest: Vec<_> = self.0.iter().filter(|(name, _)| !listed(name)).collect();

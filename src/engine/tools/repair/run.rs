@@ -101,9 +101,9 @@ fn usable_manifest(
     Ok(state)
 }
 
-/// Decides which store to save: the one that most files belong to. A manifest that was copied here by mistake is then only one file
-/// among many. But if all files that the manifest names exist and have its id, its store is complete: all other files are strays, however
-/// many there are.
+/// Decides which store to save: the one that most files belong to. A manifest that was copied here by mistake is then
+/// only one file among many. But if all files that the manifest names exist and have its id, its store is complete: all
+/// other files are strays, however many there are.
 fn identity(
     storage: &dyn Storage,
     owners: &Owners,
@@ -126,7 +126,8 @@ fn identity(
     })
 }
 
-/// Removes the branch files that an interrupted repair created. Returns whether there was one. Its mark stays and is used again.
+/// Removes the branch files that an interrupted repair created. Returns whether there was one. Its mark stays and is
+/// used again.
 fn discard_unfinished(
     storage: &dyn Storage,
     directory: &mut Directory,
@@ -336,8 +337,9 @@ impl Repair<'_> {
         manifest_state::discard_log(state, salvaged.incorporated, salvaged.recovered, self.readers.numbers.next());
     }
 
-    /// Writes and installs the new manifest, sets damaged files aside and removes obsolete ones. Of the value files `unreferenced`,
-    /// those that the new tree does not name are set aside: their keys are lost, but their values are not.
+    /// Writes and installs the new manifest, sets damaged files aside and removes obsolete ones. Of the value files
+    /// `unreferenced`, those that the new tree does not name are set aside: their keys are lost, but their values are
+    /// not.
     fn install(mut self, mut state: ManifestState, mut unreferenced: BTreeSet<FileNumber>) -> Result<RepairReport> {
         self.report.changed = true;
         let named: BTreeSet<FileNumber> = state.branches.values().flat_map(|meta| meta.value_files.clone()).collect();

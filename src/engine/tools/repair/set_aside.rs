@@ -1,7 +1,7 @@
 //! Keeps damaged files under another name, so that repair destroys no data that it could not use. One thread.
 //!
-//! The second name is created before the new manifest is installed, and the first name is removed after that. A crash in between
-//! leaves both names. The next opening or repair removes the first.
+//! The second name is created before the new manifest is installed, and the first name is removed after that. A crash
+//! in between leaves both names. The next opening or repair removes the first.
 
 use crate::engine::directory::store_files::{DAMAGED_SUFFIX, StoreFile};
 use crate::engine::types::repair_report::RepairReport;

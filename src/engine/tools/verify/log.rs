@@ -1,4 +1,5 @@
-//! Checks the log of a closed store: the headers, and in a deep check also the records and whether recovery succeeds. One thread.
+//! Checks the log of a closed store: the headers, and in a deep check also the records and whether recovery succeeds.
+//! One thread.
 
 use super::findings::Findings;
 use crate::engine::tools::offline::Readers;
@@ -81,8 +82,9 @@ impl LogCheck<'_> {
         Ok(())
     }
 
-    /// Checks that each segment that the manifest names, except those of obsolete log epochs, exists under its name and with its own
-    /// header (`docs/recovery.md`, D3). The error equals the one of recovery, so that a deep check lists it once.
+    /// Checks that each segment that the manifest names, except those of obsolete log epochs, exists under its name and
+    /// with its own header (`docs/recovery.md`, D3). The error equals the one of recovery, so that a deep check lists
+    /// it once.
     fn check_presence(&self, state: &ManifestState, findings: &mut Findings<'_>) {
         for number in state.log_segments.range(state.log_files_from..) {
             let is_there =

@@ -1,7 +1,7 @@
 //! Checks a store and lists all damage. A check does not stop at the first error. Any thread.
 //!
-//! `open` checks a store that is open, `closed` the files of a store that is not, whether it can be opened or not. A quick check reads
-//! the manifest, the ends of files and the headers; a deep check reads everything.
+//! `open` checks a store that is open, `closed` the files of a store that is not, whether it can be opened or not. A
+//! quick check reads the manifest, the ends of files and the headers; a deep check reads everything.
 
 mod closed;
 mod findings;

@@ -13,9 +13,9 @@ use crate::util::sync::Arc;
 use crate::util::{Error, FileNumber, Result};
 use std::collections::BTreeSet;
 
-/// Lists all damage on disk: checks the manifest file against the state in memory, the current tree with its branch and value files,
-/// and the headers of the log segments. The log's records are not checked, because only their writers know where the log ends;
-/// recovery and `verify_closed` check them.
+/// Lists all damage on disk: checks the manifest file against the state in memory, the current tree with its branch
+/// and value files, and the headers of the log segments. The log's records are not checked, because only their
+/// writers know where the log ends; recovery and `verify_closed` check them.
 pub(crate) fn verify_open(
     engine: &Engine,
     depth: Depth,
@@ -49,7 +49,8 @@ pub(crate) fn verify_open(
     Ok(findings.found)
 }
 
-/// Checks that the manifest file replays to the state in memory. Returns the matching view, and the state if it is consistent.
+/// Checks that the manifest file replays to the state in memory. Returns the matching view, and the state if it is
+/// consistent.
 fn check_manifest(engine: &Engine, findings: &mut Findings<'_>) -> Result<(Arc<View>, Option<ManifestState>)> {
     findings.begin(MANIFEST_NAME);
     // Every tree is published under this lock.

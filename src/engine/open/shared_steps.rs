@@ -1,4 +1,5 @@
-//! What an opening for writing and a read-only opening have in common: the readers of files, checks of the manifest, and recovery.
+//! The steps that an opening for writing and a read-only opening share: making the readers of files, checks of the
+//! manifest, recovery.
 
 use crate::branch::{BranchContext, BranchForm, BranchResources, ExtentMemory};
 use crate::cache::{FileTable, PageCache};
@@ -21,25 +22,28 @@ use crate::util::sync::Arc;
 use crate::util::{Error, FileNumbers, Result, SequenceNumber, fork};
 use crate::value::ValueFiles;
 
-/// Branch files open at once.
+/// The most branch files that are open at once.
 const FILES_OPEN_MAX: usize = 512;
 
-/// The readers of the files of a store. They are made before recovery, which needs them.
-pub(crate) struct Parts {
-    values: ValueFiles,
-    pub(crate) value_file_refs: Arc<ValueFileRefs>,
-    cache: Arc<PageCache>,
-    pub(crate) branches: Arc<BranchContext>,
+/// The inputs of both kinds of opening.
+pub(super) struct OpenInputs<'a> {
+    pub(super) storage: &'a Arc<dyn Storage>,
+    pub(super) options: &'a Options,
+    pub(super) budget: &'a Budget,
+    pub(super) state: &'a ManifestState,
 }
 
-impl Parts {
-    pub(crate) fn new(
-        storage: &Arc<dyn Storage>,
-        options: &Options,
-        budget: &Budget,
-        state: &ManifestState,
-        (numbers, cache): (&Arc<FileNumbers>, &Arc<PageCache>),
-    ) -> Self {
+/// The readers of the files of a store. They are made before recovery, which needs them.
+pub(super) struct FileReaders {
+    values: ValueFiles,
+    pub(super) value_file_refs: Arc<ValueFileRefs>,
+    cache: Arc<PageCache>,
+    pub(super) branches: Arc<BranchContext>,
+}
+
+impl FileReaders {
+    pub(super) fn new(inputs: &OpenInputs<'_>, numbers: &Arc<FileNumbers>, cache: &Arc<PageCache>) -> Self {
+        let OpenInputs { storage, options, budget, state } = *inputs;
         let branches = BranchContext::new(BranchResources {
             storage: Arc::clone(storage),
             database: state.identity.database,
@@ -51,14 +55,14 @@ impl Parts {
         });
         let value_file_refs = Arc::new(ValueFileRefs::default());
         for file in state.branches.values().flat_map(|meta| &meta.value_files) {
-            value_file_refs.hold(*file);
+            value_file_refs.add(*file);
         }
         let values = ValueFiles::new(Arc::clone(storage), state.identity.database);
         Self { values, value_file_refs, cache: Arc::clone(cache), branches }
     }
 
     /// The read path over these readers. `last` is the number of the last write.
-    pub(crate) fn into_read_path(
+    pub(super) fn into_read_path(
         self,
         storage: Arc<dyn Storage>,
         snapshots: Arc<SnapshotRegistry>,
@@ -85,7 +89,8 @@ impl Parts {
     }
 }
 
-pub(crate) fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
+/// An error if a keyspace was created with another comparator.
+pub(super) fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
     for keyspace in &state.keyspaces {
         if keyspace.comparator != COMPARATOR {
             return Err(Error::Mismatch {
@@ -99,9 +104,9 @@ pub(crate) fn check_keyspaces(storage: &dyn Storage, state: &ManifestState) -> R
     Ok(())
 }
 
-/// A branch file that is missing or has another length is told before anything is written. What its pages hold is checked
-/// when they are read.
-pub(crate) fn check_branches(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
+/// An error if a branch file is missing or has a wrong length, before anything is written. Its pages are checked when
+/// they are read.
+pub(super) fn check_branches(storage: &dyn Storage, state: &ManifestState) -> Result<()> {
     for meta in state.branches.values() {
         let opened = storage.open(&crate::branch::file_name(meta.file), OpenMode::Read);
         let file = opened.map_err(Error::of_missing_file)?;
@@ -113,16 +118,19 @@ pub(crate) fn check_branches(storage: &dyn Storage, state: &ManifestState) -> Re
     Ok(())
 }
 
-pub(crate) fn recover(
-    storage: &Arc<dyn Storage>,
-    (options, access): (&Options, Access),
-    state: &ManifestState,
-    parts: &Parts,
+/// Recovers the log, on `threads` threads. With `Access::Write` the value files that records refer to are durable
+/// afterwards.
+pub(super) fn recover(
+    inputs: &OpenInputs<'_>,
+    readers: &FileReaders,
+    access: Access,
     threads: usize,
 ) -> Result<Recovered> {
+    let OpenInputs { storage, options, state, .. } = *inputs;
     let value_complete = |bytes: &[u8]| match ValueReference::decode(bytes) {
-        // What recovery relies on must be durable before its edit is; the directory is synced once, at the end.
-        Some(reference) if parts.values.is_complete(&reference)? => {
+        // The value files that recovery relies on must be durable before its edit; the directory is synced once, at the
+        // end.
+        Some(reference) if readers.values.is_complete(&reference)? => {
             if access != Access::Write {
                 return Ok(true);
             }

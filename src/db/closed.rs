@@ -1,0 +1,97 @@
+//! `Db`: operations on stores that this process does not have open.
+
+use super::db::Db;
+use crate::engine::open::destroying;
+use crate::engine::statistics::live_stats;
+use crate::engine::tools::{repair, verify};
+use crate::engine::types::repair_report::RepairReport;
+use crate::engine::types::stats::LiveStats;
+use crate::engine::types::verification::{CheckProgress, Depth, Verification};
+use crate::io::{PosixStorage, Storage};
+use crate::util::Result;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Operations on a store that is not open.
+impl Db {
+    /// Checks the files of a closed store, even if it cannot be opened, and lists all damage. Changes nothing.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, Depth, Options};
+    /// Db::open(directory.path(), Options::default())?.close()?;
+    /// let found = Db::verify_closed(directory.path(), Depth::Deep, &mut |_| ())?;
+    /// assert!(found.is_valid());
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NoStore`, `AlreadyOpen`, `Io` if a file could not be checked. Damage is not an error here.
+    pub fn verify_closed(
+        path: impl AsRef<Path>,
+        depth: Depth,
+        progress: &mut dyn FnMut(CheckProgress<'_>),
+    ) -> Result<Verification> {
+        Self::verify_closed_with(Arc::new(PosixStorage::new(path.as_ref())), depth, progress)
+    }
+
+    /// Like `verify_closed`, on another implementation of `Storage`.
+    pub fn verify_closed_with(
+        storage: Arc<dyn Storage>,
+        depth: Depth,
+        progress: &mut dyn FnMut(CheckProgress<'_>),
+    ) -> Result<Verification> {
+        verify::verify_closed(&storage, depth, progress)
+    }
+
+    /// Rebuilds a closed store from the files that are left, and reports what was saved and what was lost. Does nothing
+    /// if the store is not damaged. Damaged files are kept under names that end with `.damaged`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, Options};
+    /// Db::open(directory.path(), Options::default())?.close()?;
+    /// std::fs::remove_file(directory.path().join("MANIFEST")).unwrap();
+    /// let report = Db::repair(directory.path(), &mut |_| ())?;
+    /// assert!(report.changed && report.manifest_lost.is_some());
+    /// Db::open(directory.path(), Options::default())?.close()?;
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NoStore`, `AlreadyOpen`, `NewerFormat`, `Io`. The store is then unchanged, and repair may be called again.
+    pub fn repair(path: impl AsRef<Path>, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<RepairReport> {
+        Self::repair_with(Arc::new(PosixStorage::new(path.as_ref())), progress)
+    }
+
+    /// Like `repair`, on another implementation of `Storage`.
+    pub fn repair_with(storage: Arc<dyn Storage>, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<RepairReport> {
+        repair::repair(&storage, progress)
+    }
+
+    /// Returns the latest published statistics of a store that another process (or another `Db` of this one) has open
+    /// for writing. `None` if no process has, or if it was opened less than two seconds ago. The call is cheap, since
+    /// it does not open the store.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use alluvium::{Db, Options};
+    /// Db::open(directory.path(), Options::default())?.close()?;
+    /// assert_eq!(Db::live_stats(directory.path())?, None);
+    /// # Ok::<(), alluvium::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NoStore`, `Io`.
+    pub fn live_stats(path: impl AsRef<Path>) -> Result<Option<LiveStats>> {
+        live_stats::read(&PosixStorage::new(path.as_ref()))
+    }
+
+    /// Deletes a closed store, and its directory if that holds no other files.
+    ///
+    /// # Errors
+    /// `NoStore` if there is no store, `AlreadyOpen`, `Io`.
+    pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
+        destroying::destroy(&PosixStorage::new(path.as_ref()))
+    }
+}

@@ -1,0 +1,27 @@
+//! What a store is given when it is opened.
+
+use crate::engine::memory::arbiter::MemoryArbiter;
+use crate::engine::scheduler::{Driver, Scheduler};
+use crate::engine::state::budget::StoreConfig;
+use crate::engine::types::options::Options;
+use crate::io::Clock;
+use crate::merge::MergeOperator;
+use crate::util::sync::Arc;
+
+/// See the module. Its parts are counted references, so several stores could share them.
+pub(crate) struct Host {
+    pub(crate) options: Options,
+    pub(crate) config: StoreConfig,
+    pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) arbiter: Arc<MemoryArbiter>,
+    /// Folds merge operands. If `None`, a read that finds operands is an error.
+    pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
+}
+
+impl Host {
+    /// A scheduler and a memory arbiter for one store.
+    pub(crate) fn new(options: Options, config: StoreConfig, driver: Driver, clock: Arc<dyn Clock>) -> Self {
+        let arbiter = MemoryArbiter::new(options.memory_component, &config.budget, Arc::clone(&clock));
+        Self { options, config, scheduler: Scheduler::new(driver, clock), arbiter, merge_operator: None }
+    }
+}
