@@ -125,6 +125,8 @@ declare -A target=(
 )
 # Some bugs show in only one of thousands of schedules.
 export ALLUVIUM_SCHEDULES="${ALLUVIUM_SCHEDULES:-8000}"
+# A bug that loses writes shows after the first few kills.
+export ALLUVIUM_KILLS="${ALLUVIUM_KILLS:-40}"
 run() { # BUG TARGET TEST
     # shellcheck disable=SC2086
     ALLUVIUM_PLANTED=$1 ALLUVIUM_SEED=${try:-1} RUST_BACKTRACE=0 timeout 300 cargo test --quiet --features planted-bugs ${target[$2]} -- --exact "$3" --nocapture 2>&1 |

@@ -244,7 +244,11 @@ impl PreparedEntries {
             Self::One(prepared) => memtable.place(writer, prepared, number, newest_snapshot),
             Self::Many(prepared, state) => {
                 planted!(Bug::BatchEntryByEntry => {
-                    prepared.iter_mut().for_each(|prepared| memtable.place(writer, prepared, number, newest_snapshot));
+                    for prepared in prepared.iter_mut() {
+                        memtable.place(writer, prepared, number, newest_snapshot);
+                        // Random histories have few readers, which would hardly ever run in between.
+                        std::thread::yield_now();
+                    }
                     return;
                 });
                 for prepared in prepared.iter_mut() {

@@ -1,5 +1,5 @@
-//! Values that a store keeps in memory apart from their pages, because a get had to read the disk for them: against a model, through
-//! overwrites, deletes, snapshots and merges.
+//! The item cache, which has single values that a get had to read from the disk: compared with a model during overwrites, deletes,
+//! snapshots and merges.
 
 use crate::support::Random;
 use alluvium::Options;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Some keys are asked for often, most hardly ever.
+/// Some keys are read often, most keys rarely.
 fn key(random: &mut Random) -> Vec<u8> {
     let number = if random.one_in(3) { random.below(8_000) } else { random.below(60) * 131 };
     format!("key{number:05}").into_bytes()
@@ -23,7 +23,7 @@ fn cached_items_are_the_newest_versions() {
         let mut random = Random(seed);
         let storage = Arc::new(SimulatedStorage::new(seed));
         let options = Options { memory_budget: Some(1 << 20), ..Options::default() };
-        // Its cache has 64 KiB, the data some ten times that.
+        // The cache has 64 KiB, the data about ten times that.
         let db = DeterministicDb::open_small(storage, options).unwrap();
         let mut model = Model::new();
         for number in 0..8_000 {

@@ -1,4 +1,4 @@
-//! Iterators and snapshots that live long, and space that comes back all the same.
+//! Long-lived iterators and snapshots, beside which space must still be freed.
 
 use crate::support::{Random, expect_sound, tiny};
 use alluvium::Db;
@@ -6,12 +6,12 @@ use alluvium::Db;
 fn bytes_on_disk(path: &std::path::Path) -> u64 {
     let files = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
     let branches = files.filter(|file| file.file_name().to_string_lossy().ends_with(".branch"));
-    // A file may be removed between the listing and the look.
+    // A file may be removed after the listing.
     branches.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-/// `protocol.md`: "Iterator open for an hour while space comes back". An idle iterator over a store that is rewritten many
-/// times over must not keep the old files, yet go on where it was with its own versions.
+/// An idle iterator over a store that is rewritten many times must not keep the old files, and must still continue where it was, with
+/// its own versions.
 #[test]
 fn an_idle_iterator_pins_no_files() {
     let directory = tempfile::tempdir().unwrap();
@@ -30,7 +30,7 @@ fn an_idle_iterator_pins_no_files() {
     }
     db.flush().unwrap();
     db.settle().unwrap();
-    // Every file on disk is one that the newest tree uses, and most of what 20 rounds wrote is gone.
+    // Every file on disk is used by the newest tree, and most of what 20 rounds wrote is gone.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
     let (mut bytes, mut stats) = (bytes_on_disk(directory.path()), db.stats());
     while bytes != stats.branch_bytes && std::time::Instant::now() < deadline {
@@ -49,7 +49,7 @@ fn an_idle_iterator_pins_no_files() {
     expect_sound(&db);
 }
 
-/// One hot key (`protocol.md`: "with log bytes bounded"): neither the log nor the store grows, whatever is written.
+/// One hot key that is overwritten for ever: neither the log nor the store grows.
 #[test]
 fn one_hot_key_leaves_the_log_bounded() {
     let directory = tempfile::tempdir().unwrap();
@@ -70,7 +70,7 @@ fn one_hot_key_leaves_the_log_bounded() {
     expect_sound(&db);
 }
 
-/// Snapshots and iterators outlive the handle; then they say so instead of reading what may be gone.
+/// Snapshots and iterators that outlive the store return an error instead of reading data that may be gone.
 #[test]
 fn handles_that_outlive_the_store_get_a_clear_error() {
     let directory = tempfile::tempdir().unwrap();
@@ -83,6 +83,6 @@ fn handles_that_outlive_the_store_get_a_clear_error() {
     assert!(matches!(snapshot.get("a"), Err(alluvium::Error::Closed)));
     assert!(matches!(iter.step(), Err(alluvium::Error::Closed)));
     assert!(iter.next().is_none());
-    // The lock is free although the snapshot lives.
+    // The lock is free although the snapshot exists.
     Db::open(directory.path(), tiny()).unwrap();
 }

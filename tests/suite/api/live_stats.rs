@@ -1,4 +1,4 @@
-//! What a writer tells other processes of itself (`Db::live_stats`): a child process merges slowly, and this one sees how far it is.
+//! The statistics that a writer publishes for other processes (`Db::live_stats`): a child process merges slowly, and this one follows it.
 
 use crate::support::child;
 use crate::support::tiny;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const CHILD: &str = "ALLUVIUM_LIVE_STATS_CHILD";
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes a second, so that the merge of all takes longer than the test.
+/// Bytes a second, so low that the merge of everything takes longer than the test.
 const LIMIT: u64 = 50 << 10;
 const KEYS: u32 = 10_000;
 
@@ -44,7 +44,7 @@ pub fn child() {
     db.compact().unwrap();
 }
 
-/// Ends the child also where the test fails.
+/// Ends the child even if the test fails.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -99,7 +99,7 @@ fn a_writer_publishes_statistics_until_it_closes() {
     let told = wait_for("the put", || live(directory.path()).filter(|told| told.stats.writes == 1));
     assert!(told.stats.background_paused && told.stats.memory_entries == 1, "{told:?}");
     drop(pause);
-    // A second opener of this process sees it as another process does, and the file is none of its business.
+    // A second opener in this process sees the statistics as another process does, and does not remove the file.
     let reader = alluvium::ReadOnlyDb::open(directory.path(), tiny()).unwrap();
     assert_eq!(reader.get("key").unwrap().as_deref(), Some(&b"value"[..]));
     drop(reader);

@@ -1,4 +1,4 @@
-//! Opening after a death, beyond the stories of `recovery.rs`: a log that memory does not hold, segments that somebody removed.
+//! Opening after a death, beside `crash/recovery.rs`: a log that is larger than memory, and removed or replaced segments.
 
 use crate::support::{Random, setting, tiny_unsynced};
 use alluvium::internals::DeterministicDb;
@@ -18,7 +18,7 @@ fn open(disk: &SimulatedStorage) -> Db {
     Db::open_with(Arc::new(disk.clone()), tiny_unsynced()).unwrap()
 }
 
-/// A disk on which a process died with so many records in its log, written by three threads in turns, and nothing incorporated.
+/// A disk on which a process died with this number of records in its log, written by three threads in turn, and nothing incorporated.
 fn log_of(records: u64) -> (SimulatedStorage, Model) {
     let disk = SimulatedStorage::new(records);
     let mut random = Random(records);
@@ -35,8 +35,8 @@ fn log_of(records: u64) -> (SimulatedStorage, Model) {
     (disk.kill(), model)
 }
 
-/// A log of many times what three Memtables hold: opening brings the older part into the tree, piece by piece, and says so in
-/// the manifest, before it reads the next.
+/// The log has many times the size of three Memtables: the opening incorporates the older part piece by piece, and records each piece
+/// in the manifest before it reads the next.
 #[test]
 fn a_log_larger_than_memory_is_incorporated_while_opening() {
     let (disk, model) = log_of(4000);
@@ -56,8 +56,7 @@ fn a_log_larger_than_memory_is_incorporated_while_opening() {
     }
 }
 
-/// `protocol.md`: "Killed during recovery, then power cut", for a recovery that makes edits of its own as it goes on: stopped at its
-/// I/O operations one by one (every seventh by default), nothing is lost.
+/// A recovery that writes manifest edits is stopped at its I/O operations one by one (every seventh by default); nothing is lost.
 #[test]
 fn killed_while_opening_incorporates() {
     let (disk, model) = log_of(1600);
@@ -88,20 +87,20 @@ fn log_segments(disk: &SimulatedStorage) -> Vec<String> {
     disk.list().unwrap().into_iter().filter(|name| name.ends_with(".log")).collect()
 }
 
-/// A log segment that somebody removed: in the same life its numbers once counted as never acknowledged, and after a power loss
-/// as never synced; the newest one's were not even missed.
+/// A regression test: the numbers of a removed log segment were treated as never acknowledged in the same life, and as never synced after
+/// a power loss; the loss of the newest segment was not detected at all.
 #[test]
 fn a_removed_log_segment_is_noticed() {
     let (first, _) = log_of(3000);
-    // Stepped, so that no thread is just making a segment that the manifest does not name yet, and which nobody would miss.
+    // The deterministic driver: no thread is making a segment that the manifest does not name yet, whose loss cannot be detected.
     let stepped = |disk: &SimulatedStorage| DeterministicDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
-    // And once more, so that segments of two generations are there.
+    // Once more, so that there are segments of two log epochs.
     let second = first.clone_disk();
     let db = stepped(&second);
     (0..200u64).for_each(|number| db.put(number.to_be_bytes(), [3; 100]).unwrap());
     let second = second.clone_disk();
     drop(db);
-    // A store that has written nothing yet has a segment, too, and one write makes it hold something.
+    // A store that has written nothing yet has a segment, too; one write puts data into it.
     let fresh = SimulatedStorage::new(3);
     let db = stepped(&fresh);
     let empty = fresh.clone_disk();
@@ -119,7 +118,7 @@ fn a_removed_log_segment_is_noticed() {
                     continue;
                 }
                 copy.remove(&name).unwrap();
-                // A quick check once called such a store sound, which does not open.
+                // A quick check once reported such a store as valid, although it does not open.
                 let quick = Db::verify_closed_with(Arc::new(copy.clone()), Depth::Quick, &mut |_| ()).unwrap();
                 let names = |error: &Error| matches!(error, Error::Corruption { path, .. } if path.ends_with(&name));
                 assert!(quick.damage.iter().any(names), "{name} removed, power cut {power_cut}: {quick:?}");
@@ -131,8 +130,8 @@ fn a_removed_log_segment_is_noticed() {
     }
 }
 
-/// Found by the corruption test: an older copy of the newest log segment has older marks, too, so that nothing in the log said that
-/// there was more, and what a closed store had last been told was gone without a word. Closing now tells the manifest.
+/// Found by the corruption test: an older copy of the newest log segment has older marks, too, so the log did not show that there was
+/// more, and the last writes of a closed store were lost without a report. Now closing records the end of the log in the manifest.
 #[test]
 fn an_older_copy_of_a_log_segment_is_noticed_after_a_close() {
     let disk = SimulatedStorage::new(4);
@@ -165,7 +164,7 @@ fn an_older_copy_of_a_log_segment_is_noticed_after_a_close() {
     assert!(older > 3, "{older} older copies");
 }
 
-/// What a reader shows of the files is so: it once had no bytes of log, no ballast and nothing synced, of any store.
+/// A regression test: the statistics of a reader had no log, no ballast and no synced number.
 #[test]
 fn the_statistics_of_a_reader_agree_with_the_files() {
     let disk = SimulatedStorage::new(7);

@@ -1,14 +1,14 @@
-//! Is the store linearizable? Many short runs of real threads on a real store with tiny parts, so that generations are switched,
-//! drained and incorporated in the middle of them; each run's history is judged by a checker of our own.
+//! Tests that the store is linearizable. Real threads do many short runs on a store with tiny parts, so that generations are
+//! switched, drained and incorporated during a run. A checker decides for each run's history whether it is linearizable.
 //!
 //! - `history`: what the threads did and saw, and when. `checker`: whether some order of instants explains it. `shrink`, `report`: the
-//!   smallest part of it that nothing explains, for people. `hand_made`: the checker itself is tested.
-//! - `plan`: what the threads are to do, drawn from a seed. `values`: what they write. `recorder`: a thread that does it and writes
-//!   down what it saw. `stalls`: threads stand still in the middle of operations. `world`: a store, its threads, run after run.
+//!   smallest part that no order explains, for people. `hand_made`: tests of the checker.
+//! - `plan`: what the threads do, drawn from a seed. `values`: what they write. `recorder`: a thread that follows the plan and records
+//!   what it saw. `stalls`: stops threads in the middle of operations. `world`: a store and its threads, which do one run after another.
 //!
-//! More by command: `ALLUVIUM_HISTORIES=100000 cargo test --test suite linearizability -- --nocapture`, from `ALLUVIUM_SEED`
-//! on. A failure prints the smallest part of its history, its seed, and the command that tries the same plan again and again: threads
-//! do not repeat themselves, so it may take many tries.
+//! Longer runs: `ALLUVIUM_HISTORIES=100000 cargo test --test suite linearizability -- --nocapture`, with seeds from `ALLUVIUM_SEED`
+//! on. A failure prints the smallest failing part of its history, the seed, and the command that repeats the plan. Threads are not
+//! deterministic, so many tries may be needed.
 
 mod checker;
 mod hand_made;
@@ -24,7 +24,7 @@ mod world;
 use crate::support::setting;
 use std::time::Instant;
 
-/// Histories of one store.
+/// The number of histories of one store.
 const HISTORIES_PER_WORLD: u64 = 60;
 
 /// Promises 1 to 3, on thousands of histories.

@@ -27,12 +27,12 @@ fn contents(db: &ReadOnlyDb) -> Model {
     db.iter().unwrap().map(|pair| pair.unwrap()).collect()
 }
 
-/// Enough for several Memtables, large values among them, with deletes.
+/// Fills several Memtables, with large values and deletes among the writes.
 fn fill(db: &Db, seed: u64, model: &mut Model) {
     fill_some(db, seed, usize::MAX, model);
 }
 
-/// The first of these only.
+/// The same, but only the first `count` operations.
 fn fill_some(db: &Db, seed: u64, count: usize, model: &mut Model) {
     for (key, value) in operations(seed).take(count) {
         match value {
@@ -48,7 +48,7 @@ fn fill_some(db: &Db, seed: u64, count: usize, model: &mut Model) {
     }
 }
 
-/// Writes the same pairs every time, so many that the log goes on to other segments.
+/// Writes the same pairs every time, so many that the log needs further segments.
 fn fill_segments(db: &Db, model: &mut Model) {
     for number in 0..120u8 {
         let (key, value) = (vec![0xff, number], vec![number; 5000]);
@@ -76,7 +76,7 @@ fn names(path: &Path) -> Vec<String> {
     names
 }
 
-/// Of a store that nobody writes.
+/// The files of a store that is not being written.
 fn files(path: &Path) -> Vec<(String, Vec<u8>)> {
     names(path).into_iter().map(|name| (name.clone(), std::fs::read(path.join(name)).unwrap())).collect()
 }
@@ -94,14 +94,14 @@ fn a_reader_beside_a_writer_keeps_the_state_of_its_opening() {
     let reader = read(directory.path());
     let seen = model.clone();
     assert!(contents(&reader) == seen);
-    // The writer goes on, rewrites everything, and would remove every file that the reader has.
+    // The writer continues and rewrites everything; without the reader it would remove every file that the reader uses.
     for seed in 2..6 {
         fill(&db, seed, &mut model);
     }
     db.compact().unwrap();
     db.settle().unwrap();
     let kept = branch_files(directory.path());
-    // Cold: what the reader's cache lacks comes from the files.
+    // The reader's cache is cold, so these reads need the files.
     assert!(contents(&reader) == seen, "the reader's view changed");
     let keys: Vec<&Vec<u8>> = seen.keys().collect();
     let values = reader.multi_get(&keys).unwrap();
@@ -111,7 +111,7 @@ fn a_reader_beside_a_writer_keeps_the_state_of_its_opening() {
     assert!(contents(&read(directory.path())) == model, "a new reader sees the new state");
     drop(reader);
     assert!(matches!(snapshot.get("a"), Err(Error::Closed)));
-    // Nobody reads any more: the files go.
+    // No reader is left, so the files are removed.
     let deadline = Instant::now() + Duration::from_secs(20);
     while branch_files(directory.path()) >= kept {
         assert!(Instant::now() < deadline, "{kept} branch files are still there");
@@ -121,8 +121,8 @@ fn a_reader_beside_a_writer_keeps_the_state_of_its_opening() {
     expect_sound(&db);
 }
 
-/// Readers open while writers go at full speed, through incorporations and recycled segments: whatever a reader shows is one
-/// moment, at or after its opening began. Each writer counts up, and a batch keeps two counters equal.
+/// Readers open while writers run at full speed, during incorporations and while segments are recycled: a reader shows the state
+/// of one moment, at or after the start of its opening. Each writer counts up, and a batch keeps two counters equal.
 #[test]
 fn readers_open_at_any_moment_of_a_writer_at_full_speed() {
     const WRITERS: usize = 3;
@@ -180,13 +180,13 @@ fn readers_open_at_any_moment_of_a_writer_at_full_speed() {
     expect_sound(&db);
 }
 
-/// At each operation of a reader's opening, once, a writer writes, incorporates, merges, and recycles and removes what it may:
-/// the reader shows the state before or after that, and keeps it.
+/// Once at each operation of a reader's opening, a writer writes, incorporates, merges, recycles and removes files: the reader
+/// shows the state before or after that, and keeps it.
 #[test]
 fn a_reader_opens_correctly_whatever_the_writer_does_meanwhile() {
     const SOME: usize = 700;
     let mut moment = 0;
-    // Each in a longer run, some by default.
+    // By default some of the operations; with a stride of 1 all of them.
     let stride = setting("ALLUVIUM_STRIDE", 7);
     loop {
         moment += stride;
@@ -220,7 +220,7 @@ fn a_reader_opens_correctly_whatever_the_writer_does_meanwhile() {
         }
         let seen = contents(&reader);
         assert!(seen == before || seen == after, "the writer at work at operation {moment}: neither before nor after");
-        // And afterwards the writer keeps what the reader has.
+        // Afterwards the writer keeps the files that the reader uses.
         fill_some(&writer, 3, SOME, &mut Model::new());
         writer.compact().unwrap();
         assert!(contents(&reader) == seen, "the writer at work at operation {moment}: the reader's view changed");
@@ -228,8 +228,8 @@ fn a_reader_opens_correctly_whatever_the_writer_does_meanwhile() {
     assert!(moment > 20, "an opening has {moment} operations");
 }
 
-/// A record that its writer has numbered, but not sealed, when the log is read, while others behind it are there already: the
-/// log is read again, since those behind it may have returned before the opening began.
+/// When the log is read, a record is numbered but not sealed, while later records are complete: the log is read again, since the
+/// later writes may have returned before the opening began.
 #[test]
 fn a_reader_waits_for_a_record_that_is_not_sealed() {
     const MARK: &[u8] = b"this record is still being written";
@@ -244,7 +244,7 @@ fn a_reader_waits_for_a_record_that_is_not_sealed() {
             if let Some(at) = bytes.windows(MARK.len()).position(|window| window == MARK)
                 && seen.fetch_add(1, Ordering::Relaxed) < hidden_for
             {
-                // The record's header; four bytes of key and lengths stand between it and the value.
+                // The record's header; four bytes of key and lengths are between it and the value.
                 bytes[at - 28..at - 4].fill(0);
             }
         };
@@ -254,20 +254,20 @@ fn a_reader_waits_for_a_record_that_is_not_sealed() {
     };
     assert_eq!(show(0), "abc");
     assert_eq!(show(10), "abc");
-    // A writer that was stopped there for good: what is shown is still one moment.
+    // If the writer is stopped there for ever, the reader still shows the state of one moment.
     assert_eq!(show(u64::MAX), "a");
 }
 
 const CHILD: &str = "ALLUVIUM_OPENERS_CHILD";
 
-/// Holds a store open for writing, or dies with what it wrote; by the parent's word.
+/// The child: holds a store open for writing until the parent kills it.
 pub fn child() {
     let path = PathBuf::from(std::env::var_os(CHILD).unwrap());
     let db = Db::open(path.join("store"), tiny()).unwrap();
     let mut model = Model::new();
     fill(&db, 7, &mut model);
     std::fs::write(path.join("ready"), "").unwrap();
-    // Bounded, should the parent die.
+    // Bounded, in case the parent dies.
     std::thread::sleep(Duration::from_secs(30));
 }
 
@@ -301,12 +301,12 @@ fn a_second_process_can_only_read_until_the_writer_dies() {
     assert!(contents(&read(&path)) == model);
     child.kill().unwrap();
     child.wait().unwrap();
-    // A reader of a store that nobody recovered shows everything that was acknowledged, and changes no byte of it.
+    // A reader of a store that was not recovered shows every acknowledged write, and changes no byte of the store.
     let before = files(&path);
     let reader = read(&path);
     assert!(contents(&reader) == model);
     assert!(files(&path) == before, "a reader changed files");
-    // A writer may come while the reader lives, recovers, and keeps the reader's files; nobody may destroy them.
+    // A writer may open beside the reader. It recovers and keeps the reader's files; the store cannot be destroyed meanwhile.
     let db = Db::open(&path, tiny()).unwrap();
     let mut after = model.clone();
     fill(&db, 8, &mut after);
@@ -340,7 +340,7 @@ fn a_read_only_file_system_can_be_read() {
     });
 }
 
-/// A copy of a store's files, say from a backup, may lack the lock file; a reader makes none.
+/// A copy of a store's files, such as a backup, may lack the lock file; a reader does not create it.
 #[test]
 fn a_store_without_a_lock_file_can_be_read() {
     let directory = tempfile::tempdir().unwrap();
@@ -362,8 +362,8 @@ fn a_reader_makes_no_store() {
     assert!(files(directory.path()).is_empty() && !directory.path().join("absent").exists());
 }
 
-/// Once, a forked child that wrote stored into a log that it does not have mapped, and died of it. Now every call is an error,
-/// dropping is harmless, and the parent never notices.
+/// A regression test: a forked child that wrote stored into a log that it has not mapped, and died. Now every call is an error,
+/// dropping is harmless, and the parent is not affected.
 #[test]
 fn a_forked_child_gets_errors_and_does_no_harm() {
     let directory = tempfile::tempdir().unwrap();
@@ -379,7 +379,7 @@ fn a_forked_child_gets_errors_and_does_no_harm() {
     // its allocator usable in forked children.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: a plain call; should anything below hang, the child dies of the alarm.
+        // SAFETY: a plain call; if anything below hangs, the alarm ends the child.
         unsafe { libc::alarm(20) };
         let forked = |result: Result<(), Error>| matches!(result, Err(Error::Forked));
         let checks = [
@@ -402,7 +402,7 @@ fn a_forked_child_gets_errors_and_does_no_harm() {
         ];
         drop((snapshot, iter, reader));
         let failed = checks.iter().position(|passed| !passed);
-        // SAFETY: ends the child without running the test harness's own ends.
+        // SAFETY: ends the child without the exit handlers of the test harness.
         unsafe { libc::_exit(failed.map_or(0, |at| at as i32 + 1)) };
     }
     assert!(child > 0);
@@ -411,7 +411,7 @@ fn a_forked_child_gets_errors_and_does_no_harm() {
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert!(libc::WIFEXITED(status), "the child died of signal {}", libc::WTERMSIG(status));
     assert_eq!(libc::WEXITSTATUS(status), 0, "check number {} failed in the child", libc::WEXITSTATUS(status));
-    // The parent goes on, and the child's closing has not let others in.
+    // The parent can still write, and the child's close has not released the lock.
     assert!(matches!(Db::open(directory.path(), tiny()), Err(Error::AlreadyOpen { .. })));
     db.put("b", "2").unwrap();
     assert_eq!(snapshot.get("b").unwrap(), None);

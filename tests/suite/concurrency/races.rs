@@ -14,8 +14,8 @@ fn number(value: Option<Vec<u8>>) -> u64 {
     value.map_or(0, |value| u64::from_le_bytes(value[..8].try_into().unwrap()))
 }
 
-/// Rules W3, G1, G4: each writer counts up in its own keys; a reader never sees a count go back, and what was acknowledged
-/// before its get began is there.
+/// Rules W3, G1, G4: each writer counts up in its own keys. A reader never sees a count go back, and sees every write that was
+/// acknowledged before its get began.
 #[test]
 fn reads_never_go_back() {
     const KEYS: usize = 8;
@@ -78,7 +78,7 @@ fn every_snapshot_holds_whole_batches() {
     std::thread::scope(|scope| {
         for writer in 0..3u64 {
             let (db, stop, moves) = (&db, &stop, &moves);
-            // Each writer has accounts of its own, so that plain gets and batches are enough for a transfer.
+            // Each writer has its own accounts, so that plain gets and batches are enough for a transfer.
             let own: Vec<String> = (0..ACCOUNTS).filter(|at| at % 3 == writer).map(account).collect();
             scope.spawn(move || {
                 let mut random = Random(writer);
@@ -121,8 +121,8 @@ fn every_snapshot_holds_whole_batches() {
     expect_sound(&db);
 }
 
-/// Rule B2 for plain gets: a batch writes one number to several keys in key order of visibility; whoever reads them one after
-/// the other never sees an earlier-read key newer than a later-read one.
+/// Rule B2 for plain gets: a batch writes one number to several keys. A reader that reads them one after the other never sees a later
+/// key older than an earlier one.
 #[test]
 fn plain_gets_see_whole_batches() {
     const KEYS: u8 = 6;
@@ -147,7 +147,7 @@ fn plain_gets_see_whole_batches() {
             scope.spawn(move || {
                 let mut random = Random(reader);
                 while !stop.load(Ordering::Relaxed) {
-                    // Read in a random order: what a later get returns is never older.
+                    // Reads in a random order; a later get never returns an older number.
                     let first = random.below(u64::from(KEYS)) as u8;
                     let mut newest = 0;
                     for offset in 0..KEYS {
@@ -204,7 +204,7 @@ fn snapshots_and_gets_agree_on_the_order() {
     expect_sound(&db);
 }
 
-/// Closing while background work is under way returns soon.
+/// Closing during background work returns soon.
 #[test]
 fn closing_is_quick_under_load() {
     let directory = tempfile::tempdir().unwrap();
@@ -219,8 +219,8 @@ fn closing_is_quick_under_load() {
     expect_sound(&Db::open(directory.path(), tiny()).unwrap());
 }
 
-/// Once, an interval beyond what the clock can count killed the log keeper, and writers waited for ever for the segment that
-/// it would have made.
+/// A regression test: an interval beyond the range of the clock ended a log thread, and writers waited for ever for the segment that
+/// the thread would have made.
 #[test]
 fn an_endless_sync_interval_means_no_background_sync() {
     let directory = tempfile::tempdir().unwrap();
@@ -234,9 +234,9 @@ fn an_endless_sync_interval_means_no_background_sync() {
     db.close().unwrap();
 }
 
-/// Rule W3, the two puts of `protocol.md` that are placed the wrong way round: what several writers of one key leave behind is
-/// the same whether it is read from memory, at a snapshot, or from the log after reopening, which goes by the numbers. Each
-/// writer writes each key once; batches hold their latches for long, so that others queue up behind them.
+/// Rule W3, two puts of one key that are placed in the wrong order: the final value of several writers is the same whether it is read
+/// from memory, at a snapshot, or from the log after reopening, where the numbers decide. Each writer writes each key once; batches
+/// hold their latches for long, so that other writers queue behind them.
 #[test]
 fn the_last_of_several_writers_of_one_key_stays_the_last() {
     let deadline = Instant::now() + duration();
@@ -259,7 +259,7 @@ fn one_write_of_each_key_by_each_writer() {
                 let mut written = Ok(());
                 for first in (0..KEYS).step_by(AT_ONCE as usize) {
                     let mut keys = (first..first + AT_ONCE).map(u32::to_be_bytes);
-                    // Also where a write has failed: the others would wait for ever.
+                    // Even if a write has failed; otherwise the other threads would wait for ever.
                     together.wait();
                     let these = if writer < 2 {
                         let mut batch = WriteBatch::new();
@@ -292,8 +292,8 @@ fn one_write_of_each_key_by_each_writer() {
     db.close().unwrap();
 }
 
-/// Rule P1: of counters that several threads count up beside flushes, and beside writes of other keys that fill memory, no count is
-/// lost: whether the old value was in the Membuffer, in a Memtable that is being written out, or in a branch file.
+/// Rule P1: several threads increment counters beside flushes, and beside writes of other keys that fill memory. No increment is lost,
+/// whether the old value was in the Membuffer, in a Memtable that is being incorporated, or in a branch file.
 #[test]
 fn no_update_is_lost() {
     const COUNTERS: u64 = 4;
@@ -310,7 +310,7 @@ fn no_update_is_lost() {
                     while !stop.load(Ordering::Relaxed) {
                         let key = random.below(COUNTERS) as u8;
                         match random.below(4) {
-                            // Rest, so that the counters go to branch files now and then.
+                            // Pauses, so that the counters reach branch files from time to time.
                             0 => std::thread::sleep(Duration::from_micros(random.below(2000))),
                             1 => {
                                 let old = db.get([key]).unwrap();

@@ -2,12 +2,12 @@
 //!
 //! A child process writes with several threads at full rate: puts, overwrites, deletes and batches. Each thread stores the
 //! count of its acknowledged operations in memory that it shares with this process (a pipe would slow the child until
-//! nothing is in flight). The parent kills it, reopens the store, and demands for every thread the state after exactly its
-//! acknowledged operations, or one more: the one that was in flight. Batches are torn if neither fits.
+//! nothing is in flight). The parent kills it, reopens the store, and requires for every thread the state after exactly its
+//! acknowledged operations, or after one more: the operation in flight. If neither fits, an operation is lost or a batch is torn.
 //!
-//! Each life of parent and child has the log in its files or in shared memory, as chance will have it.
+//! Each opening, in parent and child, has the log either in its files or in shared memory, chosen at random.
 //!
-//! `ALLUVIUM_KILLS` sets how often; `ALLUVIUM_SEED` the seed.
+//! `ALLUVIUM_KILLS` sets the number of kills, `ALLUVIUM_SEED` the seed.
 
 use crate::support::child;
 use crate::support::shared::Shared;
@@ -55,13 +55,13 @@ fn options(memory: bool) -> Options {
     }
 }
 
-/// The child: writes until it is killed. Told to churn, it closes the store every few milliseconds and opens it again, so
-/// that it is often killed while it recovers or closes.
+/// The child: writes until it is killed. With `CHURN` it closes and reopens the store every few milliseconds, so that it is
+/// often killed while it recovers or closes.
 pub fn child() {
     let directory = PathBuf::from(std::env::var_os(CHILD).unwrap());
     let seed = setting("ALLUVIUM_SEED", 1);
     let shared = Shared::open(&directory);
-    // Bounded, should the parent die.
+    // Bounded, in case the parent dies.
     let deadline = Instant::now() + Duration::from_secs(20);
     let session = if std::env::var(CHURN).is_ok() { Duration::from_millis(4) } else { Duration::MAX };
     while Instant::now() < deadline {
@@ -112,7 +112,7 @@ fn apply(model: &mut Model, operations: Vec<(Vec<u8>, Option<Vec<u8>>)>) {
     }
 }
 
-/// The first difference between two maps, short.
+/// The first difference between two maps, shortened.
 fn difference(found: &Model, expected: &Model) -> Option<String> {
     let short = |value: Option<&Vec<u8>>| value.map(|value| (value.len(), value[..8].to_vec()));
     let keys = found.keys().chain(expected.keys());
@@ -135,7 +135,7 @@ fn kill_once(directory: &Path, seed: u64, (churn, memory): (bool, bool), run_for
         command.env(MEMORY, "1");
     }
     let mut child = command.spawn().unwrap();
-    // Starting takes a while; the time to live counts from the first acknowledged write.
+    // Starting takes a while, so the child's time begins with its first acknowledged write.
     let shared = Shared::open(directory);
     let before: Vec<u64> = (0..WRITERS).map(|writer| shared.word(writer * WORDS).load(Ordering::Acquire)).collect();
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -179,7 +179,7 @@ fn killed_at_any_instant_nothing_acknowledged_is_lost() {
             let Some(difference_to_acknowledged) = difference(&found, &models[writer]) else {
                 continue;
             };
-            // The operation that was in flight may be there, whole.
+            // The operation in flight may be there, but only as a whole.
             done[writer] += 1;
             apply(&mut models[writer], operation(seed, writer, done[writer]));
             if let Some(difference) = difference(&found, &models[writer]) {
@@ -194,7 +194,7 @@ fn killed_at_any_instant_nothing_acknowledged_is_lost() {
         if round % 50 == 49 || round + 1 == kills {
             db.verify().unwrap();
         }
-        // Closed by the drop in half of the rounds only as far as a process death would: without the final sync.
+        // In the other half of the rounds the drop closes the store as the death of the process would: without the final sync.
         if random.one_in(2) {
             db.close().unwrap();
         }

@@ -1,8 +1,8 @@
-//! Promise 5 on a real file system: an ext4 on a loop device, whose power is cut by its shutdown ioctl under a store at work.
-//! What was not written out is gone, what was written out stays, and the journal is replayed at the next mount.
+//! Promise 5 on a real file system: an ext4 on a loop device. Its shutdown ioctl cuts the power while the store works. What the kernel
+//! has not written back is gone, what it has written back stays, and the next mount replays the journal.
 //!
-//! A child process writes with several threads; the ledger says what it did and when. This process cuts the power, kills the
-//! child, mounts the disk again, opens the store and judges it. `ALLUVIUM_REAL_CUTS` sets how often, `ALLUVIUM_SEED` the seed:
+//! A child process writes with several threads; the ledger records what it did and when. This process cuts the power, kills the
+//! child, mounts the disk again, opens the store and checks it. `ALLUVIUM_REAL_CUTS` sets the number of cuts, `ALLUVIUM_SEED` the seed:
 //!
 //! ```text
 //! ALLUVIUM_REAL_CUTS=3000 cargo test --test suite power_cut -- --nocapture
@@ -29,13 +29,13 @@ use writer::{CHILD, MODE, Mode};
 const DISK_BYTES: u64 = 192 << 20;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The child: ends with its power, or by the parent's hand.
+/// The child: works until its power is cut or the parent kills it.
 pub fn child() {
     let directory = PathBuf::from(std::env::var_os(CHILD).unwrap());
     writer::run(&directory, &directory.join("mount/store"));
 }
 
-/// A child at work; killed at the latest when this goes.
+/// A working child; killed at the latest when this is dropped.
 struct Victim(Child);
 
 impl Victim {
@@ -51,10 +51,10 @@ impl Victim {
         Self(child)
     }
 
-    /// Stops all its threads where they are. For a cut at one instant: the shutdown ioctl takes a moment, in which a sync whose
-    /// transaction was just aborted may return success (its commit is gone, and nobody looks why). Real power takes the
-    /// process that would act on it along; here it would go on and note as durable what is lost, on pages that are still
-    /// on their way to the disk. One cut in about 1,500 showed that, as a mark that was newer than the manifest.
+    /// Stops all its threads, so that the cut happens at one instant. The shutdown ioctl takes a moment. In that moment a sync
+    /// whose transaction was just aborted may return success, although its commit is lost. A real power cut also stops the
+    /// process; here the process would go on, and would record as durable what is lost, on pages that still reach the disk.
+    /// One cut in about 1,500 showed this, as a mark that was newer than the manifest.
     fn freeze(&self) {
         // SAFETY: a plain call; the child is not waited for yet, so the number is its own.
         assert_eq!(unsafe { libc::kill(self.0.id() as i32, libc::SIGSTOP) }, 0);
@@ -65,7 +65,7 @@ impl Victim {
         }
     }
 
-    /// Whether a thread of it runs its own code. One inside a system call may end that, but comes no further.
+    /// Whether one of its threads runs code outside the kernel. A thread inside a system call may finish the call, but nothing more.
     fn is_running(&self) -> bool {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0.id()));
         let states = tasks.into_iter().flatten().flatten().map(|task| {
@@ -75,7 +75,7 @@ impl Victim {
         states.into_iter().any(|state| state == Some('R'))
     }
 
-    /// Waits until the ledger shows what is waited for.
+    /// Waits until `shown` is true.
     fn wait_for(&mut self, mut shown: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !shown() {
@@ -93,8 +93,8 @@ impl Drop for Victim {
     }
 }
 
-/// For a while, has the kernel write out pieces of the log in no order, as it does when memory is short: so the disk holds
-/// late records without the ones before.
+/// Makes the kernel write back pieces of the log in random order for a while, as it does when memory is short. So the disk has
+/// late records without earlier ones.
 fn stir(store: &Path, random: &mut Random, until: Instant) {
     while Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));
@@ -134,11 +134,11 @@ fn cut_again_and_again(disk: &Ext4, cuts: u64, seed: u64) {
         let mode = Mode::ALL[(round % 4) as usize];
         ledger.begin_round();
         if mode == Mode::Opening {
-            // Something to recover: a process that was only killed.
+            // Leaves a store to recover: the process is killed, without a power cut.
             work(disk, seed, Mode::Load, &ledger, &mut random, |_, _| {});
         }
         let life = disk.life();
-        assert!(life.is_some(), "the life of an ext4 can be told");
+        assert!(life.is_some(), "the life of an ext4 is known");
         work(disk, seed, mode, &ledger, &mut random, |random, victim| {
             if random.one_in(2) {
                 let until = Instant::now() + Duration::from_micros(random.below(40_000));
@@ -149,7 +149,7 @@ fn cut_again_and_again(disk: &Ext4, cuts: u64, seed: u64) {
         });
         disk.remount();
         lose_memory(&store);
-        assert_ne!(disk.life(), life, "the rule of lives does not see the new mount");
+        assert_ne!(disk.life(), life, "a new mount is a new life");
         let db =
             Db::open(&store, Mode::Load.options()).unwrap_or_else(|error| panic!("round {round}, {mode:?}: {error}"));
         let context = Context(format!("round {round}, {mode:?}"));
@@ -169,18 +169,18 @@ fn cut_again_and_again(disk: &Ext4, cuts: u64, seed: u64) {
         "{cuts} power cuts in {:.1} s; {acknowledged} writes acknowledged, {lost} lost in {rounds_with_losses} rounds",
         started.elapsed().as_secs_f64()
     );
-    // A cut that loses nothing is no cut.
+    // Cuts that lose nothing test nothing.
     assert!(cuts < 20 || rounds_with_losses > cuts / 4);
 }
 
-/// The machine goes on, unlike one that has lost its power: what the log had in shared memory must go by hand.
+/// Removes the log's shared memory. A real power cut would have done so, but here the machine goes on.
 fn lose_memory(store: &Path) {
     if let Some(memory) = PosixStorage::new(store).shared_memory() {
         memory.list().unwrap().into_iter().for_each(|piece| memory.remove(piece).unwrap());
     }
 }
 
-/// Says in which round a panic happened.
+/// Prints the round if a check panics.
 struct Context(String);
 
 impl Drop for Context {
@@ -191,7 +191,7 @@ impl Drop for Context {
     }
 }
 
-/// Runs a child until it has done something and a random while longer; `end` comes before it is killed.
+/// Runs a child until it has done something, and for a random time after that; calls `end` before it is killed.
 fn work(
     disk: &Ext4,
     seed: u64,
@@ -205,7 +205,7 @@ fn work(
     let mut victim = Victim::start(disk.beside(), seed, mode);
     match mode {
         Mode::Opening => victim.wait_for(|| ledger.stage().load(Ordering::Acquire) >= stage::OPENING),
-        // Sometimes right after it was opened, when its first segment and edit are all that is new.
+        // Sometimes right after the opening, when only its first segment and edit are new.
         _ if random.one_in(8) => victim.wait_for(|| ledger.stage().load(Ordering::Acquire) == stage::OPEN),
         _ => victim.wait_for(|| ledger.progress() > before),
     }
@@ -213,7 +213,7 @@ fn work(
     end(random, &victim);
 }
 
-/// The forced cut where nothing was lost: the process was killed, the option says that the disk cannot be trusted.
+/// A forced cut although nothing was lost: the process was killed, and the option says that the disk cannot be trusted.
 #[test]
 fn a_forced_cut_after_a_kill_keeps_a_prefix() {
     if std::env::var(CHILD).is_ok() {
@@ -231,7 +231,7 @@ fn a_forced_cut_after_a_kill_keeps_a_prefix() {
             let forced = round % 2 == 0;
             let options = Options { force_cut: forced, ..Mode::Load.options() };
             let db = Db::open(disk.path().join("store"), options).unwrap();
-            // Unforced, the same life of the mount keeps all that returned.
+            // Without the option, every acknowledged write must be there: the mount is still in the same life.
             judge.judge(&db, &ledger, !forced);
             expect_sound(&db);
         }

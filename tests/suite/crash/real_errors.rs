@@ -1,6 +1,6 @@
-//! Errors of a real system under a running store: system calls that fail (by `strace`), no file descriptors left, a directory that
-//! may no longer be written, or is gone. Each time a child process runs into it: the store goes read-only, every later error and
-//! the statistics give the reason, nothing hangs or panics; and once the cause is mended, all that was acknowledged is there.
+//! Errors of a real system under a running store: system calls that fail (by `strace`), no free file descriptors, a directory that
+//! is no longer writable or was removed. Each happens to a child process: the store becomes read-only, every later error and the
+//! statistics give the reason, and nothing hangs or panics. Once the cause is repaired, every acknowledged write is there.
 
 use crate::support::child;
 use crate::support::skip;
@@ -16,7 +16,7 @@ const CHILD: &str = "ALLUVIUM_ERRORS_CHILD";
 const TROUBLE: &str = "ALLUVIUM_ERRORS_TROUBLE";
 const KEYS: u32 = 100_000;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Whoever may not read what root wrote.
+/// A user who may not read root's files.
 const NOBODY: u32 = 65_534;
 
 fn options() -> Options {
@@ -31,7 +31,7 @@ fn value(at: u32) -> Vec<u8> {
     at.to_le_bytes().repeat(60)
 }
 
-/// The child: writes until the store refuses, and tells how far it came.
+/// The child: writes until the store refuses, and records the number of acknowledged writes.
 pub fn child() {
     let directory = std::env::var_os(CHILD).unwrap();
     let trouble = std::env::var(TROUBLE).unwrap();
@@ -61,7 +61,7 @@ pub fn child() {
         }
     };
     println!("first error: {error}");
-    // The first one may come straight from the system, before background work said so; from then on all are the same.
+    // The first error may come directly from the system, before background work has reported its own; later errors are all the same.
     while db.put("more", "").is_ok() {
         assert!(Instant::now() < deadline, "the store goes on");
     }
@@ -71,7 +71,7 @@ pub fn child() {
         assert!(matches!(&result, Err(Error::ReadOnly { reason: again }) if *again == reason), "{result:?}");
     }
     assert!(db.stats().failure.is_some_and(|failure| failure.contains(&reason)));
-    // What is in memory can be read in any case; of the rest either the value or an error.
+    // Data in memory can always be read; a read of other data gives the value or an error.
     assert_eq!(db.get(key(acknowledged - 1)).unwrap(), Some(value(acknowledged - 1)));
     for at in 0..acknowledged {
         assert!(db.get(key(at)).is_ok_and(|found| found == Some(value(at))) || trouble != "fdatasync");
@@ -81,7 +81,7 @@ pub fn child() {
     println!("reason: {reason}");
 }
 
-/// No more open files than now.
+/// Limits open files to the current number.
 fn forbid_descriptors() {
     let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
     let limit = libc::rlimit { rlim_cur: open.saturating_sub(1), rlim_max: open };
@@ -89,7 +89,7 @@ fn forbid_descriptors() {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
 }
 
-/// Runs a child into trouble, mends it, and opens what it left.
+/// Runs a child that meets the error, repairs the cause, and opens the store.
 fn survive(trouble: &str, around: &[&str], reason: &str, as_nobody: bool) {
     let directory = tempfile::tempdir().unwrap();
     let program = std::env::current_exe().unwrap();
@@ -129,7 +129,7 @@ fn survive(trouble: &str, around: &[&str], reason: &str, as_nobody: bool) {
     db.close().unwrap();
 }
 
-/// A system call of the child's fails from its n-th time on, in each thread by itself.
+/// A system call of the child fails from its n-th time on, counted in each thread separately.
 fn survive_injected(call: &str, nth: u32, reason: &str) {
     let inject = format!("inject={call}:error=EIO:when={nth}+");
     let around = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject];

@@ -1,6 +1,6 @@
-//! Promises 4 and 5 on the simulated disk: the stories of `protocol.md`, each by its name, and crashes at random operations.
+//! Promises 4 and 5 on the simulated disk: sequences of kills, power cuts and reopenings, and crashes at random operations.
 //!
-//! The store is a run of numbered writes, so its state after any prefix is known: key `k` holds the last write to it.
+//! The store gets numbered writes, so its state after any prefix is known: key `k` holds the last write to it.
 
 use crate::support::{Random, expect_sound, setting, tiny_unsynced};
 use alluvium::storage::Storage;
@@ -59,8 +59,8 @@ fn contents(db: &Db) -> Model {
     db.iter().unwrap().map(|pair| pair.map(|(key, value)| (String::from_utf8(key).unwrap(), value)).unwrap()).collect()
 }
 
-/// How many writes of the run `first + 1 ..= last`, on top of `base`, the store holds: the store must be sound and equal the state
-/// after some prefix that is at least `at_least` long.
+/// How many writes of `first + 1 ..= last`, on top of `base`, the store holds. The store must be valid, and must equal the state
+/// after a prefix of at least `at_least` writes.
 fn prefix_length(db: &Db, base: &Model, first: u64, at_least: u64, last: u64) -> u64 {
     expect_sound(db);
     let found = contents(db);
@@ -132,7 +132,7 @@ fn power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest() {
     }
 }
 
-/// `protocol.md`: "Kill, reopen, sync, power cut". The second life's sync covers what the first one wrote.
+/// The sync of the second opening covers the writes of the first one.
 #[test]
 fn kill_reopen_sync_power_cut() {
     for seed in 0..10 {
@@ -151,8 +151,8 @@ fn kill_reopen_sync_power_cut() {
     }
 }
 
-/// `protocol.md`: "Power cut, reopen, write, kill". What the cut discarded stays discarded although its records may still stand
-/// in the old segments, and what came after survives the kill.
+/// Writes that the power cut discarded stay discarded although their records may still be in the old segments, and later writes
+/// survive the kill.
 #[test]
 fn power_cut_reopen_write_kill() {
     for seed in 0..20 {
@@ -168,21 +168,20 @@ fn power_cut_reopen_write_kill() {
         let kept = prefix_length(&db, &Model::new(), 0, 500, 600);
         let base = contents(&db);
         assert_eq!(base, model_after(kept));
-        // Fewer writes than were discarded, so that the old records' numbers would fit behind them.
+        // Fewer writes than were discarded, so that the numbers of the old records would continue them.
         write_range(&db, 2001..=2020);
         let disk = disk.kill();
         drop(db);
         let db = open(&disk);
         assert_eq!(prefix_length(&db, &base, 2000, 2020, 2020), 2020);
-        // And once more through a power cut, now that all of it was recovered.
+        // After a second power cut everything that was recovered is still there.
         let disk = disk.power_cut(seed);
         drop(db);
         prefix_length(&open(&disk), &base, 2000, 2000, 2020);
     }
 }
 
-/// `protocol.md`: "Power cut by unmount-and-remount within one boot": the boot id is the same, the mount is not, and what was not
-/// synced is partly gone. The rule of lives must see the remount.
+/// The boot id is the same, the mount is not, and writes that were not synced are partly gone. The opening must detect the remount.
 #[test]
 fn power_cut_by_remount_within_one_boot() {
     for seed in 0..20 {
@@ -195,7 +194,7 @@ fn power_cut_by_remount_within_one_boot() {
         drop(db);
         prefix_length(&open(&disk), &Model::new(), 0, 400, 600);
     }
-    // A remount that loses nothing leaves everything.
+    // After a remount that loses nothing, everything is there.
     let disk = SimulatedStorage::new(1);
     let db = open(&disk);
     write_range(&db, 1..=600);
@@ -204,7 +203,7 @@ fn power_cut_by_remount_within_one_boot() {
     prefix_length(&open(&disk), &Model::new(), 0, 0, 600);
 }
 
-/// Where the life cannot be told, or the option says so, the rule of power loss holds.
+/// If the life is unknown, or the option asks for it, the rule of power loss applies.
 #[test]
 fn unknown_life_and_forced_cut() {
     let disk = SimulatedStorage::new(3);
@@ -226,8 +225,7 @@ fn unknown_life_and_forced_cut() {
     prefix_length(&db, &Model::new(), 0, 0, 300);
 }
 
-/// `protocol.md`: "Killed during recovery, then power cut": recovery is stopped at every one of its I/O operations; whatever it had
-/// done, the store recovers to the same promises.
+/// Recovery is stopped at each of its I/O operations; whatever it had done, the next recovery keeps the same promises.
 #[test]
 fn killed_during_recovery_then_power_cut() {
     let disk = SimulatedStorage::new(9);
@@ -238,18 +236,18 @@ fn killed_during_recovery_then_power_cut() {
     let killed = disk.kill();
     drop(db);
     let mut finished = None;
-    // Background work that an opening has begun goes on behind it, to an end that is not far.
+    // Background work that an opening has begun continues after it, but not for long.
     for step in 1..1000 {
         let attempt = killed.clone_disk();
         attempt.crash_at(step);
         let storage: Arc<dyn Storage> = Arc::new(attempt.clone());
         let opened = Db::open_with(storage, tiny_unsynced());
         let survived = opened.is_ok() && !attempt.is_dead();
-        // Killed there, and opened again: nothing is lost.
+        // After a kill there, nothing is lost.
         let again = open(&attempt.kill());
         assert_eq!(contents(&again), model_after(350), "killed at operation {step} of recovery");
         expect_sound(&again);
-        // Power cut there: at least what was synced.
+        // After a power cut there, at least the synced writes are there.
         let cut = open(&attempt.power_cut(step));
         prefix_length(&cut, &Model::new(), 0, 300, 350);
         drop((opened, again, cut));
@@ -262,7 +260,7 @@ fn killed_during_recovery_then_power_cut() {
     assert!(finished.is_some(), "recovery takes more than a thousand operations");
 }
 
-/// Crashes at random operations of a run with flushes and compactions, power cuts and kills in turn, each followed by more writes.
+/// Crashes at random operations of a run with flushes and compactions: power cuts and kills in turn, each followed by more writes.
 #[test]
 fn crashes_at_random_operations() {
     let first = setting("ALLUVIUM_SEED", 1);
@@ -304,8 +302,8 @@ fn crashes_at_random_operations() {
     }
 }
 
-/// Once, a sync of the manifest that said "disk full" (delayed allocation, network file systems) was taken for an edit that is
-/// surely absent: its branch files were deleted, the edit stayed, and after a kill the store named files that were gone.
+/// A regression test: a sync of the manifest that returned "disk full" (delayed allocation, network file systems) was taken as proof
+/// that the edit is absent. Its branch files were deleted, but the edit stayed, and after a kill the store named missing files.
 #[test]
 fn a_full_disk_during_a_manifest_sync_loses_nothing() {
     for seed in 0..8 {
@@ -323,26 +321,26 @@ fn a_full_disk_during_a_manifest_sync_loses_nothing() {
     }
 }
 
-/// A full disk stops a flush, not the store: reads go on, and once there is room the same flush succeeds.
+/// A full disk fails a flush but does not stop the store: reads work, and once there is space the same flush succeeds.
 #[test]
 fn writes_resume_after_a_full_disk() {
     let disk = SimulatedStorage::new(5);
     let db = open(&disk);
     write_range(&db, 1..=300);
-    // Not even what the ballast holds.
+    // Not even the space of the ballast.
     disk.set_capacity(Some(0));
     let error = db.flush().unwrap_err();
     assert!(error.is_disk_full(), "{error}");
     assert_eq!(contents(&db), model_after(300));
     assert!(db.stats().failure.is_some());
     disk.set_capacity(None);
-    // The background tries again by itself.
+    // Background work retries by itself.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while let Err(error) = db.flush() {
         assert!(error.is_disk_full() && std::time::Instant::now() < deadline, "{error}");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    // What was in memory may be written out before the next look for room, and only that takes puts again.
+    // Memory may be incorporated before the next check for space, and only that check accepts puts again.
     while db.stats().disk_full {
         assert!(std::time::Instant::now() < deadline, "{}", db.stats());
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -353,8 +351,8 @@ fn writes_resume_after_a_full_disk() {
     expect_sound(&db);
 }
 
-/// Promise 7. After a sync that failed nothing says how much of the log is on the disk; so no later sync may say that all is
-/// well, and no later write may build on it. Reads go on, everybody is told why, and the next opening believes the disk only.
+/// Promise 7. After a failed sync it is unknown how much of the log is on the disk. So no later sync may succeed, and no later write.
+/// Reads work, every error gives the reason, and the next opening trusts only the disk.
 #[test]
 fn a_failed_sync_is_permanent() {
     for seed in 0..8 {
@@ -374,7 +372,7 @@ fn a_failed_sync_is_permanent() {
         told(db.flush(), "flush");
         assert!(db.stats().failure.is_some_and(|failure| failure.contains(".log")));
         assert_eq!(contents(&db), model_after(400), "reads go on");
-        // The failed sync dropped pages: only what was synced before is certain, though the life is the same.
+        // The failed sync dropped pages: only earlier synced writes are certain, although the life is the same.
         let killed = disk.kill();
         drop(db);
         let db = open(&killed);
@@ -384,8 +382,8 @@ fn a_failed_sync_is_permanent() {
     }
 }
 
-/// Once a sync that failed while opening was forgotten: the next opening synced what was left with success, believed the page
-/// cache, and promised what a power cut then took, so that the store did not open any more. Here each sync of an opening
+/// A regression test: a sync that failed while opening was forgotten. The next opening synced the rest successfully, trusted the page
+/// cache, and promised writes that a power cut then took, so that the store did not open any more. Here each sync of an opening
 /// after a kill fails in turn, in several ways.
 #[test]
 fn a_failed_sync_while_opening_is_permanent() {

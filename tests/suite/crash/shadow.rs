@@ -1,5 +1,5 @@
-//! The log in shared memory (`docs/recovery.md`, Log memory): what a kill, a loss of power, a lost or a strange piece of memory leave of
-//! it. The crash tests (`crash`), the kill loop (`kill`) and the openers' tests run with it, too.
+//! The log's shadow segments in shared memory (`docs/recovery.md`, Log memory) after a kill, a loss of power, and with missing or
+//! foreign shared memory. The simulated crashes, the kill loop and the tests of openers use them, too.
 
 use crate::support::skip;
 use crate::support::{Random, tiny_unsynced};
@@ -25,7 +25,7 @@ fn try_open(disk: &SimulatedStorage, options: Options) -> alluvium::Result<Deter
     DeterministicDb::open_small(Arc::new(disk.clone()), options)
 }
 
-/// The pairs that `write` has written after so many calls from the first.
+/// The pairs after the first `count` writes of `write`.
 fn model(count: u64) -> Model {
     (0..count).map(|number| (format!("key{:02}", number % 37).into_bytes(), value(number))).collect()
 }
@@ -46,7 +46,7 @@ fn contents(db: &Db) -> Model {
     db.iter().unwrap().map(|pair| pair.unwrap()).collect()
 }
 
-/// Whether no segment's file has the value.
+/// Whether no segment file has the value.
 fn is_in_memory_alone(disk: &SimulatedStorage, value: &[u8]) -> bool {
     let files = disk.current_image();
     let mut logs = files.iter().filter(|(name, _)| name.ends_with(".log"));
@@ -62,7 +62,7 @@ fn a_kill_loses_nothing_that_is_only_in_shared_memory() {
     assert!(db.stats().log_memory_bytes > 0 && db.stats().log_memory_refused == 0);
     let disk = disk.kill();
     drop(db);
-    // Whoever looks without opening sees all of it, too, and changes nothing.
+    // A reader and a verification without opening see everything, too, and change nothing.
     let (files, pieces) = (disk.current_image(), disk.memory_pieces());
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let reader = ReadOnlyDb::open_with(Arc::clone(&storage), options()).unwrap();
@@ -74,7 +74,7 @@ fn a_kill_loses_nothing_that_is_only_in_shared_memory() {
     let db = open(&disk);
     assert_eq!(contents(&db), model(20));
     db.verify().unwrap();
-    // Opened in any way: what was recovered needs the memory no longer.
+    // After the opening the recovered data no longer needs the shared memory, whatever the option.
     drop(db);
     let disk = disk.kill();
     disk.lose_memory();
@@ -82,7 +82,7 @@ fn a_kill_loses_nothing_that_is_only_in_shared_memory() {
     assert_eq!((contents(&db), db.stats().log_memory_bytes), (model(20), 0));
 }
 
-/// Many segments: each is finished, so that its twin serves the next, and no more pieces come than the budget has.
+/// Many segments are finished one after another. Their shadow segments are reused, so there are never more than the budget allows.
 #[test]
 fn shadow_segments_are_reused_for_later_segments() {
     let disk = SimulatedStorage::new(2);
@@ -127,8 +127,8 @@ fn after_a_power_cut_the_log_ends_at_the_last_sync() {
     }
 }
 
-/// Killed before each operation of a recovery, and of the recovery after that, and then cut off from power: what one has
-/// recovered stays.
+/// A kill before each operation of a recovery, and of the recovery after that, and then a power cut: what a recovery has recovered
+/// stays.
 #[test]
 fn repeated_kills_during_recovery_lose_nothing() {
     let disk = SimulatedStorage::new(3);
@@ -157,8 +157,8 @@ fn repeated_kills_during_recovery_lose_nothing() {
     }
 }
 
-/// Somebody has cleaned up behind the store's back, or it was opened in another container: acknowledged writes are gone, which must
-/// not go by in silence.
+/// The shared memory was removed by another program, or the store is opened in another container: acknowledged writes are lost, which
+/// must be reported.
 #[test]
 fn missing_shared_memory_in_the_same_life_is_an_error() {
     let disk = SimulatedStorage::new(4);
@@ -179,18 +179,18 @@ fn missing_shared_memory_in_the_same_life_is_an_error() {
     }
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     assert!(ReadOnlyDb::open_with(Arc::clone(&storage), options()).is_err());
-    // The loss is accepted by one who asks for it.
+    // An option accepts the loss.
     let cut = disk.clone_disk();
     let db = try_open(&cut, Options { force_cut: true, ..options() }).unwrap();
     assert_eq!(contents(&db), model(10));
     db.close().unwrap();
     assert_eq!(contents(&open(&cut)), model(10));
-    // After a boot or on another mount there is only the rule of power loss.
+    // After a boot or on another mount the rule of power loss applies.
     assert_eq!(contents(&open(&disk.clone_disk().power_cut(1))), model(10));
     assert_eq!(contents(&open(&disk.remount())), model(10));
 }
 
-/// A piece by the right name with another header: of another use of the file, or another store's.
+/// A shadow segment under the right name with another header: of an earlier use of the file, or of another store.
 #[test]
 fn a_stale_shadow_is_ignored() {
     let disk = SimulatedStorage::new(5);
@@ -222,7 +222,7 @@ fn full_shared_memory_makes_the_log_use_files() {
     let stats = db.stats();
     assert!(stats.log_memory_refused > 2 && stats.log_memory_bytes == 0, "{stats}");
     assert!(stats.to_string().contains("no space for"), "{stats}");
-    // Once there is room again it is used again.
+    // Once there is space, shared memory is used again.
     disk.clear_faults();
     write(&db, 300..500);
     while db.step() {}
@@ -232,7 +232,7 @@ fn full_shared_memory_makes_the_log_use_files() {
     assert_eq!(contents(&open(&disk)), model(500));
 }
 
-/// Verify looks into the memory, and repair saves what is only there.
+/// Verify reads the shared memory, and repair saves data that is only there.
 #[test]
 fn repair_without_a_manifest_reads_shared_memory() {
     let disk = SimulatedStorage::new(7);
@@ -261,8 +261,8 @@ fn pieces_of(directory: &Path) -> Vec<u64> {
     memory.map(|memory| memory.list().unwrap()).unwrap_or_default()
 }
 
-/// On the machine's own shared memory: it is there while the store is open and gone when it is closed or destroyed; a copy of an
-/// open store does not believe it, and does the store no harm.
+/// On real shared memory: it exists while the store is open and is removed when the store is closed or destroyed. A copy of an open
+/// store does not use it and does the store no harm.
 #[test]
 fn shared_memory_is_removed_with_the_store() {
     let directory = tempfile::tempdir().unwrap();
@@ -274,14 +274,14 @@ fn shared_memory_is_removed_with_the_store() {
     }
     assert!(!pieces_of(&path).is_empty());
     std::fs::create_dir(&copy).unwrap();
-    // First, so that the segments that it names have their names when the others are listed.
+    // First, so that the segments that it names exist under their names when the other files are listed.
     std::fs::copy(path.join("MANIFEST"), copy.join("MANIFEST")).unwrap();
     for entry in std::fs::read_dir(&path).unwrap() {
         let entry = entry.unwrap();
         if entry.file_name() == "MANIFEST" {
             continue;
         }
-        // The log's next file gets its name meanwhile.
+        // The log's next file may be renamed meanwhile.
         match std::fs::copy(entry.path(), copy.join(entry.file_name())) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             copied => assert!(copied.is_ok(), "{entry:?}: {copied:?}"),
@@ -305,7 +305,7 @@ fn shared_memory_is_removed_with_the_store() {
     Db::destroy(&path).unwrap();
 }
 
-/// Readers come while segments are finished and their twins go to others: none of them takes one segment's bytes for another's.
+/// Readers open while segments are finished and their shadow segments are reused: no reader mixes up the bytes of two segments.
 #[test]
 fn readers_open_while_shadow_segments_are_reused() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! Promise 8: memory, open files and threads stay within bounds, whatever the load and whatever the disk does.
 //!
-//! What the system counts (resident memory, open files) is that of a whole process, so that load runs in a child of its own.
+//! The system counts resident memory and open files for a whole process, so that load runs in a child process.
 
 use crate::support::child;
 use crate::support::skip;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 const CHILD: &str = "ALLUVIUM_BOUNDS_CHILD";
 
-/// Branch files cannot be written, so memory cannot be emptied: writers are told before it passes its budget.
+/// Branch files cannot be written, so memory cannot be incorporated: writers get an error before memory exceeds its budget.
 #[test]
 fn memory_stays_in_its_budget_while_the_disk_is_full() {
     let disk = SimulatedStorage::new(1);
@@ -22,7 +22,7 @@ fn memory_stays_in_its_budget_while_the_disk_is_full() {
     let db = Db::open_with(storage, Options { memory_budget: Some(budget), ..tiny() }).unwrap();
     disk.inject("(create,write name~.branch) -> enospc");
     let mut random = Random(1);
-    // Four times the budget, so that it must end earlier.
+    // Four times the budget, so writers must fail earlier.
     let mut refused = None;
     for number in 0..4 * budget / 256 {
         if let Err(error) = db.put(number.to_be_bytes(), random.bytes(240)) {
@@ -37,7 +37,7 @@ fn memory_stays_in_its_budget_while_the_disk_is_full() {
         );
         assert!(stats.generations <= 3, "{} memory generations pile up\n{stats}", stats.generations);
     }
-    let refused = refused.expect("writers are told that memory cannot be emptied");
+    let refused = refused.expect("writers get an error when memory cannot be incorporated");
     assert!(refused.is_disk_full(), "{refused}");
     disk.clear_faults();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
@@ -77,7 +77,7 @@ fn writers_wait_for_memory_within_its_budget() {
     expect_sound(&db);
 }
 
-/// Data many times the budget, written, read in order and at random: what the store counts as memory stays in the budget.
+/// Writes, scans and random reads of data many times the budget: the memory that the store counts stays in the budget.
 #[test]
 fn counted_memory_stays_in_its_budget() {
     let directory = tempfile::tempdir().unwrap();
@@ -112,14 +112,14 @@ fn counted_memory_stays_in_its_budget() {
     expect_sound(&db);
 }
 
-/// Buffers of background work, which have fixed sizes, the test's own binary and the allocator's rest come on top.
+/// Memory beside the budget: buffers of background work, which have fixed sizes, the test binary, and unused memory of the allocator.
 const BESIDE_THE_BUDGET: u64 = 32 << 20;
-/// Branch files that are open at most, and the log's, the manifest's and the test's own.
+/// The bound of open branch files, and some for the log, the manifest and the test.
 const FILES_MAX: usize = 512 + 64;
 const THREADS_MAX: u64 = 32;
 
-/// Once, each of 64 threads held a log chunk of 256 KiB, a segment had 32 of these, and so every few dozen writes took a new segment:
-/// the log's budget was used up by nothing, memory was written out for it again and again, and writers waited for segments.
+/// A regression test: each of 64 threads held a log chunk of 256 KiB, and a segment had 32 chunks, so every few dozen writes took a new
+/// segment. The log's budget was used up, memory was incorporated for it again and again, and writers waited for segments.
 #[test]
 fn many_slow_writers_take_little_log() {
     const THREADS: u64 = 200;
@@ -141,14 +141,14 @@ fn many_slow_writers_take_little_log() {
     });
     let stats = db.stats();
     assert_eq!(db.iter().unwrap().count() as u64, THREADS * ROUNDS);
-    // What was written comes to 650 KiB; some threads' chunks are not full.
+    // The writes are 650 KiB; some chunks are not full.
     assert!(stats.log_bytes < 2 << 20, "{} bytes of log", stats.log_bytes);
-    assert_eq!(stats.branch_files, 0, "memory was written out for the log's sake");
+    assert_eq!(stats.branch_files, 0, "memory was incorporated because of the log");
     expect_sound(&db);
     db.close().unwrap();
 }
 
-/// What the system counts, in a process of its own that checks itself: data many times the budget, written and read.
+/// Writes and reads data many times the budget in a child process, which checks what the system counts.
 #[test]
 fn resident_memory_files_and_threads_are_bounded() {
     let directory = tempfile::tempdir().unwrap();
@@ -158,7 +158,7 @@ fn resident_memory_files_and_threads_are_bounded() {
     assert!(child.status.success(), "{output}");
 }
 
-/// A number from the process's status; `None` where the kernel does not tell.
+/// A number from the status of the process; `None` if the kernel does not report it.
 fn status(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -202,6 +202,6 @@ pub fn child() {
     let (peak, bound) = (peak << 10, budget + BESIDE_THE_BUDGET);
     println!("peak of resident memory: {} MiB, budget {} MiB", peak >> 20, budget >> 20);
     assert!(peak <= bound, "resident memory: {peak} bytes at the peak, {bound} are allowed\n{}", db.stats());
-    // Behind the look at the peak: checking takes memory of its own.
+    // Only now, since the verification takes memory, too.
     expect_sound(&db);
 }

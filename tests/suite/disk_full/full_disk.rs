@@ -1,6 +1,5 @@
-//! A full disk, for real (a small ext4, a tmpfs of limited size; both need root) and simulated: puts stop with an error that
-//! says what to do, reads and deletes go on, space comes back, puts resume by themselves, nothing is lost, nobody restarts
-//! anything.
+//! A full disk, real (a small ext4, a tmpfs of limited size; both need root) and simulated: puts fail with an error that says what
+//! to do, reads and deletes work, space is freed, puts resume by themselves without a restart, and nothing is lost.
 
 use crate::support::disks::{Ext4, Tmpfs, with_private_mounts};
 use crate::support::{Random, setting};
@@ -14,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A disk that was full for so long, with nothing left to do in the background, stays full unless somebody does something.
+/// A disk that was full for this time, with no background work left, stays full until data is deleted or space is added.
 const STEADY: Duration = Duration::from_millis(500);
 
 fn options() -> Options {
@@ -34,7 +33,7 @@ fn assert_contents(db: &Db, model: &Model) {
     assert!(wrong.is_none(), "{wrong:?}: found {:?}, expected {:?}", side(&found), side(model));
 }
 
-/// A store on a disk that fills up, and what it must hold.
+/// A store on a disk that fills up, and its expected contents.
 struct Rig {
     storage: Arc<dyn Storage>,
     db: Db,
@@ -49,13 +48,13 @@ impl Rig {
         Self { storage, db, model: Model::new(), random: Random(5), next: 0 }
     }
 
-    /// Puts one pair of about a kilobyte; now and then a value that gets a file of its own.
+    /// Puts one pair of about a kilobyte, and sometimes a value that gets its own file.
     fn put(&mut self) -> alluvium::Result<()> {
         self.next += 1;
         let key = format!("key{:08}", self.random.below(1 << 40)).into_bytes();
         let length = if self.next.is_multiple_of(400) { 300_000 } else { 500 + self.random.below(1000) as usize };
         let value = self.random.bytes(length);
-        // A put that waits is slowed or waits for the log; it must never wait for room.
+        // A put may be slowed or may wait for the log; it must never wait for space.
         let started = Instant::now();
         let done = self.db.put(&key, &value);
         assert!(started.elapsed() < PATIENCE, "a put hung");
@@ -65,12 +64,12 @@ impl Rig {
         done
     }
 
-    /// Puts until the disk is full and stays so: until what background work still finds to free is used up, too.
+    /// Puts until the disk is full and stays full: until the space that background work can still free is used, too.
     fn fill(&mut self) -> Error {
         for resumed in 0.. {
             assert!(resumed < 40, "it flaps: {}", self.db.stats());
             let error = self.fill_once();
-            // An obstacle, a full disk, is no wonder here.
+            // A full disk is expected here.
             let _ = self.db.settle();
             let until = Instant::now() + STEADY;
             while self.db.stats().disk_full && Instant::now() < until {
@@ -86,7 +85,7 @@ impl Rig {
     fn fill_once(&mut self) -> Error {
         loop {
             assert!(self.model.len() < 1_000_000, "the disk does not fill");
-            // One large value may be too much where small ones still fit.
+            // A large value may not fit where small ones still do.
             if let Err(error) = self.put() {
                 assert!(matches!(error, Error::DiskFull { .. }), "{error}");
                 if self.db.stats().disk_full {
@@ -96,7 +95,7 @@ impl Rig {
         }
     }
 
-    /// Deletes `count` keys: those before and behind a place.
+    /// Deletes `count` keys around a place.
     fn delete(&mut self, count: usize) {
         let keys: Vec<Vec<u8>> = self.model.keys().take(count).cloned().collect();
         for (at, keys) in keys.chunks(10).enumerate() {
@@ -117,7 +116,7 @@ impl Rig {
         }
     }
 
-    /// Waits until a put goes through.
+    /// Waits until a put succeeds.
     fn wait_until_puts_resume(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         while let Err(error) = self.put() {
@@ -134,7 +133,7 @@ impl Rig {
         self.db.verify().unwrap();
     }
 
-    /// Closes and opens; nothing is lost.
+    /// Closes and reopens the store; nothing is lost.
     fn reopen(&mut self) {
         let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(0));
         let db = std::mem::replace(&mut self.db, Db::open_with(storage, options()).unwrap());
@@ -144,7 +143,7 @@ impl Rig {
     }
 }
 
-/// Full, half deleted, resumed, full and half deleted again, then reopened.
+/// Fills the disk, deletes half, and resumes, twice; then reopens the store.
 fn fills_and_recovers_by_deletes(storage: Arc<dyn Storage>) {
     let mut rig = Rig::new(storage);
     for _ in 0..2 {
@@ -153,7 +152,7 @@ fn fills_and_recovers_by_deletes(storage: Arc<dyn Storage>) {
         assert!(text.contains("delete") && text.contains("room"), "{text}");
         let stats = rig.db.stats();
         assert!(stats.disk_full && stats.failure.is_some_and(|failure| failure.contains("disk is full")));
-        // A batch with a put is refused whole.
+        // A batch with a put is refused as a whole.
         let first = rig.model.keys().next().unwrap().clone();
         let mut batch = WriteBatch::new();
         batch.delete(first.clone()).put("another", "value");
@@ -194,7 +193,7 @@ fn tmpfs_deletes_bring_space_back() {
     });
 }
 
-/// A file of somebody else's that leaves `free` bytes of the disk.
+/// A file of another program that leaves `free` bytes of the disk.
 struct Hog(PathBuf);
 
 impl Hog {
@@ -226,8 +225,8 @@ impl Drop for Hog {
     }
 }
 
-/// Somebody else takes all room, to the last block. Deletes go on as far as the ballast carries them; when even that is used
-/// up they are refused like puts, and nobody hangs. When the other gives the room back, everything goes on.
+/// Another program takes all space, to the last block. Deletes work until the ballast is used up; then they are refused like puts,
+/// and nothing hangs. When the other program frees the space, everything resumes.
 fn survives_a_hog(directory: &Path) {
     let mut rig = Rig::new(Arc::new(PosixStorage::new(directory.join("store"))));
     while rig.model.len() < 4000 {
@@ -239,7 +238,7 @@ fn survives_a_hog(directory: &Path) {
     rig.check();
     rig.delete(500);
     rig.check();
-    // The room that deletes make is taken, too, until even deletes find none: absent keys, so nothing is freed any more.
+    // The other program takes the space that deletes free, too, until deletes fail: they are of absent keys, so they free nothing.
     let mut more = Vec::new();
     let deadline = Instant::now() + PATIENCE;
     let refused = 'deletes: loop {
@@ -263,7 +262,7 @@ fn survives_a_hog(directory: &Path) {
     };
     assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
     rig.check();
-    // A flush ends, too.
+    // A flush does not hang either.
     if let Err(error) = rig.db.flush() {
         assert!(error.is_disk_full(), "{error}");
     }
@@ -290,7 +289,7 @@ fn tmpfs_filled_by_another_program() {
     });
 }
 
-/// A store that was closed or killed on a full disk opens there: the ballast has the room that opening needs.
+/// A store that was closed or killed on a full disk opens there: the ballast has the space that the opening needs.
 #[test]
 fn ext4_a_store_opens_on_a_full_disk() {
     with_private_mounts("open on a full ext4", || {
@@ -312,9 +311,9 @@ fn ext4_a_store_opens_on_a_full_disk() {
     });
 }
 
-/// A store that was filled under a small budget, as a service would, is opened again and again with a large one, as the command
-/// line does for each delete. Every opening made two log segments of 8 MiB: the first used the ballast up for them, and from
-/// then on no opening found room, so that nobody could delete any more.
+/// A regression test: a store is filled with a small budget, as by a service, and then opened again and again with a large one, as the
+/// command line does for each delete. Every opening made two log segments of 8 MiB. The first opening used up the ballast for them,
+/// and later ones found no space, so that nothing could be deleted.
 #[test]
 fn ext4_a_full_store_is_opened_for_every_delete() {
     with_private_mounts("deletes on a full ext4", || {
@@ -336,7 +335,7 @@ fn ext4_a_full_store_is_opened_for_every_delete() {
             }
             db.close().unwrap();
         }
-        // What the large budget wants beside its ballast is more than this disk has; the small one is content.
+        // The large budget needs more space beside its ballast than this disk has; the small budget does not.
         let db = Db::open_with(Arc::clone(&storage), options()).unwrap();
         let mut rig = Rig { storage, db, model, random: Random(6), next: 0 };
         rig.check();
@@ -346,8 +345,8 @@ fn ext4_a_full_store_is_opened_for_every_delete() {
     });
 }
 
-/// A small disk that is full most of the time, stepped: puts, deletes, batches and room from outside in any order, with crashes.
-/// What was acknowledged is there, what was refused is not.
+/// A small disk that is full most of the time, with the deterministic driver: puts, deletes, batches and changes of the free space in
+/// any order, with crashes. Acknowledged writes are there, refused writes are not.
 #[test]
 fn simulated_full_in_any_order() {
     let first = setting("ALLUVIUM_SEED", 1);
@@ -384,7 +383,7 @@ fn simulated_full_in_any_order() {
                     }
                 }
                 700..900 => {
-                    // With all room taken at once even a delete may be refused; then it has no effect.
+                    // If all space is taken at once, even a delete may be refused; then it has no effect.
                     match db.delete(&key) {
                         Ok(()) => _ = model.remove(&key),
                         Err(error) => assert!(matches!(error, Error::DiskFull { .. }), "{error}"),
@@ -401,7 +400,7 @@ fn simulated_full_in_any_order() {
                     Err(error) => assert!(error.is_disk_full(), "{error}"),
                 },
                 994..997 => {
-                    // More or less room; never less than a little beyond what is used.
+                    // More or less space, but always a little more than is used.
                     capacity = (disk.used() + random.below(1 << 20)).max(capacity - random.below(1 << 20));
                     disk.set_capacity(Some(capacity));
                 }
@@ -414,7 +413,7 @@ fn simulated_full_in_any_order() {
                         Ok(db) => db,
                         Err(error) => {
                             assert!(error.is_disk_full(), "seed {seed}, step {step}: {error}");
-                            // Without a ballast, opening may find no room at all. It must do no harm.
+                            // Without a ballast the opening may find no space. It must do no harm.
                             capacity += 2 << 20;
                             disk.set_capacity(Some(capacity));
                             open(&disk).unwrap()
@@ -425,7 +424,7 @@ fn simulated_full_in_any_order() {
             }
         }
         disk.set_capacity(None);
-        // Room is looked for now and then only.
+        // The store checks for space only from time to time.
         disk.advance(Duration::from_secs(1));
         while db.step() {}
         db.put("done", "1").unwrap();
@@ -439,9 +438,9 @@ fn simulated_full_in_any_order() {
     assert!(refused > 20 && resumed > 1);
 }
 
-/// Filled beside background work that comes now and then, half deleted, and that twice. With these seeds puts did not resume: one store
-/// filled its disk with a merge that did not fit, gave up what it had written, took puts again and tried the same merge, for ever;
-/// in the others nothing had tombstones any more, and what was dead lay in files that other leaves still used a part of.
+/// A regression test: the disk is filled beside occasional background work and half of the data is deleted, twice. With these seeds puts
+/// did not resume. One store filled its disk with a merge that did not fit, removed the output, accepted puts again and tried the same
+/// merge, for ever. In the others there were no tombstones left, and the dead data was in files that other leaves still used in part.
 #[test]
 fn simulated_full_at_any_moment() {
     let seeds = setting("ALLUVIUM_SEED", 0);

@@ -1,7 +1,7 @@
-//! Child processes of the tests: programs that are killed, traced, or run out of something.
+//! Child processes of the tests: programs that are killed or traced, or whose resources are limited.
 //!
-//! They need the code of this binary, and the test harness can start nothing but tests. So there is one entry point that is ignored as a
-//! test, and that runs the child which the environment names.
+//! They need the code of this binary, and the test harness can only start tests. So there is one entry point. The harness ignores it as
+//! a test; it runs the child that the environment names.
 
 use std::process::Command;
 

@@ -1,7 +1,7 @@
-//! Real file systems of a test's own: a small ext4 on a loop device, whose power can be cut, and a tmpfs of limited size.
+//! Real file systems for one test: a small ext4 on a loop device, whose power can be cut, and a tmpfs of limited size.
 //!
-//! They need root. Everything is mounted in a mount namespace of the calling thread's own, and the loop device is of the
-//! kind that frees itself: so nothing is left behind, not even by a test that is killed.
+//! They need root. Each is mounted in a private mount namespace of the calling thread, and the loop device frees itself, so
+//! nothing is left behind, even if the test is killed.
 
 use alluvium::storage::{Life, PosixStorage, Storage};
 use std::ffi::CString;
@@ -19,10 +19,10 @@ const EXT4_IOC_SHUTDOWN: libc::c_ulong = 0x8004_587d;
 const SHUTDOWN_NO_LOG_FLUSH: u32 = 2;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
-/// The device frees itself when nobody has it open any more.
+/// The device frees itself when it is no longer open.
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 
-/// Runs a test on a thread that may mount what nobody else sees. Where this process may not, says so and returns.
+/// Runs a test on a thread that may mount file systems which no other process sees. Without the permission the test is skipped.
 pub fn with_private_mounts(name: &str, test: impl FnOnce() + Send) {
     let outcome = std::thread::scope(|scope| {
         let run = scope.spawn(|| match leave_mounts() {
@@ -41,7 +41,7 @@ pub fn with_private_mounts(name: &str, test: impl FnOnce() + Send) {
     }
 }
 
-/// Gives the calling thread a mount namespace of its own, from which nothing gets out.
+/// Gives the calling thread a private mount namespace.
 fn leave_mounts() -> io::Result<()> {
     // SAFETY: touches no memory; threads and processes that this thread starts inherit the namespace, others keep theirs.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
@@ -72,7 +72,7 @@ fn mount(source: &Path, at: &Path, kind: &str, options: &str) -> io::Result<()> 
     check(unsafe { libc::mount(source.as_ptr(), at.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast()) })
 }
 
-/// Unmounts; a process that was just killed may take a moment to let go.
+/// Unmounts. A process that was just killed may keep the mount busy for a moment.
 fn unmount(at: &Path) -> io::Result<()> {
     let path = c_path(at);
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -96,12 +96,12 @@ pub struct Ext4 {
 }
 
 impl Ext4 {
-    /// Makes and mounts one of `bytes`; `None`, with a line that says so, where this machine cannot.
+    /// Makes and mounts one of `bytes`. `None` if this machine cannot; the test is then skipped.
     pub fn new(name: &str, bytes: u64) -> Option<Self> {
         Self::made(name, tempfile::tempdir().and_then(|directory| Self::make(directory, bytes)))
     }
 
-    /// The same with its image in memory, for tests that do not care how long a sync takes.
+    /// The same with its image in memory, for tests that do not depend on the time of a sync.
     pub fn in_memory(name: &str, bytes: u64) -> Option<Self> {
         let directory = tempfile::tempdir();
         Self::made(
@@ -136,7 +136,7 @@ impl Ext4 {
         self.directory.path().join("mount")
     }
 
-    /// A directory beside the mount, whose files no cut touches.
+    /// A directory outside the mount. A power cut does not affect its files.
     pub fn beside(&self) -> &Path {
         self.directory.path()
     }
@@ -150,14 +150,14 @@ impl Ext4 {
         mount(&self.device_path, &self.path(), "ext4", "")
     }
 
-    /// The power goes: nothing reaches the disk from here on. Whoever uses the file system gets errors.
+    /// Cuts the power: from now on nothing reaches the disk, and every use of the file system is an error.
     pub fn cut(&self) {
         let root = File::open(self.path()).unwrap();
         // SAFETY: the request reads one `u32` at the address, which outlives the call.
         check(unsafe { libc::ioctl(root.as_raw_fd(), EXT4_IOC_SHUTDOWN, &SHUTDOWN_NO_LOG_FLUSH) }).unwrap();
     }
 
-    /// Nothing can be written any more. Nobody may have a file open for writing.
+    /// Makes the file system read-only. No file may be open for writing.
     pub fn make_read_only(&self) {
         let (none, at) = (std::ptr::null(), c_path(&self.path()));
         // SAFETY: the path ends with a zero byte and outlives the call; the other addresses are null, which this call allows.
@@ -165,7 +165,7 @@ impl Ext4 {
             .unwrap();
     }
 
-    /// Unmounts and mounts again; after a `cut` the power is back. Nobody may use the file system.
+    /// Unmounts and mounts again, which ends a `cut`. The file system must not be in use.
     pub fn remount(&self) {
         unmount(&self.path()).unwrap();
         self.mount().unwrap();
@@ -174,10 +174,10 @@ impl Ext4 {
 
 impl Drop for Ext4 {
     fn drop(&mut self) {
-        // What is left mounted goes with the namespace, and the device with the last file open on it.
+        // If this fails, the mount ends with the namespace and the device with the last file open on it.
         let _ = unmount(&self.path());
         self.device.take();
-        // The memory that holds the image, if any does.
+        // The tmpfs of the image, if there is one.
         let _ = unmount(self.directory.path());
     }
 }

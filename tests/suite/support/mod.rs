@@ -1,4 +1,4 @@
-//! What several tests need: a small random generator, options with tiny budgets, temporary stores.
+//! Helpers of several tests: a small random generator, options with tiny budgets, checks of whole stores, skipped tests.
 
 pub mod child;
 pub mod disks;
@@ -8,7 +8,7 @@ use alluvium::storage::Storage;
 use alluvium::{Db, Depth, Options};
 use std::sync::Arc;
 
-/// SplitMix64: small, and the same everywhere for a seed.
+/// SplitMix64: small, and the same on every machine for a seed.
 pub struct Random(pub u64);
 
 impl Random {
@@ -39,31 +39,31 @@ pub fn tiny() -> Options {
     Options { memory_budget: Some(320 << 10), background_threads: Some(2), ..Options::default() }
 }
 
-/// The same without background syncs, for tests that decide themselves what is synced.
+/// The same without background syncs, for tests that sync explicitly.
 pub fn tiny_unsynced() -> Options {
     Options { sync_interval: None, ..tiny() }
 }
 
-/// A number from the environment, for longer runs by command; else the default.
+/// A number from the environment, for longer runs; otherwise the default.
 pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Nothing is wrong with an open store, as far as it can tell.
+/// Verifies an open store.
 pub fn expect_sound(db: &Db) {
     let found = db.verify_with(Depth::Deep, &mut |_| ()).unwrap();
     assert!(found.is_valid(), "{:#?}", found.damage);
 }
 
-/// Nothing is wrong with the files of a store that was closed. Gives those that are of no use: where background work had come to its
-/// end before, and no reader kept it from removing them, there are none.
+/// Verifies the files of a closed store. Returns the unreferenced ones: there are none if background work had finished and no reader
+/// kept it from removing them.
 pub fn expect_sound_closed(storage: &Arc<dyn Storage>) -> Vec<String> {
     let found = Db::verify_closed_with(Arc::clone(storage), Depth::Deep, &mut |_| ()).unwrap();
     assert!(found.is_valid(), "{:#?}", found.damage);
     found.unreferenced
 }
 
-/// A test cannot run here, and says why. In CI that is a failure: there everything that the tests need is installed.
+/// Reports why a test cannot run here. In CI that is a failure: everything that the tests need is installed there.
 pub fn skip(what: &str) {
     assert!(std::env::var_os("CI").is_none(), "skipped, which is a failure in CI: {what}");
     println!("SKIPPED: {what}");

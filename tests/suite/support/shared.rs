@@ -1,5 +1,5 @@
-//! Words of memory that a test and its child processes share, so that the test knows what a child had done when it died. A
-//! file outside the store, mapped: what one process stores the other loads, also after the first is gone.
+//! Words of memory that a test shares with its child processes, so that it knows what a child had done when it died. They are a
+//! mapped file outside the store: one process loads what the other stored, even after the other has died.
 
 use alluvium::storage::{MappedFile, PosixStorage, Storage};
 use std::path::Path;
@@ -8,13 +8,13 @@ use std::sync::atomic::AtomicU64;
 
 const NAME: &str = "shared";
 
-/// The words of one directory's file.
+/// The words of the file in one directory.
 pub struct Shared {
     mapped: Arc<dyn MappedFile>,
 }
 
 impl Shared {
-    /// Makes the file, all zeroes.
+    /// Makes the file, filled with zeroes.
     pub fn create(directory: &Path, words: usize) -> Self {
         let file = std::fs::File::create(directory.join(NAME)).unwrap();
         file.set_len((words * 8).next_multiple_of(4096) as u64).unwrap();

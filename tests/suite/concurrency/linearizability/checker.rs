@@ -1,25 +1,25 @@
 //! Decides whether a history is linearizable: whether each operation can be given an instant between its call and its return such
-//! that in the order of the instants every read sees the newest write before it (Herlihy and Wing; the search is Wing and Gong's with
-//! Lowe's memory of the configurations that led nowhere).
+//! that in the order of the instants every read sees the newest write before it (Herlihy and Wing). The search is that of Wing and
+//! Gong; like Lowe's, it remembers the configurations that led nowhere.
 //!
-//! 1. Necessary conditions first, since they name what is wrong: a read's values were written, not after the read had returned,
-//!    and one read does not see two values of a key.
-//! 2. Keys that no batch, snapshot or other operation of several keys ties together are checked by themselves: a history is
-//!    linearizable if and only if it is for each group of keys (locality).
-//! 3. A configuration is how many operations of each thread have taken place, and the state. Since the operations of a thread
-//!    follow each other, the first is the set of all that have taken place.
-//! 4. An operation can be the next if none that is still open had returned before it was called. A read that can be the next and sees
-//!    the state takes place at once: it changes nothing, so later is no better. Only writes are tried one after the other, and of
-//!    those that read, too, only the ones that see the state.
+//! 1. Necessary conditions are checked first, since they name the fault: the values of a read were written, not after the read had
+//!    returned, and one read does not see two values of a key.
+//! 2. Keys that are not connected by a batch, a snapshot or another operation of several keys are checked separately: a history is
+//!    linearizable if and only if it is linearizable for each group of keys (locality).
+//! 3. A configuration is the number of operations of each thread that have taken place, and the state. The operations of a thread
+//!    are ordered, so these numbers are the set of operations that have taken place.
+//! 4. An operation can be next if no other operation that is still open had returned before it was called. A read that can be next
+//!    and sees the state takes place at once: it changes nothing, so taking it later cannot help. Only writes are tried in
+//!    different orders; a write that also reads is tried only if it sees the state.
 
 use super::history::{History, Key, Operation, Seen, Value};
 use std::collections::{HashMap, HashSet};
 
-/// Keys and threads of a history at most, so that a configuration is small and copied.
+/// The largest number of keys and of threads of a history, so that a configuration is small and can be copied.
 pub const KEYS_MAX: usize = 16;
 /// See `KEYS_MAX`.
 pub const THREADS_MAX: usize = 8;
-/// Configurations of one group of keys at most: a million times what a history of a few threads needs.
+/// The largest number of configurations of one group of keys: a million times what a history of a few threads needs.
 const CONFIGURATIONS_MAX: usize = 4_000_000;
 
 /// Why a history is not linearizable.
@@ -28,7 +28,7 @@ pub struct Violation {
     pub why: String,
 }
 
-/// Says whether a history is linearizable.
+/// Checks whether a history is linearizable.
 pub fn check(history: &History) -> Result<(), Violation> {
     assert!(history.initial.len() <= KEYS_MAX && history.threads.len() <= THREADS_MAX);
     reads_agree(history)?;
@@ -39,7 +39,7 @@ pub fn check(history: &History) -> Result<(), Violation> {
     Ok(())
 }
 
-/// One read is of one instant, so it sees one value of a key.
+/// A read takes place at one instant, so it sees one value of a key.
 fn reads_agree(history: &History) -> Result<(), Violation> {
     for operation in history.operations() {
         let mut known: [Option<Seen>; KEYS_MAX] = [None; KEYS_MAX];
@@ -53,7 +53,7 @@ fn reads_agree(history: &History) -> Result<(), Violation> {
     Ok(())
 }
 
-/// What is read was there before, or a write that was called before the read returned wrote it.
+/// A value that is read is part of the initial state, or a write that was called before the read returned wrote it.
 fn reads_were_written(history: &History) -> Result<(), Violation> {
     let mut written: HashMap<(Key, Value), u64> = HashMap::new();
     for operation in history.operations() {
@@ -76,7 +76,7 @@ fn reads_were_written(history: &History) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The keys, in groups that no operation ties together.
+/// The keys, in groups that no operation connects.
 fn groups(history: &History) -> Vec<Vec<Key>> {
     let mut group: Vec<usize> = (0..history.initial.len()).collect();
     for operation in history.operations() {
@@ -92,7 +92,7 @@ fn groups(history: &History) -> Vec<Vec<Key>> {
     (0..group.len()).map(members).filter(|keys| !keys.is_empty()).collect()
 }
 
-/// What has taken place, and what that made of the state.
+/// Which operations have taken place, and the state after them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Configuration {
     done: [u16; THREADS_MAX],
@@ -104,7 +104,7 @@ impl Configuration {
         self.done.iter().map(|done| usize::from(*done)).sum()
     }
 
-    /// Whether what an operation saw is the state.
+    /// Whether an operation saw the current state.
     fn sees(&self, operation: &Operation) -> bool {
         operation.effect.saw.iter().all(|seen| seen.fits(self.state[seen.key]))
     }
@@ -143,7 +143,7 @@ impl<'a> Search<'a> {
         (0..self.threads.len()).filter_map(move |thread| next(thread).map(|operation| (thread, operation)))
     }
 
-    /// Those of them that can take place now.
+    /// The operations that can take place now.
     fn candidates(&self, at: &Configuration) -> Vec<(usize, &'a Operation)> {
         let first_return = self.open(at).map(|(_, operation)| operation.ret).min().unwrap_or(0);
         self.open(at).filter(|(_, operation)| operation.call <= first_return).collect()

@@ -1,4 +1,4 @@
-//! The checker on histories made by hand, whose answer is known, and on small random ones, whose answer brute force tells.
+//! Tests of the checker: histories made by hand, whose answer is known, and small random ones, whose answer brute force finds.
 
 use super::checker::check;
 use super::history::{Effect, History, Key, Operation, Seen, Value};
@@ -14,7 +14,7 @@ fn write(call: u64, ret: u64, pairs: &[(Key, u32)]) -> Operation {
     Operation { name: "write", effect: Effect::write(pairs), call, ret }
 }
 
-/// One that saw a value of a key and wrote another.
+/// An operation that saw a value of a key and wrote another one.
 fn update(call: u64, ret: u64, key: Key, saw: u32, wrote: u32) -> Operation {
     let saw = Seen { key, value: Value(saw), by: "update" };
     Operation { name: "update", effect: Effect { saw: vec![saw], wrote: vec![(key, Value(wrote))] }, call, ret }
@@ -25,7 +25,7 @@ fn read(call: u64, ret: u64, pairs: &[(Key, u32)]) -> Operation {
     Operation { name: "read", effect: Effect::read(seen), call, ret }
 }
 
-/// Two keys, absent before.
+/// Two keys, which are absent at first.
 fn history(threads: &[&[Operation]]) -> History {
     History { initial: vec![Value::ABSENT; 2], threads: threads.iter().map(|thread| thread.to_vec()).collect() }
 }
@@ -47,23 +47,23 @@ const NO_ORDER: &str = "in no order";
 fn linearizable_histories_pass() {
     linearizable(&[]);
     linearizable(&[&[write(1, 2, &[(X, 10)]), read(3, 4, &[(X, 10)])]]);
-    // A get beside a put sees either.
+    // A get beside a put sees either value.
     for seen in [0, 10] {
         linearizable(&[&[write(1, 4, &[(X, 10)])], &[read(2, 3, &[(X, seen)])]]);
     }
-    // Of two puts at the same time either is the last, and everybody agrees on it.
+    // Of two concurrent puts either may be the last; all readers must agree.
     for last in [10, 11] {
         linearizable(&[
             &[write(1, 4, &[(X, 10)]), read(5, 6, &[(X, last)])],
             &[write(2, 3, &[(X, 11)]), read(7, 8, &[(X, last)])],
         ]);
     }
-    // A write that returned late may have taken place early, in between what another thread does.
+    // A write that returned late may have taken place early, between operations of another thread.
     linearizable(&[
         &[write(1, 20, &[(X, 10)])],
         &[read(2, 3, &[(X, 0)]), read(4, 5, &[(X, 10)]), write(6, 7, &[(X, 11)]), read(8, 9, &[(X, 11)])],
     ]);
-    // A snapshot that is taken beside a put of x and then holds y of before.
+    // A snapshot that is taken beside a put of x, and that has y as it was before.
     linearizable(&[&[write(1, 4, &[(X, 10)]), write(5, 6, &[(Y, 20)])], &[read(2, 3, &[(X, 10), (Y, 0)])]]);
     // A delete, and the empty value.
     linearizable(&[&[write(1, 2, &[(X, 1)]), read(3, 4, &[(X, 1)]), write(5, 6, &[(X, 0)]), read(7, 8, &[(X, 0)])]]);
@@ -74,21 +74,21 @@ fn a_stale_read_is_rejected() {
     let writer = [write(1, 2, &[(X, 10)]), write(3, 4, &[(X, 11)])];
     not_linearizable(&[&writer, &[read(5, 6, &[(X, 10)])]], NO_ORDER);
     not_linearizable(&[&writer, &[read(5, 6, &[(X, 0)])]], NO_ORDER);
-    // New, then old: beside the put either would do, but not in this order.
+    // New, then old: beside the put each alone is possible, but not in this order.
     not_linearizable(&[&[write(1, 9, &[(X, 10)])], &[read(2, 3, &[(X, 10)]), read(4, 5, &[(X, 0)])]], NO_ORDER);
     // The same by two readers, one after the other.
     not_linearizable(&[&[write(1, 9, &[(X, 10)])], &[read(2, 3, &[(X, 10)])], &[read(4, 5, &[(X, 0)])]], NO_ORDER);
-    // Ticks that several operations share leave the order of one thread.
+    // Operations that share ticks still keep the order of their thread.
     not_linearizable(&[&[write(1, 9, &[(X, 10)]), read(1, 9, &[(X, 0)])]], NO_ORDER);
 }
 
 #[test]
 fn a_lost_update_is_rejected() {
     not_linearizable(&[&[write(1, 2, &[(X, 10)]), read(3, 4, &[(X, 0)])]], NO_ORDER);
-    // Of three values the first comes back, though each was overwritten before the next began.
+    // The first of three values comes back, although each was overwritten before the next write began.
     let writer = [write(1, 2, &[(X, 10)]), write(3, 4, &[(X, 11)]), write(5, 6, &[(X, 12)])];
     not_linearizable(&[&writer, &[read(7, 8, &[(X, 11)])]], NO_ORDER);
-    // Two puts at the same time: each thread finds its own one the last.
+    // Two concurrent puts: each thread sees its own as the last.
     not_linearizable(
         &[
             &[write(1, 4, &[(X, 10)]), read(5, 6, &[(X, 10)]), read(9, 10, &[(X, 11)])],
@@ -100,25 +100,25 @@ fn a_lost_update_is_rejected() {
     not_linearizable(&[&[write(1, 2, &[(X, 10)]), write(3, 4, &[(X, 0)])], &[read(5, 6, &[(X, 10)])]], NO_ORDER);
 }
 
-/// Two updates of the same value: the one that came second put its value over what the first made of it.
+/// Two updates of the same value: the second one overwrites the result of the first.
 #[test]
 fn an_update_of_an_outdated_value_is_rejected() {
     let put = write(1, 2, &[(X, 10)]);
     linearizable(&[&[put.clone(), update(3, 6, X, 10, 11)], &[update(4, 5, X, 11, 12), read(7, 8, &[(X, 12)])]]);
     linearizable(&[&[put.clone(), update(3, 6, X, 12, 11)], &[update(4, 5, X, 10, 12), read(7, 8, &[(X, 11)])]]);
     not_linearizable(&[&[put.clone(), update(3, 6, X, 10, 11)], &[update(4, 5, X, 10, 12)]], NO_ORDER);
-    // Of an update and a put the put is the last, or else what the update found.
+    // Of an update and a put, the put is either the last write or the value that the update saw.
     for (saw, last) in [(10, 11), (10, 12), (11, 12)] {
         let threads =
             [&[put.clone(), update(3, 6, X, saw, 12)][..], &[write(4, 5, &[(X, 11)]), read(7, 8, &[(X, last)])]];
         let lost = (saw, last) == (10, 12);
         if lost { not_linearizable(&threads, NO_ORDER) } else { linearizable(&threads) }
     }
-    // The old value was overwritten before the update was called; it was deleted; it never was there.
+    // The old value was overwritten before the update was called; it was deleted; it was never there.
     not_linearizable(&[&[put.clone(), write(3, 4, &[(X, 11)])], &[update(5, 6, X, 10, 12)]], NO_ORDER);
     not_linearizable(&[&[put.clone(), write(3, 4, &[(X, 0)])], &[update(5, 6, X, 10, 12)]], NO_ORDER);
     not_linearizable(&[&[put.clone(), update(3, 4, X, 99, 11)]], "which nobody wrote");
-    // Beside a batch an update stands before or behind it, for both keys.
+    // An update beside a batch comes before or after the batch, for both keys.
     let batch = [put, write(3, 8, &[(X, 11), (Y, 20)])];
     linearizable(&[&batch, &[update(4, 5, X, 11, 12), read(6, 7, &[(Y, 20)])]]);
     not_linearizable(&[&batch, &[update(4, 5, X, 11, 12), read(6, 7, &[(Y, 0)])]], NO_ORDER);
@@ -126,20 +126,20 @@ fn an_update_of_an_outdated_value_is_rejected() {
 
 #[test]
 fn swaps_and_puts_of_absent_keys_are_checked() {
-    // Of two swaps from the same value one finds it.
+    // Of two swaps that expect the same value, one succeeds.
     let put = write(1, 2, &[(X, 10)]);
     linearizable(&[&[put.clone(), update(3, 6, X, 10, 11)], &[read(4, 5, &[(X, 11)])]]);
     not_linearizable(&[&[put.clone(), update(3, 4, X, 10, 11)], &[update(5, 6, X, 10, 12)]], NO_ORDER);
-    // One that was refused saw what was there, not what it will be.
+    // A swap that failed saw the value of that moment, not a later one.
     not_linearizable(&[&[put.clone(), read(3, 4, &[(X, 11)]), update(5, 6, X, 10, 11)]], "before it was written");
-    // Of two puts of an absent key one is done, and the other one found something.
+    // Of two puts of an absent key one is done, and the other one sees its value.
     let present = |call, ret| read(call, ret, &[(X, Value::PRESENT.0)]);
     for second in [3, 7] {
         linearizable(&[&[update(1, 6, X, 0, 10)], &[present(second, 8), read(9, 10, &[(X, 10)])]]);
         not_linearizable(&[&[update(1, 6, X, 0, 10)], &[update(second, 8, X, 0, 11)]], NO_ORDER);
         linearizable(&[&[update(1, 6, X, 0, 10)], &[write(2, 5, &[(X, 0)]), update(second, 8, X, 0, 11)]]);
     }
-    // Refused, though nothing was ever there; and though it had been deleted.
+    // Not done, although the key was never there; and although it had been deleted.
     not_linearizable(&[&[present(1, 2)]], NO_ORDER);
     not_linearizable(&[&[put.clone(), write(3, 4, &[(X, 0)]), present(5, 6)]], NO_ORDER);
     linearizable(&[&[put, write(3, 6, &[(X, 0)])], &[present(4, 5)]]);
@@ -151,7 +151,7 @@ fn a_torn_batch_is_rejected() {
     linearizable(&[&batch, &[read(2, 3, &[(X, 0)]), read(4, 5, &[(Y, 20)])]]);
     not_linearizable(&[&batch, &[read(2, 3, &[(X, 10)]), read(4, 5, &[(Y, 0)])]], NO_ORDER);
     not_linearizable(&[&batch, &[read(2, 3, &[(X, 10), (Y, 0)])]], NO_ORDER);
-    // The two gets by two threads.
+    // The two gets in two threads.
     not_linearizable(&[&batch, &[read(2, 3, &[(Y, 20)])], &[read(4, 5, &[(X, 0)])]], NO_ORDER);
 }
 
@@ -159,7 +159,7 @@ fn a_torn_batch_is_rejected() {
 fn a_snapshot_with_new_y_and_old_x_is_rejected() {
     let writer = [write(1, 2, &[(X, 10)]), write(3, 4, &[(Y, 20)])];
     not_linearizable(&[&writer, &[read(1, 6, &[(Y, 20), (X, 0)])]], NO_ORDER);
-    // Rule S3: gets see y new and then x old, the snapshot says the reverse.
+    // Rule S3: gets see the new y and then the old x, and the snapshot has the reverse.
     let (put_x, put_y) = ([write(1, 20, &[(X, 10)])], [write(2, 21, &[(Y, 20)])]);
     let gets = [read(5, 6, &[(Y, 20)]), read(7, 8, &[(X, 0)])];
     linearizable(&[&put_x, &put_y, &gets]);
@@ -176,10 +176,10 @@ fn a_snapshot_that_misses_a_returned_write_is_rejected() {
 
 #[test]
 fn a_snapshot_of_two_instants_is_rejected() {
-    // Its gets say one thing, its scan another.
+    // Its gets and its scan differ.
     let beside = [write(1, 9, &[(X, 10)])];
     not_linearizable(&[&beside, &[read(2, 3, &[(X, 0), (X, 10)])]], "two values of a key");
-    // x of before the second round and y of after: each alone would do, and so would either pair.
+    // x from before the second round and y from after it: each alone is possible, and so is each pair.
     let rounds = [write(1, 2, &[(X, 10)]), write(3, 4, &[(Y, 20)]), write(5, 6, &[(X, 11)]), write(7, 8, &[(Y, 21)])];
     for (x, y) in [(10, 20), (11, 20), (11, 21)] {
         linearizable(&[&rounds, &[read(3, 9, &[(X, x), (Y, y)])]]);
@@ -194,7 +194,7 @@ fn values_that_nobody_wrote_are_rejected() {
     not_linearizable(&[&[write(1, 2, &[(Y, 10)])], &[read(3, 4, &[(X, 10)])]], "which nobody wrote");
 }
 
-/// What is printed is only what it takes to see the fault.
+/// The report has only the operations that are needed to see the fault.
 #[test]
 fn the_smallest_failing_part_is_shown() {
     let mut random = Random(7);
@@ -209,7 +209,7 @@ fn the_smallest_failing_part_is_shown() {
     ]);
     let smallest = shrink(&wrong);
     let left: Vec<&Operation> = smallest.operations().collect();
-    // The first write is the state before; the last one came too late to matter.
+    // The first write is the initial state; the last one came too late to matter.
     let expected = [write(after + 5, after + 6, &[(X, 902)]), read(after + 7, after + 8, &[(X, 900)])];
     assert_eq!(left, expected.iter().collect::<Vec<_>>());
     let text = report(&smallest);
@@ -219,7 +219,7 @@ fn the_smallest_failing_part_is_shown() {
     }
 }
 
-/// Of a lost update the two operations are left that saw the same value.
+/// The report of a lost update has only the two operations that saw the same value.
 #[test]
 fn a_lost_update_is_shown_without_other_operations() {
     let wrong = history(&[
@@ -233,8 +233,7 @@ fn a_lost_update_is_shown_without_other_operations() {
     }
 }
 
-/// The checker says of small random histories, right ones and wrong ones, what trying every order says; and of large right ones
-/// that they are right.
+/// For small random histories, right and wrong ones, the checker agrees with a search of every order. Large right ones pass.
 #[test]
 fn the_checker_agrees_with_brute_force() {
     let mut random = Random(1);
@@ -253,8 +252,8 @@ fn the_checker_agrees_with_brute_force() {
     }
 }
 
-/// Operations of some threads that take place one after the other, each at a random time within its call; with `right` reads see
-/// the state, else now and then any value.
+/// Operations of some threads that take place one after the other, each at a random time within its call. With `right` reads see
+/// the state; otherwise they sometimes see any value.
 fn random_history(random: &mut Random, threads: usize, operations: usize, right: bool) -> History {
     let initial: Vec<Value> = (0..2).map(|key| if random.one_in(2) { Value(2 + key) } else { Value::ABSENT }).collect();
     let (mut state, mut next) = (initial.clone(), 10);
@@ -264,8 +263,7 @@ fn random_history(random: &mut Random, threads: usize, operations: usize, right:
     for at in first..first + 1 + random.below(operations as u64) {
         let chosen = random.below(threads as u64) as usize;
         let thread = &mut all[chosen];
-        // Ten ticks from one instant to the next. The operation is called after the instant of the thread's last one, which has
-        // returned by then.
+        // Ten ticks from one instant to the next. The operation is called after the thread's previous one has returned.
         let instant = at * 10 + 100;
         let call = (instant - random.below(40)).max(instants[chosen] + 1);
         if let Some(last) = thread.last_mut() {

@@ -1,30 +1,29 @@
 //! What a run of several threads did and saw, and when: the input of the checker. Plain data.
 //!
 //! Every operation reads some keys and then writes some, at one instant between its call and its return. A put, a delete and a
-//! batch only write; a get, a `multi_get`, a snapshot with everything that was ever read through it, and an iterator with
-//! everything that it went over, only read; a transaction, an update, a swap and a put of an absent key do both, or only read
-//! where they were refused or left the key alone. Times are ticks of one counter; operations of one thread follow each other in their order there, whatever
-//! their ticks.
+//! batch only write. A get, a `multi_get`, a snapshot with everything that was read through it, and an iterator with everything
+//! that it passed only read. A transaction, an update, a swap and a put of an absent key do both; they only read if they failed
+//! or left the key alone. Times are ticks of one counter. The operations of one thread are in order, whatever their ticks.
 
 /// A key: its place in the order of all keys of the run.
 pub type Key = usize;
 
-/// A value: the number that it carries. All writes of a run have different ones, but for the two below.
+/// A value: the number that it carries. All writes of a run have different numbers, except the two below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Value(pub u32);
 
 impl Value {
-    /// The key is not there.
+    /// The key is absent.
     pub const ABSENT: Self = Self(0);
-    /// The value of no bytes, which can carry no number.
+    /// The empty value, which cannot carry a number.
     pub const EMPTY: Self = Self(1);
-    /// The first that is not one of these.
+    /// The first number of other values.
     pub const FIRST: u32 = 2;
-    /// Only seen: the key is there, and nobody said with which value.
+    /// Only seen, never written: the key is present with an unknown value.
     pub const PRESENT: Self = Self(u32::MAX);
 }
 
-/// What a read found at a key, and by which call.
+/// What a read found at a key, and which call it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub key: Key,
@@ -33,13 +32,13 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Whether a key with this value shows just this.
+    /// Whether a key with this value agrees with what was found.
     pub fn fits(&self, value: Value) -> bool {
         self.value == value || self.value == Value::PRESENT && value != Value::ABSENT
     }
 }
 
-/// What an operation says about the state, and then does to it.
+/// What an operation saw of the state, and then wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effect {
     pub saw: Vec<Seen>,
@@ -47,17 +46,17 @@ pub struct Effect {
 }
 
 impl Effect {
-    /// Of one that reads nothing.
+    /// The effect of an operation that only writes.
     pub fn write(wrote: Vec<(Key, Value)>) -> Self {
         Self { saw: Vec::new(), wrote }
     }
 
-    /// Of one that writes nothing.
+    /// The effect of an operation that only reads.
     pub fn read(saw: Vec<Seen>) -> Self {
         Self { saw, wrote: Vec::new() }
     }
 
-    /// The keys that it touches; one that it reads and writes, twice.
+    /// The keys that it reads or writes; a key that it reads and writes occurs twice.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         self.saw.iter().map(|seen| seen.key).chain(self.wrote.iter().map(|(key, _)| *key))
     }
@@ -76,7 +75,7 @@ pub struct Operation {
 /// A run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
-    /// The state before, for each key.
+    /// The initial state, for each key.
     pub initial: Vec<Value>,
     /// The operations of each thread, in their order.
     pub threads: Vec<Vec<Operation>>,
@@ -88,7 +87,7 @@ impl History {
         self.threads.iter().flatten()
     }
 
-    /// How many there are.
+    /// The number of operations.
     pub fn len(&self) -> usize {
         self.threads.iter().map(Vec::len).sum()
     }

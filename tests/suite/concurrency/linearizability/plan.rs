@@ -1,4 +1,4 @@
-//! What the threads of a run are to do, drawn from a seed.
+//! The plan of a run: what its threads do, drawn from a seed.
 
 use super::history::{Key, Value};
 use super::values::BYTES_MIN;
@@ -16,9 +16,9 @@ impl Keys {
     fn draw(random: &mut Random) -> Self {
         let count = 3 + random.below(10) as usize;
         let name = |at: usize| match random.0 % 4 {
-            // Short ones, the empty one among them.
+            // Short keys, including the empty key.
             0 => vec![b'k'; at],
-            // A common prefix, as of names and of counters.
+            // Keys with a common prefix, such as names or counters.
             1 => format!("user{:012}", at * at).into_bytes(),
             2 => (at as u64 * 3).to_be_bytes().to_vec(),
             _ => [vec![b'/'; 150], vec![b'a' + (at % 3) as u8, b'a' + at as u8]].concat(),
@@ -41,11 +41,11 @@ impl Keys {
 /// How long values are.
 #[derive(Clone, Copy, Debug)]
 enum Lengths {
-    /// All the same.
+    /// All of the same length.
     Equal,
-    /// Up to a cache line or two.
+    /// Up to one or two cache lines.
     Short,
-    /// Everything up to 3000 bytes, also none.
+    /// Any length up to 3000 bytes, including none.
     Any,
 }
 
@@ -56,12 +56,12 @@ pub struct Shape {
     pub keys: Keys,
     /// Operations of a history.
     steps: usize,
-    /// One key that half of everything goes to.
+    /// A key that half of the operations use.
     hot: Option<Key>,
     lengths: Lengths,
-    /// How many in a hundred are of which kind, as in `Shape::step`.
+    /// The percentage of each kind of step, in the order of `Shape::step`.
     weights: [u64; 15],
-    /// Whether threads stand still in the middle of operations.
+    /// Whether threads are stopped in the middle of operations.
     pub stalls: bool,
 }
 
@@ -85,7 +85,7 @@ impl fmt::Display for Shape {
 pub enum Step {
     Put(Key, Value, usize),
     Delete(Key),
-    /// Puts, and deletes where the value is absent.
+    /// A put, or a delete if the value is absent.
     Batch(Vec<(Key, Value, usize)>),
     Update {
         key: Key,
@@ -101,14 +101,14 @@ pub enum Step {
         guess: Guess,
     },
     PutIfAbsent(Key, Value, usize),
-    /// What it does, and whether it commits.
+    /// The actions, and whether it commits.
     Transaction(Vec<Deed>, bool),
     Get(Key),
     MultiGet(Vec<Key>),
     Snapshot,
     SnapshotGet(Key),
     SnapshotMultiGet(Vec<Key>),
-    /// A scan of the keys with a prefix, forward or back: of a snapshot that is held, or of now.
+    /// A scan of the keys with a prefix, forward or backward, of a held snapshot or of the current state.
     Scan {
         held: bool,
         prefix: usize,
@@ -121,7 +121,7 @@ pub enum Step {
     GoOn,
     DropSnapshot,
     Flush,
-    /// All threads come here before any goes on.
+    /// A barrier for all threads.
     Meet,
 }
 
@@ -131,10 +131,10 @@ pub enum Deed {
     Get(Key),
     Put(Key, Value, usize),
     Delete(Key),
-    /// A scan of the keys with a prefix, forward or back.
+    /// A scan of the keys with a prefix, forward or backward.
     Scan(usize, bool),
     Save,
-    /// Goes back to one of the savepoints.
+    /// Rolls back to one of the savepoints.
     RollBack(usize),
 }
 
@@ -145,7 +145,7 @@ pub enum Manner {
     Always,
     /// Deletes some.
     Deletes,
-    /// Deletes some, and leaves some as they are.
+    /// Deletes some values, and leaves some as they are.
     Keeps,
 }
 
@@ -153,9 +153,9 @@ pub enum Manner {
 #[derive(Clone, Copy, Debug)]
 pub enum Guess {
     Absent,
-    /// What its thread saw or wrote there last.
+    /// The value that its thread last saw or wrote there.
     Known,
-    /// What it sees just before.
+    /// The value that the thread reads just before.
     Fresh,
 }
 
@@ -163,9 +163,9 @@ impl Shape {
     /// The shape of a world.
     pub fn draw(random: &mut Random) -> Self {
         let keys = Keys::draw(random);
-        // Updates, swaps, puts of absent keys and transactions are the last four.
+        // The last four kinds are updates, swaps, puts of absent keys and transactions.
         let weights = match random.below(9) {
-            // Single keys only: each is checked by itself.
+            // Only operations of single keys, so each key is checked separately.
             0 => [40, 10, 0, 50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             // Batches and plain gets.
             1 => [10, 5, 30, 50, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
@@ -173,7 +173,7 @@ impl Shape {
             2 => [35, 5, 10, 5, 2, 10, 15, 3, 8, 2, 5, 0, 0, 0, 0],
             // Scans beside writers.
             3 => [30, 10, 10, 5, 2, 3, 3, 2, 15, 5, 15, 0, 0, 0, 0],
-            // Updates of single keys beside what disturbs them.
+            // Updates of single keys beside conflicting writes.
             4 => [15, 10, 0, 15, 0, 0, 0, 0, 0, 0, 0, 35, 15, 10, 0],
             // Updates beside batches and snapshots.
             5 => [8, 8, 15, 8, 4, 4, 5, 2, 4, 2, 2, 20, 10, 8, 0],

@@ -1,8 +1,8 @@
-//! One thread of a run: does the steps of its plan and writes down what it saw, and when.
+//! One thread of a run: does the steps of its plan and records what it saw, and when.
 //!
-//! Ticks come from one counter. Taking one is a fence, which could hide that the store lacks one; so a *sparse* thread takes
-//! them now and then only, and what it does between two ticks lies between them. `changes` and
-//! `transactions`: what reads and writes at once.
+//! Ticks come from one counter. Taking a tick is a fence, which could hide a missing fence in the store. So a *sparse* thread takes
+//! few ticks; what it does between two ticks has these as its bounds. `changes` and `transactions` record operations that read and
+//! write.
 
 mod changes;
 mod transactions;
@@ -22,24 +22,24 @@ pub struct Recorder<'a> {
     random: Random,
     sparse: bool,
     operations: Vec<Operation>,
-    /// The first operation that has no return yet.
+    /// The first operation that has not returned yet.
     unreturned: usize,
     now: u64,
-    /// The bytes that it saw or wrote last at each key.
+    /// The bytes that the thread last saw or wrote at each key.
     known: Vec<Option<Vec<u8>>>,
-    /// With the operation that their reads belong to.
+    /// The open snapshots, each with the operation that its reads belong to.
     snapshots: Vec<(usize, Snapshot)>,
     iterator: Option<Walk>,
 }
 
-/// An iterator of either direction.
+/// An iterator in either direction.
 type Pairs = dyn Iterator<Item = alluvium::Result<(Vec<u8>, Vec<u8>)>>;
 
-/// An iterator under way.
+/// An open iterator.
 struct Walk {
     operation: usize,
     iter: Box<Pairs>,
-    /// The keys in front of it, in its order.
+    /// The keys that it has yet to pass, in its order.
     ahead: std::vec::IntoIter<Key>,
     by: &'static str,
 }
@@ -54,13 +54,13 @@ impl<'a> Recorder<'a> {
         Self { db, keys, ticks, random, sparse, operations, unreturned: 0, now: 0, known, snapshots, iterator: None }
     }
 
-    /// What was done and seen. Ends what is still open.
+    /// What was done and seen. Ends all open operations.
     pub fn finish(mut self) -> Vec<Operation> {
         self.tick();
         self.operations
     }
 
-    /// Does a step, all but `Step::Meet`. An error is something that no history may have.
+    /// Does a step, except `Step::Meet`. An error is something that no history may contain.
     pub fn step(&mut self, step: &Step) -> Broken {
         self.pause();
         if !self.sparse || self.operations.is_empty() || self.random.one_in(4) {
@@ -141,7 +141,7 @@ impl<'a> Recorder<'a> {
                     let operation = self.read("scan");
                     self.walk(operation, self.db.prefix(&self.keys.prefixes[*prefix]), *prefix, *back)?
                 };
-                // Ends: each step leaves a key behind.
+                // Terminates: each step passes a key.
                 while self.go_on(&mut walk)? {}
                 Ok(())
             }
@@ -195,7 +195,7 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// A read that has not seen anything yet.
+    /// A read that has seen nothing yet.
     fn read(&mut self, name: &'static str) -> usize {
         self.begin(name, Effect::default())
     }
@@ -234,7 +234,7 @@ impl<'a> Recorder<'a> {
         Ok((operation, snapshot))
     }
 
-    /// One of those held, or a new one.
+    /// A held snapshot, or a new one.
     fn snapshot(&mut self) -> Result<(usize, Snapshot), String> {
         if self.snapshots.is_empty() {
             return self.take_snapshot();
@@ -255,7 +255,7 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// Goes on to the iterator's next pair; false at its end. The keys that it passed over are absent.
+    /// Moves to the iterator's next pair; false at its end. The keys that it passes over are absent.
     fn go_on(&mut self, walk: &mut Walk) -> Result<bool, String> {
         let (operation, by) = (walk.operation, walk.by);
         let Some(pair) = walk.iter.next() else {

@@ -1,9 +1,9 @@
-//! A history for people: one line an operation, with its place in time, thread, and what it did or saw.
+//! A history for people: one line for each operation, with its time, its thread, and what it did or saw.
 
 use super::history::{History, Key, Value};
 use std::fmt::Write;
 
-/// Ticks that still fit into a drawing.
+/// The largest number of ticks that a drawing can show.
 const DRAWN_MAX: usize = 60;
 
 /// The whole history in the order of its calls.

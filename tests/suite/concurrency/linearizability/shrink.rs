@@ -1,20 +1,20 @@
 //! The smallest part of a history that is not linearizable by itself.
 //!
-//! What is taken away must not be what makes the rest wrong.
+//! A removal must not make a correct history wrong.
 //!
-//! 1. A read may always go.
-//! 2. A write may go where nobody can have read what it wrote: whoever saw that value had returned before. In an order that explains
-//!    the whole history nothing between such a write and the next of its key reads the key, so the order without it
-//!    explains the rest: if the rest cannot be explained, then neither can the whole.
-//! 3. What had returned before anything else was called comes first in every order: a write then is the state before.
+//! 1. A read can always be removed.
+//! 2. A write can be removed if no read can have seen its value: every read that saw this value had returned before the write. In an
+//!    order that explains the whole history, no read of the key is between such a write and the next write of the key. So the order
+//!    without the write explains the rest: if no order explains the rest, no order explains the whole.
+//! 3. An operation that had returned before any other was called comes first in every order: a write is then part of the initial state.
 
 use super::checker::check;
 use super::history::{Effect, History, Key, Operation, Seen, Value};
 
-/// Takes away all that can go.
+/// Removes everything that can be removed.
 pub fn shrink(history: &History) -> History {
     let mut smallest = history.clone();
-    // Ends: every round but the last makes it smaller.
+    // Terminates: every round except the last removes something.
     loop {
         let before = size(&smallest);
         for thread in 0..smallest.threads.len() {
@@ -35,7 +35,7 @@ fn size(history: &History) -> usize {
     history.operations().map(|operation| operation.effect.keys().count()).sum()
 }
 
-/// The history after its first operation, where that is sure to be the first and what is wrong comes after it.
+/// The history after its first operation, if that operation must be first and the fault comes after it.
 fn without_the_first(history: &History) -> Option<History> {
     let mut without = history.clone();
     let next = without.threads.iter().enumerate().filter_map(|(thread, all)| Some((all.first()?.call, thread)));
@@ -44,7 +44,7 @@ fn without_the_first(history: &History) -> Option<History> {
     if without.operations().any(|other| other.call <= first.ret) {
         return None;
     }
-    // A read of what was there before is what is wrong, and would look like one of what nobody wrote.
+    // A read of the initial state may be the fault; without that state it would look like a read of a value that nobody wrote.
     if first.effect.wrote.iter().any(|(key, _)| is_read(&without, *key, history.initial[*key], 0)) {
         return None;
     }
@@ -52,7 +52,7 @@ fn without_the_first(history: &History) -> Option<History> {
     check(&without).is_err().then_some(without)
 }
 
-/// Takes away one operation, or else single keys of it.
+/// Removes one operation, or otherwise single keys of it.
 fn try_without(history: &mut History, thread: usize, at: usize) {
     let mut without = history.clone();
     let removed = without.threads[thread].remove(at);
@@ -71,7 +71,7 @@ fn try_without(history: &mut History, thread: usize, at: usize) {
     }
 }
 
-/// Takes one key of several out of an operation that only reads or only writes: what an update saw tells why it is wrong.
+/// Removes one of several keys from an operation that only reads or only writes: what an update saw explains the fault.
 fn take_out(operation: &mut Operation, at: usize) -> Option<Effect> {
     let Effect { saw, wrote } = &mut operation.effect;
     match (saw.len(), wrote.len()) {

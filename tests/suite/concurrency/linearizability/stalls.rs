@@ -1,16 +1,16 @@
-//! Threads that stand still in the middle of what they do: a timer of the thread's own interrupts it at any instruction, and the
-//! signal's handler gives the processor away or sleeps a little. So a writer stops between its number and its placing, a
-//! reader in the middle of a copy, an incorporation before the view changes, without a hook in the store; and few processors
-//! show what otherwise takes many.
+//! Stops threads in the middle of their work: a timer interrupts the thread at any instruction, and the signal handler yields the
+//! processor or sleeps a little. So a writer stops after it took its number and before it placed its entries, a reader in the middle
+//! of a copy, an incorporation before the view changes, without a hook in the store. A few processors then show what otherwise needs
+//! many.
 
 use crate::support::Random;
 use std::cell::Cell;
 use std::sync::Once;
 
-/// Stalls of one run of a thread at most: an end to whatever goes wrong.
+/// The largest number of stalls of one thread in one run, in case something goes wrong.
 const STALLS_MAX: u32 = 30;
 
-/// What the handler goes by; nothing here is ever dropped, so it may look at it at any moment.
+/// The state of the handler. It has no destructor, so the handler may read it at any moment.
 #[derive(Clone, Copy)]
 struct State {
     random: u64,
@@ -25,7 +25,7 @@ thread_local! {
         const { Cell::new(State { random: 0, timer: std::ptr::null_mut(), pause_ns: 0, left: 0 }) };
 }
 
-/// From one stall of a background thread to the next; much longer than a stall, so that it gets somewhere.
+/// The time between two stalls of a background thread; much longer than a stall, so that the thread makes progress.
 const BACKGROUND_NS: u64 = 500_000;
 
 /// The stalls of one thread.
@@ -33,7 +33,7 @@ pub struct Stalls {
     timer: libc::timer_t,
 }
 
-/// The background threads of every store of this process, by the system's numbers.
+/// The thread ids of the background threads of every store of this process.
 pub fn background_threads() -> Vec<libc::pid_t> {
     let named = |task: std::fs::DirEntry| {
         let name = std::fs::read_to_string(task.path().join("comm")).ok()?;
@@ -42,8 +42,8 @@ pub fn background_threads() -> Vec<libc::pid_t> {
     std::fs::read_dir("/proc/self/task").map_or(Vec::new(), |tasks| tasks.flatten().filter_map(named).collect())
 }
 
-/// Stalls of the background threads that are not among the `others`, until dropped. Where another test has just opened a store, its
-/// threads are among them, and do not mind; where it has just closed one, they are gone.
+/// Stalls the background threads that are not among the `others`, until dropped. If another test has just opened a store, its threads
+/// are stalled, too, which does no harm; if it has just closed one, they have ended.
 pub fn of_background(others: &[libc::pid_t]) -> Vec<Stalls> {
     let own = background_threads().into_iter().filter(|thread| !others.contains(thread));
     let stalls: Vec<Stalls> = own.filter_map(Stalls::of_thread).collect();
@@ -56,18 +56,18 @@ fn signal() -> libc::c_int {
 }
 
 impl Stalls {
-    /// None yet, of the thread that calls, where it stays.
+    /// For the calling thread; stalls nothing yet.
     pub fn new(seed: u64) -> Self {
-        // SAFETY: touches no memory; sleeps take microseconds then, not at least fifty of them.
+        // SAFETY: touches no memory. Short sleeps then take microseconds; by default they take at least fifty.
         let stalls = unsafe {
             libc::prctl(libc::PR_SET_TIMERSLACK, 1000);
-            Self::of_thread(libc::gettid()).expect("the thread that calls is there")
+            Self::of_thread(libc::gettid()).expect("the calling thread exists")
         };
         STATE.set(State { random: seed, timer: stalls.timer, pause_ns: 0, left: 0 });
         stalls
     }
 
-    /// None yet; nothing for a thread that has ended.
+    /// For a thread; stalls nothing yet. `None` if the thread has ended.
     fn of_thread(thread: libc::pid_t) -> Option<Self> {
         static HANDLER: Once = Once::new();
         HANDLER.call_once(|| {
@@ -99,24 +99,24 @@ impl Stalls {
         Some(Self { timer })
     }
 
-    /// From now on, with times up to this one between them.
+    /// Begins to stall the thread, with at most this time between two stalls.
     pub fn begin(&self, pause_ns: u64) {
         STATE.set(State { pause_ns, left: STALLS_MAX, ..STATE.get() });
         set(self.timer, 1 + pause_ns / 2, 0);
     }
 
-    /// No more.
+    /// Ends the stalls.
     pub fn stop(&self) {
         STATE.set(State { left: 0, ..STATE.get() });
         set(self.timer, 0, 0);
     }
 }
 
-/// The timer goes off after a time, then again and again where there is a period; never where both are zero.
+/// Sets the timer: it fires after a time, and then periodically if there is a period. Two zeroes stop it.
 fn set(timer: libc::timer_t, after_ns: u64, period_ns: u64) {
     let time = |ns| libc::timespec { tv_sec: 0, tv_nsec: ns as libc::c_long };
     let times = libc::itimerspec { it_value: time(after_ns), it_interval: time(period_ns) };
-    // SAFETY: the timer is there as long as its thread's `Stalls`; the times outlive the call.
+    // SAFETY: the timer exists as long as its thread's `Stalls`; the times outlive the call.
     unsafe { libc::timer_settime(timer, 0, &times, std::ptr::null_mut()) };
 }
 
@@ -138,7 +138,7 @@ extern "C" fn stand_still(_: libc::c_int) {
         return;
     }
     STATE.set(State { random: random.0, left: state.left.saturating_sub(1), ..state });
-    // SAFETY: these calls may be made in a handler; the code that was interrupted finds its `errno` as it was.
+    // SAFETY: these calls are allowed in a handler, and `errno` is restored for the interrupted code.
     unsafe {
         let errno = *libc::__errno_location();
         if chosen < 128 {
@@ -147,7 +147,7 @@ extern "C" fn stand_still(_: libc::c_int) {
             let time = libc::timespec { tv_sec: 0, tv_nsec: (chosen as libc::c_long - 127) * 1000 };
             libc::nanosleep(&time, std::ptr::null_mut());
         }
-        // Only now: a timer that went on meanwhile would leave the thread no time to get anywhere.
+        // Set only now: a timer that ran during the stall would leave the thread no time to make progress.
         if !is_background {
             set(state.timer, pause_ns, 0);
         }
@@ -155,10 +155,10 @@ extern "C" fn stand_still(_: libc::c_int) {
     }
 }
 
-/// A store that another test closes between the look and the timers once failed the histories.
+/// A regression test: the histories failed if another test closed its store after the threads were listed and before the timers were set.
 #[test]
 fn an_ended_thread_gets_no_timer() {
-    // More than the system numbers threads with.
+    // Larger than any thread id.
     assert!(Stalls::of_thread(libc::pid_t::MAX).is_none());
     // SAFETY: touches no memory.
     assert!(Stalls::of_thread(unsafe { libc::gettid() }).is_some());

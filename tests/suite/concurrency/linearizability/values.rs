@@ -1,5 +1,5 @@
-//! Values as the store sees them: their number and length, over and over, so that a value that is mixed from two, cut short, or
-//! nobody's is told from a whole one.
+//! Values as the store sees them: they repeat their number and length, so that a value that is mixed from two, truncated, or never
+//! written is detected.
 
 use super::history::Value;
 
@@ -17,7 +17,7 @@ pub fn encode(value: Value, length: usize) -> Vec<u8> {
     stamp.into_iter().cycle().take(length).collect()
 }
 
-/// The value of what the store gave, or what is wrong with it.
+/// The value that the store returned, or what is wrong with it.
 pub fn decode(found: Option<&[u8]>) -> Result<Value, String> {
     let Some(bytes) = found else { return Ok(Value::ABSENT) };
     if bytes.is_empty() {

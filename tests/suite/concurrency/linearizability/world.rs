@@ -1,6 +1,6 @@
-//! A store with tiny parts, some threads, and one run after the other on it. Between runs everything is quiet: the store is read in
-//! every way, as the last operations of the run, and what it holds is the state before the next one. So what an earlier run
-//! left behind wrong, and a later incorporation brings up, is found too.
+//! A store with tiny parts and some threads, which do one run after another on it. Between runs no thread writes: the store is read
+//! in every way, as the last operations of the run, and its contents are the initial state of the next run. So a fault of an earlier
+//! run that shows only after a later incorporation is found, too.
 
 use super::checker::{THREADS_MAX, check};
 use super::history::{History, Operation, Value};
@@ -19,15 +19,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-/// Snapshots that live on over several runs, so that writers find pins.
+/// The number of snapshots that are held over several runs, so that writers meet pinned numbers.
 const ELDERS_MAX: usize = 3;
 
-/// What a world's runs came to.
+/// The figures of a world's runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub histories: u64,
     pub operations: u64,
-    /// Pairs of operations of two threads of which neither had returned before the other was called.
+    /// The pairs of concurrent operations of two threads.
     pub overlaps: u64,
     pub incorporations: u64,
 }
@@ -41,10 +41,10 @@ impl Tally {
     }
 }
 
-/// What a thread did, or what no history may have.
+/// What a thread did, or something that no history may contain.
 type Outcome = Result<Vec<Operation>, String>;
 
-/// What main thread and workers share.
+/// The state that the main thread and the workers share.
 struct Board {
     ticks: AtomicU64,
     /// The steps of the next run; empty at the end.
@@ -52,13 +52,13 @@ struct Board {
     seed: AtomicU64,
     start: Barrier,
     end: Barrier,
-    /// How often a thread came to a meeting in this run.
+    /// How often a thread has reached a barrier in this run.
     arrivals: AtomicUsize,
     done: Mutex<Vec<(usize, Outcome)>>,
     broken: AtomicBool,
 }
 
-/// Runs some histories; an error is everything that there is to say about the first bad one.
+/// Runs some histories; an error describes the first bad one.
 pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let shape = Shape::draw(&mut random);
@@ -68,7 +68,7 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
         memory_component: if random.one_in(4) { MemoryComponent::Skiplist } else { MemoryComponent::TwoLevel },
         ..tiny()
     };
-    // A real disk now and then; parts less tiny, so that several runs overwrite what is in one generation.
+    // Sometimes a real disk; sometimes larger parts, so that several runs overwrite the data of one generation.
     let directory = random.one_in(16).then(|| tempfile::tempdir().unwrap());
     let others = stalls::background_threads();
     let disk = SimulatedStorage::new(seed);
@@ -107,7 +107,7 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
             tally: Tally::default(),
         };
         let outcome = caught(|| main.all(histories));
-        // No plan: the threads end.
+        // An empty plan ends the threads.
         *board.plan.lock().unwrap() = Arc::default();
         board.start.wait();
         outcome.map(|()| main.tally)
@@ -119,7 +119,7 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// The others must not wait for ever for a thread that the store made panic.
+/// The other threads must not wait for ever for a thread in which the store panicked.
 fn caught(run: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
@@ -127,7 +127,7 @@ fn caught(run: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     })
 }
 
-/// A thread's life: one run after the other.
+/// The loop of a thread: one run after another.
 fn work(db: &Db, shape: &Shape, board: &Board, thread: usize) {
     let stalls = shape.stalls.then(|| Stalls::new(thread as u64));
     loop {
@@ -161,7 +161,7 @@ fn go_through(recorder: &mut Recorder<'_>, steps: &[Step], board: &Board, thread
         }
         meetings += 1;
         board.arrivals.fetch_add(1, Ordering::SeqCst);
-        // Two processors go on at the same moment; more threads than that must give them away.
+        // Two processors spin until the same moment; further threads must yield.
         let mut rounds = 0;
         while board.arrivals.load(Ordering::SeqCst) < meetings * threads && !board.broken.load(Ordering::Relaxed) {
             rounds += 1;
@@ -175,7 +175,7 @@ struct Main<'a> {
     db: &'a Db,
     shape: &'a Shape,
     board: &'a Board,
-    /// Its clock is the store's, but on a real disk.
+    /// The simulated disk. A store on it uses its clock; a store on a real disk does not.
     disk: &'a SimulatedStorage,
     random: Random,
     elders: Vec<(Snapshot, Vec<Value>)>,
@@ -194,13 +194,13 @@ impl Main<'_> {
         Ok(())
     }
 
-    /// One run; the state that it left.
+    /// Does one run and returns the state after it.
     fn one(&mut self, initial: Vec<Value>, next: &mut u32) -> Result<Vec<Value>, String> {
         let board = self.board;
         *board.plan.lock().unwrap() = Arc::new(self.shape.plan(&mut self.random, next));
         board.seed.store(self.random.next() >> 8, Ordering::Relaxed);
         board.arrivals.store(0, Ordering::Relaxed);
-        // What is done every so often, as taking out the versions of snapshots that went, is due.
+        // Makes periodic work due, such as the version cleanup for dropped snapshots.
         self.disk.advance(Duration::from_millis(60));
         board.start.wait();
         let elders = self.ask_an_elder();
@@ -225,7 +225,7 @@ impl Main<'_> {
         state
     }
 
-    /// Reads everything, in every way, while nobody writes.
+    /// Reads everything in every way, while no thread writes.
     fn look_at_all(&self) -> Result<Vec<Operation>, String> {
         let mut recorder = Recorder::new(self.db, &self.shape.keys, &self.board.ticks, 0);
         (0..self.shape.keys.names.len()).try_for_each(|key| recorder.step(&Step::Get(key)))?;
@@ -235,7 +235,7 @@ impl Main<'_> {
         Ok(recorder.finish())
     }
 
-    /// Reads a snapshot of earlier, which is as it was, while the others write.
+    /// Reads an earlier snapshot, which must be unchanged, while the other threads write.
     fn ask_an_elder(&mut self) -> Result<(), String> {
         if self.elders.is_empty() {
             return Ok(());
@@ -263,7 +263,7 @@ impl Main<'_> {
         Ok(())
     }
 
-    /// Snapshots come and go between the runs.
+    /// Takes and drops snapshots between the runs.
     fn age(&mut self, state: &[Value]) -> Result<(), String> {
         if self.random.one_in(3) && !self.elders.is_empty() {
             let gone = self.random.below(self.elders.len() as u64) as usize;

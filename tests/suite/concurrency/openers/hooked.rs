@@ -1,4 +1,4 @@
-//! A storage that lets a test act at a chosen operation of whoever uses it, and change what is read.
+//! A storage that lets a test act at a chosen operation of its user, and change what is read.
 
 use alluvium::Result;
 use alluvium::storage::{
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Called before every operation with its number, from 1.
 type Before = dyn Fn(u64) + Send + Sync;
-/// Called with what was read.
+/// Called with the bytes that were read.
 type Read = dyn Fn(&mut [u8]) + Send + Sync;
 
-/// See the module. Clones are the same.
+/// See the module. Clones share everything.
 #[derive(Clone)]
 pub struct Hooked {
     storage: Arc<dyn Storage>,
@@ -31,7 +31,7 @@ impl Hooked {
         Self { storage, before: Arc::new(before), read: Arc::new(read), count: Arc::default() }
     }
 
-    /// How many operations there were.
+    /// The number of operations so far.
     pub fn operations(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
@@ -190,7 +190,7 @@ impl StorageFile for HookedFile {
     }
 }
 
-/// Stores to it are no operations; a sync is.
+/// A mapped file. A store to the mapping is not an operation; a sync is.
 #[derive(Debug)]
 struct HookedMap {
     map: Arc<dyn MappedFile>,

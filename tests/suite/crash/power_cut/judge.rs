@@ -1,10 +1,10 @@
-//! Judges a store after a power cut by the ledger: promise 5.
+//! Checks a store after a power cut against the ledger: promise 5.
 //!
 //! 1. For each writer the store holds the state after exactly a prefix of its writes, batches whole.
-//! 2. The prefix has every write of which somebody was told that it is durable.
-//! 3. There is one prefix of the sequence order for all writers. Sequence numbers follow time: no write may be there that
-//!    began after a lost one had returned, nor one whose writer had read what is lost. The key that all writers write to has
-//!    the value of a write that no surviving one came wholly after.
+//! 2. The prefix has every write that was reported as durable.
+//! 3. All writers share one prefix of the sequence order. Sequence numbers follow time: a write must not survive if it began after
+//!    a lost write had returned, or if its writer had read a lost write. The common key, which all writers write, has the value of
+//!    a write that returned after every surviving write of that key had begun.
 
 use super::ledger::{Ledger, WRITERS, unpack};
 use super::writer::{COMMON, Write, decode_common};
@@ -24,12 +24,12 @@ pub struct Judge {
     common: Option<(usize, u64)>,
 }
 
-/// What a round came to, for the totals.
+/// The figures of a round, for the totals.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Verdict {
     /// Writes that had returned.
     pub acknowledged: u64,
-    /// Of them, those that are gone.
+    /// Of them, those that were lost.
     pub lost: u64,
 }
 
@@ -38,8 +38,8 @@ impl Judge {
         Self { seed, ..Self::default() }
     }
 
-    /// Panics, saying what is wrong, or takes over what the store holds as the base of the next round. Where `kept_all`, the
-    /// store may have lost nothing that returned.
+    /// Panics if something is wrong; otherwise the contents of the store are the base of the next round. With `kept_all` every write
+    /// that returned must be there.
     pub fn judge(&mut self, db: &Db, ledger: &Ledger, kept_all: bool) -> Verdict {
         let mut found: Model = db.iter().unwrap().map(|pair| pair.unwrap()).collect();
         let common = found.remove(COMMON).map(|value| decode_common(&value).unwrap());
@@ -69,8 +69,8 @@ impl Judge {
         verdict
     }
 
-    /// How many of a writer's writes the store holds. More than one answer where the last ones change nothing (the delete of
-    /// an absent key). Leaves the model in that state.
+    /// How many of a writer's writes the store holds. There are several answers if the last writes change nothing (such as the
+    /// delete of an absent key). Leaves the model in that state.
     fn prefix(&mut self, ledger: &Ledger, writer: usize, found: &Model) -> RangeInclusive<u64> {
         let model = &mut self.models[writer];
         let wanted = found.iter().fold(0, |sum, pair| sum ^ hash(pair));
@@ -109,7 +109,7 @@ impl Judge {
 
     fn check_common(&self, ledger: &Ledger, kept: &[RangeInclusive<u64>], found: Option<(usize, u64)>) {
         let before = |writer: usize| ledger.before(writer).load(Ordering::Acquire);
-        // The newest write of the round to the common key that surely survived, of each writer.
+        // For each writer, the newest write of the round to the common key that certainly survived.
         let mut newest = (0..WRITERS).filter_map(|writer| {
             let mut counts = (before(writer) + 1..=*kept[writer].start()).rev();
             Some((writer, counts.find(|count| Write::new(self.seed, writer, *count).is_common())?))
@@ -137,7 +137,7 @@ impl Judge {
     }
 }
 
-/// Point 3 of the module, but for the common key.
+/// Point 3 of the module, without the common key.
 fn check_order(ledger: &Ledger, kept: &[RangeInclusive<u64>]) {
     let newest = (0..WRITERS)
         .filter(|writer| *kept[*writer].start() > ledger.before(*writer).load(Ordering::Acquire))
@@ -172,7 +172,7 @@ fn hash(pair: (&Vec<u8>, &Vec<u8>)) -> u64 {
     hasher.finish()
 }
 
-/// Applies an operation; returns what the sum of hashes changes by.
+/// Applies an operation; returns the change of the sum of hashes.
 fn change(model: &mut Model, key: Vec<u8>, value: Option<Vec<u8>>) -> u64 {
     let old = match &value {
         Some(value) => model.insert(key.clone(), value.clone()),
@@ -181,7 +181,7 @@ fn change(model: &mut Model, key: Vec<u8>, value: Option<Vec<u8>>) -> u64 {
     old.map_or(0, |old| hash((&key, &old))) ^ value.map_or(0, |value| hash((&key, &value)))
 }
 
-/// Some differences between two maps, short.
+/// Some differences between two maps, shortened.
 fn difference(found: &Model, state: &Model) -> String {
     let short =
         |value: Option<&Vec<u8>>| value.map(|value| (value.len(), u64::from_le_bytes(value[..8].try_into().unwrap())));

@@ -1,12 +1,12 @@
-//! What the writers of a child process did and when, in memory that outlives it. One clock for all writers: a write that
-//! ended before another began has the smaller sequence number.
+//! Records what the writers of a child process did and when, in memory that outlives the process. All writers use one clock: a write
+//! that ended before another began has the smaller sequence number.
 
 use crate::support::shared::Shared;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub const WRITERS: usize = 4;
-/// Writes of one writer in one round, at most.
+/// The largest number of writes of one writer in one round.
 pub const WRITES_MAX: u64 = 1 << 15;
 const CLOCK: usize = 0;
 const STAGE: usize = 1;
@@ -15,7 +15,7 @@ const WRITERS_AT: usize = 8;
 const RECORDS_AT: usize = WRITERS_AT + WRITERS * WRITER_WORDS;
 const RECORD_WORDS: usize = 3;
 
-/// What the child is about.
+/// What the child is doing.
 pub mod stage {
     pub const OPENING: u64 = 1;
     pub const OPEN: u64 = 2;
@@ -35,7 +35,7 @@ impl Ledger {
         Self { shared: Shared::open(directory) }
     }
 
-    /// A moment later than all before; never 0.
+    /// A time later than all before; never 0.
     pub fn tick(&self) -> u64 {
         self.shared.word(CLOCK).fetch_add(1, Ordering::AcqRel) + 1
     }
@@ -48,7 +48,7 @@ impl Ledger {
         self.shared.word(WRITERS_AT + writer * WRITER_WORDS + word)
     }
 
-    /// The writes of earlier rounds: this round's first is one more.
+    /// The number of writes in earlier rounds; this round's first write is the next one.
     pub fn before(&self, writer: usize) -> &AtomicU64 {
         self.of_writer(writer, 0)
     }
@@ -58,7 +58,7 @@ impl Ledger {
         self.of_writer(writer, 1)
     }
 
-    /// The newest write of which somebody was told that it is durable.
+    /// The newest write that was reported as durable.
     pub fn synced(&self, writer: usize) -> &AtomicU64 {
         self.of_writer(writer, 2)
     }
@@ -69,27 +69,27 @@ impl Ledger {
         self.shared.word(RECORDS_AT + (writer * WRITES_MAX as usize + at as usize) * RECORD_WORDS + word)
     }
 
-    /// When the write began; 0 where it did not.
+    /// When the write began; 0 if it did not.
     pub fn started(&self, writer: usize, count: u64) -> &AtomicU64 {
         self.of_record(writer, count, 0)
     }
 
-    /// When it returned.
+    /// When the write returned; 0 if it did not.
     pub fn ended(&self, writer: usize, count: u64) -> &AtomicU64 {
         self.of_record(writer, count, 1)
     }
 
-    /// The write (writer, count) that the writer had read from the common key just before, packed.
+    /// The write (writer, count) that the writer read from the common key just before, packed.
     pub fn observed(&self, writer: usize, count: u64) -> &AtomicU64 {
         self.of_record(writer, count, 2)
     }
 
-    /// Sums that rise with every acknowledged write.
+    /// A sum that grows with every acknowledged write.
     pub fn progress(&self) -> u64 {
         (0..WRITERS).map(|writer| self.acknowledged(writer).load(Ordering::Acquire)).sum()
     }
 
-    /// Starts a round in which each writer goes on behind all that it ever did.
+    /// Starts a round, in which each writer continues after its last write.
     pub fn begin_round(&self) {
         for writer in 0..WRITERS {
             let last = self.last(writer);
@@ -117,7 +117,7 @@ impl Ledger {
     }
 }
 
-/// A write in one word; 0 is none.
+/// A write in one word; 0 is no write.
 pub fn pack(writer: usize, count: u64) -> u64 {
     (writer as u64) << 48 | count
 }

@@ -1,4 +1,4 @@
-//! The child process of the power cuts: writes with several threads, opens and closes, or flushes, until its power is cut.
+//! The child process of the power cuts: writes with several threads, opens and closes, or calls `flush`, until its power is cut.
 
 use super::ledger::{Ledger, WRITERS, WRITES_MAX, pack, stage, unpack};
 use crate::support::{Random, setting};
@@ -13,12 +13,12 @@ pub const MODE: &str = "ALLUVIUM_POWER_CUT_MODE";
 pub const COMMON: &[u8] = b"common";
 const KEYS: u64 = 200;
 
-/// What the store is busy with when the power goes.
+/// What the store is doing when the power is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Writes, and what they cause.
+    /// Writes, and the background work that they cause.
     Load,
-    /// One flush after the other, beside the writes.
+    /// One call of `flush` after another, beside the writes.
     Flush,
     /// A budget so small that most of the work is compaction.
     Compaction,
@@ -32,7 +32,7 @@ impl Mode {
     pub fn options(self) -> Options {
         let (memory_budget, sync_interval) = match self {
             Self::Load => (4 << 20, Some(Duration::from_millis(15))),
-            // Nothing but what is asked for makes anything durable.
+            // Only explicit syncs make anything durable.
             Self::Flush | Self::Opening => (1 << 20, None),
             Self::Compaction => (256 << 10, Some(Duration::from_millis(5))),
         };
@@ -83,12 +83,12 @@ impl Write {
     }
 }
 
-/// What the common key says.
+/// The write that the common key's value names.
 pub fn decode_common(value: &[u8]) -> Option<(usize, u64)> {
     unpack(u64::from_le_bytes(value.try_into().unwrap()))
 }
 
-/// The child's life. Errors end it early: its power may be gone at any moment.
+/// Runs the child. An error ends it early: its power may be cut at any moment.
 pub fn run(directory: &Path, store: &Path) {
     let mode = Mode::named(&std::env::var(MODE).unwrap());
     let ledger = Ledger::open(directory);
@@ -102,7 +102,7 @@ pub fn run(directory: &Path, store: &Path) {
                 break;
             }
         }
-        // Ends by the parent's hand, like the others.
+        // The parent kills it, as in the other modes.
         std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
         return;
     }

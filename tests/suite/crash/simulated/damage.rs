@@ -1,5 +1,5 @@
-//! A disk that damages what it holds under a running store: bits flip on the way and rot at rest, reads and writes go to the wrong
-//! place, writes get lost. Every answer is right, or it is an error that names the file; never another answer, and no panic.
+//! A disk that damages data under a running store: bits flip in transit and at rest, reads and writes go to the wrong place, writes
+//! are lost. Every answer is either right or an error that names the file; never a wrong answer, never a panic.
 
 use super::death::options;
 use super::promise::{Contents, Promise};
@@ -24,11 +24,11 @@ const RUN_ON_A_TREE: &str = "fill 0; fill 5; fill 10; fill 15; fill 20; large 7;
 struct Noticed {
     errors: u64,
     answers: u64,
-    /// Of these errors, in operations on a tree of more than one node.
+    /// The errors in operations on a tree of more than one node.
     on_trees: u64,
 }
 
-/// An error may come where there is damage, if it says where; and a store that found some takes no more writes.
+/// Damage may cause an error that names the place, and a store that found damage may take no more writes.
 fn judge<T>(done: alluvium::Result<T>, noticed: &mut Noticed) -> Result<Option<T>, String> {
     match done {
         Ok(answer) => {
@@ -75,7 +75,7 @@ fn check_reads(db: &DeterministicDb, wanted: &Contents, noticed: &mut Noticed) -
     Ok(())
 }
 
-/// The run on a disk with this fault, from the first operation after the opening on; then it is opened again, if it opens.
+/// Does the run on a disk with this fault, which begins after the opening; then reopens the store, if possible.
 fn run(fault: &str, tree: Tree, seed: u64, noticed: &mut Noticed) -> Result<(), String> {
     let disk = SimulatedStorage::new(seed);
     let Ok(db) = open(&disk, options(), tree) else { return Err("a sound disk".into()) };

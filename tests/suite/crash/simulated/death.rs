@@ -1,4 +1,4 @@
-//! The ways in which a store can die, and what each must leave.
+//! The ways in which a store can die, and what must survive each.
 
 use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{LogMemory, Options};
@@ -10,20 +10,20 @@ use std::time::Duration;
 pub enum Death {
     /// The process; the machine goes on. Nothing acknowledged may be gone.
     Kill,
-    /// The process, and whoever opens next cannot tell the life: nothing is gone, but only the rule of power loss may be used.
+    /// The process, and the next opener does not know the life: nothing is gone, but it must apply the rule of power loss.
     KillUnknown,
-    /// The process, and whoever opens next asks for a cut.
+    /// The process, and the next opener asks for a cut.
     KillForced,
-    /// The process, with the file system unmounted in good order and mounted again: all is there, in another life.
+    /// The process, and the file system is cleanly unmounted and mounted again: everything is there, in another life.
     Remount,
-    /// The machine, by this seed. Everything synced is there, and a prefix of the rest.
+    /// The machine, with this seed. Everything synced is there, and a prefix of the rest.
     PowerCut(u64),
-    /// The file system under the process, within one boot: the same for the data.
+    /// The file system under the process, within one boot: the data is lost as with the machine.
     MountLost(u64),
 }
 
 impl Death {
-    /// The next process's view.
+    /// The disk as the next process sees it.
     pub fn strike(self, disk: &SimulatedStorage) -> SimulatedStorage {
         match self {
             Self::Kill | Self::KillForced => disk.kill(),
@@ -61,16 +61,16 @@ impl fmt::Display for Death {
     }
 }
 
-/// So long that it passes only where a run lets it: an operation of the disk takes microseconds.
+/// Passes only where a run lets it pass: an operation of the disk takes microseconds.
 pub const SYNC_INTERVAL: Duration = Duration::from_secs(100);
 
-/// How every store of these tests is opened: nothing is synced but by the run.
+/// The options of every store of these tests: only the run syncs.
 pub fn options() -> Options {
     Options {
         memory_budget: Some(256 << 10),
         background_threads: Some(1),
         sync_interval: Some(SYNC_INTERVAL),
-        // As the disk says (`set_memory_outlives`).
+        // The disk decides (`set_memory_outlives`).
         log_memory: LogMemory::Auto,
         ..Options::default()
     }

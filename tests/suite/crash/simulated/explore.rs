@@ -1,8 +1,8 @@
-//! Takes a run through every death: before each of its I/O operations the store dies, is recovered and checked, goes on, and dies
+//! Tries every death of a run: before each of its I/O operations the store dies, is recovered and checked, and works on. It dies
 //! during its recovery, too.
 //!
-//! A run is done once, on a disk that keeps an image of itself before every operation; each image then dies in its own ways. A
-//! seed gives the same run, the same choices and the same failure again.
+//! A run is done once, on a disk that records an image before every operation; then each image dies in several ways. A seed
+//! reproduces the run, the choices and the failure.
 
 use super::death::Death;
 use super::promise::Promise;
@@ -14,30 +14,30 @@ use alluvium::storage::simulated::{CrashPoint, SimulatedStorage};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// How much is done. `1` in a place of "one in so many" means always.
+/// How much is tried. In "one in so many", `1` means always.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// One in so many crash points is looked at.
+    /// One in so many crash points is tried.
     pub points: u64,
-    /// Power cuts at each, beside a kill.
+    /// Power cuts at each crash point, beside a kill.
     pub cuts: u64,
-    /// One in so many also dies in the rarer ways.
+    /// One in so many crash points also dies in the rarer ways.
     pub rare_deaths: u64,
-    /// One in so many recoveries is a run of its own, before each operation of which the store dies again.
+    /// One in so many recoveries is itself a run: the store dies again before each of its operations.
     pub during_recovery: u64,
-    /// How deep that goes.
+    /// How deep recoveries are nested.
     pub depth: u32,
-    /// One in so many recovered stores goes on, and dies again.
+    /// One in so many recovered stores works on and dies again.
     pub go_on: u64,
-    /// Faults of the disk under the run, for the kernel's own writing back.
+    /// Faults of the disk during the run, such as the kernel's own writeback.
     pub faults: &'static str,
     /// Whether the log goes to shared memory first.
     pub memory: bool,
     /// Whether the tree has maplets.
     pub maplets: bool,
-    /// Its figures.
+    /// The sizes of the tree's parts.
     pub tree: Tree,
-    /// So many operations at the start of each run are done before the deaths begin.
+    /// The number of operations at the start of each run before the deaths begin.
     pub spared: usize,
 }
 
@@ -48,11 +48,11 @@ pub struct Tally {
     pub points: u64,
     /// Recoveries checked.
     pub recoveries: u64,
-    /// Those of a store that has maplets' files.
+    /// Recoveries of stores with maplet files.
     pub mapped: u64,
-    /// Those of a store whose tree has more than one node.
+    /// Recoveries of stores whose tree has more than one node.
     pub grown: u64,
-    /// Where deaths struck.
+    /// What the stores were doing when they died.
     pub deaths: Strikes,
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Takes a run through its deaths.
+/// Tries the deaths of a run.
 pub fn explore(steps: &[Step], seed: u64, plan: &Plan) -> Result<Tally, Failure> {
     let mut explorer = Explorer { plan, random: Random(seed ^ 0x5eed), tally: Tally::default(), trail: Vec::new() };
     let done = catch_unwind(AssertUnwindSafe(|| explorer.run(steps, seed)));
@@ -101,7 +101,7 @@ struct Explorer<'a> {
     plan: &'a Plan,
     random: Random,
     tally: Tally,
-    /// Where it is, for a failure.
+    /// The place in the run, for a failure.
     trail: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ impl Explorer<'_> {
         }
         self.trail = vec!["at the end".into()];
         world.check()?;
-        // Nothing is under way any more.
+        // Nothing is in progress any more.
         world.disk.crash_points();
         self.deaths(&world.disk.clone_disk(), &world.promise)
     }
@@ -167,7 +167,7 @@ impl Explorer<'_> {
         self.tally.mapped += u64::from(names.iter().any(|name| name.ends_with(".maplet")));
         self.trail.push(format!("after {death}"));
         let disk = death.strike(&image.clone_disk());
-        // Whether a full disk has the room that an opening takes is another matter.
+        // On a full disk an opening may lack space, which is not tested here.
         disk.set_capacity(None);
         let promise = if death.loses_unsynced() { during.clone().after_power_loss() } else { during.clone() };
         let again = depth < self.plan.depth && self.random.one_in(self.plan.during_recovery);
@@ -194,7 +194,7 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// What was recovered is durable, what is written now is promised as ever, and what was cut does not come back.
+    /// What was recovered is durable, new writes have the usual promises, and what was cut does not come back.
     fn go_on(
         &mut self,
         disk: SimulatedStorage,

@@ -1,9 +1,9 @@
-//! The error ladder: operation N of a run fails, once or for ever, for every N, in every way; then the run goes on as far as the
-//! store lets it, and the store is opened again in the same life and after a power cut.
+//! The error ladder: operation N of a run fails, once or for ever, for every N, in every way. The run continues as far as the store
+//! allows. Then the store is reopened in the same life, and after a power cut.
 //!
-//! Whatever fails, there is no panic, no hang and no wrong answer. Either the store goes on and is right, or it takes no more writes
-//! and every later error and the statistics name the reason. What was acknowledged is there at the next opening in the same life;
-//! where a sync failed that the store could not make good, and after a power cut, what was synced.
+//! Whatever fails, there is no panic, no hang and no wrong answer. Either the store works on correctly, or it takes no more writes and
+//! every later error and the statistics name the reason. At the next opening in the same life every acknowledged write is there. After
+//! a power cut, or after a failed sync that the store could not repair, every synced write is there.
 
 use super::death::{SYNC_INTERVAL, options};
 use super::promise::{Contents, Promise};
@@ -16,22 +16,22 @@ use alluvium::storage::simulated::{Operation, SimulatedStorage};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-/// A store's whole life in few operations: every kind of file is made, read and removed.
+/// A run that makes, reads and removes every kind of file in few operations.
 const RUN: &str = "put 1; batch 2; sync; large 5; wait; fill 3; work; fill 4; put-sync 6; delete 1; flush; work; fill 7; large 5; fill 8; \
                    sync; fill 9; batch 4; compact; work; reopen; put 2; fill 3; flush; delete 5; put-sync 1; put 8";
 
-/// No run of these does so many operations: where they are passed, something goes round in circles.
+/// No run has so many operations; one that has more loops for ever.
 const OPERATIONS_MAX: u64 = 20_000;
 
-/// The same of a tree of several levels, which splits and joins leaves, merges, and keeps files as they are.
+/// The same with a tree of several levels, which splits and joins leaves, merges, and reuses files.
 const RUN_ON_A_TREE: &str = "fill 0; fill 5; fill 10; fill 15; fill 20; fill 25; fill 30; fill 35; fill 2; fill 7; fill 12; fill 17; \
                              fill 22; fill 27; sync; fill 32; fill 37; fill 4; fill 9; fill 14; fill 19; fill 24; fill 29; fill 34; \
                              fill 39; compact; clear 0; clear 16; clear 24; fill 2; fill 37; flush; work; compact; put-sync 6; \
                              reopen; fill 3; optimize 0; put 8";
 
-/// In every other million of seeds the log goes to shared memory first.
+/// In every other million of seeds the log has shadow segments in shared memory.
 const MEMORY: u64 = 1_000_000;
-/// From this seed on there is a tree.
+/// From this seed on the store has a tree of several levels.
 const ON_A_TREE: u64 = 2 * MEMORY;
 
 fn tree_of(seed: u64) -> Tree {
@@ -51,7 +51,7 @@ struct Climb {
 type Checked = Result<(), String>;
 
 impl Climb {
-    /// Where the fault hits the opening, the next one must do better, once it is over.
+    /// If the fault hits the opening, the next opening without the fault must succeed.
     fn open(disk: &SimulatedStorage, tree: Tree) -> Result<DeterministicDb, String> {
         if let Ok(db) = open(disk, options(), tree) {
             return Ok(db);
@@ -79,7 +79,7 @@ impl Climb {
             Step::Wait => {
                 self.disk.advance(SYNC_INTERVAL);
                 db.step();
-                // What the sync failed with shows in later calls.
+                // Later calls return the error of the sync.
                 if db.stats().synced_number == db.stats().last_number {
                     self.promise.sync();
                 }
@@ -112,7 +112,7 @@ impl Climb {
                     self.promise.sync();
                 }
             }
-            // Refused before it had a number. A write whose own sync failed is another matter.
+            // The write was refused before it had a number, unlike a write whose own sync failed.
             Err(Error::ReadOnly { .. }) if self.reason.is_some() => self.promise.take_back(),
             Err(error) if error.is_disk_full() && !matches!(step, Step::PutSync(_)) => self.promise.take_back(),
             Err(_) => self.promise.doubt(),
@@ -121,7 +121,7 @@ impl Climb {
         self.check_contents()
     }
 
-    /// The first error that closes the store to writes gives the reason; later ones and the statistics give the same.
+    /// The first error after which the store takes no writes gives the reason; later errors and the statistics give the same reason.
     fn check_reason<T>(&mut self, done: &alluvium::Result<T>) -> Checked {
         match (done, &self.reason) {
             (Err(Error::ReadOnly { reason }), None) => self.reason = Some(reason.clone()),
@@ -156,7 +156,7 @@ impl Climb {
         }
     }
 
-    /// Whether a sync failed whose file the store could not do without.
+    /// Whether a sync failed whose file the store could not replace.
     fn is_poisoned(&self) -> bool {
         self.disk.current_image().contains_key("POISON")
     }
@@ -184,7 +184,7 @@ impl Climb {
             return Err("it goes round in circles".into());
         }
         if let Some(db) = self.db.take() {
-            // Dropped, the store closes without a word.
+            // The drop closes the store and reports nothing.
             if !seed.is_multiple_of(2) {
                 drop(db);
             } else if db.close().is_ok() {
@@ -203,7 +203,7 @@ impl Climb {
         let at_least = if poisoned { self.promise.synced } else { self.promise.acknowledged };
         let found = check_opened((&killed, self.tree), &self.promise, at_least)
             .map_err(|error| format!("after a kill: {error}"))?;
-        // What was recovered stays, unless the mark of the failed sync could not be left.
+        // What was recovered stays, unless the mark of the failed sync could not be written.
         if poisoned || !sync_failed {
             let again = killed.power_cut(seed);
             let promise = Promise::of(found);
@@ -234,7 +234,7 @@ fn check_opened(
     Ok(found)
 }
 
-/// What the store holds, or `None` where it says that it cannot read.
+/// The contents of the store; `None` if a read fails with an error.
 fn try_contents(db: &DeterministicDb) -> Result<Option<Contents>, String> {
     match contents(db) {
         Ok(found) => Ok(Some(found)),
@@ -243,7 +243,7 @@ fn try_contents(db: &DeterministicDb) -> Result<Option<Contents>, String> {
     }
 }
 
-/// The run under a fault; returns how many operations there were. Notes what the fault struck.
+/// Does the run under a fault and returns the number of operations. Records what the fault interrupted.
 fn climb(fault: &str, seed: u64, strikes: &mut Strikes) -> Result<u64, String> {
     let (disk, tree) = (SimulatedStorage::new(seed), tree_of(seed));
     disk.set_memory_outlives(!(seed / MEMORY).is_multiple_of(2));
@@ -275,11 +275,11 @@ fn every_operation_may_fail_once_or_for_ever() {
         climb(&fault, setting("ALLUVIUM_SEED", 1), &mut strikes).unwrap();
         return;
     }
-    // By default every operation fails in some of the ways, every way at some of the operations.
+    // By default every operation fails in some ways, and every way is tried at some operations.
     fail_every_operation(0, setting("ALLUVIUM_LADDER_EVERY", 12), &mut strikes);
 }
 
-/// On a tree of several levels, and with more operations: each fails in fewer of the ways.
+/// On a tree of several levels there are more operations; each fails in fewer ways.
 #[test]
 fn every_operation_on_a_tree_may_fail() {
     let mut strikes = Strikes::default();
@@ -309,7 +309,7 @@ fn fail_every_operation(first: u64, every: u64, strikes: &mut Strikes) {
             if !(nth * 7 + at as u64).is_multiple_of(every) {
                 continue;
             }
-            // Both places of the log by turns, or at each of the faults where all are asked for.
+            // Alternates between the two places of the log, or tries both with each fault if all are asked for.
             for place in 0..2 {
                 if every == 1 || (nth / every + place).is_multiple_of(2) {
                     runs += 1;
@@ -322,7 +322,7 @@ fn fail_every_operation(first: u64, every: u64, strikes: &mut Strikes) {
     tell(runs, &failures);
 }
 
-/// What a failed sync has dropped is the hardest to get right, and depends on chance: every sync fails with several seeds.
+/// The data that a failed sync drops depends on chance, so every sync fails with several seeds.
 #[test]
 fn every_sync_may_fail() {
     let (mut runs, mut failures) = (0, Vec::new());
@@ -340,7 +340,7 @@ fn every_sync_may_fail() {
     tell(runs, &failures);
 }
 
-/// What is wrong with the run under a fault, panics included.
+/// What is wrong with the run under a fault, including panics.
 fn climb_caught(fault: &str, seed: u64, strikes: &mut Strikes) -> Option<String> {
     let done = catch_unwind(AssertUnwindSafe(|| climb(fault, seed, strikes))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);

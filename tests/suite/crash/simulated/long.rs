@@ -1,4 +1,4 @@
-//! Runs drawn from a seed, with crash points sampled; what fails is shrunk to a short list of operations.
+//! Runs drawn from a seed, at sampled crash points. A run that fails is shrunk to a short list of operations.
 
 use super::explore::{Failure, Plan, Tally, explore};
 use super::step::{Kind, Step, draw, read};
@@ -6,8 +6,8 @@ use super::world::{Strikes, Tree};
 use crate::support::{Random, setting};
 use std::time::Instant;
 
-/// By every other seed the log goes to shared memory first, but for every third the tree has maplets, and but for every fourth it has
-/// small nodes.
+/// With every second seed the log has shadow segments in shared memory. The tree has maplets except with every third seed, and small
+/// nodes except with every fourth.
 fn plan(points: u64, seed: u64) -> Plan {
     Plan {
         points,
@@ -16,7 +16,7 @@ fn plan(points: u64, seed: u64) -> Plan {
         during_recovery: 40,
         depth: 2,
         go_on: 3,
-        // Now and then the disk hangs for so long that the sync interval is over.
+        // Sometimes the disk hangs for longer than the sync interval.
         faults: "(any p=0.02) -> write-back; (any p=0.002) -> slow=100s",
         memory: !seed.is_multiple_of(2),
         maplets: !seed.is_multiple_of(3),
@@ -25,7 +25,7 @@ fn plan(points: u64, seed: u64) -> Plan {
     }
 }
 
-/// The shortest list that still fails, as far as leaving out operations gets: halves first, then ever smaller pieces.
+/// A short list that still fails: leaves out operations, first halves and then smaller and smaller pieces.
 pub fn shrink(steps: &[Step], fails: &dyn Fn(&[Step]) -> Option<Failure>) -> Option<Failure> {
     let (mut steps, mut failure) = (steps.to_vec(), fails(steps)?);
     let mut piece = steps.len() / 2;
@@ -46,7 +46,7 @@ pub fn shrink(steps: &[Step], fails: &dyn Fn(&[Step]) -> Option<Failure>) -> Opt
     Some(failure)
 }
 
-/// One run; a failure is shrunk with all its crash points, and told.
+/// Does one run. A failure is shrunk with all crash points tried, and reported.
 fn check(steps: &[Step], seed: u64, points: u64) -> Tally {
     match explore(steps, seed, &plan(points, seed)) {
         Ok(tally) => tally,
@@ -54,7 +54,7 @@ fn check(steps: &[Step], seed: u64, points: u64) -> Tally {
             let fails = |steps: &[Step]| explore(steps, seed, &plan(1, seed)).err();
             match shrink(steps, &fails) {
                 Some(shrunk) => panic!("{first}\nshrunk to:\n{shrunk}"),
-                None => panic!("{first}\nwith every crash point looked at it does not fail"),
+                None => panic!("{first}\nit does not fail with every crash point tried"),
             }
         }
     }
@@ -73,7 +73,7 @@ fn long_runs_survive_sampled_deaths() {
         println!("seed {seed}");
         let mut random = Random(seed);
         let points = setting("ALLUVIUM_CRASH_POINTS", 20);
-        // What is done in a tree takes more operations of the disk.
+        // The same work takes more disk operations in a tree.
         let (kind, length, points) = match plan(1, seed).tree {
             Tree::Usual => (Kind::FewKeys, 40 + random.below(120), points),
             Tree::Small { .. } => (Kind::Trees, 60 + random.below(120), points * 2),
@@ -83,15 +83,15 @@ fn long_runs_survive_sampled_deaths() {
     println!("{worlds} runs, {tally:?}, {:.1} s", started.elapsed().as_secs_f64());
     if worlds >= 8 {
         assert!(tally.mapped > 0, "no store that died had maplets");
-        // Files that are kept and squeezed are for `small`: few of the points here are looked at.
+        // Reused files and rewritten live data are left to `small`: few crash points are tried here.
         let Strikes { in_splits, in_joins, in_merges, .. } = tally.deaths;
         let of_trees = [tally.grown, in_splits, in_joins, in_merges];
         assert!(of_trees.iter().all(|count| *count > 0), "no store died while its tree did everything: {tally:?}");
     }
 }
 
-/// A disk that only says that it syncs the log breaks promise 5, whatever the store does: the harness must see it, and show it
-/// in a few operations.
+/// A disk that reports success for syncs of the log but does nothing breaks promise 5, whatever the store does. The harness must
+/// detect this and shrink the run to a few operations.
 #[test]
 fn a_disk_that_ignores_syncs_is_detected_and_the_run_shrinks() {
     let plan = Plan {
@@ -102,13 +102,14 @@ fn a_disk_that_ignores_syncs_is_detected_and_the_run_shrinks() {
         ..plan(1, 3)
     };
     let fails = |steps: &[Step]| explore(steps, 3, &plan).err();
-    let failure = shrink(&draw(&mut Random(3), 60, Kind::FewKeys), &fails).expect("a disk that lies goes unnoticed");
+    let failure =
+        shrink(&draw(&mut Random(3), 60, Kind::FewKeys), &fails).expect("a disk that ignores syncs is not detected");
     let text = failure.to_string();
     println!("{text}");
     let operations = text.split(" operations").next().and_then(|text| text.rsplit(' ').next());
     let operations: usize = operations.and_then(|number| number.parse().ok()).expect("the number of operations");
     assert!((1..=3).contains(&operations), "{text}");
-    // The same seed, the same failure.
+    // The same seed gives the same failure.
     let steps = read(text.lines().next().and_then(|line| line.split_once("operations: ")).expect("the operations").1);
     assert_eq!(fails(&steps).expect("it fails again").to_string(), text);
 }

@@ -1,7 +1,7 @@
-//! What a store has promised, and whether what it holds keeps to it.
+//! What a store has promised, and whether its contents keep the promise.
 //!
-//! A run's writes are numbered; the store must hold the state after some prefix of them that is long enough. A write that
-//! failed may have happened or not; which of the two shows once, and from then on it stays so.
+//! A run's writes are numbered; the store must hold the state after a prefix of them that is long enough. A write that failed
+//! may have happened or not; from the first time that a check sees which, it must stay so.
 
 use super::step::Changes;
 use std::collections::BTreeMap;
@@ -15,24 +15,24 @@ pub struct Promise {
     /// What the store held before the first write, durably.
     base: Contents,
     writes: Vec<Write>,
-    /// So many writes are in the kernel's hands.
+    /// The number of writes that were handed to the kernel.
     pub acknowledged: usize,
-    /// So many are durable.
+    /// The number of durable writes.
     pub synced: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Write {
     changes: Changes,
-    /// It returned an error that does not say whether it happened.
+    /// The write returned an error, and it is unknown whether it happened.
     doubtful: bool,
 }
 
-/// At most so many doubtful writes: every subset of them is tried.
+/// The largest number of writes of unknown effect: every subset of them is tried.
 const DOUBTFUL_MAX: u32 = 8;
 
 impl Promise {
-    /// A store that holds this, durably.
+    /// A store that durably holds `contents`.
     pub fn of(base: Contents) -> Self {
         Self { base, ..Self::default() }
     }
@@ -47,7 +47,7 @@ impl Promise {
         self.acknowledged = self.writes.len();
     }
 
-    /// The newest write failed, and surely did not happen.
+    /// The newest write failed and certainly did not happen.
     pub fn take_back(&mut self) {
         self.writes.pop();
     }
@@ -65,20 +65,20 @@ impl Promise {
         self.synced = self.acknowledged;
     }
 
-    /// What a loss of power leaves of it: what was only acknowledged may go.
+    /// The promise after a loss of power: writes that were only acknowledged may be lost.
     pub fn after_power_loss(mut self) -> Self {
         self.acknowledged = self.synced;
         self
     }
 
-    /// What a running store must show; the newest write, where it did not return yet, included.
+    /// What a running store must show, including the newest write if that has not returned yet.
     pub fn contents(&self) -> Contents {
         let mut contents = self.base.clone();
         self.writes.iter().for_each(|write| apply(&mut contents, &write.changes));
         contents
     }
 
-    /// How many writes the store holds; an error where that is no prefix, or too short a one.
+    /// How many writes the store holds; an error if they are no prefix, or if the prefix is too short.
     pub fn prefix(&self, found: &Contents, at_least: usize) -> Result<usize, String> {
         let doubts = self.writes.iter().filter(|write| write.doubtful).count() as u32;
         assert!(doubts <= DOUBTFUL_MAX, "a run with {doubts} writes of unknown effect");
@@ -108,7 +108,7 @@ impl Promise {
         })
     }
 
-    /// Where what was found parts from the state after all writes.
+    /// The differences between what was found and the state after all writes.
     fn difference(&self, found: &Contents) -> String {
         let wanted = self.contents();
         let show = |value: Option<&Vec<u8>>| match value {
@@ -157,7 +157,7 @@ fn holes_half_batches_and_short_prefixes_are_detected() {
     {
         assert!(promise.prefix(&state(wrong), 0).unwrap_err().contains("no prefix"), "{wrong:?}");
     }
-    // A write of unknown effect may be there or not; the others must.
+    // A write of unknown effect may be there or not; the others must be there.
     promise.begin(one("d", "4"));
     promise.doubt();
     promise.begin(one("e", "5"));

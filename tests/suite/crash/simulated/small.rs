@@ -1,4 +1,4 @@
-//! All runs of up to three operations. Most file-system bugs that were ever found need no more (CrashMonkey, OSDI 2018).
+//! All runs of up to three operations: most known file-system bugs need no more (CrashMonkey, OSDI 2018).
 
 use super::explore::{Plan, Tally, explore};
 use super::step::{Step, read};
@@ -19,7 +19,7 @@ const ALPHABET: [Step; 8] = [
     Step::Wait,
 ];
 
-/// What a store may hold before: nothing, or something in every place.
+/// The contents of the store before the run: nothing, or data in memory, in the log and in files.
 const GROUNDS: [&[Step]; 2] =
     [&[], &[Step::Put(1), Step::Put(2), Step::Flush, Step::Batch(1), Step::Sync, Step::Put(0)]];
 
@@ -27,7 +27,7 @@ const GROUNDS: [&[Step]; 2] =
 const FILLED: &str = "fill 0; fill 5; fill 10; fill 15; fill 20; fill 25; fill 30; fill 35; fill 2; fill 7; fill 12; fill 17; \
                       fill 22; fill 27; fill 32; fill 37; fill 4; fill 9; fill 14; fill 19; fill 24; fill 29; fill 34; fill 39";
 
-/// What then makes trees that wait for work: one that was only written out, and one whose leaves were emptied.
+/// Then makes trees with work to do: one that was only incorporated, and one whose leaves were emptied.
 const TREES: [&str; 2] =
     ["put 3; put 33; delete 5; flush", "compact; clear 0; clear 16; clear 24; fill 2; fill 37; flush"];
 
@@ -59,7 +59,7 @@ fn plan() -> Plan {
     }
 }
 
-/// Takes runs through their deaths, on every core; the first failure, by place in the list, is told.
+/// Tries the deaths of runs on every core; reports the first failure in the order of the list.
 pub fn explore_all(runs: &[Vec<Step>], seed: u64, plan: &Plan) -> Tally {
     let (next, all) = (AtomicUsize::new(0), Mutex::new((Tally::default(), Vec::new())));
     let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
@@ -104,7 +104,7 @@ fn every_short_run_survives_every_death() {
     }
     assert_eq!(runs(3).len(), 512);
     let mut tally = explore_all(&all, seed, &plan);
-    // With the log in shared memory, and maplets, every longest run, or as many as asked for.
+    // The longest runs have the log in shared memory, and maplets; a setting chooses how many of them.
     let some = setting("ALLUVIUM_CRASH_MEMORY_EVERY", 3) as usize;
     let some: Vec<_> = all.iter().rev().step_by(some.max(1)).cloned().collect();
     tally.add(explore_all(&some, seed, &Plan { memory: true, maplets: true, ..plan }));
@@ -120,7 +120,7 @@ fn every_short_run_survives_every_death() {
     assert!(tally.points > 1000, "{tally:?}");
 }
 
-/// The same of a tree on which there is work to do.
+/// The same with a tree that has work to do.
 #[test]
 fn every_short_run_on_a_tree_survives_deaths() {
     let started = Instant::now();

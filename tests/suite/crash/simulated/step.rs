@@ -1,11 +1,11 @@
-//! The operations of a run. Plain data: a run is a list of them, and what each writes follows from its place in the list.
+//! The operations of a run. Plain data: a run is a list of operations, and the place in the list determines what each writes.
 
 use crate::support::Random;
 use std::fmt;
 
 /// How many keys there are.
 pub const KEYS: u8 = 40;
-/// So many are deleted at once, and so many a range holds.
+/// The number of keys that are deleted at once, and that a range holds.
 const SOME: u8 = 8;
 
 /// What runs are drawn for.
@@ -21,41 +21,41 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Put(u8),
-    /// A put that is on the disk when it returns.
+    /// A put with `Durability::Sync`.
     PutSync(u8),
-    /// A put of some kilobytes: a few of them fill a Memtable and a log segment.
+    /// A put of some kilobytes: a few such puts fill a Memtable and a log segment.
     Fill(u8),
-    /// A put of a value that gets a file of its own.
+    /// A put of a value that gets its own file.
     Large(u8),
     Delete(u8),
-    /// Puts a key whatever its old value is, once that was read.
+    /// Reads a key and puts it, in one update.
     Update(u8),
     /// Puts a key and the next, deletes the third, atomically.
     Batch(u8),
-    /// Reads a key and walks over it and those behind it, then the same as a batch.
+    /// Reads a key, scans it and the keys behind it, then writes the same as a batch.
     Transaction(u8),
-    /// Deletes a key and those behind it, atomically: leaves run empty.
+    /// Deletes a key and the keys behind it, atomically, so that leaves become empty.
     Clear(u8),
     Sync,
     Flush,
     Compact,
-    /// Compacts the range of a key and those behind it.
+    /// Compacts the range of a key and the keys behind it.
     CompactRange(u8),
     /// Optimizes the same.
     Optimize(u8),
-    /// One piece of background work.
+    /// One task of background work.
     Work,
-    /// The sync interval passes, and one piece of background work is done.
+    /// The sync interval passes, and one background task runs.
     Wait,
     /// Closes the store and opens it again.
     Reopen,
-    /// The disk is full, background work makes what room it can, and then there is room again.
+    /// The disk is full, background work frees what space it can, and then there is space again.
     Full,
     /// Takes a snapshot that is checked at the end of the run.
     Snapshot,
     /// The process dies and the store is recovered.
     Kill,
-    /// The power goes, by this seed, and the store is recovered.
+    /// The power is cut, with this seed, and the store is recovered.
     PowerCut(u64),
 }
 
@@ -63,7 +63,7 @@ pub enum Step {
 pub type Changes = Vec<(String, Option<Vec<u8>>)>;
 
 impl Step {
-    /// What it writes as number `at` of a run; `None` where it is no write.
+    /// What the operation writes as number `at` of a run; `None` if it is no write.
     pub fn changes(self, at: usize) -> Option<Changes> {
         let put = |key: u8, length: usize| {
             let mut value = format!("{at}:").into_bytes();
@@ -81,7 +81,7 @@ impl Step {
         })
     }
 
-    /// A key and those behind it.
+    /// A key and the keys behind it.
     pub fn range_from(key: u8) -> std::ops::Range<String> {
         let first = key % KEYS;
         format!("key{first:02}")..format!("key{:02}", first + SOME)
@@ -121,7 +121,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// The list as `read` takes it.
+/// The list in the form that `read` takes.
 pub fn print(steps: &[Step]) -> String {
     steps.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -1,4 +1,4 @@
-//! A store that a run drives, with what it has promised so far.
+//! A store that a run drives, with its promises so far.
 
 use super::death::{Death, SYNC_INTERVAL, options};
 use super::promise::{Contents, Promise};
@@ -9,9 +9,9 @@ use alluvium::{Options, Snapshot, WriteBatch, WriteOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// More pieces of work than there are at a time.
+/// More background tasks than there ever are at a time.
 const WORK_MAX: usize = 200;
-/// At least so long as a store waits before it looks for room again.
+/// At least the time that a store waits before it checks for space again.
 const FULL_DISK_LOOK: Duration = Duration::from_secs(1);
 
 /// See the module.
@@ -19,31 +19,31 @@ pub struct World {
     pub disk: SimulatedStorage,
     pub db: Option<DeterministicDb>,
     pub promise: Promise,
-    /// The disk's faults in every life.
+    /// The faults of the disk in every life.
     faults: &'static str,
     maplets: bool,
     tree: Tree,
     snapshots: Vec<(Snapshot, Contents)>,
 }
 
-/// The figures of a store's tree.
+/// The sizes of the tree's parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tree {
-    /// The usual ones: what these runs write is one node.
+    /// The usual sizes: the data of these runs is one node.
     Usual,
-    /// Leaves of some keys, below nodes of so many children.
+    /// Small leaves, below nodes with this number of children.
     Small { fanout: usize },
 }
 
-/// A tree, as far as work shows in it.
+/// The figures of a tree that show which work was done.
 #[derive(Clone, Copy, Debug)]
 pub struct Grown {
     pub height: u32,
     leaves: u64,
-    /// What merges have written since the opening, and what they took over as it was.
+    /// What merges have written since the opening, and which files they reused.
     merged_bytes: u64,
     reused_bytes: u64,
-    /// Files written anew for their dead parts.
+    /// Files whose live data was rewritten.
     live_rewrites: u64,
 }
 
@@ -62,25 +62,25 @@ impl Grown {
     }
 }
 
-/// How often something struck a store while its tree did what.
+/// How many deaths or faults happened during each kind of work on the tree.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Strikes {
     /// In operations on a tree of more than one node.
     pub on_trees: u64,
     /// In operations in which leaves were split.
     pub in_splits: u64,
-    /// In which leaves were joined.
+    /// In operations in which leaves were joined.
     pub in_joins: u64,
-    /// In which something was merged in a tree of more than one node.
+    /// In operations with a merge in a tree of more than one node.
     pub in_merges: u64,
-    /// In which a merge or a joining took files over as they were.
+    /// In operations in which a merge or a join reused files.
     pub in_kept: u64,
-    /// In which a file was squeezed.
+    /// In operations in which live data was rewritten.
     pub in_squeezes: u64,
 }
 
 impl Strikes {
-    /// So many were in an operation that made this tree of that.
+    /// Adds the strikes of an operation that changed the tree from `before` to `after`.
     pub fn note(&mut self, before: Grown, after: Grown, strikes: u64) {
         let note = |noted: bool, count: &mut u64| *count += if noted { strikes } else { 0 };
         note(before.height > 0, &mut self.on_trees);
@@ -100,14 +100,14 @@ impl Strikes {
         self.in_squeezes += other.in_squeezes;
     }
 
-    /// The least of them.
+    /// The smallest of the counts.
     pub fn least(&self) -> u64 {
         let Self { on_trees, in_splits, in_joins, in_merges, in_kept, in_squeezes } = *self;
         [on_trees, in_splits, in_joins, in_merges, in_kept, in_squeezes].into_iter().min().unwrap_or(0)
     }
 }
 
-/// Opens the store on a disk. Where there are maplets, there are many.
+/// Opens the store on a disk. If it uses maplets, it has many.
 pub fn open(disk: &SimulatedStorage, options: Options, tree: Tree) -> alluvium::Result<DeterministicDb> {
     DeterministicDb::open_tuned(Arc::new(disk.clone()), options, true, |figures| {
         figures.probes_max = 2;
@@ -142,7 +142,7 @@ impl World {
         self.db.as_ref().expect("open between steps")
     }
 
-    /// What may have happened while the step runs: its write has begun.
+    /// The promise while the step runs: its write has begun.
     pub fn promise_during(&self, step: Step, at: usize) -> Promise {
         let mut during = match step {
             Step::PowerCut(_) => self.promise.clone().after_power_loss(),
@@ -154,7 +154,7 @@ impl World {
         during
     }
 
-    /// Does one operation; an error says which promise is broken.
+    /// Does one operation; an error names the broken promise.
     pub fn apply(&mut self, step: Step, at: usize) -> Result<(), String> {
         if let Some(changes) = step.changes(at) {
             self.promise.begin(changes.clone());
@@ -204,7 +204,7 @@ impl World {
         Ok(())
     }
 
-    /// Nobody has any room until background work has made what it can; then there is room again.
+    /// The disk is full until background work has freed what it can; then there is space again.
     fn fill_the_disk(&mut self) -> Result<(), String> {
         let db = self.db();
         self.disk.set_capacity(Some(self.disk.used()));
@@ -219,7 +219,7 @@ impl World {
                 return Ok(());
             }
         }
-        Err(format!("the disk has room, and the store does not go on: {}", db.stats()))
+        Err(format!("the disk has space, but the store does not resume: {}", db.stats()))
     }
 
     fn die(&mut self, death: Death) -> Result<(), String> {
@@ -243,7 +243,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything once more at the end of a run.
+    /// Checks everything once more at the end of a run.
     pub fn check(&self) -> Result<(), String> {
         let found = contents(self.db())?;
         if found != self.promise.contents() {
@@ -297,13 +297,13 @@ pub fn write(db: &DeterministicDb, changes: &Changes, step: Step) -> alluvium::R
     }
 }
 
-/// By a look under latches for even keys, by a watch for odd ones.
+/// Validated under latches for even keys, by a registered range for odd keys.
 fn transact(db: &DeterministicDb, key: u8, changes: &Changes) -> alluvium::Result<()> {
     let transaction = db.transaction()?;
     let own = transaction.get(name(key))?;
     if key % 2 == 1 {
         let walked = transaction.range(Step::range_from(key))?.next().transpose()?;
-        assert!(own.is_none() || walked.map(|(_, value)| value) == own, "a get and a walk of one transaction differ");
+        assert!(own.is_none() || walked.map(|(_, value)| value) == own, "a get and a scan of one transaction differ");
     }
     for (key, value) in changes {
         match value {
@@ -314,7 +314,7 @@ fn transact(db: &DeterministicDb, key: u8, changes: &Changes) -> alluvium::Resul
     transaction.commit()
 }
 
-/// Everything that the store holds; gets must agree with the iterator.
+/// The contents of the store; gets must agree with the iterator.
 pub fn contents(db: &DeterministicDb) -> Result<Contents, String> {
     let pairs: Result<Vec<_>, _> = db.iter().and_then(Iterator::collect);
     let pairs = pairs.map_err(|error| format!("it does not read: {error}"))?;

@@ -1,4 +1,4 @@
-//! Updates, swaps and puts of absent keys: each is a read and a write at one instant, or a read where it left the key alone.
+//! Updates, swaps and puts of absent keys: each is a read and a write at one instant, or only a read if it left the key alone.
 
 use super::{Broken, Recorder};
 use crate::concurrency::linearizability::history::{Effect, Key, Seen, Value};
@@ -7,7 +7,7 @@ use crate::concurrency::linearizability::values::{decode, encode};
 use alluvium::{Change, Swap, WriteOptions};
 
 impl Recorder<'_> {
-    /// Each run of the function but the last is a read.
+    /// Each call of the function except the last is a read.
     pub(super) fn update(&mut self, key: Key, value: Value, length: usize, manner: Manner) -> Broken {
         let (mut runs, mut broken) = (Vec::new(), None);
         let mut change = |old: Option<&[u8]>| {
@@ -84,7 +84,7 @@ impl Recorder<'_> {
     }
 
     fn changed(&mut self, name: &'static str, key: Key, saw: Value, new: Option<Value>) {
-        // A delete of what is absent writes nothing, and says the same.
+        // A delete of an absent key writes nothing, which is the same.
         let wrote = new.into_iter().map(|value| (key, value)).collect();
         self.begin(name, Effect { saw: vec![Seen { key, value: saw, by: name }], wrote });
     }

@@ -1,5 +1,5 @@
-//! Transactions: what one reads of others and what it leaves are of one instant. What it reads of itself must be what it did. One that is
-//! rolled back, or refused, has read something of one instant all the same.
+//! Transactions: what a transaction reads of other writes, and what it writes, takes place at one instant. It must read its own writes.
+//! The reads of a transaction that is rolled back, or that conflicts, are of one instant, too.
 
 use super::{Broken, Recorder};
 use crate::concurrency::linearizability::history::{Key, Value};
@@ -8,7 +8,7 @@ use crate::concurrency::linearizability::values::{decode, encode};
 use alluvium::{Error, Transaction};
 use std::collections::BTreeMap;
 
-/// A transaction under way.
+/// An open transaction.
 struct Open {
     operation: usize,
     transaction: Transaction,
@@ -68,7 +68,7 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// A key as a transaction shows it.
+    /// A key as the transaction sees it.
     fn see(&mut self, open: &Open, by: &'static str, key: Key, found: Option<&[u8]>) -> Broken {
         match open.own.get(&key) {
             Some(own) if decode(found) == Ok(*own) => Ok(()),
