@@ -65,7 +65,7 @@ pub struct ScanLength(AtomicU64);
 const SCANS_AVERAGED: u64 = 8;
 /// The average is stored in this fraction of an entry.
 const PART: u64 = 256;
-/// Longer scans count as this long. Their read-ahead is sized in `branch/extent.rs`.
+/// Longer scans count as this long. Their read-ahead is sized in `branch/scan/extent_reader.rs`.
 const LENGTH_MAX: u64 = 1 << 16;
 
 impl ScanLength {
