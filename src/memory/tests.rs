@@ -318,21 +318,21 @@ fn a_full_memtable_still_takes_writes_in_progress() {
 fn recycled_memory_shows_nothing_of_earlier_uses() {
     // More uses than the index has eras, each with other keys. Memory is dirty from the second use on.
     let pool = pool(256 << 10);
-    let mut last_life: Vec<Vec<u8>> = Vec::new();
+    let mut last_keys: Vec<Vec<u8>> = Vec::new();
     for life in 0..600u64 {
         let memtable = pool.take();
         assert!(memtable.is_empty());
-        for key in &last_life {
+        for key in &last_keys {
             assert_eq!(get(&memtable, key, u64::MAX >> 8), None, "life {life}");
         }
         assert!(forward(&mut memtable.cursor()).is_empty());
         if life % 50 == 0 {
             compare_with_model(&memtable, life, 300);
-            last_life.clear();
+            last_keys.clear();
             continue;
         }
-        last_life = (0..20u64).map(|i| key::encoded(KEYSPACE, &(life * 7 + i).to_be_bytes())).collect();
-        for (key, number) in last_life.iter().zip(1..) {
+        last_keys = (0..20u64).map(|i| key::encoded(KEYSPACE, &(life * 7 + i).to_be_bytes())).collect();
+        for (key, number) in last_keys.iter().zip(1..) {
             put(&memtable, key, number, Kind::Put, b"x");
         }
         assert_eq!(forward(&mut memtable.cursor()).len(), 20);
@@ -400,7 +400,7 @@ fn a_prepared_version_is_bound_to_its_memtable() {
     place(&other, prepared, 1, EVERYWHERE);
 }
 
-/// Stands for the engine: a latch for each key, and numbers from one counter, taken under the latch.
+/// Imitates the engine: a latch for each key, and numbers from one counter, taken under the latch.
 struct Writers {
     memtable: Arc<Memtable>,
     latches: Vec<Mutex<()>>,

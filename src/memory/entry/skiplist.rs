@@ -87,11 +87,11 @@ impl Skiplist {
     ) -> Option<(Node<'a>, cmp::Ordering)> {
         let mut at = self.node(arena, self.head);
         // The nearest node known not to be before the target, so that no other level compares it again.
-        let mut behind: Option<(Node<'a>, cmp::Ordering)> = None;
+        let mut not_before: Option<(Node<'a>, cmp::Ordering)> = None;
         for level in (0..self.height.load(Ordering::Relaxed)).rev() {
             loop {
                 let next = Offset(at.next(level).load(Ordering::Acquire));
-                if next.is_null() || behind.is_some_and(|(node, _)| node.place() == next) {
+                if next.is_null() || not_before.is_some_and(|(node, _)| node.place() == next) {
                     break;
                 }
                 if level > 0 {
@@ -102,17 +102,17 @@ impl Skiplist {
                 match node.order(target) {
                     cmp::Ordering::Less => at = node,
                     order => {
-                        behind = Some((node, order));
+                        not_before = Some((node, order));
                         break;
                     }
                 }
             }
             splice.0[level] = at.place();
-            if on_equal == OnEqual::Stop && matches!(behind, Some((_, cmp::Ordering::Equal))) {
+            if on_equal == OnEqual::Stop && matches!(not_before, Some((_, cmp::Ordering::Equal))) {
                 break;
             }
         }
-        behind
+        not_before
     }
 
     /// The node with the target's key.
@@ -231,8 +231,8 @@ impl Skiplist {
     /// The places of all nodes whose towers have at least this height, which is at least 1.
     pub fn tall_nodes(&self, arena: &Arena, height: usize) -> Vec<Offset> {
         let link = |at: &Offset| Offset(self.node(arena, *at).next(height - 1).load(Ordering::Acquire));
-        let behind = |at: &Offset| Some(link(at)).filter(|next| !next.is_null());
-        std::iter::successors(behind(&self.head), behind).collect()
+        let next = |at: &Offset| Some(link(at)).filter(|place| !place.is_null());
+        std::iter::successors(next(&self.head), next).collect()
     }
 
     /// Links a node after all others. `last` is the last node of each level: `start()` for an empty list, then the

@@ -128,9 +128,9 @@ impl MemtableCursor {
     fn drain_up_to(&mut self, node: Option<Offset>) -> bool {
         let memtable = &self.memtable;
         let Some(drained) = &mut self.drained else { unreachable!("a seek drained") };
-        let behind = |upper: &[u8]| node.is_none_or(|node| memtable.node(node).encoded_key() >= upper);
+        let is_not_after_node = |upper: &[u8]| node.is_none_or(|node| memtable.node(node).encoded_key() >= upper);
         let mut more = false;
-        while drained.upper().is_some_and(behind) {
+        while drained.upper().is_some_and(is_not_after_node) {
             memtable.drain_after(drained);
             more = true;
         }
@@ -141,9 +141,9 @@ impl MemtableCursor {
     fn drain_down_to(&mut self, node: Option<Offset>) -> bool {
         let memtable = &self.memtable;
         let Some(drained) = &mut self.drained else { unreachable!("a seek drained") };
-        let before = |lower: &[u8]| node.is_none_or(|node| memtable.node(node).encoded_key() < lower);
+        let is_after_node = |lower: &[u8]| node.is_none_or(|node| memtable.node(node).encoded_key() < lower);
         let mut more = false;
-        while drained.lower().is_some_and(before) {
+        while drained.lower().is_some_and(is_after_node) {
             memtable.drain_before(drained);
             more = true;
         }
@@ -262,7 +262,7 @@ impl Cursor for MemtableCursor {
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        // Starts beyond the last key. No key stands for that position, so the drain must reach the end.
+        // Starts beyond the last key. No key is at that position, so the drain must extend to the end.
         self.drain_around_key(&LAST);
         let last = loop {
             let last = self.memtable.list.last(self.memtable.arena()).map(Node::place);

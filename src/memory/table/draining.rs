@@ -122,11 +122,11 @@ impl Memtable {
     }
 
     /// Adds a writer's new queue, before any node is pushed to it. True if it is time to hand queued nodes over, and no
-    /// other caller was told yet.
+    /// earlier call has returned true for it.
     pub(crate) fn add_queue(&self, queue: &InsertQueue) -> bool {
         queue.add_to_list(self.arena(), &mut self.membuffer.new_queues.lock());
-        let swept = self.membuffer.handed_over_bytes.load(Ordering::Relaxed);
-        self.bytes().saturating_sub(swept) >= self.soft_bytes() / HAND_OVER_PART
+        let handed_over = self.membuffer.handed_over_bytes.load(Ordering::Relaxed);
+        self.bytes().saturating_sub(handed_over) >= self.soft_bytes() / HAND_OVER_PART
             && !self.membuffer.drain_due.swap(true, Ordering::Relaxed)
     }
 

@@ -519,7 +519,7 @@ impl Memtable {
         }
     }
 
-    /// Places entries that were not prepared in this Memtable, because a switch came between preparation and number.
+    /// Places entries that were not prepared in this Memtable, because a switch happened between preparation and number.
     /// All memory that it needs comes from the arena's slack. Requires what `place` requires; a batch becomes visible
     /// at once.
     pub fn place_without_writer<'e>(

@@ -48,7 +48,7 @@ impl MemtablePool {
         ARENAS_MAX.saturating_sub(self.arenas.count()) * self.arenas.soft_bytes()
     }
 
-    /// Resident bytes of all Memtables, including memory kept for reuse.
+    /// Resident bytes of all Memtables, including memory held for reuse.
     #[cfg(test)]
     pub fn bytes_resident(&self) -> usize {
         self.arenas.resident_bytes()
