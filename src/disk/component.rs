@@ -1,14 +1,19 @@
-//! The disk component of a store: makes new versions out of old ones. Any thread; `apply` under the caller's edit mutex.
+//! The disk component of a store: makes new versions out of old ones. Any thread; `apply` under the caller's edit
+//! mutex.
 //!
 //! Readers use `Version` alone. See `job.rs` for the life of a job.
 //!
 //! Invariants:
 //! 1. A component, its versions, its jobs and its outcomes are of one kind, which is fixed when the store is created.
-//! 2. The `pick` functions are pure functions of the version, the running jobs, and what the component remembers of jobs that
-//!    changed nothing or failed.
+//! 2. The `pick` functions are pure functions of the version, the running jobs, and what the component remembers of
+//!    jobs that changed nothing or failed.
 
 use super::job::{Applied, Job, Outcome};
-use super::trunk::{FromMemory, Progress, RequestedRange, Trunk, TrunkOptions, Written};
+use super::runs::figures::Written;
+use super::runs::from_memory::FromMemory;
+use super::runs::progress::Progress;
+use super::runs::requested_range::RequestedRange;
+use super::trunk::{Trunk, TrunkOptions};
 use super::version::Version;
 use crate::branch::BranchContext;
 use crate::format::manifest_edit::ManifestEdit;
@@ -58,8 +63,8 @@ impl Component {
         Ok((Self::Trunk(trunk), Version::Trunk(tree)))
     }
 
-    /// Writes what comes from memory, which is newer than everything in the version, as branch files. Heavy I/O, no lock.
-    /// Outcomes are applied in the order of `through`. `None` where `progress` ended it: then nothing was done.
+    /// Writes what comes from memory, which is newer than everything in the version, as branch files. Heavy I/O, no
+    /// lock. Outcomes are applied in the order of `through`. `None` where `progress` ended it: then nothing was done.
     pub fn incorporate(
         &self,
         version: &Version,
@@ -101,14 +106,16 @@ impl Component {
         trunk.run(job, tree, retention, progress).map(Outcome::Trunk)
     }
 
-    /// Turns an outcome into an edit and a new version. Fast. The caller holds the edit mutex, and `version` is the newest.
-    /// The caller logs the edit, publishes the version, calls `Applied::finish`, and only then applies the next outcome.
+    /// Turns an outcome into an edit and a new version. Fast. The caller holds the edit mutex, and `version` is the
+    /// newest. The caller logs the edit, publishes the version, calls `Applied::finish`, and only then applies the next
+    /// outcome.
     pub fn apply(&self, outcome: Outcome, version: &Version) -> Applied {
         let (Self::Trunk(trunk), Outcome::Trunk(outcome), Version::Trunk(tree)) = (self, outcome, version);
         Applied::Trunk(trunk.apply(outcome, tree))
     }
 
-    /// About how many bytes a requested compaction still has to read; `None` where nothing is left to do, whatever jobs run.
+    /// About how many bytes a requested compaction still has to read; `None` where nothing is left to do, whatever jobs
+    /// run.
     pub fn remaining(&self, version: &Version, range: &RequestedRange, retention: &Retention) -> Option<u64> {
         let (Self::Trunk(trunk), Version::Trunk(tree)) = (self, version);
         trunk.remaining(tree, range, retention)
@@ -121,8 +128,8 @@ impl Component {
     }
 
     /// The job found no space for its result, or the manifest found none for its edit. With `DiskFullBefore`,
-    /// `pick_to_free_space` leaves the job out until `clear_failures`. With `FoundNoSpace`, the other pick functions leave
-    /// it out until `release_backoff` reports enough free space.
+    /// `pick_to_free_space` leaves the job out until `clear_failures`. With `FoundNoSpace`, the other pick functions
+    /// leave it out until `release_backoff` reports enough free space.
     pub fn note_failed(&self, job: &Job, cause: FailureCause) {
         let (Self::Trunk(trunk), Job::Trunk(job)) = (self, job);
         match cause {

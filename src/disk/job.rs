@@ -1,13 +1,13 @@
-//! Pieces of background work of whichever disk component the store has. A job may run on any thread; its outcome is applied
-//! under the edit mutex.
+//! Pieces of background work of whichever disk component the store has. A job may run on any thread; its outcome is
+//! applied under the edit mutex.
 //!
 //! Life: a `pick` function of `Component` makes a job, which claims what it works on. `Component::run` does the I/O.
-//! `Component::apply` turns the outcome into an edit and a new version. The caller logs the edit, publishes the version and
-//! calls `Applied::finish`. The claim is released when the last of job, outcome and applied change is dropped, so the
-//! caller keeps the job, or the applied change, until the version is published.
+//! `Component::apply` turns the outcome into an edit and a new version. The caller logs the edit, publishes the version
+//! and calls `Applied::finish`. The claim is released when the last of job, outcome and applied change is dropped, so
+//! the caller keeps the job, or the applied change, until the version is published.
 
+use super::runs::job_scope::JobScope;
 use super::trunk;
-use super::trunk::JobScope;
 use super::version::Version;
 use crate::format::manifest_edit::ManifestEdit;
 use crate::util::sync::Arc;
@@ -70,8 +70,8 @@ impl Applied {
         Version::Trunk(Arc::clone(&applied.tree))
     }
 
-    /// Releases the files that the new version does not refer to. Call it once the version is published. (If logging the
-    /// edit failed and its fate is unknown, drop the value instead: then no file is touched.)
+    /// Releases the files that the new version does not refer to. Call it once the version is published. (If logging
+    /// the edit failed and its fate is unknown, drop the value instead: then no file is touched.)
     pub fn finish(self) {
         let Self::Trunk(applied) = self;
         applied.finish();

@@ -1,24 +1,30 @@
-//! Layer 5: disk components. A component keeps on disk what leaves memory. `trunk` is the STBε-tree.
+//! Layer 5: disk components. A component stores on disk the data that leaves memory. `trunk` is the STBε-tree.
 //!
-//! The seam between the store and its disk component (cLSM §2 has one as well) is `Component` and `Version`: enums with one
-//! variant for each kind of component, so that a call costs no indirection. The layers above name nothing else of a
+//! The seam between the store and its disk component (cLSM §2 has one as well) is `Component` and `Version`: enums with
+//! one variant for each kind of component, so that a call costs no indirection. The layers above name nothing else of a
 //! component. A component is a chain of immutable versions, and jobs whose outcomes turn one version into the next:
 //!
 //! 1. `Component::incorporate` and `Component::run` do the I/O, without a lock, and return an `Outcome`.
 //! 2. `Component::apply` turns an outcome into a manifest edit and a new `Version`. The caller holds the edit mutex.
-//! 3. The caller logs the edit, publishes the version, and then calls `Applied::finish`, which releases the files that the
-//!    version no longer refers to.
+//! 3. The caller logs the edit, publishes the version, and then calls `Applied::finish`, which releases the files that
+//!    the version no longer refers to.
 //!
 //! A component never calls up: it reports through `Progress`, which the caller passes in.
 
 mod component;
 mod job;
+mod runs;
 mod trunk;
 mod version;
 
 pub use component::{Component, ComponentOptions, FailureCause};
 pub use job::{Job, Outcome};
-pub use trunk::{
-    FromMemory, JobKind, JobScope, LevelFigures, Load, OutputWriter, Progress, RequestedRange, TrunkOptions,
-};
+pub use runs::figures::LevelFigures;
+pub use runs::from_memory::FromMemory;
+pub use runs::job_scope::{JobKind, JobScope};
+pub use runs::load::Load;
+pub use runs::output::OutputWriter;
+pub use runs::progress::Progress;
+pub use runs::requested_range::RequestedRange;
+pub use trunk::TrunkOptions;
 pub use version::{Version, check_stored};

@@ -1,6 +1,7 @@
 //! The disk component as readers see it: immutable. Any thread; no locks. Clones share it.
 
-use super::trunk::{self, Figures, Tree};
+use super::runs::figures::Figures;
+use super::trunk::{self, Tree};
 use crate::branch::{Branch, BranchContext, Maplet, Pages};
 use crate::manifest::ManifestState;
 use crate::merge::Cursor;
@@ -15,8 +16,8 @@ pub enum Version {
 }
 
 impl Version {
-    /// The newest version `<= at` of `key`, whose hash is `hash`: its number and kind. Its value is appended to `out`. Where
-    /// a range tombstone over the key is newer, the answer is that range tombstone.
+    /// The newest version `<= at` of `key`, whose hash is `hash`: its number and kind. Its value is appended to `out`.
+    /// Where a range tombstone over the key is newer, the answer is that range tombstone.
     #[inline]
     pub fn get<'t, P: Pages<'t>>(
         &'t self,
@@ -36,8 +37,8 @@ impl Version {
         Box::new(tree.cursor())
     }
 
-    /// A key from `lower` to below `upper` of which some version, or a range tombstone over it, has a number above `since`.
-    /// Versions that were dropped after `since` may not be found, so the caller holds a pin at `since`.
+    /// A key from `lower` to below `upper` of which some version, or a range tombstone over it, has a number above
+    /// `since`. Versions that were dropped after `since` may not be found, so the caller holds a pin at `since`.
     pub fn written_since(&self, since: SequenceNumber, lower: &[u8], upper: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
         let Self::Trunk(tree) = self;
         tree.written_since(since, lower, upper)
@@ -80,17 +81,17 @@ impl Version {
     /// Every branch, once, by file number.
     pub fn branches(&self) -> Vec<&Arc<Branch>> {
         let Self::Trunk(tree) = self;
-        trunk::branches(tree)
+        tree.branches()
     }
 
     /// Every maplet, once, by file number.
     pub fn maplets(&self) -> Vec<&Arc<Maplet>> {
         let Self::Trunk(tree) = self;
-        trunk::maplets(tree)
+        tree.maplets()
     }
 
-    /// Calls `visit` with every reference to a branch and its level, counted from the deepest (0), the highest level first. A
-    /// branch to which several nodes refer is visited as often.
+    /// Calls `visit` with every reference to a branch and its level, counted from the deepest (0), the highest level
+    /// first. A branch to which several nodes refer is visited as often.
     pub fn visit_branches<'a>(&'a self, visit: &mut dyn FnMut(u32, &'a Arc<Branch>)) {
         let Self::Trunk(tree) = self;
         tree.visit(&mut |node| node.branches().for_each(|branch| visit(node.height, branch)));
@@ -99,10 +100,10 @@ impl Version {
     /// Its figures. O(references).
     pub fn figures(&self) -> Figures {
         let Self::Trunk(tree) = self;
-        Figures::of(tree)
+        tree.figures()
     }
 
-    /// Whether the structure in memory keeps to what reads rely on; the error says what does not. O(references).
+    /// Whether the structure in memory has what reads rely on; the error says what it lacks. O(references).
     pub fn check_structure(&self) -> Result<(), String> {
         let Self::Trunk(tree) = self;
         trunk::check_structure(tree)
@@ -118,12 +119,12 @@ impl Version {
     #[cfg(test)]
     pub fn inconsistent(&self) -> Self {
         let Self::Trunk(tree) = self;
-        Self::Trunk(trunk::unsound(tree))
+        Self::Trunk(trunk::inconsistent(tree))
     }
 }
 
-/// Checks the component that a consistent manifest (`ManifestState::check`) describes: its structure, its maplets, and with
-/// `deep` the order of versions. Calls `report` with each result; an error from `report` ends the check.
+/// Checks the component that a consistent manifest (`ManifestState::check`) describes: its structure, its maplets, and
+/// with `deep` the order of versions. Calls `report` with each result; an error from `report` ends the check.
 pub fn check_stored(
     context: &Arc<BranchContext>,
     state: &ManifestState,

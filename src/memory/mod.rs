@@ -1,12 +1,15 @@
-//! Layer 4: the memory component. A *Memtable* is a skiplist over the distinct keys, each with a chain of versions, and a hash index in
-//! front of it, all in one arena.
+//! Layer 4: the memory component. A *Memtable* is a skiplist of the distinct keys, each with a chain of versions, and a
+//! hash index in front of it, all in one arena.
+//!
+//! Any thread may read at any time. Writers hold the latches of their keys. The rules are M1 to M10 of
+//! `docs/concurrency.md`.
 //!
 //! | folder | what |
 //! | --- | --- |
-//! | `entry` | the meaning of bytes in the arena: nodes, versions, skiplist, hash index |
-//! | `buffer` | the Membuffer: nodes that are not ordered yet, by partition |
+//! | `entry` | the layout of bytes in the arena: nodes, versions, skiplist, hash index |
+//! | `buffer` | the Membuffer: nodes that are not in sorted order yet, by partition |
 //! | `table` | the Memtable: writes, drains, version cleanup; the pool that recycles memory |
-//! | `read` | one key, cursors in order, estimates |
+//! | `read` | lookups of single keys, cursors, size estimates |
 
 mod buffer;
 mod entry;

@@ -1,4 +1,4 @@
-//! The Memtable against a model, alone and among threads.
+//! The Memtable against a model, with one thread and with several.
 
 use super::read::cursor::MemtableCursor;
 use super::*;
@@ -16,7 +16,7 @@ mod in_place;
 
 const KEYSPACE: KeyspaceId = KeyspaceId(0);
 
-/// SplitMix64: every test prints its seed by naming it in its failures.
+/// SplitMix64. The seed is part of every test's failure message.
 struct Random(u64);
 
 impl Random {
@@ -68,12 +68,12 @@ fn backward(cursor: &mut MemtableCursor) -> Vec<Row> {
     rows
 }
 
-/// Memtables of the kind that most users have.
+/// Memtables of the default kind.
 fn pool(soft_bytes: usize) -> Arc<MemtablePool> {
     MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes)
 }
 
-/// As if a snapshot stood between any two numbers: every version stays.
+/// As if there were a snapshot between any two numbers: every version stays.
 const EVERYWHERE: SequenceNumber = SequenceNumber::MAX;
 
 thread_local! {
@@ -90,7 +90,7 @@ fn prepare(memtable: &Memtable, key: (KeyspaceId, &[u8], u64), kind: Kind, value
 
 fn place(memtable: &Memtable, mut prepared: Prepared, number: u64, newest_snapshot: SequenceNumber) {
     WRITER.with_borrow_mut(|writer| memtable.place(writer, &mut prepared, SequenceNumber(number), newest_snapshot));
-    prepared.kept().into_iter().for_each(|node| memtable.note_retained(node));
+    prepared.retaining_node().into_iter().for_each(|node| memtable.note_retained(node));
 }
 
 fn put(memtable: &Memtable, encoded: &[u8], number: u64, kind: Kind, value: &[u8]) {
@@ -108,7 +108,7 @@ fn get(memtable: &Memtable, encoded: &[u8], at: u64) -> Option<(u64, Kind, Vec<u
     Some((number.0, kind, value))
 }
 
-/// Keys that are hard to order: shared prefixes, zero bytes, ends within and at the head's eight bytes.
+/// Keys that are hard to sort: shared prefixes, zero bytes, ends within and at the eight bytes of the head.
 fn awkward_key(random: &mut Random) -> Vec<u8> {
     let keyspace = KeyspaceId([0, 0, 1, 255, 256, u32::MAX][random.below(6)]);
     let length = random.below(12);
@@ -198,11 +198,11 @@ fn an_empty_memtable_has_nothing() {
 }
 
 #[test]
-fn what_is_prepared_is_seen_only_once_placed() {
+fn a_prepared_version_is_visible_only_after_it_is_placed() {
     let memtable = pool(1 << 20).take();
     let encoded = key::encoded(KEYSPACE, b"key");
     let hash = key_hash(KEYSPACE, b"key");
-    // Both are prepared before the key has a node; the second finds it at its placing.
+    // Both are prepared before the key has a node; the second one finds it when it is placed.
     let first = prepare(&memtable, (KEYSPACE, b"key", hash), Kind::Put, b"one");
     let second = prepare(&memtable, (KEYSPACE, b"key", hash), Kind::Put, b"two");
     assert_eq!(get(&memtable, &encoded, 9), None);
@@ -217,10 +217,10 @@ fn what_is_prepared_is_seen_only_once_placed() {
 }
 
 #[test]
-fn a_splice_may_be_old() {
+fn an_old_splice_is_still_valid() {
     let memtable = MemtablePool::new(MemoryComponent::Skiplist, 4 << 20).take();
     let mut random = Random(77);
-    // Positions are searched in an empty list and used when thousands of keys stand before and behind.
+    // Positions are searched in an empty list, and used when there are thousands of keys before and after.
     let late: Vec<Vec<u8>> = (0..500).map(|_| random.bytes(6)).collect();
     let prepared: Vec<_> = late
         .iter()
@@ -263,8 +263,8 @@ fn long_and_empty_keys_and_values() {
 }
 
 #[test]
-fn an_overfull_index_leaves_keys_to_the_list() {
-    // Four hashes for all keys: their windows overflow at once, and most keys are known to the skiplist alone.
+fn keys_beyond_a_full_index_window_are_found_in_the_skiplist() {
+    // All keys share four hashes, so their windows overflow at once and most keys are only in the skiplist.
     let memtable = pool(1 << 20).take();
     let weak_hash = |key: &[u8]| u64::from(key[0] % 4) << 62 | u64::from(key[1] % 2);
     let mut random = Random(9);
@@ -291,7 +291,7 @@ fn an_overfull_index_leaves_keys_to_the_list() {
 }
 
 #[test]
-fn full_by_bytes_and_by_index_and_still_taking_what_is_under_way() {
+fn a_full_memtable_still_takes_writes_in_progress() {
     let pool = pool(64 << 10);
     let memtable = pool.take();
     let mut number = 0u64;
@@ -300,7 +300,7 @@ fn full_by_bytes_and_by_index_and_still_taking_what_is_under_way() {
         put(&memtable, &key::encoded(KEYSPACE, &number.to_be_bytes()), number, Kind::Put, &[7; 400]);
     }
     assert!(memtable.bytes() >= 64 << 10 && memtable.bytes() < 66 << 10);
-    // Thirty times the soft size more, with thirty times the keys that the index has slots for.
+    // Thirty times the soft size more, with thirty times as many keys as the index has slots.
     for late in number + 1..number + 20_000 {
         put(&memtable, &key::encoded(KEYSPACE, &late.to_be_bytes()), late, Kind::Put, &[8; 60]);
     }
@@ -315,8 +315,8 @@ fn full_by_bytes_and_by_index_and_still_taking_what_is_under_way() {
 }
 
 #[test]
-fn recycled_memory_is_as_good_as_new() {
-    // More lives than the index has eras, each with other keys; memory is dirty from the second on.
+fn recycled_memory_shows_nothing_of_earlier_uses() {
+    // More uses than the index has eras, each with other keys. Memory is dirty from the second use on.
     let pool = pool(256 << 10);
     let mut last_life: Vec<Vec<u8>> = Vec::new();
     for life in 0..600u64 {
@@ -341,8 +341,8 @@ fn recycled_memory_is_as_good_as_new() {
 }
 
 #[test]
-fn keys_of_a_life_with_the_same_era_are_gone() {
-    // After 255 lives the eras begin again. Were the slots of life 0 still believed, they would lead to its nodes,
+fn keys_of_an_earlier_use_with_the_same_era_are_absent() {
+    // After 255 uses the eras begin again. If the slots of use 0 still counted as full, they would lead to its nodes,
     // which nothing has overwritten since.
     let pool = pool(64 << 10);
     let keys: Vec<Vec<u8>> = (0..200u64).map(|i| key::encoded(KEYSPACE, &i.to_be_bytes())).collect();
@@ -361,8 +361,8 @@ fn keys_of_a_life_with_the_same_era_are_gone() {
 }
 
 #[test]
-fn writers_that_meet_at_one_link_lose_nothing() {
-    // Rising keys from one counter: every thread links behind the same last node, again and again.
+fn concurrent_links_at_one_node_lose_nothing() {
+    // Rising keys from one counter: every thread links after the same last node, again and again.
     const THREADS: u64 = 4;
     const KEYS: u64 = 40_000;
     let memtable = pool(16 << 20).take();
@@ -375,7 +375,7 @@ fn writers_that_meet_at_one_link_lose_nothing() {
                     if key >= KEYS {
                         break;
                     }
-                    // Four keys to a line of the index, so that its slots are raced for as well.
+                    // Four keys for each line of the index, so that threads also race for its slots.
                     let prepared = prepare(&memtable, (KEYSPACE, &key.to_be_bytes(), key << 46), Kind::Put, b"");
                     place(&memtable, prepared, key + 1, EVERYWHERE);
                 }
@@ -400,7 +400,7 @@ fn a_prepared_version_is_bound_to_its_memtable() {
     place(&other, prepared, 1, EVERYWHERE);
 }
 
-/// What the layer above does: a latch per key, numbers from one counter taken under it.
+/// Stands for the engine: a latch for each key, and numbers from one counter, taken under the latch.
 struct Writers {
     memtable: Arc<Memtable>,
     latches: Vec<Mutex<()>>,
@@ -426,7 +426,7 @@ impl Writers {
     }
 }
 
-/// A value that tells whether it was read whole.
+/// A value that shows whether it was read whole.
 fn marked_value(thread: u64, count: u64) -> Vec<u8> {
     [thread, count, thread ^ count ^ 0x5555].iter().flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -437,7 +437,7 @@ fn check_marked(value: &[u8]) {
 }
 
 #[test]
-fn many_writers_of_few_and_of_many_keys() {
+fn concurrent_writers_of_few_and_of_many_keys() {
     const THREADS: u64 = 4;
     for (seed, keys, writes) in [(1, 13, 4000), (2, 3000, 6000), (3, usize::MAX, 6000)] {
         let writers = Writers::new(16 << 20, EVERYWHERE);
@@ -451,7 +451,7 @@ fn many_writers_of_few_and_of_many_keys() {
                             let user_key = (random.below(keys) as u64).to_be_bytes().to_vec();
                             let value = marked_value(thread, count);
                             let number = writers.put(&user_key, &value);
-                            // What was placed is there as soon as `place` has returned, or something newer is.
+                            // As soon as `place` returns, a get finds the placed version or a newer one.
                             let mut out = Vec::new();
                             let hash = key_hash(KEYSPACE, &user_key);
                             let found =
@@ -465,7 +465,7 @@ fn many_writers_of_few_and_of_many_keys() {
                 })
                 .collect();
             let reader = scope.spawn(|| {
-                // Cursors beside the writers: strictly in order, and later scans see no less.
+                // Scans concurrent with the writers are strictly in order, and a later scan sees no fewer entries.
                 let mut cursor = writers.memtable.cursor();
                 let mut seen = 0;
                 while !writers.stop.load(Ordering::Relaxed) {
@@ -492,7 +492,7 @@ fn many_writers_of_few_and_of_many_keys() {
 }
 
 #[test]
-fn a_reader_sees_the_versions_of_a_key_rise() {
+fn readers_see_rising_versions_of_a_key() {
     let writers = Writers::new(16 << 20, EVERYWHERE);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2u64)

@@ -73,11 +73,11 @@ mod chosen {
         NewestNotReadAgain,
         /// Promise 1: a rebuilt maplet lacks one key of each column (`branch/maplet/build.rs`).
         MapletLacksAKey,
-        /// Promise 1: a merge at a leaf drops tombstones although the leaf's oldest bundle takes no part (`disk/trunk/compact.rs`, 3).
+        /// Promise 1: a merge at a leaf drops tombstones although the leaf's oldest bundle takes no part (`disk/trunk/jobs/merge.rs`, 3).
         TombstoneDroppedEarly,
-        /// Promise 1: a flush to a child counts as a flush to the child's neighbour, too (`disk/trunk/node.rs`, 3).
+        /// Promise 1: a flush to a child counts as a flush to the child's neighbour, too (`disk/trunk/tree/node.rs`, 3).
         FlushedForNeighbour,
-        /// Promise 1: joined leaves keep a file beyond the range in which it was active (`disk/trunk/join.rs`, 1).
+        /// Promise 1: joined leaves keep a file beyond the range in which it was active (`disk/trunk/tree/neighbours.rs`, 1).
         JoinRevivesDeletes,
         /// Promise 1: an update does not check whether its key was written since it read (P1).
         UpdateUnchecked,

@@ -1,57 +1,60 @@
-//! The trunk's tuning. Plain data, fixed while a store is open. Changing a figure never makes a store unreadable: the
-//! tree's shape follows the new figures as work is done.
+//! The trunk's tuning. Plain data, fixed while a store is open; any thread. Changing a figure never makes a store
+//! unreadable: the shape of the tree follows the new figures as work is done.
 
 use crate::merge::MergeOperator;
 use crate::util::sync::Arc;
 use std::ops::RangeInclusive;
 
-/// Children that a trunk node has at most, and bundles that it gathers: the paper's F (SplinterDB §2.1: 8 to 16).
+/// The most children of a trunk node, and the Memtables of data that it gathers: the paper's F (SplinterDB §2.1: 8 to
+/// 16).
 pub const FANOUT: usize = 8;
 
 /// The paper calls a node full at F·m (§2.3). Here it is full as well once it holds this share of the live bytes below
-/// it, because what lies above the leaves may be garbage that waits: it bounds that part of the space amplification.
+/// it. Data above the leaves may hide garbage below, so this bounds that part of the space amplification.
 pub const NODE_PERCENT_OF_BELOW: u64 = 16;
 
-/// A leaf is over its target at F·m, or at this share of all data, whichever is less, so that a small store already has
-/// leaves enough for flushes and compactions to be local.
+/// The target of a leaf is F·m, or this share of all data, whichever is less, so that a small store already has enough
+/// leaves for flushes and compactions to be local.
 pub const LEAF_PERCENT_OF_ALL: u64 = 25;
 
-/// Runs that a get may have to look at in one node before some of them are merged. With fewer, reads touch fewer filters;
-/// with more, an entry is rewritten less often.
+/// The most runs that a get may meet in one node before some of them are merged. With fewer, reads touch fewer filters.
+/// With more, an entry is rewritten less often.
 pub const RUNS_MAX: usize = 8;
 
-/// Nodes of more runs than this are merged before all else. Bundles of an internal node that are one run each already are merged only past
-/// it (SplinterDB, Appendix: a node refers to at most 3F branches; here it is the order of work, and no bound: beside a writer at full speed
-/// there are up to twice as many).
+/// Nodes with more runs than this are merged first. Bundles of an internal node that are one run each are merged only
+/// in such nodes. (SplinterDB, Appendix: a node refers to at most 3F branches. Here it only orders the work and is no
+/// bound: under a writer at full speed there are up to twice as many.)
 pub const RUNS_LIMIT: usize = 3 * FANOUT;
 
-/// Look-ups that a get makes at one node before a maplet takes their place: with fewer, gets are faster and maplets are
-/// written more often.
+/// The lookups of a get at one node that a maplet replaces. With fewer, gets are faster and maplets are written more
+/// often.
 pub const PROBES_MAX: usize = 3;
 
 /// A leaf is sampled for garbage once its newer bundles have this share of the bytes of its oldest one, and rewritten
 /// whole once this share of its oldest bundle's bytes is garbage.
 pub const GARBAGE_PERCENT: u64 = 40;
 
-/// A leaf is sampled for garbage as well once its newer bundles have this many tombstones per hundred entries of its
-/// oldest one: tombstones are small, but each may hide much.
+/// A leaf is also sampled for garbage once its newer bundles have this many tombstones per hundred entries of its
+/// oldest one. Tombstones are small, but each may hide much.
 pub const TOMBSTONE_PERCENT: u64 = 25;
 
-/// What the halves of a split leaf are filled to. Two halves of a leaf just over its target are half full.
+/// How far the parts of a split leaf are filled. The halves of a leaf just above its target are half full.
 pub const SPLIT_FILL_PERCENT: u64 = 60;
 
-/// A branch file has at least a page each of data, index, filter, properties and footer, and one of fingerprints with maplets, and its
-/// key ranges are measured to a page: below this size most of a part would be overhead.
+/// The smallest part file at a cut. A branch file has at least one page each of data, index, filter, properties and
+/// footer, with maplets one of fingerprints, and its key ranges are measured in pages. Below this size most of a part
+/// file is overhead.
 pub const PART_BYTES_MIN: u64 = 32 << 10;
 
-/// Part files of internal nodes are cut at the pivots of the deepest level for which parts come out at so many times that size on
-/// average: what is flushed to a leaf and merged there then goes with its file, and does not wait in it for the leaf's neighbours.
+/// Part files of internal nodes are cut at the pivots of the deepest level at which their mean size is so many times
+/// that size. Data that is flushed to a leaf and merged there then frees its file, without waiting for the leaf's
+/// neighbours.
 pub const CUT_PARTS_MIN: u64 = 2;
 
-/// What a merge keeps as it is has at least so many times that size: it ends the new parts on either side.
-pub const KEPT_PARTS_MIN: u64 = 4;
+/// A reused file has at least so many times that size, because it ends the new part files on either side.
+pub const REUSED_PARTS_MIN: u64 = 4;
 
-/// Leaves are not split below this size; the same reason.
+/// Leaves are not split below this size, for the same reason.
 pub const LEAF_BYTES_MIN: u64 = 512 << 10;
 
 /// See the module.
@@ -65,11 +68,12 @@ pub struct TrunkOptions {
     pub runs_max: usize,
     /// See `RUNS_LIMIT`.
     pub runs_limit: usize,
-    /// Part files of leaves are cut at about this size, so that after a split by reference most parts belong to one leaf.
+    /// Part files of leaves are cut at about this size, so that after a split by reference most of them belong to one
+    /// leaf.
     pub part_bytes: u64,
-    /// Part files are cut at a pivot only from this size on: tiny files cost more than shared ones.
+    /// Part files are cut at a pivot only from this size on: very small files cost more than shared ones.
     pub part_bytes_min: u64,
-    /// A leaf below this size is never over its target.
+    /// A leaf below this size is never above its target.
     pub leaf_bytes_min: u64,
     /// See `NODE_PERCENT_OF_BELOW`.
     pub node_percent_of_below: u64,
@@ -77,9 +81,9 @@ pub struct TrunkOptions {
     pub leaf_percent_of_all: u64,
     /// See `GARBAGE_PERCENT`.
     pub garbage_percent: u64,
-    /// What folds merge operands; without it they are kept as they are.
+    /// Folds merge operands. Without it they are retained as they are.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
-    /// Whether maplets are built and used; else every run is asked by its own filter.
+    /// Whether maplets are built and used. Otherwise the filter of every run is probed.
     pub maplets: bool,
     /// See `PROBES_MAX`.
     pub probes_max: usize,
@@ -106,23 +110,23 @@ impl TrunkOptions {
         }
     }
 
-    /// Sizes of files that a merge keeps if they overlap no other input (`kept.rs`). Stretches of close keys that are as large get
-    /// files of their own (`density.rs`).
+    /// Sizes of files that a merge reuses if they overlap no other input (`runs/reuse.rs`). Stretches of close keys of
+    /// such a size get files of their own (`runs/key_gaps.rs`).
     pub fn reused_bytes(&self) -> RangeInclusive<u64> {
-        self.part_bytes_min.saturating_mul(KEPT_PARTS_MIN)..=u64::MAX
+        self.part_bytes_min.saturating_mul(REUSED_PARTS_MIN)..=u64::MAX
     }
 
-    /// F·m: the most that a node gathers and a leaf holds.
+    /// F·m: the most bytes that a node gathers and a leaf holds.
     pub fn node_bytes_max(&self) -> u64 {
         self.branch_bytes.saturating_mul(self.fanout as u64)
     }
 
-    /// The active bytes at which an internal node flushes, with `below` live bytes under it.
+    /// The active bytes above which an internal node flushes, with `below` live bytes under it.
     pub fn full_bytes(&self, below: u64) -> u64 {
         self.node_bytes_max().min(below / 100 * self.node_percent_of_below)
     }
 
-    /// The bytes past which a leaf is split or rewritten, in a tree of `all` live bytes.
+    /// The bytes above which a leaf is split or rewritten, in a tree of `all` live bytes.
     pub fn leaf_target(&self, all: u64) -> u64 {
         (all / 100 * self.leaf_percent_of_all)
             .clamp(self.leaf_bytes_min, self.node_bytes_max().max(self.leaf_bytes_min))

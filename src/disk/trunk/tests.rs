@@ -1,21 +1,21 @@
 //! The trunk over real branches on the simulated disk, against `BTreeMap` models.
 
 mod amplification;
-mod density;
 mod describe;
 mod folding;
+mod free_space;
 mod goldens;
 mod jobs;
 mod join;
-mod kept;
+mod key_gaps;
 mod maplets;
 mod model;
-mod reclaim;
-mod reshape;
+mod requested;
+mod reuse;
 mod rig;
 mod runs;
 mod scans;
 mod space;
 mod verify;
 
-pub use verify::unsound;
+pub use verify::inconsistent;

@@ -53,7 +53,7 @@ impl Fixture {
         self.memtable.place(&mut writer, &mut prepared, number, self.snapshots.newest());
         drop(latch);
         self.sequencer.leave(&slot);
-        if let Some(node) = prepared.kept() {
+        if let Some(node) = prepared.retaining_node() {
             self.memtable.note_retained(node);
         }
         self.idle.lock().push((slot, writer));
@@ -71,7 +71,7 @@ impl Fixture {
         let number = self.sequencer.take(&slot);
         let entries =
             keys.iter().zip(&values).map(|(key, value)| ((KEYSPACE, key.as_bytes(), HASH), Kind::Put, &value[..]));
-        self.memtable.place_loose(entries, number);
+        self.memtable.place_without_writer(entries, number);
         drop(held);
         self.sequencer.leave(&slot);
     }

@@ -164,7 +164,7 @@ impl Committer {
                 prepared.place(generation, &mut thread.memory, number, newest_snapshot);
             } else {
                 let entries = entries.iter().map(|e| ((e.keyspace, e.key, e.hash), e.kind, &*e.value));
-                owner.memtable.place_loose(entries, number);
+                owner.memtable.place_without_writer(entries, number);
                 prepared.withdraw(generation, &mut thread.memory);
             }
             if let Some(registered) = precondition.and_then(|precondition| precondition.registered) {
@@ -261,7 +261,10 @@ impl PreparedEntries {
 
     /// Notes which nodes retain older versions for snapshots.
     fn note_retained(&self, generation: &Generation) {
-        self.entries().iter().filter_map(Prepared::kept).for_each(|node| generation.memtable.note_retained(node));
+        self.entries()
+            .iter()
+            .filter_map(Prepared::retaining_node)
+            .for_each(|node| generation.memtable.note_retained(node));
     }
 
     /// Returns the memory of entries that are not going to be placed.

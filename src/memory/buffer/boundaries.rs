@@ -1,32 +1,32 @@
-//! The bounds between the partitions of the Membuffer, learned from the keys (FloDB §4.3 takes fixed high bits, which keys with a
-//! common prefix all share).
+//! The bounds between the partitions of the Membuffer, learned from the keys. (FloDB §4.3 uses fixed high bits, but all
+//! keys with a common prefix have the same ones.)
 //!
-//! Never changes once made. Partition `p` has the keys from pivot `p - 1` on, up to and without pivot `p`.
+//! Immutable, any thread. Partition `p` has the keys from pivot `p - 1` up to, but without, pivot `p`.
 
 use crate::util::sync::{Arc, OnceLock};
 
-/// Every how many sampled keys one becomes a pivot: the more samples to a partition, the more even the partitions are.
+/// Sampled keys for each pivot. More samples make the partitions more even.
 const SAMPLES_PER_PIVOT: usize = if cfg!(feature = "model-checking") { 2 } else { 8 };
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Boundaries {
-    /// What all pivots begin with.
+    /// The common prefix of all pivots.
     prefix: Box<[u8]>,
-    /// The eight bytes behind the prefix, of each pivot.
+    /// Of each pivot the eight bytes after the prefix.
     heads: Vec<u64>,
-    /// The pivots, rising: encoded keys.
+    /// The pivots in rising order: encoded keys.
     pivots: Vec<Box<[u8]>>,
 }
 
 impl Boundaries {
-    /// One partition; shared by all who know nothing better.
+    /// A single partition. One instance is shared by all Memtables that have not learned boundaries.
     pub fn none() -> Arc<Self> {
         static NONE: OnceLock<Arc<Boundaries>> = OnceLock::new();
         Arc::clone(NONE.get_or_init(Arc::default))
     }
 
-    /// Bounds from a uniform sample of the keys, in any order.
+    /// Boundaries from a uniform sample of the keys, in any order.
     pub fn learn(mut sample: Vec<&[u8]>) -> Self {
         sample.sort_unstable();
         let mut pivots: Vec<Box<[u8]>> =
@@ -46,7 +46,7 @@ impl Boundaries {
         self.pivots.len() + 1
     }
 
-    /// The partition of an encoded key, whole or the front of one.
+    /// The partition of an encoded key, or of the front of one.
     pub fn partition_of(&self, key: &[u8]) -> usize {
         let Some(rest) = key.strip_prefix(&*self.prefix) else {
             return if key < &*self.prefix { 0 } else { self.pivots.len() };
@@ -62,12 +62,12 @@ impl Boundaries {
         Some(self.pivots.get(partition.checked_sub(1)?)?)
     }
 
-    /// The least key behind a partition; `None` for the last one.
+    /// The least key after a partition; `None` for the last one.
     pub fn upper(&self, partition: usize) -> Option<&[u8]> {
         self.pivots.get(partition).map(|pivot| &**pivot)
     }
 
-    /// How many bytes all keys of a partition surely begin with.
+    /// The length of a prefix that all keys of a partition are known to have in common.
     pub fn common_bytes(&self, partition: usize) -> usize {
         match (self.lower(partition), self.upper(partition)) {
             (Some(lower), Some(upper)) => common_prefix(lower, upper),
@@ -76,7 +76,7 @@ impl Boundaries {
     }
 }
 
-/// How many bytes two keys begin with in common.
+/// The length of the common prefix of two keys.
 pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::util::random::splitmix64;
 
-    /// Keys of a kind; each kind is hard for fixed partitions in its own way.
+    /// Keys of one of five kinds. Each is difficult for fixed partitions in its own way.
     fn keys(kind: usize, count: u64) -> Vec<Vec<u8>> {
         let mut seed = kind as u64;
         let mut random = move || splitmix64(&mut seed);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_where_their_bounds_say() {
+    fn keys_are_within_the_bounds_of_their_partition() {
         for kind in 0..5 {
             let all = keys(kind, 4000);
             let boundaries = Boundaries::learn(all.iter().step_by(7).map(Vec::as_slice).collect());
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_with_common_prefixes_spread() {
+    fn keys_with_common_prefixes_spread_evenly() {
         for kind in 0..4 {
             let all = keys(kind, 64_000);
             let boundaries = Boundaries::learn(all.iter().step_by(100).map(Vec::as_slice).collect());
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_learned_is_one_partition() {
+    fn default_boundaries_have_one_partition() {
         let boundaries = Boundaries::default();
         assert_eq!((boundaries.partitions(), boundaries.partition_of(b"key")), (1, 0));
         assert_eq!((boundaries.lower(0), boundaries.upper(0), boundaries.common_bytes(0)), (None, None, 0));

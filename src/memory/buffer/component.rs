@@ -1,11 +1,13 @@
-//! The kinds of memory component.
+//! The kinds of memory component. Plain data, any thread.
 
-/// How the memory component keeps the keys of new writes.
+/// How the memory component stores the keys of new writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryComponent {
-    /// FloDB's two levels: a hash table takes the writes and updates them in place; order is made when it is needed. The default.
+    /// FloDB's two levels: a hash table takes the writes and updates in place, and sorting is delayed until it is
+    /// needed. The default.
     #[default]
     TwoLevel,
-    /// One level, as in cLSM and Kanda's memory runs: every write searches its place in a skiplist, and an update is a new version.
+    /// One level, as in cLSM and in Kanda's memory runs: every write searches its position in a skiplist, and an update
+    /// adds a version.
     Skiplist,
 }

@@ -1,24 +1,25 @@
 //! The Membuffer: the nodes that are in the hash index and not yet in the skiplist (FloDB §3.1, §4.1 to §4.3).
 //!
-//! FloDB copies entries from a hash table of its own into the skiplist. Here one hash index finds the keys of both levels, and an entry's
-//! node lies in the arena from the beginning, so that draining copies nothing: nodes are sorted, by partition, and linked by
-//! multi-insert. A get never needs the order, so only scans wait for a drain, and a key never is in two places. Incorporation sorts
-//! what is left by itself, without linking it (`sealed_cursor.rs`).
+//! FloDB copies entries from a separate hash table into the skiplist. Here one hash index finds the keys of both
+//! levels, and a node is in the arena from the beginning, so a drain copies nothing. It sorts the nodes of a partition
+//! and links them by multi-insert. A get does not need the order, so only scans wait for a drain, and a key is never in
+//! two places. Incorporation sorts the remaining nodes itself, without linking them (`read/sealed_cursor.rs`).
 //!
-//! Any thread. Writers only `push` to feeds of their own (`queue.rs`). Whoever needs order hands the feeds' nodes over to the
-//! partitions, takes a partition's nodes and links them.
+//! Any thread. A writer only pushes nodes to its own insert queue (`insert_queue.rs`). A thread that needs sorted order
+//! hands the queued nodes over to the partitions, takes a partition's nodes and links them (`table/draining.rs`).
 //!
 //! Invariants:
-//! 1. A node that was pushed is in a feed, or in one partition's list, or with the one thread that links it, or linked.
-//! 2. Who links nodes of a partition has it marked busy from the taking to the end. So when a drain of a partition returns, every
-//!    node of its keys that was pushed before the drain began is linked: it was taken and linked by this drain, or by one that
-//!    this drain waited for.
-//! 3. Boundaries change only while no partition is busy, so that invariant 2 holds over a change.
-//! 4. Lists are moved and changed under the state's lock; links are made outside it.
+//! 1. A node that was pushed is in an insert queue, or in one partition's list, or taken by the one thread that links
+//!    it, or linked.
+//! 2. A thread that links nodes of a partition keeps the partition marked busy from taking the nodes until all are
+//!    linked. So when a drain of a partition returns, every node of the partition that was pushed before the drain
+//!    began is linked: by this drain, or by one that this drain waited for.
+//! 3. Boundaries change only while no partition is busy, so invariant 2 also holds across a change.
+//! 4. Lists are moved and changed under the state's lock; nodes are linked without it.
 
 use super::boundaries::Boundaries;
 use super::component::MemoryComponent;
-use super::insert_queue::Taking;
+use super::insert_queue::QueueReader;
 use crate::util::arena::Offset;
 use crate::util::sync::{Arc, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
 
@@ -26,14 +27,15 @@ use crate::util::sync::{Arc, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
 #[derive(Debug, Default)]
 pub struct Membuffer {
     pub(crate) state: Mutex<State>,
-    /// A partition is no longer busy.
-    pub(crate) ended: Condvar,
-    /// The first of the feeds that nobody has read yet; a lock of its own, so that a writer with a new feed does not wait for a drain.
-    pub(crate) new_feeds: Mutex<Offset>,
-    /// Nothing is waiting and nothing more will come.
+    /// Signalled when a partition is no longer busy.
+    pub(crate) partition_freed: Condvar,
+    /// The first of the insert queues that no drain has read yet. It has its own lock, so that a writer that adds a
+    /// queue does not wait for a drain.
+    pub(crate) new_queues: Mutex<Offset>,
+    /// No node waits, and none will be added.
     finished: AtomicBool,
-    /// Bytes of the Memtable at the last sweep, and whether it is time for the next one.
-    pub(crate) swept_bytes: AtomicUsize,
+    /// The Memtable's size when queued nodes were last handed over, and whether it is time to do that again.
+    pub(crate) handed_over_bytes: AtomicUsize,
     pub(crate) drain_due: AtomicBool,
     /// See `Memtable::drain_one_by_one`.
     pub(crate) one_by_one: AtomicBool,
@@ -41,14 +43,14 @@ pub struct Membuffer {
 
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) queues: Vec<Taking>,
+    pub(crate) queues: Vec<QueueReader>,
     pub(crate) boundaries: Arc<Boundaries>,
-    /// What waits in each partition; empty until there is something.
+    /// The nodes that wait in each partition. Empty until the first nodes are handed over.
     pub(crate) waiting: Vec<Vec<Offset>>,
     pub(crate) busy: Vec<bool>,
     pub(crate) busy_count: usize,
-    /// Nodes that came so far, and the number of them at which boundaries are learned next.
-    pub(crate) came: u64,
+    /// The number of nodes handed over so far, and the number at which boundaries are learned next.
+    pub(crate) arrived: u64,
     pub(crate) learn_at: u64,
 }
 
@@ -60,50 +62,50 @@ impl Default for State {
             waiting: Vec::new(),
             busy: Vec::new(),
             busy_count: 0,
-            came: 0,
+            arrived: 0,
             learn_at: 0,
         }
     }
 }
 
-/// A range of keys that is drained: partitions `from..to` of some boundaries.
+/// A drained key range: partitions `from..to` of some boundaries.
 #[derive(Clone, Debug)]
-pub struct Cleared {
+pub struct DrainedRange {
     pub(crate) boundaries: Arc<Boundaries>,
     pub(crate) from: usize,
     pub(crate) to: usize,
 }
 
-impl Cleared {
+impl DrainedRange {
     /// All keys.
     pub fn everything() -> Self {
         Self { boundaries: Boundaries::none(), from: 0, to: 1 }
     }
 
-    /// The least key of it; `None` without a bound.
+    /// The least key of the range; `None` if it has no lower bound.
     pub fn lower(&self) -> Option<&[u8]> {
         self.boundaries.lower(self.from)
     }
 
-    /// The least key behind it; `None` without a bound.
+    /// The least key after the range; `None` if it has no upper bound.
     pub fn upper(&self) -> Option<&[u8]> {
         self.boundaries.upper(self.to - 1)
     }
 
-    /// Whether a key is in it.
-    pub fn has(&self, key: &[u8]) -> bool {
+    /// Whether a key is in the range.
+    pub fn contains(&self, key: &[u8]) -> bool {
         self.lower().is_none_or(|lower| lower <= key) && self.upper().is_none_or(|upper| key < upper)
     }
 }
 
 impl Membuffer {
-    /// An empty one. Where every node is linked at once, there is nothing to drain, ever.
+    /// An empty Membuffer. In the single-level kind every node is linked at once, so there is never anything to drain.
     pub fn new(component: MemoryComponent) -> Self {
         let finished = AtomicBool::new(component == MemoryComponent::Skiplist);
         Self { finished, ..Self::default() }
     }
 
-    /// Nothing is waiting, and nothing more will come.
+    /// Declares that no node waits and none will be added.
     pub fn finish(&self) {
         self.finished.store(true, Ordering::Release);
     }
@@ -114,7 +116,7 @@ impl Membuffer {
     }
 }
 
-/// Nodes in a chunk of a feed, for a Memtable of a soft size.
-pub fn feed_capacity(soft_bytes: usize) -> u32 {
+/// The capacity of an insert queue's chunk, for a Memtable of a soft size.
+pub fn queue_capacity(soft_bytes: usize) -> u32 {
     (soft_bytes / 4096).clamp(14, 1022) as u32
 }

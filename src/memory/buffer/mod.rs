@@ -1,4 +1,4 @@
-//! The Membuffer: the nodes that are not in the skiplist yet, by partitions of the keys.
+//! The Membuffer: the nodes that are not in the skiplist yet, partitioned by key. Any thread.
 
 pub(crate) mod boundaries;
 pub(crate) mod component;

@@ -1,14 +1,16 @@
-//! The lengths of blocks. A version fits any block of its own class or a greater one; classes are close enough that at most a
-//! sixteenth of a block is wasted, and values that vary in size over the overwrites of a key share few lists of spare blocks.
+//! Size classes of blocks. Pure functions, any thread.
+//!
+//! A value fits a block of its own class or of a greater one. Classes are close enough that at most a sixteenth of a
+//! block is wasted. They are few enough that a key whose values vary in size uses few lists of spare blocks.
 
 use crate::util::limits;
 
 const WORD: usize = 8;
-/// Up to this many words there is a class for each; above, sixteen to every doubling.
+/// Each length up to this many words has its own class; above, each doubling has sixteen classes.
 const EXACT_WORDS: usize = 32;
 const STEPS: usize = EXACT_WORDS / 2;
 
-/// How many classes of blocks there are for values that stay in memory.
+/// The number of classes of blocks, for values that stay in memory.
 pub const CLASSES: usize = Class::of_words_up(limits::VALUE_FILE_BYTES_MIN.div_ceil(WORD)).0 as usize + 1;
 
 /// A class of blocks.
@@ -31,7 +33,7 @@ impl Class {
         Self((STEPS * doublings + units) as u32)
     }
 
-    /// How long a value its blocks hold, bytes.
+    /// The greatest length of a value in a block of this class.
     pub fn value_bytes(self) -> usize {
         let class = self.0 as usize;
         if class <= EXACT_WORDS {
@@ -42,7 +44,7 @@ impl Class {
         (units << doublings) * WORD
     }
 
-    /// Its place in a list of all classes.
+    /// Its index in an array of all classes.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -53,18 +55,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_fits_its_class_and_no_smaller_one() {
-        let mut classes_met = std::collections::BTreeSet::new();
+    fn every_value_has_the_smallest_class_that_fits() {
+        let mut classes = std::collections::BTreeSet::new();
         for words in 0..=limits::VALUE_FILE_BYTES_MIN / WORD {
             let class = Class::of(words * WORD);
             assert!(class.index() < CLASSES);
-            let room = class.value_bytes();
-            assert!(room >= words * WORD && (room - words * WORD) * STEPS <= room, "{words} words in {room} bytes");
-            assert_eq!(Class::of(room), class, "{words} words");
+            let block = class.value_bytes();
+            assert!(block >= words * WORD && (block - words * WORD) * STEPS <= block, "{words} words in {block} bytes");
+            assert_eq!(Class::of(block), class, "{words} words");
             assert!(class.0 == 0 || Class(class.0 - 1).value_bytes() < words * WORD, "{words} words in {class:?}");
-            classes_met.insert(class);
+            classes.insert(class);
         }
-        assert!(classes_met.len() <= CLASSES);
+        assert!(classes.len() <= CLASSES);
         assert_eq!(Class::of(1), Class(1));
         assert_eq!(Class::of(100).value_bytes(), 104);
     }

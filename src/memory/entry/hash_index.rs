@@ -1,58 +1,59 @@
-//! The hash index in front of the skiplist: one cache line tells that a key is absent, or where its node is.
+//! The hash index in front of the skiplist. One cache line shows that a key is absent, or where its node is.
 //!
-//! Any thread may look up and enter; no two threads enter the same key at once (the key's latch).
+//! Any thread may find and insert. No two threads insert the same key at once (the key's latch).
 //!
-//! Lines of eight slots. A slot holds, from the low end: 32 bits place of a node, 8 bits *era*, 24 bits fingerprint. A
-//! slot of another era than the index's own is empty, so a recycled index needs no zeroing but once in 255 lives.
+//! The index consists of lines of eight slots. A slot has, from the low end: 32 bits place of a node, 8 bits *era*,
+//! 24 bits fingerprint. A slot with an era other than the index's own is empty, so a recycled index must be zeroed only
+//! once in 255 uses of its arena.
 //!
 //! Invariants:
-//! 1. A slot changes only from empty to full. A line fills from its first slot on, and a key goes to the first empty
-//!    slot of its *window*: the `WINDOW_LINES` lines from the one that its hash names.
-//! 2. So a search may end at the first empty slot: the key is absent. A key that found its window full is left out;
-//!    the window stays full for ever, so a search that meets no empty slot in it must ask the skiplist (`Unknown`),
-//!    and every key that is left out is met by that rule. No flag is needed for an overfull index.
-//! 3. A slot is filled with a `Release` compare-and-swap after the node was linked, and loaded with `Acquire`: who
-//!    finds a node in it sees all of it. A thread that comes after an insert (in the happens-before order) sees that
-//!    slot, or the full window, by coherence of the slots themselves.
+//! 1. A slot changes only from empty to full. A line fills from its first slot on. A key goes to the first empty slot
+//!    of its *window*: the `WINDOW_LINES` lines from the line that its hash selects.
+//! 2. So a search may stop at the first empty slot: the key is absent. A key whose window is full is not inserted. The
+//!    window then stays full, so a search that meets no empty slot in it must search the skiplist (`Unknown`). This
+//!    finds every key that was not inserted, and an overfull index needs no flag.
+//! 3. A slot is filled with a `Release` compare-and-swap after the node was written, and loaded with `Acquire`: a
+//!    thread that finds a node in it sees the whole node. A thread that comes after an insert (in the happens-before
+//!    order) sees that slot, or the full window, by coherence of the slots themselves.
 
 use crate::util::arena::{Arena, Offset};
 use crate::util::sync::{AtomicU64, Ordering};
 
 const SLOTS_PER_LINE: usize = 8;
 const LINE_BYTES: usize = SLOTS_PER_LINE * size_of::<AtomicU64>();
-/// Lines that a key may lie in.
+/// The number of lines in a window.
 const WINDOW_LINES: u64 = 8;
-/// An era is a byte; 0 is what fresh memory holds.
+/// An era is a byte; 0 is the content of fresh memory.
 const ERAS: usize = 255;
 const ERA_MASK: u64 = 0xff << 32;
-/// Two slots for every entry of the smallest usual size, so that the load stays at one half.
+/// Two slots for every entry of the smallest usual size, so that at most half of the slots are full.
 const SLOT_PER_SOFT_BYTES: usize = 32;
 
 type Line = [AtomicU64; SLOTS_PER_LINE];
 
-/// What a lookup learned.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// The key's node.
     Found(Offset),
-    /// There is no such key.
+    /// The key is absent.
     Absent,
-    /// The index cannot tell; the skiplist can.
+    /// The window is full and does not have the key; the skiplist may have it.
     Unknown,
 }
 
-/// What came of entering a key.
+/// The result of an insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entered {
-    /// It was not there.
+pub enum Inserted {
+    /// The key was absent, and this node is now in the index.
     New,
-    /// It has this node already.
+    /// The key already has this node.
     Found(Offset),
-    /// There is no room for it; the skiplist has it, or must get it.
+    /// The window is full and does not have the key; the skiplist has it or must get it.
     Full,
 }
 
-/// The index; its slots lie in the arena that every call is given, always the same one.
+/// The index. Its slots are in the arena that every call is given, always the same one.
 #[derive(Debug)]
 pub struct HashIndex {
     first: Offset,
@@ -60,28 +61,28 @@ pub struct HashIndex {
     era: u64,
 }
 
-/// Bytes of the index for a Memtable of this soft size.
+/// The size of the index for a Memtable of this soft size.
 pub fn index_bytes(soft_bytes: usize) -> usize {
     let slots = soft_bytes / SLOT_PER_SOFT_BYTES;
     slots.div_ceil(SLOTS_PER_LINE).max(WINDOW_LINES as usize) * LINE_BYTES
 }
 
 impl HashIndex {
-    /// An empty index. It must be the first allocation in the arena and of the same size in every life, since its
-    /// eras rely on finding its own slots there.
+    /// An empty index. It must be the first allocation in the arena, and of the same size in every use of the arena,
+    /// because its eras rely on finding its own slots there.
     pub fn new(arena: &Arena, soft_bytes: usize) -> Self {
         let bytes = index_bytes(soft_bytes);
         let first = arena.allocate(bytes);
         assert!((arena.address(first) as usize).is_multiple_of(LINE_BYTES), "the index comes first in its arena");
         let era = arena.life() % ERAS;
         if era == 0 && arena.life() > 0 {
-            // SAFETY: just allocated, this long, known to nobody else.
+            // SAFETY: just allocated with this length, and no other thread knows it.
             unsafe { arena.address(first).write_bytes(0, bytes) };
         }
         Self { first, lines: (bytes / LINE_BYTES) as u64, era: (era as u64 + 1) << 32 }
     }
 
-    /// The key with this hash for which `is_key` says yes; it is asked about few other nodes.
+    /// Finds the node of the key with this hash. Calls `is_key` for it and for few other nodes.
     pub fn find(&self, arena: &Arena, hash: u64, mut is_key: impl FnMut(Offset) -> bool) -> Lookup {
         let tag = self.tag(hash);
         for line in self.window(arena, hash) {
@@ -99,47 +100,53 @@ impl HashIndex {
         Lookup::Unknown
     }
 
-    /// Makes sure that the page of a key's first line is there and writable, so that `insert` does not fault.
+    /// Makes the page of a key's first line present and writable, so that `insert` causes no page fault.
     pub fn touch(&self, arena: &Arena, hash: u64) {
         if let Some(line) = self.window(arena, hash).next() {
-            // A compare-and-swap writes even where it changes nothing; a plain read would map the shared zero page.
+            // A compare-and-swap writes even if the value does not change; a plain read would map the shared zero page.
             let last = &line[SLOTS_PER_LINE - 1];
             let content = last.load(Ordering::Relaxed);
             let _ = last.compare_exchange(content, content, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    /// Asks the processor to fetch a key's first line.
+    /// Prefetches a key's first line.
     pub fn prefetch(&self, arena: &Arena, hash: u64) {
         arena.prefetch(self.first.plus(self.line_of(hash) as usize * LINE_BYTES));
     }
 
-    /// Adds a key's node, unless the key is there, by `is_key` as in `find`, or its window is full.
-    pub fn enter(&self, arena: &Arena, hash: u64, node: Offset, mut is_key: impl FnMut(Offset) -> bool) -> Entered {
+    /// Inserts a key's node, unless the key has one (decided by `is_key`, as in `find`) or its window is full.
+    pub fn find_or_insert(
+        &self,
+        arena: &Arena,
+        hash: u64,
+        node: Offset,
+        mut is_key: impl FnMut(Offset) -> bool,
+    ) -> Inserted {
         let tag = self.tag(hash);
         for slot in self.window(arena, hash).flatten() {
             let mut content = slot.load(Ordering::Acquire);
-            // The loop ends: a slot that another thread took meanwhile is full.
+            // The loop ends: a slot that another thread has taken meanwhile is full.
             while content & ERA_MASK != self.era {
                 match slot.compare_exchange(content, tag | u64::from(node.0), Ordering::Release, Ordering::Acquire) {
-                    Ok(_) => return Entered::New,
+                    Ok(_) => return Inserted::New,
                     Err(now) => content = now,
                 }
             }
             let place = Offset(content as u32);
             if content & !u64::from(u32::MAX) == tag && is_key(place) {
-                return Entered::Found(place);
+                return Inserted::Found(place);
             }
         }
-        Entered::Full
+        Inserted::Full
     }
 
-    /// Adds a key that is not there, or leaves it out where its window is full.
+    /// Inserts the node of an absent key; does nothing if the key's window is full.
     pub fn insert(&self, arena: &Arena, hash: u64, node: Offset) {
-        self.enter(arena, hash, node, |_| false);
+        self.find_or_insert(arena, hash, node, |_| false);
     }
 
-    /// About so many nodes, as fair a sample as hashes are, of about `entries` that are there.
+    /// A sample of about `wanted` of the `entries` nodes, uniform as far as the hashes are.
     pub fn sample<'a>(&self, arena: &'a Arena, entries: u64, wanted: u64) -> impl Iterator<Item = Offset> {
         let era = self.era;
         let lines = self.lines_from(arena, 0, self.lines).step_by((entries / wanted.max(1)).max(1) as usize);
@@ -151,7 +158,7 @@ impl HashIndex {
         hash << 40 | self.era
     }
 
-    /// The high bits of the hash choose the line, the low ones are the fingerprint.
+    /// The line that a hash selects by its high bits; the low bits are the fingerprint.
     fn line_of(&self, hash: u64) -> u64 {
         ((u128::from(hash) * u128::from(self.lines)) >> 64) as u64
     }
@@ -160,15 +167,15 @@ impl HashIndex {
         self.lines_from(arena, self.line_of(hash), WINDOW_LINES)
     }
 
-    /// So many lines, at most all, from one on; behind the last comes the first.
+    /// `count` lines, at most all, from line `home` on; the first line follows the last one.
     fn lines_from<'a>(&self, arena: &'a Arena, home: u64, count: u64) -> impl Iterator<Item = &'a Line> {
         let lines = self.lines;
         let first = arena.address(self.first).cast_const().cast::<Line>();
         (0..count).map(move |step| {
             let line = home + step;
             let line = if line >= lines { line - lines } else { line };
-            // SAFETY: `new` allocated `lines` lines from `first` on, aligned to a line; fresh memory is zero and
-            // recycled memory holds slots of earlier lives (`new`), so every slot is an initialised atomic.
+            // SAFETY: `new` allocated `lines` lines from `first` on, aligned to a line. Fresh memory is zero, and
+            // recycled memory contains slots of earlier uses (`new`), so every slot is an initialised atomic.
             unsafe { &*first.add(line as usize) }
         })
     }
@@ -181,8 +188,8 @@ mod tests {
     use crate::util::sync::Backoff;
 
     #[test]
-    fn threads_that_race_for_a_slot_get_one_each() {
-        // Two threads step from line to line together, so that they meet at each line's slots.
+    fn threads_that_race_for_a_slot_get_different_slots() {
+        // Both threads go from line to line together, so that they race for each line's slots.
         const LINES: u64 = 4096;
         let arena = ArenaPool::new(1 << 20, 0, 0).take();
         let index = HashIndex::new(&arena, LINES as usize * SLOTS_PER_LINE * SLOT_PER_SOFT_BYTES);
@@ -216,11 +223,11 @@ mod tests {
     }
 
     #[test]
-    fn a_full_window_says_that_it_cannot_tell() {
+    fn a_full_window_returns_unknown() {
         let arena = ArenaPool::new(1 << 20, 0, 0).take();
         let index = HashIndex::new(&arena, 64 << 10);
         let slots = WINDOW_LINES * SLOTS_PER_LINE as u64;
-        // The last line is the home of all, so the window wraps around.
+        // All keys have the last line as their first one, so the window wraps around.
         let hash_of = |key: u64| u64::MAX << 40 | key;
         for key in 1..=slots {
             assert_eq!(index.find(&arena, hash_of(key), |_| true), Lookup::Absent, "key {key}");

@@ -1,29 +1,39 @@
-//! One version of a key in the arena: what a write left there. Its memory is a *block*, which may hold one version after another.
+//! One version of a key in the arena. Its memory is a *block*, which is reused for later versions of any key.
 //!
-//! Bytes, from the block's place on; the arena never leaves the process, so numbers have the machine's order:
+//! Layout of a block, from its place in the arena. The arena never leaves the process, so numbers have native byte
+//! order:
 //!
 //! | at | bytes | what |
 //! | --- | --- | --- |
-//! | 0 | 8 | number × 256 + kind; the number is 0 while the block holds no placed version |
-//! | 8 | 4 | place of the next older version, 0 at the end of the chain; in a spare block, of the next spare one |
-//! | 12 | 4 | place of the batch's state word, 0 where the version is committed |
+//! | 0 | 8 | sequence number × 256 + kind; the number is 0 while the block contains no placed version |
+//! | 8 | 4 | place of the next older version, 0 at the end of the chain; in a spare block, of the next spare block |
+//! | 12 | 4 | place of the batch's state word, 0 if the version is committed |
 //! | 16 | 4 | length of the value |
-//! | 20 | 4 | class of the block: how long a value may be (`class.rs`); never changes |
+//! | 20 | 4 | class of the block: the greatest length of a value (`class.rs`); never changes |
 //! | 24 | | value, in words of eight bytes |
 //!
-//! A block stays a block, at its place and of its class, for the whole life of the arena. Everything but the class is atomic, since a
-//! block is filled anew while slow readers still look at it (FloDB §3.2, updates in place; here by swapping blocks, so that nobody
-//! waits for a writer that stands still half-way).
+//! A block keeps its place and its class until the arena is recycled. All fields but the class are atomic, because a
+//! block can be refilled while slow readers still read it. These are the updates in place of FloDB §3.2. Here an
+//! overwrite swaps blocks instead of changing one, so a writer that stalls half-way blocks nobody.
+//!
+//! Any thread may read. A thread *owns* a block that no other thread can use: one that it has just created, or taken
+//! from spare blocks, or unlinked from its chain. Only the owner calls `write`, `set_number` and `free`.
+//!
+//! A *look* (`Look`) is the content of a block's header as one reader loaded it. It *holds* as long as the block still
+//! contains that version.
 //!
 //! Invariants:
-//! 1. Whoever has a block for itself (`write`, `free`) sets its number to 0 before it changes anything else, a `Release` fence
-//!    between the two. It is placed with a number greater than every number that was taken before it was free.
-//! 2. So a reader that loads the number, `Acquire`, then anything else, and after an `Acquire` fence finds the number unchanged
-//!    (`Look::holds`), has read one version; and a reader that came to a block through an older look, and finds in it 0
-//!    or a number that is not below that of the look, knows that the block went another way meanwhile.
-//! 3. Number, previous and batch are set by the thread that has the block, in `number_it`, before the version is linked. Afterwards
-//!    `previous` changes under the key's latch only, to a version further down the same chain, and the batch word goes to 0, once, by
-//!    the thread that committed the batch, after the commit (`Release`): who sees 0 also sees every other entry as committed.
+//! 1. The owner of a block (`write`, `free`) sets its number to 0 before it changes anything else; a `Release` fence
+//!    separates the two. When the block is placed again, its number is greater than every number that was taken before
+//!    the block was freed.
+//! 2. A reader loads the number (`Acquire`), then anything else, and after an `Acquire` fence loads the number again
+//!    (`Version::holds`). If the number is unchanged, it has read one version. A reader that followed a link from an
+//!    older look, and finds 0 or a number that is not below the number of that look, knows that the block has been
+//!    reused.
+//! 3. The owner sets number, previous and batch in `set_number`, before the version is linked. Afterwards `previous`
+//!    changes only under the key's latch, and only to a version further down the same chain. The batch word is set to 0
+//!    once, by the thread that committed the batch, after the commit (`Release`). So a reader that sees 0 also sees
+//!    every other entry of the batch as committed.
 
 use super::class::Class;
 use crate::util::arena::{Arena, Offset};
@@ -34,7 +44,7 @@ use std::marker::PhantomData;
 
 /// State word of a batch that is not committed.
 pub const BATCH_PENDING: u32 = 0;
-/// State word of a batch after its one store.
+/// State word of a batch that is committed.
 pub const BATCH_COMMITTED: u32 = 1;
 
 #[repr(C)]
@@ -50,7 +60,7 @@ const WORD: usize = size_of::<u64>();
 const VALUE_AT: usize = size_of::<Header>();
 const _: () = assert!(VALUE_AT == 24);
 
-/// A block that holds, or held, a version.
+/// A block that contains a version, or contained one.
 #[derive(Clone, Copy)]
 pub struct Version<'a> {
     place: Offset,
@@ -58,7 +68,7 @@ pub struct Version<'a> {
     arena: PhantomData<&'a Arena>,
 }
 
-/// What a block's header said at one instant, if it still `holds`.
+/// The content of a block's header as loaded by one reader. Valid while `Version::holds` is true for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     number_and_kind: u64,
@@ -68,31 +78,31 @@ pub struct Look {
 }
 
 impl Look {
-    /// The version's number; `ZERO` where the block holds none.
+    /// The version's number; `ZERO` if the block contains none.
     pub fn number(&self) -> SequenceNumber {
         SequenceNumber(self.number_and_kind >> 8)
     }
 
-    /// What it says about its key. Only where the look holds.
+    /// The version's kind. Requires that the look holds.
     pub fn kind(&self) -> Kind {
         let byte = self.number_and_kind as u8;
         let Some(kind) = Kind::from_byte(byte) else { unreachable!("kind {byte} was never written to memory") };
         kind
     }
 
-    /// The next older version.
+    /// The place of the next older version.
     pub fn previous(&self) -> Offset {
         self.previous
     }
 }
 
-/// Bytes of a block of a class.
+/// The size of a block of a class, in bytes.
 pub fn block_bytes(class: Class) -> usize {
     VALUE_AT + class.value_bytes()
 }
 
 impl<'a> Version<'a> {
-    /// Makes a block of memory that nobody knows yet, and fills it.
+    /// Creates a block in memory that no other thread knows yet, and fills it.
     ///
     /// # Safety
     /// `block_bytes(class)` bytes at `place` were allocated from `arena` and belong to the caller alone.
@@ -107,7 +117,7 @@ impl<'a> Version<'a> {
                 value_bytes: AtomicU32::new(value.len() as u32),
                 class: class.0,
             });
-            // Nobody has looked at these bytes in this life of the arena, so a plain copy will do.
+            // No other thread has access to these bytes yet, so a plain copy is enough.
             address.add(VALUE_AT).copy_from_nonoverlapping(value.as_ptr(), value.len());
         }
         Self { place, address, arena: PhantomData }
@@ -116,13 +126,13 @@ impl<'a> Version<'a> {
     /// The block at a place.
     ///
     /// # Safety
-    /// `place` was given to `make` in this life of `arena`, and this thread learned of it from its maker, itself, or
-    /// through a link.
+    /// `place` was given to `make` in this use of `arena`, and this thread got it from the thread that made the block,
+    /// is that thread, or loaded it from a link.
     pub unsafe fn at(arena: &'a Arena, place: Offset) -> Self {
         Self { place, address: arena.address(place).cast_const(), arena: PhantomData }
     }
 
-    /// Fills a spare block with a version that has no number yet. The caller has the block for itself.
+    /// Fills a spare block with a version that has no number yet. The caller owns the block.
     pub fn write(self, kind: Kind, value: &[u8]) {
         let header = self.header();
         debug_assert!(value.len() <= self.class().value_bytes());
@@ -133,7 +143,7 @@ impl<'a> Version<'a> {
         let (words, tail) = value.as_chunks::<WORD>();
         let places = self.words(value.len());
         for (place, word) in places.iter().zip(words) {
-            // Which order the bytes have in the word does not matter, as long as it is the same on both sides.
+            // The byte order in the word does not matter, as long as `copy_value` uses the same one.
             place.store(u64::from_le_bytes(*word), Ordering::Relaxed);
         }
         if !tail.is_empty() {
@@ -143,8 +153,8 @@ impl<'a> Version<'a> {
         }
     }
 
-    /// Takes the version out of its block: whoever still reads it finds out. The caller holds the key's latch and has
-    /// taken the block out of its chain.
+    /// Removes the version from its block. A reader that still reads it detects that. The caller holds the key's latch
+    /// and has unlinked the block from its chain.
     pub fn free(self, next_spare: Offset) {
         planted!(self.header().number_and_kind.store(0, Ordering::Relaxed), Bug::BlockNumberNotCleared => ());
         fence(Ordering::Release);
@@ -152,19 +162,19 @@ impl<'a> Version<'a> {
     }
 
     fn header(self) -> &'a Header {
-        // SAFETY: `make` put a header here (precondition of the constructors); what changes in it is atomic.
+        // SAFETY: `make` wrote a header here (precondition of the constructors); all fields that change are atomic.
         unsafe { &*self.address.cast::<Header>() }
     }
 
-    /// The words that a value of this many bytes fills, which the block's class has room for.
+    /// The words that a value of this length occupies. Requires that the length fits the block's class.
     fn words(self, value_bytes: usize) -> &'a [AtomicU64] {
         assert!(value_bytes <= self.class().value_bytes());
-        // SAFETY: `make` was given this much memory behind the header, aligned to eight; from the first time that a block is
-        // shared it is only used atomically.
+        // SAFETY: `make` was given this much memory after the header, aligned to eight. Once the block is shared, this
+        // memory is accessed only atomically.
         unsafe { std::slice::from_raw_parts(self.address.add(VALUE_AT).cast(), value_bytes.div_ceil(WORD)) }
     }
 
-    /// Where it lies.
+    /// The block's place in the arena.
     pub fn place(self) -> Offset {
         self.place
     }
@@ -174,8 +184,8 @@ impl<'a> Version<'a> {
         Class(self.header().class)
     }
 
-    /// Gives the version its number, before it is linked in front of `previous`.
-    pub fn number_it(self, number: SequenceNumber, previous: Offset, batch: Offset) {
+    /// Sets the version's number, before the version is linked in front of `previous`.
+    pub fn set_number(self, number: SequenceNumber, previous: Offset, batch: Offset) {
         let header = self.header();
         let kind = header.number_and_kind.load(Ordering::Relaxed) & 0xff;
         debug_assert!(number > SequenceNumber::ZERO && number <= SequenceNumber::MAX);
@@ -184,17 +194,17 @@ impl<'a> Version<'a> {
         header.number_and_kind.store(number.0 << 8 | kind, Ordering::Release);
     }
 
-    /// Puts another older version behind this one. The caller holds the key's latch, or has the whole Memtable.
+    /// Changes the next older version. The caller holds the key's latch, or is the only thread with the Memtable.
     pub fn set_previous(self, previous: Offset) {
         self.header().previous.store(previous.0, Ordering::Release);
     }
 
-    /// Marks the entry of a committed batch as committed by itself.
-    pub fn forget_batch(self) {
+    /// Marks the entry of a committed batch as committed, independently of the batch's state word.
+    pub fn clear_batch(self) {
         self.header().batch.store(0, Ordering::Release);
     }
 
-    /// What the header says now.
+    /// Loads the header.
     pub fn look(self) -> Look {
         let header = self.header();
         Look {
@@ -205,31 +215,31 @@ impl<'a> Version<'a> {
         }
     }
 
-    /// Whether all that was read since a look is of the version that was looked at (invariant 2).
+    /// Whether everything that was read since the look belongs to the version of the look (invariant 2).
     pub fn holds(self, look: &Look) -> bool {
         fence(Ordering::Acquire);
         self.header().number_and_kind.load(Ordering::Relaxed) == look.number_and_kind
     }
 
-    /// Its number, for callers who know that it cannot change: they hold the key's latch, or have the block to themselves, or
-    /// a snapshot that needs it.
+    /// The version's number. Requires that it cannot change: the caller holds the key's latch, owns the block, or reads
+    /// at a snapshot that needs the version.
     pub fn number(self) -> SequenceNumber {
         self.look().number()
     }
 
-    /// Its kind; as for `number`.
+    /// The version's kind. Same requirement as `number`.
     pub fn kind(self) -> Kind {
         self.look().kind()
     }
 
-    /// The next older version; as for `number`.
+    /// The place of the next older version. Same requirement as `number`.
     pub fn previous(self) -> Offset {
         self.look().previous()
     }
 
-    /// Appends the value that was looked at to `out`; true if it is whole.
+    /// Appends the value of the version of the look to `out`. False, and nothing appended, if the look no longer holds.
     pub fn copy_value(self, look: &Look, out: &mut Vec<u8>) -> bool {
-        // The length first: a length of another version may reach out of the block.
+        // Checked before the length is used: the length of another version may exceed the block.
         if !self.holds(look) {
             return false;
         }
@@ -244,15 +254,16 @@ impl<'a> Version<'a> {
         whole
     }
 
-    /// Its value, for readers with a snapshot that needs it, or of a Memtable that nobody writes to any more.
+    /// The value. Requires a snapshot that needs the version, or a Memtable that no thread writes to any more.
     pub fn value(self) -> &'a [u8] {
         let length = self.header().value_bytes.load(Ordering::Relaxed) as usize;
         assert!(length <= self.class().value_bytes());
-        // SAFETY: the block has room for this, and nobody fills it anew while a snapshot that needs this version lives (caller).
+        // SAFETY: the block has this length, and the caller guarantees that no thread refills it: a live snapshot needs
+        // this version, or there are no writers any more.
         unsafe { std::slice::from_raw_parts(self.address.add(VALUE_AT), length) }
     }
 
-    /// Whether the batch that it belongs to, if any, is committed; `None` where the look no longer holds.
+    /// Whether the version is committed, alone or with its batch; `None` if the look no longer holds.
     pub fn is_committed(self, look: &Look, arena: &Arena) -> Option<bool> {
         if look.batch.is_null() {
             return Some(true);
@@ -260,30 +271,30 @@ impl<'a> Version<'a> {
         if !self.holds(look) {
             return None;
         }
-        // SAFETY: the look holds, so a placing thread stored the place of a state word of this arena.
+        // SAFETY: the look holds, so the thread that placed the version stored the place of a state word of this arena.
         if unsafe { state(arena, look.batch) }.load(Ordering::Acquire) == BATCH_COMMITTED {
             return Some(true);
         }
-        // A thread's next batch uses its state word again, but not before all entries of the one before have forgotten it.
+        // The thread's next batch reuses the state word, but only after all entries of this batch have cleared theirs.
         let same_batch = self.header().batch.load(Ordering::Acquire) == look.batch.0;
         if same_batch && self.holds(look) { Some(false) } else { None }
     }
 }
 
-/// Makes a state word of memory that nobody knows yet, pending.
+/// Creates a state word, pending, in memory that no other thread knows yet.
 ///
 /// # Safety
 /// Four bytes at `place` were allocated from `arena` and belong to the caller alone.
 pub unsafe fn make_state(arena: &Arena, place: Offset) {
-    // SAFETY: the caller's promise; places are aligned to eight.
+    // SAFETY: the caller guarantees the memory; places are aligned to eight.
     unsafe { arena.address(place).cast::<AtomicU32>().write(AtomicU32::new(BATCH_PENDING)) };
 }
 
 /// The state word at a place.
 ///
 /// # Safety
-/// `place` was given to `make_state` in this life of the arena.
+/// `place` was given to `make_state` in this use of the arena.
 pub unsafe fn state(arena: &Arena, place: Offset) -> &AtomicU32 {
-    // SAFETY: the word was initialised in `make_state` and is only used atomically since.
+    // SAFETY: `make_state` initialised the word; since then it is accessed only atomically.
     unsafe { &*arena.address(place).cast::<AtomicU32>() }
 }

@@ -1,16 +1,16 @@
-//! How much of a Memtable lies in a key range. Any thread.
+//! Estimates how much of a Memtable is in a key range. Any thread; may wait for a drain.
 
 use crate::memory::table::memtable::Memtable;
 
-/// Up to so many entries are put into order and counted.
+/// Up to this many entries are drained and counted.
 const COUNTED_MAX: u64 = 4096;
-/// How many keys a sample of more of them should have.
+/// The size of the sample if there are more entries.
 const SAMPLE_KEYS: u64 = 512;
 
 impl Memtable {
-    /// About how many bytes the entries of the encoded keys from `lower` to below `upper` (`None`: to the end) take. Where there are many,
-    /// most may not be in order yet, and a sample of the hash index answers for them: of a range of less than a hundredth of the keys it
-    /// may know nothing. O(1).
+    /// The approximate size of the entries with encoded keys from `lower` to below `upper` (`None`: to the end), in
+    /// bytes. In a large Memtable most nodes may not be linked yet, so a sample of the hash index is counted instead.
+    /// It may miss a range with less than a hundredth of the keys. O(1).
     pub fn approximate_bytes(&self, lower: &[u8], upper: Option<&[u8]>) -> u64 {
         let entries = self.entries();
         let (inside, of) = if entries <= COUNTED_MAX {

@@ -1,22 +1,24 @@
-//! Reads a Memtable in entry order while writers go on.
+//! Reads a Memtable in entry order while writers continue.
 //!
-//! One thread at a time uses a cursor; it may be handed to another. It holds the Memtable, so its memory stays.
+//! One thread at a time uses a cursor; it may move to another thread. It holds the Memtable, so its memory stays.
 //!
 //! Invariants:
-//! 1. A cursor `at` a number belongs to a reader whose snapshot has that number, and shows each key's newest version at or below it,
-//!    no other. The snapshot keeps that version in its chain and its block as it is; nodes never change or go away. So a cursor
-//!    keeps plain places and can always go on from there.
-//! 2. A cursor over all versions is for a Memtable that was sealed, or is of the single-level kind: nothing leaves a chain. It shows every
-//!    version that was placed before the step that would meet it, perhaps some that are placed during it, in order and none twice.
-//! 3. Before it believes that one node follows another it has had everything between the two drained (`cleared`). All that its snapshot
-//!    has was pushed before the snapshot was taken (`docs/concurrency.md`, S1), so each range is drained once.
-//! 4. Versions that are pending when a step meets them are skipped; a reader at a snapshot never meets one.
-//! 5. Backwards there are no links: a step to an older node is a search (about log2(n) hops), and a step to a newer
-//!    version walks the chain from its newest end.
+//! 1. A cursor at a number belongs to a reader whose snapshot has that number. It shows of each key only the newest
+//!    version at or below that number. The snapshot retains that version unchanged in its chain, and nodes never change
+//!    or disappear. So a cursor stores plain places and can always continue from them.
+//! 2. A cursor over all versions requires a Memtable that is sealed or of the single-level kind: nothing leaves a
+//!    chain. It shows every version that was placed before the step that meets it, and perhaps some that are placed
+//!    during the step, in order and each once.
+//! 3. A cursor moves from one node to the next only after everything between the two was drained (`drained`).
+//!    Everything that its snapshot sees was pushed before the snapshot was taken (`docs/concurrency.md`, S1), so each
+//!    range is drained once.
+//! 4. Versions that are pending when a step meets them are skipped. A reader at a snapshot never meets one.
+//! 5. There are no backward links. A step to the node before is a search (about log2(n) steps), and a step to a newer
+//!    version scans the chain from its newest end.
 
-use crate::memory::buffer::membuffer::Cleared;
+use crate::memory::buffer::membuffer::DrainedRange;
 use crate::memory::entry::node::{Node, Target};
-use crate::memory::entry::skiplist::Meeting;
+use crate::memory::entry::skiplist::OnEqual;
 use crate::memory::entry::version::Version;
 use crate::memory::table::memtable::Memtable;
 use crate::merge::{Cursor, EntryRef};
@@ -24,15 +26,15 @@ use crate::util::arena::{Offset, UNIT_BYTES};
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Result, SequenceNumber, key};
 
-/// A cache line in units of offsets: a node of usual size and the head of its version fill two lines.
+/// A cache line in units of offsets. A node of usual size and the head of its version occupy two lines.
 const LINE_UNITS: u32 = 64 / UNIT_BYTES as u32;
 
 /// A cursor over versions of a Memtable.
 #[derive(Debug)]
 pub struct MemtableCursor {
     memtable: Arc<Memtable>,
-    view: Visible,
-    cleared: Option<Cleared>,
+    visible: Visible,
+    drained: Option<DrainedRange>,
     position: Option<Position>,
 }
 
@@ -40,11 +42,11 @@ pub struct MemtableCursor {
 #[derive(Clone, Copy, Debug)]
 enum Visible {
     All,
-    /// Of each key the newest one at or below a number.
+    /// Of each key the newest version at or below a number.
     At(SequenceNumber),
 }
 
-/// A version and the node that it belongs to.
+/// A version and its node.
 #[derive(Clone, Copy, Debug)]
 struct Position {
     node: Offset,
@@ -52,19 +54,19 @@ struct Position {
 }
 
 impl Memtable {
-    /// A cursor over all versions, which stands nowhere. See the module for where this is allowed.
+    /// An unpositioned cursor over all versions. Requires what invariant 2 of the module says.
     pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
-        MemtableCursor { memtable: Arc::clone(self), view: Visible::All, cleared: None, position: None }
+        MemtableCursor { memtable: Arc::clone(self), visible: Visible::All, drained: None, position: None }
     }
 
-    /// A cursor for a reader whose snapshot has this number; it stands nowhere.
+    /// An unpositioned cursor for a reader whose snapshot has this number.
     pub fn cursor_at(self: &Arc<Self>, number: SequenceNumber) -> MemtableCursor {
-        MemtableCursor { view: Visible::At(number), ..self.cursor() }
+        MemtableCursor { visible: Visible::At(number), ..self.cursor() }
     }
 
-    /// The newest version of a node that a cursor shows, with a number `<= number`.
-    fn newest_shown<'a>(&'a self, node: Node<'a>, view: Visible, number: SequenceNumber) -> Option<Version<'a>> {
-        match view {
+    /// The newest version of a node with a number `<= number` that the cursor shows.
+    fn newest_shown<'a>(&'a self, node: Node<'a>, visible: Visible, number: SequenceNumber) -> Option<Version<'a>> {
+        match visible {
             Visible::All => self.versions(node).find(|version| version.number() <= number),
             Visible::At(at) => {
                 let place = self.read(node, at, |version, _| Some(version.place()))?;
@@ -73,12 +75,12 @@ impl Memtable {
         }
     }
 
-    /// The oldest version of a node that a cursor shows, with a number `>= number`.
-    fn oldest_shown<'a>(&'a self, node: Node<'a>, view: Visible, number: SequenceNumber) -> Option<Version<'a>> {
-        match view {
+    /// The oldest version of a node with a number `>= number` that the cursor shows.
+    fn oldest_shown<'a>(&'a self, node: Node<'a>, visible: Visible, number: SequenceNumber) -> Option<Version<'a>> {
+        match visible {
             Visible::All => self.versions(node).take_while(|version| version.number() >= number).last(),
             Visible::At(_) => {
-                self.newest_shown(node, view, SequenceNumber::MAX).filter(|version| version.number() >= number)
+                self.newest_shown(node, visible, SequenceNumber::MAX).filter(|version| version.number() >= number)
             }
         }
     }
@@ -90,11 +92,11 @@ impl Position {
     }
 }
 
-/// As long as the longest run of 0xff that a key begins with in practice; a key behind it costs a drain more.
+/// At least as long as the longest run of 0xff at the start of a key in practice. A key after it costs one more drain.
 const LAST: [u8; 64] = [0xff; 64];
 
-/// A sought key as nodes hold keys, and whether it is an encoded key. One too short for that lies right before the
-/// least key of the keyspace whose id begins with its bytes.
+/// The target for a sought key, and whether the key is a whole encoded key. A key too short for that sorts just before
+/// the least key of the keyspace whose id begins with its bytes.
 fn target_for(encoded: &[u8]) -> (Target<'_>, bool) {
     match key::split(encoded) {
         Some((keyspace, user_key)) => (Target::new(keyspace, user_key), true),
@@ -107,65 +109,66 @@ fn target_for(encoded: &[u8]) -> (Target<'_>, bool) {
 }
 
 impl MemtableCursor {
-    /// Node and version that the cursor stands on.
-    fn standing(&self) -> (Node<'_>, Version<'_>) {
-        let Some(Position { node, version }) = self.position else { unreachable!("the cursor stands nowhere") };
+    /// Node and version of the cursor's position.
+    fn current(&self) -> (Node<'_>, Version<'_>) {
+        let Some(Position { node, version }) = self.position else { unreachable!("the cursor is unpositioned") };
         (self.memtable.node(node), self.memtable.version(version))
     }
 
-    /// Has everything around a key drained; for all versions anew at every seek, since no snapshot bounds what they are.
-    fn clear_around(&mut self, key: &[u8]) {
-        if matches!(self.view, Visible::All) || !self.cleared.as_ref().is_some_and(|cleared| cleared.has(key)) {
-            self.cleared = Some(self.memtable.drain_around(key));
+    /// Drains around a key, unless that is done. A cursor over all versions drains at every seek, because no snapshot
+    /// bounds the versions.
+    fn drain_around_key(&mut self, key: &[u8]) {
+        if matches!(self.visible, Visible::All) || !self.drained.as_ref().is_some_and(|drained| drained.contains(key)) {
+            self.drained = Some(self.memtable.drain_around(key));
         }
     }
 
-    /// Has everything drained from where the cursor cleared last up to `node`, which follows on it, or to the end. True if there was
-    /// something to drain: what follows may be another node.
-    fn clear_up_to(&mut self, node: Option<Offset>) -> bool {
+    /// Drains from the upper end of the drained range up to `node`, the next node, or to the end. True if it drained
+    /// anything: there may now be another node in between.
+    fn drain_up_to(&mut self, node: Option<Offset>) -> bool {
         let memtable = &self.memtable;
-        let Some(cleared) = &mut self.cleared else { unreachable!("a seek cleared") };
+        let Some(drained) = &mut self.drained else { unreachable!("a seek drained") };
         let behind = |upper: &[u8]| node.is_none_or(|node| memtable.node(node).encoded_key() >= upper);
         let mut more = false;
-        while cleared.upper().is_some_and(behind) {
-            memtable.drain_behind(cleared);
+        while drained.upper().is_some_and(behind) {
+            memtable.drain_after(drained);
             more = true;
         }
         more
     }
 
-    /// The same in the other direction.
-    fn clear_down_to(&mut self, node: Option<Offset>) -> bool {
+    /// Drains from the lower end of the drained range down to `node`, as `drain_up_to` does.
+    fn drain_down_to(&mut self, node: Option<Offset>) -> bool {
         let memtable = &self.memtable;
-        let Some(cleared) = &mut self.cleared else { unreachable!("a seek cleared") };
+        let Some(drained) = &mut self.drained else { unreachable!("a seek drained") };
         let before = |lower: &[u8]| node.is_none_or(|node| memtable.node(node).encoded_key() < lower);
         let mut more = false;
-        while cleared.lower().is_some_and(before) {
-            memtable.drain_before(cleared);
+        while drained.lower().is_some_and(before) {
+            memtable.drain_before(drained);
             more = true;
         }
         more
     }
 
-    /// The node that follows on a search for `target`: the first at it or behind, with how it compares.
+    /// The first node at or after `target`, and whether its key equals the target's.
     fn first_at(&mut self, target: &Target<'_>) -> (Option<Offset>, bool) {
         loop {
             let memtable = &self.memtable;
             let mut splice = memtable.list.start();
-            let found = memtable.list.search(memtable.arena(), target, Meeting::Stop, &mut splice);
+            let found = memtable.list.search(memtable.arena(), target, OnEqual::Stop, &mut splice);
             let place = found.map(|(node, _)| node.place());
             let same = found.is_some_and(|(_, order)| order.is_eq());
-            if !self.clear_up_to(place) {
+            if !self.drain_up_to(place) {
                 return (place, same);
             }
         }
     }
 
-    /// The node behind one.
+    /// The node after a node.
     fn after(&mut self, node: Offset) -> Option<Offset> {
         loop {
             let next = self.memtable.list.after(self.memtable.arena(), self.memtable.node(node)).map(Node::place);
-            if !self.clear_up_to(next) {
+            if !self.drain_up_to(next) {
                 return next;
             }
         }
@@ -175,14 +178,14 @@ impl MemtableCursor {
     fn before(&mut self, target: &Target<'_>) -> Option<Offset> {
         loop {
             let before = self.memtable.list.before(self.memtable.arena(), target).map(Node::place);
-            if !self.clear_down_to(before) {
+            if !self.drain_down_to(before) {
                 return before;
             }
         }
     }
 
-    /// Stands on the first version shown of `node` or the nodes behind it.
-    fn stand_from(&mut self, mut node: Option<Offset>) {
+    /// Moves to the first version shown of `node` or of the nodes after it.
+    fn move_to_first_shown(&mut self, mut node: Option<Offset>) {
         self.position = None;
         while let Some(at) = node {
             let next = self.memtable.list.after(self.memtable.arena(), self.memtable.node(at));
@@ -190,7 +193,7 @@ impl MemtableCursor {
                 self.memtable.arena().prefetch(next.place());
                 self.memtable.arena().prefetch(Offset(next.place().0.wrapping_add(LINE_UNITS)));
             }
-            let found = self.memtable.newest_shown(self.memtable.node(at), self.view, SequenceNumber::MAX);
+            let found = self.memtable.newest_shown(self.memtable.node(at), self.visible, SequenceNumber::MAX);
             if let Some(version) = found {
                 self.position = Some(Position { node: at, version: version.place() });
                 return;
@@ -199,13 +202,13 @@ impl MemtableCursor {
         }
     }
 
-    /// Stands on the last version shown of `node` or the nodes before it.
-    fn stand_back_from(&mut self, mut node: Option<Offset>) {
+    /// Moves to the last version shown of `node` or of the nodes before it.
+    fn move_to_last_shown(&mut self, mut node: Option<Offset>) {
         self.position = None;
         while let Some(at) = node {
             let memtable = Arc::clone(&self.memtable);
             let node_at = memtable.node(at);
-            if let Some(version) = memtable.oldest_shown(node_at, self.view, SequenceNumber::ZERO) {
+            if let Some(version) = memtable.oldest_shown(node_at, self.visible, SequenceNumber::ZERO) {
                 self.position = Some(Position { node: at, version: version.place() });
                 return;
             }
@@ -216,66 +219,66 @@ impl MemtableCursor {
 
 impl Cursor for MemtableCursor {
     fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
-        let (target, whole) = target_for(key);
-        self.clear_around(key);
+        let (target, is_encoded_key) = target_for(key);
+        self.drain_around_key(key);
         let (found, same) = self.first_at(&target);
-        let Some(node) = found.filter(|_| same && whole) else {
-            self.stand_from(found);
+        let Some(node) = found.filter(|_| same && is_encoded_key) else {
+            self.move_to_first_shown(found);
             return Ok(());
         };
-        match self.memtable.newest_shown(self.memtable.node(node), self.view, number) {
+        match self.memtable.newest_shown(self.memtable.node(node), self.visible, number) {
             Some(version) => self.position = Some(Position { node, version: version.place() }),
             None => {
                 let next = self.after(node);
-                self.stand_from(next);
+                self.move_to_first_shown(next);
             }
         }
         Ok(())
     }
 
     fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
-        let (target, whole) = target_for(key);
-        self.clear_around(key);
+        let (target, is_encoded_key) = target_for(key);
+        self.drain_around_key(key);
         let memtable = &self.memtable;
-        let same_key = match whole {
+        let same_key = match is_encoded_key {
             true => memtable.list.find(memtable.arena(), &target, &mut memtable.list.start()),
             false => None,
         };
         let newer =
-            same_key.and_then(|node| Some(Position::new(node, memtable.oldest_shown(node, self.view, number)?)));
+            same_key.and_then(|node| Some(Position::new(node, memtable.oldest_shown(node, self.visible, number)?)));
         self.position = newer;
         if newer.is_none() {
             let before = self.before(&target);
-            self.stand_back_from(before);
+            self.move_to_last_shown(before);
         }
         Ok(())
     }
 
     fn seek_first(&mut self) -> Result<()> {
-        self.clear_around(&[]);
+        self.drain_around_key(&[]);
         let (first, _) = self.first_at(&Target::new(KeyspaceId(0), &[]));
-        self.stand_from(first);
+        self.move_to_first_shown(first);
         Ok(())
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        // Clears from behind all keys; there is no key for that place, so what is cleared must reach there.
-        self.clear_around(&LAST);
+        // Starts beyond the last key. No key stands for that position, so the drain must reach the end.
+        self.drain_around_key(&LAST);
         let last = loop {
             let last = self.memtable.list.last(self.memtable.arena()).map(Node::place);
-            let up = self.clear_up_to(None);
-            if !self.clear_down_to(last) && !up {
+            let up = self.drain_up_to(None);
+            if !self.drain_down_to(last) && !up {
                 break last;
             }
         };
-        self.stand_back_from(last);
+        self.move_to_last_shown(last);
         Ok(())
     }
 
     fn next(&mut self) -> Result<()> {
         let memtable = &self.memtable;
-        let (node, version) = self.standing();
-        let older = match self.view {
+        let (node, version) = self.current();
+        let older = match self.visible {
             Visible::At(_) => None,
             Visible::All => std::iter::successors(memtable.older(version), |version| memtable.older(*version))
                 .find(|version| memtable.is_shown(*version)),
@@ -286,19 +289,19 @@ impl Cursor for MemtableCursor {
             return Ok(());
         }
         let next = self.after(node);
-        self.stand_from(next);
+        self.move_to_first_shown(next);
         Ok(())
     }
 
     fn prev(&mut self) -> Result<()> {
         let memtable = Arc::clone(&self.memtable);
-        let (node, version) = self.standing();
+        let (node, version) = self.current();
         let node = memtable.node(node.place());
-        match memtable.oldest_shown(node, self.view, version.number().next()) {
+        match memtable.oldest_shown(node, self.visible, version.number().next()) {
             Some(newer) => self.position = Some(Position::new(node, newer)),
             None => {
                 let before = self.before(&Target::of(node));
-                self.stand_back_from(before);
+                self.move_to_last_shown(before);
             }
         }
         Ok(())
@@ -309,7 +312,7 @@ impl Cursor for MemtableCursor {
     }
 
     fn entry(&self) -> EntryRef<'_> {
-        let (node, version) = self.standing();
+        let (node, version) = self.current();
         EntryRef { key: node.encoded_key(), number: version.number(), kind: version.kind(), value: version.value() }
     }
 

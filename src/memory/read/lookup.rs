@@ -1,6 +1,7 @@
-//! Reading one key of a Memtable: the newest version, or a snapshot's, while writers go on (`docs/concurrency.md`, M5 to M8).
+//! Reads one key of a Memtable, at the newest version or at a snapshot, while writers continue (`docs/concurrency.md`,
+//! M5 to M8).
 //!
-//! Any thread, without latch, lock or wait.
+//! Any thread, without a latch or a lock, and without waiting for a writer.
 
 use crate::memory::entry::hash_index::Lookup;
 use crate::memory::entry::node::{Node, Target};
@@ -10,17 +11,17 @@ use crate::util::planted::planted;
 use crate::util::sync::Backoff;
 use crate::util::{KeyspaceId, Kind, SequenceNumber};
 
-/// What a walk along a chain came to.
-enum Walked<T> {
+/// The result of a search along a chain.
+enum ChainSearch<T> {
     Found(T),
     Absent,
-    /// Somebody changed what it stood on.
-    Disturbed,
+    /// A version that the search was at has changed.
+    Changed,
 }
 
 impl Memtable {
     /// Finds the newest committed version with a number `<= at` and appends its value to `out`. About three cache
-    /// misses; one where the key is absent, none of its own where it lies outside all keys.
+    /// misses; one if the key is absent, none if it is outside the Memtable's key range.
     pub fn get(
         &self,
         keyspace: KeyspaceId,
@@ -29,7 +30,7 @@ impl Memtable {
         at: SequenceNumber,
         out: &mut Vec<u8>,
     ) -> Option<(SequenceNumber, Kind)> {
-        if !self.key_range.may_have(user_key) {
+        if !self.key_range.may_contain(user_key) {
             return None;
         }
         let node = self.find(keyspace, user_key, hash)?;
@@ -38,15 +39,15 @@ impl Memtable {
 
     /// The number of the key's newest committed version.
     pub fn newest_number(&self, keyspace: KeyspaceId, user_key: &[u8], hash: u64) -> Option<SequenceNumber> {
-        if !self.key_range.may_have(user_key) {
+        if !self.key_range.may_contain(user_key) {
             return None;
         }
         let node = self.find(keyspace, user_key, hash)?;
         self.read(node, SequenceNumber::MAX, |_, look| Some(look.number()))
     }
 
-    /// The newest committed version `<= at` of a node, as `read` has it while it stays what it is; `read` says `None` where
-    /// it was disturbed.
+    /// Calls `read` for the newest committed version `<= at` of a node, and returns its result. `read` returns `None`
+    /// if its version has changed meanwhile; then the search restarts.
     pub(crate) fn read<T>(
         &self,
         node: Node<'_>,
@@ -54,48 +55,49 @@ impl Memtable {
         mut read: impl FnMut(Version<'_>, &Look) -> Option<T>,
     ) -> Option<T> {
         let mut backoff = Backoff::new();
-        // Ends: a walk is disturbed only by a version of this key that was placed meanwhile, or a chain that was cut.
+        // Ends: a search restarts only if a version of this key was placed meanwhile, or its chain was cleaned.
         loop {
-            match self.walk(node, at, &mut read) {
-                Walked::Found(found) => return Some(found),
-                Walked::Absent => return None,
-                Walked::Disturbed => backoff.wait(),
+            match self.search_chain(node, at, &mut read) {
+                ChainSearch::Found(found) => return Some(found),
+                ChainSearch::Absent => return None,
+                ChainSearch::Changed => backoff.wait(),
             }
         }
     }
 
-    fn walk<T>(
+    fn search_chain<T>(
         &self,
         node: Node<'_>,
         at: SequenceNumber,
         read: &mut impl FnMut(Version<'_>, &Look) -> Option<T>,
-    ) -> Walked<T> {
+    ) -> ChainSearch<T> {
         let newest = node.newest_place();
         let mut version = self.version(newest);
         let mut look = version.look();
-        // The block may have gone another way between the two loads; if it is still the newest, the look was of it
-        // as this key's, or will not hold.
+        // The block may have been reused between the two loads. If it is still the newest, then the look was at a
+        // version of this key, or it no longer holds.
         let moved = planted!(node.newest_place() != newest, Bug::NewestNotReadAgain => false);
         if moved || look.number() == SequenceNumber::ZERO {
-            return Walked::Disturbed;
+            return ChainSearch::Changed;
         }
         loop {
             let committed = if look.number() <= at { version.is_committed(&look, self.arena()) } else { Some(false) };
             match committed {
-                _ if !version.holds(&look) => return Walked::Disturbed,
-                Some(true) => return read(version, &look).map_or(Walked::Disturbed, Walked::Found),
+                _ if !version.holds(&look) => return ChainSearch::Changed,
+                Some(true) => return read(version, &look).map_or(ChainSearch::Changed, ChainSearch::Found),
                 Some(false) => {}
-                None => return Walked::Disturbed,
+                None => return ChainSearch::Changed,
             }
             if look.previous().is_null() {
-                return Walked::Absent;
+                return ChainSearch::Absent;
             }
             let above = look.number();
             version = self.version(look.previous());
             look = version.look();
-            // Used anew, it has a greater number than any that was taken when it was free (`version.rs`, invariant 1).
+            // A reused block has a greater number than all that were taken before it was freed (`version.rs`, invariant
+            // 1).
             if look.number() >= above || look.number() == SequenceNumber::ZERO {
-                return Walked::Disturbed;
+                return ChainSearch::Changed;
             }
         }
     }
@@ -109,19 +111,19 @@ impl Memtable {
         }
     }
 
-    /// All committed versions of a node, newest first. Only where no version leaves a chain: nobody writes any more, or this is the
-    /// single-level kind.
+    /// All committed versions of a node, newest first. Requires that no version leaves a chain: there are no writers
+    /// any more, or the Memtable is of the single-level kind.
     pub(crate) fn versions<'a>(&'a self, node: Node<'a>) -> impl Iterator<Item = Version<'a>> {
         std::iter::successors(Some(node.newest(self.arena())), |version| self.older(*version))
             .filter(|version| self.is_shown(*version))
     }
 
-    /// Whether a version is committed; as for `versions`.
+    /// Whether a version is committed. Same requirement as `versions`.
     pub(crate) fn is_shown(&self, version: Version<'_>) -> bool {
         version.is_committed(&version.look(), self.arena()).unwrap_or_default()
     }
 
-    /// The version behind another one, as for `versions`, committed or not.
+    /// The next older version, committed or not. Same requirement as `versions`.
     pub(crate) fn older<'a>(&'a self, version: Version<'a>) -> Option<Version<'a>> {
         let place = version.previous();
         (!place.is_null()).then(|| self.version(place))

@@ -1,4 +1,4 @@
-//! Reads of a Memtable: one key, cursors in order, estimates.
+//! Reads of a Memtable: lookups of single keys, cursors, size estimates. Any thread.
 
 pub(crate) mod approximate;
 pub(crate) mod cursor;

@@ -1,16 +1,21 @@
-//! Reads a sealed Memtable from front to back: what incorporation does. Each partition is put into order as it comes, without being
-//! linked, so that nodes are fetched long before they are read; walking the skiplist would wait for each.
+//! Reads a sealed Memtable from front to back, for incorporation. Each partition is sorted when the cursor comes to it,
+//! and is not linked. So nodes can be prefetched long before they are read; a scan of the skiplist would wait for each
+//! node.
 //!
-//! One thread at a time. Nothing changes in a sealed Memtable but links, which this does not follow past a partition.
+//! One thread at a time.
+//!
+//! Invariant: nothing changes in a sealed Memtable except links, and this cursor follows links only while it sorts a
+//! partition.
 
-use crate::memory::buffer::membuffer::Cleared;
+use crate::memory::buffer::membuffer::DrainedRange;
 use crate::memory::table::memtable::Memtable;
 use crate::merge::{Cursor, EntryRef};
 use crate::util::arena::{Offset, UNIT_BYTES};
 use crate::util::sync::Arc;
 use crate::util::{Error, Result, SequenceNumber};
 
-/// How many nodes ahead are fetched, and how many lines of each: key and number of a usual node, and most of its value.
+/// How many nodes ahead are prefetched, and how many lines of each: key and number of a usual node, and most of its
+/// value.
 const AHEAD: usize = 8;
 const LINES: u32 = 3;
 const LINE_UNITS: u32 = 64 / UNIT_BYTES as u32;
@@ -19,18 +24,18 @@ const LINE_UNITS: u32 = 64 / UNIT_BYTES as u32;
 #[derive(Debug)]
 struct SealedCursor {
     memtable: Arc<Memtable>,
-    /// The nodes of a partition in order, and which keys it has.
+    /// The nodes of one partition in order, and the partition's key range.
     nodes: Vec<Offset>,
-    range: Option<Cleared>,
+    range: Option<DrainedRange>,
     at: usize,
     version: Offset,
 }
 
 impl Memtable {
-    /// A cursor over all versions of a Memtable that was sealed, forwards only; it stands nowhere.
+    /// An unpositioned cursor over all versions of a sealed Memtable, forwards only.
     pub fn sealed_cursor(self: &Arc<Self>) -> Box<dyn Cursor> {
         if self.membuffer.is_finished() {
-            // All of it was linked as it came.
+            // All nodes were linked as they came.
             return Box::new(self.cursor());
         }
         let memtable = Arc::clone(self);
@@ -51,8 +56,8 @@ impl SealedCursor {
         }
     }
 
-    /// Stands on the newest version of the node at `at`, or of the first one behind it.
-    fn stand(&mut self, mut at: usize) {
+    /// Moves to the newest version of the node at `at`, or of the first node after it that has one.
+    fn move_to_first_shown(&mut self, mut at: usize) {
         self.version = Offset::NULL;
         loop {
             while let Some(node) = self.nodes.get(at) {
@@ -63,7 +68,7 @@ impl SealedCursor {
                 }
                 at += 1;
             }
-            let upper = self.range.as_ref().and_then(Cleared::upper).map(<[u8]>::to_vec);
+            let upper = self.range.as_ref().and_then(DrainedRange::upper).map(<[u8]>::to_vec);
             let Some(upper) = upper else { return };
             self.load(&upper);
             at = 0;
@@ -71,18 +76,18 @@ impl SealedCursor {
     }
 
     fn forwards_only<T>() -> Result<T> {
-        Err(Error::InvalidArgument("a sealed Memtable is read forwards only".into()))
+        Err(Error::InvalidArgument("a cursor over a sealed Memtable moves only forwards".into()))
     }
 }
 
 impl Cursor for SealedCursor {
     fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
-        if !self.range.as_ref().is_some_and(|range| range.has(key)) {
+        if !self.range.as_ref().is_some_and(|range| range.contains(key)) {
             self.load(key);
         }
         let before = |node: &Offset| self.memtable.node(*node).encoded_key() < key;
         let at = self.nodes.partition_point(before);
-        self.stand(at);
+        self.move_to_first_shown(at);
         while self.valid() && self.entry().key == key && self.entry().number > number {
             self.next()?;
         }
@@ -95,7 +100,7 @@ impl Cursor for SealedCursor {
 
     fn seek_first(&mut self) -> Result<()> {
         self.load(&[]);
-        self.stand(0);
+        self.move_to_first_shown(0);
         Ok(())
     }
 
@@ -115,7 +120,7 @@ impl Cursor for SealedCursor {
             Some(version) => self.version = version,
             None => {
                 self.fetch(self.at + AHEAD);
-                self.stand(self.at + 1);
+                self.move_to_first_shown(self.at + 1);
             }
         }
         Ok(())

@@ -1,13 +1,14 @@
-//! Fills an empty Memtable at once, in any order of keys and numbers: a tenth of the cost of placing entries one by one.
+//! Fills an empty Memtable in bulk, with entries in any order of keys and numbers. A tenth of the cost of placing them
+//! singly.
 //!
-//! One thread, which alone knows the Memtable (`BulkFill` has it, and gives it out when it is done). Entries are written as they
-//! come; at the end they are sorted, and each node is linked behind the one before it and goes into the index, so that nothing
-//! is searched, and what is needed next can be fetched ahead.
+//! One thread, the only one with the Memtable: `BulkFill` owns it, and `finish` returns it. Nodes are written as the
+//! entries come. At the end they are sorted, and each node is linked after the one before and inserted into the index.
+//! So nothing is searched, and what is needed next can be prefetched.
 //!
 //! Invariants:
-//! 1. Until `finish` nothing is linked, and nobody else has the Memtable.
-//! 2. After `finish` the Memtable is what `prepare` and `place` would have made of the same entries, drained, but that a key that came
-//!    several times wastes a node for each. It takes no more writes.
+//! 1. Until `finish` nothing is linked, and no other thread has the Memtable.
+//! 2. After `finish` the Memtable equals what `prepare` and `place` would have made of the same entries, drained,
+//!    except that a key that came several times wastes memory for a node each time. It takes no more writes.
 
 use super::memtable::Memtable;
 use super::order;
@@ -17,15 +18,15 @@ use crate::util::arena::Offset;
 use crate::util::sync::Arc;
 use crate::util::{KeyspaceId, Kind, SequenceNumber, hash, limits};
 
-/// How far ahead lines of the index are fetched; nodes, twice as far.
+/// How far ahead lines of the index are prefetched; nodes twice as far.
 const AHEAD: usize = 8;
 
-/// Memory that one fill after the other uses: fresh pages cost microseconds.
+/// Memory that successive fills reuse, because fresh pages cost microseconds each.
 #[derive(Debug, Default)]
 pub struct FillSpace {
     /// A node with one version for every entry.
     nodes: Vec<Offset>,
-    /// What they are sorted by.
+    /// The sort keys.
     keys: Vec<u128>,
 }
 
@@ -37,22 +38,22 @@ pub struct BulkFill<'a> {
 }
 
 impl<'a> BulkFill<'a> {
-    /// Requires an empty Memtable that nobody else has.
+    /// Requires an empty Memtable that no other thread has.
     pub fn new(memtable: Arc<Memtable>, space: &'a mut FillSpace) -> Self {
         let alone = memtable.is_empty() && Arc::strong_count(&memtable) == 1;
-        assert!(alone, "only an empty Memtable of one's own is filled in bulk");
+        assert!(alone, "a bulk fill requires an empty Memtable that nothing else refers to");
         space.nodes.clear();
         Self { memtable, space }
     }
 
-    /// Adds a version. Of equal keys with equal numbers the one added last is the newer.
+    /// Adds a version. Of versions with equal keys and equal numbers, the one added last is the newer.
     pub fn add(&mut self, keyspace: KeyspaceId, user_key: &[u8], kind: Kind, value: &[u8], number: SequenceNumber) {
         assert!(user_key.len() <= limits::KEY_BYTES_MAX && value.len() <= limits::VALUE_BYTES_MAX);
         let hash = hash::key_hash(keyspace, user_key);
         self.space.nodes.push(self.memtable.write_entry(Target::new(keyspace, user_key), hash, kind, value, number));
     }
 
-    /// The filled Memtable.
+    /// Sorts and links all entries, and returns the Memtable.
     pub fn finish(self) -> Arc<Memtable> {
         let Self { memtable, space } = self;
         let versions = space.nodes.len() as u64;
@@ -63,39 +64,40 @@ impl<'a> BulkFill<'a> {
     }
 }
 
-/// Puts the nodes into the order of their keys, one for each key.
+/// Sorts the nodes by key, and leaves one for each key.
 fn sort(memtable: &Memtable, space: &mut FillSpace) {
     let FillSpace { nodes, keys } = space;
     let key = |node: &Offset| memtable.node(*node).encoded_key();
     let Some(first) = nodes.first().map(key) else { return };
     let common = nodes.iter().fold(first.len(), |common, node| common_prefix(&first[..common], key(node)));
-    order::sort(memtable, nodes, common, keys, |same| sort_few(memtable, same));
+    order::sort(memtable, nodes, common, keys, |same| sort_whole_keys(memtable, same));
 }
 
-/// Sorts nodes by their whole keys, and leaves one for each key in front, with all versions of the key; returns how many.
-fn sort_few(memtable: &Memtable, nodes: &mut [Offset]) -> usize {
+/// Sorts nodes by their whole keys. Leaves one node for each key, in front, with all versions of the key; returns how
+/// many.
+fn sort_whole_keys(memtable: &Memtable, nodes: &mut [Offset]) -> usize {
     let key = |node: &Offset| memtable.node(*node).encoded_key();
     let version = |node: &Offset| memtable.node(*node).newest(memtable.arena());
     if nodes.iter().any(|node| key(node) != key(&nodes[0])) {
         nodes.sort_by_key(key);
     }
-    let (mut from, mut kept) = (0, 0);
+    let (mut from, mut remaining) = (0, 0);
     while from < nodes.len() {
         let count = nodes[from..].iter().take_while(|node| key(node) == key(&nodes[from])).count();
         let same = &mut nodes[from..][..count];
         same.sort_by_cached_key(|node| version(node).number());
         for pair in same.windows(2) {
-            version(&pair[1]).number_it(version(&pair[1]).number(), version(&pair[0]).place(), Offset::NULL);
+            version(&pair[1]).set_number(version(&pair[1]).number(), version(&pair[0]).place(), Offset::NULL);
         }
         let newest = version(&same[count - 1]);
         memtable.node(same[0]).set_newest(newest);
-        nodes[kept] = nodes[from];
-        (from, kept) = (from + count, kept + 1);
+        nodes[remaining] = nodes[from];
+        (from, remaining) = (from + count, remaining + 1);
     }
-    kept
+    remaining
 }
 
-/// Links all nodes and brings them into the index.
+/// Links all nodes and inserts them into the index.
 fn link(memtable: &Memtable, nodes: &[Offset]) {
     let mut hashes = [0; AHEAD];
     let mut last = memtable.list.start();
@@ -107,7 +109,7 @@ fn link(memtable: &Memtable, nodes: &[Offset]) {
         let due = std::mem::replace(&mut hashes[step % AHEAD], hash);
         if let Some(node) = step.checked_sub(AHEAD).map(|at| nodes[at]) {
             memtable.list.append(memtable.arena(), memtable.node(node), &mut last);
-            memtable.enter(due, node);
+            memtable.insert_into_index(due, node);
         }
     }
 }
@@ -130,7 +132,7 @@ mod tests {
             memtable.attach(&mut writer, 1);
             let key = (*keyspace, &key[..], hash::key_hash(*keyspace, key));
             let mut prepared = memtable.prepare(&mut writer, key, *kind, value);
-            // As if a snapshot stood between any two numbers: all versions stay.
+            // As if there were a snapshot between any two numbers: all versions stay.
             memtable.place(&mut writer, &mut prepared, SequenceNumber(*number), SequenceNumber::MAX);
         }
         memtable
@@ -138,7 +140,7 @@ mod tests {
 
     fn filled(entries: &[Entry], soft_bytes: usize) -> Arc<Memtable> {
         let mut space = FillSpace::default();
-        // What an earlier fill left in its space does not show.
+        // The content left by an earlier fill must not matter.
         let mut earlier = BulkFill::new(MemtablePool::new(MemoryComponent::TwoLevel, soft_bytes).take(), &mut space);
         earlier.add(KeyspaceId(0), b"earlier", Kind::Put, b"value", SequenceNumber(1));
         drop(earlier);
@@ -161,7 +163,7 @@ mod tests {
         all
     }
 
-    /// Entries in an order that is not the one of their numbers, as chunks of several threads give them.
+    /// Entries in an order other than that of their numbers, as recovery reads them from the chunks of several threads.
     fn entries(seed: u64, keys: u64, key: impl Fn(u64) -> Vec<u8>) -> Vec<Entry> {
         let mut seed = seed;
         let mut entries: Vec<Entry> = (1..=2000)
@@ -196,12 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn it_is_what_single_writes_make() {
+    fn a_bulk_fill_equals_single_writes() {
         for seed in 0..4 {
-            // Numbers of eight bytes; long common beginnings; beginnings that are whole keys; ends that look like padding.
+            // Eight-byte numbers; long common prefixes; keys that are prefixes of others; ends that look like padding.
             same(&entries(seed, 1 << 40, |key| key.to_be_bytes().to_vec()), 1 << 20);
             same(
-                &entries(seed, 700, |key| format!("a/long/beginning/of/all/{:03}/{key}", key % 7).into_bytes()),
+                &entries(seed, 700, |key| format!("a/long/common/prefix/of/{:03}/{key}", key % 7).into_bytes()),
                 1 << 20,
             );
             same(&entries(seed, 90, |key| vec![0; key as usize]), 1 << 20);
@@ -215,8 +217,8 @@ mod tests {
     }
 
     #[test]
-    fn more_keys_than_the_index_takes_are_found_all_the_same() {
-        // An index for a 64th of them.
+    fn keys_beyond_the_capacity_of_the_index_are_found() {
+        // The index has slots for a 64th of the keys.
         same(&entries(1, 1 << 40, |key| key.to_le_bytes().to_vec()), 4 << 10);
     }
 }

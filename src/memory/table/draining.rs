@@ -1,59 +1,61 @@
-//! Draining: brings the nodes of the Membuffer into the skiplist, in order (`membuffer.rs` has the invariants). Any thread.
+//! Drains: link the nodes of the Membuffer into the skiplist, in order. Any thread; a drain may wait for another one of
+//! the same partition. `buffer/membuffer.rs` has the invariants.
 
 use super::memtable::Memtable;
 use super::order;
 use crate::memory::buffer::boundaries::Boundaries;
-use crate::memory::buffer::insert_queue::{InsertQueue, Taking};
-use crate::memory::buffer::membuffer::{Cleared, Membuffer, State};
+use crate::memory::buffer::insert_queue::{InsertQueue, QueueReader};
+use crate::memory::buffer::membuffer::{DrainedRange, Membuffer, State};
 use crate::util::arena::Offset;
 use crate::util::planted::planted;
 use crate::util::sync::{Arc, MutexGuard, Ordering};
 
-/// Keys that a partition should have: enough that sorting and linking them pays, few enough that they stay in the processor's
-/// cache meanwhile and that a short scan waits for microseconds.
+/// Keys of a partition. Enough that one sort and one multi-insert are worth it; few enough that they stay in the
+/// processor's cache meanwhile, and that a short scan waits only for microseconds.
 const PARTITION_KEYS: u64 = if cfg!(feature = "model-checking") { 2 } else { 1024 };
-/// Nodes whose towers reach this high are the sample that boundaries are learned from: one key in 128, chosen by the hashes.
+/// Boundaries are learned from the nodes whose towers are at least this high: one key in 128, chosen by the hashes.
 const SAMPLED_HEIGHT: usize = if cfg!(feature = "model-checking") { 1 } else { 8 };
-/// A sweep is due when so large a part of a Memtable has come in since the last one: FloDB's share of the Membuffer (§5.1).
-const SHARE_PART: usize = 4;
-/// The number of keys at which boundaries are learned again, over that of the last time.
-const LEARN_AGAIN: u64 = 4;
+/// Queued nodes are handed over when a Memtable has grown by this part since the last time: FloDB's share of the
+/// Membuffer (§5.1).
+const HAND_OVER_PART: usize = 4;
+/// Boundaries are learned again when the number of keys has grown by this factor.
+const LEARN_AGAIN_FACTOR: u64 = 4;
 
 impl State {
-    /// Hands the nodes that writers pushed over to the partitions.
-    fn take_feeds(&mut self, memtable: &Memtable) {
-        let new = std::mem::replace(&mut *memtable.membuffer.new_feeds.lock(), Offset::NULL);
-        self.queues.extend(Taking::of_list(memtable.arena(), new));
-        let mut came = Vec::new();
-        self.queues.retain_mut(|queue| queue.take(memtable.arena(), |node| came.push(node)));
-        self.came += came.len() as u64;
-        if self.came >= self.learn_at.max(2 * PARTITION_KEYS) && self.busy_count == 0 {
-            self.learn(memtable, &mut came);
+    /// Hands the nodes in the insert queues over to the partitions.
+    fn hand_over_queues(&mut self, memtable: &Memtable) {
+        let new = std::mem::replace(&mut *memtable.membuffer.new_queues.lock(), Offset::NULL);
+        self.queues.extend(QueueReader::of_list(memtable.arena(), new));
+        let mut arrived = Vec::new();
+        self.queues.retain_mut(|queue| queue.take(memtable.arena(), |node| arrived.push(node)));
+        self.arrived += arrived.len() as u64;
+        if self.arrived >= self.learn_at.max(2 * PARTITION_KEYS) && self.busy_count == 0 {
+            self.learn(memtable, &mut arrived);
         }
         self.waiting.resize_with(self.boundaries.partitions(), Vec::new);
         self.busy.resize(self.boundaries.partitions(), false);
-        for_each_fetched(memtable, &came, |node| {
+        for_each_fetched(memtable, &arrived, |node| {
             let partition = self.boundaries.partition_of(memtable.node(node).encoded_key());
             self.waiting[partition].push(node);
         });
     }
 
-    /// Learns boundaries from the keys there are; what waits comes back to be handed out anew.
-    fn learn(&mut self, memtable: &Memtable, came: &mut Vec<Offset>) {
-        self.waiting.drain(..).for_each(|mut nodes| came.append(&mut nodes));
-        let mut sampled = memtable.linked_as_high_as(SAMPLED_HEIGHT);
-        for_each_fetched(memtable, came, |node| {
+    /// Learns boundaries from all keys. Moves waiting nodes back to `arrived`, to be distributed again.
+    fn learn(&mut self, memtable: &Memtable, arrived: &mut Vec<Offset>) {
+        self.waiting.drain(..).for_each(|mut nodes| arrived.append(&mut nodes));
+        let mut sampled = memtable.tall_linked_nodes(SAMPLED_HEIGHT);
+        for_each_fetched(memtable, arrived, |node| {
             if memtable.node(node).height() >= SAMPLED_HEIGHT {
                 sampled.push(node);
             }
         });
         let sample = sampled.iter().map(|node| memtable.node(*node).encoded_key()).collect();
         self.boundaries = Arc::new(Boundaries::learn(sample));
-        self.learn_at = self.came * LEARN_AGAIN;
+        self.learn_at = self.arrived * LEARN_AGAIN_FACTOR;
     }
 }
 
-/// Calls `each` for every node, whose first line was asked for a while before.
+/// Calls `each` for every node, having prefetched its first line.
 fn for_each_fetched(memtable: &Memtable, nodes: &[Offset], mut each: impl FnMut(Offset)) {
     const AHEAD: usize = 12;
     for (at, node) in nodes.iter().enumerate() {
@@ -65,94 +67,96 @@ fn for_each_fetched(memtable: &Memtable, nodes: &[Offset], mut each: impl FnMut(
 }
 
 impl Memtable {
-    /// Brings every node that was pushed before the call, and whose key is in the same partition as `key`, into the skiplist; says which
-    /// keys that are.
-    pub fn drain_around(&self, key: &[u8]) -> Cleared {
+    /// Links every node that was pushed before the call and whose key is in the same partition as `key`. Returns the
+    /// partition's key range.
+    pub fn drain_around(&self, key: &[u8]) -> DrainedRange {
         if self.membuffer.is_finished() {
-            return Cleared::everything();
+            return DrainedRange::everything();
         }
         let mut state = self.membuffer.state.lock();
-        state.take_feeds(self);
+        state.hand_over_queues(self);
         loop {
             let boundaries = Arc::clone(&state.boundaries);
             let partition = boundaries.partition_of(key);
             if planted!(state.busy[partition], Bug::DrainDoesNotWait => false) {
-                self.membuffer.ended.wait(&mut state);
-                // The boundaries may have changed, and another waiter may have been quicker.
+                self.membuffer.partition_freed.wait(&mut state);
+                // The boundaries may have changed, and another thread may have marked the partition busy first.
                 continue;
             }
             self.link_waiting(state, partition);
-            return Cleared { boundaries, from: partition, to: partition + 1 };
+            return DrainedRange { boundaries, from: partition, to: partition + 1 };
         }
     }
 
-    /// As `drain_around` for the keys right behind what was cleared, which has an upper bound; adds them to it.
-    pub fn drain_behind(&self, cleared: &mut Cleared) {
-        let Some(upper) = cleared.upper() else { return };
+    /// Drains the partition just after `drained`, which has an upper bound, and extends `drained` by it.
+    pub fn drain_after(&self, drained: &mut DrainedRange) {
+        let Some(upper) = drained.upper() else { return };
         let more = self.drain_around(upper);
-        let same = Arc::ptr_eq(&more.boundaries, &cleared.boundaries);
-        let from = if same { cleared.from } else { more.from };
-        *cleared = Cleared { from, ..more };
+        let same = Arc::ptr_eq(&more.boundaries, &drained.boundaries);
+        let from = if same { drained.from } else { more.from };
+        *drained = DrainedRange { from, ..more };
     }
 
-    /// As `drain_around` for the keys right before what was cleared, which has a lower bound; adds them to it.
-    pub fn drain_before(&self, cleared: &mut Cleared) {
-        let Some(lower) = cleared.lower() else { return };
+    /// Drains the partition just before `drained`, which has a lower bound, and extends `drained` by it.
+    pub fn drain_before(&self, drained: &mut DrainedRange) {
+        let Some(lower) = drained.lower() else { return };
         let mut state = self.membuffer.state.lock();
-        state.take_feeds(self);
+        state.hand_over_queues(self);
         loop {
             let boundaries = Arc::clone(&state.boundaries);
             let partition = match boundaries.partition_of(lower) {
-                // The partition of the last keys before `lower`, which may be a bound of its own.
+                // The partition of the last keys before `lower`, which may itself be a boundary.
                 at if boundaries.lower(at) == Some(lower) => at - 1,
                 within => within,
             };
             if planted!(state.busy[partition], Bug::DrainDoesNotWait => false) {
-                self.membuffer.ended.wait(&mut state);
+                self.membuffer.partition_freed.wait(&mut state);
                 continue;
             }
             self.link_waiting(state, partition);
-            let same = Arc::ptr_eq(&boundaries, &cleared.boundaries);
-            let to = if same { cleared.to } else { partition + 1 };
-            *cleared = Cleared { boundaries, from: partition, to };
+            let same = Arc::ptr_eq(&boundaries, &drained.boundaries);
+            let to = if same { drained.to } else { partition + 1 };
+            *drained = DrainedRange { boundaries, from: partition, to };
             return;
         }
     }
 
-    /// Takes note of a writer's new feed, before anything is pushed to it; true if it is time for a sweep, and nobody was told yet.
+    /// Adds a writer's new queue, before any node is pushed to it. True if it is time to hand queued nodes over, and no
+    /// other caller was told yet.
     pub(crate) fn add_queue(&self, queue: &InsertQueue) -> bool {
-        queue.list(self.arena(), &mut self.membuffer.new_feeds.lock());
-        let swept = self.membuffer.swept_bytes.load(Ordering::Relaxed);
-        self.bytes().saturating_sub(swept) >= self.soft_bytes() / SHARE_PART
+        queue.add_to_list(self.arena(), &mut self.membuffer.new_queues.lock());
+        let swept = self.membuffer.handed_over_bytes.load(Ordering::Relaxed);
+        self.bytes().saturating_sub(swept) >= self.soft_bytes() / HAND_OVER_PART
             && !self.membuffer.drain_due.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether enough waits that a sweep pays.
+    /// Whether it is time to call `drain_waiting`.
     pub fn is_drain_due(&self) -> bool {
         self.membuffer.drain_due.load(Ordering::Relaxed) && !self.membuffer.is_finished()
     }
 
-    /// Hands what waits over to the partitions, so that the next scan has only its own partitions to put into order (FloDB §4.2 drains
-    /// all the while; order that nobody asked for is cheaper made at the end, all at once: `docs/performance.md`).
+    /// Hands queued nodes over to the partitions, so that the next scan has to sort only its own partitions. (FloDB
+    /// §4.2 drains continuously. Order that no scan needs is cheaper to make at the end, all at once:
+    /// `docs/performance.md`.)
     pub fn drain_waiting(&self) {
-        self.membuffer.swept_bytes.store(self.bytes(), Ordering::Relaxed);
+        self.membuffer.handed_over_bytes.store(self.bytes(), Ordering::Relaxed);
         self.membuffer.drain_due.store(false, Ordering::Relaxed);
-        self.membuffer.state.lock().take_feeds(self);
+        self.membuffer.state.lock().hand_over_queues(self);
     }
 
-    /// Brings every node that was pushed before the call into the skiplist, in the order of their keys. For few of them, for tests and
-    /// for measurements.
+    /// Links every node that was pushed before the call, in the order of the keys. For small Memtables, tests and
+    /// measurements.
     pub fn drain_all(&self) {
         if self.membuffer.is_finished() {
             return;
         }
-        let mut cleared = self.drain_around(&[]);
-        while cleared.upper().is_some() {
-            self.drain_behind(&mut cleared);
+        let mut drained = self.drain_around(&[]);
+        while drained.upper().is_some() {
+            self.drain_after(&mut drained);
         }
     }
 
-    /// Ends the Memtable's changes, where nobody writes any more: no version leaves its chain from here on.
+    /// Seals the Memtable: no version leaves its chain from here on. Requires that there are no writers any more.
     pub fn seal(&self) {
         self.retained.end();
         if !self.membuffer.is_finished() {
@@ -160,9 +164,9 @@ impl Memtable {
         }
     }
 
-    /// All nodes of the partition that a key is in, in order, linked or not, and the least key behind them. What waits stays waiting, for
-    /// scans that want it linked. For a Memtable that was sealed.
-    pub(crate) fn ordered_around(&self, key: &[u8]) -> (Vec<Offset>, Cleared) {
+    /// All nodes of the partition of a key, in order, linked or not, and the partition's key range. Waiting nodes are
+    /// not linked, and stay for scans that need them linked. For a sealed Memtable.
+    pub(crate) fn ordered_around(&self, key: &[u8]) -> (Vec<Offset>, DrainedRange) {
         let mut state = self.membuffer.state.lock();
         let (boundaries, partition) = loop {
             let boundaries = Arc::clone(&state.boundaries);
@@ -170,25 +174,25 @@ impl Memtable {
             if !state.busy.get(partition).is_some_and(|busy| *busy) {
                 break (boundaries, partition);
             }
-            self.membuffer.ended.wait(&mut state);
+            self.membuffer.partition_freed.wait(&mut state);
         };
-        let cleared = Cleared { boundaries, from: partition, to: partition + 1 };
+        let drained = DrainedRange { boundaries, from: partition, to: partition + 1 };
         let mut waiting = state.waiting.get_mut(partition).map(std::mem::take).unwrap_or_default();
         if waiting.is_empty() {
             drop(state);
-            return (self.linked_between(cleared.lower(), cleared.upper()), cleared);
+            return (self.linked_between(drained.lower(), drained.upper()), drained);
         }
         let common = state.boundaries.common_bytes(partition);
-        let end = self.mark_busy(state, partition);
+        let busy = self.mark_busy(state, partition);
         self.sort_by_key(&mut waiting, common);
-        let linked = self.linked_between(cleared.lower(), cleared.upper());
+        let linked = self.linked_between(drained.lower(), drained.upper());
         let ordered = self.merge(&waiting, linked);
         self.membuffer.state.lock().waiting[partition] = waiting;
-        drop(end);
-        (ordered, cleared)
+        drop(busy);
+        (ordered, drained)
     }
 
-    /// Two lists of nodes, each in order, as one.
+    /// Merges two sorted lists of nodes.
     fn merge(&self, waiting: &[Offset], linked: Vec<Offset>) -> Vec<Offset> {
         if linked.is_empty() {
             return waiting.to_vec();
@@ -214,36 +218,37 @@ impl Memtable {
         });
     }
 
-    /// Takes a partition for this thread, until what it returns is dropped.
+    /// Marks a partition busy for this thread, until the result is dropped.
     fn mark_busy<'a>(&'a self, mut state: MutexGuard<'a, State>, partition: usize) -> BusyPartition<'a> {
         state.busy[partition] = true;
         state.busy_count += 1;
         BusyPartition { membuffer: &self.membuffer, partition }
     }
 
-    /// Links what waits in a partition that is not busy.
+    /// Links the waiting nodes of a partition that is not busy.
     fn link_waiting(&self, mut state: MutexGuard<'_, State>, partition: usize) {
         let mut nodes = std::mem::take(&mut state.waiting[partition]);
         if nodes.is_empty() {
             return;
         }
         let common = state.boundaries.common_bytes(partition);
-        let _end = self.mark_busy(state, partition);
+        let _busy = self.mark_busy(state, partition);
         if self.membuffer.one_by_one.load(Ordering::Relaxed) {
-            nodes.iter().for_each(|node| self.insert_alone(*node));
+            nodes.iter().for_each(|node| self.insert_one(*node));
             return;
         }
         self.sort_by_key(&mut nodes, common);
         self.multi_insert(&nodes);
     }
 
-    /// Has drains take the nodes as they came and search every one's place from the top: what multi-insert is measured against.
+    /// Makes drains insert nodes unsorted and one by one, each with a search from the top: the baseline for
+    /// multi-insert.
     #[cfg(any(test, feature = "testing"))]
     pub fn drain_one_by_one(&self) {
         self.membuffer.one_by_one.store(true, Ordering::Relaxed);
     }
 
-    /// Brings new keys, rising, into the skiplist alone, by one multi-insert or as so many single inserts; for measurements.
+    /// Links new keys, in rising order, without the index: by one multi-insert or by single inserts. For measurements.
     #[cfg(any(test, feature = "testing"))]
     pub fn insert_into_list(&self, user_keys: &[[u8; 8]], value: &[u8], together: bool) {
         let node = |user_key: &[u8; 8]| {
@@ -255,12 +260,12 @@ impl Memtable {
         let nodes: Vec<Offset> = user_keys.iter().map(node).collect();
         match together {
             true => self.multi_insert(&nodes),
-            false => nodes.iter().for_each(|node| self.insert_alone(*node)),
+            false => nodes.iter().for_each(|node| self.insert_one(*node)),
         }
     }
 }
 
-/// Ends a drain, on every way out.
+/// Ends a drain when dropped.
 struct BusyPartition<'a> {
     membuffer: &'a Membuffer,
     partition: usize,
@@ -271,6 +276,6 @@ impl Drop for BusyPartition<'_> {
         let mut state = self.membuffer.state.lock();
         state.busy[self.partition] = false;
         state.busy_count -= 1;
-        self.membuffer.ended.notify_all();
+        self.membuffer.partition_freed.notify_all();
     }
 }

@@ -1,34 +1,36 @@
 //! The Memtable: all versions of one generation, by key and number (FloDB §4.1, cLSM §3).
 //!
-//! Any thread may read at any time, without latch, lock or wait. A writer `prepare`s outside any latch and then
-//! `place`s under the latch of the key (`protocol.md`, W); so two `place`s of one key never overlap, and one key's numbers
-//! rise. `place`s of different keys race freely.
+//! Any thread may read at any time, without a latch or a lock, and without waiting for a writer. A writer calls
+//! `prepare` outside any latch, and then `place` under the latch of the key (`docs/concurrency.md`, W). So two calls of
+//! `place` for one key never overlap, and the numbers of one key rise. Calls for different keys run concurrently.
 //!
 //! Invariants:
-//! 1. A key has at most one node. `prepare` only looks whether there is one; `place` decides, under the latch, in the hash
-//!    index, or, where the key's window of that is full, in level 0 of the list.
-//! 2. Nothing of a prepared version can be found before `place`. When `place` returns, `get` finds it; a cursor does, once what is in
-//!    the Membuffer was drained around it (`membuffer.rs`). The step at which gets begin to see the version is one instant: the
-//!    index slot, or for a key that the index leaves out the link in level 0, or for a key that has a node the one `Release` store of
-//!    its newest version.
-//! 3. A chain's numbers fall from newest to oldest. A version leaves its chain only where no snapshot needs it: none with a number from
-//!    its own up to, without, that of the next newer version. So a reader at a snapshot finds its version however slow it is; and a
-//!    reader of the newest version that was overtaken finds that out (`version.rs`, invariant 2) and begins again.
-//! 4. A pending version is skipped until its batch's state word is `COMMITTED`, a `Release` store that all readers load
-//!    with `Acquire`: one store shows all entries of the batch (`version.rs`, invariant 3). What it is placed on stays until then.
-//! 5. The single-level kind (`MemoryComponent::Skiplist`) links at once, and takes nothing out of a chain.
+//! 1. A key has at most one node. `prepare` only searches for it. `place` decides, under the latch, in the hash index;
+//!    or in level 0 of the list, if the key's window in the index is full.
+//! 2. A prepared version cannot be found before `place`. When `place` returns, `get` finds it. A cursor finds it once
+//!    the Membuffer was drained around it (`buffer/membuffer.rs`). Gets begin to see the version at one instant: the
+//!    store of the index slot; or, for a key that the index has no slot for, of the link in level 0; or, for a key that
+//!    has a node, the `Release` store of the node's newest version.
+//! 3. The numbers of a chain fall from newest to oldest. A version leaves its chain only if no snapshot needs it: none
+//!    has a number from the version's own up to, but without, that of the next newer version. So a reader at a snapshot
+//!    finds its version however slow it is. A slow reader of the newest version detects that it was replaced
+//!    (`entry/version.rs`, invariant 2) and restarts.
+//! 4. A pending version is skipped until its batch's state word is `BATCH_COMMITTED`. All readers load that word with
+//!    `Acquire`, so one `Release` store shows all entries of the batch (`entry/version.rs`, invariant 3). The version
+//!    below a pending one stays in the chain until then.
+//! 5. The single-level kind (`MemoryComponent::Skiplist`) links each node at once, and removes nothing from a chain.
 
 use super::key_range::KeyRange;
 use super::range_tombstones::TombstoneSet;
 use super::retained_versions::{RetainedVersions, RetainingNode};
-use super::writer::{Desk, MemtableWriter};
+use super::writer::{MemtableWriter, WriterSlot};
 use crate::memory::buffer::component::MemoryComponent;
 use crate::memory::buffer::insert_queue::{self, InsertQueue};
-use crate::memory::buffer::membuffer::{Membuffer, feed_capacity};
+use crate::memory::buffer::membuffer::{Membuffer, queue_capacity};
 use crate::memory::entry::class::Class;
-use crate::memory::entry::hash_index::{Entered, HashIndex, Lookup};
+use crate::memory::entry::hash_index::{HashIndex, Inserted, Lookup};
 use crate::memory::entry::node::{Node, Target, body_bytes, tower_bytes};
-use crate::memory::entry::skiplist::{Meeting, Skiplist, Splice, height_for};
+use crate::memory::entry::skiplist::{OnEqual, Skiplist, Splice, height_for};
 use crate::memory::entry::version::{BATCH_COMMITTED, BATCH_PENDING, Version, block_bytes, make_state, state};
 use crate::merge::RangeTombstones;
 use crate::util::arena::{Arena, Offset};
@@ -37,10 +39,10 @@ use crate::util::planted::planted;
 use crate::util::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::util::{KeyspaceId, Kind, SequenceNumber, key, limits};
 
-/// Largest piece of the arena that a writer takes for itself.
+/// Largest piece of the arena that a writer reserves for itself.
 const PIECE_BYTES_MAX: usize = 32 << 10;
 
-/// One generation's memory.
+/// The memory of one generation.
 #[derive(Debug)]
 pub struct Memtable {
     id: u64,
@@ -52,36 +54,51 @@ pub struct Memtable {
     soft_bytes: usize,
     /// Bytes in use before the first entry.
     empty_bytes: usize,
-    /// It changes rarely, so that readers who look here share the line.
+    /// Changes rarely, so readers can share its cache line.
     pub(crate) key_range: KeyRange,
-    /// The first of the writers' desks.
-    desks: Mutex<Offset>,
-    /// Versions that were placed without a writer.
-    loose: AtomicU64,
+    /// The first of the writer slots.
+    writer_slots: Mutex<Offset>,
+    /// The number of versions that were placed without a writer.
+    versions_without_writer: AtomicU64,
     pub(crate) retained: RetainedVersions,
     range_tombstones: TombstoneSet,
 }
 
-/// A version that lies ready in a Memtable's memory and has no number yet. Good for one `place` in that Memtable;
-/// dropped, it wastes its memory until the Memtable is recycled.
+/// A version in a Memtable's memory that has no number yet. Valid for one `place` in that Memtable. If it is dropped,
+/// its memory is unused until the Memtable is recycled.
 #[derive(Debug)]
 #[must_use]
 pub struct Prepared {
     memtable: u64,
     hash: u64,
     version: Offset,
-    /// The key's node; before `place`, one of its own that is ready to be shown, unless `has_node`.
+    /// The key's node. Until `place`, a new unpublished node, unless `has_node`.
     node: Offset,
     has_node: bool,
-    /// Placing it left an older version in the chain.
-    kept: bool,
+    /// Placing the version left an older one in the chain.
+    retains_older: bool,
     splice: Option<Splice>,
 }
 
 impl Prepared {
-    /// The node, if placing it left an older version in the chain: `Memtable::note_retained` wants to know.
-    pub fn kept(&self) -> Option<RetainingNode> {
-        self.kept.then_some(RetainingNode::new(self.node))
+    /// The node, if placing the version left an older one in its chain; the caller passes it to
+    /// `Memtable::note_retained`.
+    pub fn retaining_node(&self) -> Option<RetainingNode> {
+        self.retains_older.then_some(RetainingNode::new(self.node))
+    }
+}
+
+/// What a write stores as a version, and the class of the block that it needs.
+#[derive(Clone, Copy)]
+struct NewVersion<'v> {
+    class: Class,
+    kind: Kind,
+    value: &'v [u8],
+}
+
+impl<'v> NewVersion<'v> {
+    fn new(kind: Kind, value: &'v [u8]) -> Self {
+        Self { class: Class::of(value.len()), kind, value }
     }
 }
 
@@ -92,7 +109,7 @@ pub struct BatchState {
     place: Offset,
 }
 
-/// The source of ids, so that what was prepared in one Memtable is never placed in another.
+/// The source of ids, which detect that a version was prepared in one Memtable and placed in another.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Memtable {
@@ -111,8 +128,8 @@ impl Memtable {
             soft_bytes,
             empty_bytes,
             key_range: KeyRange::default(),
-            desks: Mutex::default(),
-            loose: AtomicU64::new(0),
+            writer_slots: Mutex::default(),
+            versions_without_writer: AtomicU64::new(0),
             retained: RetainedVersions::default(),
             range_tombstones: TombstoneSet::default(),
         }
@@ -145,17 +162,18 @@ impl Memtable {
         &self.arena
     }
 
-    /// Makes a writer ready for a write of so many entries to this Memtable. Outside any latch. True if somebody should `drain_waiting`.
+    /// Prepares a writer for a write of this many entries to this Memtable. Called outside any latch. True if somebody
+    /// should call `drain_waiting`.
     pub fn attach(&self, writer: &mut MemtableWriter, entries: usize) -> bool {
         let mut drain_due = false;
         if writer.memtable != self.id {
-            writer.move_to(self.id, Desk::make(&self.arena, &mut self.desks.lock()));
+            writer.move_to(self.id, WriterSlot::make(&self.arena, &mut self.writer_slots.lock()));
         }
         if self.component == MemoryComponent::TwoLevel {
-            let capacity = feed_capacity(self.soft_bytes).max(entries as u32);
-            if writer.queue.as_ref().is_none_or(|queue| queue.room() < entries) {
+            let capacity = queue_capacity(self.soft_bytes).max(entries as u32);
+            if writer.queue.as_ref().is_none_or(|queue| queue.remaining() < entries) {
                 let chunk = self.allocate(writer, insert_queue::chunk_bytes(capacity));
-                // SAFETY: allocated just now with exactly this length.
+                // SAFETY: just allocated with exactly this length.
                 let queue = unsafe { InsertQueue::make(&self.arena, chunk, capacity) };
                 drain_due = self.add_queue(&queue);
                 writer.queue = Some(queue);
@@ -172,9 +190,10 @@ impl Memtable {
         writer.allocate(&self.arena, bytes, (self.soft_bytes / 256).min(PIECE_BYTES_MAX))
     }
 
-    /// Writes a version, and a node where the key has none, into memory that nobody sees yet; in the single-level kind also
-    /// looks for the node's position. May fault pages; call it outside any latch. `hash` is `key_hash` of the key. Cannot fail as
-    /// long as callers stop at `is_full` and hold no more than the slack under way. Requires `attach`.
+    /// Writes a version, and a node if the key has none, into memory that no other thread sees yet. In the single-level
+    /// kind it also searches the node's position. May fault pages, so it is called outside any latch. `hash` is
+    /// `key_hash` of the key. Cannot fail as long as callers stop at `is_full` and have no more than the slack in
+    /// progress. Requires `attach`.
     pub fn prepare(
         &self,
         writer: &mut MemtableWriter,
@@ -183,7 +202,7 @@ impl Memtable {
         value: &[u8],
     ) -> Prepared {
         assert!(user_key.len() <= limits::KEY_BYTES_MAX && value.len() <= limits::VALUE_FILE_BYTES_MIN);
-        assert_eq!(writer.memtable, self.id, "the writer writes to another memtable");
+        assert_eq!(writer.memtable, self.id, "the writer is attached to another memtable");
         let target = Target::new(keyspace, user_key);
         let mut splice = (self.component == MemoryComponent::Skiplist).then(|| self.list.start());
         let found = match self.index.find(&self.arena, hash, |place| self.has_key(place, &target)) {
@@ -194,26 +213,27 @@ impl Memtable {
                 self.list.find(&self.arena, &target, splice).map(Node::place)
             }
         };
-        let class = Class::of(value.len());
+        let new = NewVersion::new(kind, value);
         let (node, version) = match found {
-            Some(node) => (node, self.block(writer, class, kind, value)),
+            Some(node) => (node, self.block(writer, new)),
             None => {
                 self.index.touch(&self.arena, hash);
                 let height = height_for(hash);
                 let tower = tower_bytes(height);
-                let memory = self.allocate(writer, tower + body_bytes(user_key.len()) + block_bytes(class));
-                self.write_node(memory.plus(tower), height, target, class, kind, value)
+                let memory = self.allocate(writer, tower + body_bytes(user_key.len()) + block_bytes(new.class));
+                self.write_node(memory.plus(tower), height, target, new)
             }
         };
         let has_node = found.is_some();
-        Prepared { memtable: self.id, hash, version, node, has_node, kept: false, splice }
+        Prepared { memtable: self.id, hash, version, node, has_node, retains_older: false, splice }
     }
 
-    /// A block with a version for a key that has a node: a spare one where there is one.
-    fn block(&self, writer: &mut MemtableWriter, class: Class, kind: Kind, value: &[u8]) -> Offset {
+    /// A block with a version, for a key that has a node. Reuses a spare block if there is one.
+    fn block(&self, writer: &mut MemtableWriter, new: NewVersion<'_>) -> Offset {
+        let NewVersion { class, kind, value } = new;
         if let Some(spares) = &mut writer.spares {
             if self.retained.has_spares() {
-                self.take_common_spares(spares, class);
+                self.take_shared_spares(spares, class);
             }
             if let Some(block) = spares.take(&self.arena, class) {
                 block.write(kind, value);
@@ -221,23 +241,16 @@ impl Memtable {
             }
         }
         let place = self.allocate(writer, block_bytes(class));
-        // SAFETY: allocated just now with exactly this length.
+        // SAFETY: just allocated with exactly this length.
         unsafe { Version::make(&self.arena, place, class, kind, value) };
         place
     }
 
-    /// Writes node and version side by side, so that a read of the one fetches the other.
-    fn write_node(
-        &self,
-        node: Offset,
-        height: usize,
-        target: Target<'_>,
-        class: Class,
-        kind: Kind,
-        value: &[u8],
-    ) -> (Offset, Offset) {
+    /// Writes a node and its version next to each other, so that reading the one fetches the other.
+    fn write_node(&self, node: Offset, height: usize, target: Target<'_>, new: NewVersion<'_>) -> (Offset, Offset) {
+        let NewVersion { class, kind, value } = new;
         let version = node.plus(body_bytes(target.user_key().len()));
-        // SAFETY: the callers allocated tower, body and block around `node` just now.
+        // SAFETY: the callers have just allocated tower, body and block around `node`.
         unsafe {
             Node::write(&self.arena, node, height, target, version);
             Version::make(&self.arena, version, class, kind, value);
@@ -245,7 +258,7 @@ impl Memtable {
         (node, version)
     }
 
-    /// Writes a node with one numbered version. For `bulk`, whose thread alone has the Memtable.
+    /// Writes a node with one numbered version. For `bulk`, whose thread is the only one with the Memtable.
     pub(crate) fn write_entry(
         &self,
         target: Target<'_>,
@@ -255,40 +268,40 @@ impl Memtable {
         number: SequenceNumber,
     ) -> Offset {
         self.key_range.widen(target.user_key());
-        let (height, class) = (height_for(hash), Class::of(value.len()));
+        let (height, new) = (height_for(hash), NewVersion::new(kind, value));
         let tower = tower_bytes(height);
-        let memory = self.arena.allocate(tower + body_bytes(target.user_key().len()) + block_bytes(class));
-        let (node, version) = self.write_node(memory.plus(tower), height, target, class, kind, value);
-        self.version(version).number_it(number, Offset::NULL, Offset::NULL);
+        let memory = self.arena.allocate(tower + body_bytes(target.user_key().len()) + block_bytes(new.class));
+        let (node, version) = self.write_node(memory.plus(tower), height, target, new);
+        self.version(version).set_number(number, Offset::NULL, Offset::NULL);
         node
     }
 
-    /// The hash of a node's key; asks for its line of the index.
+    /// The hash of a node's key. Prefetches the key's line of the index.
     pub(crate) fn hash_of(&self, node: Offset) -> u64 {
         let hash = encoded_key_hash(self.node(node).encoded_key());
         self.index.prefetch(&self.arena, hash);
         hash
     }
 
-    /// Asks for a node's first line.
+    /// Prefetches a node's first line.
     pub(crate) fn prefetch(&self, node: Offset) {
         self.arena.prefetch(node);
     }
 
-    /// About so many nodes of about `entries` that are there: a fair sample.
+    /// A uniform sample of about `wanted` of the `entries` nodes.
     pub(crate) fn sample(&self, entries: u64, wanted: u64) -> impl Iterator<Item = Offset> {
         self.index.sample(&self.arena, entries, wanted)
     }
 
-    /// Brings a node into the index. For `bulk`.
-    pub(crate) fn enter(&self, hash: u64, node: Offset) {
+    /// Inserts a node into the index. For `bulk`.
+    pub(crate) fn insert_into_index(&self, hash: u64, node: Offset) {
         self.index.insert(&self.arena, hash, node);
     }
 
-    /// Counts what `bulk` has brought in, all of it linked; nothing more will come.
+    /// Counts the versions that `bulk` has added, all of them linked. No more will be added.
     pub(crate) fn count_filled(&self, versions: u64) {
         self.membuffer.finish();
-        self.loose.fetch_add(versions, Ordering::Relaxed);
+        self.versions_without_writer.fetch_add(versions, Ordering::Relaxed);
     }
 
     /// A node of this Memtable.
@@ -298,13 +311,13 @@ impl Memtable {
 
     /// A block of this Memtable.
     pub(crate) fn version(&self, place: Offset) -> Version<'_> {
-        // SAFETY: places of blocks come from `prepare` and `bulk` of this Memtable and from chains of its own.
+        // SAFETY: places of blocks come from `prepare` and `bulk` of this Memtable, and from its own chains.
         unsafe { Version::at(&self.arena, place) }
     }
 
-    /// Gives a prepared version its number and shows it. The caller holds the key's latch and has sealed the record;
-    /// `number` is greater than every number that the key has here, and `newest_snapshot` is at least every snapshot's number that was
-    /// published before `number` was taken. Never blocks, allocates or fails.
+    /// Numbers a prepared version and publishes it. The caller holds the key's latch and has sealed the record.
+    /// `number` is greater than every number of the key in this Memtable. `newest_snapshot` is at least the number of
+    /// every snapshot that was published before `number` was taken. Never blocks, allocates or fails.
     pub fn place(
         &self,
         writer: &mut MemtableWriter,
@@ -313,16 +326,16 @@ impl Memtable {
         newest_snapshot: SequenceNumber,
     ) {
         if let Some(older) = self.link(writer, prepared, number, Offset::NULL) {
-            self.leave_or_take(writer, prepared, older, newest_snapshot);
+            self.remove_or_retain(writer, prepared, older, newest_snapshot);
         }
     }
 
-    /// The state of the writer's next batch, pending. Requires `attach` for all its entries.
+    /// The state of the writer's next batch, pending. Requires `attach` for all entries of the batch.
     pub fn batch_state(&self, writer: &MemtableWriter) -> BatchState {
-        assert_eq!(writer.memtable, self.id, "the writer writes to another memtable");
-        // All entries of the batch that used it before have forgotten it.
-        Desk::at(&self.arena, writer.desk).state.store(BATCH_PENDING, Ordering::Release);
-        BatchState { memtable: self.id, place: writer.desk }
+        assert_eq!(writer.memtable, self.id, "the writer is attached to another memtable");
+        // All entries of the previous batch that used it have cleared their batch word (rule M8).
+        WriterSlot::at(&self.arena, writer.slot).state.store(BATCH_PENDING, Ordering::Release);
+        BatchState { memtable: self.id, place: writer.slot }
     }
 
     /// As `place`, but readers skip the version until its batch is committed.
@@ -337,7 +350,7 @@ impl Memtable {
         self.link(writer, prepared, number, batch.place);
     }
 
-    /// Shows all versions of a batch at once. The caller still holds all latches.
+    /// Publishes all versions of a batch at once. The caller still holds all latches.
     pub fn commit<'p>(
         &self,
         writer: &mut MemtableWriter,
@@ -346,15 +359,16 @@ impl Memtable {
         newest_snapshot: SequenceNumber,
     ) {
         assert_eq!(batch.memtable, self.id, "the batch's state belongs to another memtable");
-        // SAFETY: as in `batch_state`.
+        // SAFETY: `batch_state` of this Memtable (checked above) returned the place of a writer slot, whose first field
+        // is a state word.
         let state = unsafe { state(&self.arena, batch.place) };
         planted!(state.store(BATCH_COMMITTED, Ordering::Release), Bug::BatchClearedFirst => ());
         for entry in entries {
             let version = self.version(entry.version);
-            version.forget_batch();
+            version.clear_batch();
             let older = version.previous();
             if !older.is_null() {
-                self.leave_or_take(writer, entry, self.version(older), newest_snapshot);
+                self.remove_or_retain(writer, entry, self.version(older), newest_snapshot);
             }
         }
         planted!(Bug::BatchClearedFirst => {
@@ -362,7 +376,7 @@ impl Memtable {
         });
     }
 
-    /// Puts a numbered version in front of its key's chain; gives the version that was there.
+    /// Links a version, with its number set, in front of its key's chain. Returns the version that was newest before.
     fn link(
         &self,
         writer: &mut MemtableWriter,
@@ -378,13 +392,13 @@ impl Memtable {
         );
         if !prepared.has_node {
             self.key_range.widen(Target::of(self.node(prepared.node)).user_key());
-            version.number_it(number, Offset::NULL, batch);
-            match self.show(writer, prepared) {
+            version.set_number(number, Offset::NULL, batch);
+            match self.publish_node(writer, prepared) {
                 Ok(()) => {
                     writer.count(&self.arena, 1);
                     return None;
                 }
-                // The key came in since; its own node stays unused.
+                // Another thread has added the key meanwhile; the prepared node stays unused.
                 Err(found) => prepared.node = found.place(),
             }
         }
@@ -394,14 +408,14 @@ impl Memtable {
             planted!(newest.number() < number, Bug::NumberBeforeLatch => true),
             "numbers of one key are placed in rising order"
         );
-        version.number_it(number, newest.place(), batch);
+        version.set_number(number, newest.place(), batch);
         node.set_newest(version);
         writer.count(&self.arena, 1);
         Some(newest)
     }
 
-    /// Shows a new node, unless the key has one.
-    fn show(&self, writer: &mut MemtableWriter, prepared: &Prepared) -> Result<(), Node<'_>> {
+    /// Publishes a new node, unless the key has one already: then fails with that node.
+    fn publish_node(&self, writer: &mut MemtableWriter, prepared: &Prepared) -> Result<(), Node<'_>> {
         let node = self.node(prepared.node);
         let target = Target::of(node);
         if self.component == MemoryComponent::Skiplist {
@@ -409,21 +423,22 @@ impl Memtable {
             self.index.insert(&self.arena, prepared.hash, node.place());
             return Ok(());
         }
-        match self.index.enter(&self.arena, prepared.hash, node.place(), |place| self.has_key(place, &target)) {
-            Entered::Found(found) => return Err(self.node(found)),
-            Entered::New => {
-                if let Some(queue) = writer.queue.as_mut().filter(|queue| queue.room() > 0) {
+        match self.index.find_or_insert(&self.arena, prepared.hash, node.place(), |place| self.has_key(place, &target))
+        {
+            Inserted::Found(found) => return Err(self.node(found)),
+            Inserted::New => {
+                if let Some(queue) = writer.queue.as_mut().filter(|queue| queue.remaining() > 0) {
                     queue.push(&self.arena, node.place());
                     return Ok(());
                 }
             }
-            Entered::Full => {}
+            Inserted::Full => {}
         }
-        self.link_alone(node)
+        self.link_one(node)
     }
 
-    /// Searches a node's place and links it, unless its key is there.
-    fn link_alone<'a>(&'a self, node: Node<'a>) -> Result<(), Node<'a>> {
+    /// Searches a node's position and links it, unless the list already has its key.
+    fn link_one<'a>(&'a self, node: Node<'a>) -> Result<(), Node<'a>> {
         let (target, mut splice) = (Target::of(node), self.list.start());
         match self.list.find(&self.arena, &target, &mut splice) {
             Some(found) => Err(found),
@@ -431,12 +446,13 @@ impl Memtable {
         }
     }
 
-    /// Links a node that the index has and the list has not.
-    pub(crate) fn insert_alone(&self, place: Offset) {
-        assert!(self.link_alone(self.node(place)).is_ok(), "a node of the Membuffer was in the list");
+    /// Links a node that is in the index and not in the list.
+    pub(crate) fn insert_one(&self, place: Offset) {
+        assert!(self.link_one(self.node(place)).is_ok(), "a node of the Membuffer is already in the list");
     }
 
-    /// Links sorted nodes that the index has and the list has not: FloDB's Algorithm 1. Each is seen by itself.
+    /// Links sorted nodes that are in the index and not in the list: FloDB's Algorithm 1. Each becomes visible by
+    /// itself.
     pub(crate) fn multi_insert(&self, nodes: &[Offset]) {
         let mut splice = self.list.start();
         for (at, place) in nodes.iter().enumerate() {
@@ -444,19 +460,19 @@ impl Memtable {
                 self.prefetch(*ahead);
             }
             let node = self.node(*place);
-            self.list.advance_all(&self.arena, &Target::of(node), &mut splice);
+            self.list.advance_splice(&self.arena, &Target::of(node), &mut splice);
             let linked = self.list.link(&self.arena, node, &mut splice);
-            assert!(linked.is_ok(), "a node of the Membuffer was in the list");
-            self.list.pass(node, &mut splice);
+            assert!(linked.is_ok(), "a node of the Membuffer is already in the list");
+            self.list.move_splice_to(node, &mut splice);
         }
     }
 
-    /// Linked nodes with keys from one up to, without, another.
+    /// The linked nodes with keys from `lower` up to, but without, `upper`.
     pub(crate) fn linked_between(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Vec<Offset> {
         let first = match lower.and_then(key::split) {
             Some((keyspace, user_key)) => {
                 let target = Target::new(keyspace, user_key);
-                let found = self.list.search(&self.arena, &target, Meeting::Stop, &mut self.list.start());
+                let found = self.list.search(&self.arena, &target, OnEqual::Stop, &mut self.list.start());
                 found.map(|(node, _)| node)
             }
             None => self.list.first(&self.arena),
@@ -467,13 +483,13 @@ impl Memtable {
             .collect()
     }
 
-    /// Linked nodes whose towers reach a height.
-    pub(crate) fn linked_as_high_as(&self, height: usize) -> Vec<Offset> {
-        self.list.as_high_as(&self.arena, height)
+    /// The linked nodes whose towers have at least this height.
+    pub(crate) fn tall_linked_nodes(&self, height: usize) -> Vec<Offset> {
+        self.list.tall_nodes(&self.arena, height)
     }
 
-    /// Takes the version behind one that was placed out of the chain, where no snapshot needs it (invariant 3).
-    fn leave_or_take(
+    /// Removes the version below a placed one from the chain, if no snapshot needs it (invariant 3).
+    fn remove_or_retain(
         &self,
         writer: &mut MemtableWriter,
         prepared: &mut Prepared,
@@ -485,63 +501,66 @@ impl Memtable {
             return;
         }
         let Some(spares) = writer.spares.as_mut().filter(|_| look.number() > newest_snapshot) else {
-            prepared.kept = true;
+            prepared.retains_older = true;
             return;
         };
         self.version(prepared.version).set_previous(look.previous());
-        spares.give(older);
-        // A version further down the chain is a snapshot's; whoever placed the one above it told of it.
+        spares.add(older);
+        // A version further down the chain is retained for a snapshot; the writer of the version above it has noted its
+        // node.
         writer.count(&self.arena, -1);
     }
 
-    /// Gives back what was prepared and will not be placed.
+    /// Frees a prepared version that will not be placed.
     pub fn withdraw(&self, writer: &mut MemtableWriter, prepared: &Prepared) {
         assert_eq!(prepared.memtable, self.id, "prepared in another memtable");
         if let Some(spares) = writer.spares.as_mut().filter(|_| prepared.has_node) {
-            spares.give(self.version(prepared.version));
+            spares.add(self.version(prepared.version));
         }
     }
 
-    /// Places entries that were not prepared: their generation changed between their preparation and their number. All that
-    /// it needs comes out of the arena's slack. As for `place`; a batch shows at once.
-    pub fn place_loose<'e>(
+    /// Places entries that were not prepared in this Memtable, because a switch came between preparation and number.
+    /// All memory that it needs comes from the arena's slack. Requires what `place` requires; a batch becomes visible
+    /// at once.
+    pub fn place_without_writer<'e>(
         &self,
         entries: impl ExactSizeIterator<Item = ((KeyspaceId, &'e [u8], u64), Kind, &'e [u8])>,
         number: SequenceNumber,
     ) {
-        let mut writer = MemtableWriter::loose(self.id);
+        let mut writer = MemtableWriter::temporary(self.id);
         let batch = (entries.len() > 1).then(|| {
             let place = self.arena.allocate(size_of::<u32>());
-            // SAFETY: allocated just now.
+            // SAFETY: just allocated with this length.
             unsafe { make_state(&self.arena, place) };
             place
         });
-        self.loose.fetch_add(entries.len() as u64, Ordering::Relaxed);
+        self.versions_without_writer.fetch_add(entries.len() as u64, Ordering::Relaxed);
         for (key, kind, value) in entries {
             let mut prepared = self.prepare(&mut writer, key, kind, value);
-            // What it replaces stays in the chain.
+            // The replaced version stays in the chain.
             self.link(&mut writer, &mut prepared, number, batch.unwrap_or(Offset::NULL));
         }
         if let Some(place) = batch {
-            // SAFETY: made above.
+            // SAFETY: `make_state` initialised it above.
             unsafe { state(&self.arena, place) }.store(BATCH_COMMITTED, Ordering::Release);
         }
     }
 
-    /// Bytes that entries take, with what was prepared for them.
+    /// Bytes of entries, including prepared ones.
     pub fn bytes(&self) -> usize {
         self.arena.used_bytes() - self.empty_bytes
     }
 
-    /// Bytes of these that hold something, or that some writer will use first.
+    /// Bytes of entries that contain something, or that one writer will reuse first.
     pub fn live_bytes(&self) -> usize {
         self.bytes().saturating_sub(self.retained.spare_bytes())
     }
 
-    /// Versions that are there.
+    /// The number of versions.
     pub fn entries(&self) -> u64 {
-        let placed = Desk::sum(&self.arena, *self.desks.lock()).wrapping_add(self.loose.load(Ordering::Relaxed));
-        placed.wrapping_sub(self.retained.gone())
+        let placed = WriterSlot::sum(&self.arena, *self.writer_slots.lock())
+            .wrapping_add(self.versions_without_writer.load(Ordering::Relaxed));
+        placed.wrapping_sub(self.retained.removed())
     }
 
     /// Whether nothing was placed.
@@ -549,12 +568,13 @@ impl Memtable {
         self.key_range.is_empty() && !self.has_range_tombstones()
     }
 
-    /// Whether it is time for a new generation: the soft size is reached. The index has room for more than fits in that.
+    /// Whether it is time for a new generation: the soft size is reached. The index has slots for more than fits in
+    /// that.
     pub fn is_full(&self) -> bool {
         self.bytes() >= self.soft_bytes
     }
 
-    /// Whether a node has a key.
+    /// Whether a node has the target's key.
     pub(crate) fn has_key(&self, place: Offset, target: &Target<'_>) -> bool {
         self.node(place).order(target).is_eq()
     }

@@ -1,4 +1,5 @@
-//! The Memtable: writes, drains, the cleanup of versions, and what it is made of besides its entries.
+//! The Memtable: writes, drains and version cleanup; its parts other than the entries; the pool that recycles its
+//! memory.
 
 pub(crate) mod bulk;
 pub(crate) mod draining;

@@ -1,22 +1,23 @@
-//! Puts nodes into the order of their keys: what `bulk` and the Membuffer's drain do before they link.
+//! Sorts nodes by key, for bulk fills and drains. Any thread.
 
 use super::memtable::Memtable;
 use crate::util::arena::Offset;
 
-/// Bytes of a key that take part in the sort as a number.
+/// Bytes of a key that are sorted as part of a number.
 const SORTED_BYTES: usize = 12;
-/// How far ahead nodes are fetched.
+/// How far ahead nodes are prefetched.
 const AHEAD: usize = 12;
 const _: () = assert!(SORTED_BYTES + size_of::<Offset>() == size_of::<u128>());
 
-/// Sorts nodes whose keys all begin with the same `common` bytes. The first bytes behind these are sorted as one number with the
-/// node's place below; `settle` is given each run of nodes that agree in them, and says how many of them stay, in front.
+/// Sorts nodes whose keys have their first `common` bytes in common. The next bytes of the keys are sorted as a number,
+/// with the node's place in the low bits. `resolve_ties` is called for each group of nodes with equal bytes. It sorts
+/// the group, and returns how many of its first nodes remain.
 pub fn sort(
     memtable: &Memtable,
     nodes: &mut Vec<Offset>,
     common: usize,
     keys: &mut Vec<u128>,
-    mut settle: impl FnMut(&mut [Offset]) -> usize,
+    mut resolve_ties: impl FnMut(&mut [Offset]) -> usize,
 ) {
     keys.clear();
     keys.reserve(nodes.len());
@@ -32,8 +33,8 @@ pub fn sort(
         let from = nodes.len();
         nodes.extend(same.iter().map(|key| Offset(*key as u32)));
         if same.len() > 1 {
-            let kept = settle(&mut nodes[from..]);
-            nodes.truncate(from + kept);
+            let remaining = resolve_ties(&mut nodes[from..]);
+            nodes.truncate(from + remaining);
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The range tombstones of a Memtable. They are kept apart from its entries. Any thread, without waiting.
+//! The range tombstones of a Memtable, stored apart from its entries. Any thread, without waiting.
 //!
-//! They are few, so each new one builds the whole set again. A Memtable without any costs a get one load.
+//! There are few, so adding one rebuilds the whole set. A Memtable without any costs a get one load.
 //!
-//! Invariant: `any` is set before the call that adds the first one returns, so a reader whose snapshot has the number of a range
-//! tombstone finds it, as it finds an entry (`docs/concurrency.md`, S1).
+//! Invariant: `any` is set before the call that adds the first one returns. So a reader whose snapshot includes the
+//! number of a range tombstone finds it, just as it finds an entry (`docs/concurrency.md`, S1).
 
 #[cfg(test)]
 use crate::merge::RangeTombstone;
@@ -16,7 +16,7 @@ use arc_swap::ArcSwapOption;
 #[derive(Debug, Default)]
 pub(crate) struct TombstoneSet {
     any: AtomicBool,
-    /// `None` as long as there are none, so that a switch of generations allocates as little as possible.
+    /// `None` while there are none, so that a switch of generations allocates as little as possible.
     all: ArcSwapOption<RangeTombstones>,
 }
 

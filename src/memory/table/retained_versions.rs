@@ -1,4 +1,6 @@
-//! What a Memtable knows of the versions that snapshots retain, and of the blocks of those that were removed. Any thread.
+//! A Memtable's record of versions that snapshots retain, and of the blocks of versions that were removed. Any thread.
+//!
+//! Invariant: once `cleanup_ended` is true, no version cleanup changes a chain (`docs/concurrency.md`, M9).
 
 use super::writer::Spares;
 use crate::util::arena::Offset;
@@ -13,7 +15,7 @@ impl RetainingNode {
         Self(place)
     }
 
-    /// Where its node lies.
+    /// The place of its node.
     pub(crate) fn place(self) -> Offset {
         self.0
     }
@@ -22,20 +24,20 @@ impl RetainingNode {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct RetainedVersions {
-    /// Locked for the whole of a `clean_versions`; true once there may be no more.
-    pub(crate) ended: Mutex<bool>,
-    /// Nodes that may have more versions than they need.
+    /// Locked while `clean_versions` runs. True once there may be no more cleanup.
+    pub(crate) cleanup_ended: Mutex<bool>,
+    /// Nodes that may have more versions than snapshots need.
     pub(crate) nodes: Mutex<Vec<Offset>>,
-    /// Blocks of removed versions, for any writer that needs one, and their bytes.
+    /// Blocks of removed versions, for any writer that needs one, and the sum of their bytes.
     pub(crate) spares: Mutex<Option<Spares>>,
     pub(crate) has_spares: AtomicBool,
     pub(crate) spare_bytes: AtomicUsize,
-    /// Removed versions.
-    pub(crate) gone: AtomicU64,
+    /// The number of removed versions.
+    pub(crate) removed: AtomicU64,
 }
 
 impl RetainedVersions {
-    /// Whether writers may find spare blocks here.
+    /// Whether writers may find spare blocks here. A hint.
     pub(crate) fn has_spares(&self) -> bool {
         self.has_spares.load(Ordering::Relaxed)
     }
@@ -44,12 +46,12 @@ impl RetainedVersions {
         self.spare_bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn gone(&self) -> u64 {
-        self.gone.load(Ordering::Relaxed)
+    pub(crate) fn removed(&self) -> u64 {
+        self.removed.load(Ordering::Relaxed)
     }
 
-    /// Waits for a cleanup that runs. There will be none after it.
+    /// Waits for a running cleanup, and prevents any further one.
     pub(crate) fn end(&self) {
-        *self.ended.lock() = true;
+        *self.cleanup_ended.lock() = true;
     }
 }

@@ -1,4 +1,4 @@
-//! Batches: all of one shows at once, or nothing.
+//! Batches become visible as a whole.
 
 use super::*;
 
@@ -30,12 +30,12 @@ impl<'a> Pending<'a> {
         WRITER.with_borrow_mut(|writer| {
             self.memtable.commit(writer, self.batch, self.entries.iter_mut(), newest_snapshot);
         });
-        self.entries.iter().filter_map(Prepared::kept).for_each(|node| self.memtable.note_retained(node));
+        self.entries.iter().filter_map(Prepared::retaining_node).for_each(|node| self.memtable.note_retained(node));
     }
 }
 
 #[test]
-fn a_batch_shows_at_once() {
+fn a_batch_becomes_visible_as_a_whole() {
     let memtable = pool(1 << 20).take();
     let keys: Vec<Vec<u8>> = (0..50u8).map(|i| key::encoded(KeyspaceId(u32::from(i % 3)), &[i])).collect();
     for key in keys.iter().step_by(2) {
@@ -52,7 +52,7 @@ fn a_batch_shows_at_once() {
         check_seeks(&mut cursor, &before, key, 0);
     }
     batch.commit(EVERYWHERE);
-    // Twice: the first read of each version spares the second the state word.
+    // Twice: after the first read of a version, the second need not read the state word.
     for _ in 0..2 {
         for key in &keys {
             assert_eq!(get(&memtable, key, 200), Some((100, Kind::Put, b"new".to_vec())));
@@ -66,7 +66,7 @@ fn a_batch_shows_at_once() {
 }
 
 #[test]
-fn a_pending_version_is_skipped_within_a_chain_too() {
+fn a_pending_version_within_a_chain_is_skipped() {
     let memtable = pool(1 << 20).take();
     let key = key::encoded(KEYSPACE, b"k");
     put(&memtable, &key, 1, Kind::Put, b"one");
@@ -95,7 +95,8 @@ fn batches_are_atomic_for_readers_in_commit_order() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
-                    // Every batch writes all keys, so once one key shows a batch, each key read later shows it too.
+                    // Every batch writes all keys, so if one key shows a batch, each key read later shows it or a newer
+                    // one.
                     let mut floor = 0;
                     for key in (0..KEYS).rev() {
                         let hash = key_hash(KEYSPACE, &[key]);

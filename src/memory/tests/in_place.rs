@@ -1,4 +1,4 @@
-//! Updates in place, the versions that snapshots keep, and what comes back when they go.
+//! Updates in place, the versions that snapshots retain, and the memory that is freed when snapshots are dropped.
 
 use super::batches::Pending;
 use super::*;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// The newest version of each key.
 type Contents = BTreeMap<Vec<u8>, (u64, Kind, Vec<u8>)>;
 
-/// A Memtable with a set of snapshots and what each of them must show; one thread.
+/// A Memtable with a set of snapshots, and what each of them must show; one thread.
 struct Snapshots {
     memtable: Arc<Memtable>,
     last: u64,
@@ -45,7 +45,7 @@ impl Snapshots {
         self.live.insert(self.last, self.contents.clone());
     }
 
-    fn reclaim(&self) {
+    fn clean_versions(&self) {
         let pins: Vec<SequenceNumber> = self.live.keys().copied().map(SequenceNumber).collect();
         self.memtable.clean_versions(&pins, SequenceNumber(self.last), |_, change| change());
     }
@@ -68,7 +68,7 @@ impl Snapshots {
 }
 
 #[test]
-fn each_snapshot_keeps_exactly_the_versions_that_it_needs() {
+fn each_snapshot_retains_exactly_the_versions_that_it_needs() {
     for seed in 0..30 {
         let mut random = Random(seed);
         let mut snapshots = Snapshots::new(1 << 20);
@@ -79,15 +79,15 @@ fn each_snapshot_keeps_exactly_the_versions_that_it_needs() {
             match random.below(12) {
                 0 => snapshots.take(),
                 1 => {
-                    let gone = snapshots.live.keys().copied().nth(random.below(snapshots.live.len().max(1)));
-                    gone.map(|number| snapshots.live.remove(&number));
+                    let dropped = snapshots.live.keys().copied().nth(random.below(snapshots.live.len().max(1)));
+                    dropped.map(|number| snapshots.live.remove(&number));
                 }
                 2 => {
                     let keys = (0..random.below(5)).map(|_| vec![b'k'; random.below(6)]).collect();
                     snapshots.batch(&keys, &value);
                 }
                 3 => snapshots.put(&user_key, Kind::Delete, b""),
-                4 if random.below(4) == 0 => snapshots.reclaim(),
+                4 if random.below(4) == 0 => snapshots.clean_versions(),
                 _ => snapshots.put(&user_key, Kind::Put, &value),
             }
             if step % 50 == 0 {
@@ -95,8 +95,8 @@ fn each_snapshot_keeps_exactly_the_versions_that_it_needs() {
             }
         }
         snapshots.check_all();
-        // What the live ones need, counted from what they show, and nothing else.
-        snapshots.reclaim();
+        // Only the versions that live snapshots show remain.
+        snapshots.clean_versions();
         let needed: BTreeSet<(&Vec<u8>, u64)> = snapshots
             .live
             .values()
@@ -105,7 +105,7 @@ fn each_snapshot_keeps_exactly_the_versions_that_it_needs() {
             .collect();
         assert_eq!(snapshots.memtable.entries(), needed.len() as u64, "seed {seed}");
         snapshots.live.clear();
-        snapshots.reclaim();
+        snapshots.clean_versions();
         assert_eq!(snapshots.memtable.entries(), snapshots.contents.len() as u64, "seed {seed}");
         assert!(!snapshots.memtable.has_retained());
         snapshots.check_all();
@@ -113,7 +113,7 @@ fn each_snapshot_keeps_exactly_the_versions_that_it_needs() {
 }
 
 #[test]
-fn overwriting_for_ever_takes_no_memory() {
+fn overwrites_without_snapshots_use_bounded_memory() {
     let mut snapshots = Snapshots::new(1 << 20);
     let mut random = Random(3);
     let mut round = |snapshots: &mut Snapshots, writes: usize| {
@@ -123,8 +123,8 @@ fn overwriting_for_ever_takes_no_memory() {
         }
         snapshots.memtable.bytes()
     };
-    // Three keys may have values of one class, and a fourth block of it is being filled: four of each class, 85 KiB all classes
-    // together.
+    // Each of three keys may have a value of the same class while a fourth block is being filled: four blocks of each
+    // class; all classes together are 85 KiB.
     let first = round(&mut snapshots, 30_000);
     let second = round(&mut snapshots, 300_000);
     assert!(
@@ -135,7 +135,7 @@ fn overwriting_for_ever_takes_no_memory() {
 }
 
 #[test]
-fn bytes_return_once_the_snapshots_are_gone() {
+fn memory_is_freed_after_snapshots_are_dropped() {
     let mut snapshots = Snapshots::new(4 << 20);
     for key in 0..100u8 {
         snapshots.put(&[key], Kind::Put, &[1; 500]);
@@ -150,11 +150,11 @@ fn bytes_return_once_the_snapshots_are_gone() {
     let during = snapshots.memtable.live_bytes();
     assert!(during > before + 20 * 100 * 500, "{during} bytes for 2,000 more versions");
     snapshots.live.clear();
-    snapshots.reclaim();
+    snapshots.clean_versions();
     let after = snapshots.memtable.live_bytes();
-    // Memory is taken in pieces, whose ends go unused.
+    // Memory is reserved in pieces, whose ends stay unused.
     assert!(after - before < (during - before) / 20, "{before} bytes before, {during} during, {after} after");
-    // The blocks serve again.
+    // The blocks are reused.
     let whole = snapshots.memtable.bytes();
     for _ in 0..20 {
         snapshots.take();
@@ -166,7 +166,7 @@ fn bytes_return_once_the_snapshots_are_gone() {
     snapshots.check_all();
 }
 
-/// A value that tells whether it was read whole, of a length that changes from one to the next.
+/// A value that shows whether it was read whole; lengths differ from one seed to the next.
 fn marked(seed: u64) -> Vec<u8> {
     let mut value = marked_value(seed, seed.rotate_left(7));
     value.extend(std::iter::repeat_n(value[0], (seed % 90) as usize));
@@ -180,7 +180,7 @@ fn check_whole(value: &[u8]) {
 }
 
 #[test]
-fn readers_beside_overwrites_see_whole_values_that_rise() {
+fn readers_during_overwrites_see_whole_rising_values() {
     let writers = Writers::new(16 << 20, SequenceNumber::ZERO);
     let running = AtomicUsize::new(2);
     std::thread::scope(|scope| {
@@ -216,8 +216,8 @@ fn readers_beside_overwrites_see_whole_values_that_rise() {
 }
 
 #[test]
-fn blocks_that_wander_between_keys_are_never_mistaken() {
-    // One thread's spare block goes from key to key; readers hold on to the old places of blocks as long as they can.
+fn reused_blocks_never_show_the_value_of_another_key() {
+    // One thread's spare block moves from key to key, while readers may still have the old places of blocks.
     const KEYS: u64 = 64;
     let writers = Writers::new(16 << 20, SequenceNumber::ZERO);
     std::thread::scope(|scope| {
@@ -244,8 +244,9 @@ fn blocks_that_wander_between_keys_are_never_mistaken() {
 }
 
 #[test]
-fn drains_beside_writers_leave_nothing_out() {
-    // Each reader takes a number when all up to it is placed, as a snapshot does, and must find exactly what has such a number.
+fn drains_during_writes_miss_nothing() {
+    // Each reader takes a number once all up to it is placed, as a snapshot does. It must find exactly the entries up
+    // to it.
     const KEYS: u64 = 30_000;
     let writers = Writers::new(64 << 20, SequenceNumber::ZERO);
     let order = Mutex::new(());
@@ -294,14 +295,14 @@ fn drains_beside_writers_leave_nothing_out() {
 }
 
 #[test]
-fn a_sealed_memtable_is_read_in_order_whatever_was_drained_before() {
+fn a_sealed_memtable_is_read_in_order_after_any_drains() {
     for seed in 0..20 {
         let mut random = Random(seed);
         let memtable = pool(64 << 20).take();
         let mut model = Model::new();
         let keys = [50, 3000, 20_000][random.below(3)];
         for number in 1..=keys as u64 {
-            // Some keys come again, with their old versions kept; lengths and prefixes vary.
+            // Some keys come again and their old versions are retained; lengths and prefixes vary.
             let user_key = match random.below(3) {
                 0 => random.next().to_be_bytes().to_vec(),
                 1 => format!("user{:08}", random.below(keys)).into_bytes(),
@@ -329,7 +330,7 @@ fn a_sealed_memtable_is_read_in_order_whatever_was_drained_before() {
         };
         cursor.seek_first().unwrap();
         assert_eq!(read(&mut *cursor), rows, "seed {seed}");
-        // A scan links what the cursor left waiting, and the cursor finds it there.
+        // A scan links the nodes that the cursor left waiting, and the cursor still finds them.
         let at = rows[random.below(rows.len())].0.clone();
         memtable.cursor_at(SequenceNumber::MAX).seek(&at, SequenceNumber::MAX).unwrap();
         cursor.seek(&at, SequenceNumber::MAX).unwrap();
@@ -340,18 +341,18 @@ fn a_sealed_memtable_is_read_in_order_whatever_was_drained_before() {
 }
 
 #[test]
-fn late_entries_are_placed_without_a_writer() {
+fn entries_of_another_generation_are_placed_without_a_writer() {
     let mut snapshots = Snapshots::new(1 << 20);
     snapshots.put(b"old", Kind::Put, b"one");
     let entry = |user_key: &'static [u8]| ((KEYSPACE, user_key, key_hash(KEYSPACE, user_key)), Kind::Put, user_key);
-    snapshots.memtable.place_loose([entry(b"old"), entry(b"new")].into_iter(), SequenceNumber(2));
-    snapshots.memtable.place_loose([entry(b"single")].into_iter(), SequenceNumber(3));
+    snapshots.memtable.place_without_writer([entry(b"old"), entry(b"new")].into_iter(), SequenceNumber(2));
+    snapshots.memtable.place_without_writer([entry(b"single")].into_iter(), SequenceNumber(3));
     for (user_key, number) in [(&b"old"[..], 2), (b"new", 2), (b"single", 3)] {
         let encoded = key::encoded(KEYSPACE, user_key);
         assert_eq!(get(&snapshots.memtable, &encoded, 9), Some((number, Kind::Put, user_key.to_vec())));
     }
     snapshots.last = 3;
-    // They are in order too, and their versions leave in the end.
+    // They are also in order, and their versions are removed by later overwrites.
     assert_eq!(forward(&mut snapshots.memtable.cursor_at(SequenceNumber(9))).len(), 3);
     snapshots.put(b"old", Kind::Put, b"three");
     assert_eq!(get(&snapshots.memtable, &key::encoded(KEYSPACE, b"old"), 9).unwrap().2, b"three");

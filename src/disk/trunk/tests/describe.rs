@@ -1,11 +1,11 @@
 //! Trees as text, for goldens and for messages of failing tests.
 
 use crate::disk::trunk::Tree;
-use crate::disk::trunk::node::Node;
+use crate::disk::trunk::tree::node::Node;
 use std::fmt::Write;
 
 impl Tree {
-    /// The whole structure as text: for goldens and for people.
+    /// The whole structure as text.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         describe(self.root(), 0, &mut text);
@@ -27,7 +27,7 @@ fn describe(node: &Node, depth: usize, text: &mut String) {
         }
     }
     for (at, slot) in node.slots.iter().enumerate() {
-        let maplets: Vec<_> = slot.cover.maplets().map(|maplet| maplet.meta().file.0.to_string()).collect();
+        let maplets: Vec<_> = slot.maplet_index.maplets().map(|maplet| maplet.meta().file.0.to_string()).collect();
         if !maplets.is_empty() {
             let _ = writeln!(text, "{indent}  slot {at} has maplets {}", maplets.join(" "));
         }
@@ -41,7 +41,7 @@ fn describe(node: &Node, depth: usize, text: &mut String) {
     }
 }
 
-/// A key for people: its text behind the keyspace id, or its bytes.
+/// A readable key: its text after the keyspace id, or its bytes.
 fn printable(key: &[u8]) -> String {
     match key.split_first_chunk::<4>() {
         Some((keyspace, rest)) => {

@@ -1,8 +1,9 @@
-//! Range tombstones and merge operands on their way through the tree, beside puts and deletes, against every write played in
-//! its order.
+//! Range tombstones and merge operands on their way through the tree, with puts and deletes, against a model that
+//! applies every write in order.
 
-use super::rig::{Append, Random, Rig, Said, number_key, small_options};
-use crate::disk::trunk::{Figures, Job, Outcome, RequestedRange, TrunkOptions, branches};
+use super::rig::{AnyWrite, Append, Random, Rig, number_key, small_options};
+use crate::disk::runs::requested_range::RequestedRange;
+use crate::disk::trunk::{Job, Outcome, TrunkOptions};
 use crate::merge::Cursor;
 use crate::util::SequenceNumber;
 use crate::util::sync::{Arc, AtomicBool};
@@ -15,29 +16,32 @@ fn options(folds: bool, branch_bytes: u64) -> TrunkOptions {
     options
 }
 
-/// Random writes: of a hundred, so many merges and so many range deletes.
-fn writes(random: &mut Random, count: usize, keys: u64, merges: usize, range_deletes: usize) -> Vec<Said> {
+/// Random writes: so many percent merges and range deletes.
+fn writes(random: &mut Random, count: usize, keys: u64, merges: usize, range_deletes: usize) -> Vec<AnyWrite> {
     let said = |_| {
         let key = random.next() % keys;
         let length = 20 + random.below(100);
         let kind = random.below(100);
         if kind < range_deletes {
-            // Mostly short, some over much.
+            // Mostly short, some long.
             let span = keys >> random.below(14);
-            return Said::RangeDelete(number_key(key), number_key((key + 1 + random.next() % span.max(1)).min(keys)));
+            return AnyWrite::RangeDelete(
+                number_key(key),
+                number_key((key + 1 + random.next() % span.max(1)).min(keys)),
+            );
         }
         if kind < range_deletes + merges {
-            return Said::Merge(number_key(key), vec![b'a' + random.below(26) as u8; 1 + random.below(9)]);
+            return AnyWrite::Merge(number_key(key), vec![b'a' + random.below(26) as u8; 1 + random.below(9)]);
         }
         if random.below(10) == 0 {
-            return Said::Delete(number_key(key));
+            return AnyWrite::Delete(number_key(key));
         }
-        Said::Put(number_key(key), vec![random.next() as u8; length])
+        AnyWrite::Put(number_key(key), vec![random.next() as u8; length])
     };
     (0..count).map(said).collect()
 }
 
-fn incorporate(rig: &mut Rig, writes: Vec<Said>) {
+fn incorporate(rig: &mut Rig, writes: Vec<AnyWrite>) {
     let outcome = rig.incorporation_of(writes);
     rig.apply(outcome);
 }
@@ -153,45 +157,46 @@ fn jobs_finish_in_any_order() {
     }
 }
 
-/// A tree of several leaves, all of whose keys but a few are deleted by one range tombstone, which is incorporated alone.
+/// A tree of several leaves, all of whose keys but a few are deleted by one range tombstone, which is incorporated
+/// alone.
 fn deleted_at_once() -> Rig {
     let mut rig = Rig::new(options(false, 16 << 10));
     for round in 0..20u64 {
-        let put = |at| Said::Put(number_key(round * 400 + at), vec![1; 100]);
+        let put = |at| AnyWrite::Put(number_key(round * 400 + at), vec![1; 100]);
         incorporate(&mut rig, (0..400).map(put).collect());
         rig.work();
     }
     assert!(rig.tree.root().height >= 1);
-    incorporate(&mut rig, vec![Said::RangeDelete(number_key(10), number_key(7_990))]);
+    incorporate(&mut rig, vec![AnyWrite::RangeDelete(number_key(10), number_key(7_990))]);
     rig
 }
 
-/// One range tombstone is all that a Memtable has: its file has no entries. Reads see it at once, and on a full disk it frees
-/// everything that it hides.
+/// A Memtable has nothing but one range tombstone, so its file has no entries. Reads see it at once, and on a full disk
+/// it frees everything that it hides.
 #[test]
 fn one_range_tombstone_frees_what_it_hides() {
     let mut rig = deleted_at_once();
-    let newest = branches(&rig.tree).into_iter().find(|branch| branch.meta().entries == 0).unwrap().meta().clone();
+    let newest = rig.tree.branches().into_iter().find(|branch| branch.meta().entries == 0).unwrap().meta().clone();
     assert!(newest.range_tombstones == 1 && newest.open_ended && newest.key_max == number_key(7_990));
     rig.check_reads(&mut Random(1), 200);
     rig.reopen();
-    let full = Figures::of(&rig.tree).file_bytes;
+    let full = rig.tree.figures().file_bytes;
     let mut steps = 0;
     while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
         rig.finish(&job);
         steps += 1;
         assert!(steps < 500, "it does not end");
     }
-    let figures = Figures::of(&rig.tree);
+    let figures = rig.tree.figures();
     assert!(!rig.tree.has_range_tombstones() && figures.file_bytes < full / 20, "{figures:?}, {full} bytes before");
     assert_eq!(rig.expected(u64::MAX).len(), 20);
     rig.check_reads(&mut Random(2), 200);
     rig.check_files();
 }
 
-/// While a snapshot from before reads what is hidden, nothing of it goes; once it is released, it does.
+/// Hidden data stays while an older snapshot reads it, and is freed once the snapshot is released.
 #[test]
-fn what_a_snapshot_reads_stays_under_a_range_tombstone() {
+fn a_snapshot_retains_data_under_a_range_tombstone() {
     let mut rig = deleted_at_once();
     rig.pins.insert(rig.last - 1);
     while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
@@ -200,27 +205,27 @@ fn what_a_snapshot_reads_stays_under_a_range_tombstone() {
     rig.check_reads(&mut Random(3), 200);
     assert_eq!(rig.expected(rig.last - 1).len(), 8_000);
     rig.pins.clear();
-    // What is compacted already is looked at again once something new comes to it.
-    incorporate(&mut rig, vec![Said::RangeDelete(number_key(0), number_key(8_000))]);
+    // A compacted leaf is merged again once it gets new data.
+    incorporate(&mut rig, vec![AnyWrite::RangeDelete(number_key(0), number_key(8_000))]);
     while let Some(job) = rig.trunk.pick_to_free_space(&rig.tree) {
         rig.finish(&job);
     }
     rig.check_reads(&mut Random(4), 200);
-    // A leaf that was empty keeps its reference to the range tombstone until something else comes.
-    let entries: u64 = Figures::of(&rig.tree).levels.iter().map(|level| level.load.entries).sum();
+    // A leaf that was empty refers to the range tombstone until it gets other data.
+    let entries: u64 = rig.tree.figures().levels.iter().map(|level| level.load.entries).sum();
     assert!(entries == 0, "{}", rig.tree.describe());
 }
 
-/// Parts are cut in the middle of range tombstones: between two parts lie keys that only older runs have, and each is covered
-/// by exactly the part that a get is led to.
+/// Part files end inside range tombstones. Between two part files lie keys that only older runs have. Each is hidden by
+/// exactly the part file to which a get is led.
 #[test]
-fn keys_between_parts_are_covered() {
+fn range_tombstones_cover_keys_between_part_files() {
     let options = TrunkOptions { part_bytes: 8 << 10, ..options(false, 64 << 10) };
     let mut rig = Rig::new(options);
     // Odd keys lie below; even ones come later, each range of a hundred deleted and in part written again.
-    incorporate(&mut rig, (0..2_000).map(|at| Said::Put(number_key(at * 2 + 1), vec![1; 60])).collect());
-    let mut again = vec![Said::RangeDelete(number_key(100), number_key(3_900))];
-    again.extend((100..1_900).map(|at| Said::Put(number_key(at * 2), vec![2; 60])));
+    incorporate(&mut rig, (0..2_000).map(|at| AnyWrite::Put(number_key(at * 2 + 1), vec![1; 60])).collect());
+    let mut again = vec![AnyWrite::RangeDelete(number_key(100), number_key(3_900))];
+    again.extend((100..1_900).map(|at| AnyWrite::Put(number_key(at * 2), vec![2; 60])));
     incorporate(&mut rig, again);
     let parts = rig.tree.root().slots[0].runs[0].parts().to_vec();
     assert!(parts.len() > 5, "{} parts", parts.len());
@@ -237,13 +242,13 @@ fn keys_between_parts_are_covered() {
     rig.reopen();
 }
 
-/// A leaf is split in the middle of a range tombstone whose file both halves then share; each half merges its own part of it.
+/// A leaf is split inside a range tombstone, whose file both halves then share. Each half merges its own part of it.
 #[test]
 fn halves_of_a_leaf_share_a_range_tombstone() {
     let mut rig = Rig::new(options(false, 16 << 10));
-    incorporate(&mut rig, (0..3_000).map(|at| Said::Put(number_key(at), vec![1; 100])).collect());
+    incorporate(&mut rig, (0..3_000).map(|at| AnyWrite::Put(number_key(at), vec![1; 100])).collect());
     rig.pins.insert(rig.last);
-    incorporate(&mut rig, vec![Said::RangeDelete(number_key(500), number_key(2_500))]);
+    incorporate(&mut rig, vec![AnyWrite::RangeDelete(number_key(500), number_key(2_500))]);
     let height = rig.tree.root().height;
     while let Some(job) = rig.trunk.pick_requested(&rig.tree, &RequestedRange::ALL, &rig.retention()) {
         rig.finish(&job);
@@ -258,18 +263,18 @@ fn halves_of_a_leaf_share_a_range_tombstone() {
     rig.reopen();
 }
 
-/// A counter: however often it is added to, one put is left of it at its leaf.
+/// A counter: however often it is incremented, one put is left at its leaf.
 #[test]
 fn operands_fold_into_one_put() {
     let mut rig = Rig::new(options(true, 16 << 10));
     for round in 0..30u8 {
-        let add = |at: u64| Said::Merge(number_key(at % 50), vec![b'a' + round % 26; 5]);
+        let add = |at: u64| AnyWrite::Merge(number_key(at % 50), vec![b'a' + round % 26; 5]);
         incorporate(&mut rig, (0..500).map(add).collect());
     }
     while let Some(job) = rig.trunk.pick_requested(&rig.tree, &RequestedRange::ALL, &rig.retention()) {
         rig.finish(&job);
     }
-    let entries: u64 = Figures::of(&rig.tree).levels.iter().map(|level| level.load.entries).sum();
+    let entries: u64 = rig.tree.figures().levels.iter().map(|level| level.load.entries).sum();
     assert_eq!(entries, 50);
     rig.check_reads(&mut Random(7), 100);
 }

@@ -1,7 +1,7 @@
-//! The shape of small trees and the work that made it, as text, in `goldens/`. With `ALLUVIUM_REWRITE_GOLDENS` set the
-//! files are written instead of compared; they change with the sizes of branch files.
+//! The structure of small trees and the jobs that made it, as text in `goldens/`. With `ALLUVIUM_REWRITE_GOLDENS` set
+//! the files are written instead of compared. They change with the sizes of branch files.
 
-use super::rig::{Random, Rig, Said, Write, key, number_key, small_options};
+use super::rig::{AnyWrite, Random, Rig, Write, key, number_key, small_options};
 use crate::merge::Cursor;
 use crate::util::SequenceNumber;
 
@@ -10,7 +10,7 @@ pub fn writes(prefix: &str, count: usize) -> Vec<Write> {
     (0..count).map(|at| (key(&format!("{prefix}{at:05}")), Some(vec![1; 100]))).collect()
 }
 
-fn report<S: Into<Said>>(rig: &mut Rig, steps: Vec<Vec<S>>) -> String {
+fn report<S: Into<AnyWrite>>(rig: &mut Rig, steps: Vec<Vec<S>>) -> String {
     let mut text = String::new();
     for step in steps {
         let outcome = rig.incorporation_of(step.into_iter().map(S::into).collect());
@@ -56,18 +56,18 @@ fn a_random_load() {
     compare("random", &text);
 }
 
-/// Which leaves are looked at for garbage, and when, beside those that grow.
+/// Which leaves are sampled for garbage, and when, while others grow.
 #[test]
 fn a_load_of_overwrites() {
     let mut rig = Rig::new(small_options(64 << 10));
     let mut random = Random(32);
-    // A third of all keys has most of the writes; now and then a range goes.
+    // A third of all keys gets most of the writes. Now and then a range is deleted.
     let mut said = |step: u64, at: u64| {
         let key = random.next() % if at.is_multiple_of(4) { 3000 } else { 1000 };
         match (at, random.below(10)) {
-            (300, _) => Said::RangeDelete(number_key(step * 200), number_key(step * 200 + 150)),
-            (_, 0) => Said::Delete(number_key(key)),
-            _ => Said::Put(number_key(key), vec![step as u8; 100]),
+            (300, _) => AnyWrite::RangeDelete(number_key(step * 200), number_key(step * 200 + 150)),
+            (_, 0) => AnyWrite::Delete(number_key(key)),
+            _ => AnyWrite::Put(number_key(key), vec![step as u8; 100]),
         }
     };
     let steps = (0..14).map(|step| (0..600).map(|at| said(step, at)).collect()).collect();
@@ -75,7 +75,7 @@ fn a_load_of_overwrites() {
     compare("overwrites", &text);
 }
 
-/// What is merged for scans in a part of the keys, and that it is no more.
+/// What is merged for scans of a part of the keys, and that nothing else is.
 #[test]
 fn a_load_of_scans() {
     let mut rig = Rig::new(small_options(64 << 10));

@@ -1,11 +1,11 @@
-//! Jobs that run beside each other and beside changes of what they look at.
+//! Jobs that run concurrently with each other and with changes of what they work on.
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
-use crate::disk::trunk::claims::Claims;
-use crate::disk::trunk::hollow::{Cuts, Hollow};
-use crate::disk::trunk::job::{Change, Place, claim};
-use crate::disk::trunk::node::Node;
-use crate::disk::trunk::policy::Choice;
+use crate::disk::trunk::jobs::change::{Change, NodeRange};
+use crate::disk::trunk::jobs::claims::{Claim, Claims};
+use crate::disk::trunk::plan::choice::Choice;
+use crate::disk::trunk::tree::empty_overlaps::{EmptyOverlaps, SplitPlan};
+use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::{Job, Outcome};
 use crate::merge::Cursor;
 use crate::util::sync::Arc;
@@ -15,8 +15,8 @@ fn writes(random: &mut Random, count: usize, keys: u64) -> Vec<Write> {
     (0..count).map(|_| (number_key(random.next() % keys), Some(vec![random.next() as u8; 60]))).collect()
 }
 
-/// Several jobs are picked, run against whatever tree there is and applied in any order, while incorporations go on; some
-/// are dropped unfinished, some cancelled.
+/// Several jobs are picked, run against the tree of the moment and applied in any order, between incorporations. Some
+/// are dropped unfinished, some are cancelled.
 #[test]
 fn jobs_finish_in_any_order() {
     for seed in 1..4 {
@@ -51,7 +51,7 @@ fn jobs_finish_in_any_order() {
                 }
                 5 if !running.is_empty() && random.below(8) == 0 => {
                     drop(running.swap_remove(random.below(running.len())));
-                    rig.sweep();
+                    rig.remove_obsolete_files();
                 }
                 _ => {}
             }
@@ -67,14 +67,14 @@ fn jobs_finish_in_any_order() {
     }
 }
 
-/// A leaf's runs are being merged; before the result comes the leaf is split, so the result goes to both halves.
+/// A leaf is split while its runs are merged, so the result goes to both halves.
 #[test]
 fn a_leaf_is_split_while_its_bundles_are_merged() {
     let mut rig = Rig::new(small_options(32 << 10));
     let mut random = Random(21);
     let merge = loop {
         rig.incorporate(writes(&mut random, 200, 100_000_000));
-        // Judging, and so splitting, is held back, for there to be many runs.
+        // Sampling, and so splitting, is put off, so that there are many runs.
         let Some(job) = rig.trunk.pick(&rig.tree, &rig.retention()) else { continue };
         if job.to_string().starts_with("merge at node 1 ") {
             break job;
@@ -99,24 +99,27 @@ fn a_leaf_is_split_while_its_bundles_are_merged() {
     rig.check_reads(&mut random, 300);
 }
 
-/// The merge of all bundles of the root, where that is a leaf with too many runs.
+/// The merge of the bundles of the root, if it is a leaf with too many runs.
 fn merge_of_root_leaf(rig: &Rig) -> Option<Job> {
     let root = rig.tree.root();
     let choice = Choice::Merge(root.clone(), root.merge.clone().filter(|_| root.is_leaf())?);
-    let ticket = Arc::new(Claims::default()).take(claim(&choice))?;
-    Some(Job { choice, ticket, for_scans: false })
+    let claim = Arc::new(Claims::default()).take(Claim::of(&choice))?;
+    Some(Job { choice, claim, for_scans: false })
 }
 
 fn split(leaf: &Node, at: &[u8]) -> Outcome {
     Outcome {
-        change: Change::Split { place: Place::of(leaf), cuts: Cuts { keys: vec![at.into()], ..Cuts::default() } },
-        ticket: None,
+        change: Change::Split {
+            range: NodeRange::of(leaf),
+            split: SplitPlan { keys: vec![at.into()], ..SplitPlan::default() },
+        },
+        claim: None,
     }
 }
 
-/// What was merged at a node has been flushed away meanwhile: the result is no use and its files go.
+/// The merged bundles have been flushed meanwhile, so the result is useless and its files become obsolete.
 #[test]
-fn a_result_that_nothing_needs_is_dropped() {
+fn a_merge_result_that_nothing_needs_is_dropped() {
     let mut rig = Rig::new(small_options(16 << 10));
     let mut random = Random(22);
     let (merge, node) = loop {
@@ -141,9 +144,9 @@ fn a_result_that_nothing_needs_is_dropped() {
     };
     let outcome = rig.trunk.run(&merge, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
     for pivot in &node.pivots {
-        let place = Place::of(&node);
-        let change = Change::Flush { place, child: pivot.child.id, hollow: Hollow::default() };
-        rig.apply(Outcome { change, ticket: None });
+        let range = NodeRange::of(&node);
+        let change = Change::Flush { range, child: pivot.child.id, empty_overlaps: EmptyOverlaps::default() };
+        rig.apply(Outcome { change, claim: None });
     }
     let before = rig.tree.describe();
     let applied = rig.trunk.apply(outcome, &rig.tree);
@@ -155,7 +158,7 @@ fn a_result_that_nothing_needs_is_dropped() {
     rig.check_reads(&mut random, 100);
 }
 
-/// Old trees stay readable while someone holds them, and their files go with the last holder.
+/// An old tree stays readable while it is held, and its files are removed with its last reference.
 #[test]
 fn an_old_tree_stays_readable() {
     let mut rig = Rig::new(small_options(16 << 10));
@@ -198,7 +201,7 @@ fn a_claim_holds_until_the_job_is_dropped() {
     assert_eq!(rig.trunk.running(), 0);
 }
 
-/// An error while a job runs gives its claim back and leaves no file behind.
+/// An error while a job runs releases its claim and leaves no file.
 #[test]
 fn a_failed_job_leaves_nothing() {
     let mut rig = Rig::new(small_options(16 << 10));
@@ -222,7 +225,7 @@ fn a_failed_job_leaves_nothing() {
         let result = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false));
         rig.disk.clear_faults();
         drop(result);
-        rig.sweep();
+        rig.remove_obsolete_files();
     }
     let text = job.to_string();
     drop(job);

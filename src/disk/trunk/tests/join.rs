@@ -1,12 +1,13 @@
-//! Nodes that deletes have left with little are joined: what that does to the tree's shape, as text in `goldens/`, what must not come back
-//! to life by it, and how often it happens.
+//! Joins of nodes that deletes have left with little data: what they do to the structure, as text in `goldens/`, which
+//! data must not become live by them, and how often they happen.
 
 use super::goldens::compare;
-use super::rig::{Random, Rig, Said, Write, number_key, small_options};
-use crate::disk::trunk::hollow::{Cuts, Hollow};
-use crate::disk::trunk::job::{Change, Place};
-use crate::disk::trunk::node::Node;
-use crate::disk::trunk::{Figures, Job, Outcome, RequestedRange, TrunkOptions};
+use super::rig::{AnyWrite, Random, Rig, Write, number_key, small_options};
+use crate::disk::runs::requested_range::RequestedRange;
+use crate::disk::trunk::jobs::change::{Change, NodeRange};
+use crate::disk::trunk::tree::empty_overlaps::{EmptyOverlaps, SplitPlan};
+use crate::disk::trunk::tree::node::Node;
+use crate::disk::trunk::{Job, Outcome, TrunkOptions};
 use crate::util::sync::AtomicBool;
 
 fn puts(numbers: impl Iterator<Item = u64>) -> Vec<Write> {
@@ -17,24 +18,24 @@ fn deletes(numbers: impl Iterator<Item = u64>) -> Vec<Write> {
     numbers.map(|number| (number_key(number), None)).collect()
 }
 
-fn incorporate(rig: &mut Rig, writes: Vec<Said>) {
+fn incorporate(rig: &mut Rig, writes: Vec<AnyWrite>) {
     let outcome = rig.incorporation_of(writes);
     rig.apply(outcome);
 }
 
 fn apply(rig: &mut Rig, change: Change) {
-    rig.apply(Outcome { change, ticket: None });
+    rig.apply(Outcome { change, claim: None });
 }
 
 fn flush(rig: &mut Rig, at: usize) {
     let root = rig.tree.root().clone();
-    let (place, child) = (Place::of(&root), root.pivots[at].child.id);
-    apply(rig, Change::Flush { place, child, hollow: Hollow::default() });
+    let (range, child) = (NodeRange::of(&root), root.pivots[at].child.id);
+    apply(rig, Change::Flush { range, child, empty_overlaps: EmptyOverlaps::default() });
 }
 
 fn split(rig: &mut Rig, leaf: &Node, numbers: &[u64]) {
     let keys = numbers.iter().map(|number| number_key(*number)[..].into()).collect();
-    apply(rig, Change::Split { place: Place::of(leaf), cuts: Cuts { keys, ..Cuts::default() } });
+    apply(rig, Change::Split { range: NodeRange::of(leaf), split: SplitPlan { keys, ..SplitPlan::default() } });
 }
 
 /// Merges all that a child of the root holds.
@@ -48,7 +49,7 @@ fn merge(rig: &mut Rig, at: usize) {
     }
 }
 
-/// Does all work there is, garbage included, as after `Db::compact_range`; tells what it was.
+/// Does all work there is, garbage included, as after `Db::compact_range`. Returns the jobs as text.
 fn settle(rig: &mut Rig) -> Vec<String> {
     let mut done = rig.work();
     let wanted = RequestedRange { clean: true, ..RequestedRange::ALL };
@@ -61,11 +62,11 @@ fn settle(rig: &mut Rig) -> Vec<String> {
 }
 
 fn nodes(rig: &Rig) -> u64 {
-    Figures::of(&rig.tree).levels.iter().map(|level| level.nodes).sum()
+    rig.tree.figures().levels.iter().map(|level| level.nodes).sum()
 }
 
 #[test]
-fn a_tree_most_of_which_is_deleted() {
+fn joins_after_most_keys_are_deleted() {
     let mut rig = Rig::new(TrunkOptions { fanout: 3, ..small_options(32 << 10) });
     for round in 0..12 {
         rig.incorporate(puts(round * 400..(round + 1) * 400));
@@ -82,8 +83,9 @@ fn a_tree_most_of_which_is_deleted() {
     rig.reopen();
 }
 
-/// Two leaves refer to one file after a split. Of the right leaf's part everything was deleted and merged away, tombstones and all, while
-/// the left one goes on with the file. A joined leaf that referred to the file would show again what was deleted.
+/// Two leaves refer to one file after a split. Everything in the right leaf's part was deleted and merged away,
+/// tombstones included. The left leaf still uses the file. A joined leaf that referred to the file would show deleted
+/// keys again.
 #[test]
 fn what_is_dead_in_a_shared_file_stays_dead() {
     let mut rig = Rig::new(small_options(256 << 10));
@@ -96,7 +98,7 @@ fn what_is_dead_in_a_shared_file_stays_dead() {
     merge(&mut rig, 1);
     assert!(rig.tree.root().pivots[1].child.bundles.is_empty(), "{}", rig.tree.describe());
     let shared = rig.tree.root().pivots[0].child.branches().map(|branch| branch.meta().key_max.clone()).max();
-    assert!(shared > Some(number_key(300)), "no file reaches over the bound");
+    assert!(shared > Some(number_key(300)), "no file extends past the bound");
     let jobs = rig.work();
     assert!(jobs.iter().any(|job| job.starts_with("join nodes 1 ")), "{jobs:?}");
     assert_eq!(rig.tree.root().height, 0, "{}", rig.tree.describe());
@@ -108,12 +110,12 @@ fn what_is_dead_in_a_shared_file_stays_dead() {
     rig.reopen();
 }
 
-/// A bundle of the parent waits for the left leaf alone: the right one has had its part, and deleted it since. It goes down before the two
-/// are joined, else it would wait for both, and show again what was deleted.
+/// A bundle of the parent is active for the left leaf only: the right one got its part and has deleted it since. The
+/// bundle is flushed before the join. *Otherwise:* it becomes active for both, and shows deleted keys again.
 #[test]
-fn what_waits_for_one_leaf_alone_does_not_come_to_both() {
+fn data_for_one_leaf_is_flushed_before_a_join() {
     let mut rig = Rig::new(small_options(64 << 10));
-    // The third leaf is there for the root not to be full, and flushed for that.
+    // The third leaf is there so that the root is not full and flushed for that reason.
     rig.incorporate(puts((0..600).step_by(30).chain(600..1_400)));
     let leaf = rig.tree.root().clone();
     split(&mut rig, &leaf, &[300, 600]);
@@ -138,10 +140,10 @@ fn what_waits_for_one_leaf_alone_does_not_come_to_both() {
     rig.check_reads(&mut Random(3), 300);
 }
 
-/// Of what two leaves have in common at their parent nothing has to move for them to be joined.
+/// What is active for both leaves at their parent need not move before the join.
 #[test]
-fn what_waits_for_both_goes_on_waiting() {
-    // More than is there may wait.
+fn data_for_both_leaves_stays_at_the_parent_in_a_join() {
+    // More may wait than there is.
     let mut rig = Rig::new(TrunkOptions { node_percent_of_below: 50, ..small_options(64 << 10) });
     rig.incorporate(puts((0..600).step_by(30)));
     let leaf = rig.tree.root().clone();
@@ -159,10 +161,10 @@ fn what_waits_for_both_goes_on_waiting() {
     rig.check_reads(&mut Random(4), 300);
 }
 
-/// The first job that is a joining; others are done on the way.
-fn joining(rig: &mut Rig) -> Job {
+/// The first job that is a join; the jobs before it are done.
+fn next_join(rig: &mut Rig) -> Job {
     loop {
-        let job = rig.trunk.pick(&rig.tree, &rig.retention()).expect("a joining");
+        let job = rig.trunk.pick(&rig.tree, &rig.retention()).expect("a join");
         if job.to_string().starts_with("join") {
             return job;
         }
@@ -170,8 +172,8 @@ fn joining(rig: &mut Rig) -> Job {
     }
 }
 
-/// While two leaves are being joined their parent is split between them, by a leaf beside them that gets too large: the outcome is no use,
-/// its file goes, and afterwards they are joined if they still can be.
+/// While two leaves are joined, their parent is split between them, because a neighbour became too large. The outcome
+/// is useless and its file becomes obsolete. Afterwards the leaves are joined if that is still possible.
 #[test]
 fn a_parent_is_split_between_the_leaves_that_are_joined() {
     let mut rig = Rig::new(TrunkOptions { fanout: 4, ..small_options(256 << 10) });
@@ -180,7 +182,7 @@ fn a_parent_is_split_between_the_leaves_that_are_joined() {
     split(&mut rig, &leaf, &[600, 750, 900]);
     drop(leaf);
     let children = rig.tree.root().pivots.iter().map(|pivot| pivot.child.id.0).collect::<Vec<_>>();
-    let job = joining(&mut rig);
+    let job = next_join(&mut rig);
     assert_eq!(job.to_string(), format!("join nodes {} {}", children[1], children[2]), "{}", rig.tree.describe());
     let outcome = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
     let last = rig.tree.root().pivots[3].child.clone();
@@ -199,16 +201,16 @@ fn a_parent_is_split_between_the_leaves_that_are_joined() {
     rig.check_reads(&mut Random(5), 300);
 }
 
-/// Meanwhile nothing is flushed to either, no matter how full the parent is, and neither is merged or split.
+/// During a join nothing is flushed to either leaf, however full the parent is, and neither is merged or split.
 #[test]
-fn nothing_comes_to_leaves_that_are_being_joined() {
+fn nothing_is_flushed_to_leaves_that_are_being_joined() {
     let mut rig = Rig::new(TrunkOptions { fanout: 4, ..small_options(16 << 10) });
     rig.incorporate(puts((0..600).step_by(30).chain(600..1200)));
     let leaf = rig.tree.root().clone();
     split(&mut rig, &leaf, &[300, 600]);
     drop(leaf);
     (0..3).for_each(|at| merge(&mut rig, at));
-    let job = joining(&mut rig);
+    let job = next_join(&mut rig);
     let outcome = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
     for round in 0..12 {
         rig.incorporate(puts((0..600).step_by(3).map(|number| (number + round) % 600)));
@@ -226,7 +228,8 @@ fn nothing_comes_to_leaves_that_are_being_joined() {
     rig.check_reads(&mut Random(6), 300);
 }
 
-/// Keys come and go in stretches, by deletes and range deletes, under snapshots, while jobs run beside each other and end in any order.
+/// Stretches of keys are loaded, and deleted by deletes and range deletes, under snapshots, while jobs run concurrently
+/// and end in any order.
 fn waves(seed: u64, fanout: usize) -> (Rig, usize) {
     println!("seed {seed}");
     let mut random = Random(seed);
@@ -239,13 +242,13 @@ fn waves(seed: u64, fanout: usize) -> (Rig, usize) {
                 let from = random.next() % 6_000;
                 let count = 100 + random.next() % 400;
                 let is_load = (step / 150) % 2 == 0;
-                let writes: Vec<Said> = if is_load {
-                    let put = |_| Said::Put(number_key(random.next() % 6_000), vec![7; 20 + random.below(100)]);
+                let writes: Vec<AnyWrite> = if is_load {
+                    let put = |_| AnyWrite::Put(number_key(random.next() % 6_000), vec![7; 20 + random.below(100)]);
                     (0..count).map(put).collect()
                 } else if random.below(3) == 0 {
-                    vec![Said::RangeDelete(number_key(from), number_key(from + 4 * count))]
+                    vec![AnyWrite::RangeDelete(number_key(from), number_key(from + 4 * count))]
                 } else {
-                    (from..from + 2 * count).map(|number| Said::Delete(number_key(number))).collect()
+                    (from..from + 2 * count).map(|number| AnyWrite::Delete(number_key(number))).collect()
                 };
                 incorporate(&mut rig, writes);
             }
@@ -289,17 +292,17 @@ fn waves(seed: u64, fanout: usize) -> (Rig, usize) {
 }
 
 #[test]
-fn keys_come_and_go_under_jobs_in_any_order() {
+fn loads_and_deletes_with_jobs_in_any_order() {
     for (seed, fanout) in [(74, 3), (72, 4), (73, 8)] {
         let (_, joins) = waves(seed, fanout);
-        assert!(joins >= 5, "only {joins} joinings");
+        assert!(joins >= 5, "only {joins} joins");
     }
 }
 
-/// Loads and deletes the same keys again and again: a cycle joins as many nodes as it made, and once the work is done nothing is
-/// left that one of the two would undo for the other.
+/// Loads and deletes the same keys again and again. A cycle joins about as many nodes as it split, and ends: no split
+/// undoes a join, and no join a split.
 #[test]
-fn loads_and_deletes_in_turn_do_not_play_ping_pong() {
+fn repeated_loads_and_deletes_split_and_join_a_bounded_number_of_times() {
     let mut rig = Rig::new(small_options(16 << 10));
     rig.checks = false;
     let mut counts = Vec::new();
@@ -319,7 +322,7 @@ fn loads_and_deletes_in_turn_do_not_play_ping_pong() {
         settle(&mut rig);
         let after = rig.trunk.written();
         let (splits, joins) = (after.splits - before.splits, after.joins - before.joins);
-        // Where nodes share out their children, one more is joined than goes.
+        // A join that is split again removes one node less than it joins.
         let is_bounded = splits <= nodes_max && joins <= 2 * nodes_max;
         assert!(is_bounded, "{splits} splits and {joins} joins, {nodes_max} nodes at most");
         assert!(joins > 0 && nodes(&rig) <= 3, "{joins} joins left\n{}", rig.tree.describe());
@@ -330,9 +333,9 @@ fn loads_and_deletes_in_turn_do_not_play_ping_pong() {
     rig.check_reads(&mut Random(8), 300);
 }
 
-/// A store that only grows, or whose keys are overwritten, has nothing to join but what it made while it was much smaller.
+/// A store that only grows, or whose keys are overwritten, has nothing to join but nodes from when it was much smaller.
 #[test]
-fn growing_and_overwriting_join_next_to_nothing() {
+fn growing_and_overwriting_need_few_joins() {
     for is_random in [false, true] {
         let mut rig = Rig::new(small_options(16 << 10));
         rig.checks = false;
@@ -353,10 +356,10 @@ fn growing_and_overwriting_join_next_to_nothing() {
     }
 }
 
-/// Whether by single deletes or at once: a store that is emptied ends as one leaf without a file.
+/// A store that is emptied, by single deletes or by one range delete, ends as one leaf without a file.
 #[test]
 fn an_emptied_store_is_one_leaf_without_files() {
-    for (is_at_once, fanout) in [(false, 3), (true, 3), (false, 8), (true, 8)] {
+    for (by_range, fanout) in [(false, 3), (true, 3), (false, 8), (true, 8)] {
         let mut rig = Rig::new(TrunkOptions { fanout, ..small_options(16 << 10) });
         for round in 0..25 {
             rig.incorporate(puts((0..400).map(|at| at * 25 + round)));
@@ -364,14 +367,14 @@ fn an_emptied_store_is_one_leaf_without_files() {
         }
         let height = rig.tree.root().height;
         assert!(height >= 1, "{}", rig.tree.describe());
-        if is_at_once {
-            incorporate(&mut rig, vec![Said::RangeDelete(number_key(0), number_key(10_000))]);
+        if by_range {
+            incorporate(&mut rig, vec![AnyWrite::RangeDelete(number_key(0), number_key(10_000))]);
         } else {
             (0..25).for_each(|round| rig.incorporate(deletes((0..400).map(|at| at * 25 + round))));
         }
         settle(&mut rig);
-        let figures = Figures::of(&rig.tree);
-        assert!(figures.levels.len() == 1 && figures.files == 0, "{is_at_once} {fanout}\n{}", rig.tree.describe());
+        let figures = rig.tree.figures();
+        assert!(figures.levels.len() == 1 && figures.files == 0, "{by_range} {fanout}\n{}", rig.tree.describe());
         rig.check_files();
         rig.reopen();
         rig.incorporate(puts(0..400));

@@ -1,16 +1,16 @@
-//! Maplets at the slots of a tree: built where gets would ask many filters, serving across splits and flushes, missing and
-//! damaged. (That reads with them are right is checked by all the tests here, which build them as they go.)
+//! Maplets at the slots of a tree: built where gets would probe many filters, used across splits and flushes, missing
+//! and damaged. (All tests of the trunk build maplets, and so check that reads with them are right.)
 
-use super::rig::{Random, Rig, Said, Write, number_key, small_options};
+use super::rig::{AnyWrite, Random, Rig, Write, number_key, small_options};
 use crate::branch::maplet_name;
-use crate::disk::trunk::claims::Claims;
-use crate::disk::trunk::hollow::{Cuts, Hollow};
-use crate::disk::trunk::job::{Change, Place, claim};
-use crate::disk::trunk::node::Node;
-use crate::disk::trunk::policy::Choice;
-use crate::disk::trunk::slot::Slot;
-use crate::disk::trunk::watch::Progress;
-use crate::disk::trunk::{Job, Outcome, TrunkOptions, maplets};
+use crate::disk::runs::progress::Progress;
+use crate::disk::trunk::jobs::change::{Change, NodeRange};
+use crate::disk::trunk::jobs::claims::{Claim, Claims};
+use crate::disk::trunk::plan::choice::Choice;
+use crate::disk::trunk::tree::empty_overlaps::{EmptyOverlaps, SplitPlan};
+use crate::disk::trunk::tree::node::Node;
+use crate::disk::trunk::tree::slot::Slot;
+use crate::disk::trunk::{Job, Outcome, TrunkOptions};
 use crate::io::{OpenMode, Storage};
 use crate::util::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ fn writes(random: &mut Random, count: usize, keys: u64) -> Vec<Write> {
     (0..count).map(|_| (number_key(random.next() % keys), Some(vec![random.next() as u8; 60]))).collect()
 }
 
-/// A leaf, or a root over two, into which so many runs came, and on which nothing was done.
+/// A leaf, or a root over two leaves, that got so many runs, and for which no work was done.
 pub fn with_runs(runs: usize, is_split: bool) -> (Rig, Random) {
     let (mut rig, mut random) = (Rig::new(small_options(1 << 20)), Random(41));
     if is_split {
@@ -34,31 +34,31 @@ pub fn with_runs(runs: usize, is_split: bool) -> (Rig, Random) {
 }
 
 pub fn split(leaf: &Node, at: u64) -> Outcome {
-    let cuts = Cuts { keys: vec![number_key(at)[..].into()], ..Cuts::default() };
-    Outcome { change: Change::Split { place: Place::of(leaf), cuts }, ticket: None }
+    let split = SplitPlan { keys: vec![number_key(at)[..].into()], ..SplitPlan::default() };
+    Outcome { change: Change::Split { range: NodeRange::of(leaf), split }, claim: None }
 }
 
 fn flush(node: &Node, at: usize) -> Outcome {
-    let (place, child) = (Place::of(node), node.pivots[at].child.id);
-    Outcome { change: Change::Flush { place, child, hollow: Hollow::default() }, ticket: None }
+    let (range, child) = (NodeRange::of(node), node.pivots[at].child.id);
+    Outcome { change: Change::Flush { range, child, empty_overlaps: EmptyOverlaps::default() }, claim: None }
 }
 
-fn map_job(node: &Arc<Node>, slot: usize) -> Job {
-    let choice = Choice::Map(Arc::clone(node), slot);
-    let ticket = Arc::new(Claims::default()).take(claim(&choice)).unwrap();
-    Job { choice, ticket, for_scans: false }
+fn maplet_job(node: &Arc<Node>, slot: usize) -> Job {
+    let choice = Choice::BuildMaplet(Arc::clone(node), slot);
+    let claim = Arc::new(Claims::default()).take(Claim::of(&choice)).unwrap();
+    Job { choice, claim, for_scans: false }
 }
 
-pub fn map(rig: &mut Rig, node: &Arc<Node>, slot: usize) {
-    rig.finish(&map_job(node, slot));
+pub fn build_maplet(rig: &mut Rig, node: &Arc<Node>, slot: usize) {
+    rig.finish(&maplet_job(node, slot));
 }
 
 fn files(slot: &Slot) -> Vec<u64> {
-    slot.cover.maplets().map(|maplet| maplet.meta().file.0).collect()
+    slot.maplet_index.maplets().map(|maplet| maplet.meta().file.0).collect()
 }
 
 #[test]
-fn no_slot_is_asked_much_once_the_work_is_done() {
+fn no_slot_needs_many_lookups_once_the_work_is_done() {
     let mut rig = Rig::new(small_options(32 << 10));
     let mut random = Random(42);
     let mut most = 0;
@@ -69,7 +69,7 @@ fn no_slot_is_asked_much_once_the_work_is_done() {
             for slot in &node.slots {
                 assert!(
                     slot.probes() < small_options(0).probes_max,
-                    "{} look-ups\n{}",
+                    "{} lookups\n{}",
                     slot.probes(),
                     rig.tree.describe()
                 );
@@ -85,10 +85,10 @@ fn no_slot_is_asked_much_once_the_work_is_done() {
 }
 
 #[test]
-fn both_halves_of_a_split_leaf_go_on_with_its_maplet() {
+fn both_halves_of_a_split_leaf_use_its_maplet() {
     let (mut rig, mut random) = with_runs(5, false);
     let root = rig.tree.root().clone();
-    map(&mut rig, &root, 0);
+    build_maplet(&mut rig, &root, 0);
     let old = files(&rig.tree.root().slots[0]);
     assert_eq!((old.len(), rig.tree.root().slots[0].probes()), (1, 1));
     let root = rig.tree.root().clone();
@@ -98,27 +98,27 @@ fn both_halves_of_a_split_leaf_go_on_with_its_maplet() {
     rig.check_reads(&mut random, 300);
     drop(root);
     rig.reopen();
-    // Rebuilt, each has its own keys only, and the old one goes with its last user.
+    // Rebuilt, each has only its own keys, and the old maplet is dropped with its last user.
     let leaves: Vec<_> = rig.tree.root().pivots.iter().map(|pivot| pivot.child.clone()).collect();
     for leaf in &leaves {
-        map(&mut rig, leaf, 0);
+        build_maplet(&mut rig, leaf, 0);
         assert!(rig.maplets().len() <= 2);
     }
     drop(leaves);
     rig.check_files();
     assert!(!rig.maplets().iter().any(|file| old.contains(&file.0)));
     let entries: u64 =
-        maplets(&rig.tree).iter().flat_map(|maplet| &maplet.meta().columns).map(|column| column.entries).sum();
+        rig.tree.maplets().iter().flat_map(|maplet| &maplet.meta().columns).map(|column| column.entries).sum();
     assert_eq!(entries, 1000);
     rig.check_maplets();
     rig.check_reads(&mut random, 300);
 }
 
 #[test]
-fn what_is_flushed_takes_its_maplet_along() {
+fn flushed_branches_take_their_maplet_along() {
     let (mut rig, mut random) = with_runs(4, true);
     let root = rig.tree.root().clone();
-    map(&mut rig, &root, 1);
+    build_maplet(&mut rig, &root, 1);
     let old = files(&rig.tree.root().slots[1]);
     assert_eq!((old.len(), rig.tree.root().slots[0].probes(), rig.tree.root().slots[1].probes()), (1, 4, 1));
     let root = rig.tree.root().clone();
@@ -129,9 +129,9 @@ fn what_is_flushed_takes_its_maplet_along() {
     rig.check_reads(&mut random, 300);
     drop((root, leaf));
     rig.reopen();
-    // The oldest run's keys come from its fingerprints, all others from the maplet that came along.
+    // The keys of the oldest run come from its fingerprints, all others from the old maplet.
     let leaf = rig.tree.root().pivots[1].child.clone();
-    map(&mut rig, &leaf, 0);
+    build_maplet(&mut rig, &leaf, 0);
     drop(leaf);
     let leaf = &rig.tree.root().pivots[1].child;
     assert_eq!((leaf.slots[0].probes(), files(&leaf.slots[0]).len()), (1, 1));
@@ -140,12 +140,12 @@ fn what_is_flushed_takes_its_maplet_along() {
     rig.check_reads(&mut random, 300);
 }
 
-/// Merging is by maplets alone: the branches that they cover are not read.
+/// A new maplet is made from the old one: the branches that the old one covers are not read.
 #[test]
-fn what_a_maplet_knows_is_not_read_again() {
+fn branches_covered_by_a_maplet_are_not_read_again() {
     let (mut rig, mut random) = with_runs(5, false);
     let root = rig.tree.root().clone();
-    map(&mut rig, &root, 0);
+    build_maplet(&mut rig, &root, 0);
     drop(root);
     let old: Vec<_> = rig.tree.root().branches().map(|branch| branch.meta().file).collect();
     rig.incorporate(writes(&mut random, 200, KEYS));
@@ -154,7 +154,7 @@ fn what_a_maplet_knows_is_not_read_again() {
     }
     let root = rig.tree.root().clone();
     assert_eq!(root.slots[0].probes(), 2);
-    map(&mut rig, &root, 0);
+    build_maplet(&mut rig, &root, 0);
     rig.disk.clear_faults();
     drop(root);
     assert_eq!(rig.tree.root().slots[0].probes(), 1);
@@ -163,28 +163,28 @@ fn what_a_maplet_knows_is_not_read_again() {
     rig.check_reads(&mut random, 300);
 }
 
-/// A job's outcome may be dropped instead of applied, as when the store is closed meanwhile. That left the maplet's file behind
-/// until the next opening, where the files of a dropped merge went at once; found when new sizes of branch files had the
-/// random order of `jobs_finish_in_any_order` drop one.
+/// The outcome of a job may be dropped instead of applied, for example when the store is closed meanwhile. Regression:
+/// the file of the maplet stayed until the next opening, while the files of a dropped merge were removed at once. It
+/// was found when new sizes of branch files made the random order of `jobs_finish_in_any_order` drop one.
 #[test]
-fn an_outcome_that_is_dropped_leaves_no_maplet() {
+fn a_dropped_outcome_leaves_no_maplet() {
     let (rig, _) = with_runs(5, false);
-    let job = map_job(rig.tree.root(), 0);
+    let job = maplet_job(rig.tree.root(), 0);
     let outcome = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
-    assert!(matches!(outcome.change, Change::Map { .. }));
+    assert!(matches!(outcome.change, Change::BuildMaplet { .. }));
     let written = rig.disk.list().unwrap().iter().filter(|name| name.ends_with(".maplet")).count();
     assert_eq!(written, 1);
     drop((outcome, job));
     rig.check_files();
 }
 
-/// Reads go on by the filters; `verify` says what is wrong; the picker has it built anew.
+/// Reads use the filters instead, `verify` says what is wrong, and the picker has the maplet rebuilt.
 #[test]
 fn a_lost_or_damaged_maplet_costs_no_answers() {
     for lost in [true, false] {
         let (mut rig, mut random) = with_runs(5, false);
         let root = rig.tree.root().clone();
-        map(&mut rig, &root, 0);
+        build_maplet(&mut rig, &root, 0);
         drop(root);
         let file = *rig.maplets().first().unwrap();
         if lost {
@@ -194,17 +194,17 @@ fn a_lost_or_damaged_maplet_costs_no_answers() {
         }
         rig.context.files.close(file);
         rig.context.cache.remove_file(file);
-        let error = maplets(&rig.tree)[0].verify(&[], true).unwrap_err();
+        let error = rig.tree.maplets()[0].verify(&[], true).unwrap_err();
         assert!(error.is_damage() && error.to_string().contains(&maplet_name(file)), "{error}");
         rig.checks = false;
         rig.check_reads(&mut random, 300);
-        assert!(rig.tree.root().slots[0].cover.is_broken());
+        assert!(rig.tree.root().slots[0].maplet_index.is_broken());
         if lost {
-            // For the sweep to find.
+            // For the removal of obsolete files to find.
             rig.disk.open(&maplet_name(file), OpenMode::Create).unwrap();
         }
         let done = rig.work();
-        assert!(done.iter().any(|job| job.starts_with("map")), "{done:?}");
+        assert!(done.iter().any(|job| job.starts_with("build maplet")), "{done:?}");
         assert!(!rig.maplets().contains(&file) && !rig.maplets().is_empty());
         rig.check_files();
         rig.check_maplets();
@@ -212,18 +212,18 @@ fn a_lost_or_damaged_maplet_costs_no_answers() {
     }
 }
 
-/// A damaged one is no source for the next: its branches are.
+/// A damaged maplet is not a source of the next one: its branches are.
 #[test]
 fn a_damaged_maplet_is_not_merged() {
     let (mut rig, mut random) = with_runs(5, false);
     let root = rig.tree.root().clone();
-    map(&mut rig, &root, 0);
+    build_maplet(&mut rig, &root, 0);
     drop(root);
     let file = *rig.maplets().first().unwrap();
     rig.disk.corrupt(&maplet_name(file), 600, 4);
     rig.incorporate(writes(&mut random, 200, KEYS));
     let root = rig.tree.root().clone();
-    map(&mut rig, &root, 0);
+    build_maplet(&mut rig, &root, 0);
     drop(root);
     assert!(!rig.maplets().contains(&file));
     rig.check_files();
@@ -236,7 +236,7 @@ fn a_failed_or_cancelled_build_leaves_nothing() {
     let (rig, _) = with_runs(5, false);
     let root = rig.tree.root().clone();
     let before = rig.disk.list().unwrap();
-    let job = map_job(&root, 0);
+    let job = maplet_job(&root, 0);
     for nth in 1..3 {
         rig.disk.inject(&format!("(write,sync nth={nth}) -> eio"));
         assert!(rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).is_err());
@@ -245,11 +245,11 @@ fn a_failed_or_cancelled_build_leaves_nothing() {
     let cancelled = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(true)).unwrap();
     assert!(matches!(cancelled.change, Change::Nothing));
     assert_eq!(rig.disk.list().unwrap(), before);
-    // Nor does one that comes too late.
+    // Nor does a build that ends too late.
     let mut rig = rig;
     let outcome = rig.trunk.run(&job, &rig.tree, &rig.retention(), &AtomicBool::new(false)).unwrap();
     let choice = Choice::Merge(root.clone(), 0..root.bundles.len());
-    let merge = Job { ticket: Arc::new(Claims::default()).take(claim(&choice)).unwrap(), choice, for_scans: false };
+    let merge = Job { claim: Arc::new(Claims::default()).take(Claim::of(&choice)).unwrap(), choice, for_scans: false };
     rig.finish(&merge);
     drop((merge, root));
     rig.apply(outcome);
@@ -258,56 +258,57 @@ fn a_failed_or_cancelled_build_leaves_nothing() {
     rig.check_files();
 }
 
-/// Without maplets there are none, and those that were there go with the next edit. Once, an outcome that changed nothing, as when a
-/// leaf is looked at and left, had them forgotten, and the manifest named them for as long as the store was open.
+/// Without maplets there are none, and those that were there are dropped by the next edit. Regression: an outcome that
+/// changed nothing, such as that of sampling a leaf, made the trunk forget them, and the manifest named them as long as
+/// the store was open.
 #[test]
-fn they_can_be_left_out() {
+fn maplets_can_be_switched_off() {
     let options = TrunkOptions { maplets: false, ..small_options(1 << 20) };
     let (mut rig, mut random) = with_runs(5, false);
     let root = rig.tree.root().clone();
-    map(&mut rig, &root, 0);
+    build_maplet(&mut rig, &root, 0);
     drop(root);
     rig.reopen_with(options);
     assert!(rig.maplets().is_empty() && !rig.state.maplets.is_empty());
     rig.checks = false;
-    rig.apply(Outcome { change: Change::Nothing, ticket: None });
+    rig.apply(Outcome { change: Change::Nothing, claim: None });
     rig.checks = true;
     rig.incorporate(writes(&mut random, 200, KEYS));
     assert!(rig.state.maplets.is_empty());
     while let Some(job) = rig.trunk.pick(&rig.tree, &rig.retention()) {
-        assert!(!job.to_string().starts_with("map"));
+        assert!(!job.to_string().starts_with("build maplet"));
         rig.finish(&job);
     }
     rig.check_reads(&mut random, 300);
     rig.check_files();
 }
 
-/// A range tombstone hides keys of which its branch has no fingerprint, so no maplet may speak for the branch. Nor is the slot mapped
-/// again and again for its sake.
+/// A range tombstone hides keys of which its branch has no fingerprint, so no maplet may cover the branch. Nor are
+/// maplets built for the slot again and again because of it.
 #[test]
-fn a_run_with_range_tombstones_is_always_asked() {
+fn a_run_with_range_tombstones_is_never_covered() {
     let (mut rig, mut random) = with_runs(4, false);
     for _ in 0..4 {
-        let outcome = rig.incorporation_of(vec![Said::RangeDelete(number_key(KEYS / 4), number_key(KEYS / 2))]);
+        let outcome = rig.incorporation_of(vec![AnyWrite::RangeDelete(number_key(KEYS / 4), number_key(KEYS / 2))]);
         rig.apply(outcome);
     }
     let root = rig.tree.root().clone();
-    map(&mut rig, &root, 0);
+    build_maplet(&mut rig, &root, 0);
     drop(root);
     let slot = &rig.tree.root().slots[0];
-    assert!(slot.cover.maplets().count() == 1 && slot.spared_probes() == 1 && slot.probes() > 1);
+    assert!(slot.maplet_index.maplets().count() == 1 && slot.replaceable_probes() == 1 && slot.probes() > 1);
     rig.check_reads(&mut random, 500);
     rig.check_files();
 }
 
-/// Counts what a pass tells.
+/// Counts what a job reports.
 #[derive(Default)]
-struct Told {
+struct Reported {
     entries: AtomicU64,
     bytes: AtomicU64,
 }
 
-impl Progress for Told {
+impl Progress for Reported {
     fn advance(&self, entries: u64, written: u64) -> bool {
         self.entries.fetch_add(entries, Ordering::Relaxed);
         self.bytes.fetch_add(written, Ordering::Relaxed);
@@ -315,14 +316,14 @@ impl Progress for Told {
     }
 }
 
-/// Once, a maplet told of the bytes that it wrote alone, and its progress stood at nothing until it was done.
+/// Regression: building a maplet reported only bytes written, so its progress was zero until it was done.
 #[test]
-fn building_one_tells_how_far_it_is() {
+fn building_a_maplet_reports_progress() {
     let (rig, _) = with_runs(12, false);
-    let job = map_job(rig.tree.root(), 0);
-    let told = Told::default();
-    rig.trunk.run(&job, &rig.tree, &rig.retention(), &told).unwrap();
-    let (entries, all) = (told.entries.into_inner(), job.scope().load.entries);
+    let job = maplet_job(rig.tree.root(), 0);
+    let reported = Reported::default();
+    rig.trunk.run(&job, &rig.tree, &rig.retention(), &reported).unwrap();
+    let (entries, all) = (reported.entries.into_inner(), job.scope().load.entries);
     assert!(entries > all / 2 && entries <= all, "{entries} of {all} entries");
-    assert!(told.bytes.into_inner() > 0);
+    assert!(reported.bytes.into_inner() > 0);
 }

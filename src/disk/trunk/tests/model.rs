@@ -1,7 +1,6 @@
-//! Random writes, snapshots and reopenings against a model of every version.
+//! Random writes, snapshots and reopenings, against a model of every version.
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
-use crate::disk::trunk::Figures;
 
 fn random_writes(random: &mut Random, count: usize, keys: u64, deletes_percent: usize) -> Vec<Write> {
     let write = |_| {
@@ -50,7 +49,7 @@ fn run(seed: u64, keys: u64, rounds: usize, deletes_percent: usize) -> Rig {
 fn distinct_keys() {
     for seed in [1, 2] {
         let rig = run(seed, 100_000_000, 120, 0);
-        assert!(rig.tree.root().height >= 2, "{:?}", Figures::of(&rig.tree));
+        assert!(rig.tree.root().height >= 2, "{:?}", rig.tree.figures());
     }
 }
 
@@ -75,12 +74,12 @@ fn everything_deleted_leaves_next_to_nothing() {
         rig.incorporate((0..100).map(|at| (number_key(round * 100 + at), Some(vec![1; 100]))).collect());
         rig.work();
     }
-    let full = Figures::of(&rig.tree).file_bytes;
+    let full = rig.tree.figures().file_bytes;
     for round in 0..40u64 {
         rig.incorporate((0..100).map(|at| (number_key(round * 100 + at), None)).collect());
         rig.work();
     }
-    let figures = Figures::of(&rig.tree);
+    let figures = rig.tree.figures();
     assert!(figures.file_bytes < full / 2, "{figures:?}, {full} bytes before");
     rig.check_reads(&mut Random(7), 100);
 }

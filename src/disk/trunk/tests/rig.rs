@@ -1,14 +1,13 @@
-//! A store's disk component without a store: what the background and the manifest would do is done step by step, and
-//! everything is checked after each.
+//! A trunk without a store: the test does step by step what background threads and the manifest would do, and checks
+//! everything after each step.
 
 use crate::branch::{BlockingPages, BranchContext, BranchResources, Compression, ExtentMemory};
 use crate::branch::{file_name, maplet_name, parse_file_name, parse_maplet_name};
 use crate::cache::{FileTable, PageCache};
-use crate::disk::trunk::apply::Applied;
-use crate::disk::trunk::node::Node;
-use crate::disk::trunk::{
-    Figures, FromMemory, Job, Outcome, Tree, Trunk, TrunkOptions, branches, check_structure, check_tree, maplets,
-};
+use crate::disk::runs::from_memory::FromMemory;
+use crate::disk::trunk::Applied;
+use crate::disk::trunk::tree::node::Node;
+use crate::disk::trunk::{Job, Outcome, Tree, Trunk, TrunkOptions, check_structure, check_tree};
 use crate::io::Storage;
 use crate::io::simulated::{Operation, SimulatedStorage};
 use crate::manifest::ManifestState;
@@ -48,7 +47,7 @@ pub type Write = (Vec<u8>, Option<Vec<u8>>);
 
 /// Any write.
 #[derive(Clone, Debug)]
-pub enum Said {
+pub enum AnyWrite {
     Put(Vec<u8>, Vec<u8>),
     Delete(Vec<u8>),
     Merge(Vec<u8>, Vec<u8>),
@@ -56,7 +55,7 @@ pub enum Said {
     RangeDelete(Vec<u8>, Vec<u8>),
 }
 
-impl From<Write> for Said {
+impl From<Write> for AnyWrite {
     fn from((key, value): Write) -> Self {
         match value {
             Some(value) => Self::Put(key, value),
@@ -65,7 +64,7 @@ impl From<Write> for Said {
     }
 }
 
-/// Puts operands behind the value, or behind a sign that there was none.
+/// Appends operands to the value, or to a marker that there was none.
 pub struct Append;
 
 const NO_BASE: &[u8] = b"^";
@@ -84,7 +83,7 @@ impl MergeOperator for Append {
     fn partial_merge(&self, _: &[u8], older: &[u8], newer: &[u8], out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(older);
         out.extend_from_slice(newer);
-        // Not always, so that chains of operands stay as well.
+        // Not always, so that chains of operands remain as well.
         !older.len().is_multiple_of(3)
     }
 }
@@ -96,9 +95,9 @@ pub struct Rig {
     pub tree: Arc<Tree>,
     pub state: ManifestState,
     options: TrunkOptions,
-    /// Every write ever, oldest first: that of number n at n - 1.
-    said: Vec<Said>,
-    /// Every key ever written, and which writes were of it.
+    /// Every write ever, oldest first: the write of number n is at n - 1.
+    writes: Vec<AnyWrite>,
+    /// Every key ever written, and the numbers of its writes.
     keys: BTreeMap<Vec<u8>, Vec<u64>>,
     range_deletes: Vec<u64>,
     pub last: u64,
@@ -109,7 +108,7 @@ pub struct Rig {
     pub checks: bool,
 }
 
-/// Figures for branches of about `branch_bytes`, with all else scaled down as well.
+/// Options for branches of about `branch_bytes`, with everything else scaled down as well.
 pub fn small_options(branch_bytes: u64) -> TrunkOptions {
     TrunkOptions { leaf_bytes_min: 128 << 10, part_bytes_min: 4096, probes_max: 3, ..TrunkOptions::new(branch_bytes) }
 }
@@ -138,7 +137,7 @@ impl Rig {
             tree,
             state,
             options,
-            said: Vec::new(),
+            writes: Vec::new(),
             keys: BTreeMap::new(),
             range_deletes: Vec::new(),
             last: 0,
@@ -161,20 +160,20 @@ impl Rig {
 
     /// The same, not yet applied.
     pub fn incorporation(&mut self, writes: Vec<Write>) -> Outcome {
-        self.incorporation_of(writes.into_iter().map(Said::from).collect())
+        self.incorporation_of(writes.into_iter().map(AnyWrite::from).collect())
     }
 
     /// The same of any writes.
-    pub fn incorporation_of(&mut self, writes: Vec<Said>) -> Outcome {
+    pub fn incorporation_of(&mut self, writes: Vec<AnyWrite>) -> Outcome {
         let (mut entries, mut deletions) = (Vec::new(), Vec::new());
         for said in writes {
             self.last += 1;
             self.user_entries += 1;
             let (key, kind, value) = match &said {
-                Said::Put(key, value) => (key, Kind::Put, value.clone()),
-                Said::Delete(key) => (key, Kind::Delete, Vec::new()),
-                Said::Merge(key, operand) => (key, Kind::Merge, operand.clone()),
-                Said::RangeDelete(start, end) => (start, Kind::RangeDelete, end.clone()),
+                AnyWrite::Put(key, value) => (key, Kind::Put, value.clone()),
+                AnyWrite::Delete(key) => (key, Kind::Delete, Vec::new()),
+                AnyWrite::Merge(key, operand) => (key, Kind::Merge, operand.clone()),
+                AnyWrite::RangeDelete(start, end) => (start, Kind::RangeDelete, end.clone()),
             };
             self.user_bytes += (key.len() + value.len()) as u64;
             if kind == Kind::RangeDelete {
@@ -185,7 +184,7 @@ impl Rig {
                 self.keys.entry(key.clone()).or_default().push(self.last);
                 entries.push(VecEntry::new(key.clone(), self.last, kind, value));
             }
-            self.said.push(said);
+            self.writes.push(said);
         }
         let through = SequenceNumber(self.last);
         let retention = self.retention();
@@ -206,14 +205,14 @@ impl Rig {
         }
         self.tree = Arc::clone(&applied.tree);
         applied.finish();
-        self.sweep();
+        self.remove_obsolete_files();
         if self.checks {
             self.check();
         }
     }
 
-    /// Removes the files that the branches threw away.
-    pub fn sweep(&self) {
+    /// Removes the files of obsolete branches and maplets.
+    pub fn remove_obsolete_files(&self) {
         for file in self.context.take_obsolete_branches() {
             self.disk.remove(&file_name(file)).unwrap();
         }
@@ -228,7 +227,7 @@ impl Rig {
         self.apply(outcome);
     }
 
-    /// Does all work there is; tells what it was.
+    /// Does all work there is. Returns the jobs as text.
     pub fn work(&mut self) -> Vec<String> {
         let mut done = Vec::new();
         while let Some(job) = self.trunk.pick(&self.tree, &self.retention()) {
@@ -241,7 +240,7 @@ impl Rig {
         done
     }
 
-    /// The manifest says what the tree says, and the disk holds the files that it names.
+    /// Checks that the manifest says what the tree says, and that the disk holds the files that it names.
     pub fn check(&self) {
         self.state.check().unwrap();
         check_structure(&self.tree).unwrap();
@@ -260,14 +259,14 @@ impl Rig {
         assert_eq!(self.maplets(), self.state.maplets.keys().copied().collect());
         let names = self.disk.list().unwrap();
         assert!(self.state.maplets.keys().all(|file| names.contains(&maplet_name(*file))));
-        let figures = Figures::of(&self.tree);
+        let figures = self.tree.figures();
         assert_eq!(figures.files, self.state.branches.len() as u64);
         assert_eq!(figures.levels.iter().map(|level| level.load.bytes).sum::<u64>(), self.tree.bytes());
     }
 
-    /// The same, and the disk holds no other file: nobody holds an old tree or a job.
+    /// The same, and that the disk holds no other file. No old tree and no job may be held.
     pub fn check_files(&self) {
-        self.sweep();
+        self.remove_obsolete_files();
         self.check();
         assert_eq!(self.files(), self.state.branches.keys().copied().collect());
         let names = self.disk.list().unwrap();
@@ -277,32 +276,32 @@ impl Rig {
 
     /// The maplets that serve the tree.
     pub fn maplets(&self) -> BTreeSet<FileNumber> {
-        maplets(&self.tree).iter().map(|maplet| maplet.meta().file).collect()
+        self.tree.maplets().iter().map(|maplet| maplet.meta().file).collect()
     }
 
-    /// Every maplet knows every key of its branches.
+    /// Checks that every maplet has every key of its branches.
     pub fn check_maplets(&self) {
-        let branches: Vec<_> = branches(&self.tree).into_iter().cloned().collect();
-        maplets(&self.tree).into_iter().for_each(|maplet| maplet.verify(&branches, true).unwrap());
+        let branches: Vec<_> = self.tree.branches().into_iter().cloned().collect();
+        self.tree.maplets().into_iter().for_each(|maplet| maplet.verify(&branches, true).unwrap());
     }
 
     fn files(&self) -> BTreeSet<FileNumber> {
         self.disk.list().unwrap().iter().filter_map(|name| parse_file_name(name)).collect()
     }
 
-    /// What a reader at `pin` must see.
+    /// The pairs that a reader at `pin` must see.
     pub fn expected(&self, pin: u64) -> BTreeMap<&[u8], Cow<'_, [u8]>> {
         let shown = |key: &'_ Vec<u8>, numbers: &Vec<u64>| {
-            let covers = |number: &&u64| match &self.said[**number as usize - 1] {
-                Said::RangeDelete(start, end) => **number <= pin && start <= key && key < end,
+            let covers = |number: &&u64| match &self.writes[**number as usize - 1] {
+                AnyWrite::RangeDelete(start, end) => **number <= pin && start <= key && key < end,
                 _ => false,
             };
             let floor = self.range_deletes.iter().filter(covers).max().copied().unwrap_or(0);
             let mut value: Option<Cow<'_, [u8]>> = None;
             for number in numbers.iter().filter(|number| (floor..=pin).contains(*number)) {
-                value = match &self.said[*number as usize - 1] {
-                    Said::Put(_, value) => Some(Cow::Borrowed(value)),
-                    Said::Merge(_, operand) => {
+                value = match &self.writes[*number as usize - 1] {
+                    AnyWrite::Put(_, value) => Some(Cow::Borrowed(value)),
+                    AnyWrite::Merge(_, operand) => {
                         Some(Cow::Owned([&value.unwrap_or(Cow::Borrowed(NO_BASE)), &operand[..]].concat()))
                     }
                     _ => None,
@@ -313,7 +312,7 @@ impl Rig {
         self.keys.iter().filter_map(|(key, numbers)| Some((&key[..], shown(key, numbers)?))).collect()
     }
 
-    /// Scans both ways and gets, at every pin and at the newest number.
+    /// Checks scans in both directions and gets, at every pin and at the newest number.
     pub fn check_reads(&self, random: &mut Random, gets: usize) {
         check_tree(&self.context, &self.state, true, &mut |found| found).unwrap();
         let mut forward = Vec::new();
@@ -351,7 +350,7 @@ impl Rig {
         self.check_seeks(random, gets, &forward);
     }
 
-    /// What walking shows at `pin`.
+    /// The pairs that a scan shows at `pin`.
     fn scan(&self, pin: u64, backward: bool) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let cursor = VisibleCursor::new(self.tree.cursor(), SequenceNumber(pin), Vec::new(), None);
         let mut cursor = cursor.masked(self.tree.has_range_tombstones());
@@ -371,7 +370,7 @@ impl Rig {
         seen
     }
 
-    /// What a get finds at `pin`, operands gathered one by one.
+    /// The value that a get finds at `pin`, operands gathered one by one.
     pub fn get(&self, key: &[u8], pin: u64) -> Option<Vec<u8>> {
         let hash = crate::util::hash::encoded_key_hash(key);
         let (mut at, mut operands) = (SequenceNumber(pin), Vec::new());
@@ -445,43 +444,43 @@ impl Rig {
         }
     }
 
-    /// Opens the trunk anew from the manifest: it must be the tree that there was, and no branch is looked into, so that a
-    /// store of many branches opens fast.
+    /// Opens the trunk again from the manifest. The tree must be the same, and no branch may be opened or read, so that
+    /// a store of many branches opens fast.
     pub fn reopen(&mut self) {
         assert_eq!(self.trunk.running(), 0);
         self.check_files();
-        let looks = || [Operation::Open, Operation::Read].map(|operation| self.disk.operation_count(operation));
-        let before = looks();
+        let accesses = || [Operation::Open, Operation::Read].map(|operation| self.disk.operation_count(operation));
+        let before = accesses();
         let (trunk, tree) = Trunk::open(Arc::clone(&self.context), self.options.clone(), &self.state).unwrap();
-        assert_eq!(looks(), before, "opening looked into branches");
-        // A slot that for a while had one run alone, which is asked by its filter, may find a maplet again that a neighbour has kept.
+        assert_eq!(accesses(), before, "opening accessed branches");
+        // A slot that had only one run for a while dropped its maplet. It may use it again if a neighbour retained it.
         let apart = |tree: &Tree| -> (Vec<String>, Vec<String>) {
             let text = tree.describe();
             text.lines().map(str::to_owned).partition(|line| line.contains(" has maplets"))
         };
-        let ((found, rest), (kept, before)) = (apart(&tree), apart(&self.tree));
+        let ((found, rest), (expected, before)) = (apart(&tree), apart(&self.tree));
         assert_eq!(rest, before);
-        assert!(found.len() >= kept.len(), "{kept:?}\n{found:?}");
+        assert!(found.len() >= expected.len(), "{expected:?}\n{found:?}");
         assert_eq!(tree.bytes(), self.tree.bytes());
         assert_eq!(tree.debt(), self.tree.debt());
-        let served: BTreeSet<FileNumber> = maplets(&tree).iter().map(|maplet| maplet.meta().file).collect();
+        let served: BTreeSet<FileNumber> = tree.maplets().iter().map(|maplet| maplet.meta().file).collect();
         assert_eq!(served, self.maplets());
         self.check_maplets();
-        let branches = branches(&tree);
+        let branches = tree.branches();
         assert_eq!(branches.len(), self.state.branches.len());
         branches.into_iter().for_each(|branch| assert!(branch.verify().is_ok(), "{:?}", branch.verify()));
         self.trunk = trunk;
         self.tree = tree;
     }
 
-    /// The same with other options.
+    /// Opens the trunk again with other options.
     pub fn reopen_with(&mut self, options: TrunkOptions) {
         self.options = options;
         (self.trunk, self.tree) = Trunk::open(Arc::clone(&self.context), self.options.clone(), &self.state).unwrap();
     }
 
     /// Entries written per user entry.
-    pub fn rewriting(&self) -> f64 {
+    pub fn writes_per_entry(&self) -> f64 {
         let written = self.trunk.written();
         (written.incorporated_entries + written.compacted_entries) as f64 / self.user_entries as f64
     }

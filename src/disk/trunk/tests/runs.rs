@@ -1,13 +1,13 @@
-//! Counting runs without making them.
+//! Counting runs without grouping branches.
 
 use super::rig::{Random, Rig, small_options};
 use crate::branch::Branch;
-use crate::disk::trunk::run::{begun, count, group};
+use crate::disk::runs::run::{count, group, runs_begun};
 use crate::format::manifest_edit::BranchMeta;
 use crate::util::FileNumber;
 use crate::util::sync::Arc;
 
-/// Choosing what to merge once counted the runs of all stretches of bundles one by one, in time cubic in the bundles: a small
+/// Regression: the picker counted the runs of all ranges of bundles one by one, in time cubic in the bundles. A small
 /// store under load spent nine tenths of its processor time there.
 #[test]
 fn the_runs_of_neighbouring_bundles_are_a_sum() {
@@ -21,11 +21,11 @@ fn the_runs_of_neighbouring_bundles_are_a_sum() {
         };
         let sizes = [3, 1, 2, 4, 1, 1];
         let bundles: Vec<Vec<Arc<Branch>>> = sizes.map(|size| (0..size).map(&mut branch).collect()).into();
-        let begun = begun(bundles.iter().map(|bundle| &bundle[..]));
+        let begun = runs_begun(bundles.iter().map(|bundle| &bundle[..]));
         for from in 0..bundles.len() {
             assert_eq!(count(&bundles[from]), group(&bundles[from]).len());
             for to in from + 1..=bundles.len() {
-                let sum = begun[from].alone + begun[from + 1..to].iter().map(|next| next.behind).sum::<usize>();
+                let sum = begun[from].alone + begun[from + 1..to].iter().map(|next| next.after).sum::<usize>();
                 let expected = group(bundles[from..to].iter().flatten()).len();
                 assert_eq!(sum, expected, "{from}..{to} of {begun:?}");
             }

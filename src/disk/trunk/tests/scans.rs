@@ -1,4 +1,4 @@
-//! Scans have the runs that they meet merged, once they have paid for it, and not before.
+//! Merges for scans happen once scans have paid as much for runs as a merge costs, and not before.
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
 use crate::io::simulated::Operation;
@@ -29,7 +29,7 @@ fn seek(rig: &Rig, count: u64, limit: u64) {
     }
 }
 
-/// Does what scans have paid for; the jobs, as text.
+/// Does the work that scans have paid for. Returns the jobs as text.
 fn work_for_scans(rig: &mut Rig) -> Vec<String> {
     let mut done = Vec::new();
     while let Some(job) = rig.trunk.pick_for_scans(&rig.tree) {
@@ -41,9 +41,9 @@ fn work_for_scans(rig: &mut Rig) -> Vec<String> {
 }
 
 #[test]
-fn what_scans_paid_for_is_merged_once_and_the_rest_is_left() {
+fn only_the_leaf_that_scans_paid_for_is_merged() {
     let mut rig = rig();
-    assert!(work_for_scans(&mut rig).is_empty(), "nobody has scanned yet");
+    assert!(work_for_scans(&mut rig).is_empty(), "there was no scan yet");
     seek(&rig, 20, 1000);
     assert!(work_for_scans(&mut rig).is_empty(), "twenty searches are not worth a merge");
     let whole = rig.tree.bytes();
@@ -60,16 +60,17 @@ fn what_scans_paid_for_is_merged_once_and_the_rest_is_left() {
     rig.check_reads(&mut Random(8), 100);
 }
 
-/// Scans of a tree that is in no cache read its first leaf and what follows at once, as soon as a few have told how long they are.
+/// Scans of an uncached tree read the first leaf and what follows it in one read, once a few scans have shown their
+/// length.
 #[test]
-fn scans_tell_those_behind_them_how_much_to_read_at_once() {
+fn scans_size_their_first_read_by_earlier_scans() {
     let mut rig = Rig::new(small_options(1 << 20));
     let writes = (0..20_000).map(|at| (number_key(at * 50), Some(vec![1; 100])));
     rig.incorporate(writes.collect());
     rig.work();
     let scan = |steps: usize, at: u64| {
-        // Each begins with nothing in memory but what leads to the leaves.
-        for branch in crate::disk::trunk::verify::branches(&rig.tree) {
+        // Each begins with nothing cached but the index pages.
+        for branch in rig.tree.branches() {
             rig.context.cache.remove_file(branch.meta().file);
         }
         let mut cursor = rig.tree.cursor();
@@ -82,11 +83,11 @@ fn scans_tell_those_behind_them_how_much_to_read_at_once() {
     };
     let first = scan(60, 1900);
     let later: u64 = (0..40).map(|at| scan(60, 100 + at * 450)).skip(30).sum();
-    assert!(first >= 1, "nothing is known of the first");
-    assert!(later <= 3, "{later} reads on the way of ten: but for a file's end they have read what they need");
+    assert!(first >= 1, "the first scan has no estimate");
+    assert!(later <= 3, "{later} more reads in ten scans: except at the end of a file the first read has everything");
 }
 
-/// What merging costs is what scans had paid before, however often new runs come.
+/// Merges cost no more than scans have paid before, however often new runs come.
 #[test]
 fn merges_for_scans_cost_no_more_than_the_scans() {
     let mut rig = rig();
@@ -100,7 +101,8 @@ fn merges_for_scans_cost_no_more_than_the_scans() {
         rig.incorporate(writes);
         rig.work();
     }
-    // By `scans.rs` a search in n runs pays for n - 1 times 250 bytes, and for reads, of which there are none here.
+    // By `tree/scan_cost.rs` a search in n runs pays for n - 1 times 250 bytes, and for disk reads. Here there are
+    // none.
     let (rewritten, runs_max) = (rig.trunk.written().scan_compacted_bytes, 24);
     assert!(rewritten > 0 && rewritten < seeks * runs_max * 250, "{rewritten} bytes for {seeks} searches");
     rig.check_reads(&mut Random(9), 100);

@@ -1,10 +1,12 @@
-//! What bounds the space that overwritten data takes: what is known of garbage, which leaves go first, and where files end.
+//! Space of overwritten data: the estimate of garbage, which leaves go first, and where part files end.
 
 use super::rig::{Random, Rig, Write, number_key, small_options};
-use crate::disk::trunk::RequestedRange;
-use crate::disk::trunk::node::Node;
+use crate::disk::runs::requested_range::RequestedRange;
 use crate::disk::trunk::options::TrunkOptions;
-use crate::disk::trunk::policy::{self, Choice};
+use crate::disk::trunk::plan::choice::Choice;
+use crate::disk::trunk::plan::policy;
+use crate::disk::trunk::tree::newer_data;
+use crate::disk::trunk::tree::node::Node;
 use crate::util::sync::Arc;
 use std::cell::Cell;
 
@@ -28,17 +30,17 @@ fn rig() -> Rig {
 }
 
 #[test]
-fn merges_tell_how_much_of_a_tree_is_garbage() {
+fn merges_measure_the_garbage_of_a_tree() {
     let (mut rig, mut random) = (rig(), Random(1));
     for _ in 0..40 {
         write(&mut rig, &mut random, 0..u64::MAX);
     }
     let all = rig.tree.bytes();
     let mut newer = 0;
-    rig.tree.visit(&mut |node| newer += policy::newer(node).bytes);
+    rig.tree.visit(&mut |node| newer += newer_data::newer(node).bytes);
     let known = rig.tree.garbage();
     assert!(newer > all / 8 && known < all / 20, "a load has next to none: {known} of {newer} newer of {all} bytes");
-    // A corner of it is overwritten again and again: that tells nothing of the rest.
+    // A small part of it is overwritten again and again. That says nothing about the rest.
     for _ in 0..60 {
         write(&mut rig, &mut random, 0..KEYS);
     }
@@ -47,7 +49,7 @@ fn merges_tell_how_much_of_a_tree_is_garbage() {
 }
 
 #[test]
-fn uniform_overwriting_is_known_to_make_garbage() {
+fn garbage_of_uniform_overwrites_is_estimated_well() {
     let (mut rig, mut random) = (rig(), Random(4));
     for _ in 0..60 {
         write(&mut rig, &mut random, 0..KEYS);
@@ -59,16 +61,16 @@ fn uniform_overwriting_is_known_to_make_garbage() {
         let entries = rig.tree.root().totals.entries;
         real += rig.tree.bytes() * (entries - rig.expected(u64::MAX).len() as u64) / entries;
     }
-    assert!(known * 3 > real * 2 && known * 2 < real * 3, "{known} bytes known, {real} there are");
+    assert!(known * 3 > real * 2 && known * 2 < real * 3, "{known} bytes estimated, {real} in fact");
 }
 
 #[test]
-fn the_leaf_with_the_densest_updates_is_looked_at_first() {
+fn the_leaf_with_the_densest_updates_is_sampled_first() {
     let (mut rig, mut random) = (rig(), Random(2));
     for _ in 0..40 {
         write(&mut rig, &mut random, 0..u64::MAX);
     }
-    // Enough for all leaves to be looked at, most of it for those of the upper half.
+    // Enough for all leaves to be sampled, most of it for those of the upper half.
     for _ in 0..10 {
         let half = random.below(4) == 0;
         let keys = if half { 0..u64::MAX / 2 } else { u64::MAX / 2..u64::MAX };
@@ -86,26 +88,26 @@ fn the_leaf_with_the_densest_updates_is_looked_at_first() {
         }
     }
     let density = |leaf: &Node| {
-        let (newer, all) = (policy::newer(leaf), leaf.active);
+        let (newer, all) = (newer_data::newer(leaf), leaf.active);
         let share = |newer: u64, all: u64| newer as f64 / ((all - newer) as f64).max(1.0);
         share(newer.bytes, all.bytes).max(share(newer.entries, all.entries))
     };
-    let (last, judged) = (Cell::new(f64::MAX), Cell::new(0));
+    let (last, samples) = (Cell::new(f64::MAX), Cell::new(0));
     policy::choose(&rig.tree, &|_| false, |choice: &Choice| {
         if let Choice::SampleLeaf(leaf) = choice {
             assert!(density(leaf) <= last.get() * 1.001, "{} after {}", density(leaf), last.get());
             last.set(density(leaf));
-            judged.set(judged.get() + 1);
+            samples.set(samples.get() + 1);
         }
         false
     });
-    assert!(judged.get() > 3, "{} leaves", judged.get());
+    assert!(samples.get() > 3, "{} leaves", samples.get());
 }
 
-/// Once, files were cut at the pivots of the node that they were for: each lay in as many leaves as a child of that has, and was dead
-/// weight from the merge of the first of them to that of the last.
+/// Regression: part files were cut at the pivots of the node for which they were made. Each was shared by all leaves
+/// below a child of that node, and took space from the merge of the first of these leaves to that of the last.
 #[test]
-fn files_end_where_leaves_do() {
+fn part_files_end_at_leaf_bounds() {
     let options = small_options(BRANCH_BYTES);
     let (mut rig, mut random) = (Rig::new(TrunkOptions { part_bytes_min: 512, ..options }), Random(3));
     rig.checks = false;
@@ -132,15 +134,15 @@ fn files_end_where_leaves_do() {
     assert!(crossed * 4 <= edges.len(), "{crossed} of {} leaves begin inside a file", edges.len());
 }
 
-/// Once, leaves to be rewritten came before all merges and maplets. Beside a writer at full speed there was always one, and a get met 130
-/// runs on its way, most of them without a maplet.
+/// Regression: leaves to be rewritten came before all merges and maplets. Under a writer at full speed there was always
+/// one, and a get met 130 runs on its path, most of them without a maplet.
 #[test]
 fn leaves_of_very_many_runs_go_before_leaves_of_garbage() {
     let (mut rig, mut random) = (rig(), Random(5));
     for _ in 0..20 {
         write(&mut rig, &mut random, 0..KEYS);
     }
-    // Memtables come and are flushed, and for nothing else there is time.
+    // Memtables are incorporated and flushed, and there is time for nothing else.
     for _ in 0..60 {
         let writes = (0..ENTRIES_PER_BRANCH).map(|_| (number_key(random.next() % KEYS), Some(vec![6; 100])));
         rig.incorporate(writes.collect());
@@ -156,25 +158,26 @@ fn leaves_of_very_many_runs_go_before_leaves_of_garbage() {
         false
     });
     let limit = rig.tree.options().runs_limit;
-    let is_pressing = |choice: &Choice| match choice {
+    let is_urgent = |choice: &Choice| match choice {
         Choice::Merge(node, _) => node.runs() > limit,
-        Choice::Map(node, at) => node.slots[*at].spared_probes() >= limit / 2,
+        Choice::BuildMaplet(node, at) => node.slots[*at].replaceable_probes() >= limit / 2,
         _ => false,
     };
-    let last = order.iter().rposition(is_pressing).unwrap();
+    let last = order.iter().rposition(is_urgent).unwrap();
     let urgent = &order[..=last];
-    // A rewrite of all of such a leaf has it no longer among those of many runs, either.
+    // Rewriting such a leaf whole also removes its many runs.
     let is_of_many = |choice: &Choice| matches!(choice, Choice::SampleLeaf(leaf) if leaf.runs() > limit);
-    assert!(urgent.iter().all(|choice| is_pressing(choice) || is_of_many(choice)), "{} choices", order.len());
+    assert!(urgent.iter().all(|choice| is_urgent(choice) || is_of_many(choice)), "{} choices", order.len());
     let count = |what: fn(&Choice) -> bool| urgent.iter().filter(|choice| what(choice)).count();
     let merges = count(|choice| matches!(choice, Choice::Merge(..)));
-    let maps = count(|choice| matches!(choice, Choice::Map(..)));
-    let judged = count(|choice| matches!(choice, Choice::SampleLeaf(_)));
+    let maps = count(|choice| matches!(choice, Choice::BuildMaplet(..)));
+    let samples = count(|choice| matches!(choice, Choice::SampleLeaf(_)));
     assert!(merges > 0 && maps > 0, "{merges} merges and {maps} maplets of {} choices", order.len());
-    assert!(judged > 0 && order.len() > last + 1, "{judged} judged first, {} choices", order.len());
+    assert!(samples > 0 && order.len() > last + 1, "{samples} sampled first, {} choices", order.len());
 }
 
-/// Puts values of `bytes` under every number up to `count`, or deletes what stands there, a Memtable at a time, and does all work.
+/// Puts values of `bytes` under every number up to `count`, or deletes the numbers, a Memtable at a time, and does all
+/// work.
 fn write_all(rig: &mut Rig, count: u64, bytes: Option<usize>) {
     let write = |number: u64| -> Write {
         // Scattered, as the keys of a hash are.
@@ -188,10 +191,10 @@ fn write_all(rig: &mut Rig, count: u64, bytes: Option<usize>) {
     }
 }
 
-/// Once, tombstones were weighed by their own bytes on the way down: those of all of a store's keys lay in the root for ever, and below
-/// them everything.
+/// Regression: tombstones were weighed by their own bytes in the choice of flushes. Those of all keys of a store stayed
+/// in the root for ever, and so did all data below.
 #[test]
-fn deletes_bring_their_space_back_by_themselves() {
+fn deletes_free_their_space() {
     const COUNT: u64 = 6000;
     let mut rig = rig();
     write_all(&mut rig, COUNT, Some(1000));
@@ -199,21 +202,21 @@ fn deletes_bring_their_space_back_by_themselves() {
     assert!(rig.tree.root().height > 0);
     for deleted in [COUNT / 3, COUNT * 4 / 5] {
         write_all(&mut rig, deleted, None);
-        // Not bytes, since files so small are mostly overhead.
+        // Not bytes: files of this size are mostly overhead.
         let (now, live) = (rig.tree.root().totals.entries, rig.expected(u64::MAX).len() as u64);
         assert!(now < live * 3 / 2, "{now} entries are left of {COUNT}, and {live} live");
     }
     write_all(&mut rig, COUNT, None);
-    assert!(rig.tree.bytes() < full / 20, "{full} bytes became {}, and nothing lives", rig.tree.bytes());
+    assert!(rig.tree.bytes() < full / 20, "{full} bytes became {}, and nothing is live", rig.tree.bytes());
 }
 
-/// Tombstones at a leaf have it looked at before updates as many would.
+/// A leaf is sampled for fewer tombstones than updates.
 #[test]
 fn a_leaf_is_rewritten_for_a_third_of_tombstones() {
     const COUNT: u64 = 3000;
     let mut rig = rig();
     write_all(&mut rig, COUNT, Some(300));
-    // One run everywhere, so that nothing is newer than that but what comes now.
+    // One run everywhere, so that only the next writes are newer.
     let wanted = RequestedRange { clean: true, ..RequestedRange::ALL };
     while let Some(job) = rig.trunk.pick_requested(&rig.tree, &wanted, &rig.retention()) {
         rig.finish(&job);
@@ -223,9 +226,9 @@ fn a_leaf_is_rewritten_for_a_third_of_tombstones() {
     assert!(now < live * 5 / 4, "{now} entries are left of {COUNT}, and {live} live");
 }
 
-/// Once, small values over large ones lay above them for ever, as tombstones did.
+/// Regression: small values over large ones stayed above them for ever, as tombstones did.
 #[test]
-fn small_values_over_large_ones_bring_their_space_back() {
+fn small_values_over_large_ones_free_their_space() {
     const COUNT: u64 = 20_000;
     let mut rig = rig();
     write_all(&mut rig, COUNT, Some(300));
@@ -235,10 +238,10 @@ fn small_values_over_large_ones_bring_their_space_back() {
     assert!(now < full / 2, "{full} bytes became {now}");
 }
 
-/// Once, a leaf that was left as it is because snapshots needed what would be garbage was not looked at again when they were gone, and
-/// neither was what merges had written for them.
+/// Regression: a leaf that was left because snapshots needed its data was not sampled again when they were gone, and
+/// neither was data that merges had written for them.
 #[test]
-fn what_only_a_snapshot_needed_goes_with_it() {
+fn data_that_only_a_snapshot_needs_is_freed_with_it() {
     const COUNT: u64 = 6000;
     let mut rig = rig();
     write_all(&mut rig, COUNT, Some(300));
@@ -253,8 +256,8 @@ fn what_only_a_snapshot_needed_goes_with_it() {
     rig.pins.clear();
     rig.work();
     let now = rig.tree.bytes();
-    assert!(now < full * 3 / 2, "{full} bytes became {held} under a snapshot and {now} behind it");
-    // Others than were there when it was looked at mean nothing.
+    assert!(now < full * 3 / 2, "{full} bytes became {held} under a snapshot and {now} after it");
+    // Snapshots that were not there when it was sampled do not matter.
     rig.pins.insert(rig.last);
     assert!(rig.work().is_empty());
 }

@@ -1,12 +1,14 @@
-//! What `check_tree` and `check_nodes` find: each test breaks one thing in what the manifest says, and `ManifestState::check` passes it.
-//! (That they find nothing wrong with a sound tree is checked by all the tests here, after each round.)
+//! What `check_tree` and `check_nodes` find. Each test breaks one thing in the manifest that `ManifestState::check`
+//! does not find. (All tests of the trunk check that they find nothing wrong with a consistent tree.)
 
-use super::rig::{Random, Rig, Said, Write, number_key, small_options};
-use crate::disk::trunk::node::{Key, Node, Pivot};
-use crate::disk::trunk::redundancy::Redundancy;
-use crate::disk::trunk::scans::ScanCost;
-use crate::disk::trunk::slot::{Load, Slot};
-use crate::disk::trunk::{Tree, branches, check_nodes, check_structure, check_tree};
+use super::rig::{AnyWrite, Random, Rig, Write, number_key, small_options};
+use crate::disk::runs::load::Load;
+use crate::disk::runs::run::Key;
+use crate::disk::trunk::tree::node::{Node, Pivot};
+use crate::disk::trunk::tree::overwrite_ratio::OverwriteRatio;
+use crate::disk::trunk::tree::scan_cost::ScanCost;
+use crate::disk::trunk::tree::slot::Slot;
+use crate::disk::trunk::{Tree, check_nodes, check_structure, check_tree};
 use crate::format::manifest_edit::{MapletMeta, NodeId, NodeImage};
 use crate::util::FileNumber;
 use crate::util::sync::Arc;
@@ -22,11 +24,11 @@ fn found(rig: &Rig, change: impl FnOnce(&mut NodeImage)) -> Vec<String> {
     change(state.nodes.get_mut(&root).unwrap());
     state.check().unwrap();
     let mut found = Vec::new();
-    let mut judge = |result: Result<()>| {
+    let mut report = |result: Result<()>| {
         found.extend(result.err().map(|error| error.to_string()));
         Ok(())
     };
-    check_tree(&rig.context, &state, true, &mut judge).unwrap();
+    check_tree(&rig.context, &state, true, &mut report).unwrap();
     found
 }
 
@@ -41,8 +43,8 @@ fn an_older_bundle_in_front_of_a_newer_one_is_found() {
     assert!(found[0].contains(".branch"), "{found:?}");
 }
 
-/// Three bundles, of which the newer two change places: what `check_tree` finds then, and whether gets still answer as before.
-fn swapped(first: Vec<Said>, second: Vec<Said>) -> (Vec<String>, bool) {
+/// Swaps the newer two of three bundles. Returns what `check_tree` finds then, and whether gets still answer as before.
+fn swapped(first: Vec<AnyWrite>, second: Vec<AnyWrite>) -> (Vec<String>, bool) {
     let mut rig = Rig::new(small_options(1 << 20));
     let base = (4..7).map(|number| put(number, 0)).collect();
     for said in [base, first, second] {
@@ -58,35 +60,35 @@ fn swapped(first: Vec<Said>, second: Vec<Said>) -> (Vec<String>, bool) {
     (found, gets(&rig) == before)
 }
 
-fn put(key: u64, value: u8) -> Said {
-    Said::Put(number_key(key), vec![value; 9])
+fn put(key: u64, value: u8) -> AnyWrite {
+    AnyWrite::Put(number_key(key), vec![value; 9])
 }
 
 #[test]
 fn a_range_delete_on_the_wrong_side_of_a_version_is_found() {
-    let hide = || Said::RangeDelete(number_key(0), number_key(9));
-    let merge = || Said::Merge(number_key(5), vec![1; 9]);
+    let hide = || AnyWrite::RangeDelete(number_key(0), number_key(9));
+    let merge = || AnyWrite::Merge(number_key(5), vec![1; 9]);
     for (first, second, wanted) in [
-        (vec![put(5, 1)], vec![hide()], "in front of the newer range delete"),
-        (vec![put(5, 1), put(20, 1)], vec![hide(), put(30, 1)], "in front of the newer range delete"),
-        (vec![hide(), put(30, 1)], vec![put(5, 1)], "behind the older range delete"),
-        (vec![hide(), put(5, 1)], vec![hide(), put(6, 1)], "in front of the newer range delete"),
-        (vec![merge()], vec![hide(), put(30, 1)], "in front of the newer range delete"),
-        (vec![hide(), put(30, 1)], vec![merge()], "behind the older range delete"),
+        (vec![put(5, 1)], vec![hide()], "in a newer run than the newer range delete"),
+        (vec![put(5, 1), put(20, 1)], vec![hide(), put(30, 1)], "in a newer run than the newer range delete"),
+        (vec![hide(), put(30, 1)], vec![put(5, 1)], "in an older run than the older range delete"),
+        (vec![hide(), put(5, 1)], vec![hide(), put(6, 1)], "in a newer run than the newer range delete"),
+        (vec![merge()], vec![hide(), put(30, 1)], "in a newer run than the newer range delete"),
+        (vec![hide(), put(30, 1)], vec![merge()], "in an older run than the older range delete"),
     ] {
         let said = format!("{first:?}, then {second:?}");
         let (found, reads_the_same) = swapped(first, second);
         assert!(!reads_the_same, "{said}");
         assert!(found.len() == 1 && found[0].contains(wanted) && found[0].contains(".branch"), "{said}: {found:?}");
     }
-    // Where no get can tell, and in any order of two range deletes, there is nothing to find.
+    // Where gets answer the same, and for any order of two range deletes, there is nothing to find.
     for second in [vec![hide(), put(30, 1)], vec![put(20, 1)]] {
         assert_eq!(swapped(vec![hide(), put(40, 1)], second), (vec![], true));
     }
 }
 
-/// A merge for two children, of which one had got the older part before, gives a file whose numbers reach back before those of a bundle
-/// below: only its entries tell that it is in order.
+/// A merge for two children, of which one got the older part before, makes a file with older numbers than a bundle
+/// below. Only its entries show that it is in order.
 #[test]
 fn numbers_that_overlap_are_no_damage_where_versions_are_in_order() {
     let (mut rig, mut random) = (Rig::new(small_options(16 << 10)), Random(5));
@@ -111,7 +113,7 @@ fn a_bundle_of_two_runs_that_is_called_one_is_found() {
     assert!(found.len() == 1 && found[0].contains("compacted: false"), "{found:?}");
 }
 
-/// A file would be kept, and counted, for nobody.
+/// *Otherwise:* a file is stored and counted that no read can use.
 #[test]
 fn a_reference_to_a_file_without_keys_there_is_found() {
     let mut rig = Rig::new(small_options(1 << 20));
@@ -137,13 +139,13 @@ fn a_tree_that_is_not_the_manifests_is_found() {
     check_nodes(&old, &state).unwrap();
     rig.incorporate(writes(0..100, 2));
     check_nodes(&rig.tree, &rig.state).unwrap();
-    assert!(check_nodes(&old, &rig.state).unwrap_err().contains("is named as"));
+    assert!(check_nodes(&old, &rig.state).unwrap_err().contains("is stored as"));
     rig.apply(super::maplets::split(rig.tree.root(), 50));
     assert!(check_nodes(&rig.tree, &state).is_err());
 }
 
-/// A tree with a root more, such as no draft makes: it has the old one's bundles, and none of them active.
-pub fn unsound(tree: &Tree) -> Arc<Tree> {
+/// A tree with one more root, as no draft makes it: it has the bundles of the old root, and none of them is active.
+pub fn inconsistent(tree: &Tree) -> Arc<Tree> {
     let (old, lower) = (tree.root(), Key::from([]));
     let node = Node {
         id: NodeId(1 << 40),
@@ -157,13 +159,13 @@ pub fn unsound(tree: &Tree) -> Arc<Tree> {
         active: Load::default(),
         totals: old.totals,
         merge: None,
-        scans: ScanCost::of(0),
-        redundancy: Redundancy::default(),
+        scans: ScanCost::with_units(0),
+        overwrite_ratio: OverwriteRatio::default(),
     };
     Tree::new(Arc::new(node), Arc::new(small_options(1 << 20)), Arc::default())
 }
 
-/// Once, gathering the files of such a tree was a panic, in the middle of the check that was to tell.
+/// Regression: collecting the files of such a tree panicked inside the check.
 #[test]
 fn a_reference_that_no_slot_sees_is_found() {
     let mut rig = Rig::new(small_options(1 << 20));
@@ -171,34 +173,34 @@ fn a_reference_that_no_slot_sees_is_found() {
     rig.apply(super::maplets::split(rig.tree.root(), 50));
     rig.incorporate(writes(0..100, 2));
     check_structure(&rig.tree).unwrap();
-    let unsound = unsound(&rig.tree);
-    assert_eq!(branches(&unsound).len(), branches(&rig.tree).len());
-    let found = check_structure(&unsound).unwrap_err();
-    assert!(found.contains("which nothing sees"), "{found}");
+    let inconsistent = inconsistent(&rig.tree);
+    assert_eq!(inconsistent.branches().len(), rig.tree.branches().len());
+    let found = check_structure(&inconsistent).unwrap_err();
+    assert!(found.contains("which none of its slots sees"), "{found}");
 }
 
-/// What is found after a change of the one maplet of a tree whose left child's slot it serves.
+/// What is found after a change of the only maplet of a tree, which serves the slot of the left child.
 fn found_of_maplet(change: impl FnOnce(&mut MapletMeta)) -> Vec<String> {
     let (mut rig, _) = super::maplets::with_runs(3, true);
     let root = rig.tree.root().clone();
-    super::maplets::map(&mut rig, &root, 0);
+    super::maplets::build_maplet(&mut rig, &root, 0);
     let mut state = rig.state.clone();
     let maplet = state.maplets.values_mut().next().unwrap();
     assert!(maplet.columns.len() == 3 && maplet.lower.is_empty() && maplet.upper.is_some());
     change(maplet);
     let mut found: Vec<String> = state.check().err().into_iter().collect();
-    let mut judge = |result: Result<()>| {
+    let mut report = |result: Result<()>| {
         found.extend(result.err().map(|error| error.to_string()));
         Ok(())
     };
-    check_tree(&rig.context, &state, false, &mut judge).unwrap();
+    check_tree(&rig.context, &state, false, &mut report).unwrap();
     found
 }
 
-/// It would be kept, and read after an opening, for nobody.
+/// *Otherwise:* a maplet is stored and opened that no read can use.
 #[test]
 fn a_maplet_that_serves_no_slot_is_found() {
-    // That some of what it knows is gone is no damage. (No file has number 0.)
+    // It is no damage if some of its branches are gone. (No file has number 0.)
     let some_gone = |maplet: &mut MapletMeta| maplet.columns[0].branches = vec![FileNumber(0)];
     assert_eq!((found_of_maplet(|_| ()), found_of_maplet(some_gone)), (vec![], vec![]));
     let all_gone = |maplet: &mut MapletMeta| {
@@ -211,11 +213,11 @@ fn a_maplet_that_serves_no_slot_is_found() {
         maplet.lower.push(0);
     };
     for found in [found_of_maplet(all_gone), found_of_maplet(narrower), found_of_maplet(behind)] {
-        assert!(found.len() == 1 && found[0].contains("covers nothing that a slot"), "{found:?}");
+        assert!(found.len() == 1 && found[0].contains("covers no branch to which a slot"), "{found:?}");
     }
 }
 
-/// A read would look for a key in one of them alone.
+/// *Otherwise:* a read looks for a key in only one of them.
 #[test]
 fn a_column_of_two_runs_is_found() {
     let found = found_of_maplet(|maplet| {

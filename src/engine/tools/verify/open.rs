@@ -125,7 +125,7 @@ mod tests {
         let publish = |version| db.engine.read.view.update(|view| (view.generations.clone(), version));
         publish(valid.inconsistent());
         let reported = found(&db);
-        assert!(reported.contains("which nothing sees") && reported.contains("MANIFEST"), "{reported}");
+        assert!(reported.contains("which none of its slots sees") && reported.contains("MANIFEST"), "{reported}");
         publish(valid);
         assert_eq!(found(&db), "");
     }

@@ -1,0 +1,148 @@
+//! Figures of a disk component, for statistics. Any thread.
+
+use super::load::Load;
+use crate::util::sync::{AtomicU64, Ordering};
+
+/// One level of a version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LevelFigures {
+    /// Distance from the leaves.
+    pub height: u32,
+    /// Trunk nodes.
+    pub nodes: u64,
+    /// Bundles in them.
+    pub bundles: u64,
+    /// Branch references in them.
+    pub branches: u64,
+    /// The most runs that a get may meet in one of them.
+    pub runs_max: u64,
+    /// The most lookups in maplets and filters that a get makes in one of them before it reads data.
+    pub probes_max: u64,
+    /// The active data in them.
+    pub load: Load,
+}
+
+/// The figures of a version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// The highest level first.
+    pub levels: Vec<LevelFigures>,
+    /// Distinct branch files.
+    pub files: u64,
+    /// Their bytes.
+    pub file_bytes: u64,
+}
+
+/// What a component has written since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes of branch files by incorporation.
+    pub incorporated_bytes: u64,
+    /// Bytes of branch files by merges.
+    pub compacted_bytes: u64,
+    /// Those of them that were written only to make scans cheaper.
+    pub scan_compacted_bytes: u64,
+    /// Bytes of maplets.
+    pub mapped_bytes: u64,
+    /// Entries that incorporation wrote.
+    pub incorporated_entries: u64,
+    /// Entries that merges wrote.
+    pub compacted_entries: u64,
+    /// Incorporations.
+    pub incorporations: u64,
+    /// Leaves split because they exceeded their target size.
+    pub splits: u64,
+    /// Joins of neighbouring nodes.
+    pub joins: u64,
+    /// Files rewritten without their dead part.
+    pub live_rewrites: u64,
+    /// Bytes of branch files that merges and joins reused.
+    pub reused_bytes: u64,
+    /// Jobs run.
+    pub jobs: u64,
+}
+
+/// The counters behind `Written`. All accesses are relaxed: figures order nothing.
+#[derive(Debug, Default)]
+pub struct Counters {
+    incorporated_bytes: AtomicU64,
+    compacted_bytes: AtomicU64,
+    scan_compacted_bytes: AtomicU64,
+    mapped_bytes: AtomicU64,
+    incorporated_entries: AtomicU64,
+    compacted_entries: AtomicU64,
+    incorporations: AtomicU64,
+    splits: AtomicU64,
+    joins: AtomicU64,
+    live_rewrites: AtomicU64,
+    reused_bytes: AtomicU64,
+    jobs: AtomicU64,
+}
+
+impl Counters {
+    /// An incorporation wrote this.
+    pub fn incorporated(&self, load: Load) {
+        self.incorporated_bytes.fetch_add(load.bytes, Ordering::Relaxed);
+        self.incorporated_entries.fetch_add(load.entries, Ordering::Relaxed);
+        self.incorporations.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A merge wrote this.
+    pub fn compacted(&self, load: Load) {
+        self.compacted_bytes.fetch_add(load.bytes, Ordering::Relaxed);
+        self.compacted_entries.fetch_add(load.entries, Ordering::Relaxed);
+    }
+
+    /// Of what was reported to `compacted`, this was for scans.
+    pub fn compacted_for_scans(&self, load: Load) {
+        self.scan_compacted_bytes.fetch_add(load.bytes, Ordering::Relaxed);
+    }
+
+    /// A maplet was written.
+    pub fn mapped(&self, bytes: u64) {
+        self.mapped_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A leaf was split.
+    pub fn split(&self) {
+        self.splits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Nodes were joined.
+    pub fn joined(&self) {
+        self.joins.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A file was rewritten without its dead part.
+    pub fn rewrote_live(&self) {
+        self.live_rewrites.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A merge or a join reused so many bytes.
+    pub fn reused(&self, bytes: u64) {
+        self.reused_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A job was run.
+    pub fn job_done(&self) {
+        self.jobs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counts of this moment.
+    pub fn written(&self) -> Written {
+        Written {
+            incorporated_bytes: self.incorporated_bytes.load(Ordering::Relaxed),
+            compacted_bytes: self.compacted_bytes.load(Ordering::Relaxed),
+            scan_compacted_bytes: self.scan_compacted_bytes.load(Ordering::Relaxed),
+            mapped_bytes: self.mapped_bytes.load(Ordering::Relaxed),
+            incorporated_entries: self.incorporated_entries.load(Ordering::Relaxed),
+            compacted_entries: self.compacted_entries.load(Ordering::Relaxed),
+            incorporations: self.incorporations.load(Ordering::Relaxed),
+            splits: self.splits.load(Ordering::Relaxed),
+            joins: self.joins.load(Ordering::Relaxed),
+            live_rewrites: self.live_rewrites.load(Ordering::Relaxed),
+            reused_bytes: self.reused_bytes.load(Ordering::Relaxed),
+            jobs: self.jobs.load(Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Which branch files may hold data that no reader needs, as far as that is known without reading them. Any thread.
+//!
+//! The counts of a file say whether it has several versions of a key, or tombstones, range tombstones included. A merge
+//! that includes the oldest bundle of a leaf writes such versions only for the snapshots of that time
+//! (`merge/retention.rs`). So they become garbage once one of these snapshots is gone. The snapshots are remembered
+//! while the store is open; after the next opening there are none.
+
+use crate::branch::Branch;
+use crate::merge::Retention;
+use crate::util::sync::Mutex;
+use crate::util::{FileNumber, SequenceNumber};
+use std::collections::{BTreeSet, HashMap};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Garbage {
+    /// Files that such a merge has written, with the pins of that time.
+    written_under: Mutex<HashMap<FileNumber, Retention>>,
+}
+
+impl Garbage {
+    /// A merge under which no older data lies has written the branch.
+    pub fn note_written(&self, branch: &Branch, retention: &Retention) {
+        if may_have_garbage(branch) {
+            self.written_under.lock().insert(branch.meta().file, retention.clone());
+        }
+    }
+
+    /// Whether a merge under `retention`, with no older data below, may drop data of the branch that is not newer than
+    /// `through`.
+    pub fn may_be_in(&self, branch: &Branch, retention: &Retention, through: SequenceNumber) -> bool {
+        // Snapshots of newer data do not matter to the caller.
+        let end = branch.meta().number_max.min(through);
+        may_have_garbage(branch)
+            && self.written_under.lock().get(&branch.meta().file).is_none_or(|before| before.has_lost(retention, end))
+    }
+
+    /// Forgets files that are not among these.
+    pub fn retain_files(&self, files: &BTreeSet<FileNumber>) {
+        self.written_under.lock().retain(|file, _| files.contains(file));
+    }
+}
+
+/// Whether the branch has more than one live version of each key: older versions, tombstones or range tombstones.
+pub fn may_have_garbage(branch: &Branch) -> bool {
+    let meta = branch.meta();
+    meta.entries > meta.distinct_keys || meta.tombstones > 0 || meta.range_tombstones > 0
+}

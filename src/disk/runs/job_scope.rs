@@ -1,0 +1,41 @@
+//! What a job works on, for statistics. Plain data; any thread.
+
+use super::load::Load;
+use super::run::Key;
+use crate::format::manifest_edit::NodeId;
+
+/// The kind of work that a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobKind {
+    /// Moves references from a node to a child.
+    Flush,
+    /// Merges bundles into one run.
+    Merge,
+    /// Samples a leaf, and then splits it, rewrites it, or leaves it.
+    SampleLeaf,
+    /// Splits a leaf by reference.
+    Split,
+    /// Builds a maplet.
+    BuildMaplet,
+    /// Rewrites a file without its dead part.
+    RewriteLive,
+    /// Joins neighbouring nodes into one.
+    Join,
+}
+
+/// What a job works on.
+#[derive(Clone, Debug)]
+pub struct JobScope {
+    /// The kind of work.
+    pub kind: JobKind,
+    /// The node.
+    pub node: NodeId,
+    /// The node's distance from the leaves.
+    pub height: u32,
+    /// The smallest key of the node's range, encoded.
+    pub lower: Key,
+    /// The first key past the range; `None` at the right edge.
+    pub upper: Option<Key>,
+    /// The data to be read.
+    pub load: Load,
+}

@@ -1,0 +1,17 @@
+//! What every disk component shares: sorted runs of branch files, the output of merges, and the plain types that cross
+//! the seam. It knows nothing of a component's structure.
+
+pub mod figures;
+pub mod from_memory;
+pub mod garbage;
+pub mod job_scope;
+mod key_gaps;
+pub mod load;
+pub mod merged_run;
+pub mod output;
+pub mod progress;
+pub mod requested_range;
+pub mod reuse;
+pub mod run;
+pub mod run_cursor;
+pub mod space_backoff;

@@ -1,0 +1,223 @@
+//! The output writer: writes a sorted sequence of entries as the part files of a run. One thread.
+//!
+//! A part file ends at a cut, which is a pivot of the node that the run is for, so that a file that no live range uses
+//! can be deleted whole. (Hole punching is no alternative: hard-linked copies and other readers share the file.) It
+//! ends as well where close keys end (`key_gaps.rs`), before a file that is reused (`reuse.rs`), and at its largest
+//! size.
+//!
+//! Invariants:
+//! 1. All versions of a key are in one part file.
+//! 2. Range tombstones are cut at the bound between two part files: the piece before the bound is in the file before
+//!    it, the rest in the files after it. So the range of a part file, its range tombstones included, ends no later
+//!    than the next one begins, and the part file to which a key leads holds everything that the run has of the key.
+
+use super::key_gaps::KeyGapSplitter;
+use super::load::Load;
+use super::run::Key;
+use crate::branch::{Branch, BranchBuilder, BranchContext};
+use crate::merge::{EntryRef, RangeTombstones};
+use crate::util::Result;
+use crate::util::sync::Arc;
+use std::collections::VecDeque;
+
+/// Branch files to which nothing refers yet. They become obsolete when dropped.
+#[derive(Debug, Default)]
+pub struct NewParts(Vec<Arc<Branch>>);
+
+impl NewParts {
+    /// The branches. From here on the caller is responsible for them.
+    pub fn take(mut self) -> Vec<Arc<Branch>> {
+        std::mem::take(&mut self.0)
+    }
+
+    /// The data in them.
+    pub fn load(&self) -> Load {
+        let mut load = Load::default();
+        for part in &self.0 {
+            load += Load::of(part);
+        }
+        load
+    }
+
+    /// The branches, by reference.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Branch>> {
+        self.0.iter()
+    }
+}
+
+impl Drop for NewParts {
+    fn drop(&mut self) {
+        for part in &self.0 {
+            part.mark_obsolete();
+        }
+    }
+}
+
+/// See the module.
+pub struct OutputWriter<'a> {
+    context: &'a Arc<BranchContext>,
+    /// Keys to cut at, ascending, without those already passed.
+    cuts: &'a [Key],
+    bytes_min: u64,
+    bytes_max: u64,
+    /// The smallest keys of reused files, ascending, without those already passed. A part file ends before each,
+    /// whatever its size.
+    reused: VecDeque<Key>,
+    gaps: KeyGapSplitter,
+    /// From this size on a part file ends where close keys end.
+    gap_bytes_min: u64,
+    builder: Option<BranchBuilder>,
+    /// Once the part file has its largest size: its last key so far, after which it may end.
+    last_key: Option<Vec<u8>>,
+    /// Range tombstones that no part file has yet.
+    tombstones: RangeTombstones,
+    parts: NewParts,
+    /// Bytes of finished part files.
+    finished_bytes: u64,
+}
+
+impl<'a> OutputWriter<'a> {
+    /// Ends a part file at a key of `cuts` once the file has `bytes_min`, and after any key once it has `bytes_max`.
+    pub fn new(context: &'a Arc<BranchContext>, cuts: &'a [Key], bytes_min: u64, bytes_max: u64) -> Self {
+        Self {
+            context,
+            cuts,
+            bytes_min,
+            bytes_max,
+            reused: VecDeque::new(),
+            gaps: KeyGapSplitter::default(),
+            gap_bytes_min: u64::MAX,
+            builder: None,
+            last_key: None,
+            tombstones: RangeTombstones::default(),
+            parts: NewParts::default(),
+            finished_bytes: 0,
+        }
+    }
+
+    /// Also ends a part file where close keys end, once the file has `bytes`.
+    pub fn split_at_gaps_from(mut self, bytes: u64) -> Self {
+        self.gap_bytes_min = bytes;
+        self
+    }
+
+    /// A reused file begins at `key`, after everything that was added and after all reused files before. No entry and
+    /// no range tombstone of this sequence meets its range.
+    pub fn add_reused(&mut self, key: Key) {
+        self.reused.push_back(key);
+    }
+
+    /// Adds range tombstones, which lie after all that were added before. Call it before adding the entries among them.
+    pub fn add_range_tombstones(&mut self, tombstones: RangeTombstones) {
+        self.tombstones.append(tombstones);
+    }
+
+    /// Adds the next entry in entry order.
+    pub fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        if self.reused.front().is_some_and(|first| **first <= *entry.key) {
+            self.pass_reused(Some(entry.key))?;
+        }
+        if self.gap_bytes_min == u64::MAX {
+            return self.write(entry);
+        }
+        if self.gaps.is_holding() && self.gaps.is_likelier(entry.key) {
+            self.release(false)?;
+        }
+        if self.gaps.is_holding() {
+            return if self.gaps.hold(entry) { self.release(self.gaps.is_boundary(false)) } else { Ok(()) };
+        }
+        if self.gaps.note(entry.key) && self.builder.as_ref().is_some_and(|part| part.bytes() >= self.gap_bytes_min) {
+            self.gaps.hold(entry);
+            return Ok(());
+        }
+        self.write(entry)
+    }
+
+    /// Writes the held entries, into another part file if the gap before them is a boundary.
+    fn release(&mut self, is_boundary: bool) -> Result<()> {
+        let held = self.gaps.release();
+        if is_boundary && let Some(first) = held.iter().next() {
+            self.end_part(Some(first.key))?;
+        }
+        held.iter().try_for_each(|entry| self.write(entry))?;
+        self.gaps.recycle(held);
+        Ok(())
+    }
+
+    /// Ends part files at the reused files before `key`; `None`: at all that are left.
+    fn pass_reused(&mut self, key: Option<&[u8]>) -> Result<()> {
+        if self.gaps.is_holding() {
+            self.release(self.gaps.is_boundary(true))?;
+        }
+        while let Some(first) = self.reused.pop_front_if(|first| key.is_none_or(|key| **first <= *key)) {
+            self.end_part(Some(&first))?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        if let Some(bound) = self.ends_before(entry.key) {
+            self.end_part(Some(&bound))?;
+        }
+        let builder = match &mut self.builder {
+            Some(builder) => builder,
+            empty => empty.insert(BranchBuilder::create(self.context)?),
+        };
+        builder.add(entry)?;
+        if builder.bytes() >= self.bytes_max {
+            let last = self.last_key.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(entry.key);
+        }
+        Ok(())
+    }
+
+    /// The bound at which the part file ends, if it ends before `key`.
+    fn ends_before(&mut self, key: &[u8]) -> Option<Key> {
+        let mut crossed = None;
+        while let Some((cut, rest)) = self.cuts.split_first()
+            && *key >= **cut
+        {
+            crossed = crossed.or(Some(cut));
+            self.cuts = rest;
+        }
+        let builder = self.builder.as_ref()?;
+        if crossed.is_some() && builder.bytes() >= self.bytes_min {
+            return crossed.cloned();
+        }
+        self.last_key.as_ref().filter(|last| ***last != *key).map(|_| key.into())
+    }
+
+    /// Ends the part file at `bound`; `None`: with everything.
+    fn end_part(&mut self, bound: Option<&[u8]>) -> Result<()> {
+        self.last_key = None;
+        self.gaps.restart();
+        let tombstones = match bound {
+            Some(bound) => self.tombstones.split_off_front(bound),
+            None => std::mem::take(&mut self.tombstones),
+        };
+        // Range tombstones without an entry get a part file as well.
+        if self.builder.is_none() && !tombstones.is_empty() {
+            self.builder = Some(BranchBuilder::create(self.context)?);
+        }
+        if let Some(mut builder) = self.builder.take() {
+            builder.set_range_tombstones(tombstones);
+            let meta = builder.finish()?;
+            self.finished_bytes += meta.bytes;
+            self.parts.0.push(Branch::new(self.context, meta));
+        }
+        Ok(())
+    }
+
+    /// Bytes of all part files so far.
+    pub fn bytes(&self) -> u64 {
+        self.finished_bytes + self.builder.as_ref().map_or(0, BranchBuilder::bytes)
+    }
+
+    /// Ends the last part file. The caller syncs the directory before it makes the files part of the store.
+    pub fn finish(mut self) -> Result<NewParts> {
+        self.pass_reused(None)?;
+        self.end_part(None)?;
+        Ok(self.parts)
+    }
+}

@@ -1,0 +1,177 @@
+//! A cursor over a run. It opens the parts one after the other, each when it is reached. One thread at a time.
+
+use super::run::Run;
+use crate::branch::{BranchCursor, Purpose, Target, search_together};
+use crate::merge::{Cursor, EntryRef, MergeCursor, PinnedValue};
+use crate::util::sync::Arc;
+use crate::util::{Result, SequenceNumber};
+
+/// See the module.
+pub struct RunCursor {
+    run: Arc<Run>,
+    purpose: Purpose,
+    /// The part that `cursor` reads.
+    at: usize,
+    cursor: Option<BranchCursor>,
+    /// Bytes of this run for each entry that a scan passes, in 1/256.
+    share: u64,
+    /// Bytes that the current scan is expected to read here.
+    expected: usize,
+}
+
+impl RunCursor {
+    /// An unpositioned cursor.
+    pub fn new(run: Arc<Run>, purpose: Purpose) -> Self {
+        Self { run, purpose, at: 0, cursor: None, share: 0, expected: 0 }
+    }
+
+    /// A cursor for scans that read `share` bytes of this run, in 1/256, for each entry that they pass.
+    pub fn for_scans(run: Arc<Run>, share: u64) -> Self {
+        Self { share, ..Self::new(run, Purpose::Read) }
+    }
+
+    #[inline]
+    fn open(&mut self, at: usize) -> &mut BranchCursor {
+        let part = &self.run.parts()[at];
+        if self.at != at {
+            self.cursor = None;
+            self.at = at;
+        }
+        let (purpose, expected) = (self.purpose, self.expected);
+        self.cursor.get_or_insert_with(|| {
+            let mut cursor = part.cursor(purpose);
+            cursor.expect_bytes(expected);
+            cursor
+        })
+    }
+
+    /// Begins a search, which `search_together` continues and `settle` ends.
+    fn begin(&mut self, target: Target<'_>, expected: u64) -> Result<()> {
+        self.expected = (expected.saturating_mul(self.share) >> 8) as usize;
+        let parts = self.run.parts().len();
+        let at = self.run.position(target.key);
+        if at == parts && !target.backward {
+            self.close();
+            return Ok(());
+        }
+        let expected = self.expected;
+        let cursor = self.open(at.min(parts - 1));
+        cursor.expect_bytes(expected);
+        cursor.begin_search()
+    }
+
+    /// From the end of a part it moves on to the next.
+    fn settle(&mut self, backward: bool) -> Result<()> {
+        match (&self.cursor, backward) {
+            (None, _) => Ok(()),
+            (Some(_), false) => self.skip_forward(),
+            (Some(_), true) => self.skip_back(),
+        }
+    }
+
+    fn close(&mut self) {
+        self.cursor = None;
+    }
+
+    /// Past the end of a part, moves to the first entry of the next.
+    #[inline]
+    fn skip_forward(&mut self) -> Result<()> {
+        while !self.valid() {
+            let next = self.at + 1;
+            if next >= self.run.parts().len() {
+                self.close();
+                return Ok(());
+            }
+            self.open(next).seek_first()?;
+        }
+        Ok(())
+    }
+
+    /// Before the start of a part, moves to the last entry of the one before.
+    fn skip_back(&mut self) -> Result<()> {
+        while !self.valid() {
+            if self.at == 0 {
+                self.close();
+                return Ok(());
+            }
+            let before = self.at - 1;
+            self.open(before).seek_last()?;
+        }
+        Ok(())
+    }
+}
+
+/// Moves all cursors to the target, so that their disk reads overlap, for a scan that is expected to pass `expected`
+/// entries in all. Returns how often the disk was read.
+pub fn seek_together(cursors: &mut [RunCursor], target: Target<'_>, expected: u64) -> Result<usize> {
+    for cursor in cursors.iter_mut() {
+        cursor.begin(target, expected)?;
+    }
+    let reads = search_together(cursors.iter_mut().filter_map(|cursor| cursor.cursor.as_mut()), target)?;
+    cursors.iter_mut().try_for_each(|cursor| cursor.settle(target.backward))?;
+    Ok(reads)
+}
+
+/// One cursor over runs that are in age order, oldest first.
+pub fn merged(runs: Vec<Arc<Run>>, purpose: Purpose) -> MergeCursor<RunCursor> {
+    MergeCursor::new(runs.into_iter().rev().map(|run| RunCursor::new(run, purpose)).collect())
+}
+
+impl Cursor for RunCursor {
+    fn seek(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        let at = self.run.position(key);
+        if at == self.run.parts().len() {
+            self.close();
+            return Ok(());
+        }
+        self.open(at).seek(key, number)?;
+        self.skip_forward()
+    }
+
+    fn seek_for_prev(&mut self, key: &[u8], number: SequenceNumber) -> Result<()> {
+        let at = self.run.position(key).min(self.run.parts().len() - 1);
+        self.open(at).seek_for_prev(key, number)?;
+        self.skip_back()
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.open(0).seek_first()?;
+        self.skip_forward()
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.open(self.run.parts().len() - 1).seek_last()?;
+        self.skip_back()
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        let at = self.at;
+        self.open(at).next()?;
+        self.skip_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        let at = self.at;
+        self.open(at).prev()?;
+        self.skip_back()
+    }
+
+    #[inline]
+    fn valid(&self) -> bool {
+        self.cursor.as_ref().is_some_and(Cursor::valid)
+    }
+
+    #[inline]
+    fn entry(&self) -> EntryRef<'_> {
+        match &self.cursor {
+            Some(cursor) => cursor.entry(),
+            // The trait's contract: `entry` requires `valid()`.
+            None => unreachable!("an invalid cursor has no entry"),
+        }
+    }
+
+    fn pin_value(&self) -> Option<PinnedValue> {
+        self.cursor.as_ref()?.pin_value()
+    }
+}

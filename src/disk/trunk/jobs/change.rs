@@ -1,0 +1,100 @@
+//! Changes: what an outcome makes of the tree. Plain data, moved from the thread that runs a job to the one that
+//! applies it. `apply/` carries the changes out.
+
+use super::claims::ClaimGuard;
+use crate::branch::{Branch, Maplet};
+use crate::disk::runs::merged_run::MergedRun;
+use crate::disk::runs::output::NewParts;
+use crate::disk::runs::run::Key;
+use crate::disk::trunk::tree::empty_overlaps::{EmptyOverlaps, SplitPlan};
+use crate::disk::trunk::tree::node::Node;
+use crate::disk::trunk::tree::overwrite_ratio::OverwriteRatio;
+use crate::format::manifest_edit::{BundleId, NodeId};
+use crate::util::SequenceNumber;
+use crate::util::sync::Arc;
+
+/// The result of a job or an incorporation. If it is dropped without being applied, its claim is released and its files
+/// become obsolete.
+#[derive(Debug)]
+pub struct Outcome {
+    pub change: Change,
+    pub claim: Option<Arc<ClaimGuard>>,
+}
+
+/// How the tree is to change.
+#[derive(Debug)]
+pub enum Change {
+    /// Not at all.
+    Nothing,
+    /// A new bundle at the root.
+    Incorporate { parts: NewParts, through: SequenceNumber },
+    /// What is active for the child moves to the child.
+    Flush { range: NodeRange, child: NodeId, empty_overlaps: EmptyOverlaps },
+    /// The run replaces the bundles, wherever these are in the range. If the merge was of a whole leaf, the overwrite
+    /// ratio that it measured is stored there.
+    Merge { range: NodeRange, bundles: Vec<BundleId>, merged: MergedRun, measured: Option<OverwriteRatio> },
+    /// The maplet may serve the slots of the range.
+    BuildMaplet { range: NodeRange, maplet: NewMaplet },
+    /// The parts replace a file, wherever it is.
+    RewriteLive { branch: Arc<Branch>, parts: NewParts },
+    /// The leaf is split.
+    Split { range: NodeRange, split: SplitPlan },
+    /// The nodes of the range become one, if they are as the job saw them.
+    Join { range: NodeRange, joined: Joined },
+}
+
+/// A range of the tree at one height: where a node was when a job saw it. Meanwhile the node may have been split or
+/// joined.
+#[derive(Clone, Debug)]
+pub struct NodeRange {
+    pub height: u32,
+    pub lower: Key,
+    pub upper: Option<Key>,
+}
+
+impl NodeRange {
+    /// The range of a node.
+    pub fn of(node: &Node) -> Self {
+        Self { height: node.height, lower: Arc::clone(&node.lower), upper: node.upper.clone() }
+    }
+}
+
+/// What replaces several nodes.
+#[derive(Debug)]
+pub struct Joined {
+    /// The nodes, as the job saw them.
+    pub children: Vec<Arc<Node>>,
+    /// For leaves: all that the joined leaf holds.
+    pub run: Option<MergedRun>,
+}
+
+impl Joined {
+    /// The run in key order, and its new files. From here on the caller is responsible for the new files.
+    pub fn take_run(&mut self) -> (Vec<Arc<Branch>>, Vec<Arc<Branch>>) {
+        self.run.take().map(MergedRun::take).unwrap_or_default()
+    }
+}
+
+/// A maplet to which no tree refers yet. It becomes obsolete when dropped.
+#[derive(Debug)]
+pub struct NewMaplet(Option<Arc<Maplet>>);
+
+impl NewMaplet {
+    /// Of a maplet that was just written.
+    pub fn new(maplet: Arc<Maplet>) -> Self {
+        Self(Some(maplet))
+    }
+
+    /// The maplet. From here on the caller is responsible for it.
+    pub fn take(mut self) -> Option<Arc<Maplet>> {
+        self.0.take()
+    }
+}
+
+impl Drop for NewMaplet {
+    fn drop(&mut self) {
+        if let Some(maplet) = &self.0 {
+            maplet.mark_obsolete();
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Background work of the trunk: what a job claims, what it does, and what comes of it.
+
+pub mod change;
+pub mod claims;
+pub mod execute;
+pub mod history;
+mod incorporate;
+pub mod job;
+mod join;
+mod merge;
+pub mod pass;
+mod rewrite_live;
+mod sample_leaf;
+mod split_keys;

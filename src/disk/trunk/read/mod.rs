@@ -1,0 +1,8 @@
+//! Reading a tree: gets, cursors, figures and checks. No locks; nothing here changes a tree.
+
+mod approximate;
+pub mod cursor;
+mod figures;
+mod get;
+pub mod verify;
+mod written_since;
