@@ -1,8 +1,8 @@
-//! Transactions by the names of what they must not show (`docs/concurrency.md`, P). What others do comes at a chosen moment, in one
-//! thread, since a transaction holds nothing.
+//! Transactions and the anomalies that they exclude (`docs/concurrency.md`, P). Conflicting writes come at a chosen moment in the same
+//! thread, since a transaction holds no lock.
 //!
-//! - `anomalies`: dirty reads to phantoms, one by one. `meanwhile`: everything that others can do to what was read, wherever it then lies.
-//! - `own`: a transaction's view of itself, against a model. `life`: retries, savepoints, ends, limits.
+//! - `anomalies`: dirty reads to phantoms, one by one. `meanwhile`: every conflicting write to a key that was read, in every place.
+//! - `own`: a transaction's view of its own writes, compared with a model. `life`: retries, savepoints, ends, limits.
 
 mod anomalies;
 mod life;
@@ -14,14 +14,14 @@ use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, Error, Options, Transaction};
 use std::sync::Arc;
 
-/// Long enough for a file of its own.
+/// Long enough for its own file.
 const LARGE: usize = 300 << 10;
 
 fn options() -> Options {
     Options { memory_budget: Some(256 << 10), sync_interval: None, ..Options::default() }
 }
 
-/// A store that does nothing but what is asked, whose memory a few writes fill.
+/// A store without threads, whose memory a few writes fill.
 fn store() -> DeterministicDb {
     on(&SimulatedStorage::new(1))
 }
@@ -30,13 +30,13 @@ fn on(disk: &SimulatedStorage) -> DeterministicDb {
     DeterministicDb::open_small(Arc::new(disk.clone()), options()).unwrap()
 }
 
-/// Everything in memory goes to branch files, and nothing stays behind.
+/// Incorporates all memory.
 fn write_out(db: &DeterministicDb) {
     db.flush().unwrap();
     while db.step() {}
 }
 
-/// A generation is switched away from, and not written out.
+/// Switches to a new generation without an incorporation.
 fn seal(db: &DeterministicDb) {
     for at in 0.. {
         if db.stats().generations > 1 {
@@ -58,12 +58,12 @@ fn seen(transaction: &Transaction, key: &str) -> String {
     text(transaction.get(key).unwrap())
 }
 
-/// The keys with a prefix, as a transaction walks over them.
+/// The keys with a prefix, as a transaction scans them.
 fn walk(transaction: &Transaction, prefix: &str) -> Vec<String> {
     transaction.prefix(prefix).unwrap().map(|pair| text(Some(pair.unwrap().0))).collect()
 }
 
-/// It conflicts, and names one of these keys.
+/// The commit must fail with a conflict that names one of these keys.
 #[track_caller]
 fn conflicts(transaction: Transaction, keys: &[&str]) {
     match transaction.commit() {

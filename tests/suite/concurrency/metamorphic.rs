@@ -1,17 +1,17 @@
 //! The same operations under many random settings give the same answers.
 //!
-//! One sequence of operations is drawn from a seed and done on a model and on several stores. Each store has settings of its own,
-//! other ones after each opening, and does things of its own between the operations that no answer may depend on: pauses and limits
-//! of background work, flushes, merges, checks. Every answer must be the model's. After each life `verify` finds nothing wrong, and
-//! the files left on the disk are those that the manifest names.
+//! One sequence of operations is drawn from a seed and done on a model and on several stores. Each store has its own settings, which
+//! change with each opening. Between the operations each store also does things on which no answer may depend: pauses and limits of
+//! background work, flushes, merges, checks. Every answer must be that of the model. After each close `verify` must find no damage, and
+//! the files on the disk must be those that the manifest names.
 //!
-//! - `operation`: what is done, drawn from a seed.
-//! - `model`: sorted maps, which say what the answers are.
+//! - `operation`: the operations, drawn from a seed.
+//! - `model`: sorted maps, which give the right answers.
 //! - `settings`: how a store is opened.
 //! - `store`: a store that does the operations.
 //!
-//! `ALLUVIUM_METAMORPHIC` is how many sequences, from `ALLUVIUM_SEED` on. A failure prints the seed, the settings and the
-//! operation; on a store without threads the sequence then shrinks to a short one that still fails.
+//! `ALLUVIUM_METAMORPHIC` is the number of sequences, with seeds from `ALLUVIUM_SEED` on. A failure prints the seed, the settings and
+//! the operation; on a store without threads the sequence is then shrunk to a short one that still fails.
 
 mod model;
 mod operation;
@@ -24,13 +24,13 @@ use operation::{Answer, Drawn, draw};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use store::Store;
 
-/// Stores beside the model. Of these the first half has no threads, and is a pure function of the seed.
+/// The number of stores. The first half has no threads and is a pure function of the seed.
 const STORES: u64 = 6;
 const OPERATIONS: usize = 700;
-/// Runs that a failing sequence may take to shrink.
+/// The largest number of runs to shrink a failing sequence.
 const SHRINKING_RUNS: usize = 300;
 
-/// What a store of a seed is asked to do, with the answers.
+/// The operations of a seed with their answers, and the store that does them.
 struct Case<'a> {
     seed: u64,
     store: u64,
@@ -39,7 +39,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// What goes wrong, if anything does, and at which operation.
+    /// The first fault, if any, and its operation.
     fn run(&self) -> Result<Store, (usize, String)> {
         let mut store = Store::open(self.seed, self.store);
         for (at, (drawn, expected)) in self.drawn.iter().zip(self.answers).enumerate() {
@@ -70,7 +70,7 @@ fn answers(drawn: &[Drawn]) -> Vec<Answer> {
     drawn.iter().map(|drawn| model.apply(&drawn.operation)).collect()
 }
 
-/// The shortest sequence found that fails on this store, with what goes wrong: pieces are left out, large ones first.
+/// The shortest sequence found that fails on this store, with the fault: leaves out pieces, large ones first.
 fn shrink(seed: u64, store: u64, drawn: &[Drawn]) -> Option<(Vec<Drawn>, String)> {
     let fails = |drawn: &[Drawn]| {
         let answers = answers(drawn);

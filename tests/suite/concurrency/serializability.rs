@@ -1,13 +1,14 @@
-//! Are transactions serializable, in the order of real time? Many runs of real threads on a real store with tiny parts; each run's history is
-//! judged by a checker of our own, in the way of Elle. `tests/suite/concurrency/linearizability.rs` judges transactions, too, by another way that takes any
-//! operation and is exact, on short histories; this one takes long ones, and names what is wrong.
+//! Tests that transactions are strictly serializable. Real threads do many runs on a store with tiny parts, and a checker in the style of
+//! Elle decides about each run's history. `tests/suite/concurrency/linearizability.rs` checks transactions, too: its checker takes any
+//! operation and is exact, but needs short histories. This checker takes long histories and names the anomaly.
 //!
-//! - `history`: what transactions did and saw, and when. `effects`, `checker`, `graph`: whether some order explains it. `anomaly`: what
-//!   is wrong, as a story. `hand_made`: the checker itself is tested.
-//! - `lists`: the keys of a run and what their values say. `client`: a thread that runs transactions and writes down what it saw. `world`:
-//!   a store, its threads, run after run.
+//! - `history`: what transactions did and saw, and when. `effects`, `checker`, `graph`: whether some order explains it. `anomaly`:
+//!   describes the violation. `hand_made`: tests of the checker.
+//! - `lists`: the keys of a run and the meaning of their values. `client`: a thread that runs transactions and records what it saw.
+//!   `world`: a store and its threads, which do one run after another.
 //!
-//! More by command: `ALLUVIUM_TRANSACTION_HISTORIES=10000 cargo test --test suite serializability -- --nocapture`, from `ALLUVIUM_SEED` on.
+//! Longer runs: `ALLUVIUM_TRANSACTION_HISTORIES=10000 cargo test --test suite serializability -- --nocapture`, with seeds from
+//! `ALLUVIUM_SEED` on.
 
 mod anomaly;
 mod checker;
@@ -22,7 +23,7 @@ mod world;
 use crate::support::setting;
 use std::time::Instant;
 
-/// Histories of one store.
+/// The number of histories of one store.
 const HISTORIES_PER_WORLD: u64 = 6;
 
 #[test]

@@ -27,7 +27,7 @@ fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// Makes a directory hold these files and no others.
+/// Fills a directory with exactly these files.
 fn copy(from: &BTreeMap<String, Vec<u8>>, to: &Path) {
     let _ = std::fs::remove_dir_all(to);
     std::fs::create_dir_all(to).unwrap();
@@ -118,14 +118,14 @@ fn sizes_beyond_the_limits() {
         batch.put([key], vec![0; 250 << 10]);
     }
     assert!(matches!(db.write(batch), Err(Error::InvalidArgument(_))));
-    // Once, only keys and values counted, and a batch of millions of tiny keys outgrew the memory set aside for it.
+    // Once only keys and values counted, and a batch of millions of tiny keys exceeded its memory.
     let mut batch = WriteBatch::new();
     for key in 0..600_000u32 {
         batch.delete(key.to_be_bytes());
     }
     assert!(matches!(db.write(batch), Err(Error::InvalidArgument(_))));
     assert_eq!(db.iter().unwrap().count(), 0);
-    // At the limits all is well.
+    // Sizes at the limits are accepted.
     let key = vec![9; 64 << 10];
     db.put(&key, "v").unwrap();
     db.put("", "").unwrap();
@@ -136,7 +136,7 @@ fn sizes_beyond_the_limits() {
     assert_eq!(db.get("big").unwrap(), Some(vec![1; 3 << 20]));
 }
 
-/// Every file kind, cut at many lengths and flipped at many places: an error that names the file, or the right answer.
+/// Every kind of file, truncated to many lengths and with bits flipped at many places: an error that names the file, or the right answer.
 #[test]
 fn truncated_and_flipped_files_are_named() {
     let directory = tempfile::tempdir().unwrap();
@@ -151,7 +151,7 @@ fn truncated_and_flipped_files_are_named() {
     for (name, bytes) in originals.iter().filter(|(name, _)| *name != "LOCK") {
         let places: Vec<usize> = (0..12)
             .map(|round| match round {
-                // Headers and footers, where structure lives, and anywhere.
+                // In headers and footers, which have structure, and anywhere.
                 0..4 => random.below(bytes.len().min(64) as u64) as usize,
                 4..6 => bytes.len() - 1 - random.below(bytes.len().min(64) as u64) as usize,
                 _ => random.below(bytes.len() as u64) as usize,
@@ -188,7 +188,7 @@ fn truncated_and_flipped_files_are_named() {
     }
 }
 
-/// A store written by a newer version is refused and left alone.
+/// A store of a newer version is refused and left unchanged.
 #[test]
 fn a_newer_format_is_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -198,12 +198,12 @@ fn a_newer_format_is_refused() {
     for kind in kinds {
         let (name, bytes) = originals.iter().find(|(name, _)| name.ends_with(kind)).unwrap();
         let mut newer = bytes.clone();
-        // The version stands behind the eight bytes of magic, in the first page of each file, or of the last for branches.
+        // The version follows the eight bytes of magic, in the first page of each file, or in the last page of branches.
         let page = if kind == ".branch" { newer.len() - 4096 } else { 0 };
         let header = &mut newer[page..page + 64];
         let at = header.windows(4).position(|bytes| bytes == 1u32.to_le_bytes()).unwrap();
         header[at..at + 4].copy_from_slice(&99u32.to_le_bytes());
-        // A newer version has something else to say, too. (The version alone changed is damage.)
+        // A newer version has a matching checksum. (A changed version alone is damage.)
         let other = if kind == ".branch" { newer.len() - 2000 } else { 300 };
         newer[other] ^= 1;
         let path = directory.path().join("newer");

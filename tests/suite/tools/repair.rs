@@ -1,5 +1,5 @@
-//! Repair, case by case: what is left of a store becomes a sound one, nothing is destroyed, and a crash in between is as if
-//! repair had not begun or had ended.
+//! Repair, case by case: the remains of a store become a valid store, nothing is destroyed, and a crash leaves the state before or after
+//! the repair.
 
 use crate::support::setting;
 use crate::tools::corruption::world::{End, Image, Size, World, open};
@@ -47,7 +47,7 @@ fn a_damaged_branch_keeps_its_good_pages_and_its_place() {
     let [loss] = &report.losses[..] else { panic!("{report:?}") };
     assert_eq!((&loss.file, loss.bytes.as_ref().map(|bytes| bytes.start)), (&name, Some(4096)));
     assert!(matches!(&loss.keys, Some(LostKeys::Between { after: Some(_), before: Some(_) })), "{loss:?}");
-    // The damaged file is still there, whole, under another name.
+    // The damaged file is still there, complete, under another name.
     assert_eq!(report.set_aside, [format!("{name}.damaged")]);
     assert_eq!(disk.current_image()[&report.set_aside[0]], flipped(&world.image[&name], 1));
 }
@@ -66,14 +66,13 @@ fn a_store_without_its_manifest_is_restored_completely() {
     for (key, right) in world.versions.keys().map(|key| (key, world.right(key))).filter(|(_, right)| right.is_some()) {
         assert_eq!(open(&disk).unwrap().get(key).unwrap().as_deref(), right, "the data come back whole");
     }
-    // But nobody can know that they are.
+    // But this cannot be known.
     let [loss] = &report.losses[..] else { panic!("{report:?}") };
     assert_eq!((loss.file.as_str(), &loss.keys, &loss.numbers), ("MANIFEST", &None, &None));
     assert!(loss.what.contains("files that are gone cannot be known"), "{report:?}");
 }
 
-/// Once the same was said of a store whose manifest was gone alone and of one that had lost a branch file or its log as well: that
-/// nothing was lost.
+/// A regression test: repair reported "nothing lost" for a store without its manifest, even if a branch file or the log was missing, too.
 #[test]
 fn repair_without_a_manifest_reports_that_files_may_be_missing() {
     let world = World::new(2);
@@ -85,7 +84,7 @@ fn repair_without_a_manifest_reports_that_files_may_be_missing() {
     let mut removed = names(&world.disk, ".log");
     removed.push("MANIFEST".into());
     let disk = world.with(&Image::new(), &removed);
-    // What the branch files do not have is told by its numbers.
+    // The numbers show what the branch files lack.
     let report = check_repair(&world, &disk, "neither manifest nor log", Untold::Nothing);
     let log = report.losses.iter().find(|loss| loss.file == "the log");
     assert!(
@@ -134,7 +133,7 @@ fn a_key_whose_value_file_is_lost_is_named_and_absent() {
     assert_eq!(disk.current_image().get(&format!("{}.damaged", names[0])), Some(&damaged), "{report:?}");
 }
 
-/// Found by the corruption test: a file cut at the end of a page has no damaged page, and its losses were not told.
+/// Found by the corruption test: a file truncated at the end of a page has no damaged page, and its losses were not reported.
 #[test]
 fn losses_of_a_truncated_file_are_reported() {
     let world = World::new(5);
@@ -149,7 +148,7 @@ fn losses_of_a_truncated_file_are_reported() {
     }
 }
 
-/// Found by the corruption test: with a log segment cut short, its marks were not believed, and what the cut took was not told.
+/// Found by the corruption test: the marks of a truncated log segment were ignored, and the losses were not reported.
 #[test]
 fn losses_of_a_truncated_log_segment_are_reported() {
     let world = World::new(5);
@@ -161,8 +160,8 @@ fn losses_of_a_truncated_log_segment_are_reported() {
     }
 }
 
-/// Found by the corruption test: of a store that died, the removed segment had the newest mark, and nothing said which numbers may
-/// be gone with it.
+/// Found by the corruption test: the removed segment of a store that died had the newest mark, and the report did not say which numbers
+/// may be lost with it.
 #[test]
 fn losses_of_a_missing_log_segment_are_reported() {
     for size in [Size::Usual, Size::Small] {
@@ -174,8 +173,8 @@ fn losses_of_a_missing_log_segment_are_reported() {
     }
 }
 
-/// Found by the corruption test: with a segment's header its marks are lost, so what is behind a lost page may have been durable; it
-/// was cut off as if it had not been, and only counted.
+/// Found by the corruption test: without a segment's header its marks are lost, so records behind a lost page may have been durable.
+/// They were cut off as if they had not been, and only counted.
 #[test]
 fn a_cut_without_a_mark_is_reported() {
     let world = World::with_end(35, Size::Usual, false);
@@ -186,7 +185,7 @@ fn a_cut_without_a_mark_is_reported() {
     assert!(report.log_records_cut > 0, "{report:?}");
 }
 
-/// A disk that cannot read some sectors: what it can read is saved.
+/// With some unreadable sectors, everything that can be read is saved.
 #[test]
 fn unreadable_sectors_lose_only_their_own_data() {
     let world = World::new(7);
@@ -211,7 +210,7 @@ fn repair_keeps_the_valid_records_of_a_damaged_log() {
     let mut damaged = 0;
     for name in names(&world.disk, ".log") {
         let bytes = &world.image[&name];
-        // Behind the header page: a page with records, if it is not all zeroes.
+        // After the header page: a page with records, if it is not all zeroes.
         for page in [0, 1, 2] {
             let changed = flipped(bytes, page);
             let disk = world.with(&[(name.clone(), changed)].into(), &[]);
@@ -251,14 +250,14 @@ fn what_repair_sets_aside_is_destroyed_with_the_store() {
     assert!(matches!(Db::repair(&path, &mut |_| ()), Err(Error::NoStore { .. })));
 }
 
-/// Another store's files under names of their own kind, as a restore into the wrong directory leaves them.
+/// Files of another store under valid names, as a restore into the wrong directory leaves them.
 fn foreign(ending: &str) -> Vec<Vec<u8>> {
     let other = World::new(12);
     other.image.iter().filter(|(name, _)| name.ends_with(ending)).map(|(_, bytes)| bytes.clone()).collect()
 }
 
-/// Once the manifest's word was taken for whose files these are: with the manifest of another store in the place of its own, a whole
-/// store was set aside file by file as damaged, and an empty one was left.
+/// A regression test: the manifest alone decided which store the files belong to. With the manifest of another store in place of its own,
+/// a whole store was set aside file by file as damaged, and an empty store was left.
 #[test]
 fn a_manifest_of_another_store_is_outvoted_by_all_other_files() {
     let world = World::new(11);
@@ -274,15 +273,15 @@ fn a_manifest_of_another_store_is_outvoted_by_all_other_files() {
     assert!(report.losses.iter().all(|loss| !loss.file.ends_with(".branch")), "{report:?}");
 }
 
-/// Files of other stores among those of a sound one: they are told as that and not as damage, and nothing of the store is lost, be
-/// the strays ever so many.
+/// Files of other stores among those of a valid one are reported as such and not as damage, and the store loses nothing, however many
+/// there are.
 #[test]
 fn stray_files_of_another_store_are_set_aside_as_such() {
     let world = World::new(11);
     for copies in [1, 20] {
         let mut strays = Image::new();
         for (kind, ending) in [("branch", ".branch"), ("value", ".value"), ("log", ".log")] {
-            // A value file and a log segment say whose they are under their own number only.
+            // A value file and a log segment identify their store only under their own number.
             let other = World::new(12);
             for (name, bytes) in other.image.iter().filter(|(name, _)| name.ends_with(ending)).take(copies) {
                 let name = if kind == "branch" { format!("9{name}") } else { name.clone() };
@@ -301,7 +300,7 @@ fn stray_files_of_another_store_are_set_aside_as_such() {
         assert!(aside.iter().all(|name| report.set_aside.contains(name)), "{aside:?}: {report:?}");
         let told = |warning: &String| warning.contains("belongs to another store (id ");
         assert!(report.warnings.iter().any(told), "{report:?}");
-        // Without a manifest the few are told file by file.
+        // Without a manifest the smaller group of files is reported file by file.
         if copies == 1 {
             let disk = world.with(&strays, &["MANIFEST".into()]);
             let report = check_repair(&world, &disk, "strays, no manifest", Untold::Nothing);
@@ -313,8 +312,8 @@ fn stray_files_of_another_store_are_set_aside_as_such() {
     }
 }
 
-/// Once the opening of a store removed every file that its manifest did not name, though it was another store's: with a new store's
-/// manifest in the place of its own, a store lost all its files to the next opening, and the check before it said nothing.
+/// A regression test: the opening of a store removed every file that its manifest did not name, even files of other stores. With the
+/// manifest of a new store in place of its own, a store lost all its files at the next opening, and a check before it reported nothing.
 #[test]
 fn files_of_another_store_are_reported_and_never_removed() {
     let disk = SimulatedStorage::new(13);
@@ -329,7 +328,7 @@ fn files_of_another_store_are_reported_and_never_removed() {
             strays.insert(name.clone(), bytes.clone());
         }
     }
-    // And one of its own, as a crash leaves it: without an end.
+    // And one file of the store itself, as a crash leaves it: without an end.
     let own = "900000.branch".to_owned();
     disk.open(&own, OpenMode::Create).unwrap().write_all_at(&[0; 8192], 0).unwrap();
     assert!(strays.len() > 3);
@@ -347,7 +346,7 @@ fn files_of_another_store_are_reported_and_never_removed() {
     assert!(!image.contains_key(&own), "its own stray goes");
 }
 
-/// A file of another store in the place of one of its own is told as that, and its own is lost.
+/// A file of another store in place of a file of the store is reported as such, and the store's own file as lost.
 #[test]
 fn a_file_of_another_store_under_a_used_name_is_reported() {
     let world = World::new(11);
@@ -363,14 +362,14 @@ fn a_file_of_another_store_under_a_used_name_is_reported() {
 /// What a get returned, or why it failed.
 type Answer = Result<Option<Vec<u8>>, String>;
 
-/// What a store answers, or why it does not open.
+/// The contents of a store, or why it does not open.
 fn answers(disk: &SimulatedStorage, world: &World) -> Result<Vec<Answer>, String> {
     let db = open(disk).map_err(|error| error.to_string())?;
     Ok(world.versions.keys().map(|key| db.get(key).map_err(|error| error.to_string())).collect())
 }
 
-/// Killed before any of its I/O operations, and after a power cut there, repair has left the store as it was or repaired it, and
-/// running it again ends well.
+/// After a kill or a power cut before any of its I/O operations, repair has left the store as it was or repaired it, and a second repair
+/// succeeds.
 #[test]
 fn a_crash_of_repair_leaves_the_state_before_or_after() {
     let world = World::new(6);
@@ -383,7 +382,7 @@ fn a_crash_of_repair_leaves_the_state_before_or_after() {
         ("manifest", world.with(&[("MANIFEST".into(), flipped(&world.image["MANIFEST"], 1))].into(), &[])),
     ];
     for (what, damaged) in worlds {
-        // A power cut is another life for the log, so the same damage may be told in other words.
+        // A power cut is another life for the log, so the same damage may be reported in other words.
         let before = answers(&damaged.clone_disk(), &world);
         let before_in_another_life = answers(&damaged.clone_disk().power_cut(1), &world);
         let whole = damaged.clone_disk();
@@ -407,7 +406,7 @@ fn a_crash_of_repair_leaves_the_state_before_or_after() {
                 panic!("{what}: after a crash at {at} of {operations} the store is neither: {:?}", now.err());
             }
             let again = repair(&disk).unwrap_or_else(|error| panic!("{what}: again after {at}: {error}"));
-            // Once what the first one had half written was told as a loss ("000045.branch: the file ends early").
+            // Once the partial output of the first repair was reported as a loss ("000045.branch: the file ends early").
             let was_there = |name: &str| !name.ends_with(".branch") || world.image.contains_key(name);
             assert!(again.losses.iter().all(|loss| was_there(&loss.file)), "{what}: again after {at}: {again:?}");
             assert!(
@@ -423,7 +422,8 @@ fn a_crash_of_repair_leaves_the_state_before_or_after() {
     }
 }
 
-/// Once, only branch files and maplets were told: a value file of a write that a crash cut off lay there unseen until the next opening.
+/// A regression test: only branch files and maplets were reported; a value file of a write that a crash interrupted was not reported
+/// until the next opening.
 #[test]
 fn an_unreferenced_value_file_is_reported() {
     let world = World::new(1);
@@ -438,7 +438,7 @@ fn an_unreferenced_value_file_is_reported() {
     let stray = "900000.value".to_owned();
     disk.open(&stray, OpenMode::Create).unwrap().write_all_at(bytes, 0).unwrap();
     assert_eq!(useless(Depth::Deep), std::slice::from_ref(&stray));
-    // Who reads no record cannot know.
+    // Without reading records this cannot be known.
     assert!(useless(Depth::Quick).is_empty());
     open(&disk).unwrap().close().unwrap();
     assert!(!names(&disk, ".value").contains(&stray));

@@ -14,7 +14,7 @@ fn dirty_read() {
     assert_eq!(walk(&reader, ""), ["x"]);
     assert_eq!(db.iter().unwrap().count(), 1);
     writer.commit().unwrap();
-    // The reader stays where it began.
+    // The reader keeps the state of its beginning.
     assert_eq!((seen(&reader, "x"), seen(&reader, "y")), ("old".into(), "absent".into()));
     assert_eq!((get(&db, "x"), get(&db, "y")), ("new".into(), "new".into()));
 }
@@ -37,7 +37,7 @@ fn aborted_read() {
                 conflicts(writer, &["x"]);
             }
             _ => {
-                // What was read and taken back was read.
+                // A read stays a read after a rollback.
                 db.put("x", "old").unwrap();
                 let start = writer.savepoint();
                 writer.put("z", "z").unwrap();
@@ -98,7 +98,7 @@ fn read_skew() {
     conflicts(writing, &["x", "y"]);
 }
 
-/// Two doctors are on call, and each goes home since the other one is there.
+/// Two doctors are on call, and each leaves because the other one is there.
 #[test]
 fn write_skew() {
     let db = store();
@@ -119,7 +119,7 @@ fn write_skew() {
     }
 }
 
-/// The same, where what each has read is that a key is absent.
+/// The same, but each has read that a key is absent.
 #[test]
 fn write_skew_of_absent_keys() {
     let db = store();
@@ -133,7 +133,7 @@ fn write_skew_of_absent_keys() {
     assert_eq!(get(&db, "a"), "absent");
 }
 
-/// Each counts what is there, and adds one.
+/// Each counts the keys and adds one.
 #[test]
 fn phantom() {
     let db = store();
@@ -147,7 +147,7 @@ fn phantom() {
     one.commit().unwrap();
     conflicts(other, &["room/2"]);
     assert_eq!(get(&db, "room/3"), "absent");
-    // Deletes are phantoms, too; what is beside the range is none.
+    // Deletes are phantoms, too; writes outside of the range are not.
     for (write, key, is_phantom) in [
         ("put", "room/", true),
         ("put", "room/~", true),
@@ -171,7 +171,7 @@ fn phantom() {
     }
 }
 
-/// Only what an iterator has come to counts, from either end, and what it sought between counts only from there.
+/// Only the keys that an iterator has passed count as read, from either end; after a seek only the keys from there.
 #[test]
 fn phantoms_in_the_range_of_an_iterator() {
     let db = store();
@@ -211,7 +211,7 @@ fn phantoms_in_the_range_of_an_iterator() {
     }
 }
 
-/// Once, a seek backward from before an iterator's range counted the key that it was given as read.
+/// A regression test: a backward seek from before an iterator's range counted its key as read.
 #[test]
 fn writes_outside_of_a_range_do_not_conflict() {
     type Seek = fn(&mut alluvium::TransactionIter<'_>, &str);
@@ -268,7 +268,7 @@ fn write_only_transactions_never_conflict() {
     }
 }
 
-/// What began after a commit had returned sees it.
+/// A transaction that begins after a commit has returned sees it.
 #[test]
 fn the_order_agrees_with_real_time() {
     let db = store();

@@ -1,4 +1,4 @@
-//! A transaction's life: savepoints, retries, the limits that it meets, and what is left when it ends.
+//! Savepoints, retries and limits of transactions, and what is left after their end.
 
 use super::{LARGE, conflicts, get, on, options, seen, store, write_out};
 use crate::support::{expect_sound_closed, tiny};
@@ -23,13 +23,13 @@ fn savepoints() {
     transaction.put("z", "3").unwrap();
     transaction.rollback_to(&inner).unwrap();
     assert_eq!((seen(&transaction, "x"), seen(&transaction, "z")), ("2".into(), "absent".into()));
-    // Again, and to one around it.
+    // Again, and to an enclosing savepoint.
     transaction.put("z", "4").unwrap();
     transaction.rollback_to(&inner).unwrap();
     assert_eq!(seen(&transaction, "z"), "absent");
     transaction.rollback_to(&outer).unwrap();
     assert_eq!(seen(&transaction, "x"), "1");
-    // What was made after it is stale, and what another one made is not its own.
+    // A later savepoint is stale, and a savepoint of another transaction is not valid here.
     let other = db.transaction().unwrap();
     let foreign = other.savepoint();
     for stale in [&inner, &foreign] {
@@ -77,7 +77,7 @@ fn transact_gives_up() {
     assert_eq!((runs, get(&db, "x")), (5, "other".into()));
 }
 
-/// An error of the work is the caller's, and nothing of that run is written.
+/// An error of the caller's function is returned, and nothing of that run is written.
 #[test]
 fn transact_ends_with_an_error_of_the_work() {
     #[derive(Debug)]
@@ -99,7 +99,7 @@ fn transact_ends_with_an_error_of_the_work() {
     });
     assert!(matches!(ended, Err(Mine::Enough)) && runs == 1, "{ended:?}");
     assert_eq!(get(&db, "x"), "absent");
-    // A conflict that the work itself was given is not one of this commit.
+    // A conflict that the caller's function got is not one of this commit.
     let ended: Result<(), Error> = db.transact(|_| Err(Error::Conflict { key: b"y".to_vec() }));
     assert!(matches!(ended, Err(Error::Conflict { .. })));
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -113,7 +113,7 @@ fn transact_ends_with_an_error_of_the_work() {
     db.put("x", "goes on").unwrap();
 }
 
-/// Counters that threads count up by `transact`, some by gets and some by walks.
+/// Threads increment counters with `transact`, some by gets and some by scans.
 #[test]
 fn many_threads_make_progress() {
     let directory = tempfile::tempdir().unwrap();
@@ -176,12 +176,12 @@ fn a_transaction_expires_with_its_snapshot() {
     assert!(matches!(reads.get("x"), Err(Error::SnapshotExpired { limit: MINUTE })));
     assert!(matches!(writes.commit(), Err(Error::SnapshotExpired { limit: MINUTE })));
     assert_eq!(get(&db, "y"), "absent");
-    // Once, this failed, too, though it does not care how old the snapshot is.
+    // Once this failed, too, although it does not depend on the age of the snapshot.
     blind.commit().unwrap();
     assert_eq!(get(&db, "z"), "3");
 }
 
-/// It keeps versions as a snapshot does, and no longer than it lives.
+/// A transaction retains versions as a snapshot does, until it ends.
 #[test]
 fn versions_are_removed_after_the_transaction() {
     let db = store();
@@ -224,7 +224,7 @@ fn a_commit_that_is_too_large_writes_nothing() {
     assert_eq!(db.iter().unwrap().count(), 2000);
 }
 
-/// Neither the value files of a transaction that was refused, nor those of one that was dropped, are left.
+/// No value files are left of a transaction that conflicts, or that is dropped.
 #[test]
 fn a_conflict_leaves_no_files() {
     let disk = SimulatedStorage::new(1);
@@ -250,7 +250,8 @@ fn a_conflict_leaves_no_files() {
     assert_eq!(expect_sound_closed(&storage), [""; 0]);
 }
 
-/// Once, each refused commit left the copies of its values in memory until that was written out: 3,000 of 2 MB were 999 incorporations.
+/// A regression test: each conflict left the copies of its values in memory until the incorporation, so 3,000 conflicts with 2 MB each
+/// caused 999 incorporations.
 #[test]
 fn a_conflict_takes_no_memory() {
     let db = store();
@@ -267,7 +268,7 @@ fn a_conflict_takes_no_memory() {
     assert_eq!(after.incorporations, 0);
 }
 
-/// All of it or nothing is there after a loss of power, and all of it where that was asked for.
+/// After a power cut all of a transaction's writes are there or none; with `Durability::Sync` all.
 #[test]
 fn a_crash_keeps_a_transaction_whole_or_not_at_all() {
     for seed in 0..40 {
@@ -297,7 +298,7 @@ fn a_crash_keeps_a_transaction_whole_or_not_at_all() {
     }
 }
 
-/// It belongs to nobody's thread.
+/// A transaction is not tied to a thread.
 #[test]
 fn a_transaction_moves_between_threads() {
     let db = store();

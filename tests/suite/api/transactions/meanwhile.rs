@@ -1,5 +1,5 @@
-//! What others do to what a transaction has read is found wherever it then lies: in memory, in a generation that waits, in a branch file
-//! that an incorporation or a merge made, or as a tombstone.
+//! A conflicting write to a key that a transaction has read is detected wherever the new version is: in memory, in a generation that
+//! waits for incorporation, in a branch file of an incorporation or a merge, or as a tombstone.
 
 use super::{LARGE, seal, store, write_out};
 use alluvium::internals::DeterministicDb;
@@ -7,7 +7,7 @@ use alluvium::{Error, WriteBatch};
 
 const KEY: &str = "m";
 
-/// Something that is done to a store, and what it is called.
+/// An action on a store, and its name.
 type Deed = (&'static str, fn(&DeterministicDb));
 
 /// How the key was before.
@@ -32,7 +32,7 @@ const PLACES: [Deed; 5] = [
 /// A way to read it, and what that is called.
 type Reading = (&'static str, fn(&alluvium::Transaction));
 
-/// How it is read: by a get, as one of many, walked over from either end, or as one of two walks.
+/// The ways to read it: by a get, by `multi_get`, by a scan from either end, or by one of two scans.
 const READS: [Reading; 6] = [
     ("a get", |transaction| drop(transaction.get(KEY).unwrap())),
     ("one of many gets", |transaction| {
@@ -50,7 +50,7 @@ const READS: [Reading; 6] = [
     }),
 ];
 
-/// What others do to the key.
+/// The conflicting writes.
 const WRITES: [Deed; 5] = [
     ("a put", |db| db.put(KEY, "new").unwrap()),
     ("a large put", |db| db.put(KEY, vec![2; LARGE]).unwrap()),
@@ -72,7 +72,7 @@ const WRITES: [Deed; 5] = [
     }),
 ];
 
-/// Where that goes.
+/// Where the new version is.
 const WAYS: [Deed; 5] = [
     ("nothing", |_| {}),
     ("a switch", seal),
@@ -90,7 +90,7 @@ const WAYS: [Deed; 5] = [
     }),
 ];
 
-/// Keys around the one that matters, but not in the range that is walked over.
+/// Keys around the one that matters, but outside of the scanned range.
 fn put_neighbours(db: &DeterministicDb) {
     (0..4).for_each(|at| db.put(format!("{}{at}", ["a", "z"][at % 2]), [at as u8; 50]).unwrap());
 }
@@ -113,11 +113,11 @@ fn every_write_to_what_was_read_is_a_conflict() {
                     let story = format!("{place}, then read by {read}, then {write}, then {way}");
                     match transaction.commit() {
                         Err(Error::Conflict { key }) => {
-                            // One that walked over everything met more of them.
+                            // A scan of everything read further keys, too.
                             let is_named = key == KEY.as_bytes() || read == "a walk back";
                             assert!(is_named, "{story}: named is {:?}", key.escape_ascii().to_string());
                         }
-                        // What was absent is absent again, and left nothing behind.
+                        // The key was absent and is absent again, without any version.
                         Ok(()) if write == "a put and a delete" && place == "absent" => continue,
                         other => panic!("{story}: {other:?}"),
                     }
@@ -129,7 +129,7 @@ fn every_write_to_what_was_read_is_a_conflict() {
     }
 }
 
-/// Nobody wrote what was read, whatever else has moved.
+/// Without a write to a key that was read, nothing is a conflict.
 #[test]
 fn nothing_else_is_a_conflict() {
     for (place, fill) in PLACES {

@@ -1,4 +1,4 @@
-//! What a transaction sees of itself: its writes over its snapshot, by gets and by iterators from both ends, against a model.
+//! A transaction's view of its own writes over its snapshot, by gets and by iterators from both ends, compared with a model.
 
 use super::{get, seen, store, write_out};
 use crate::support::Random;
@@ -26,7 +26,7 @@ fn read_your_writes() {
         [all[1].clone(), all[0].clone()]
     );
     assert_eq!(transaction.range("nf"..).unwrap().map(Result::unwrap).collect::<Vec<_>>(), all[1..]);
-    // An iterator shows what had been written when it was made.
+    // An iterator shows the writes before its creation.
     let mut walk = transaction.iter().unwrap();
     transaction.put("a", "late").unwrap();
     transaction.put("old", "late").unwrap();
@@ -38,7 +38,7 @@ fn read_your_writes() {
     assert_eq!(["a", "old", "new", "gone"].map(|key| get(&db, key)), ["late", "late", "absent", "absent"]);
 }
 
-/// An iterator and where it should be.
+/// An iterator and its expected position.
 struct Walk<'t> {
     iter: TransactionIter<'t>,
     pairs: Vec<(Vec<u8>, Vec<u8>)>,
@@ -53,7 +53,7 @@ fn key(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// Whether a key is in the range that is walked over.
+/// Whether a key is in the scanned range.
 type Kept = Box<dyn Fn(&[u8]) -> bool>;
 
 impl<'t> Walk<'t> {
@@ -111,7 +111,7 @@ impl<'t> Walk<'t> {
         assert_eq!(found.as_ref(), expected, "of {:?}", self.pairs);
     }
 
-    /// All of it once more, from both ends.
+    /// Compares everything once more, from both ends.
     fn end(self, random: &mut Random, transaction: &Transaction, model: &Model) {
         let mut fresh = Walk::new(transaction, model, random);
         let (mut front, mut back) = (Vec::new(), Vec::new());
@@ -176,7 +176,7 @@ fn iterators_agree_with_a_model() {
                 }
                 5 => walks.push(Walk::new(&transaction, &model, &mut random)),
                 6 if random.one_in(2) => saved.push((transaction.savepoint(), model.clone())),
-                // What an iterator shows of what is taken back under it is nobody's business.
+                // It is unspecified what an iterator shows of writes that are rolled back meanwhile.
                 7 if random.one_in(3) && !saved.is_empty() => {
                     walks.clear();
                     saved.truncate(random.below(saved.len() as u64) as usize + 1);
@@ -185,7 +185,7 @@ fn iterators_agree_with_a_model() {
                     model = then.clone();
                 }
                 8 => {
-                    // Others', which it does not see.
+                    // A write of another writer, which the transaction does not see.
                     db.put(key(&mut random), "of another one").unwrap();
                 }
                 _ if walks.is_empty() => {}
@@ -205,7 +205,7 @@ fn iterators_agree_with_a_model() {
     }
 }
 
-/// An iterator shows what was written when it was made, but for what is taken back since; what is written ahead of it does not show.
+/// An iterator shows the writes before its creation, except those that were rolled back since; it does not show later writes.
 #[test]
 fn iterators_while_the_transaction_goes_on() {
     let db = store();

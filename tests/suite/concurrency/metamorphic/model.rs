@@ -1,4 +1,4 @@
-//! What the answers are: a sorted map, and a copy of it for each snapshot and each iterator.
+//! The right answers: a sorted map, and a copy of it for each snapshot and each iterator.
 
 use super::operation::{Answer, Bounds, Deed, Ending, Expected, Key, Move, Operation, Value, altered, key};
 use alluvium::Change;
@@ -16,7 +16,7 @@ pub struct Model {
     iterators: Vec<Walk>,
 }
 
-/// An iterator: all that it may show, and where it stands.
+/// An iterator: its pairs and its position.
 struct Walk {
     pairs: Vec<(Vec<u8>, Vec<u8>)>,
     at: Option<usize>,
@@ -132,7 +132,7 @@ impl Model {
                     if *backwards {
                         pairs.reverse();
                     }
-                    // Walks are of everything where somebody disturbs, so that it is plain what was read.
+                    // With a conflicting write scans cover everything, so that it is certain what was read.
                     pairs.truncate(if matches!(ending, Ending::Disturbed(..)) { usize::MAX } else { *most });
                     answers.push(Answer::Pairs(pairs));
                     read |= is_disturbed(ending, |disturbed| is_inside(&disturbed, *bounds));
@@ -156,7 +156,7 @@ impl Model {
             Ending::RollBack => false,
             Ending::Disturbed(number, value) => {
                 self.change(number, Some(value));
-                // Of what was not read the other one's stays, unless the transaction has written it, too.
+                // If the key was not read, the other write stays, unless the transaction has written the key, too.
                 let disturbed = key(number);
                 if !writes.contains(&disturbed) {
                     own.insert(disturbed, value.bytes());
@@ -170,7 +170,7 @@ impl Model {
         Answer::Transaction(answers, commits)
     }
 
-    /// A snapshot, or what is newest: also where there is no snapshot.
+    /// A snapshot, or the newest state if there is none.
     fn state(&self, which: Option<usize>) -> &Map {
         which.and_then(|which| chosen(which, self.snapshots.len())).map_or(&self.map, |at| &self.snapshots[at])
     }
@@ -187,7 +187,7 @@ fn is_disturbed(ending: Ending, is_read: impl Fn(Vec<u8>) -> bool) -> bool {
     matches!(ending, Ending::Disturbed(number, _) if is_read(key(number)))
 }
 
-/// Which of so many is meant.
+/// The index that a number means among `count`.
 pub fn chosen(which: usize, count: usize) -> Option<usize> {
     which.checked_rem(count)
 }
@@ -209,14 +209,14 @@ fn is_inside(found: &Vec<u8>, bounds: Bounds) -> bool {
     }
 }
 
-/// What a prefix iterator is asked for: a key without its end.
+/// The prefix for an iterator: a key without its end.
 pub fn prefix(number: Key) -> Vec<u8> {
     let mut prefix = key(number);
     prefix.truncate(prefix.len().saturating_sub(number as usize % 4));
     prefix
 }
 
-/// A key range as `compact_range` takes it.
+/// A key range for `compact_range`.
 pub fn ordered(one: Key, other: Key) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let (one, other) = (key(one), key(other));
     (Bound::Included(one.clone().min(other.clone())), Bound::Excluded(one.max(other)))

@@ -1,4 +1,4 @@
-//! What is done to every store of a run, and what is answered.
+//! The operations of a run and their answers.
 
 use crate::support::Random;
 use alluvium::Change;
@@ -20,14 +20,14 @@ impl Value {
     }
 }
 
-/// One thing that a transaction does. Savepoints are named as snapshots are.
+/// One action of a transaction. Savepoints are numbered as snapshots are.
 #[derive(Clone, Debug)]
 pub enum Deed {
     Put(Key, Value),
     Delete(Key),
     Get(Key),
     MultiGet(Vec<Key>),
-    /// A walk, backwards or not, of so many pairs at most.
+    /// A scan in either direction, with a largest number of pairs.
     Walk(Bounds, bool, usize),
     Iterate(Bounds, Vec<Move>),
     Save,
@@ -39,7 +39,7 @@ pub enum Deed {
 pub enum Ending {
     Commit,
     RollBack,
-    /// Somebody else puts this key before the commit.
+    /// Another writer puts this key before the commit.
     Disturbed(Key, Value),
 }
 
@@ -47,12 +47,12 @@ pub enum Ending {
 #[derive(Clone, Copy, Debug)]
 pub enum Expected {
     Absent,
-    /// Whatever is there.
+    /// The current value.
     Current,
     Some(Value),
 }
 
-/// What an update makes of an old value.
+/// The result of an update for an old value.
 pub fn altered(old: Option<&[u8]>, value: Value) -> Change {
     match old {
         Some(old) if old.len() % 4 == 1 => Change::Delete,
@@ -62,7 +62,7 @@ pub fn altered(old: Option<&[u8]>, value: Value) -> Change {
     }
 }
 
-/// Where an iterator goes.
+/// A move of an iterator.
 #[derive(Clone, Copy, Debug)]
 pub enum Move {
     First,
@@ -73,7 +73,7 @@ pub enum Move {
     StepBack,
 }
 
-/// Between which keys an iterator stays.
+/// The bounds of an iterator.
 #[derive(Clone, Copy, Debug)]
 pub enum Bounds {
     All,
@@ -81,18 +81,18 @@ pub enum Bounds {
     Prefix(Key),
 }
 
-/// One operation. Snapshots and iterators are named by a number, of which the rest of division by how many there are counts; where
-/// there is none, nothing is done. So a sequence stays one when a piece of it is left out.
+/// One operation. A snapshot or an iterator is named by a number, modulo how many there are; if there are none, nothing is done. So
+/// every part of a sequence is a sequence.
 #[derive(Clone, Debug)]
 pub enum Operation {
     Put(Key, Value),
     Delete(Key),
     Batch(Vec<(Key, Option<Value>)>),
-    /// What becomes of the key depends on its old value: see `altered`.
+    /// The new value depends on the old one: see `altered`.
     Update(Key, Value),
     CompareAndSwap(Key, Expected, Option<Value>),
     PutIfAbsent(Key, Value),
-    /// What it does, and how it ends.
+    /// The actions, and how it ends.
     Transaction(Vec<Deed>, Ending),
     Get(Key),
     MultiGet(Vec<Key>),
@@ -100,13 +100,13 @@ pub enum Operation {
     DropSnapshot(usize),
     GetAt(usize, Key),
     MultiGetAt(usize, Vec<Key>),
-    /// An iterator over a snapshot, or over what is newest now.
+    /// An iterator over a snapshot or over the newest state.
     Iterate(Option<usize>, Bounds),
     Move(usize, Vec<Move>),
     DropIterator(usize),
-    /// Everything, from a snapshot or not, backwards or not.
+    /// A scan of everything, in either direction, of a snapshot or of the newest state.
     Scan(Option<usize>, bool),
-    /// Everything, by a reader beside the store.
+    /// A scan of everything by a reader beside the store.
     ReadOnly,
     Flush,
     Settle,
@@ -114,33 +114,33 @@ pub enum Operation {
     CompactRange(Key, Key),
     Optimize(Key, Key),
     Compact,
-    /// Closes and opens it again; each store in its own way.
+    /// Closes and reopens the store; each store in its own way.
     Reopen,
 }
 
-/// An operation, and its number in the sequence as it was drawn.
+/// An operation, and its number in the original sequence.
 #[derive(Clone, Debug)]
 pub struct Drawn {
     pub id: u64,
     pub operation: Operation,
 }
 
-/// What an operation gives.
+/// The answer of an operation.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
     Done,
     /// Whether it was done.
     Is(bool),
     Values(Vec<Option<Vec<u8>>>),
-    /// Where an iterator stood, after each move.
+    /// The position of an iterator after each move.
     Stood(Vec<Option<(Vec<u8>, Vec<u8>)>>),
     Pairs(Vec<(Vec<u8>, Vec<u8>)>),
-    /// What the deeds of a transaction gave, and whether it was committed.
+    /// The answers of a transaction's actions, and whether it was committed.
     Transaction(Vec<Answer>, bool),
 }
 
 impl Answer {
-    /// The first difference, short.
+    /// The first difference, shortened.
     pub fn difference(&self, expected: &Self) -> String {
         let short = |value: &[u8]| format!("{}*{:?}", value.len(), &value[..value.len().min(8)]);
         let pair = |pair: Option<&(Vec<u8>, Vec<u8>)>| {
@@ -176,7 +176,7 @@ impl Answer {
     }
 }
 
-/// Keys of several shapes: short, with long shared prefixes, now and then very long, and the empty one.
+/// Keys of several shapes: short keys, keys with long shared prefixes, some very long keys, and the empty key.
 pub fn key(number: Key) -> Vec<u8> {
     match number % 16 {
         0 if number == 0 => Vec::new(),
@@ -260,7 +260,7 @@ impl Drawing {
     }
 
     fn key(&mut self) -> Key {
-        // Half of all goes to a tenth of the keys.
+        // Half of the operations use a tenth of the keys.
         let keys = if self.random.one_in(2) { self.keys } else { self.keys.div_ceil(10) };
         self.random.below(keys)
     }
@@ -302,7 +302,7 @@ impl Drawing {
         }
     }
 
-    /// A start, and steps mostly to one side.
+    /// A start, and steps mostly in one direction.
     fn moves(&mut self) -> Vec<Move> {
         let mut moves = Vec::new();
         match self.random.below(6) {

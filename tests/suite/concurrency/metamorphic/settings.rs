@@ -1,4 +1,4 @@
-//! How a store is opened: a budget, threads or none, a tree tuned at random.
+//! How a store is opened: a budget, with or without threads, and random sizes of the tree's parts.
 
 use crate::support::Random;
 use alluvium::internals::TrunkOptions;
@@ -15,7 +15,7 @@ pub struct Settings {
     tree: Tree,
 }
 
-/// The figures of a tree.
+/// The sizes of the tree's parts.
 #[derive(Clone, Copy, Debug)]
 struct Tree {
     branch_bytes: u64,
@@ -56,7 +56,7 @@ impl Settings {
         Self { options, small: !random.one_in(4), tree: Tree::draw(random) }
     }
 
-    /// Brings the tree's figures in.
+    /// Sets the sizes of the tree's parts.
     pub fn tune(&self, options: &mut TrunkOptions) {
         let tree = self.tree;
         options.branch_bytes = tree.branch_bytes;

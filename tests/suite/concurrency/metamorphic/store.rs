@@ -1,4 +1,4 @@
-//! A store that does the operations of a run, with settings of its own, and its own doings between them.
+//! A store that does the operations of a run with its own settings, and other work between them.
 
 mod transactions;
 
@@ -39,7 +39,7 @@ impl Deref for Opened {
     }
 }
 
-/// What was reached, so that a run shows that it reaches something.
+/// Figures that show that a run reaches all parts of the store.
 #[derive(Default)]
 pub struct Seen {
     pub levels: usize,
@@ -60,18 +60,18 @@ pub struct Store {
     is_stepped: bool,
     disk: Disk,
     settings: Settings,
-    // Before the store, as a caller would.
+    // Dropped before the store, as a caller would do.
     iterators: Vec<Iter>,
     snapshots: Vec<Snapshot>,
     pause: Option<BackgroundPause>,
     db: Option<Opened>,
-    /// Whether a reader was beside it in this life: then its dead files stay for a while.
+    /// Whether a reader was open beside it: then obsolete files stay for a while.
     had_reader: bool,
     pub seen: Seen,
 }
 
 impl Store {
-    /// A new one: that of this number for the seed of a run.
+    /// A new store: the one with this number for the seed of a run.
     pub fn open(seed: u64, number: u64) -> Self {
         let seed = seed.wrapping_mul(1000) + number;
         let mut random = Random(seed);
@@ -116,7 +116,7 @@ impl Store {
         self.db.as_ref().unwrap()
     }
 
-    /// How it is open now.
+    /// The current settings.
     pub fn settings(&self) -> String {
         let how = if self.is_stepped { "without threads" } else { "with threads" };
         let disk = match &self.disk {
@@ -126,14 +126,14 @@ impl Store {
         format!("{how}, {disk}, {}", self.settings)
     }
 
-    /// Chance of its own for an operation, whichever others there are.
+    /// Random numbers for an operation, independent of the other operations.
     fn random(&self, id: u64) -> Random {
         let mut random = Random(self.seed ^ id.wrapping_mul(0x2545_f491_4f6c_dd1d));
         random.next();
         random
     }
 
-    /// Does things before an operation that no answer depends on.
+    /// Does work before an operation on which no answer depends.
     pub fn disturb(&mut self, id: u64) {
         let mut random = self.random(id);
         match random.below(60) {
@@ -250,7 +250,7 @@ impl Store {
             Operation::Settle => self.settle(),
             Operation::Sync => self.db().sync().unwrap(),
             Operation::CompactRange(one, other) => {
-                // It would wait for the end of the pause.
+                // Otherwise it would wait for the end of the pause.
                 self.pause = None;
                 self.db().compact_range(ordered(*one, *other)).unwrap();
             }
@@ -290,7 +290,7 @@ impl Store {
         self.seen.maplets += names.iter().filter(|name| name.ends_with(".maplet")).count();
     }
 
-    /// Ends this life in one of the ways in which nothing is lost, and opens it with other settings.
+    /// Ends the store in a way in which nothing is lost, and reopens it with other settings.
     fn reopen(&mut self, id: u64) {
         let mut random = self.random(id ^ 0xdead);
         self.stop(&mut random);
@@ -305,16 +305,16 @@ impl Store {
         match &mut self.disk {
             Disk::Simulated(disk, _) if random.one_in(3) => {
                 *disk = disk.kill();
-                // It goes on for a moment, on a disk that is no longer there.
+                // The old store works on for a moment, on a disk that no longer exists.
                 self.db = None;
             }
             _ if random.one_in(2) => drop(self.close()),
-            // Without the last sync, but in good order.
+            // A clean end without the last sync.
             _ => self.db = None,
         }
     }
 
-    /// Gives the files that are of no use.
+    /// Returns the unreferenced files.
     fn close(&mut self) -> Vec<String> {
         let db = self.db.take().unwrap();
         self.seen.note(&db.stats());
@@ -325,7 +325,7 @@ impl Store {
         expect_sound_closed(&self.disk.storage())
     }
 
-    /// Once nothing is left to do, everything is checked, open and closed.
+    /// Checks everything after background work has finished, with the store open and closed.
     pub fn end(&mut self) {
         self.iterators.clear();
         self.snapshots.clear();

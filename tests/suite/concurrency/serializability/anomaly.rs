@@ -1,4 +1,4 @@
-//! What is wrong with a history, by its name in the literature, and told as a story.
+//! A violation in a history: its name in the literature, and the transactions that show it.
 
 use super::history::{Action, By, Outcome, Transaction};
 use std::fmt;
@@ -6,13 +6,13 @@ use std::fmt;
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anomaly {
-    /// Adya's name, and the one that people use.
+    /// Adya's name and the common name.
     pub name: String,
     pub story: Vec<String>,
 }
 
 impl Anomaly {
-    /// One that a transaction shows by itself.
+    /// An anomaly that a single transaction shows.
     pub fn of_one(name: &str, transaction: &Transaction, what: String) -> Self {
         Self { name: name.to_owned(), story: vec![Self::line(transaction), what] }
     }

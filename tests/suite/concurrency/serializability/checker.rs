@@ -1,14 +1,14 @@
-//! Decides whether a history is strictly serializable: whether its committed transactions could have run one after the other, in an
-//! order that keeps to the clock, as could those that were aborted, as far as what they read.
+//! Decides whether a history is strictly serializable: whether its committed transactions, and the reads of its aborted transactions,
+//! could have run one after the other in an order that agrees with real time.
 //!
-//! 1. Each key's longest list that anybody read is the order of its versions; every other list is a beginning of it. What was
-//!    appended and read by nobody came behind it, since the list would show it.
-//! 2. From the versions follows which transaction came before which: *ww* wrote the version before, *wr* wrote what the other one read,
-//!    *rw* read what the other one overwrote, and an absent key of a range that was walked over is read, too. *Time*: it had
-//!    returned before the other one was called.
-//! 3. There is an order if and only if these make no cycle. The name is that of the weakest isolation that forbids the cycle (Adya, Liskov and
-//!    O'Neil, ICDE 2000): without *rw* (G0, G1c), with one (G-single), with several (G2); only where there is none of these,
-//!    with *time*.
+//! 1. The longest list that was read of a key is the order of its versions; every other list must be a prefix of it. Items that were
+//!    appended and never read come after it, since the list would show them.
+//! 2. The versions determine which transaction came before which: *ww* wrote the previous version, *wr* wrote what the other one read,
+//!    *rw* read what the other one overwrote; an absent key of a scanned range counts as read. *Time*: it had returned before
+//!    the other one was called.
+//! 3. There is an order if and only if these edges make no cycle. A cycle has the name of the weakest isolation that forbids it (Adya,
+//!    Liskov and O'Neil, ICDE 2000): without *rw* (G0, G1c), with one (G-single), with several (G2); cycles with *time* are
+//!    searched only if there are no others.
 
 use super::anomaly::Anomaly;
 use super::effects::{self, Effects};
@@ -16,18 +16,18 @@ use super::graph::{Graph, Kinds, Path, Why};
 use super::history::{By, History, Item, Key, Transaction};
 use std::collections::{BTreeMap, HashMap};
 
-/// What an edge is about.
+/// The key and the version of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Note {
     key: Key,
     item: Item,
-    /// A walk over a range passed a place where the key was not yet.
+    /// A scan passed the place of a key that did not exist yet.
     absent_in_range: bool,
 }
 
 const NONE: Note = Note { key: 0, item: 0, absent_in_range: false };
 
-/// Says whether a history is strictly serializable.
+/// Checks whether a history is strictly serializable.
 pub fn check(history: &History) -> Result<(), Anomaly> {
     let effects = effects::of_all(history)?;
     let mut graph = Graph::new(effects.len());
@@ -57,7 +57,7 @@ pub fn check(history: &History) -> Result<(), Anomaly> {
     unreachable!("a component has a cycle of some kind")
 }
 
-/// The order of each key's versions, and what follows from it.
+/// The order of each key's versions, and the edges that follow from it.
 fn add_versions(graph: &mut Graph<Note>, history: &History, effects: &[Effects]) -> Result<(), Anomaly> {
     let appended = |(writer, effects): (usize, &Effects)| -> Vec<(Item, usize)> {
         effects.appends.values().flatten().map(|item| (*item, writer)).collect()
@@ -69,7 +69,7 @@ fn add_versions(graph: &mut Graph<Note>, history: &History, effects: &[Effects])
             let (longest, by) = orders.entry(*key).or_insert((list, reader));
             let (short, long) = if longest.len() < list.len() { (*longest, &list[..]) } else { (&list[..], *longest) };
             if let Some(at) = (0..short.len()).find(|at| short[*at] != long[*at]) {
-                // Where both wrote behind the same version, having read it, the one overwrote the other.
+                // If both read the same version and wrote the next one, one overwrote the other.
                 let wrote = [short[at], long[at]].map(|item| writers[&item]);
                 let has_read =
                     |writer: &usize| effects[*writer].reads.get(key).is_some_and(|(list, _)| *list == short[..at]);
@@ -121,7 +121,7 @@ fn add_versions(graph: &mut Graph<Note>, history: &History, effects: &[Effects])
     Ok(())
 }
 
-/// Who had returned before who was called, without what follows from others of these.
+/// Which transaction had returned before which was called, without edges that follow from others.
 fn add_time(graph: &mut Graph<Note>, all: &[Transaction]) {
     let mut of_thread: HashMap<usize, usize> = HashMap::new();
     for (at, transaction) in all.iter().enumerate() {
@@ -136,9 +136,9 @@ fn add_time(graph: &mut Graph<Note>, all: &[Transaction]) {
     }
 }
 
-/// A cycle as people tell it.
+/// Describes a cycle.
 fn told(cycle: &Path<Note>, all: &[Transaction]) -> Anomaly {
-    // Of several steps of the clock only the first and the last matter.
+    // Of several *time* edges in a row only the first and the last matter.
     let is_needless = |at: usize| {
         let before = (at + cycle.len() - 1) % cycle.len();
         cycle[at].1.why == Why::Time && cycle[before].1.why == Why::Time

@@ -1,7 +1,7 @@
-//! One thread of a run: transactions, and operations outside of any, as they come by its seed; it writes down what they did and saw.
+//! One thread of a run: does transactions and single operations, drawn from its seed, and records what they did and saw.
 //!
-//! Ticks come from one counter. Taking one is a fence, which could hide that the store lacks one; so a *sparse* thread takes them
-//! now and then only, and what it does between two ticks lies between them.
+//! Ticks come from one counter. Taking a tick is a fence, which could hide a missing fence in the store. So a *sparse* thread takes few
+//! ticks; what it does between two ticks has these as its bounds.
 
 use super::history::{Action, By, Item, Key, Outcome, Transaction};
 use super::lists::{Lists, decode, encode};
@@ -10,13 +10,13 @@ use alluvium::{Db, Error, Savepoint, Snapshot, Swap, TransactOptions, WriteBatch
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// What the threads of a run share.
+/// The state that the threads of a run share.
 pub struct Board {
     pub lists: Lists,
     pub ticks: AtomicU64,
     /// The next item.
     pub items: AtomicU32,
-    /// For each range, how many of its keys were made.
+    /// For each range, how many of its keys were created.
     pub made: Vec<AtomicUsize>,
 }
 
@@ -28,7 +28,7 @@ pub struct Client<'a> {
     random: Random,
     sparse: bool,
     done: Vec<Transaction>,
-    /// The first that has no return yet.
+    /// The first transaction that has not returned yet.
     unreturned: usize,
     now: u64,
 }
@@ -81,7 +81,7 @@ impl<'a> Client<'a> {
     }
 
     fn list(&mut self) -> Key {
-        // Half of everything goes to one of them.
+        // Half of the operations use one key.
         let number = if self.random.one_in(2) { 1 } else { self.random.next() >> 1 };
         self.board.lists.list(number)
     }
@@ -90,13 +90,13 @@ impl<'a> Client<'a> {
         self.random.below(self.board.lists.ranges as u64) as usize
     }
 
-    /// A key that nobody has made yet.
+    /// A key that does not exist yet.
     fn once(&mut self) -> Option<Key> {
         let range = self.range();
         self.board.lists.once(range, self.board.made[range].fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Does something. An error is something that no history may have.
+    /// Does one step. An error is something that no history may contain.
     pub fn step(&mut self) -> Broken {
         self.pause();
         if !self.sparse || self.done.is_empty() || self.random.one_in(4) {
@@ -116,7 +116,7 @@ impl<'a> Client<'a> {
                 self.note("get", vec![read(key, decode(found.as_deref())?)], Outcome::Committed);
             }
             91..98 => {
-                // Memory fills, and is switched away from.
+                // Fills memory, so that the generation is switched.
                 let (number, length) = (self.random.below(1000), 200 + self.random.below(2000));
                 self.db.put(format!("filler{number}"), vec![1; length as usize]).map_err(told("a put"))?;
             }
@@ -151,7 +151,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// The key that a conflict names was read, and something was to be written.
+    /// Checks that the key of a conflict was read, and that the transaction had writes.
     fn conflict(&mut self, name: &[u8], actions: &[Action], writes: bool) -> Result<Outcome, String> {
         let was_read =
             |action: &Action| matches!(action, Action::Read { key, .. } if self.board.lists.key(name) == Some(*key));
@@ -161,7 +161,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// By the store's own way to try again: every attempt but the last was aborted.
+    /// Uses the retries of `transact`: every attempt except the last was aborted.
     fn transact(&mut self) -> Broken {
         let (mut attempts, mut broken) = (Vec::new(), None);
         let options = TransactOptions { attempts: 3, ..TransactOptions::default() };
@@ -189,7 +189,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// One to six things that a transaction does.
+    /// One to six actions of a transaction.
     fn deeds(&mut self, open: &mut Open<'_>) -> Broken {
         for _ in 0..1 + self.random.below(6) {
             self.pause();
@@ -229,7 +229,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Each run of the function but the last has read something.
+    /// Each call of the function except the last is a read.
     fn update(&mut self) -> Broken {
         let (key, item, mut runs) = (self.list(), self.item(), Vec::new());
         let more = self.random.below(100) as usize;
@@ -273,7 +273,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Some keys that come out of nowhere.
+    /// Creates some keys with blind writes.
     fn batch(&mut self) -> Broken {
         let (mut batch, mut actions) = (WriteBatch::new(), Vec::new());
         for _ in 0..1 + self.random.below(3) {
@@ -295,7 +295,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Everything, once nobody writes any more.
+    /// Reads everything after the writers have ended.
     pub fn look_at_all(&mut self) -> Broken {
         self.tick();
         self.snapshot()?;
@@ -322,7 +322,7 @@ fn all_of(snapshot: &Snapshot, lists: &Lists) -> Result<Vec<Action>, String> {
     Ok(actions)
 }
 
-/// What a walk over a range showed: all of its keys.
+/// The result of a scan: the lists of all keys of the range.
 fn walked(
     lists: &Lists,
     range: usize,
@@ -337,7 +337,7 @@ fn walked(
     pairs.pop_first().map_or(Ok(()), |(name, _)| Err(format!("a scan came to {name:?}, which is nobody's")))
 }
 
-/// A transaction under way.
+/// An open transaction.
 struct Open<'t> {
     transaction: &'t alluvium::Transaction,
     actions: Vec<Action>,

@@ -1,5 +1,5 @@
-//! What a transaction shows of the state, and what it leaves: its reads of others' writes, and its appends but for those that it took
-//! back. What it reads of itself must be what it did.
+//! The effects of a transaction: its reads of other transactions' writes, and its appends without those that it rolled back. It must
+//! read its own writes.
 
 use super::anomaly::Anomaly;
 use super::history::{Action, By, History, Item, Key, Outcome, Transaction};
@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// The effects of one transaction.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
-    /// The list of each key that it read, without its own items, and how it read it first.
+    /// The list of each key that it read, without its own items, and how it first read the key.
     pub reads: BTreeMap<Key, (Vec<Item>, By)>,
-    /// Nothing where it was aborted.
+    /// The appends; none if it was aborted.
     pub appends: BTreeMap<Key, Vec<Item>>,
 }
 
@@ -55,7 +55,7 @@ fn of_one(transaction: &Transaction) -> Result<Effects, (&'static str, String)> 
     Ok(effects)
 }
 
-/// What is read was written, once, by a transaction that was committed, and all that it wrote to the key is there.
+/// Every item that is read was appended once, by a committed transaction, and all items that it appended to the key are there.
 fn items_are_known(history: &History, all: &[Effects]) -> Result<(), Anomaly> {
     let last: HashMap<Item, Item> = (all.iter().flat_map(|effects| effects.appends.values()))
         .flat_map(|items| items.iter().map(|item| (*item, items[items.len() - 1])))

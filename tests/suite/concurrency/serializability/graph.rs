@@ -1,11 +1,11 @@
-//! Which transaction must come before which, and why; and the cycles in that.
+//! The graph of which transaction must come before which, and its cycles.
 
 use std::collections::VecDeque;
 
 /// Why one transaction comes before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It wrote the version before.
+    /// It wrote the previous version.
     Ww,
     /// It wrote what the other one read.
     Wr,
@@ -34,7 +34,7 @@ impl Kinds {
     }
 }
 
-/// An edge's other end, its reason, and what else there is to say about it.
+/// An edge: the other end, the reason, and further data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge<N> {
     pub to: usize,
@@ -48,7 +48,7 @@ pub struct Graph<N> {
     edges: Vec<Vec<Edge<N>>>,
 }
 
-/// A way through the graph: a node, and the edge that leaves it.
+/// A path through the graph: nodes, each with the edge that leaves it.
 pub type Path<N> = Vec<(usize, Edge<N>)>;
 
 impl<N: Copy> Graph<N> {
@@ -62,7 +62,7 @@ impl<N: Copy> Graph<N> {
         }
     }
 
-    /// Groups of nodes of which each reaches every other one, single nodes left out (Tarjan).
+    /// The strongly connected components with more than one node (Tarjan).
     pub fn components(&self) -> Vec<Vec<usize>> {
         let mut search = Components {
             graph: self,
@@ -79,7 +79,7 @@ impl<N: Copy> Graph<N> {
         search.found
     }
 
-    /// The shortest cycle through these nodes by edges of these kinds; with `first`, of which just the first edge is of that kind.
+    /// The shortest cycle through these nodes with edges of these kinds. With `first`, only its first edge is of that kind.
     pub fn shortest_cycle(&self, nodes: &[usize], kinds: Kinds, first: Option<Why>) -> Option<Path<N>> {
         let mut shortest: Option<Path<N>> = None;
         for &from in nodes {
@@ -96,7 +96,7 @@ impl<N: Copy> Graph<N> {
         shortest
     }
 
-    /// The shortest way from one node to another by edges of these kinds.
+    /// The shortest path from one node to another with edges of these kinds.
     fn way(&self, from: usize, to: usize, kinds: Kinds) -> Option<Path<N>> {
         let mut by: Vec<Option<(usize, Edge<N>)>> = vec![None; self.edges.len()];
         let mut queue = VecDeque::from([from]);
@@ -124,7 +124,7 @@ impl<N: Copy> Graph<N> {
 
 struct Components<'a, N> {
     graph: &'a Graph<N>,
-    /// When a node was seen first, and the earliest node on the stack that is known to be reached from it.
+    /// When a node was visited, and the earliest node on the stack that is known to be reachable from it.
     seen: Vec<Option<(usize, usize)>>,
     stack: Vec<usize>,
     count: usize,
@@ -132,7 +132,7 @@ struct Components<'a, N> {
 }
 
 impl<N: Copy> Components<'_, N> {
-    /// Gives the earliest node on the stack that is reached from this one.
+    /// Returns the earliest node on the stack that is reachable from this one.
     fn visit(&mut self, node: usize) -> usize {
         let (when, mut low) = (self.count, self.count);
         self.count += 1;
@@ -147,7 +147,7 @@ impl<N: Copy> Components<'_, N> {
         if low == when {
             let at = self.stack.iter().rposition(|other| *other == node).unwrap_or(0);
             let component = self.stack.split_off(at);
-            // Nobody comes to these again by way of what is still on the stack.
+            // The rest of the stack does not reach these again.
             component.iter().for_each(|done| self.seen[*done] = Some((usize::MAX, usize::MAX)));
             if component.len() > 1 {
                 self.found.push(component);

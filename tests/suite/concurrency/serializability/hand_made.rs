@@ -1,4 +1,4 @@
-//! The checker on histories made by hand, whose answer is known, and on random ones.
+//! Tests of the checker: histories made by hand, whose answer is known, and random ones.
 
 use super::checker::check;
 use super::history::{Action, By, History, Item, Key, Outcome, Transaction};
@@ -15,18 +15,18 @@ fn get(key: Key, list: &[Item]) -> Action {
     Action::Read { key, list: list.to_vec(), by: By::Get }
 }
 
-/// The lists of X and Y, in one walk.
+/// The lists of X and Y, in one scan.
 fn scan(x: &[Item], y: &[Item]) -> Vec<Action> {
     [(X, x), (Y, y)].map(|(key, list)| Action::Read { key, list: list.to_vec(), by: By::Range }).into()
 }
 
-/// One of a thread of its own.
+/// A transaction in its own thread.
 fn transaction(call: u64, ret: u64, actions: &[Action]) -> Transaction {
     let (thread, outcome) = (call as usize, Outcome::Committed);
     Transaction { thread, name: "transaction", actions: actions.to_vec(), outcome, call, ret }
 }
 
-/// Beside all others.
+/// A transaction concurrent with all others.
 fn beside(actions: &[Action]) -> Transaction {
     Transaction { thread: usize::MAX, ..transaction(0, u64::MAX, actions) }
 }
@@ -35,7 +35,7 @@ fn aborted(actions: &[Action]) -> Transaction {
     Transaction { outcome: Outcome::Aborted, ..beside(actions) }
 }
 
-/// Each of a thread of its own.
+/// Each transaction in its own thread.
 fn history(transactions: &[Transaction]) -> History {
     let own = |(thread, one): (usize, &Transaction)| Transaction { thread, ..one.clone() };
     History { transactions: transactions.iter().enumerate().map(own).collect() }
@@ -59,20 +59,20 @@ fn wrong(transactions: &[Transaction], name: &str) -> String {
 fn serializable_histories_pass() {
     right(&[]);
     right(&[beside(&[get(X, &[]), append(X, 1), get(X, &[1])]), beside(&[get(X, &[1])]), beside(&[get(X, &[])])]);
-    // One after the other, and what nobody read.
+    // One after the other, and items that were never read.
     right(&[
         transaction(1, 2, &[get(X, &[]), append(X, 1)]),
         transaction(3, 4, &[get(X, &[1]), append(X, 2)]),
         transaction(5, 6, &[get(X, &[1, 2]), append(Y, 3)]),
         transaction(7, 8, &[append(Y, 4)]),
     ]);
-    // Beside each other the order is free, but one.
+    // Concurrent transactions may have any order, but it must be one order.
     right(&[
         transaction(1, 4, &[get(X, &[]), get(Y, &[]), append(X, 1)]),
         transaction(2, 3, &[get(X, &[1]), get(Y, &[]), append(Y, 2)]),
         transaction(5, 6, &scan(&[1], &[2])),
     ]);
-    // What was aborted read something of one moment.
+    // An aborted transaction has read the state of one moment.
     right(&[beside(&[append(X, 1), append(Y, 2)]), aborted(&[get(X, &[]), get(Y, &[]), append(X, 3)])]);
     // Two appends to a key are read together.
     right(&[beside(&[append(X, 1), get(X, &[1]), append(X, 2)]), beside(&[get(X, &[1, 2])])]);
@@ -110,10 +110,10 @@ fn cycles_of_writes_are_caught() {
     let read = |x: &[Item], y: &[Item]| [&writers[..], &[beside(&[get(X, x), get(Y, y)])]].concat();
     right(&read(&[1, 3], &[2, 4]));
     wrong(&read(&[1, 3], &[4, 2]), "G0, dirty write");
-    // Another one's item between two of one transaction.
+    // An item of another transaction between two items of one transaction.
     let torn = [beside(&[append(X, 1), append(X, 2)]), beside(&[append(X, 3)]), beside(&[get(X, &[1, 3, 2])])];
     wrong(&torn, "G0, dirty write");
-    // Each saw the other one.
+    // Each saw the write of the other.
     wrong(
         &[beside(&[append(X, 1), get(Y, &[2])]), beside(&[append(Y, 2), get(X, &[1])])],
         "G1c, circular information flow",
@@ -129,9 +129,9 @@ fn a_lost_update_is_caught() {
         let text = wrong(&[&both[..], &[beside(&[get(X, last)])]].concat(), "G-single, lost update");
         assert!(text.contains("T1 thread") && text.contains("comes before T1"), "{text}");
     }
-    // Somebody saw the one before the other was written over it.
+    // A read saw one before the other overwrote it.
     wrong(&[&both[..], &[beside(&[get(X, &[1])]), beside(&[get(X, &[2])])]].concat(), "lost update");
-    // Nobody read either of them.
+    // Neither was read.
     wrong(&both, "G2-item, lost update");
     right(&[both[0].clone(), beside(&[get(X, &[1]), append(X, 2)])]);
 }
@@ -155,7 +155,7 @@ fn write_skew_is_caught() {
         assert!(text.contains(line), "{line} in\n{text}");
     }
     right(&[one, beside(&[get(X, &[1]), get(Y, &[]), append(Y, 2)])]);
-    // Three in a ring.
+    // A cycle of three.
     let ring = |a, b, item| beside(&[get(a, &[]), append(b, item)]);
     wrong(&[ring(0, 1, 1), ring(1, 2, 2), ring(2, 0, 3)], "G2-item, anti-dependency cycle");
     right(&[ring(0, 1, 1), ring(1, 2, 2), ring(2, 3, 3)]);
@@ -163,7 +163,7 @@ fn write_skew_is_caught() {
 
 #[test]
 fn phantoms_are_caught() {
-    // Each counts what is there and adds a key of its own.
+    // Each counts the keys and adds its own key.
     let one = beside(&[&scan(&[], &[])[..], &[append(X, 1)]].concat());
     let other = |x| beside(&[&scan(x, &[])[..], &[append(Y, 2)]].concat());
     let text = wrong(&[one.clone(), other(&[])], "G2, phantom");
@@ -176,7 +176,7 @@ fn orders_must_agree_with_real_time() {
     let put = transaction(1, 2, &[append(X, 1)]);
     wrong(&[put.clone(), transaction(3, 4, &[get(X, &[])])], "G-single-realtime, stale read");
     right(&[put.clone(), transaction(2, 4, &[get(X, &[])])]);
-    // Over others that have nothing to do with it.
+    // With unrelated transactions in between.
     let others = [transaction(3, 4, &[append(Y, 5)]), transaction(5, 6, &[append(Y, 6)])];
     let text = wrong(
         &[std::slice::from_ref(&put), &others, &[transaction(7, 8, &[get(X, &[])])]].concat(),
@@ -188,16 +188,16 @@ fn orders_must_agree_with_real_time() {
         &[transaction(3, 4, &[append(X, 1)]), transaction(1, 2, &[get(X, &[1])])],
         "G1c-realtime, circular information flow",
     );
-    // One that was aborted read something old.
+    // An aborted transaction read an old state.
     let late = Transaction { outcome: Outcome::Aborted, ..transaction(3, 4, &[get(X, &[])]) };
     wrong(&[put.clone(), late], "G-single-realtime, stale read");
-    // The order of one thread, whatever its ticks.
+    // Transactions of one thread keep their order, whatever the ticks.
     let (mut first, mut second) = (beside(&[append(X, 1)]), beside(&[get(X, &[])]));
     (first.thread, second.thread) = (0, 0);
     assert!(check(&History { transactions: vec![first, second] }).is_err());
 }
 
-/// Transactions one after the other, each at an instant within its call, are right; what one reads of another moment is told.
+/// Transactions that take place one after the other, each at an instant within its call, pass; a read of another moment is reported.
 #[test]
 fn random_histories_are_checked_correctly() {
     let (mut random, mut told) = (Random(1), 0);
@@ -216,7 +216,7 @@ fn random_histories_are_checked_correctly() {
                     actions.push(append(key, next));
                 } else {
                     let list = &own[key];
-                    // What another one wrote, and was seen, is left out.
+                    // Omits an item of another transaction that was read before.
                     let hide = lie && at + 1 == wanted && !lied && list == &lists[key] && !list.is_empty();
                     lied |= hide;
                     actions.push(get(key, &list[..list.len() - usize::from(hide)]));

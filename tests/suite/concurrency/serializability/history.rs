@@ -1,25 +1,25 @@
 //! What transactions did and saw, and when: the input of the checker. Plain data.
 //!
-//! Every key holds a list. A transaction reads lists and appends items to them, each a number that is used once in a history; so
-//! what a read shows tells every write that came before it, and their order (list-append histories; Kingsbury and Alvaro, Elle,
-//! VLDB 2021). A key that is absent is the empty list, before everything else.
+//! Every key holds a list. A transaction reads lists and appends items to them. Each item is a number that is used once in a history, so
+//! a read shows all writes before it and their order (list-append histories; Kingsbury and Alvaro, Elle, VLDB 2021). An absent key is
+//! the empty list, the first version.
 
 /// A key: its place in the order of all keys of the run.
 pub type Key = usize;
-/// What is appended; never twice in a history.
+/// An appended number; unique in a history.
 pub type Item = u32;
 
-/// What a transaction did, one thing after the other.
+/// One action of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     Append(Key, Item),
-    /// The list of a key as a get of it or a walk over a range of keys showed it: the empty one where it was absent.
+    /// The list of a key as a get or a scan showed it; empty if the key was absent.
     Read {
         key: Key,
         list: Vec<Item>,
         by: By,
     },
-    /// A savepoint, and the appends since the savepoint of this number taken back.
+    /// A savepoint, and a rollback of the appends since the savepoint with this number.
     Save,
     RollBack(usize),
 }
@@ -35,11 +35,11 @@ pub enum By {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Committed,
-    /// By a conflict or by its own will: nothing of it shows, and what it read was of one moment all the same.
+    /// By a conflict or by the caller: none of its writes may show, and its reads must still be of one moment.
     Aborted,
 }
 
-/// A transaction; an operation outside of any is one by itself.
+/// A transaction, or a single operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
     pub thread: usize,
@@ -52,9 +52,9 @@ pub struct Transaction {
     pub ret: u64,
 }
 
-/// A run, from lists that are all empty.
+/// A run, which begins with empty lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// Those of one thread in their order there.
+    /// The transactions of each thread, in their order.
     pub transactions: Vec<Transaction>,
 }

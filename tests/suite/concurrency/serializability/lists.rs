@@ -1,14 +1,14 @@
-//! The keys of a run, some ranges of them, and what their values say.
+//! The keys of a run, in some ranges, and the meaning of their values.
 //!
-//! A range has keys with lists, which are made longer by whoever has read them, and between those keys that one write each makes: a blind
-//! one, so that they come out of nowhere for whoever walks over the range.
+//! A range has keys with lists, to which transactions append after reading them. Between them are keys that one blind write each
+//! creates, so that scans of the range meet phantoms.
 
 use super::history::{Item, Key};
 use std::ops::Range;
 
-/// Keys of a range with lists; between them are those that are made once.
+/// The number of keys with lists in a range.
 pub const LISTS: usize = 4;
-/// So many are made once.
+/// The number of keys in a range that are created by one write.
 pub const ONCE: usize = 16;
 const IN_RANGE: usize = LISTS + ONCE;
 
@@ -38,7 +38,7 @@ impl Lists {
         number / LISTS * IN_RANGE + number % LISTS * (IN_RANGE / LISTS)
     }
 
-    /// The key of a range that is made by its write of this number, if there are so many.
+    /// The key that the write with this number creates in a range, if there are so many.
     pub fn once(&self, range: usize, number: usize) -> Option<Key> {
         let per_list = IN_RANGE / LISTS - 1;
         (number < ONCE).then(|| range * IN_RANGE + number % LISTS * (per_list + 1) + 1 + number / LISTS)
@@ -52,13 +52,13 @@ impl Lists {
         [self.prefix(key / IN_RANGE), format!("{:02}", key % IN_RANGE).into_bytes()].concat()
     }
 
-    /// The key of a name.
+    /// The key with a name.
     pub fn key(&self, name: &[u8]) -> Option<Key> {
         self.all().find(|key| self.name(*key) == name)
     }
 }
 
-/// A list's bytes, and so many more.
+/// The bytes of a list, with padding.
 pub fn encode(list: &[Item], more: usize) -> Vec<u8> {
     let mut bytes = (list.len() as u32).to_le_bytes().to_vec();
     list.iter().for_each(|item| bytes.extend(item.to_le_bytes()));
@@ -66,7 +66,7 @@ pub fn encode(list: &[Item], more: usize) -> Vec<u8> {
     bytes
 }
 
-/// The list of what the store gave, or what is wrong with it.
+/// The list in a value of the store, or what is wrong with it.
 pub fn decode(found: Option<&[u8]>) -> Result<Vec<Item>, String> {
     let Some(bytes) = found else { return Ok(Vec::new()) };
     let (words, rest) = bytes.as_chunks::<4>();

@@ -1,4 +1,4 @@
-//! A store with tiny parts, some threads, and one run after the other on it, each with keys of its own.
+//! A store with tiny parts and some threads, which do one run after another on it, each with its own keys.
 
 use super::checker::check;
 use super::client::{Board, Broken, Client};
@@ -13,13 +13,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
-/// What a world's runs came to.
+/// The figures of a world's runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub histories: u64,
     pub committed: u64,
     pub conflicts: u64,
-    /// Walks over ranges that passed a key before it was there.
+    /// Scans that passed a key before it existed.
     pub phantoms: u64,
     pub incorporations: u64,
 }
@@ -47,7 +47,7 @@ impl Tally {
     }
 }
 
-/// Runs some histories; an error is everything that there is to say about the first bad one.
+/// Runs some histories; an error describes the first bad one.
 pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let options = Options {

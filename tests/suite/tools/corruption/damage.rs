@@ -1,4 +1,4 @@
-//! What may happen to the bytes of a closed store.
+//! Kinds of damage to the bytes of a closed store.
 
 use super::world::{Image, World};
 use crate::support::Random;
@@ -49,19 +49,19 @@ pub struct Case {
     pub what: String,
     /// Names of the files that were changed.
     pub touched: Vec<String>,
-    /// The last number of the moment from which an older copy is.
+    /// The last number at the time of an older copy.
     pub copied_at: Option<u64>,
     pub disk: SimulatedStorage,
 }
 
-/// What a file is for, as its name tells.
+/// The kind of a file, from its name.
 pub fn kind_of(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
 const PAGE: u64 = 4096;
 
-/// Damages one file of a kind; `None` where this damage has nothing to work on there.
+/// Damages one file of a kind; `None` if this damage does not apply there.
 pub fn damage(world: &World, kind: &str, damage: Damage, random: &mut Random) -> Option<Case> {
     let names: Vec<&String> = world.image.keys().filter(|name| kind_of(name) == kind).collect();
     let name = *names.get(random.below(names.len().max(1) as u64) as usize)?;

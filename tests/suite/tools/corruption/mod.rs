@@ -1,8 +1,7 @@
-//! Promise 6: whatever happens to the bytes of a closed store, it is found and named, or harmless; never a wrong answer, a
-//! panic or a hang. And what `repair` makes of it is a sound store that lies about nothing: a key that the report does not
-//! name holds what was last written to it.
+//! Promise 6: damage to the bytes of a closed store is found and reported, or harmless; it never causes a wrong answer, a panic or a
+//! hang. `repair` makes a valid store of it, and its report is complete: a key that the report does not name has its last value.
 //!
-//! `ALLUVIUM_DAMAGES=20000 cargo test --test suite corruption` runs as many cases; each prints its seed when it fails.
+//! `ALLUVIUM_DAMAGES=20000 cargo test --test suite corruption` sets the number of cases; a failing case prints its seed.
 //! `ALLUVIUM_DAMAGES_FROM` is the first case's seed, `ALLUVIUM_DAMAGES_WORLD` the seed of the stores that are damaged.
 
 pub mod damage;
@@ -19,7 +18,7 @@ use world::{End, Size, World, open};
 
 const KINDS: [&str; 7] = ["MANIFEST", "log", "free", "branch", "value", "POISON", "LOCK"];
 
-/// As many cases damage each kind of file in each way.
+/// The number of cases for each kind of file and each kind of damage.
 const EVERY_KIND: u64 = 7 * 16;
 
 pub fn verify(disk: &SimulatedStorage, depth: Depth) -> Result<Verification, Error> {
@@ -30,22 +29,22 @@ pub fn repair(disk: &SimulatedStorage) -> Result<RepairReport, Error> {
     Db::repair_with(Arc::new(disk.clone()), &mut |_| ())
 }
 
-/// What repair, or an opening, may lack without a word.
+/// What may be missing after a repair, or an opening, without a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untold {
     Nothing,
-    /// What was written after this number: see `of_damage`.
+    /// The writes after this number: see `of_damage`.
     After(u64),
     Anything,
 }
 
 impl Untold {
-    /// In the log of a process that died without closing, the last records were in no sync's care yet: without them it looks as if
-    /// the process had died before it wrote them. Nothing that is left can tell that they were there. In another life of the
-    /// machine that holds for their value files, too.
+    /// In the log of a process that died without closing, the last records are covered by no sync yet. Without them the log looks
+    /// as if the process had died before it wrote them, so their loss cannot be detected. In another life of the machine this
+    /// holds for their value files, too.
     ///
-    /// A sync writes to the current segment alone, its mark included. So an older copy of that one, whole, is what a process would
-    /// have left that died then.
+    /// A sync writes only to the current segment, including its mark. So an older complete copy of that segment is what a process
+    /// that died at that time would have left.
     fn of_damage(world: &World, case: &Case, another_life: bool) -> Self {
         let of = |kind| case.touched.iter().all(|name| kind_of(name) == kind);
         match &world.end {
@@ -66,10 +65,10 @@ impl Untold {
     }
 }
 
-/// What the keys hold, where nothing failed.
+/// The contents of a store, if nothing failed.
 type Contents = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// Opens and reads everything. A wrong answer is a panic; the first error is told.
+/// Opens and reads everything. A wrong answer is a panic; returns the first error.
 fn read_all(world: &World, disk: &SimulatedStorage, what: &str, untold: Untold) -> Result<Contents, Error> {
     let db = open(disk)?;
     let (mut first, mut contents) = (Ok(()), Contents::new());
@@ -125,8 +124,8 @@ fn check_detection(world: &World, case: &Case) -> bool {
     !deep.is_valid()
 }
 
-/// What nobody can tell from a process that died earlier is a state that such a process would have left: all of it up to one number,
-/// and not before that of the copy.
+/// Damage that looks like an earlier death must leave a state of such a death: all writes up to one number, which is not before that of
+/// the copy.
 fn check_older_state(world: &World, case: &Case, contents: &Contents) {
     let is_of = |number| contents.iter().all(|(key, found)| found.as_deref() == world.at(key, number));
     if let Some(number) = case.copied_at.filter(|_| !is_of(u64::MAX)) {
@@ -135,7 +134,7 @@ fn check_older_state(world: &World, case: &Case, contents: &Contents) {
     }
 }
 
-/// Repairs, and checks what came out against everything that was ever written.
+/// Repairs, and compares the result with everything that was ever written.
 pub fn check_repair(world: &World, disk: &SimulatedStorage, what: &str, untold: Untold) -> RepairReport {
     let report = repair(disk).unwrap_or_else(|error| panic!("{what}: repair: {error}"));
     let found = verify(disk, Depth::Deep).unwrap_or_else(|error| panic!("{what}: after repair: {error}"));
@@ -152,7 +151,7 @@ pub fn check_repair(world: &World, disk: &SimulatedStorage, what: &str, untold: 
         assert!(written, "{what}: {key:?} holds what was never written\n{report:?}");
         let deleted = report.manifest_lost.is_some() && world.right(key).is_none();
         let before = match untold {
-            // Of what may be gone without a word, what is told goes on from there.
+            // If writes may be missing without a report, the reported losses continue from there.
             Untold::After(number) => world.told_of(&report, key, number),
             Untold::Nothing | Untold::Anything => false,
         };
@@ -173,7 +172,7 @@ pub fn check_repair(world: &World, disk: &SimulatedStorage, what: &str, untold: 
 /// Whether the damage was found. Panics where a promise is broken.
 fn check(world: &World, case: &Case, kind: &str, another_life: bool) -> bool {
     let found = check_detection(world, case);
-    // In another life of the machine, too: there the log is cut and not skipped.
+    // In another life of the machine, too: there the log is cut instead of skipped.
     let disk = if another_life { case.disk.remount() } else { case.disk.clone_disk() };
     let untold = Untold::of_damage(world, case, another_life);
     let report = check_repair(world, &disk, &case.what, untold);

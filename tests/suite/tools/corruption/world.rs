@@ -1,4 +1,4 @@
-//! A store with some of everything, whose every write is known, on a simulated disk.
+//! A store with all kinds of files and known writes, on a simulated disk.
 
 use crate::support::{Random, tiny_unsynced};
 use alluvium::internals::{DeterministicDb, LogOnlyWriter};
@@ -8,13 +8,13 @@ use alluvium::{RepairReport, WriteBatch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The number of a write and what it left the key with.
+/// The number of a write and the value after it.
 pub type Version = (u64, Option<Vec<u8>>);
 
 /// Files by name.
 pub type Image = BTreeMap<String, Vec<u8>>;
 
-/// Whether log segments have their least size, or one so small that a hundred writes fill several.
+/// Whether log segments have their smallest usual size, or are so small that a hundred writes fill several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     Usual,
@@ -25,7 +25,7 @@ pub enum Size {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     Closed,
-    /// With the log segment that it wrote to.
+    /// The log segment that it wrote to.
     Killed {
         current: String,
     },
@@ -35,16 +35,16 @@ pub enum End {
 pub struct World {
     pub disk: SimulatedStorage,
     pub image: Image,
-    /// Its files as they were earlier, oldest first, each with the last number of that moment.
+    /// Earlier states of its files, oldest first, each with the last number at that time.
     pub stale: Vec<(u64, Image)>,
     /// All versions of every key, oldest first.
     pub versions: BTreeMap<Vec<u8>, Vec<Version>>,
-    /// Every number up to this one was synced; after a close that is all of them.
+    /// Every number up to this one was synced; after a close these are all numbers.
     pub synced: u64,
     pub end: End,
 }
 
-/// Opens a store that is there.
+/// Opens an existing store.
 pub fn open(disk: &SimulatedStorage) -> alluvium::Result<DeterministicDb> {
     open_as(disk, Size::Usual, alluvium::Options { create_if_missing: false, ..tiny_unsynced() })
 }
@@ -57,13 +57,13 @@ fn open_as(disk: &SimulatedStorage, size: Size, options: alluvium::Options) -> a
 }
 
 impl World {
-    /// A store that was closed in good order.
+    /// A store that was closed.
     pub fn new(seed: u64) -> Self {
         Self::with_end(seed, Size::Usual, true)
     }
 
-    /// Three openings, with branch files on two levels, value files, and records in the log. In the last one what is written is
-    /// synced once, in the middle; a close syncs all of it.
+    /// Three openings, with branch files on two levels, value files, and records in the log. The last opening syncs once, in the middle
+    /// of its writes; a close syncs all of them.
     pub fn with_end(seed: u64, size: Size, closes: bool) -> Self {
         let disk = SimulatedStorage::new(seed);
         let mut random = Random(seed);
@@ -113,7 +113,7 @@ impl World {
         }
     }
 
-    /// A write that stays in the log: a small store brings in what it has so soon that its log has one segment only.
+    /// A write that stays in the log: a small store incorporates so early that its log has only one segment.
     fn write_to_log(&mut self, db: &DeterministicDb, writer: &mut LogOnlyWriter, random: &mut Random) {
         let (key, length) = (format!("key{:03}", random.below(300)).into_bytes(), 100 + random.below(200) as usize);
         let value = random.bytes(length);
@@ -143,12 +143,12 @@ impl World {
         }
     }
 
-    /// What a key should hold.
+    /// The expected value of a key.
     pub fn right(&self, key: &[u8]) -> Option<&[u8]> {
         self.at(key, u64::MAX)
     }
 
-    /// What a key held when this number was the last.
+    /// The value of a key when this number was the last.
     pub fn at(&self, key: &[u8], number: u64) -> Option<&[u8]> {
         self.version_at(key, number).and_then(|(_, value)| value.as_deref())
     }
@@ -158,7 +158,7 @@ impl World {
         versions[..versions.partition_point(|(of, _)| *of <= number)].last()
     }
 
-    /// Whether a key may hold this where what was written after a number may be gone.
+    /// Whether a key may have this value if the writes after a number may be lost.
     pub fn is_of_number_or_later(&self, key: &[u8], number: u64, found: Option<&[u8]>) -> bool {
         let later = self.versions[key].iter().filter(|(of, _)| *of > number);
         found == self.at(key, number) || later.into_iter().any(|(_, value)| value.as_deref() == found)
@@ -181,12 +181,12 @@ impl World {
         disk
     }
 
-    /// Whether repair said that this key may not be what it was.
+    /// Whether repair reported that the value of this key may be lost.
     pub fn told(&self, report: &RepairReport, key: &[u8]) -> bool {
         self.told_of(report, key, u64::MAX)
     }
 
-    /// Whether repair said so of what the key held when this number was the last.
+    /// Whether repair reported a loss for the key's value when this number was the last.
     pub fn told_of(&self, report: &RepairReport, key: &[u8], number: u64) -> bool {
         let number = self.version_at(key, number).map_or(0, |(number, _)| *number);
         report.losses.iter().any(|loss| {
