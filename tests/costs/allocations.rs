@@ -1,16 +1,16 @@
-//! Puts and gets of the calling thread allocate nothing, but where memory generations and views come and go.
+//! Puts and gets allocate nothing on the calling thread, except when a memory generation or a view begins or ends.
 
 use crate::counting::{assert_none, places};
 use crate::store::{KEYS, OPERATIONS, Store, VALUE, numbers};
 
-/// A Memtable of 64 MiB: what is counted stays in one generation.
+/// Gives a Memtable of 64 MiB: the counted operations stay in one generation.
 const ROOMY_MIB: u64 = 704;
 
 #[test]
 fn puts_of_existing_keys_allocate_nothing() {
     let store = Store::new(ROOMY_MIB);
     assert_none("puts of existing keys", || store.put(numbers(OPERATIONS)));
-    assert_eq!(store.db.stats().generations, 1, "a switch of generations is another test's");
+    assert_eq!(store.db.stats().generations, 1, "another test covers the switch of generations");
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn puts_of_new_keys_allocate_nothing() {
     assert_eq!(store.db.stats().generations, 1);
 }
 
-/// Gets that find nothing in memory have gone before: the first makes the thread known to the page cache.
+/// Gets that miss in memory run first: the first of them registers the thread with the page cache.
 #[test]
 fn gets_in_memory_allocate_nothing() {
     let store = Store::new(ROOMY_MIB);
@@ -30,8 +30,8 @@ fn gets_in_memory_allocate_nothing() {
     assert_none("gets of absent keys in memory", || store.miss(numbers(OPERATIONS), &mut out));
 }
 
-/// While nothing else goes on. Where pages are given up, the gets of the moment free them, and the list of free memory may
-/// have to grow for that.
+/// The store is otherwise idle. When pages are evicted, concurrent gets free them, which may grow the list of free
+/// memory.
 #[test]
 fn gets_of_cached_pages_allocate_nothing() {
     let store = Store::new(64).into_files();
@@ -40,27 +40,27 @@ fn gets_of_cached_pages_allocate_nothing() {
     assert_none("gets of absent keys from cached pages", || store.miss(numbers(OPERATIONS), &mut out));
 }
 
-/// Whether a call to `function` in a file of the library is among the calls of a place.
+/// Whether the calls of a place include `function` in `file`, a path below `src`.
 fn is_in(place: &str, function: &str, file: &str) -> bool {
     place.contains(&format!("{function} at ./src/{file}:"))
 }
 
-/// The exceptions, each named. Whoever fills a generation makes the next one. And whoever lets go of an old view last,
-/// which may be a put, frees the Memtable and the branch files that only this view still held.
+/// The exceptions. The put that fills a generation creates the next one. The last user of an old view, which may be a
+/// put, frees the Memtable and the branch files that only this view still referenced.
 #[test]
 fn puts_allocate_only_for_a_new_generation_and_for_an_old_view() {
     /// Memtable, generation, list of generations, view.
     const ALLOCATIONS_OF_A_SWITCH: usize = 4;
-    /// Memory for Memtables, until as many are there as are ever used at once; each may lengthen its pool's list, too.
+    /// Memory for Memtables, until the pool holds as many as are ever used at once; each may also grow the pool's list.
     const ALLOCATIONS_OF_ARENAS: usize = 8;
     let store = Store::new(16);
     let places = places(|| store.put(numbers(OPERATIONS)));
     let (of_switches, others): (Vec<_>, Vec<_>) =
-        places.iter().partition(|place| is_in(place, "switch", "engine/write/write_path.rs"));
+        places.iter().partition(|place| is_in(place, "switch_from", "engine/memory/generations.rs"));
     let innermost = |place: &String| place.lines().next().unwrap_or_default().to_owned();
     let switches = of_switches.iter().filter(|place| is_in(&innermost(place), "take", "memory/table/pool.rs")).count();
     println!("{} allocations of {switches} switches, {} of old views", of_switches.len(), others.len());
-    // A generation is an eleventh of the budget, or a quarter of that where the log asks for it; a version is 40 bytes.
+    // A generation is an eleventh of the budget, or a quarter of that when the log is full; a version takes 40 bytes.
     assert!((3..=OPERATIONS as usize / 8_000).contains(&switches), "{switches} switches");
     assert!(of_switches.len() <= switches * ALLOCATIONS_OF_A_SWITCH + ALLOCATIONS_OF_ARENAS, "{}", of_switches.len());
     for place in others {
