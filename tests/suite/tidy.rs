@@ -88,31 +88,14 @@ fn layers_import_only_lower_layers() {
     apply(rules::layers);
 }
 
-/// Folders that have an import cycle still. Empty is the aim: none may be added.
-const KNOWN_CYCLES: [&str; 1] = ["src/disk/trunk"];
-/// Folders that have too many files still. Empty is the aim: none may be added.
-const KNOWN_LARGE_FOLDERS: [&str; 2] = ["src/disk/trunk", "src/util"];
-
-/// Complaints about folders other than those of the list; a folder of the list must deserve its place there.
-fn except(known: &[&str], complaints: Vec<Complaint>) -> Vec<Complaint> {
-    let (listed, others): (Vec<_>, Vec<_>) =
-        complaints.into_iter().partition(|complaint| known.contains(&complaint.path.as_str()));
-    listed.iter().for_each(|complaint| println!("known: {complaint}"));
-    for folder in known {
-        let found = listed.iter().any(|complaint| complaint.path == *folder);
-        assert!(found, "{folder} is mended: take it from the list in tests/suite/tidy.rs");
-    }
-    others
-}
-
 #[test]
 fn no_folder_has_an_import_cycle() {
-    assert_none(except(&KNOWN_CYCLES, imports::cycles(&sources())));
+    assert_none(imports::cycles(&sources()));
 }
 
 #[test]
 fn no_folder_has_too_many_files() {
-    assert_none(except(&KNOWN_LARGE_FOLDERS, imports::large_folders(&sources())));
+    assert_none(imports::large_folders(&sources()));
 }
 
 #[test]

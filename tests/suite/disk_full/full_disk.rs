@@ -149,7 +149,7 @@ fn fills_and_recovers_by_deletes(storage: Arc<dyn Storage>) {
     for _ in 0..2 {
         let error = rig.fill();
         let text = error.to_string();
-        assert!(text.contains("delete") && text.contains("room"), "{text}");
+        assert!(text.contains("delete") && text.contains("free space"), "{text}");
         let stats = rig.db.stats();
         assert!(stats.disk_full && stats.failure.is_some_and(|failure| failure.contains("disk is full")));
         // A batch with a put is refused as a whole.

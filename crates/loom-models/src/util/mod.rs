@@ -1,6 +1,6 @@
 //! What `util/sequencer.rs` finds around it.
 
-#[path = "../../../../src/util/number.rs"]
+#[path = "../../../../src/util/types/number.rs"]
 pub mod number;
 #[allow(dead_code, reason = "most bugs are of parts that are not here")]
 #[path = "../../../../src/util/planted.rs"]

@@ -48,21 +48,21 @@ impl fmt::Display for DatabaseId {
 
 /// Assigns file numbers. Shared by everything that creates files. Any thread.
 #[derive(Debug, Default)]
-pub struct FileNumbers(super::sync::AtomicU64);
+pub struct FileNumbers(crate::util::sync::AtomicU64);
 
 impl FileNumbers {
     /// The first assigned number is `next`.
     pub fn new(next: FileNumber) -> Self {
-        Self(super::sync::AtomicU64::new(next.0))
+        Self(crate::util::sync::AtomicU64::new(next.0))
     }
 
     /// A number that no file has.
     pub fn take(&self) -> FileNumber {
-        FileNumber(self.0.fetch_add(1, super::sync::Ordering::Relaxed))
+        FileNumber(self.0.fetch_add(1, crate::util::sync::Ordering::Relaxed))
     }
 
     /// Every number from this one on is unused; recorded as `next_file` by manifest edits.
     pub fn next(&self) -> FileNumber {
-        FileNumber(self.0.load(super::sync::Ordering::Relaxed))
+        FileNumber(self.0.load(crate::util::sync::Ordering::Relaxed))
     }
 }
