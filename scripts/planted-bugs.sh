@@ -158,11 +158,12 @@ while IFS='|' read -r bug kind test text; do
     if [ -z "$caught" ]; then
         printf 'NOT CAUGHT: %s by %s\n' "$bug" "$test" >&2
         failed=1
-    elif ! line=$(grep -v '^thread ' <<< "$output" | grep -m1 -- "$text"); then
+    # `grep -m1` would end before a long output is written to it, and that counts as a failure of the pipe.
+    elif ! lines=$(grep -v '^thread ' <<< "$output" | grep -- "$text"); then
         printf 'WRONG MESSAGE: %s made %s fail, but not with "%s":\n%s\n' "$bug" "$test" "$text" "$output" >&2
         failed=1
     else
-        printf '%s is caught by %s, try %s, %s s:\n    %.300s\n' "$bug" "$test" "$caught" "$((SECONDS - before))" "$line"
+        printf '%s is caught by %s, try %s, %s s:\n    %.300s\n' "$bug" "$test" "$caught" "$((SECONDS - before))" "${lines%%$'\n'*}"
     fi
 done <<< "$chosen"
 exit "$failed"
