@@ -128,7 +128,7 @@ fn without_disk(component: MemoryComponent, one_by_one: bool, bytes: usize, seco
     std::thread::scope(|scope| {
         scope.spawn(move || {
             for full in receiver {
-                full.order();
+                full.seal_and_drain();
             }
         });
         let (mut started, mut seed, mut puts, mut switches) = (Instant::now(), 1, 0u64, 0);

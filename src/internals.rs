@@ -1,7 +1,7 @@
-//! The store's components one by one, for benchmarks: thin handles over private modules. Compiled only for tests and
-//! with the feature `testing`. Not part of the public interface, so it may change at any time.
+//! Handles to single components of the store, for benchmarks: thin layers over private modules. Compiled only for tests
+//! or with the feature `testing`. Not part of the public interface, so it may change at any time.
 //!
-//! A handle belongs to one thread. Each call does what the store does at that place and nothing more. Sizes, keys and
+//! A handle belongs to one thread, except where noted. Each call does what the store does at that place and nothing more. Sizes, keys and
 //! measurements are up to the caller.
 
 mod cache;
@@ -53,12 +53,12 @@ impl MemtablePart {
         Self { memtable: pool.take(), pool, writer: MemtableWriter::default(), last: SequenceNumber::ZERO }
     }
 
-    /// Empties it. Its memory comes from the pool, as after a switch of generations.
+    /// Replaces the Memtable by an empty one from the pool, as a switch of generations does.
     pub fn clear(&mut self) {
         self.memtable = self.pool.take();
     }
 
-    /// Puts a value: hash, `prepare` (the search in the skiplist) and `place` (the link).
+    /// Puts a value: hash, `prepare` and `place`.
     pub fn insert(&mut self, user_key: &[u8], value: &[u8]) {
         let hash = key_hash(KEYSPACE, user_key);
         self.memtable.attach(&mut self.writer, 1);
@@ -72,7 +72,7 @@ impl MemtablePart {
         self.memtable.is_full()
     }
 
-    /// Drains and sorts everything.
+    /// Drains every partition.
     pub fn drain(&self) {
         self.memtable.drain_all();
     }
@@ -83,11 +83,11 @@ impl MemtablePart {
     }
 
     /// Inserts new ascending keys into the skiplist alone, by one multi-insert or by single inserts.
-    pub fn insert_into_list(&self, user_keys: &[[u8; 8]], value: &[u8], together: bool) {
-        self.memtable.insert_into_list(user_keys, value, together);
+    pub fn insert_into_list(&self, user_keys: &[[u8; 8]], value: &[u8], by_multi_insert: bool) {
+        self.memtable.insert_into_list(user_keys, value, by_multi_insert);
     }
 
-    /// Hands its contents out, to be sealed by another thread, and continues with an empty Memtable.
+    /// Returns the full Memtable, to be sealed by another thread, and continues with an empty one.
     pub fn switch(&mut self) -> FullPart {
         FullPart(std::mem::replace(&mut self.memtable, self.pool.take()))
     }
@@ -98,7 +98,7 @@ impl MemtablePart {
         self.memtable.get(KEYSPACE, user_key, hash, SequenceNumber::MAX, out).is_some()
     }
 
-    /// A cursor over it. Its `seek` is the search in the skiplist.
+    /// A cursor over it. Its `seek` drains what it needs and searches the skiplist.
     pub fn cursor(&self) -> CursorPart {
         CursorPart(Box::new(self.memtable.cursor_at(SequenceNumber::MAX)))
     }
@@ -108,8 +108,8 @@ impl MemtablePart {
 pub struct FullPart(Arc<Memtable>);
 
 impl FullPart {
-    /// Drains and sorts all of it, as before an incorporation.
-    pub fn order(&self) {
+    /// Seals it and drains every partition.
+    pub fn seal_and_drain(&self) {
         self.0.seal();
         self.0.drain_all();
     }
@@ -164,11 +164,12 @@ impl LogPart {
             scarce: false,
         };
         let numbers = Arc::new(FileNumbers::new(FileNumber(1)));
+        // No manifest records its segments.
         let log = Log::create(storage, None, identity, numbers, options, Box::new(|_, _| Ok(0)))?;
         let sequencer = Sequencer::new(SequenceNumber::ZERO);
-        let part = Self { slot: sequencer.register(), writer: log.writer(), log, sequencer };
-        part.keep()?;
-        Ok(part)
+        let handle = Self { slot: sequencer.register(), writer: log.writer(), log, sequencer };
+        handle.maintain()?;
+        Ok(handle)
     }
 
     /// Appends the record of a put: body, announcement, number, seal.
@@ -192,7 +193,7 @@ impl LogPart {
     }
 
     /// One round of log maintenance. What was appended so far counts as incorporated.
-    pub fn keep(&self) -> Result<()> {
+    pub fn maintain(&self) -> Result<()> {
         self.log.maintain(&self.sequencer)?;
         self.log.recycle(&self.log.recyclable(self.sequencer.last()))
     }
@@ -202,7 +203,7 @@ impl LogPart {
 pub struct BranchPart(Arc<BranchContext>);
 
 impl BranchPart {
-    /// A context over a directory.
+    /// Branch files in this directory.
     pub fn new(directory: &Path) -> Self {
         let storage: Arc<dyn Storage> = Arc::new(PosixStorage::new(directory));
         let files = Arc::new(FileTable::new(Arc::clone(&storage), 16));
@@ -234,7 +235,7 @@ impl BranchPart {
     }
 }
 
-/// A leaf of the usual size, as in the cache.
+/// An uncompressed leaf of the usual size.
 pub struct PagePart(Vec<u8>);
 
 impl PagePart {
@@ -268,7 +269,7 @@ mod tests {
 
     /// The benchmarks must measure what the store does: every handle finds exactly what was put into it.
     #[test]
-    fn every_part_works() {
+    fn every_handle_works() {
         let keys: Vec<[u8; 8]> = (0..5000_u64).map(|mut state| splitmix64(&mut state).to_be_bytes()).collect();
         let absent = splitmix64(&mut 5000).to_be_bytes();
         let mut memtable = MemtablePart::new(MemoryComponent::TwoLevel, 1 << 20);
@@ -292,14 +293,18 @@ mod tests {
         let filter = FilterPart::build(&fingerprints);
         assert!(fingerprints.iter().all(|fingerprint| filter.may_contain(*fingerprint)));
         let maplet = MapletPart::build(&[fingerprints.clone(), fingerprints[..100].to_vec()]);
-        let stranger = FilterPart::fingerprint(&absent);
-        for maplet in [&maplet, &maplet.merged(2, &[stranger])] {
+        let absent_fingerprint = FilterPart::fingerprint(&absent);
+        // `columns` is a set of bits: 1 is the first column, 3 the first two, 4 the third.
+        for maplet in [&maplet, &maplet.merged(2, &[absent_fingerprint])] {
             maplet.prefetch(fingerprints[0]);
             filter.prefetch(fingerprints[0]);
             assert!(fingerprints[..100].iter().all(|fingerprint| maplet.columns(*fingerprint) == 3));
             assert!(fingerprints[100..].iter().all(|fingerprint| maplet.columns(*fingerprint) == 1));
         }
-        assert_eq!((maplet.columns(stranger), maplet.merged(2, &[stranger]).columns(stranger)), (0, 4));
+        assert_eq!(
+            (maplet.columns(absent_fingerprint), maplet.merged(2, &[absent_fingerprint]).columns(absent_fingerprint)),
+            (0, 4)
+        );
         let own = key::encoded(KEYSPACE, &keys[0]);
         assert_eq!(
             fingerprint(encoded_key_hash(&own)),
@@ -316,7 +321,7 @@ mod tests {
         for (round, key) in keys.iter().enumerate() {
             log.append(key, b"value").unwrap();
             if round % 100 == 0 {
-                log.keep().unwrap();
+                log.maintain().unwrap();
             }
         }
         assert_eq!(log.sequencer.last(), SequenceNumber(5000));

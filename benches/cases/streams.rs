@@ -24,7 +24,7 @@ impl LogAppend {
 
 impl Case for LogAppend {
     fn ready(&mut self) {
-        self.log.keep().expect("a next segment");
+        self.log.maintain().expect("a next segment");
         self.keys.draw(0, LARGE);
     }
 

@@ -1,12 +1,15 @@
-//! The memory that cursors read leaves into, shared by all cursors of a store. Any thread.
+//! The memory that cursors (and merges of filters) read into, shared by all of a store. Any thread.
 //!
-//! A merge reads all runs that wait for it, sometimes a hundred, each through a cursor with two extents. The more
-//! memory is leased, the smaller the extents that a cursor may lease, so the sum stays near a limit.
+//! A cursor reads leaves in *extents*: pieces of a file of several pages. It holds a current extent and, if memory
+//! permits, one that is read ahead (`extent_reader.rs`). A merge may read a hundred runs, each through a cursor. Each
+//! extent is leased, and the more memory is leased, the smaller are the next extents, so that the sum stays near a
+//! limit.
 //!
 //! Invariants:
-//! 1. `leased` is the sum of the live leases. Extents of more than `EXTENT_BYTES_MIN` are leased only up to the limit.
-//!    A cursor that needs a page always gets an extent, so beyond the limit each cursor adds one extent of the smallest
-//!    size, or of the size of the page if that is larger.
+//! 1. `leased` is the sum of the live leases. Callers lease what `allowed` returned, so extents of more than
+//!    `EXTENT_BYTES_MIN` stay within the limit, except that concurrent callers may each exceed it by one extent. A
+//!    cursor that needs a page always gets an extent: beyond the limit it has the smallest size, or the size of the
+//!    page if that is larger.
 //! 2. At most `AHEAD_MAX` extents are being read ahead at any time.
 
 use super::buffer_pool::BufferPool;
@@ -29,8 +32,8 @@ pub struct ExtentMemory {
     leased: AtomicUsize,
     ahead: AtomicUsize,
     large: BufferPool,
+    medium: BufferPool,
     small: BufferPool,
-    smallest: BufferPool,
 }
 
 impl ExtentMemory {
@@ -41,20 +44,22 @@ impl ExtentMemory {
             leased: AtomicUsize::new(0),
             ahead: AtomicUsize::new(0),
             large: BufferPool::new(EXTENT_BYTES, (limit / 2 / EXTENT_BYTES).min(16)),
-            small: BufferPool::new(READ_AHEAD_BYTES, (limit / 4 / READ_AHEAD_BYTES).min(32)),
-            smallest: BufferPool::new(EXTENT_BYTES_MIN, (limit / 8 / EXTENT_BYTES_MIN).min(64)),
+            medium: BufferPool::new(READ_AHEAD_BYTES, (limit / 4 / READ_AHEAD_BYTES).min(32)),
+            small: BufferPool::new(EXTENT_BYTES_MIN, (limit / 8 / EXTENT_BYTES_MIN).min(64)),
         })
     }
 
-    /// The size that an extent of `bytes` may have now. Large extents come out of the first half of the limit, medium
-    /// ones out of the whole limit.
+    /// The size that an extent of `bytes` may have now. Any size is granted while the sum stays within half of the
+    /// limit, and up to `READ_AHEAD_BYTES` while it stays within the limit. Otherwise the minimum is granted.
     pub fn allowed(&self, bytes: usize) -> usize {
-        // Relaxed, here and below: it is only a counter. Two concurrent callers may exceed the limit by one extent.
+        // Relaxed, here and below: it is only a counter (invariant 1).
         let leased = self.leased.load(Ordering::Relaxed);
-        match bytes {
-            _ if leased + bytes <= self.limit / 2 => bytes,
-            _ if leased + READ_AHEAD_BYTES <= self.limit => bytes.min(READ_AHEAD_BYTES),
-            _ => bytes.min(EXTENT_BYTES_MIN),
+        if leased + bytes <= self.limit / 2 {
+            bytes
+        } else if leased + READ_AHEAD_BYTES <= self.limit {
+            bytes.min(READ_AHEAD_BYTES)
+        } else {
+            bytes.min(EXTENT_BYTES_MIN)
         }
     }
 
@@ -75,9 +80,9 @@ impl ExtentMemory {
     /// A buffer of at least `bytes`, with unspecified contents.
     pub fn take(&self, bytes: usize) -> AlignedBuffer {
         if bytes <= EXTENT_BYTES_MIN {
-            self.smallest.take()
-        } else if bytes <= READ_AHEAD_BYTES {
             self.small.take()
+        } else if bytes <= READ_AHEAD_BYTES {
+            self.medium.take()
         } else if bytes <= EXTENT_BYTES {
             self.large.take()
         } else {
@@ -85,11 +90,11 @@ impl ExtentMemory {
         }
     }
 
-    /// Returns a buffer that `take` gave out.
+    /// Returns a buffer that `take` gave out. One larger than `EXTENT_BYTES` is freed.
     pub fn give(&self, buffer: AlignedBuffer) {
         let pool = match buffer.len() {
-            bytes if bytes <= EXTENT_BYTES_MIN => &self.smallest,
-            bytes if bytes <= READ_AHEAD_BYTES => &self.small,
+            bytes if bytes <= EXTENT_BYTES_MIN => &self.small,
+            bytes if bytes <= READ_AHEAD_BYTES => &self.medium,
             _ => &self.large,
         };
         pool.give(buffer);

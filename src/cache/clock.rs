@@ -1,13 +1,15 @@
-//! A map with clock replacement (second chance, with a counter in place of the bit; SplinterDB §4 "Cache"). Not
-//! synchronized: its owner keeps it under a mutex.
+//! A map with clock replacement (SplinterDB §4 "Cache") for the table of open files. Second chance with a counter in
+//! place of the bit: each entry has a credit, hits raise it, the hand lowers it, and an entry without credit is evicted.
+//! Not synchronized: `FileTable` keeps it under a mutex. (The page cache has a clock of its own over lock-free tables.)
 //!
 //! Invariants:
 //! 1. `map` and `ring` contain the same keys; `map[key].ring_at` is the key's index in `ring`.
-//! 2. An entry survives `credit` more visits of the hand. A hit adds one, up to the entry's `credit_max`.
+//! 2. An entry survives `credit` more visits of the hand, unless invariant 3 evicts it earlier. A hit adds one, up to
+//!    the entry's `credit_max`.
 //! 3. One eviction visits at most `VISITS_MAX` entries, so the owner holds its mutex for microseconds, whatever the
 //!    size of the map. If all visited entries have credit, the one with the lowest credit is evicted.
 //!
-//! Values are stored in the hash table itself, so a hit touches only the table. Only the hand uses the ring.
+//! Values are stored in the hash table itself, so a hit does not touch the ring.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
@@ -23,7 +25,7 @@ struct Entry<V> {
     credit_max: u8,
 }
 
-/// The map. `S` hashes its keys.
+/// The map, of at most `u32::MAX` entries. `S` hashes its keys.
 #[derive(Debug)]
 pub struct Clock<K, V, S> {
     map: HashMap<K, Entry<V>, S>,
@@ -43,7 +45,7 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> Clock<K, V, S> {
         self.ring.len()
     }
 
-    /// The value of `key`. The entry gains credit.
+    /// The value of `key`. The entry gains credit, up to its maximum.
     pub fn hit(&mut self, key: &K) -> Option<&V> {
         let entry = self.map.get_mut(key)?;
         if entry.credit < entry.credit_max {
@@ -83,8 +85,8 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> Clock<K, V, S> {
             let key = *self.ring.get(self.hand)?;
             let Some(entry) = self.map.get_mut(&key) else { break };
             if entry.credit == 0 {
-                // `remove` moved the ring's last key to this place. The hand skips it, so it is visited after a full
-                // round.
+                // `remove` moved the ring's last key to this index. Skip it: it was inserted last or has had its visit,
+                // and its next one is due in the next round.
                 let value = self.remove(&key)?;
                 self.hand += 1;
                 return Some((key, value));

@@ -2,25 +2,26 @@
 //! is small compared to the data and the popular keys are scattered, a cached page contains one popular item and dozens
 //! of others. Any thread may call any method.
 //!
-//! In the paper, gets ask the cache first of all. This cache answers for the tree only: readers ask it after the memory
-//! components had no answer, so a put need not know of it. Readers add values that they had to read from the device, so
-//! the cache is empty if all pages fit into memory. It is also empty where leaves are larger than a page of 4 KiB
-//! (compressed leaves, or values of 1 KiB), because their memory could not be reused for items.
+//! In the paper, gets ask the cache first. This cache answers for the tree only: readers ask it after they found nothing
+//! in memory, so a put need not know of it. Readers add values that they had to read from the device, so the cache is
+//! empty if all pages fit into memory. Readers add no values from leaves larger than 4 KiB (compressed leaves, or values
+//! of 1 KiB): items grow only into memory that the page cache frees, and frames of another size cannot be reused
+//! (`io/frames.rs`).
 //!
-//! Invariants (with the race that each prevents):
+//! Invariants (with the race that each prevents; `docs/concurrency.md`, C6):
 //! 1. An item is the newest version of its key in the tree. Each change of the tree begins with `begin_change`, and
 //!    invalidates every key with new entries before a reader can see the changed tree.
 //! 2. An item is added only if no change has begun since the reader read `stamp`, which it does *before* it takes its
-//!    view. A change begins when the memory component that it brings is immutable. So a reader whose stamp includes the
-//!    change has searched all of that component, or the tree that contains it; and if it reads at a snapshot, the
-//!    snapshot sees all of that component. *Otherwise:* a reader that searched a memory component before a key was
-//!    written to it, or that does not see what was written, could add the old version after the key was invalidated.
+//!    view. A change begins after the generation that it brings is sealed. So a reader whose stamp includes the change
+//!    has searched the complete generation, or a tree that contains it. A reader at a snapshot adds a value only if the
+//!    snapshot sees that whole generation (`engine::read`). *Otherwise:* a reader that searched a generation before a key
+//!    was written to it, or that does not see the new version, could add the old version after the key was
+//!    invalidated.
 //! 3. `begin_change` visits all shards. Once it has returned, `invalidate` sees every item added before.
-//! 4. Only the tree answers for versions older than the newest: an item newer than the requested number is not an
-//!    answer.
-//! 5. The memory of each shard is at most `limit`, which follows the benefit of the items. While few gets are answered
-//!    compared with the number of missed leaves (as with scans, which do not use this cache), the limit falls to an
-//!    eighth of its maximum.
+//! 4. If the item is newer than the requested number, the lookup misses, and the tree is searched (`ItemShard::get`).
+//! 5. The memory of each shard is at most `limit` (after the limit has changed: once the next item is added). The limit
+//!    rises and falls with the hits. While they are few compared with the missed leaves (as with scans, which do not use
+//!    this cache), it falls to an eighth of its maximum.
 
 use super::item_shard::{Item, ItemShard};
 use crate::util::SequenceNumber;
@@ -30,13 +31,13 @@ use crossbeam_utils::CachePadded;
 
 /// Minimum size of a shard, if there are several.
 const SHARD_BYTES_MIN: usize = 1 << 20;
-/// Enough shards that concurrent lookups rarely meet.
+/// Enough shards that concurrent lookups rarely contend.
 const SHARDS_MAX: usize = 256;
-/// The limit changes in steps of an eighth of its maximum. It never falls below one step, so that the benefit of items
-/// stays measurable.
+/// The limit changes in steps of an eighth of its maximum. Adjustments never lower it below one step, so that the
+/// benefit of items stays measurable.
 const STEPS: usize = 8;
 /// Items are worth their memory if they answer at least one get for this many missed leaves.
-const MISSES_A_HIT: u64 = 16;
+const MISSES_PER_HIT: u64 = 16;
 
 /// Contents and hits of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +51,7 @@ pub struct ItemStatistics {
 #[derive(Debug, Default)]
 struct Shard {
     items: ItemShard,
-    /// Number of changes that have begun.
+    /// Number of tree changes that have begun, as far as this shard knows.
     begun: u64,
     hits: u64,
 }
@@ -65,6 +66,7 @@ pub struct ItemCache {
     bytes: CachePadded<AtomicUsize>,
     /// Items in all shards.
     count: CachePadded<AtomicUsize>,
+    /// Number of tree changes that have begun.
     begun: AtomicU64,
     /// The number of hits when the limit was adjusted last.
     hits_before: AtomicU64,
@@ -117,15 +119,15 @@ impl ItemCache {
         let mut shard = self.shard(item.hash).lock();
         // Invariant 2.
         if planted!(shard.begun == stamp, Bug::ItemAddedLate => true) {
-            self.change(&mut shard, |items| items.add(item, limit));
+            self.edit(&mut shard, |items| items.add(item, limit));
         }
     }
 
-    /// Announces a change of the tree by a memory component that is now immutable.
+    /// Announces a change of the tree by a generation that is now sealed.
     pub fn begin_change(&self) {
         let begun = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
-        // Invariant 3. If two changes begin at once, the larger count wins: a reader with that count has searched both
-        // memory components.
+        // Invariant 3. If two changes begin at once, each shard keeps the larger count: a reader with that count has
+        // searched both generations.
         for shard in &self.shards {
             let mut shard = shard.lock();
             shard.begun = shard.begun.max(begun);
@@ -136,14 +138,14 @@ impl ItemCache {
     #[inline]
     pub fn invalidate(&self, hash: u64) {
         if planted!(!self.is_empty(), Bug::ItemNotInvalidated => false) {
-            self.change(&mut self.shard(hash).lock(), |items| items.invalidate(hash));
+            self.edit(&mut self.shard(hash).lock(), |items| items.invalidate(hash));
         }
     }
 
     /// Invalidates the items of all keys for which `gone` returns true. O(items).
     pub fn invalidate_where(&self, mut gone: impl FnMut(&[u8]) -> bool) {
         for shard in &self.shards {
-            self.change(&mut shard.lock(), |items| items.invalidate_where(&mut gone));
+            self.edit(&mut shard.lock(), |items| items.invalidate_where(&mut gone));
         }
     }
 
@@ -151,25 +153,25 @@ impl ItemCache {
     pub fn adjust_limit(&self, missed: u64) {
         let hits = self.statistics().hits;
         let gained = hits.saturating_sub(self.hits_before.swap(hits, Ordering::Relaxed));
-        let (most, limit) = (self.limit_max.load(Ordering::Relaxed), self.limit.load(Ordering::Relaxed));
-        let step = most / STEPS;
-        let is_worth_it = gained * MISSES_A_HIT >= missed;
+        let (max, limit) = (self.limit_max.load(Ordering::Relaxed), self.limit.load(Ordering::Relaxed));
+        let step = max / STEPS;
+        let is_worth_it = gained * MISSES_PER_HIT >= missed;
         let limit = if is_worth_it { limit + step } else { limit.saturating_sub(step) };
-        self.set_limit(limit.clamp(step, most));
+        self.set_limit(limit.clamp(step, max));
     }
 
     /// Changes the maximum of the limit. The limit keeps its share of the maximum.
     pub fn resize(&self, bytes: usize) {
-        let most = bytes / self.shards.len();
-        let before = self.limit_max.swap(most, Ordering::Relaxed).max(1);
-        let limit = self.limit.load(Ordering::Relaxed) as u128 * most as u128 / before as u128;
+        let max = bytes / self.shards.len();
+        let before = self.limit_max.swap(max, Ordering::Relaxed).max(1);
+        let limit = self.limit.load(Ordering::Relaxed) as u128 * max as u128 / before as u128;
         self.set_limit(limit as usize);
     }
 
     fn set_limit(&self, limit: usize) {
         self.limit.store(limit, Ordering::Relaxed);
         for shard in &self.shards {
-            self.change(&mut shard.lock(), |items| items.shrink_to(limit));
+            self.edit(&mut shard.lock(), |items| items.shrink_to(limit));
         }
     }
 
@@ -191,16 +193,16 @@ impl ItemCache {
     }
 
     /// Changes the items of a shard and updates the totals.
-    fn change(&self, shard: &mut Shard, change: impl FnOnce(&mut ItemShard)) {
+    fn edit(&self, shard: &mut Shard, edit: impl FnOnce(&mut ItemShard)) {
         let before = (shard.items.len(), shard.items.bytes());
-        change(&mut shard.items);
+        edit(&mut shard.items);
         let after = (shard.items.len(), shard.items.bytes());
-        step(&self.count, before.0, after.0);
-        step(&self.bytes, before.1, after.1);
+        add_difference(&self.count, before.0, after.0);
+        add_difference(&self.bytes, before.1, after.1);
     }
 }
 
-fn step(sum: &AtomicUsize, before: usize, after: usize) {
+fn add_difference(sum: &AtomicUsize, before: usize, after: usize) {
     if after >= before {
         sum.fetch_add(after - before, Ordering::Relaxed);
     } else {

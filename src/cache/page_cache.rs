@@ -5,16 +5,19 @@
 //! the shard that its file and number determine, and each shard has a clock of its own.
 //!
 //! Invariants:
-//! 1. The shards share the budget (`resize`), less the bytes of the tables and of the items, equally. A shard exceeds
-//!    its share only until its next page is inserted, if tables or items have grown in the meantime. A table has chunks
-//!    only where it has pages.
-//! 2. Every page in a table has an entry in its shard's ring. An entry without a page is left over from a removed file
-//!    (`dead` counts them). Such entries never make up more than half of a ring.
-//! 3. A page is evicted after `credit` visits of the hand without a hit. One eviction visits at most `VISITS_MAX`
-//!    entries, so the mutex is held for microseconds, whatever the size of the cache. If all visited pages have credit,
-//!    the one with the lowest credit is evicted.
+//! 1. Each shard may use an equal part of the budget (`resize`) that is left after tables and items. If these grow, a
+//!    shard may exceed its part until its next page is inserted. A table has blocks of slots only where it has pages.
+//! 2. Every page in a table has an entry in its shard's ring. An entry without a page is dead: it is left over from a
+//!    removed file (`dead` counts them). `remove_file` cleans a ring once at least `DEAD_MIN` of its entries, and more
+//!    than half, are dead.
+//! 3. A page is evicted after `credit` visits of the hand without a hit. One eviction visits at most `VISITS_MAX` pages
+//!    and removes the dead entries that it meets, so the mutex is held for microseconds, whatever the size of the cache.
+//!    If all visited pages have credit, the one with the lowest credit is evicted, of those visited since the last dead
+//!    entry.
 //! 4. A page that was taken out of a table is dropped after a grace period (`page_table`, invariant 2), never under the
 //!    mutex.
+//!
+//! `docs/concurrency.md` has the rules that readers and writers of the cache rely on (C1, C2, C4, C7).
 //!
 //! A page counts with its bytes and `ENTRY_BYTES` for its table entry, its ring entry and its `Arc`.
 
@@ -30,23 +33,24 @@ use crossbeam_utils::CachePadded;
 use std::collections::HashMap;
 use std::sync::Weak;
 
-/// Minimum size of a shard: the largest leaf (one value just too small for a value file) must fit.
+/// Minimum size of a shard when the cache is made, unless the cache itself is smaller: the largest leaf (one value just
+/// too small for a value file) must fit.
 const SHARD_BYTES_MIN: usize = 2 << 20;
 /// More shards than any machine has cores. Each costs a few cache lines.
 const SHARDS_MAX: usize = 1024;
-/// Bytes of an entry in addition to its page.
+/// Estimated bytes of an entry in addition to its page.
 const ENTRY_BYTES: usize = 128;
 /// Most entries that the hand visits for one eviction.
 const VISITS_MAX: usize = 128;
-/// While more than this and an eighth of the cache wait for a grace period, new pages are not cached: a stalled reader
-/// must not grow memory.
+/// While more than this plus an eighth of the cache waits for a grace period, new pages are not cached: a stalled
+/// reader must not make memory grow.
 const RETIRED_BYTES: usize = 4 << 20;
 /// Rings with fewer dead entries are not cleaned.
 const DEAD_MIN: usize = 32;
 /// Pages that a shrinking cache evicts under one lock of a shard.
 const SLICE: usize = 32;
-/// Items may use this fraction of the cache: one half.
-const ITEMS_PART: usize = 2;
+/// Items may use at most the cache's size divided by this.
+const ITEMS_DIVISOR: usize = 2;
 /// The item cache adjusts its limit after this many missed leaves.
 const ADJUST_AFTER: u64 = 1024;
 /// Number of hit counters: enough that threads rarely share one.
@@ -97,7 +101,7 @@ pub struct PageCache {
 }
 
 /// The credit of a new page of this kind, and the most credit that it can gain. A leaf without hits is evicted in the
-/// first round, so a scan does not clear the cache. Every get of a branch needs its index and filter pages.
+/// first round, so a scan does not clear the cache. Most gets of a branch need its index and filter pages.
 fn credits(kind: PageKind) -> (usize, usize) {
     match kind {
         PageKind::Leaf => (0, 2),
@@ -121,7 +125,7 @@ impl PageCache {
             bytes_used: CachePadded::default(),
             retired: Arc::default(),
             tables: Mutex::default(),
-            items: ItemCache::new(bytes / ITEMS_PART),
+            items: ItemCache::new(bytes / ITEMS_DIVISOR),
             hits: (0..STRIPES).map(|_| CachePadded::default()).collect(),
             misses: CachePadded::default(),
             leaf_misses: CachePadded::default(),
@@ -159,7 +163,7 @@ impl PageCache {
             return;
         }
         let items = self.items.bytes();
-        self.items.resize(bytes / ITEMS_PART);
+        self.items.resize(bytes / ITEMS_DIVISOR);
         if bytes > before {
             return;
         }
@@ -167,14 +171,14 @@ impl PageCache {
         let mut victims = Vec::new();
         for shard in &self.shards {
             let is_over = |shard: &Shard| shard.bytes > self.shard_bytes();
-            let mut gives = true;
-            while gives {
+            let mut may_have_more = true;
+            while may_have_more {
                 let mut shard = shard.lock();
-                let given = victims.len();
+                let before = victims.len();
                 self.change(&mut shard, |shard| {
-                    while is_over(shard) && victims.len() < given + SLICE && self.evict_one(shard, &mut victims) {}
+                    while is_over(shard) && victims.len() < before + SLICE && self.evict_one(shard, &mut victims) {}
                 });
-                gives = victims.len() == given + SLICE;
+                may_have_more = victims.len() == before + SLICE;
             }
         }
         freed += victims.iter().map(|page| page.memory_bytes()).sum::<usize>();
@@ -294,7 +298,7 @@ impl PageCache {
             shard.dead += 1;
             shard.remove_dead();
         }
-        // Nobody inserts a page into the table of a removed file.
+        // No page is inserted into the table of a removed file any more: no view has the file.
         self.table_bytes.fetch_sub(table.directory_bytes(), Ordering::Relaxed);
         self.retire(removed);
     }
@@ -312,11 +316,11 @@ impl PageCache {
             drop(pages);
             retired.fetch_sub(bytes, Ordering::Relaxed);
         });
-        // Deferred work stays in a bag of this thread until the bag is full, and a background thread may sleep before.
+        // Deferred work stays in a bag of this thread until the bag is full, and the thread may go to sleep first (C4).
         guard.flush();
         drop(guard);
         if bytes > RETIRED_BYTES / 4 {
-            // A whole file: if nobody is reading just now, three steps of the epoch free its pages at once.
+            // Many bytes, for example a whole file: if no thread is reading, three steps of the epoch free them at once.
             (0..3).for_each(|_| crossbeam_epoch::pin().flush());
         }
     }
@@ -363,6 +367,7 @@ impl Shard {
                     // The ring's last entry has moved to this place. The next iteration looks at it.
                     self.ring.swap_remove(self.hand);
                     self.dead = self.dead.saturating_sub(1);
+                    // The remembered entry may be the one that moved.
                     lowest = None;
                     continue;
                 }
@@ -381,7 +386,7 @@ impl Shard {
 
     fn take_at(&mut self, at: usize) -> Option<(Page, usize)> {
         let entry = self.ring.swap_remove(at);
-        // The entry that moved to this place is visited at the end of the hand's round.
+        // The entry that moved to this index is visited in the next round.
         if at == self.hand {
             self.hand += 1;
         }

@@ -1,4 +1,4 @@
-//! `Db`: operations on stores that this process does not have open.
+//! `Db`: operations that need no open store: verify, repair, destroy, and reading the statistics of a running store.
 
 use super::db::Db;
 use crate::engine::open::destroying;
@@ -12,7 +12,7 @@ use crate::util::Result;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Operations on a store that is not open.
+/// Operations that need no open store.
 impl Db {
     /// Checks the files of a closed store, even if it cannot be opened, and lists all damage. Changes nothing.
     ///
@@ -26,7 +26,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `NoStore`, `AlreadyOpen`, `Io` if a file could not be checked. Damage is not an error here.
+    /// `NoStore`, `AlreadyOpen`, `Io` if a file could not be checked. Damage is reported in the result, not as an error.
     pub fn verify_closed(
         path: impl AsRef<Path>,
         depth: Depth,
@@ -44,7 +44,7 @@ impl Db {
         verify::verify_closed(&storage, depth, progress)
     }
 
-    /// Rebuilds a closed store from the files that are left, and reports what was saved and what was lost. Does nothing
+    /// Rebuilds a closed store from its readable files, and reports what was saved and what was lost. Does nothing
     /// if the store is not damaged. Damaged files are kept under names that end with `.damaged`.
     ///
     /// ```
@@ -59,7 +59,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `NoStore`, `AlreadyOpen`, `NewerFormat`, `Io`. The store is then unchanged, and repair may be called again.
+    /// `NoStore`, `AlreadyOpen`, `NewerFormat`, `Io`. After an `Io` error the store is either as before (with some
+    /// `*.damaged` names added) or already repaired; repair may be called again.
     pub fn repair(path: impl AsRef<Path>, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<RepairReport> {
         Self::repair_with(Arc::new(PosixStorage::new(path.as_ref())), progress)
     }
@@ -69,9 +70,9 @@ impl Db {
         repair::repair(&storage, progress)
     }
 
-    /// Returns the latest published statistics of a store that another process (or another `Db` of this one) has open
-    /// for writing. `None` if no process has, or if it was opened less than two seconds ago. The call is cheap, since
-    /// it does not open the store.
+    /// Returns the latest published statistics of a store that another process, or another `Db` in this process, has
+    /// open for writing. `None` if no process has the store open for writing, or if it was opened less than two seconds
+    /// ago. The call is cheap, since it does not open the store.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -87,10 +88,10 @@ impl Db {
         live_stats::read(&PosixStorage::new(path.as_ref()))
     }
 
-    /// Deletes a closed store, and its directory if that holds no other files.
+    /// Deletes a closed store, and its directory if no other files remain in it.
     ///
     /// # Errors
-    /// `NoStore` if there is no store, `AlreadyOpen`, `Io`.
+    /// `NoStore`, `AlreadyOpen`, `Io`.
     pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
         destroying::destroy(&PosixStorage::new(path.as_ref()))
     }

@@ -2,19 +2,19 @@
 
 use crate::util::sync::{AtomicBool, Ordering};
 
-/// Which chunks of a file some writer may still write to. See the module.
+/// The ownership of each chunk of a file. See the module.
 #[derive(Debug)]
 pub struct ChunkOwners(Box<[AtomicBool]>);
 
 impl ChunkOwners {
-    /// Nobody owns any of `chunks` chunks.
+    /// `chunks` chunks without owners.
     pub fn new(chunks: usize) -> Self {
         Self((0..chunks).map(|_| AtomicBool::new(false)).collect())
     }
 
     /// Takes `count` chunks from `first` on, or none of them.
     pub(super) fn take(&self, first: usize, count: usize) -> bool {
-        // Acquire pairs with `release`: what the former owner wrote there comes before what the new one writes.
+        // Acquire pairs with `release`: the former owner's stores there come before the new owner's.
         for (at, owned) in self.0[first..first + count].iter().enumerate() {
             if owned.swap(true, Ordering::Acquire) {
                 self.release(first, at);
@@ -24,17 +24,17 @@ impl ChunkOwners {
         true
     }
 
-    /// How many chunks somebody may write to.
+    /// The number of chunks that have an owner.
     pub fn owned(&self) -> usize {
         self.0.iter().filter(|owned| owned.load(Ordering::Acquire)).count()
     }
 
-    /// Whether idle writers have left enough of it for another use.
+    /// Whether idle writers own so few chunks that the file is worth reusing.
     pub fn leave_enough(&self) -> bool {
         2 * self.owned() <= self.0.len()
     }
 
-    /// The first of so many adjacent chunks, from `from` on, that nobody owns.
+    /// The first of `count` adjacent chunks without owners, from `from` on.
     pub(super) fn free_run(&self, from: usize, count: usize) -> Option<usize> {
         let mut start = from;
         for (chunk, owned) in self.0.iter().enumerate().skip(from) {

@@ -1,13 +1,13 @@
-//! The files of the log: their names, how a segment's file is made, reused and removed. Off the write path.
+//! The files of the log: their names, and how a segment's file is made, reused and removed. Not on the write path.
 //!
 //! Invariants:
-//! 1. A file is called `{number}.log` only when it has a valid header and real zeroes or old records behind it: a new
-//!    one is written whole and synced under the name `{number}.log.new` first.
-//! 2. A recycled file is renamed, the directory synced, and only then its header rewritten and synced. So its name's
-//!    number is never below its header's; where it is above, the file holds nothing (its old records were
-//!    incorporated before it was recycled).
-//! 3. No record is written to a segment before both name and header are durable, and the manifest names it. So a segment that the
-//!    manifest names and that is not there is lost, whatever it held.
+//! 1. A file is called `{number}.log` only if it has a valid header, followed by real zeroes or old records. A new file
+//!    is first written completely and synced under the name `{number}.log.new`.
+//! 2. To recycle a file, it is renamed, the directory is synced, and only then is its header rewritten and synced. So
+//!    the number in its name is never below the one in its header. If it is above, the file holds nothing that counts:
+//!    its old records were incorporated before it was recycled.
+//! 3. No record is written to a segment before its name and header are durable and the manifest names it. So if a
+//!    segment that the manifest names is missing, its contents are lost, whatever they were.
 
 use super::chunk_owners::ChunkOwners;
 use super::segment::{Reuse, Segment, SegmentParts, header_page, segment_file_bytes};
@@ -19,19 +19,19 @@ use crate::io::{OpenMode, Storage};
 use crate::util::sync::Arc;
 use crate::util::{FileNumber, Result, SequenceNumber};
 
-/// The file that a failed sync leaves behind.
+/// The file that a failed sync leaves.
 pub const POISON: &str = "POISON";
 /// Zeroes are written in pieces of this size.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What the name of a file of the log says about it.
+/// What kind of log file a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A segment.
     Segment,
     /// A former segment, kept for reuse.
     Free,
-    /// Not finished.
+    /// A segment that is not finished.
     New,
 }
 
@@ -44,7 +44,7 @@ pub fn file_name(number: FileNumber, role: Role) -> String {
     }
 }
 
-/// Takes a name apart; `None` where it is no file of the log.
+/// Parses a name. `None` if it is not that of a log file.
 pub fn parse_file_name(name: &str) -> Option<(FileNumber, Role)> {
     let (digits, extension) = name.split_once('.')?;
     let role = match extension {
@@ -57,29 +57,29 @@ pub fn parse_file_name(name: &str) -> Option<(FileNumber, Role)> {
     (file_name(number, role) == name).then_some((number, role))
 }
 
-/// A file without a use, of the standard length.
+/// A file of the standard length that is kept for reuse.
 #[derive(Debug)]
 pub struct FreeFile {
     /// Its name.
     pub name: String,
-    /// Its mapping and owners, where it was a segment of this process.
+    /// Its mapping and chunk owners, if it was a segment of this process.
     pub reuse: Option<Reuse>,
 }
 
-/// The size and identity of a segment to be made.
+/// The size and identity of a segment that will be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
-    /// Whose it is.
+    /// The log that it belongs to.
     pub identity: &'a LogIdentity,
-    /// How many chunks.
+    /// The number of chunks.
     pub chunks: usize,
-    /// How long each.
+    /// The length of a chunk.
     pub chunk_bytes: usize,
-    /// For one large record.
+    /// Whether it is for one large record.
     pub dedicated: bool,
-    /// The newest mark, carried on so that it outlives the segment that it stands in.
+    /// The newest mark, copied so that it outlives the segment that contains it.
     pub mark: Option<Mark>,
-    /// Memory to write to first, for a segment of the standard size that is not dedicated.
+    /// Shared memory to write to first; only for a segment of the standard size that is not dedicated.
     pub shadow: Option<&'a Shadow>,
 }
 
@@ -98,7 +98,7 @@ impl Plan<'_> {
     }
 }
 
-/// Makes a segment from nothing.
+/// Makes a segment with a new file.
 pub fn create_segment(storage: &dyn Storage, number: FileNumber, plan: Plan<'_>) -> Result<Segment> {
     let fresh = file_name(number, Role::New);
     let header = plan.header(number);
@@ -113,15 +113,15 @@ pub fn create_segment(storage: &dyn Storage, number: FileNumber, plan: Plan<'_>)
         start(storage, number, plan, None, page)
     });
     made.inspect_err(|_| {
-        // A file that could not be written whole only takes room; recovery would drop it, too.
+        // A file that is not written completely only takes space; recovery would drop it, too.
         let _ = storage.remove(&fresh);
     })
 }
 
-/// Makes a segment from a file that served before.
+/// Makes a segment from a file that was used before.
 pub fn reuse_segment(storage: &dyn Storage, file: FreeFile, number: FileNumber, plan: Plan<'_>) -> Result<Segment> {
     let name = file_name(number, Role::Segment);
-    // A slow thread may still write to the file's mapping; then it stays mapped.
+    // A slow thread may still write to the file's mapping. Then it stays mapped.
     let reuse = file.reuse.filter(|(_, owners)| plan.shadow.is_none() || owners.owned() > 0);
     let plan = if reuse.is_some() { Plan { shadow: None, ..plan } } else { plan };
     let page = header_page(&plan.header(number), plan.mark);
@@ -130,15 +130,15 @@ pub fn reuse_segment(storage: &dyn Storage, file: FreeFile, number: FileNumber, 
     }
     storage.rename(&file.name, &name)?;
     storage.sync_directory()?;
-    // By one write of one page, not through the mapping: a kill between two stores would leave a header that is neither old
-    // nor new, and a store that does not open.
+    // By one write of one page, not through the mapping. A kill between two stores would leave a header that is neither
+    // old nor new, and a store that does not open.
     let header = storage.open(&name, OpenMode::ReadWrite)?;
     header.write_all_at(&page[..], 0)?;
     header.sync()?;
     start(storage, number, plan, reuse, page)
 }
 
-/// A segment over a file that is ready.
+/// A segment over a finished file.
 fn start(
     storage: &dyn Storage,
     number: FileNumber,
@@ -172,7 +172,7 @@ fn parts(storage: &dyn Storage, number: FileNumber, plan: Plan<'_>, owners: Arc<
     }
 }
 
-/// Writes real zeroes: a hole could not be filled on a full disk, and a store to the mapping has no way to say so.
+/// Writes real zeroes. A hole could not be filled on a full disk, and a store to the mapping cannot report that.
 fn write_fresh(storage: &dyn Storage, name: &str, header: &SegmentHeader, page: &[u8; PAGE_BYTES]) -> Result<()> {
     let file = storage.open(name, OpenMode::Create)?;
     let bytes = header.segment_bytes as usize;
@@ -187,8 +187,8 @@ fn write_fresh(storage: &dyn Storage, name: &str, header: &SegmentHeader, page: 
     file.sync()
 }
 
-/// Invariant 3. Where the disk is full for it the file goes again; after another failure nobody knows whether it was named, and it
-/// stays.
+/// Invariant 3. If there is no space for the edit, the file is removed again. After another failure it is unknown
+/// whether the edit is durable, so the file stays.
 pub fn name_segment(
     storage: &dyn Storage,
     segment: &Segment,
@@ -197,7 +197,7 @@ pub fn name_segment(
 ) -> Result<u64> {
     name(segment.number, synced).inspect_err(|error| {
         if error.is_disk_full() {
-            // What is left behind is found as stray at the next opening.
+            // A file that remains here is found as a stray at the next opening.
             let _ = storage.remove(&segment.name);
         }
     })

@@ -1,11 +1,11 @@
-//! Group commit: one leader syncs for all who wait. Any thread that holds no number and no announcement.
+//! Group commit: one leader syncs for all waiting threads. Any thread that holds no number and no announcement.
 //!
 //! Invariants:
-//! 1. At most one leader. It takes its target after it became leader, so whoever waits behind it is either covered or
-//!    finds the next leader.
-//! 2. Order: all numbers `<= target` sealed; value files synced (`before`); segments listed and synced; `synced`
-//!    raised; mark left. Module invariant 1 says why the segments listed are enough.
-//! 3. A failure poisons the log before the next leader can come.
+//! 1. There is at most one leader. It chooses its target after it became leader, so a thread that waits behind it is
+//!    either covered or becomes or finds the next leader.
+//! 2. Order: all numbers `<= target` are sealed; value files are synced (`before`); segments are listed and synced;
+//!    `synced` is raised; a mark is left. Invariant 1 of the module `log` says why the listed segments are enough.
+//! 3. A failure poisons the log before there can be another leader.
 
 use super::log::{Log, State};
 use super::poison::Halt;
@@ -14,7 +14,7 @@ use crate::util::sequencer::Sequencer;
 use crate::util::sync::{Arc, Ordering};
 use crate::util::{Result, SequenceNumber};
 
-/// Ends the leadership, also where the caller's `before` panics.
+/// Ends the leadership, even if the caller's `before` panics.
 struct Leadership<'a>(&'a Log);
 
 impl Drop for Leadership<'_> {
@@ -25,8 +25,8 @@ impl Drop for Leadership<'_> {
 }
 
 impl Log {
-    /// Returns once every number up to `number` is durable. `before` makes durable what records refer to (value
-    /// files); it runs when all those records are sealed. Requires that `number` was taken.
+    /// Returns once every number up to `number` is durable. `before` makes the value files durable that records refer
+    /// to; it runs when all those records are sealed. Requires that `number` was taken.
     pub fn sync_through(
         &self,
         sequencer: &Sequencer,
@@ -69,15 +69,16 @@ impl Log {
         for segment in segments {
             planted!(segment.sync()?, Bug::SyncWithoutLog => ());
         }
-        // Another keeper's failure may have dropped pages of a segment that this leader then synced without complaint.
+        // A failed sync in a log thread may have dropped pages of a segment that this leader then synced without an
+        // error.
         self.check()?;
         self.synced.fetch_max(target.0, Ordering::AcqRel);
         self.leave_mark(&mut self.state.lock());
         Ok(())
     }
 
-    /// Ends the generation: every later call gives `Error::Closed`. Makes the last mark durable. What must be durable
-    /// was synced with `sync_through` before.
+    /// Ends the log epoch: every later call returns `Error::Closed`. Makes the last mark durable. The caller has synced
+    /// with `sync_through` what must be durable.
     pub fn close(&self, sequencer: &Sequencer) -> Result<()> {
         if !self.stop(Halt::Closed) {
             return Ok(());
@@ -88,7 +89,7 @@ impl Log {
         if self.shadows.bytes() > 0 { self.give_up_twins() } else { Ok(()) }
     }
 
-    /// Brings all that twins know to the segments' files, and removes the twins. Requires that nothing is sealed any more.
+    /// Writes all shadows back to their segments' files and removes them. Requires that no more records are sealed.
     fn give_up_twins(&self) -> Result<()> {
         let (_making, _sealing) = (self.making.lock(), self.sealing.lock());
         let segments: Vec<_> = {

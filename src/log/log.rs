@@ -1,4 +1,4 @@
-//! The log of one opening of a store: its state, and how it starts. The files beside this one add what is done with it.
+//! The log of one opening of a store: its state, and how it starts. The other files of this folder add its operations.
 
 use super::files::{self, FreeFile};
 use super::log_task::{Due, LogTask};
@@ -14,10 +14,10 @@ use crate::util::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use crate::util::{Error, FileNumbers, Result, SequenceNumber};
 use crossbeam_utils::CachePadded;
 
-/// Bytes of chunks in a segment that is made on a full disk, but for one chunk at least.
+/// Bytes of chunks in a segment that is made on a full disk, but at least one chunk.
 const SCARCE_SEGMENT_BYTES: usize = 256 << 10;
 
-/// Which thread leads a group commit.
+/// Whether a thread leads a group commit.
 #[derive(Debug, Default)]
 pub(super) struct SyncState {
     pub(super) leading: bool,
@@ -41,15 +41,15 @@ pub struct Log {
     pub(super) synced: CachePadded<AtomicU64>,
     /// Bytes of chunks in use and of adopted segments.
     pub(super) bytes: AtomicU64,
-    /// One makes segments ready at a time, and one seals them.
+    /// Locked while a segment is made; one thread at a time. `sealing` likewise, while segments are sealed.
     pub(super) making: Mutex<()>,
     pub(super) sealing: Mutex<()>,
     pub(super) sync: Mutex<SyncState>,
     pub(super) sync_ended: Condvar,
     pub(super) state: Mutex<State>,
-    /// A next segment is there, or could not be made.
+    /// Signals that there is a next segment, or that it could not be made.
     pub(super) next_changed: Condvar,
-    /// The keepers have work.
+    /// Signals that the log threads have work.
     pub(super) work: Condvar,
 }
 
@@ -57,7 +57,7 @@ pub struct Log {
 pub(super) struct State {
     pub(super) current: Arc<Segment>,
     pub(super) next: Option<Arc<Segment>>,
-    /// Why there is no next one.
+    /// Why there is no next segment.
     pub(super) next_error: Option<Error>,
     pub(super) dedicated: Vec<Arc<Segment>>,
     pub(super) retiring: Vec<Arc<Segment>>,
@@ -70,7 +70,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The mark that says what is known now.
+    /// A mark with the current state.
     pub(super) fn next_mark(&mut self, synced_through: SequenceNumber) -> Mark {
         self.mark_counter += 1;
         Mark { counter: self.mark_counter, synced_through, manifest_edit: self.manifest_edit }
@@ -78,9 +78,9 @@ impl State {
 }
 
 impl Log {
-    /// Starts a generation with its first segment. Requires that the `LogRecovered` edit of the generations before is
-    /// durable, and a generation that no segment has. With `memory` segments are written there first; requires that no twin of an
-    /// earlier generation is needed any more.
+    /// Starts a log epoch with its first segment. Requires that the `LogRecovered` edit of the earlier epochs is
+    /// durable, and that no segment has this epoch. With `memory`, writers write segments there first; requires that no
+    /// shadow of an earlier epoch is needed any more.
     pub fn create(
         storage: Arc<dyn Storage>,
         memory: Option<Arc<dyn SharedMemory>>,
@@ -115,7 +115,7 @@ impl Log {
             next: None,
             next_error: None,
             dedicated: Vec::new(),
-            // Writers put segments here, and a write allocates nothing; the keeper is rarely two behind.
+            // Writers add segments here, and a write must not allocate. The log threads are rarely two segments behind.
             retiring: Vec::with_capacity(8),
             sealed: Vec::new(),
             old: Vec::new(),
@@ -159,45 +159,45 @@ impl Log {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of shared memory that segments are written to first.
+    /// Bytes of shared memory in use for shadows.
     pub fn memory_bytes(&self) -> u64 {
         self.shadows.bytes()
     }
 
-    /// How many segments were to be written to shared memory and found none.
+    /// The number of segments that have no shadow for lack of shared memory.
     pub fn memory_refused(&self) -> u64 {
         self.shadows.refused()
     }
 
-    /// Whether a switch of the memory generation should make room.
+    /// Whether a switch of the memory generation should free log.
     pub fn over_budget(&self) -> bool {
         self.bytes() > self.options.budget_bytes
     }
 
-    /// Whether a writer that uses up the current segment finds the next one made.
+    /// Whether a writer that uses up the current segment finds the next one ready.
     #[cfg(feature = "async")]
     pub fn has_segment_ready(&self) -> bool {
         self.state.lock().next.is_some()
     }
 
-    /// Whether the disk is full: from then on segments are as small as they may be, and no file is kept for reuse, so that little
-    /// room carries many deletes and many openings.
+    /// Sets whether the disk is full. If so, segments are as small as possible, and no file is kept for reuse, so that
+    /// little space is enough for many deletes and many openings.
     pub fn set_scarce(&self, scarce: bool) {
         self.scarce.store(scarce, Ordering::Relaxed);
         if !scarce {
-            // What could not be made is tried again before a writer is told that it could not.
+            // A segment that could not be made is tried again before a writer gets the error.
             let mut state = self.state.lock();
             state.next_error = None;
             self.wake(&mut state, LogTask::MakeReady);
         }
     }
 
-    /// Chunks of the segment that comes next.
+    /// Chunks of the next segment.
     pub(super) fn chunks_of_next(&self) -> usize {
         chunks_where(self.scarce.load(Ordering::Relaxed), self.options)
     }
 
-    /// Notes that an edit of the manifest was synced, so that its loss would be noticed.
+    /// Notes that a manifest edit was synced. A mark records it, so that its loss is detected.
     pub fn note_manifest_edit(&self, edit: u64) {
         let mut state = self.state.lock();
         if edit > state.manifest_edit {
@@ -206,7 +206,7 @@ impl Log {
         }
     }
 
-    /// Leaves a mark of what is known in the current segment; the next sync makes it durable.
+    /// Leaves a mark with the current state in the current segment. The next sync makes it durable.
     pub(super) fn leave_mark(&self, state: &mut State) {
         let mark = state.next_mark(self.synced());
         state.current.write_mark(mark);

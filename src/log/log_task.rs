@@ -1,15 +1,15 @@
-//! The two kinds of log work that the log threads do.
+//! The two kinds of work of the log threads.
 
-/// The two kinds of log work. Each has a thread of its own.
+/// A kind of log work. Each kind has its own thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogTask {
-    /// What writers wait for: `Log::make_ready`.
+    /// Work that writers wait for: `Log::make_ready`.
     MakeReady,
-    /// What waits for the disk: `Log::finish`.
+    /// Work that waits for the disk: `Log::finish`.
     Finish,
 }
 
-/// Which of the two there is reason to do.
+/// Which kinds of work are due.
 #[derive(Clone, Copy, Debug)]
 pub struct Due {
     pub(super) make_ready: bool,

@@ -1,21 +1,24 @@
-//! The log keepers' work: the next segment and pages ahead; the sealing of retired segments; recycling. `make_ready` and `finish` each run
-//! on one thread of the store in a loop with `wait_for_work`; the rest is called from anywhere.
+//! The work of the log threads: making the next segment and its pages ready, sealing retired segments, recycling.
+//! `make_ready` and `finish` each run in a loop with `wait_for_work` on a thread of the store. Any thread may call the
+//! rest.
 //!
-//! Two threads, because what writers wait for must not stand behind the sync of a whole segment: while one thread did both, a sync
-//! of 80 ms on a busy disk was a put of 80 ms.
+//! There are two threads, so that work that writers wait for is never queued behind the sync of a whole segment. With
+//! one thread, a sync of 80 ms on a busy disk delayed a put by 80 ms.
 //!
 //! Invariants:
-//! 1. A segment is retired (under the state lock, another becomes current), then a grace period passes, then it is
-//!    synced, then it is *sealed*. After the grace period no record is sealed in it any more.
+//! 1. A segment is retired (under the state lock another becomes current), then a grace period passes, then the segment
+//!    is synced, then it is *sealed*. After the grace period no record is sealed in it.
 //!
-//!    A writer announces (store to its slot, fence), then looks at `retired`, and only if it is not set takes a number
-//!    and seals; it leaves its slot after that. The keeper sees `retired` set, and `wait_for_announced` (fence, read
-//!    of the slots). Of the two fences one comes first. If the writer's does, the keeper finds the slot busy, or left
-//!    after the record was sealed, and waits. If the keeper's does, the writer finds `retired` set and withdraws.
-//! 2. `last` of a sealed segment is read off the counter after that grace period: every record in it has a number
-//!    that was taken before, so none is greater.
-//! 3. Only sealed segments are recycled, and only when all their numbers are incorporated, durably so in the manifest.
-//! 4. The segment of a failed step stays where it was, so that the next sync covers it.
+//!    A writer announces (store to its number slot, fence), then reads `retired`. Only if it is not set does it take a
+//!    number and seal its record; then it leaves its slot. The log thread sees `retired` set and calls
+//!    `wait_for_announced` (fence, read of the slots). One of the two fences comes first. If the writer's does, the log
+//!    thread finds the slot busy, or left after the record was sealed, and waits. If the log thread's does, the writer
+//!    finds `retired` set and withdraws.
+//! 2. `last` of a sealed segment is read from the number counter after that grace period. The number of every record in
+//!    it was taken before, so none is greater.
+//! 3. Only sealed segments are recycled, and only after the manifest durably says that all their numbers are
+//!    incorporated.
+//! 4. If a step fails, the segment stays where it was, so that the next sync covers it.
 
 use super::files::{FreeFile, Role, file_name};
 use super::log::{Log, State};
@@ -28,13 +31,13 @@ use crate::util::sync::{Arc, MutexGuard, Ordering};
 use crate::util::{Error, FileNumber, Result, SequenceNumber};
 use std::time::Duration;
 
-/// Spare files that are taken over from earlier generations.
+/// Free files that are taken over from earlier log epochs.
 const SPARE_FILES_ADOPTED_MAX: usize = 2;
 /// Pages are made writable at most this far ahead of the chunks handed out.
 const AHEAD_BYTES: usize = 2 << 20;
 
 impl Log {
-    /// Claims chunks for a record of `length` bytes; waits for the next segment where the current one is used up.
+    /// Claims chunks for a record of `length` bytes. Waits for the next segment if the current one is used up.
     #[cold]
     pub(crate) fn refill(&self, writer: &mut LogWriter, length: usize) -> Result<()> {
         writer.leave();
@@ -45,14 +48,14 @@ impl Log {
         let mut state = self.state.lock();
         loop {
             self.check()?;
-            // One made on a full disk may be smaller than others, and in one that idle writers still own parts of the next segment
-            // may be no better.
+            // A segment that was made on a full disk may be smaller than others. If idle writers still own parts of the
+            // next segment, it may be no better than this one.
             if count > state.current.chunks() || state.current.never_fits(count) {
                 drop(state);
                 return self.dedicate(writer, count);
             }
-            // Under the lock, so that what is counted here is what `recycle` will take off again: chunks at the end that
-            // are too few for this record, and those that an idle writer still owns, are used up, too.
+            // Under the lock, so that this count equals what `recycle` will subtract. Chunks at the end that are too
+            // few for this record, and those that an idle writer still owns, count as used.
             let before = state.current.claimed_bytes();
             let claimed = state.current.claim(count);
             self.bytes.fetch_add(state.current.claimed_bytes() - before, Ordering::Relaxed);
@@ -70,7 +73,7 @@ impl Log {
         }
     }
 
-    /// Puts the next segment in the current one's place. Where there is none yet it waits, and the caller looks again.
+    /// Makes the next segment the current one. If there is none yet, waits; the caller checks again.
     fn switch(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
         let next = state.next.take();
         self.wake(state, LogTask::MakeReady);
@@ -91,8 +94,8 @@ impl Log {
         Ok(())
     }
 
-    /// A segment of its own for a record that is longer than a whole standard one. Only its writer knows of it, so
-    /// nobody's switch retires it before the record is in it.
+    /// A segment for one record that is longer than a whole standard segment. Only its writer knows it, so no other
+    /// thread's switch retires it before it contains the record.
     fn dedicate(&self, writer: &mut LogWriter, count: usize) -> Result<()> {
         let segment = self.make_segment(count, true)?;
         let mut state = self.state.lock();
@@ -113,7 +116,7 @@ impl Log {
         }
     }
 
-    /// Waits until there is work of a kind, or the time has passed. Returns whether there is work.
+    /// Waits until there is work of this kind, or until the time has passed. Returns whether there is work.
     pub fn wait_for_work(&self, task: LogTask, timeout: Duration) -> bool {
         let mut state = self.state.lock();
         if !*state.due.of(task) {
@@ -128,16 +131,17 @@ impl Log {
         make_ready || finish
     }
 
-    /// Makes the next segment and pages ahead ready. On an error that is not poisoning (a full disk) writers that need the next
-    /// segment get it, too, until a later round succeeds; but first `make_room` is asked whether it is worth trying again.
+    /// Makes the next segment and its pages ready. After an error that does not poison the log (a full disk), writers
+    /// that need the next segment get the error, too, until a later call succeeds. Before that, `make_room` is asked
+    /// whether another try makes sense.
     pub fn make_ready(&self, sequencer: &Sequencer, make_room: &dyn Fn(&Error) -> bool) -> Result<()> {
         let _making = self.making.lock();
         self.state.lock().due.make_ready = false;
         self.check()?;
-        // Without a twin it would be a slow one.
+        // Without a shadow the segment would be slow.
         if self.shadows.are_used_up() && self.state.lock().next.is_none() {
             let sealing = self.sealing.lock();
-            // Whoever sealed meanwhile may have given one back.
+            // A thread that sealed a segment meanwhile may have freed a shadow.
             if self.shadows.are_used_up() {
                 self.seal_retired(&sealing, sequencer)?;
             }
@@ -147,7 +151,7 @@ impl Log {
         ready
     }
 
-    /// Writes out what stands in shared memory alone, and seals retired segments.
+    /// Writes back records that are only in shared memory, and seals retired segments.
     pub fn finish(&self, sequencer: &Sequencer) -> Result<()> {
         self.state.lock().due.finish = false;
         self.check()?;
@@ -155,7 +159,7 @@ impl Log {
         self.seal_retired(&self.sealing.lock(), sequencer)
     }
 
-    /// Both, where nobody can make room.
+    /// Runs both kinds of work, where no caller can free space.
     #[cfg(any(test, feature = "testing"))]
     pub fn maintain(&self, sequencer: &Sequencer) -> Result<()> {
         let ready = self.make_ready(sequencer, &|_| false);
@@ -201,7 +205,7 @@ impl Log {
         }
     }
 
-    /// So that the next sync, or the sealing, has less to do.
+    /// So that the next sync, or the sealing, has less to write.
     fn write_out(&self) -> Result<()> {
         let current = Arc::clone(&self.state.lock().current);
         if !current.wants_write_out() {
@@ -235,7 +239,7 @@ impl Log {
                     return Err(error);
                 }
             }
-            // Until it is recycled nobody looks at it; its pages would count against the memory budget.
+            // Nothing reads it until it is recycled, and its pages would count against the memory budget.
             segment.rest();
         }
         let mut state = self.state.lock();
@@ -252,8 +256,8 @@ impl Log {
         sealed.chain(old).collect()
     }
 
-    /// Frees segments that `recyclable` gave. Requires that the manifest edit which says that their numbers are incorporated, and
-    /// which no longer names them, is durable.
+    /// Frees segments that `recyclable` returned. Requires that the manifest edit is durable that says that their
+    /// numbers are incorporated and no longer names them.
     pub fn recycle(&self, segments: &[FileNumber]) -> Result<()> {
         let (sealed, old) = {
             let mut state = self.state.lock();
@@ -273,7 +277,7 @@ impl Log {
         result
     }
 
-    /// The files that hold records which are needed, or may come to.
+    /// The files with records that are needed or may be needed.
     pub fn live_segments(&self) -> Vec<FileNumber> {
         let state = self.state.lock();
         let State { current, next, dedicated, retiring, sealed, old, .. } = &*state;
@@ -281,21 +285,21 @@ impl Log {
         own.map(|segment| segment.number).chain(old.iter().map(|segment| segment.number)).collect()
     }
 
-    /// Removes the files that are kept for reuse; returns how many there were. For a full disk.
+    /// Removes the files that are kept for reuse, on a full disk. Returns how many there were.
     pub fn drop_spares(&self) -> usize {
         let spares = std::mem::take(&mut self.state.lock().free);
-        // What cannot be removed now is found again at the next opening.
+        // A file that cannot be removed now is found again at the next opening.
         spares.iter().filter(|spare| self.storage.remove(&spare.name).is_ok()).count()
     }
 
-    /// Takes over segments of generations before: kept until incorporated; those without a use become free files.
-    /// Requires that the `LogRecovered` edit is durable.
+    /// Takes over segments of earlier log epochs. They are kept until they are incorporated; those that nothing needs
+    /// become free files. Requires that the `LogRecovered` edit is durable.
     pub fn adopt(&self, segments: Vec<OldSegment>) {
         for segment in segments {
             if segment.unused {
-                // A store that is opened often would gather spare files up to the whole budget.
+                // Otherwise a store that is opened often would accumulate free files up to the whole budget.
                 let enough = self.state.lock().free.len() >= SPARE_FILES_ADOPTED_MAX;
-                // What cannot be renamed or removed now is found again at the next opening.
+                // A file that cannot be renamed or removed now is found again at the next opening.
                 let _ = if enough {
                     self.storage.remove(&segment.name)
                 } else {
@@ -312,8 +316,9 @@ impl Log {
         self.free_file(&segment.name, segment.number, segment.file_bytes() as u64, segment.reuse())
     }
 
-    /// Keeps a file for reuse if it has the standard size and all files together stay within the budget; else removes
-    /// it, as on a full disk. The new name tells recovery that nothing in the file counts; nobody minds if it is lost.
+    /// Keeps a file for reuse if it has the standard size, all files together stay within the budget, and the disk is
+    /// not full; otherwise removes it. The new name tells recovery that nothing in the file counts. Losing the file
+    /// does no harm.
     fn free_file(&self, name: &str, number: FileNumber, bytes: u64, reuse: Option<Reuse>) -> Result<()> {
         let standard = segment_file_bytes(self.chunks, self.options.chunk_bytes) as u64;
         let files_max = (self.options.budget_bytes / standard).max(2) as usize;

@@ -1,4 +1,4 @@
-//! Makes the segments of the log and names them in the manifest. Off the write path; one thread at a time.
+//! Makes the segments of the log and adds their names to the manifest. Not on the write path; one thread at a time.
 
 use super::files::{FreeFile, Plan, create_segment, name_segment, reuse_segment};
 use super::log::Log;
@@ -7,9 +7,9 @@ use crate::util::Result;
 use crate::util::sync::Arc;
 
 impl Log {
-    /// Makes the segment that comes next: from a free file where there is one.
+    /// Makes the next segment, from a free file if there is one.
     pub(super) fn make_segment(&self, chunks: usize, dedicated: bool) -> Result<Arc<Segment>> {
-        // Idle writers own most of these; nothing but their mapping is needed any more.
+        // Idle writers own most of its chunks. Only their mapping is still needed.
         let mut used_up = Vec::new();
         let (free, mark) = {
             let mut state = self.state.lock();
@@ -25,11 +25,11 @@ impl Log {
             (free, state.next_mark(self.synced()))
         };
         for file in used_up {
-            // What cannot be removed now is found again at the next opening.
+            // A file that cannot be removed now is found again at the next opening.
             let _ = self.storage.remove(&file.name);
         }
         let chunk_bytes = self.options.chunk_bytes;
-        // A file that served before has the standard length.
+        // A file that was used before has the standard length.
         let chunks = if free.is_some() { self.chunks } else { chunks };
         let shadow = if dedicated || chunks != self.chunks { None } else { self.shadows.take(&*self.storage) };
         let plan = Plan {
@@ -43,7 +43,8 @@ impl Log {
         let made = self.make_named(free, plan);
         match (&made, shadow) {
             (Ok(segment), Some(shadow)) if !segment.has_twin() => self.shadows.give_back(shadow),
-            // What was made of a segment is not named, so it may lack its twin. After a failure of unknown effect it may be.
+            // A segment that the manifest does not name may lack its shadow. After a failure of unknown effect, the
+            // manifest may name it.
             (Err(_), Some(shadow)) if self.check().is_ok() => self.shadows.give_back(shadow),
             _ => {}
         }

@@ -1,26 +1,27 @@
-//! The log: per-thread chunks of one mapped segment file (SplinterDB §4, per-thread
-//! write-ahead logs; cLSM §4, records out of order that recovery puts right).
+//! The log: per-thread chunks of one mapped segment file (SplinterDB §4, per-thread write-ahead logs; cLSM §4, recovery
+//! sorts records that are out of order).
 //!
-//! Any thread may call anything; a `LogWriter` belongs to one thread at a time. `make_ready` and `finish` are for
-//! the log keepers' threads. The parts:
+//! Any thread may call anything; a `LogWriter` belongs to one thread at a time. `make_ready` and `finish` are for the
+//! log threads. The modules:
 //!
-//! - `writer`: the write path, no lock and no system call but at the end of a chunk.
-//! - `segment`: a mapped file and who owns which chunk of it.
-//! - `maintenance`: makes the next segment and pages ahead ready; seals retired segments; recycling.
-//! - `shadow`: segments in shared memory; `write_out` brings them to their files, `shadow_reader` reads them back.
-//! - `group_sync`: one `fdatasync` for many.
+//! - `writer`: the write path; no lock, and a system call only at the end of a chunk.
+//! - `segment`: a mapped file and the owners of its chunks.
+//! - `maintenance`: makes the next segment and its pages ready; seals retired segments; recycling.
+//! - `shadow`: segments in shared memory; `writeback` copies them to their files, `reader` reads them back.
+//! - `group_sync`: one `fdatasync` for many writers.
 //! - `files`: names, making and reusing files.
-//! - `making`: makes and names segments. `stopping`: what stops the log. `poison`: the mark of a failed sync.
-//! - `recovery`: reads everything back; needs no `Log`.
-//! - `salvage`: reads what can be read, for `verify` and repair.
+//! - `making`: makes segments and names them in the manifest. `stopping`: what stops the log. `poison`: the mark of a
+//!   failed sync.
+//! - `recovery`: reads the log back; needs no `Log`.
+//! - `salvage`: reads as much as possible, for `verify` and repair.
 //!
-//! Invariants, beside those of the parts:
-//! 1. A segment goes through current (or dedicated), retiring, sealed, free or gone, under the state lock. Every
-//!    record sealed anywhere is in a segment that is current, dedicated or retiring, or in one that was synced after
-//!    its last record was sealed (the state *sealed*). So a sync that waits until all numbers `<= n` are sealed and
-//!    *then* lists and syncs current, dedicated and retiring segments has made all records `<= n` durable.
-//! 2. Order of locks: making, sealing, sync, state. Nothing waits for the disk under the state lock.
-//! 3. Numbers known as synced (`synced`, marks) only rise, and are written only after the sync returned.
+//! Invariants, in addition to those of the modules:
+//! 1. The states of a segment are current (or dedicated), retiring, sealed, free or removed; they change under the
+//!    state lock. Every sealed record is in a segment that is current, dedicated or retiring, or in one that was synced
+//!    after its last record was sealed (the state *sealed*). So a sync that waits until all numbers `<= n` are sealed
+//!    and *then* lists and syncs the current, dedicated and retiring segments has made all records `<= n` durable.
+//! 2. The order of locks is making, sealing, sync, state. No thread waits for the disk under the state lock.
+//! 3. `synced` and the marks only rise, and are written only after the sync has returned.
 
 mod chunk_owners;
 mod files;

@@ -1,11 +1,11 @@
-//! The mark that a failed sync leaves, and why a log takes no more writes. Any thread.
+//! The mark that a failed sync leaves, and the reason why a log takes no more writes. Any thread.
 
 use super::files::POISON;
 use crate::format::log_segment::{decode_poison, encode_poison};
 use crate::io::{OpenMode, Storage};
 use crate::util::Result;
 
-/// Longest `POISON` file that is read.
+/// Most bytes of a `POISON` file that are read.
 const POISON_BYTES_MAX: u64 = 64 << 10;
 
 /// Why the log takes no more writes.
@@ -17,7 +17,7 @@ pub enum Halt {
     Closed,
 }
 
-/// Leaves the mark that a sync of this generation's log has failed.
+/// Leaves the mark that a sync of this log epoch has failed.
 pub(super) fn leave_poison(storage: &dyn Storage, epoch: u64, reason: &str) -> Result<()> {
     let _ = storage.remove(POISON);
     let file = storage.open(POISON, OpenMode::Create)?;
@@ -26,8 +26,8 @@ pub(super) fn leave_poison(storage: &dyn Storage, epoch: u64, reason: &str) -> R
     storage.sync_directory()
 }
 
-/// The generation that is poisoned: `None` where there is no mark, `Some(None)` where the mark is damaged, so that it
-/// may mean any.
+/// The poisoned log epoch. `None` if there is no mark, `Some(None)` if the mark is damaged, so that it may mean any
+/// epoch.
 pub fn read_poison(storage: &dyn Storage) -> Result<Option<Option<u64>>> {
     if !storage.list()?.iter().any(|name| name == POISON) {
         return Ok(None);
@@ -39,7 +39,7 @@ pub fn read_poison(storage: &dyn Storage) -> Result<Option<Option<u64>>> {
     Ok(Some(decode_poison(&bytes)))
 }
 
-/// Removes the mark of a generation before, which is recovered by now.
+/// Removes the mark of an earlier log epoch, which has been recovered.
 pub fn forget_poison(storage: &dyn Storage) -> Result<()> {
     if storage.list()?.iter().any(|name| name == POISON) {
         storage.remove(POISON)?;

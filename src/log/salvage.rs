@@ -1,10 +1,10 @@
-//! Reads log segments without believing any of them: for `verify`, which lists all damage, and for repair. One thread.
+//! Reads log segments without trusting any of them: for `verify`, which lists all damage, and for repair. One thread.
 //!
 //! Invariants:
-//! 1. A record is found by its own salted header wherever it stands, so that neither a lost header page nor a damaged
-//!    record in front hides it. Records of a recycled file's earlier life have another salt and are not found.
-//! 2. A record counts only if header and body checksums hold and the body parses.
-//! 3. Memory is one window, grown for the largest record, whose length a checksum vouches for.
+//! 1. A record is found by its own salted header wherever it is, so that neither a lost header page nor a damaged
+//!    record before it hides it. Records of an earlier use of a recycled file have another salt and are not found.
+//! 2. A record counts only if its header and body checksums are right and its body parses.
+//! 3. Memory is one window, enlarged for the largest record, whose length a checksum covers.
 
 use super::files::{Role, file_name, parse_file_name};
 use super::shadow::reader::{self, ShadowReader};
@@ -15,7 +15,7 @@ use crate::util::sync::Arc;
 use crate::util::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
 use std::path::{Path, PathBuf};
 
-/// Bytes read at once, but for larger records.
+/// Bytes read at once, except for larger records.
 const WINDOW_BYTES: usize = 256 << 10;
 
 /// A file with a segment's name.
@@ -27,22 +27,22 @@ pub struct FoundSegment {
     pub bytes: u64,
     /// Its header, or what is wrong with it.
     pub header: Result<SegmentHeader>,
-    /// What the header page says where its own checksum holds, though the file may be too short for it.
+    /// The header page's contents if its own checksum is right, though the file may be too short for it.
     pub stated: Option<SegmentHeader>,
-    /// Its newest mark, where there is such a header.
+    /// Its newest mark, if there is such a header.
     pub mark: Option<Mark>,
     path: PathBuf,
     file: Arc<dyn StorageFile>,
 }
 
-/// A record that can be believed.
+/// A valid record.
 #[derive(Debug)]
 pub struct FoundRecord<'a> {
     /// Its number.
     pub number: SequenceNumber,
     /// The last number that it covers.
     pub last: SequenceNumber,
-    /// What it does.
+    /// Its operation.
     pub operations: Operations<'a>,
 }
 
@@ -91,8 +91,8 @@ impl FoundSegment {
         file_name(self.number, Role::Segment)
     }
 
-    /// Hands out every good record of the store `database`, in the order of the file. Returns where a good header stands over a
-    /// bad body, and what else cannot be read.
+    /// Calls back for every valid record of the store `database`, in file order. Returns the positions with a good
+    /// header and a bad body, and what else cannot be read.
     pub fn records(
         &self,
         database: DatabaseId,
@@ -148,7 +148,7 @@ fn decoded_header(page: &[u8], number: FileNumber, path: &Path) -> Result<Segmen
     Ok(header)
 }
 
-/// A piece of the file in memory.
+/// A part of the file in memory.
 struct Window<'a> {
     file: &'a dyn StorageFile,
     length: u64,
@@ -163,7 +163,7 @@ impl<'a> Window<'a> {
         Self { file, length, buffer: AlignedBuffer::new(WINDOW_BYTES), start: 0, filled: 0 }
     }
 
-    /// These bytes of the file; `None` where it ends before.
+    /// These bytes of the file; `None` if it ends before.
     fn get(&mut self, at: u64, bytes: usize) -> Result<Option<&[u8]>> {
         if at + bytes as u64 > self.length {
             return Ok(None);
@@ -183,7 +183,7 @@ impl<'a> Window<'a> {
         Ok(Some(&self.buffer[from..from + bytes]))
     }
 
-    /// The first header that parses at or behind `at`. What cannot be read is passed over, page by page, and told.
+    /// The first valid header at or after `at`. Unreadable pages are skipped and reported.
     fn find_header(&mut self, at: u64, salt: Salt, damage: &mut Vec<Error>) -> Result<Option<(u64, RecordHeader)>> {
         let tag = salt.tag().to_le_bytes();
         let mut at = at;

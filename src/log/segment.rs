@@ -1,14 +1,15 @@
-//! A segment of this generation: a mapped file of chunks, or its twin in shared memory, and who owns which chunk of it.
+//! A segment of the current log epoch: a mapped file of chunks, or its shadow in shared memory, and the owners of its
+//! chunks.
 //!
 //! Any thread. Invariants:
 //! 1. The bytes of a chunk are written only by the `LogWriter` that owns the chunk in the file's `ChunkOwners`. The
-//!    owners belong to the file, not to one use of it: a writer that sat idle over the file's recycling still owns its
-//!    chunk there, and the next use passes over that chunk. So an idle thread pins a chunk and no segment, and a
-//!    body that a slow thread is still filling never lands on somebody's sealed record.
-//! 2. The header page is written by the thread that makes the segment, before anyone else sees it, and from then on
-//!    only (marks) under the log's state lock while the segment is current.
-//! 3. `retired` is set once, before the grace period after which the segment is sealed (see `keeper`).
-//! 4. A chunk is handed out once per use of the file: `claim` takes it off `next_chunk`.
+//!    owners belong to the file, not to one use of it: a writer that was idle while the file was recycled still owns
+//!    its chunk there, and the next use skips that chunk. So an idle thread pins a chunk but no segment, and a body
+//!    that a slow thread is still filling never overwrites another writer's sealed record.
+//! 2. The header page is written by the thread that makes the segment, before any other thread sees it. After that only
+//!    marks are written there, under the log's state lock while the segment is current.
+//! 3. `retired` is set once, before the grace period after which the segment is sealed (`maintenance.rs`, invariant 1).
+//! 4. A chunk is handed out once per use of the file: `claim` advances `next_chunk` over it.
 
 use super::chunk_owners::ChunkOwners;
 use super::settings::LogIdentity;
@@ -23,7 +24,7 @@ use crossbeam_utils::CachePadded;
 use std::path::PathBuf;
 use std::ptr::NonNull;
 
-/// What a file's next use takes over from this one.
+/// What the file's next use takes over from this one.
 pub type Reuse = (Arc<dyn MappedFile>, Arc<ChunkOwners>);
 
 /// The mapped memory of a segment.
@@ -35,12 +36,12 @@ unsafe impl Send for Memory {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Memory {}
 
-/// Where what is stored to the memory goes.
+/// Where stores to the memory go.
 #[derive(Debug)]
 enum Place {
     /// To the file, by the kernel.
     File(Arc<dyn MappedFile>),
-    /// To a twin, and from there to the file.
+    /// To a shadow, and from there to the file.
     Shadow(Writeback),
 }
 
@@ -51,9 +52,9 @@ pub struct Segment {
     pub number: FileNumber,
     /// Its file's name.
     pub name: String,
-    /// What its checksums are salted with.
+    /// The salt of its checksums.
     pub salt: Salt,
-    /// Made for one large record: nobody but that record's writer gets a chunk of it.
+    /// Made for one large record: only that record's writer gets chunks of it.
     pub dedicated: bool,
     memory: Memory,
     place: Place,
@@ -68,14 +69,14 @@ pub struct Segment {
     last: AtomicU64,
     /// Chunks made writable ahead since the last sync; a hint.
     populated: AtomicUsize,
-    /// `next_chunk` at the last sync, or when the twin was last written out; a hint.
+    /// `next_chunk` at the last sync or the last writeback of the shadow; a hint.
     claimed_at_sync: AtomicUsize,
-    /// The failure of a sync, which the system tells only once: whoever syncs after it must not believe a success.
+    /// The failure of a sync. The system reports it only once, so a later successful sync must not be trusted.
     failure: Mutex<Option<Error>>,
     next_chunk: CachePadded<AtomicUsize>,
 }
 
-/// What a segment is made of, besides its mapping.
+/// What a segment consists of, besides its mapping.
 #[derive(Debug)]
 pub struct SegmentParts {
     /// See `Segment`.
@@ -84,9 +85,9 @@ pub struct SegmentParts {
     pub name: String,
     /// Full path, for messages.
     pub path: PathBuf,
-    /// Length of a chunk.
+    /// The length of a chunk.
     pub chunk_bytes: usize,
-    /// How many chunks.
+    /// The number of chunks.
     pub chunks: usize,
     /// The owners of the mapping's chunks.
     pub owners: Arc<ChunkOwners>,
@@ -100,7 +101,7 @@ impl Segment {
         Self::over(Arc::clone(&map), Place::File(map), parts, identity)
     }
 
-    /// A segment with a twin.
+    /// A segment with a shadow.
     pub fn with_twin(write_out: Writeback, parts: SegmentParts, identity: &LogIdentity) -> Result<Self> {
         Self::over(Arc::clone(&write_out.shadow().map), Place::Shadow(write_out), parts, identity)
     }
@@ -134,8 +135,8 @@ impl Segment {
     /// Leaves a mark. Requires the log's state lock.
     pub fn write_mark(&self, mark: Mark) {
         let bytes = mark.encode(self.salt);
-        // SAFETY: a mark lies within the header page; the state lock keeps others away (invariant 2). The kernel may
-        // write the page back meanwhile: a torn mark fails its checksum and leaves the one in the other sector.
+        // SAFETY: a mark lies within the header page; the state lock excludes other threads (invariant 2). The kernel
+        // may write the page back meanwhile: a torn mark fails its checksum and leaves the one in the other sector.
         unsafe {
             let to = self.memory.0.as_ptr().add(mark.offset());
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -145,7 +146,8 @@ impl Segment {
         }
     }
 
-    /// Notes that records are sealed in a chunk, or a run of chunks that begins with it, up to a position. Requires ownership.
+    /// Notes that records are sealed up to a position in a chunk, or in a run of chunks that begins with it. Requires
+    /// ownership.
     #[inline]
     pub fn fill(&self, chunk: usize, position: usize) {
         if let Place::Shadow(write_out) = &self.place {
@@ -153,7 +155,7 @@ impl Segment {
         }
     }
 
-    /// Hands out `count` adjacent chunks that nobody owns, or `None` where the segment has none left.
+    /// Hands out `count` adjacent chunks without owners; `None` if the segment has none left.
     pub fn claim(&self, count: usize) -> Option<usize> {
         loop {
             let next = self.next_chunk.load(Ordering::Relaxed);
@@ -162,7 +164,7 @@ impl Segment {
             if self.next_chunk.compare_exchange(next, used, Ordering::Relaxed, Ordering::Relaxed).is_err() {
                 continue;
             }
-            // Of chunks behind `next_chunk` nobody but who moved it there takes any.
+            // Only the thread that advanced `next_chunk` takes chunks before its new value.
             match found {
                 Some(first) if self.owners.take(first, count) => return Some(first),
                 Some(_) => {}
@@ -171,12 +173,12 @@ impl Segment {
         }
     }
 
-    /// Whether none was handed out yet, and idle writers leave no room for `count` adjacent chunks.
+    /// Whether no chunk was handed out yet, and idle writers leave no `count` adjacent chunks.
     pub fn never_fits(&self, count: usize) -> bool {
         self.claimed() == 0 && self.owners.free_run(0, count).is_none()
     }
 
-    /// Gives up the ownership of chunks. Requires that the caller owned them, and writes no more there.
+    /// Gives up the ownership of chunks. Requires that the caller owned them and writes no more there.
     pub fn release(&self, first: usize, count: usize) {
         self.owners.release(first, count);
     }
@@ -186,7 +188,7 @@ impl Segment {
         PAGE_BYTES + chunk * self.chunk_bytes
     }
 
-    /// The memory of `length` bytes at `position`. Whoever writes there owns the chunk (invariant 1).
+    /// The memory of `length` bytes at `position`. Only the owner of the chunk may write there (invariant 1).
     #[inline]
     pub fn memory_at(&self, position: usize, length: usize) -> *mut u8 {
         debug_assert!(position >= PAGE_BYTES && position + length <= self.chunk_position(self.chunks));
@@ -194,8 +196,8 @@ impl Segment {
         unsafe { self.memory.0.as_ptr().add(position) }
     }
 
-    /// Whether another segment has taken this one's place. Acquire, for the reader's own peace: the order that counts
-    /// comes from the fence in `Sequencer::announce`.
+    /// Whether another segment is current now. Acquire is not needed for correctness: the order that counts comes from
+    /// the fence in `Sequencer::announce`.
     #[inline]
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire)
@@ -226,7 +228,7 @@ impl Segment {
         SequenceNumber(self.last.load(Ordering::Acquire))
     }
 
-    /// How many chunks it has.
+    /// The number of its chunks.
     pub fn chunks(&self) -> usize {
         self.chunks
     }
@@ -246,14 +248,14 @@ impl Segment {
         segment_file_bytes(self.chunks, self.chunk_bytes)
     }
 
-    /// Takes the segment's pages out of memory; those of a twin stay for the next segment.
+    /// Drops the segment's pages from memory. Those of a shadow stay for the next segment.
     pub fn rest(&self) {
         if let Place::File(map) = &self.place {
             map.rest();
         }
     }
 
-    /// Makes everything stored in it durable. Once failed it fails for ever.
+    /// Makes all stores to it durable. Once it has failed it always fails.
     pub fn sync(&self) -> Result<()> {
         self.once_failed_for_ever(|| match &self.place {
             Place::File(map) => map.sync(),
@@ -261,13 +263,13 @@ impl Segment {
         })
     }
 
-    /// Whether so much stands in a twin alone that it should be written out ahead of the next sync: half of the segment.
+    /// Whether so much is only in a shadow (half of the segment) that it should be written back before the next sync.
     pub fn wants_write_out(&self) -> bool {
         let before = self.claimed_at_sync.load(Ordering::Relaxed);
         self.has_twin() && 2 * self.claimed().saturating_sub(before) >= self.chunks
     }
 
-    /// Writes a twin out; the next sync makes it durable. A failure is one of that sync, too.
+    /// Writes a shadow back; the next sync makes it durable. A failure fails that sync, too.
     pub fn write_out(&self) -> Result<()> {
         match &self.place {
             Place::File(_) => Ok(()),
@@ -275,12 +277,12 @@ impl Segment {
         }
     }
 
-    /// Whether it has a twin, or had one.
+    /// Whether it has a shadow, or had one.
     pub fn has_twin(&self) -> bool {
         matches!(self.place, Place::Shadow(_))
     }
 
-    /// Gives the twin up, where there is one. Requires that the segment was synced after its last record was sealed.
+    /// Releases the shadow, if there is one. Requires that the segment was synced after its last record was sealed.
     pub fn give_up_twin(&self) -> Result<Option<Shadow>> {
         let mut shadow = None;
         if let Place::Shadow(write_out) = &self.place {
@@ -297,7 +299,7 @@ impl Segment {
         if let Some(error) = &*failure {
             return Err(error.clone());
         }
-        // The kernel write-protects every page that it writes back, those made ready ahead among them.
+        // The kernel write-protects every page that it writes back, also pages that were made ready ahead.
         self.claimed_at_sync.store(self.claimed(), Ordering::Relaxed);
         self.populated.store(0, Ordering::Relaxed);
         act().map_err(|error| {
@@ -311,8 +313,8 @@ impl Segment {
         })
     }
 
-    /// How many chunks to keep writable ahead: as many as were handed out since the last sync, up to `most`. A store
-    /// that syncs every write must not have the pages ahead written again and again.
+    /// How many chunks to keep writable ahead: as many as were handed out since the last sync, up to `most`. In a store
+    /// that syncs every write, the pages ahead must not be written again and again.
     fn ahead(&self, most: usize) -> usize {
         self.claimed().saturating_sub(self.claimed_at_sync.load(Ordering::Relaxed)).min(most)
     }
@@ -327,7 +329,8 @@ impl Segment {
         claimed < self.chunks && 2 * ready < self.ahead(most)
     }
 
-    /// Makes pages writable ahead of the chunks handed out. Returns how many chunks of the next segment should be.
+    /// Makes pages writable ahead of the chunks handed out. Returns how many chunks of the next segment should be made
+    /// writable.
     pub fn populate(&self, most: usize) -> usize {
         let claimed = self.claimed();
         let ahead = self.ahead(most);
@@ -340,7 +343,7 @@ impl Segment {
     pub fn populate_chunks(&self, from: usize, until: usize) {
         let from = from.max(self.populated.load(Ordering::Relaxed));
         if from < until && until <= self.chunks {
-            // A twin's pages are there from the start.
+            // A shadow's pages are present from the start.
             if let Place::File(map) = &self.place {
                 map.prepare(self.chunk_position(from), (until - from) * self.chunk_bytes);
             }
@@ -348,7 +351,7 @@ impl Segment {
         }
     }
 
-    /// What the file's next use needs; nothing where it was not mapped.
+    /// What the file's next use needs; nothing if it was not mapped.
     pub fn reuse(&self) -> Option<Reuse> {
         match &self.place {
             Place::File(map) => Some((Arc::clone(map), Arc::clone(&self.owners))),
@@ -357,7 +360,7 @@ impl Segment {
     }
 }
 
-/// Bytes of a file with so many chunks.
+/// Bytes of a file with this many chunks.
 pub fn segment_file_bytes(chunks: usize, chunk_bytes: usize) -> usize {
     PAGE_BYTES + chunks * chunk_bytes
 }

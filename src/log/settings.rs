@@ -1,4 +1,4 @@
-//! What a log is given when it starts: sizes, identity, and how it names its segments in the manifest.
+//! What a log needs when it starts: sizes, identity, and how it names its segments in the manifest.
 
 use crate::io::Life;
 use crate::util::{DatabaseId, FileNumber, Result, SequenceNumber};
@@ -8,13 +8,12 @@ use crate::util::{DatabaseId, FileNumber, Result, SequenceNumber};
 pub struct LogOptions {
     /// Bytes of chunks in a segment; rounded down to whole chunks.
     pub segment_bytes: usize,
-    /// Bytes of a chunk, what a thread takes at a time; a multiple of `IO_ALIGNMENT`.
+    /// Bytes of a chunk, which a thread takes at once; a multiple of `IO_ALIGNMENT`.
     pub chunk_bytes: usize,
-    /// Past this many bytes of live log, `over_budget` asks for a switch of the memory generation; free files are kept
-    /// within it.
+    /// When the live log exceeds this many bytes, `over_budget` asks for a switch of the memory generation. Free files
+    /// are kept within it.
     pub budget_bytes: u64,
-    /// No keeper thread runs: whoever needs the next segment makes it in its own thread. For runs that must do the same
-    /// in the same order every time.
+    /// There are no log threads: a thread that needs the next segment makes it itself. For deterministic runs.
     pub deterministic: bool,
     /// The log starts on a full disk; see `Log::set_scarce`.
     pub scarce: bool,
@@ -25,19 +24,19 @@ pub struct LogOptions {
 pub struct LogIdentity {
     /// The store.
     pub database: DatabaseId,
-    /// The log generation: rises with every opening.
+    /// The log epoch: rises with every opening.
     pub epoch: u64,
-    /// The life of machine and mount, where it can be told.
+    /// The life of machine and mount, if it is known.
     pub life: Option<Life>,
-    /// The first number that this generation will write.
+    /// The first number that this log epoch will write.
     pub first: SequenceNumber,
 }
 
-/// Tells the manifest of a new segment, and of the number through which the log is synced, durably, before any record goes there;
-/// returns the edit's number. Called without any of the log's locks but `making`.
+/// Records a new segment, and the number through which the log is synced, durably in the manifest, before any record is
+/// written to the segment. Returns the edit's number. Called without any of the log's locks except `making`.
 pub type NameSegment = Box<dyn Fn(FileNumber, SequenceNumber) -> Result<u64> + Send + Sync>;
 
-/// `NameSegment`, which has no text of its own.
+/// `NameSegment` with a `Debug` implementation.
 pub(super) struct Namer(pub(super) NameSegment);
 
 impl std::fmt::Debug for Namer {

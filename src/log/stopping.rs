@@ -1,8 +1,8 @@
 //! What stops the log: a failure of unknown effect, or closing. Any thread.
 //!
-//! A failed sync may have dropped any page that was not durable, and the next sync would say nothing of it. So the
-//! log takes no more writes, and a file `POISON` tells the next recovery not to trust what is in the page cache,
-//! although the machine's life has not changed (`docs/recovery.md`, Failure while running).
+//! A failed sync may have dropped any page that was not durable, and the next sync would not report it. So the log
+//! takes no more writes, and a file `POISON` tells the next recovery not to trust the page cache, although the life has
+//! not changed (`docs/recovery.md`, Failure while running).
 
 use super::log::Log;
 use super::log_task::Due;
@@ -12,7 +12,7 @@ use crate::util::sync::Ordering;
 use crate::util::{Error, Result};
 
 impl Log {
-    /// An error where the log takes no more writes.
+    /// An error if the log takes no more writes.
     #[inline]
     pub(super) fn check(&self) -> Result<()> {
         if self.halted.load(Ordering::Relaxed) { Err(self.halt_error()) } else { Ok(()) }
@@ -26,16 +26,16 @@ impl Log {
         }
     }
 
-    /// Stops the log for good and leaves the poison mark, as well as the disk still lets it. The first reason stays.
+    /// Stops the log for good and leaves the poison mark, if the disk permits it. The first reason stays.
     pub fn poison(&self, reason: &str) {
         if self.stop(Halt::Poisoned(reason.to_string())) {
-            // The disk has failed already; nobody is left to whom another failure would be news.
+            // The disk has failed already, so a second failure is not reported.
             let _ = leave_poison(&*self.storage, self.identity.epoch, reason);
         }
     }
 
-    /// Stops the log for good without the poison mark: what was written before is still in the kernel's hands, so the next
-    /// opening in this life may rely on it.
+    /// Stops the log for good without the poison mark: earlier writes are still in the page cache, so the next opening
+    /// in this life may rely on them.
     pub fn halt(&self, reason: &str) {
         self.stop(Halt::Poisoned(reason.to_string()));
     }
@@ -46,7 +46,7 @@ impl Log {
         matches!(&*self.halt.lock(), Some(Halt::Poisoned(_)))
     }
 
-    /// Wakes everybody who waits, to find the log stopped. Returns whether this call stopped it.
+    /// Wakes all waiting threads, which then find the log stopped. Returns whether this call stopped it.
     pub(super) fn stop(&self, why: Halt) -> bool {
         planted!(Bug::FailureIgnored => {
             if matches!(why, Halt::Poisoned(_)) {

@@ -1,15 +1,16 @@
 //! The write path: a thread's place in the log, and the two halves of writing a record there.
 //!
-//! A `LogWriter` belongs to one thread at a time and is handed on with its half-used chunk. The calls for one record
-//! are, in this order (`protocol.md`, W): `prepare` (1), `Sequencer::announce` and `is_current` (3), `Sequencer::take`
-//! (3), `seal` or `seal_void` (4). `cancel` takes `prepare` back until a number is taken.
+//! A `LogWriter` belongs to one thread at a time and may be handed on with its half-used chunk. The calls for one
+//! record are, in this order (`docs/concurrency.md`, W): `prepare`, `Sequencer::announce` and `is_current`,
+//! `Sequencer::take`, `seal` or `seal_void`. `cancel` undoes `prepare` until a number is taken.
 //!
 //! Invariants:
-//! 1. A writer writes only to chunks that it owns (`segment`, invariant 1), and there only behind its last record.
+//! 1. A writer writes only to chunks that it owns (`segment`, invariant 1), and there only after its last record.
 //! 2. Numbers rise within a chunk: its writer takes them one after the other and seals in the same order.
-//! 3. A record longer than a chunk is the first of a run of just as many chunks as it needs; recovery finds the run's
-//!    end from that record's length alone. So a run that lost its large record is given up, never filled otherwise.
-//! 4. Nothing is sealed in a segment after it was sealed as a whole: see `keeper`.
+//! 3. A record longer than a chunk is the first of a run of exactly as many chunks as it needs. Recovery finds the end
+//!    of the run from that record's length alone. So if the large record is cancelled, the run is given up and never
+//!    filled otherwise.
+//! 4. Nothing is written to a segment after the segment was sealed (`maintenance.rs`, invariant 1).
 
 use super::log::Log;
 use super::segment::Segment;
@@ -25,7 +26,7 @@ pub struct LogWriter {
     prepared: Option<Prepared>,
 }
 
-/// Chunks that the writer owns, and how far they are filled.
+/// The chunks that the writer owns, and how far they are filled.
 #[derive(Debug)]
 struct Place {
     segment: Arc<Segment>,
@@ -55,7 +56,7 @@ impl Place {
 }
 
 impl LogWriter {
-    /// Moves to chunks just claimed.
+    /// Moves to chunks that were just claimed.
     pub(super) fn enter(&mut self, segment: Arc<Segment>, first_chunk: usize, chunks: usize) {
         self.leave();
         let (position, end) = (segment.chunk_position(first_chunk), segment.chunk_position(first_chunk + chunks));
@@ -86,9 +87,9 @@ impl LogWriter {
         let length = record_length(body_bytes);
         assert!(length <= place.end - place.position);
         let record = place.segment.memory_at(place.position, length);
-        // SAFETY: invariant 1, and the assertion: the bytes lie in chunks that this writer owns, and `&mut self` keeps
-        // its other calls away. The header's page is touched here, so that sealing does not fault; the zeroes also
-        // wipe what a stale header left.
+        // SAFETY: invariant 1, and the assertion: the bytes lie in chunks that this writer owns, and `&mut self`
+        // excludes its other calls. The header's page is touched here, so that sealing does not fault; the zeroes also
+        // erase a stale header.
         let body = unsafe {
             std::ptr::write_bytes(record, 0, HEADER_BYTES);
             std::slice::from_raw_parts_mut(record.add(HEADER_BYTES), body_bytes)
@@ -108,15 +109,15 @@ impl LogWriter {
             let body = last.0.to_le_bytes();
             assert_eq!(prepared.body_length as usize, body.len());
             prepared.body_checksum = checksum(&body, place.segment.salt.at(place.position as u64));
-            // SAFETY: invariant 1; the body has just these bytes, asserted.
+            // SAFETY: invariant 1; the body has exactly these bytes, as asserted.
             unsafe { std::ptr::copy_nonoverlapping(body.as_ptr(), record.add(HEADER_BYTES), body.len()) }
         }
         let Prepared { body_length, body_checksum, .. } = prepared;
         let header = RecordHeader { body_length, number, body_checksum, kind, flags };
         let [first, second, third] = header.encode(place.segment.salt, place.position as u64).map(u64::to_le);
         // SAFETY: invariant 1; records start at multiples of 8 of a page-aligned mapping, so each word is aligned. The
-        // release of the first word orders the body and the other words before it: whoever sees the word, in this
-        // process or through the kernel's copy after a kill, sees the record.
+        // release store of the first word orders the body and the other words before it: a reader that sees the word,
+        // in this process or through the kernel's copy after a kill, sees the record.
         unsafe {
             let words = record.cast::<u64>();
             words.add(1).write(second);
@@ -138,13 +139,13 @@ impl Drop for LogWriter {
 }
 
 impl Log {
-    /// A writer without a chunk; it gets one with its first record.
+    /// A writer without a chunk. It gets one with its first record.
     pub fn writer(&self) -> LogWriter {
         LogWriter::default()
     }
 
-    /// Step 1: writes the body of a record and computes its checksum. May wait for the next segment, and fails where
-    /// the disk is full or the log takes no more writes. A record that was prepared before is forgotten.
+    /// Before the announcement: writes the body of a record and computes its checksum. May wait for the next segment.
+    /// Fails if the disk is full or the log takes no more writes. A record that was prepared earlier is forgotten.
     pub fn prepare(
         &self,
         writer: &mut LogWriter,
@@ -167,14 +168,14 @@ impl Log {
         Ok(())
     }
 
-    /// Step 3, behind `Sequencer::announce`: whether the prepared record may still be sealed where it stands. If not,
-    /// the caller withdraws its announcement, cancels, and prepares again.
+    /// After `Sequencer::announce`: whether the prepared record may still be sealed where it is. If not, the caller
+    /// withdraws its announcement, cancels, and prepares again.
     #[inline]
     pub fn is_current(&self, writer: &LogWriter) -> bool {
         writer.place.as_ref().is_some_and(|place| !place.segment.is_retired())
     }
 
-    /// Step 4: gives the prepared record its number and makes it valid. Cannot fail. Requires `is_current` after the
+    /// Gives the prepared record its number and makes it valid. Cannot fail. Requires `is_current` after the
     /// announcement.
     #[inline]
     pub fn seal(&self, writer: &mut LogWriter, number: SequenceNumber) {
@@ -182,14 +183,14 @@ impl Log {
         writer.seal(number, kind, 0, None);
     }
 
-    /// Step 4 of a write that failed after it took its number: what was prepared becomes a void.
+    /// For a write that failed after it took its number: the prepared record becomes a void.
     #[cfg_attr(not(test), expect(dead_code, reason = "a failed `update` or transaction will give up its number so"))]
     pub fn seal_void(&self, writer: &mut LogWriter, number: SequenceNumber) {
         writer.seal(number, Kind::Void, FLAG_DISCARDED, None);
     }
 
-    /// Step 4 of a void for all numbers from `first` to `last`. Requires a prepared void with a body of 8 bytes, and
-    /// that no record of its own has a number between the two.
+    /// Seals a void for all numbers from `first` to `last`. Requires a prepared void with a body of 8 bytes, and that
+    /// no record of its own has a number between the two.
     #[cfg_attr(
         not(test),
         expect(

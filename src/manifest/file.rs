@@ -150,7 +150,7 @@ impl Manifest {
 
     /// As `append`, but writes a new file with the whole state. For the first edit of an opening: what was read from
     /// the old file may be only in the page cache, after a failed sync of the previous process, and no later sync would
-    /// report it. Then an edit appended there would be durable behind a hole.
+    /// report it. Then an edit appended there would be durable after a hole.
     ///
     /// If the disk has no space for another file, the edit is appended to the old file.
     pub fn append_in_new_file(&mut self, edit: &ManifestEdit) -> Result<u64> {

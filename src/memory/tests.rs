@@ -319,25 +319,25 @@ fn recycled_memory_shows_nothing_of_earlier_uses() {
     // More uses than the index has eras, each with other keys. Memory is dirty from the second use on.
     let pool = pool(256 << 10);
     let mut last_keys: Vec<Vec<u8>> = Vec::new();
-    for life in 0..600u64 {
+    for use_count in 0..600u64 {
         let memtable = pool.take();
         assert!(memtable.is_empty());
         for key in &last_keys {
-            assert_eq!(get(&memtable, key, u64::MAX >> 8), None, "life {life}");
+            assert_eq!(get(&memtable, key, u64::MAX >> 8), None, "use {use_count}");
         }
         assert!(forward(&mut memtable.cursor()).is_empty());
-        if life % 50 == 0 {
-            compare_with_model(&memtable, life, 300);
+        if use_count % 50 == 0 {
+            compare_with_model(&memtable, use_count, 300);
             last_keys.clear();
             continue;
         }
-        last_keys = (0..20u64).map(|i| key::encoded(KEYSPACE, &(life * 7 + i).to_be_bytes())).collect();
+        last_keys = (0..20u64).map(|i| key::encoded(KEYSPACE, &(use_count * 7 + i).to_be_bytes())).collect();
         for (key, number) in last_keys.iter().zip(1..) {
             put(&memtable, key, number, Kind::Put, b"x");
         }
         assert_eq!(forward(&mut memtable.cursor()).len(), 20);
     }
-    assert_eq!(pool.take().arena().life(), 600, "one arena served all lives");
+    assert_eq!(pool.take().arena().earlier_uses(), 600, "one arena served all uses");
 }
 
 #[test]
@@ -348,14 +348,14 @@ fn keys_of_an_earlier_use_with_the_same_era_are_absent() {
     let keys: Vec<Vec<u8>> = (0..200u64).map(|i| key::encoded(KEYSPACE, &i.to_be_bytes())).collect();
     let first = pool.take();
     for (key, number) in keys.iter().zip(1..) {
-        put(&first, key, number, Kind::Put, b"first life");
+        put(&first, key, number, Kind::Put, b"first use");
     }
     drop(first);
-    for life in 1..=256 {
+    for use_count in 1..=256 {
         let memtable = pool.take();
-        assert_eq!(memtable.arena().life(), life);
+        assert_eq!(memtable.arena().earlier_uses(), use_count);
         for key in &keys {
-            assert_eq!(get(&memtable, key, u64::MAX >> 8), None, "life {life}");
+            assert_eq!(get(&memtable, key, u64::MAX >> 8), None, "use {use_count}");
         }
     }
 }

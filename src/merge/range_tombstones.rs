@@ -1,13 +1,14 @@
-//! Range tombstones: for each key, the numbers at which a range that contains it was deleted.
+//! Range tombstones: for each key, the numbers of the range deletions that cover it.
 //!
 //! A range tombstone [start, end) with number n hides, from readers at n or later, every version of the keys in the
-//! range whose number is below n. (A version with number n itself stays: it is from the same batch, and the batch's
-//! commit has already decided which of the two came last. So no operand has the number of a tombstone over its key.)
+//! range whose number is below n. A version with the same number n comes from the same batch. The batch keeps, of a
+//! range delete and a write of one key, only the later one (`docs/concurrency.md`, B1), so such a version stays, and no
+//! merge operand has the number of a tombstone that covers its key.
 //!
-//! Range tombstones are few, are looked up for keys far after their start, and cover keys that were never written. So
+//! Range tombstones are few, are looked up for keys far past their start, and cover keys that were never written. So
 //! they are not stored among the entries, where each would cost every search a comparison and would be found only by
 //! reading from its start. Each component that stores entries keeps its range tombstones next to them, in memory, in
-//! this form. Immutable; any thread.
+//! this form. Plain data; shared values never change.
 //!
 //! Invariants:
 //! 1. Fragments ascend, are not empty and do not overlap. Adjacent fragments differ in their numbers.
@@ -46,7 +47,7 @@ pub struct RangeTombstones {
     fragments: Vec<Fragment>,
 }
 
-/// No range tombstones, as a constant to refer to.
+/// An empty set with a static lifetime.
 pub static NO_RANGE_TOMBSTONES: RangeTombstones = RangeTombstones { fragments: Vec::new() };
 
 impl RangeTombstones {
@@ -84,11 +85,11 @@ impl RangeTombstones {
 
     /// The union of several.
     pub fn union<'a>(several: impl IntoIterator<Item = &'a Self>) -> Self {
-        let mut several: Vec<&Self> = several.into_iter().filter(|tombstones| !tombstones.is_empty()).collect();
-        match (several.pop(), several.is_empty()) {
-            (None, _) => Self::default(),
-            (Some(only), true) => only.clone(),
-            (Some(last), false) => Self::new(several.into_iter().chain([last]).flat_map(Self::deletions)),
+        let several: Vec<&Self> = several.into_iter().filter(|tombstones| !tombstones.is_empty()).collect();
+        match several[..] {
+            [] => Self::default(),
+            [only] => only.clone(),
+            _ => Self::new(several.into_iter().flat_map(Self::deletions)),
         }
     }
 
@@ -109,7 +110,7 @@ impl RangeTombstones {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no range tombstones.
     pub fn is_empty(&self) -> bool {
         self.fragments.is_empty()
     }
@@ -165,8 +166,8 @@ impl RangeTombstones {
     /// Removes the parts before `bound` and returns them.
     pub fn split_off_front(&mut self, bound: &[u8]) -> Self {
         let at = self.fragments.partition_point(|fragment| fragment.end[..] <= *bound);
-        let behind = self.fragments.split_off(at);
-        let mut front = std::mem::replace(self, Self { fragments: behind });
+        let rest = self.fragments.split_off(at);
+        let mut front = std::mem::replace(self, Self { fragments: rest });
         if let Some(first) = self.fragments.first_mut().filter(|first| first.start[..] < *bound) {
             let start = std::mem::replace(&mut first.start, bound.to_vec());
             front.fragments.push(Fragment { start, end: bound.to_vec(), numbers: first.numbers.clone() });
@@ -174,8 +175,9 @@ impl RangeTombstones {
         front
     }
 
-    /// The range tombstones that a pass over the versions next to them retains (`retention.rs`). The numbers of each
-    /// fragment are treated like the tombstones of one key.
+    /// The range tombstones that an incorporation or merge retains, together with the entries beside them
+    /// (`retention.rs`). The numbers of each fragment are treated like the tombstones of one key. `bottom`: nothing
+    /// older of this key range exists anywhere.
     pub fn retained(&self, retention: &Retention, bottom: bool) -> Self {
         let mut kept = Self::default();
         for fragment in &self.fragments {
@@ -190,14 +192,14 @@ impl RangeTombstones {
         kept
     }
 
-    /// Appends `behind`, which must lie completely after these.
-    pub fn append(&mut self, behind: Self) {
-        for Fragment { start, end, numbers } in behind.fragments {
+    /// Appends `later`, which must lie completely after these.
+    pub fn append(&mut self, later: Self) {
+        for Fragment { start, end, numbers } in later.fragments {
             self.push(start, &end, numbers);
         }
     }
 
-    /// The number of numbers in all fragments.
+    /// The number of pairs of a fragment and one of its numbers.
     pub fn count(&self) -> u64 {
         self.fragments.iter().map(|fragment| fragment.numbers.len() as u64).sum()
     }

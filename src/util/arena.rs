@@ -4,14 +4,14 @@
 //! Any thread may allocate. A place in an arena is addressed by `Offset`, in units of eight bytes, so that a link takes
 //! four bytes and an arena may have up to 32 GiB.
 //!
-//! A *use* of an arena lasts from `ArenaPool::take` until the `Arena` is dropped; `Arena::life` counts the earlier uses
+//! A *use* of an arena lasts from `ArenaPool::take` until the `Arena` is dropped; `Arena::earlier_uses` counts the earlier uses
 //! of the same memory.
 //!
 //! Invariants:
 //! 1. Two allocations of one arena never overlap: both come from one `fetch_add`, whose atomicity alone decides, so
 //!    `Relaxed` is enough. Publishing what was written there is up to the caller.
 //! 2. Memory of a fresh arena is zero. Memory of a recycled one contains whatever its earlier uses left there.
-//!    `Arena::life` distinguishes them. The thread that allocates also initializes.
+//!    `Arena::earlier_uses` distinguishes them. The thread that allocates also initializes.
 //! 3. An arena's memory stays mapped while the `Arena` lives. It returns to the pool in `drop`, which needs the only
 //!    owner, so nobody reads the memory of one use in the next use.
 //! 4. Address space beyond the soft size is reserved, not committed. An allocation beyond the soft size works, but its
@@ -63,7 +63,7 @@ struct Mapping {
     used_bytes: CachePadded<AtomicU64>,
     /// Most bytes of the soft part that any earlier use touched. Those pages are committed.
     touched_bytes: AtomicUsize,
-    lives: AtomicUsize,
+    earlier_uses: AtomicUsize,
 }
 
 // SAFETY: the mapping is plain memory that no thread owns. All fields that change are atomic, and invariant 1 decides
@@ -100,7 +100,7 @@ impl Mapping {
             base,
             used_bytes: CachePadded::new(AtomicU64::new(FIRST_BYTES as u64)),
             touched_bytes: AtomicUsize::new(0),
-            lives: AtomicUsize::new(0),
+            earlier_uses: AtomicUsize::new(0),
         };
         #[cfg(target_os = "linux")]
         mapping.advise(0, soft_bytes, libc::MADV_HUGEPAGE);
@@ -131,7 +131,7 @@ impl Mapping {
         }
         self.touched_bytes.fetch_max(used_bytes.min(soft_bytes), Ordering::Relaxed);
         self.used_bytes.store(FIRST_BYTES as u64, Ordering::Relaxed);
-        self.lives.fetch_add(1, Ordering::Relaxed);
+        self.earlier_uses.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -187,8 +187,8 @@ impl Arena {
     }
 
     /// The number of earlier uses of this memory. 0 means that it is fresh and reads as zero.
-    pub fn life(&self) -> usize {
-        self.mapping.lives.load(Ordering::Relaxed)
+    pub fn earlier_uses(&self) -> usize {
+        self.mapping.earlier_uses.load(Ordering::Relaxed)
     }
 }
 
@@ -304,7 +304,7 @@ mod tests {
     fn recycling_keeps_soft_pages_and_releases_slack_pages() {
         let pool = ArenaPool::new(64 << 10, 1 << 20, 1);
         let arena = pool.take();
-        assert_eq!(arena.life(), 0);
+        assert_eq!(arena.earlier_uses(), 0);
         let whole = arena.allocate((64 << 10) + (256 << 10));
         let base = arena.address(whole);
         // SAFETY: the allocation belongs to this test and has this length.
@@ -313,7 +313,7 @@ mod tests {
         drop(arena);
         assert_eq!(pool.resident_bytes(), 64 << 10);
         let again = pool.take();
-        assert_eq!(again.life(), 1);
+        assert_eq!(again.earlier_uses(), 1);
         assert_eq!(again.used_bytes(), FIRST_BYTES);
         assert_eq!(again.address(whole), base);
         // SAFETY: still the same mapping, lent to this test.
@@ -339,14 +339,14 @@ mod tests {
         pool.release_unused();
         assert_eq!(pool.count(), 1);
         let taken = pool.take();
-        assert!(taken.life() > 0, "the arena in use was kept");
+        assert!(taken.earlier_uses() > 0, "the arena in use was kept");
         pool.release_unused();
         drop(taken);
         pool.release_unused();
         assert_eq!(pool.count(), 1);
         pool.release_unused();
         assert_eq!(pool.count(), 0);
-        assert_eq!(pool.take().life(), 0);
+        assert_eq!(pool.take().earlier_uses(), 0);
     }
 
     #[test]
@@ -359,6 +359,6 @@ mod tests {
         drop(arenas);
         assert_eq!(pool.shelf.lock().idle.len(), 1);
         assert!(pool.shelf.lock().lent.is_empty());
-        assert_eq!(pool.take().life(), 1);
+        assert_eq!(pool.take().earlier_uses(), 1);
     }
 }

@@ -1,7 +1,9 @@
 //! Looks up one key in a branch. Any thread.
 //!
-//! Invariant: a get reads one filter page, one index page a level and one leaf, and never a second leaf (see
-//! `Separator::between`).
+//! Invariant: a get reads at most one filter page, one index page for each level and one leaf, never a second leaf
+//! (`Separator::between` in `write/index_builder.rs` chooses the separators accordingly). The footer and the range
+//! tombstones are loaded once and kept. All versions that a get may need are visible at its number
+//! (`docs/concurrency.md`, S4).
 
 use super::page_read::{INDEX_LINES, LEAF_LINES, WantedPage, child_of};
 use super::pages::Pages;
@@ -18,7 +20,7 @@ impl Branch {
     /// Finds the newest version `<= at` of `key`, whose hash is `hash` (`util::hash`). Returns its number and kind, and
     /// appends its value, or the reference to its value, to `out`. If a range tombstone `<= at` covers the key and is
     /// newer, returns `Kind::RangeDelete` and the tombstone's number. The caller should check `spans(key)` first;
-    /// without it the result is the same, but the get may read pages in vain.
+    /// otherwise the result is the same, but the get may read pages needlessly.
     pub fn get<'t, P: Pages<'t>>(
         &'t self,
         key: &[u8],
@@ -31,17 +33,18 @@ impl Branch {
         if self.meta().range_tombstones == 0 {
             return self.find(key, hash, at, pages, out);
         }
-        let covering = self.range_tombstones()?.covering(key, at);
+        let newest_tombstone = self.range_tombstones()?.covering(key, at);
         let length = out.len();
         let found = self.find(key, hash, at, pages, out)?;
-        if covering == SequenceNumber::ZERO || found.is_some_and(|(number, _)| number >= covering) {
+        // With equal numbers the entry wins (`range_tombstones.rs`).
+        if newest_tombstone == SequenceNumber::ZERO || found.is_some_and(|(number, _)| number >= newest_tombstone) {
             return Ok(found);
         }
         out.truncate(length);
-        Ok(Some((covering, Kind::RangeDelete)))
+        Ok(Some((newest_tombstone, Kind::RangeDelete)))
     }
 
-    /// As `get`, without range tombstones.
+    /// Like `get`, but without range tombstones.
     #[inline]
     fn find<'t, P: Pages<'t>>(
         &'t self,
@@ -61,7 +64,8 @@ impl Branch {
         self.get_unfiltered(key, at, pages, out)
     }
 
-    /// As `find`, without the filter. For callers whose maplet has found that the branch may contain the key.
+    /// Like `get`, but without the filter and without range tombstones. For callers whose maplet has found that the
+    /// branch may contain the key; such a branch has no range tombstones (`maplet_index.rs`, invariant 3).
     pub fn get_unfiltered<'t, P: Pages<'t>>(
         &'t self,
         key: &[u8],
@@ -76,6 +80,7 @@ impl Branch {
         let leaf = self.leaf_of(key, at, pages)?;
         let leaf = pages.page(self, WantedPage::child(leaf, 0))?;
         leaf.prefetch(LEAF_LINES);
+        // Never `None`: pages are validated when they are read.
         let Some(page) = SortedPage::new(leaf.payload()) else { return Ok(None) };
         let Some(parts) = page.find(key, at) else { return Ok(None) };
         let kind = tag_kind(parts.tag);
@@ -87,7 +92,7 @@ impl Branch {
         Ok(Some((tag_number(parts.tag), kind)))
     }
 
-    /// Prefetches the lines of the filter that `get` will read, so that the cache misses of many branches overlap.
+    /// Prefetches the cache lines of the filter that `get` will read, so that the cache misses of many branches overlap.
     #[inline]
     pub fn prefetch(&self, hash: u64, guard: &Guard) {
         let Some(footer) = self.loaded_footer().filter(|footer| footer.filter_pages > 0) else { return };
@@ -115,7 +120,7 @@ impl Branch {
         Ok(quotient::may_contain(page.payload(), fingerprint, footer.filter_pages))
     }
 
-    /// The leaf that contains the place of (`key`, `number`). Requires that the branch has entries.
+    /// The leaf in which (`key`, `number`) would be. Requires that the branch has entries.
     pub(in crate::branch) fn leaf_of<'t, P: Pages<'t>>(
         &'t self,
         key: &[u8],

@@ -18,7 +18,7 @@ impl Bounds {
 
     pub(crate) fn of_prefix(prefix: &[u8]) -> Self {
         let lower = key::encoded(KeyspaceId::DEFAULT, prefix);
-        // The first key behind all keys with the prefix: the last byte that is not 0xff is incremented.
+        // The first key after all keys with the prefix: the last byte that is not 0xff is incremented.
         let mut upper = lower.clone();
         while upper.last() == Some(&0xff) {
             upper.pop();
@@ -36,8 +36,8 @@ impl Bounds {
 
     pub(crate) fn of_range<K: AsRef<[u8]>>(range: impl RangeBounds<K>) -> Self {
         let encoded = |user_key: &K| key::encoded(KeyspaceId::DEFAULT, user_key.as_ref());
-        // The first key behind `k` is `k` with a zero byte appended.
-        let behind = |user_key: &K| {
+        // The first key after `k` is `k` with a zero byte appended.
+        let after = |user_key: &K| {
             let mut encoded = encoded(user_key);
             encoded.push(0);
             encoded
@@ -45,11 +45,11 @@ impl Bounds {
         let all = Self::all();
         let lower = match range.start_bound() {
             Bound::Included(start) => encoded(start),
-            Bound::Excluded(start) => behind(start),
+            Bound::Excluded(start) => after(start),
             Bound::Unbounded => all.lower,
         };
         let upper = match range.end_bound() {
-            Bound::Included(end) => Some(behind(end)),
+            Bound::Included(end) => Some(after(end)),
             Bound::Excluded(end) => Some(encoded(end)),
             Bound::Unbounded => all.upper,
         };

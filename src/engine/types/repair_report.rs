@@ -16,7 +16,7 @@ pub enum LostKeys {
     Between {
         /// The last saved key before the loss; `None` if there is none.
         after: Option<Vec<u8>>,
-        /// The first saved key behind the loss; `None` if there is none.
+        /// The first saved key after the loss; `None` if there is none.
         before: Option<Vec<u8>>,
     },
 }
@@ -77,7 +77,7 @@ pub struct RepairReport {
     pub log_kept: bool,
     /// Log records that were moved to branch files.
     pub log_records_saved: u64,
-    /// Log records behind the cut of the log. They were never promised to survive, and an opening would have discarded
+    /// Log records after the cut of the log. They were never promised to survive, and an opening would have discarded
     /// them too.
     pub log_records_cut: u64,
     /// Keys whose newest value was in a value file that is lost. They are absent now.

@@ -103,7 +103,7 @@ pub struct BackgroundTask {
     pub height: Option<u32>,
     /// First key of the node's range.
     pub from: Vec<u8>,
-    /// First key behind the node's range; `None` if the range has no end.
+    /// First key after the node's range; `None` if the range has no end.
     pub to: Option<Vec<u8>>,
     /// Bytes of input processed so far.
     pub bytes_done: u64,

@@ -103,8 +103,8 @@ impl RangeConflicts {
 
 impl RegisteredRanges {
     fn covers(&self, key: &[u8]) -> bool {
-        let behind = self.ranges.partition_point(|(start, _)| &start[..] <= key);
-        behind > 0 && self.ranges[behind - 1].1.as_deref().is_none_or(|end| key < end)
+        let after = self.ranges.partition_point(|(start, _)| &start[..] <= key);
+        after > 0 && self.ranges[after - 1].1.as_deref().is_none_or(|end| key < end)
     }
 
     fn mark(&self, key: &[u8]) {

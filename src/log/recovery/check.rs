@@ -1,7 +1,8 @@
-//! Reads one segment whole and checks every record in it. Changes nothing; any number of segments at once, each by one thread.
+//! Reads a whole segment and checks every record in it. Changes nothing. Any number of segments at once, one thread for
+//! each.
 //!
-//! Invariant: in the same life only the last record of a chunk may be bad, and then it is torn so that its header does not
-//! parse; so nothing that parses may stand behind it.
+//! Invariant: in the same life only the last record of a chunk may be bad, and then it is torn so that its header does
+//! not parse. So no valid header may follow it.
 
 use super::chunk::{Extent, ExtentBuffer, Record};
 use super::numbers::Found;
@@ -14,34 +15,34 @@ use crate::util::{Error, Kind, Result, SequenceNumber};
 /// What a segment's records are checked against.
 #[derive(Clone, Copy, Debug)]
 pub struct Checks<'a> {
-    /// The rule of its generation.
+    /// The rule of its log epoch.
     pub rule: Rule<'a>,
-    /// See there.
+    /// As in `Input`.
     pub bounds: Bounds,
 }
 
-/// What was read of a chunk or run of chunks.
+/// The result for a chunk or a run of chunks.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk {
     /// Where it is.
     pub extent: Extent,
     /// The first byte that was not read as a record.
     pub position: u64,
-    /// The last number read; zero where there was none.
+    /// The last number read; zero if there was none.
     pub last: SequenceNumber,
-    /// The first number above `incorporated`; `MAX` where there is none.
+    /// The first number above `incorporated`; `MAX` if there is none.
     pub first_wanted: SequenceNumber,
     /// Bytes of the records above `incorporated`.
     pub wanted_bytes: u64,
 }
 
 impl Chunk {
-    /// Whether nothing in it could be read as a record.
+    /// Whether no record could be read in it.
     pub fn is_empty(&self) -> bool {
         self.position == self.extent.start
     }
 
-    /// Whether a writer could have gone on here.
+    /// Whether a writer could have continued here.
     pub fn has_room(&self) -> bool {
         self.position + HEADER_BYTES as u64 <= self.extent.end
     }
@@ -58,16 +59,16 @@ pub struct Referring {
     pub references: Vec<Vec<u8>>,
 }
 
-/// What was read of a segment.
+/// The result for a segment.
 #[derive(Debug, Default)]
 pub struct Checked {
     /// Its chunks, in order.
     pub chunks: Vec<Chunk>,
-    /// The numbers above `incorporated`, and what they take.
+    /// The numbers above `incorporated`, and their memory.
     pub found: Found,
     /// Records with value references, above `incorporated`.
     pub referring: Vec<Referring>,
-    /// Greatest number seen, applied or not.
+    /// The greatest number found, whether it is applied or not.
     pub seen_max: SequenceNumber,
 }
 
@@ -125,7 +126,7 @@ impl Checked {
         Ok(())
     }
 
-    /// One good record; returns its last number.
+    /// Adds one good record. Returns its last number.
     fn record(
         &mut self,
         segment: &SegmentFile,
@@ -165,8 +166,8 @@ impl Checked {
         Ok(last)
     }
 
-    /// Records behind a torn one are discarded; the next generation's numbers are above theirs all the same, so that
-    /// no number is ever used twice.
+    /// Records after a torn one are discarded. The numbers of the next log epoch are above theirs anyway, so that no
+    /// number is used twice.
     fn see_behind(&mut self, segment: &SegmentFile, buffer: &ExtentBuffer, mut position: u64) {
         while let Some((at, header)) = buffer.find_header(segment, position) {
             self.seen_max = self.seen_max.max(header.number);

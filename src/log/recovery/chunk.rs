@@ -1,7 +1,7 @@
-//! The records of one chunk (or run of chunks), first to last. One thread.
+//! The records of one chunk (or run of chunks), from first to last. One thread.
 //!
-//! Invariant: everything that is read off the disk is checked before it is believed. A header that does not parse ends
-//! the chunk; a header that parses but contradicts its surroundings is corruption, since no crash makes one.
+//! Invariant: everything that is read from the disk is checked before it is used. A header that does not parse ends the
+//! chunk. A header that parses but contradicts what surrounds it is corruption, since no crash produces one.
 
 use super::scan::SegmentFile;
 use crate::format::log_record::{ALIGNMENT, HEADER_BYTES, RecordHeader, record_length};
@@ -9,16 +9,16 @@ use crate::format::log_segment::PAGE_BYTES;
 use crate::io::AlignedBuffer;
 use crate::util::{Error, Result, SequenceNumber};
 
-/// A stretch of a segment that one writer filled.
+/// A part of a segment that one writer filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// First byte.
     pub start: u64,
-    /// First byte past it.
+    /// First byte after it.
     pub end: u64,
 }
 
-/// An extent in memory. Its buffer serves one extent after the other.
+/// An extent in memory. Its buffer is reused for one extent after the other.
 #[derive(Debug)]
 pub struct ExtentBuffer {
     buffer: AlignedBuffer,
@@ -26,13 +26,14 @@ pub struct ExtentBuffer {
 }
 
 impl ExtentBuffer {
-    /// Empty, with room for a chunk of so many bytes.
+    /// Empty, with space for a chunk of this many bytes.
     pub fn new(chunk_bytes: u64) -> Self {
         let buffer = AlignedBuffer::new((chunk_bytes as usize).next_multiple_of(PAGE_BYTES));
         Self { buffer, extent: Extent { start: 0, end: 0 } }
     }
 
-    /// Reads the extent that begins with a chunk: the chunk itself, or all chunks of its first record where that one is longer.
+    /// Reads the extent that begins with a chunk: the chunk itself, or all chunks of its first record if that is
+    /// longer.
     pub fn load_chunk(&mut self, segment: &SegmentFile, chunk: u64) -> Result<Extent> {
         let chunk_bytes = segment.header.chunk_bytes;
         let start = PAGE_BYTES as u64 + chunk * chunk_bytes;
@@ -60,7 +61,7 @@ impl ExtentBuffer {
         Ok(())
     }
 
-    /// The bytes from a position of the segment on, up to the extent's end.
+    /// The bytes from a position of the segment to the extent's end.
     fn from(&self, position: u64) -> &[u8] {
         &self.buffer[(position - self.extent.start) as usize..(self.extent.end - self.extent.start) as usize]
     }
@@ -70,12 +71,12 @@ impl ExtentBuffer {
         RecordHeader::decode(bytes, segment.salt, position)
     }
 
-    /// The records of the extent, from its first on.
+    /// The records of the extent, from the first one on.
     pub fn records<'a>(&'a self, segment: &'a SegmentFile) -> Records<'a> {
         Records { segment, buffer: self, position: self.extent.start, last: SequenceNumber::ZERO }
     }
 
-    /// The first header that parses at or behind `position`.
+    /// The first valid header at or after `position`.
     pub fn find_header(&self, segment: &SegmentFile, position: u64) -> Option<(u64, RecordHeader)> {
         let tag = segment.salt.tag().to_le_bytes();
         let bytes = self.from(position);
@@ -96,18 +97,18 @@ impl ExtentBuffer {
     }
 }
 
-/// A record that stands where a record may stand.
+/// A record whose header is valid.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// Where it starts in the segment.
     pub position: u64,
     /// Its header.
     pub header: RecordHeader,
-    /// Its body; `None` where the checksum fails.
+    /// Its body; `None` if its checksum is wrong.
     pub body: Option<&'a [u8]>,
 }
 
-/// A walk over the records of an extent.
+/// An iteration over the records of an extent.
 #[derive(Debug)]
 pub struct Records<'a> {
     segment: &'a SegmentFile,
@@ -122,12 +123,13 @@ impl<'a> Records<'a> {
         self.position
     }
 
-    /// The last number read; zero where there was none.
+    /// The last number read; zero if there was none.
     pub fn last(&self) -> SequenceNumber {
         self.last
     }
 
-    /// The next record, `None` at the end of what parses. A record without a body ends the walk: it is not stepped over.
+    /// The next record; `None` if no valid header follows. A record without a body ends the iteration and is not
+    /// skipped.
     pub fn step(&mut self) -> Result<Option<Record<'a>>> {
         let (position, segment) = (self.position, self.segment);
         if position + HEADER_BYTES as u64 > self.buffer.extent.end {

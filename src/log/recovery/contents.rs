@@ -1,6 +1,8 @@
-//! The log's records once recovery has decided which of them count: by ranges of numbers, as often as wanted. Any thread.
+//! The records of the log after recovery has decided which of them count. They are read by ranges of numbers, as often
+//! as needed. Any thread.
 //!
-//! Invariant: what `read` hands out is just what was decided. Every byte is checked again, since it comes from the disk again.
+//! Invariant: `read` returns exactly the records that recovery decided on. Every byte is checked again, since it is
+//! read from the disk again.
 
 use super::check::Chunk;
 use super::chunk::ExtentBuffer;
@@ -18,7 +20,7 @@ pub type Apply<'a> = dyn FnMut(SequenceNumber, Operations<'_>) -> Result<()> + '
 pub(super) struct SegmentContents {
     pub(super) file: SegmentFile,
     pub(super) chunks: Vec<Chunk>,
-    /// Which of the decisions is about its generation.
+    /// The index of the decision about its log epoch.
     pub(super) decision: usize,
 }
 
@@ -26,13 +28,13 @@ pub(super) struct SegmentContents {
 #[derive(Debug, Default)]
 pub struct LogContents {
     pub(super) segments: Vec<SegmentContents>,
-    /// By generation, rising.
+    /// By log epoch, ascending.
     pub(super) decisions: Vec<Decision>,
-    /// (last number of a few, bytes that they take in memory), rising.
+    /// (last number of a few records, bytes that they take in memory), ascending.
     pub(super) sizes: Vec<(u64, u64)>,
     pub(super) value_files: Vec<FileNumber>,
     pub(super) incorporated: SequenceNumber,
-    /// The last number that any generation can have.
+    /// The greatest number that any log epoch can have.
     pub(super) last: SequenceNumber,
 }
 
@@ -42,8 +44,8 @@ impl LogContents {
         &self.value_files
     }
 
-    /// Cuts all numbers above the incorporated ones into ranges whose entries take about `bytes_max` bytes of memory or a
-    /// little less each; a record that is larger has a range of its own. No range where there is no entry.
+    /// Divides all numbers above the incorporated ones into ranges whose entries take at most about `bytes_max` bytes
+    /// of memory. A larger record has a range of its own. There is no range without entries.
     pub fn ranges(&self, bytes_max: u64) -> Vec<RangeInclusive<SequenceNumber>> {
         let total: u64 = self.sizes.iter().map(|(_, bytes)| bytes).sum();
         // An even number of equal parts: two threads that fill one each end together.
@@ -58,7 +60,7 @@ impl LogContents {
                 ranges.push(first..=self.last);
                 break;
             };
-            // As near as pieces allow to where equal parts would end.
+            // As close to equal parts as the pieces allow.
             let due = total * (ranges.len() as u64 + 1) / parts;
             if filled + next / 2 >= due && (first.0..self.last.0).contains(last) {
                 ranges.push(first..=SequenceNumber(*last));
@@ -68,7 +70,8 @@ impl LogContents {
         ranges
     }
 
-    /// Hands out the records with numbers in a range: chunk by chunk, in each by rising number. Voids have nothing to apply.
+    /// Calls back for the records with numbers in a range: chunk by chunk, each in ascending order. Voids have nothing
+    /// to apply.
     pub fn read(&self, range: &RangeInclusive<SequenceNumber>, apply: &mut Apply<'_>) -> Result<()> {
         let mut buffer: Option<ExtentBuffer> = None;
         for segment in &self.segments {

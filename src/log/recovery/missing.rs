@@ -1,5 +1,5 @@
-//! Errors about numbers: one that must be there and is not, one that is there twice. Off every usual path; the segments are read
-//! again to name the place.
+//! Errors about numbers: one that must be there and is missing, or one that is there twice. Only on error paths; the
+//! segments are read again to find the position.
 
 use super::check::{Checked, Chunk};
 use super::chunk::ExtentBuffer;
@@ -10,9 +10,10 @@ use crate::io::Storage;
 use crate::util::{Error, SequenceNumber};
 use std::cmp::Reverse;
 
-/// The error for a number that must be there. Which chunk it was in nobody can know; the best guess is one in which
-/// good records stand behind the place where reading stopped, then an empty one between chunks that began before and after the
-/// number, since chunks are handed out in order and used at once, then the one that was read nearest to the number.
+/// The error for a number that must be there. It is unknown which chunk contained it. The best guess is a chunk with
+/// good records after the position where reading stopped; then an empty chunk between chunks that began before and
+/// after the number, since chunks are handed out in order and used at once; then the chunk that was read closest to the
+/// number.
 #[cold]
 pub fn missing(storage: &dyn Storage, segments: &[SegmentFile], checked: &[Checked], missing: Missing) -> Error {
     let Missing { number, why } = missing;
@@ -37,7 +38,7 @@ pub fn missing(storage: &dyn Storage, segments: &[SegmentFile], checked: &[Check
         Some(at) => {
             let (segment, chunk) = places[at];
             let mut found = format!("nothing that parses behind number {}", chunk.last);
-            // The chunk that was handed out next may be the lost one as well, and may be in another file.
+            // The chunk that was handed out next may also be the lost one, and may be in another file.
             if let Some((next, empty)) = places.get(at + 1)
                 && empty.is_empty()
                 && !chunk.is_empty()
@@ -51,10 +52,10 @@ pub fn missing(storage: &dyn Storage, segments: &[SegmentFile], checked: &[Check
     }
 }
 
-/// A chunk, and the segment that it is in.
+/// A chunk and its segment.
 type Place<'a> = (&'a SegmentFile, &'a Chunk);
 
-/// The first empty chunk in front of one that begins above `number`, behind one that begins below it.
+/// The first empty chunk that comes before one that begins above `number`, and after one that begins below it.
 fn emptied(places: &[Place<'_>], number: SequenceNumber) -> Option<usize> {
     let above = |chunk: &Chunk| !chunk.is_empty() && chunk.first_wanted > number && chunk.last > number;
     let end = places.iter().position(|(_, chunk)| above(chunk))?;
@@ -62,14 +63,14 @@ fn emptied(places: &[Place<'_>], number: SequenceNumber) -> Option<usize> {
     (used < end).then_some(used)
 }
 
-/// The first header that parses where reading a chunk stopped, or behind that. What cannot be read tells nothing.
+/// The first valid header at or after the position where reading a chunk stopped. Unreadable bytes are skipped.
 fn first_behind(segment: &SegmentFile, chunk: &Chunk) -> Option<(u64, RecordHeader)> {
     let mut buffer = ExtentBuffer::new(segment.header.chunk_bytes);
     buffer.load(segment, chunk.extent).ok()?;
     buffer.find_header(segment, chunk.position)
 }
 
-/// The error for a number that two records have: it names the second one.
+/// The error for a number that two records have. It names the second one.
 #[cold]
 pub fn duplicate(segments: &[SegmentFile], checked: &[Checked], number: u64) -> Error {
     let mut places = Vec::new();

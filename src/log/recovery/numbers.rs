@@ -1,28 +1,28 @@
-//! Which numbers of the log are there, and how much memory they take: a bitmap by number. One thread.
+//! Which numbers the log contains, and how much memory they take: a bitmap by number. One thread.
 //!
 //! Invariants:
-//! 1. Memory is in proportion to the records found, a byte or two for each where numbers are dense; a damaged number far off
-//!    costs one page.
+//! 1. Memory is proportional to the records found, a byte or two for each where numbers are dense. A damaged number far
+//!    away costs one page.
 //! 2. A number that comes twice is remembered, not counted twice.
-//! 3. The order in which readers' finds are added changes nothing.
+//! 3. The order in which the results of the readers are added changes nothing.
 
 use std::collections::BTreeMap;
 
-/// Numbers that share a word.
+/// Numbers in one word.
 const WORD_NUMBERS: u64 = 64;
 /// Words in a page.
 const PAGE_WORDS: u64 = 64;
-/// Records of this size and more are accounted for one by one.
+/// Records of at least this size are accounted for one by one.
 const LARGE_BYTES: u64 = 4 << 10;
 
-/// What was found of the 64 numbers of a word; collected without a lock.
+/// The records found among the 64 numbers of a word. Collected without a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Word {
     present: u64,
     bytes: u64,
 }
 
-/// Records as one reader finds them: mostly in rising order.
+/// Records as one reader finds them, mostly in ascending order.
 #[derive(Debug, Default)]
 pub struct Found {
     words: Vec<(u64, Word)>,
@@ -31,7 +31,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// A record with this number that takes so many bytes of memory.
+    /// Adds a record with this number that takes this many bytes of memory.
     pub fn record(&mut self, number: u64, bytes: u64) {
         let (at, bit) = (number / WORD_NUMBERS, 1 << (number % WORD_NUMBERS));
         let small = if bytes >= LARGE_BYTES {
@@ -41,7 +41,7 @@ impl Found {
             bytes
         };
         match self.words.last_mut() {
-            // A second record with a number gets a word of its own, for `add` to find.
+            // A second record with a number gets a word of its own, which `add` detects.
             Some((word, found)) if *word == at && found.present & bit == 0 => {
                 found.present |= bit;
                 found.bytes += small;
@@ -50,7 +50,7 @@ impl Found {
         }
     }
 
-    /// A record that covers the numbers from `first` to `last` and takes no memory.
+    /// Adds a record that covers the numbers from `first` to `last` and takes no memory.
     pub fn run(&mut self, first: u64, last: u64) {
         self.runs.push((first, last));
     }
@@ -66,7 +66,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Takes over what a reader found.
+    /// Adds the result of a reader.
     pub fn add(&mut self, found: Found) {
         let mut words = found.words.into_iter().peekable();
         while let Some(&(first, _)) = words.peek() {
@@ -87,7 +87,7 @@ impl Numbers {
         self.runs.extend(found.runs);
     }
 
-    /// Forgets a number: its record is there, but what it refers to is not.
+    /// Removes a number: its record exists, but a file that it refers to does not.
     pub fn remove(&mut self, number: u64) {
         let word = number / WORD_NUMBERS;
         if let Some(page) = self.pages.get_mut(&(word / PAGE_WORDS)) {
@@ -95,7 +95,7 @@ impl Numbers {
         }
     }
 
-    /// The ranges of numbers that are there, rising, none touching the next; or a number that is there twice.
+    /// The ranges of numbers that exist, ascending and not adjacent; or a number that exists twice.
     pub fn present(&self) -> Result<Vec<(u64, u64)>, u64> {
         let mut ranges = self.records();
         if !self.runs.is_empty() {
@@ -140,8 +140,8 @@ impl Numbers {
         self.pages.iter().flat_map(|(page, words)| (page * PAGE_WORDS..).zip(words.iter().copied()))
     }
 
-    /// What the numbers up to `last` take: (the last number counted, bytes), in rising order, small pieces. No number is above
-    /// `last`, since those belong to the next generation.
+    /// The memory of the numbers up to `last`: (the last number counted, bytes), in ascending order, in small pieces.
+    /// No number is above `last`, since those belong to the next log epoch.
     pub fn sizes(&self, last: u64) -> Vec<(u64, u64)> {
         let words = self.words().filter(|(_, word)| word.bytes > 0);
         let small = words.map(|(at, word)| (at * WORD_NUMBERS + WORD_NUMBERS - 1, word.bytes));
@@ -210,7 +210,7 @@ mod tests {
             numbers.add(record(number));
         }
         assert_eq!(numbers.present(), Err(5));
-        // Also by one reader.
+        // The same by one reader.
         let (mut numbers, mut twice) = (Numbers::default(), Found::default());
         [7, 8, 7, 9].into_iter().for_each(|number| twice.record(number, 1));
         numbers.add(twice);

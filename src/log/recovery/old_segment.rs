@@ -2,21 +2,21 @@
 
 use crate::util::{FileNumber, SequenceNumber};
 
-/// A log file of an earlier generation, or one without a use.
+/// A log file of an earlier log epoch, or one that nothing needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OldSegment {
     /// The file's name.
     pub name: String,
     /// The number in its name.
     pub number: FileNumber,
-    /// Its generation; 0 where it has none.
+    /// Its log epoch; 0 if it has none.
     pub epoch: u64,
-    /// The greatest number in it that was applied; zero where it holds nothing that is needed.
+    /// The greatest number in it that was applied; zero if nothing in it is needed.
     pub last: SequenceNumber,
     /// The file's length.
     pub bytes: u64,
     /// Bytes of its records that were applied.
     pub used: u64,
-    /// It holds nothing that is needed.
+    /// A file in which nothing is needed.
     pub unused: bool,
 }

@@ -1,4 +1,4 @@
-//! Decides what of the log counts: one log epoch after another, by its rule.
+//! Decides which records of the log count: one log epoch after another, each by its rule.
 
 use super::check::{self, Checked, Checks};
 use super::contents::{LogContents, SegmentContents};
@@ -17,33 +17,33 @@ use crate::util::sync::Mutex;
 use crate::util::{Error, FileNumber, Result, SequenceNumber, parallel};
 use std::collections::BTreeSet;
 
-/// What recovery found.
+/// The result of recovery.
 #[derive(Debug)]
 pub struct Recovered {
-    /// To be made durable in the manifest before anything else; `None` where no generation is new.
+    /// To be made durable in the manifest before anything else; `None` if no log epoch is new.
     pub edit: Option<LogRecovered>,
     /// For `Log::adopt`, once the edit is durable.
     pub segments: Vec<OldSegment>,
-    /// The first number of the next generation.
+    /// The first number of the next log epoch.
     pub next_number: SequenceNumber,
-    /// A generation that no segment has.
+    /// A log epoch that no segment has.
     pub next_epoch: u64,
     /// Every number up to this one is known to be durable.
     pub synced: SequenceNumber,
     /// The records that count.
     pub contents: LogContents,
-    /// Bytes of the segments that are read from shared memory; a writer brings them to their files.
+    /// Bytes of the segments that are read from shared memory. A writer copies them to their files.
     pub memory_bytes: u64,
 }
 
 impl Recovered {
-    /// The segments of which nothing is needed. `Log::adopt` frees them, so the manifest must not name them any more.
+    /// The segments in which nothing is needed. `Log::adopt` frees them, so the manifest must not name them any more.
     pub fn unused(&self) -> impl Iterator<Item = FileNumber> {
         self.segments.iter().filter(|segment| segment.unused).map(|segment| segment.number)
     }
 }
 
-/// Reads all generations and decides what of them counts.
+/// Reads all log epochs and decides which of their records count.
 pub fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     let poison = read_poison(input.storage)?;
     let poisoned = |epoch| poison.is_some_and(|of| of.is_none_or(|of| of == epoch));
@@ -80,11 +80,11 @@ pub fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
 
 struct Recovery<'a> {
     input: RecoveryInput<'a>,
-    /// The next generation's first number cannot be below this.
+    /// The next log epoch's first number cannot be below this.
     next: SequenceNumber,
-    /// The manifest had this edit, synced, when the newest mark was left.
+    /// The manifest had this many edits, synced, when the newest mark was left.
     manifest_edit: u64,
-    /// Every number up to this one was synced, as manifest and marks say.
+    /// Every number up to this one was synced, according to manifest and marks.
     synced: SequenceNumber,
     edit: Option<LogRecovered>,
     old: Vec<OldSegment>,
@@ -110,7 +110,7 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// `docs/recovery.md`, R8. First of all, since without its last edits the manifest also expects another log.
+    /// `docs/recovery.md`, R8. This is checked first: a manifest without its last edits also expects another log.
     fn check_manifest(&self) -> Result<()> {
         let (marked, found) = (self.manifest_edit, self.input.manifest_edits);
         if marked <= found || self.input.access == Access::ReadBesideWriter {
@@ -120,7 +120,7 @@ impl<'a> Recovery<'a> {
         Err(Error::corruption(&self.input.storage.path_of("MANIFEST"), 0, "manifest edits", expected, found))
     }
 
-    /// `docs/recovery.md`, D3: what the manifest names was there, under this name and with this header.
+    /// `docs/recovery.md`, D3: every segment that the manifest names existed under this name and with this header.
     fn check_segments(&self, found: &Scan) -> Result<()> {
         let forgotten = found.unused.iter().filter(|file| file.epoch < self.input.epochs_from);
         let there = found.segments.iter().map(|segment| segment.header.number);
@@ -136,7 +136,7 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// The rule for a generation that no edit covers.
+    /// The rule for a log epoch that no edit covers.
     fn rule(&self, epoch: u64, segments: &[SegmentFile], poisoned: bool) -> Result<Rule<'static>> {
         if let (Some(edit), Some(segment)) = (&self.edit, segments.first()) {
             let expected = format!("none after {}, which no edit covers", edit.epoch);
@@ -163,11 +163,12 @@ impl<'a> Recovery<'a> {
         let bounds = Bounds { first, incorporated: self.input.incorporated, durable };
         let checks = Checks { rule, bounds };
         let numbers = Mutex::new(Numbers::default());
-        // Beside a writer in the order in which it writes: what is found behind a gap tells that there is more to be read.
+        // Beside a writer, in the order in which it writes: a record after a gap shows that there is more to be read.
         let threads = if self.input.access == Access::ReadBesideWriter { 1 } else { self.input.threads };
         let checked = parallel::map(threads, segments.len(), |segment| {
             let mut checked = check::check(&segments[segment], checks)?;
-            // At once and in any order: what a reader has found takes more room than what all have found together.
+            // Each result is added immediately, in any order: the results of the readers take more memory than their
+            // sum.
             numbers.lock().add(std::mem::take(&mut checked.found));
             Ok(checked)
         });
@@ -188,7 +189,7 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// The decision about a generation. A record whose value file is incomplete counts as missing.
+    /// The decision about a log epoch. A record whose value file is incomplete counts as missing.
     fn decide(
         &self,
         checks: Checks<'_>,
@@ -216,19 +217,21 @@ impl<'a> Recovery<'a> {
             }
             let Some(missing) = self.missing_value(&record.references)? else { continue };
             if matches!(rule, Rule::SameLife) || number <= bounds.durable {
-                // The file was whole before the record was sealed, or durable before the record was: somebody damaged it.
+                // The file was complete before the record was sealed, or durable before the record was. So it has been
+                // damaged.
                 let (path, what) = (&segments[segment].path, "value file of a log record");
                 let expected = format!("{missing}, the value of number {number}");
                 return Err(Error::corruption(path, record.position, what, expected, "a missing or damaged file"));
             }
-            // No later one changes what is decided: after a power loss the cut is here, and else this is corruption.
+            // No later reference changes the decision: after a power loss the cut is here, and otherwise this is
+            // corruption.
             numbers.remove(number.0);
             return decide(numbers);
         }
         Ok(decision)
     }
 
-    /// What the first value file is called that is not complete.
+    /// The name of the first value file that is not complete.
     fn missing_value(&self, references: &[Vec<u8>]) -> Result<Option<String>> {
         for bytes in references {
             if !(self.input.value_complete)(bytes)? {
@@ -239,7 +242,7 @@ impl<'a> Recovery<'a> {
         Ok(None)
     }
 
-    /// Keeps what is needed to read a segment once more, and to adopt it.
+    /// What is needed to read a segment again, and to adopt it.
     fn keep(&mut self, file: SegmentFile, checked: Checked, decision: &Decision) {
         let wanted = || checked.chunks.iter().filter(|chunk| chunk.first_wanted <= decision.cut);
         let used = wanted().map(|chunk| chunk.wanted_bytes).sum();

@@ -1,21 +1,21 @@
-//! The rule by which the numbers of a generation are told: applied, skipped, discarded, or missing though they must
-//! be there (`protocol.md`, The log and Recovery). Pure: numbers in, decision out.
+//! The rule that decides which numbers of a log epoch are applied, skipped, discarded, or missing although they must be
+//! there (`docs/recovery.md`, R). Pure: numbers in, decision out.
 //!
 //! Invariants:
 //! 1. A number up to the durable mark must be there in every life: the mark is left only after every number up to it
 //!    was sealed and synced.
-//! 2. Once there is a cut nothing behind it is applied.
-//! 3. In the same life a missing number was in the hands of a thread that died between taking and sealing it. The thread
-//!    owned a chunk, in which every record has a smaller number and the next record was to be this one; and a chunk has one
-//!    owner. So missing numbers and chunks can be matched one to one, each number with a chunk that ended below it.
+//! 2. If there is a cut, no number after it is applied.
+//! 3. In the same life a missing number was taken by a thread that died before it sealed the record. The thread owned a
+//!    chunk in which every record has a smaller number, and the next record would have had this one. A chunk has one
+//!    owner. So missing numbers can be matched one to one with chunks that ended below them.
 
 use crate::format::manifest_edit::LogRecovered;
 use crate::util::SequenceNumber;
 
-/// How a generation is read.
+/// How a log epoch is read.
 #[derive(Clone, Copy, Debug)]
 pub enum Rule<'a> {
-    /// The machine and the mount live on: a gap is a write that nobody was told of.
+    /// The life has not changed: a gap is a write that was not acknowledged.
     SameLife,
     /// Only synced bytes count: the first gap is the cut.
     PowerLoss,
@@ -23,34 +23,34 @@ pub enum Rule<'a> {
     Recovered(&'a LogRecovered),
 }
 
-/// What must be there of a generation and what may be gone.
+/// Which numbers of a log epoch must be there and which may be missing.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// The generation's first number.
+    /// The first number of the log epoch.
     pub first: SequenceNumber,
-    /// Numbers up to this one may be gone.
+    /// Numbers up to this one may be missing.
     pub incorporated: SequenceNumber,
     /// Every other number up to this one must be there.
     pub durable: SequenceNumber,
 }
 
 impl Bounds {
-    /// The first number that is looked for.
+    /// The first number that is searched.
     fn expected(&self) -> u64 {
         self.first.0.max(self.incorporated.0 + 1)
     }
 }
 
-/// What is decided about a generation.
+/// The decision about a log epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// Nothing above this number is applied.
     pub cut: SequenceNumber,
-    /// Ranges at or below the cut that are not applied either, rising.
+    /// Ranges at or below the cut that are not applied either, ascending.
     pub skipped: Vec<(SequenceNumber, SequenceNumber)>,
 }
 
-/// A number that must be there and is not.
+/// A number that must be there and is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// The number.
@@ -62,13 +62,13 @@ pub struct Missing {
 /// Why a number must be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It was durable, by a mark or by an earlier recovery.
+    /// It was durable, according to a mark or an earlier recovery.
     Durable,
-    /// More numbers are missing than threads can have had in hand (invariant 3).
+    /// More numbers are missing than threads can have taken (invariant 3).
     TooMany,
 }
 
-/// Whether a record that cannot be believed may be the work of a crash.
+/// Whether a crash can have left a record that is not valid.
 pub fn may_be_torn(rule: &Rule<'_>, bounds: &Bounds, number: SequenceNumber) -> bool {
     match rule {
         Rule::SameLife => false,
@@ -77,8 +77,8 @@ pub fn may_be_torn(rule: &Rule<'_>, bounds: &Bounds, number: SequenceNumber) -> 
     }
 }
 
-/// Decides on a generation in which the numbers of `present` were found: ranges, rising, none touching the next.
-/// `chunk_ends` are the last numbers of its chunks that could take another record.
+/// Decides about a log epoch in which the numbers of `present` were found: ranges, ascending and not adjacent.
+/// `chunk_ends` are the last numbers of its chunks that had space for another record.
 pub fn decide(
     rule: &Rule<'_>,
     bounds: &Bounds,
@@ -89,7 +89,7 @@ pub fn decide(
     let top = present.last().map_or(0, |(_, last)| *last).max(bounds.expected() - 1);
     match rule {
         Rule::Recovered(recovered) => {
-            // What it skipped counts as there; what it left out behind the cut does not count at all.
+            // The numbers that it skipped count as present. Those that it discarded after the cut do not count at all.
             let skipped = recovered.skipped.iter().map(|(first, last)| (first.0, last.0));
             let mut there: Vec<(u64, u64)> = present.iter().copied().chain(skipped).collect();
             there.sort_unstable();
@@ -121,7 +121,7 @@ fn match_with_chunks(
     chunk_ends.sort_unstable();
     let (mut skipped, mut missing) = (Vec::new(), 0u64);
     for (first, last) in gaps {
-        // Chunks do not end in a gap, so its last number is the hardest to match.
+        // Chunks do not end in a gap, so the gap's last number is the hardest to match.
         missing = missing.saturating_add(last - first + 1);
         let chunks = chunk_ends.partition_point(|end| *end < first) as u64;
         if missing > chunks {
@@ -132,7 +132,7 @@ fn match_with_chunks(
     Ok(skipped)
 }
 
-/// The ranges between `from` and `to` that rising ranges leave out.
+/// The ranges between `from` and `to` that ascending ranges leave out.
 fn gaps(ranges: &[(u64, u64)], from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
     let mut expected = from;
     let end = (to.saturating_add(1), u64::MAX);
@@ -161,7 +161,7 @@ mod tests {
         Bounds { first: n(first), incorporated: n(incorporated), durable: n(durable) }
     }
 
-    /// Cut and skipped ranges for single numbers, with as many chunks as anybody could want; or the number that is missing.
+    /// The cut and the skipped ranges for single numbers, with more chunks than needed; or the number that is missing.
     #[allow(clippy::type_complexity)]
     fn run(
         rule: Rule<'_>,
@@ -214,7 +214,7 @@ mod tests {
         let rule = Rule::Recovered(&recovered);
         let decided = Ok((7, vec![(5, 5)]));
         assert_eq!(run(rule, 1, 3, 0, &[3, 4, 6, 7, 9]), decided);
-        // A record that was missing then, for lack of its value file, is missing for ever.
+        // A record that was missing then, because its value file was, stays missing.
         assert_eq!(run(rule, 1, 3, 0, &[4, 5, 6, 7]), decided);
         assert_eq!(run(rule, 1, 3, 0, &[4, 7]), Err(6));
         assert_eq!(run(rule, 1, 3, 0, &[4, 6]), Err(7));
@@ -231,10 +231,10 @@ mod tests {
         let two = Decision { cut: n(9), skipped: vec![(n(3), n(3)), (n(6), n(6))] };
         assert_eq!(decide(&[(1, 2), (4, 5), (7, 9)], &[5, 2]), Ok(two.clone()));
         assert_eq!(decide(&[(1, 2), (4, 5), (7, 9)], &[0, 0]), Ok(two));
-        // A chunk that ended above a number was not to hold it.
+        // A chunk that ended above a number cannot have been meant for it.
         assert_eq!(decide(&[(1, 2), (4, 5), (7, 9)], &[9, 2]), too_many(6));
         assert_eq!(decide(&[(1, 2), (4, 5), (7, 9)], &[5, 5]), too_many(3));
-        // A run of numbers was in as many hands.
+        // A run of missing numbers was taken by as many threads.
         assert_eq!(decide(&[(1, 2), (6, 6)], &[2, 0]), too_many(3));
         assert_eq!(decide(&[(1, 2), (6, 6)], &[2, 0, 1]), Ok(Decision { cut: n(6), skipped: vec![(n(3), n(5))] }));
     }

@@ -1,5 +1,5 @@
-//! Finds the log's files in the store's directory and tells those that hold records from those that do not. One
-//! thread, before the store is open.
+//! Finds the log's files in the store's directory, and distinguishes those that hold records from those that do not.
+//! One thread, before the store is open.
 
 use super::input::{Access, RecoveryInput};
 use super::old_segment::OldSegment;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// How often a segment's header is read while a writer changes it.
 const LOOKS_MAX: u32 = 3;
 
-/// A segment with records of a generation that is not forgotten.
+/// A segment with records of a log epoch that is not forgotten.
 #[derive(Debug)]
 pub struct SegmentFile {
     /// Its name.
@@ -26,7 +26,7 @@ pub struct SegmentFile {
     pub path: PathBuf,
     /// Its header.
     pub header: SegmentHeader,
-    /// What its checksums are salted with.
+    /// The salt of its checksums.
     pub salt: Salt,
     /// Its newest mark.
     pub mark: Option<Mark>,
@@ -34,21 +34,21 @@ pub struct SegmentFile {
     pub file: Arc<dyn StorageFile>,
 }
 
-/// What the directory holds of the log.
+/// The log files of the directory.
 #[derive(Debug, Default)]
 pub struct Scan {
-    /// By generation, then number.
+    /// By log epoch, then number.
     pub segments: Vec<SegmentFile>,
-    /// Files that hold nothing.
+    /// Files that hold nothing that counts.
     pub unused: Vec<OldSegment>,
-    /// Largest generation in a header.
+    /// The greatest log epoch in a header.
     pub generation_max: u64,
     /// Bytes of the segments that were found in shared memory.
     pub memory_bytes: u64,
 }
 
-/// Scans the directory. For a writer it syncs every segment that counts, so that what recovery reads cannot be lost after
-/// it. `trusts_cache` says for a generation whether reads may come from the page cache.
+/// Scans the directory. For a writer it syncs every segment that counts, so that nothing that recovery has read can be
+/// lost later. `trusts_cache` says for a log epoch whether reads may be served by the page cache.
 pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Result<Scan> {
     let RecoveryInput { storage, database, epochs_from, files_from, access, .. } = *input;
     let mode = if access == Access::Write { OpenMode::ReadWrite } else { OpenMode::Read };
@@ -56,7 +56,7 @@ pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Re
     for name in storage.list()? {
         let Some((number, role)) = parse_file_name(&name) else { continue };
         if role != Role::Segment && access != Access::Write {
-            // A writer may be giving it another name just now, and it holds nothing.
+            // A writer may be renaming it just now, and it holds nothing that counts.
             continue;
         }
         let file = storage.open(&name, mode)?;
@@ -90,17 +90,18 @@ pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Re
     Ok(found)
 }
 
-/// A segment as it is to be read.
+/// A segment as it will be read.
 struct Opened {
     header: SegmentHeader,
     page: Box<[u8; PAGE_BYTES]>,
     file: Arc<dyn StorageFile>,
-    /// From its twin.
+    /// From its shadow.
     is_twin: bool,
 }
 
-/// Looks for the twin of a segment. For a writer it brings what only the twin knows to the file. The twin is memory, so it is
-/// believed in every life and after every failed sync; it may be gone only where the rule is that of power loss.
+/// Looks for the shadow of a segment. For a writer it copies what only the shadow has to the file. The shadow is
+/// memory, so it is trusted in every life and after every failed sync. It may be missing only under the power-loss
+/// rule.
 fn with_twin(
     input: &RecoveryInput<'_>,
     name: &str,
@@ -108,7 +109,7 @@ fn with_twin(
     trusted: bool,
 ) -> Result<Opened> {
     let storage = input.storage;
-    // What an edit speaks of was in the file, durably, before the edit was.
+    // An edit covers only what was durable in the file before the edit.
     let covered = input.recovered.iter().any(|entry| entry.epoch >= header.epoch);
     for _ in 0..LOOKS_MAX {
         if planted!(covered || header.memory.is_none(), Bug::ShadowIgnored => true) {
@@ -138,11 +139,11 @@ fn with_twin(
     Ok(Opened { header, page, file, is_twin: false })
 }
 
-/// The next opening would sync with success what this failure has dropped, and believe the page cache. A generation that an
-/// edit covers was synced before that edit, and nothing was written to it since.
+/// Otherwise the next opening would sync successfully, although this failure has dropped pages, and would trust the
+/// page cache. A log epoch that an edit covers was synced before that edit, and nothing was written to it since.
 fn sync_failed(input: &RecoveryInput<'_>, epoch: u64, error: &Error) {
     if input.recovered.iter().all(|recovered| recovered.epoch < epoch) {
-        // As well as the disk still lets it; who opens hears of the sync.
+        // If the disk permits it. The caller gets the error of the sync.
         let _ = leave_poison(input.storage, epoch, &error.to_string());
     }
 }
@@ -167,7 +168,7 @@ fn read_page(
     Ok((header, page))
 }
 
-/// Whether the segment's records count; an error where the file is not what its name says.
+/// Whether the segment's records count; an error if the file is not what its name says.
 fn counts(
     storage: &dyn Storage,
     name: &str,
@@ -184,6 +185,6 @@ fn counts(
     if header.number > number {
         return bad(24, "number of a log segment", number.to_string(), header.number.to_string());
     }
-    // A smaller number in the header: renamed for reuse, but not yet prepared.
+    // A smaller number in the header: the file was renamed for reuse, but not yet prepared.
     Ok(header.number == number && header.epoch >= epochs_from)
 }

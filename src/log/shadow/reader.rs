@@ -1,9 +1,10 @@
-//! Reading a segment that may have a twin in shared memory: where the twin is the segment's, it knows at least as much. Any thread.
+//! Reads a segment that may have a shadow in shared memory. The segment's shadow has at least the segment's records.
+//! Any thread.
 //!
-//! Invariants:
-//! 1. A twin is believed only while its sector 0 is the segment's, byte by byte. It goes to another segment when the file has
-//!    all of it, and its sector 0 changes before anything else in it does: so what was read *before* a look at sector 0 that finds
-//!    it unchanged is the segment's, and otherwise the file has it.
+//! Invariant: a shadow is trusted only while its sector 0 equals the segment's, byte by byte. It is reused for another
+//! segment only when the file has all of its bytes, and its sector 0 changes before any other byte in it. So if a check
+//! finds sector 0 unchanged, everything that was read *before* the check belongs to the segment. Otherwise the file has
+//! it.
 
 use crate::format::log_segment::{PAGE_BYTES, SECTOR_BYTES, SegmentHeader};
 use crate::io::{Storage, StorageFile};
@@ -13,10 +14,10 @@ use std::path::Path;
 
 /// Bytes that are copied at once.
 const COPY_BYTES: usize = 256 << 10;
-/// Where a segment's header names its memory.
+/// The offset of the shadow's name in a segment's header.
 const MEMORY_OFFSET: u64 = 88;
 
-/// The twin of a segment with this header page; `None` where it has none, or no longer.
+/// The shadow of a segment with this header page; `None` if it has none, or no longer has one.
 pub fn find(storage: &dyn Storage, header: &SegmentHeader, page: &[u8]) -> Result<Option<Arc<dyn StorageFile>>> {
     let (Some(piece), Some(memory)) = (header.memory, storage.shared_memory()) else { return Ok(None) };
     let Some(shadow) = memory.open(piece.get())? else { return Ok(None) };
@@ -30,7 +31,7 @@ fn has_sector(shadow: &dyn StorageFile, sector: &[u8]) -> Result<bool> {
     Ok(now == *sector)
 }
 
-/// Brings all that a twin knows to its segment's file, which it leaves unsynced. Twice is as good as once.
+/// Copies the shadow's bytes to its segment's file and leaves the file unsynced. May be repeated.
 pub fn restore(shadow: &dyn StorageFile, file: &dyn StorageFile, length: u64) -> Result<()> {
     let mut piece = vec![0; COPY_BYTES.min(length as usize)];
     for at in (0..length).step_by(COPY_BYTES) {
@@ -41,7 +42,7 @@ pub fn restore(shadow: &dyn StorageFile, file: &dyn StorageFile, length: u64) ->
     Ok(())
 }
 
-/// The error for a segment whose twin must be there and is not.
+/// The error for a segment whose shadow must exist and does not.
 #[cold]
 pub fn missing(storage: &dyn Storage, path: &Path, header: &SegmentHeader) -> Error {
     let piece = header.memory.map_or(0, std::num::NonZeroU64::get);
@@ -53,7 +54,7 @@ pub fn missing(storage: &dyn Storage, path: &Path, header: &SegmentHeader) -> Er
     Error::corruption(path, MEMORY_OFFSET, "memory of a log segment", expected, found)
 }
 
-/// A segment that is read from its twin, as long as that is its own.
+/// A segment that is read from its shadow, as long as the shadow belongs to it.
 #[derive(Debug)]
 pub struct ShadowReader {
     shadow: Arc<dyn StorageFile>,
@@ -62,14 +63,14 @@ pub struct ShadowReader {
 }
 
 impl ShadowReader {
-    /// Of a segment's file, with the sector 0 that both had when the twin was found.
+    /// Sector 0 of the segment's file, which both had when the shadow was found.
     pub fn new(shadow: Arc<dyn StorageFile>, file: Arc<dyn StorageFile>, page: &[u8]) -> Self {
         let mut sector = [0; SECTOR_BYTES];
         sector.copy_from_slice(&page[..SECTOR_BYTES]);
         Self { shadow, file, sector }
     }
 
-    /// The header page now: the twin's marks are newer.
+    /// The present header page: the shadow's marks are newer.
     pub fn page(&self) -> Result<Box<[u8; PAGE_BYTES]>> {
         let mut page = Box::new([0; PAGE_BYTES]);
         self.shadow.read_exact_at(&mut page[..], 0)?;
@@ -89,7 +90,7 @@ impl StorageFile for ShadowReader {
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.shadow.read_exact_at(buffer, offset)?;
-        // Invariant 1.
+        // The module's invariant.
         if has_sector(&*self.shadow, &self.sector)? { Ok(()) } else { self.file.read_exact_at(buffer, offset) }
     }
 

@@ -1,14 +1,15 @@
-//! From a twin in shared memory to the segment's file: what writers have sealed since the last time, in large writes, direct where
-//! the file system has that. Any thread; one at a time writes out.
+//! Writeback: copies the records that were sealed since the last time from a shadow in shared memory to its segment's
+//! file, in large writes, direct if the file system supports that. Any thread; one at a time writes back.
 //!
 //! Invariants:
-//! 1. `filled` of a chunk is the end of the last record sealed in it, stored by its owner behind the record (release). The bytes
-//!    below it never change again while the twin is the segment's. So whoever has waited until a number is sealed, or until
-//!    nobody writes any more, finds it below `filled`, and may read all below it without a race.
-//! 2. A chunk that its owner has released is never written to again (`segment`, invariant 4); all of it may be read.
-//! 3. What is written is whole pages. Behind `filled` a page has zeroes, or what is there in a chunk that was released: no record
+//! 1. `filled` of a chunk is the end of the last record sealed in it. Its owner stores it after the record (release).
+//!    The bytes below it never change while the shadow belongs to the segment. So a thread that has waited until a
+//!    number is sealed, or until no thread writes any more, finds the record below `filled`, and may read all bytes
+//!    below it without a race.
+//! 2. A chunk that its owner has released is never written again (`segment`, invariant 4); all of it may be read.
+//! 3. Whole pages are written. After `filled`, a page has zeroes, or the leftover bytes of a released chunk: no record
 //!    header of this segment, since it would have been sealed.
-//! 4. Once finished nothing is read from the twin any more: it may be another segment's.
+//! 4. Once finished, nothing is read from the shadow any more: it may belong to another segment.
 
 use super::copy::Shadow;
 use crate::format::log_record::Salt;
@@ -31,7 +32,7 @@ pub struct Writeback {
     progress: Mutex<Progress>,
 }
 
-/// The header page as it is to be written out.
+/// The header page to be written back.
 #[derive(Debug)]
 struct HeaderPage {
     bytes: Box<[u8; PAGE_BYTES]>,
@@ -40,17 +41,17 @@ struct HeaderPage {
 
 #[derive(Debug)]
 struct Progress {
-    /// By chunk: the bytes below are in the file. Zero for none.
+    /// By chunk: the bytes below this position are in the file. Zero for none.
     written: Box<[usize]>,
     /// A page on its way to the file.
     page: AlignedBuffer,
-    /// Something was written since the last sync.
+    /// Whether anything was written since the last sync.
     unsynced: bool,
     finished: bool,
 }
 
 impl Writeback {
-    /// For a segment whose header page is this, in the file and in the twin.
+    /// For a segment with this header page, in the file and in the shadow.
     pub fn new(shadow: Shadow, file: Arc<dyn StorageFile>, header: SegmentHeader, page: Box<[u8; PAGE_BYTES]>) -> Self {
         let chunks = header.chunks() as usize;
         Self {
@@ -68,18 +69,18 @@ impl Writeback {
         }
     }
 
-    /// The twin.
+    /// The shadow.
     pub fn shadow(&self) -> &Shadow {
         &self.shadow
     }
 
-    /// Notes that records are sealed in a chunk, or a run that begins with it, up to a position. Requires ownership.
+    /// Notes that records are sealed up to a position in a chunk, or in a run that begins with it. Requires ownership.
     #[inline]
     pub fn fill(&self, chunk: usize, position: usize) {
         self.filled[chunk].store(position, Ordering::Release);
     }
 
-    /// Notes a mark, which the next writing out takes along.
+    /// Notes a mark, which the next writeback includes.
     pub fn mark(&self, mark: Mark, salt: Salt) {
         let bytes = mark.encode(salt);
         let mut page = self.page.lock();
@@ -96,13 +97,13 @@ impl Writeback {
         if progress.finished {
             return Ok(());
         }
-        // Bytes of several chunks that may go in one write.
+        // Bytes of several chunks that may be written together.
         let mut together = 0..0;
         for chunk in 0..self.filled.len() {
             if self.filled[chunk].load(Ordering::Acquire) <= progress.written[chunk] {
                 continue;
             }
-            // In this order: what a released chunk holds does not change behind the look at its end.
+            // In this order: a chunk that was released before its end is read does not change afterwards.
             let released = !self.shadow.owners.is_owned(chunk);
             let filled = self.filled[chunk].load(Ordering::Acquire);
             let chunk_bytes = self.header.chunk_bytes as usize;
@@ -125,18 +126,18 @@ impl Writeback {
         Ok(())
     }
 
-    /// Invariants 1 and 2 allow it for the range.
+    /// Writes a range directly from the shadow, which invariants 1 and 2 permit.
     fn write_directly(&self, range: &std::ops::Range<usize>) -> Result<()> {
         if range.is_empty() {
             return Ok(());
         }
-        // SAFETY: within the mapping, since records are; nobody writes to these bytes while the twin is the segment's
-        // (invariants 1 and 2), which it is until `finish` takes the lock that the caller holds.
+        // SAFETY: within the mapping, since records are; no thread writes to these bytes while the shadow belongs to
+        // the segment (invariants 1 and 2), and it does until `finish` takes the lock that the caller holds.
         let bytes = unsafe { std::slice::from_raw_parts(self.shadow.map.pointer().add(range.start), range.len()) };
         self.file.write_all_at(bytes, range.start as u64)
     }
 
-    /// A page of which the owner of its chunk may be filling the rest.
+    /// Writes a page whose other bytes the owner of its chunk may be filling.
     fn write_last_page(&self, page: &mut AlignedBuffer, from: usize, filled: usize) -> Result<()> {
         let length = filled - from;
         // SAFETY: as for `write_directly`; the bytes end at `filled`.
@@ -171,8 +172,8 @@ impl Writeback {
         Ok(())
     }
 
-    /// The file has all: its header says so from now on, and the twin is nobody's. Requires that nothing is sealed in it any more
-    /// and that it was synced behind that. `None` where it was finished before.
+    /// Ends the use of the shadow: the file has all of it, and from now on its header says so. Requires that no record
+    /// is sealed in it any more, and that it was synced after that. `None` if it was finished before.
     pub fn finish(&self) -> Result<Option<Shadow>> {
         let mut progress = self.progress.lock();
         if progress.finished {

@@ -204,7 +204,7 @@ fn valid_records_that_do_not_belong_are_corruption() {
     assert_eq!(replay(&foreign, path).unwrap().end, end);
 }
 
-/// A torn end is truncated before the next edit: the longer old record must not show behind the shorter new one.
+/// A torn end is truncated before the next edit: the rest of the longer old record must not show after the shorter new one.
 #[test]
 fn a_torn_end_is_truncated_before_the_next_edit() {
     let storage = SimulatedStorage::new(2);

@@ -3,8 +3,8 @@
 /// How the memory component stores the keys of new writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryComponent {
-    /// FloDB's two levels: a hash table takes the writes and updates in place, and sorting is delayed until it is
-    /// needed. The default.
+    /// FloDB's two levels: the Membuffer takes writes and updates in place, and sorting is delayed until it is needed.
+    /// The default.
     #[default]
     TwoLevel,
     /// One level, as in cLSM and in Kanda's memory runs: every write searches its position in a skiplist, and an update

@@ -1,20 +1,21 @@
 //! The hash index in front of the skiplist. One cache line shows that a key is absent, or where its node is.
 //!
-//! Any thread may find and insert. No two threads insert the same key at once (the key's latch).
+//! Any thread may find and insert. No two threads insert the same key at once, because the caller holds the key's latch
+//! (`docs/concurrency.md`, M1).
 //!
-//! The index consists of lines of eight slots. A slot has, from the low end: 32 bits place of a node, 8 bits *era*,
-//! 24 bits fingerprint. A slot with an era other than the index's own is empty, so a recycled index must be zeroed only
-//! once in 255 uses of its arena.
+//! The index consists of lines of eight slots. A slot has, from the low bits up: 32 bits, the arena offset of a node;
+//! 8 bits, the *era*; 24 bits of the key's hash. The era changes with each use of the arena. Slots of earlier uses
+//! therefore count as empty, and the index is zeroed only once in 255 uses.
 //!
 //! Invariants:
-//! 1. A slot changes only from empty to full. A line fills from its first slot on. A key goes to the first empty slot
+//! 1. A slot changes only from empty to taken. A line fills from its first slot on. A key goes to the first empty slot
 //!    of its *window*: the `WINDOW_LINES` lines from the line that its hash selects.
 //! 2. So a search may stop at the first empty slot: the key is absent. A key whose window is full is not inserted. The
-//!    window then stays full, so a search that meets no empty slot in it must search the skiplist (`Unknown`). This
-//!    finds every key that was not inserted, and an overfull index needs no flag.
+//!    window then stays full, so a search that meets no empty slot in it must search the skiplist (`Unknown`), which
+//!    has every key that is not in the index. So no flag must record that the index overflowed.
 //! 3. A slot is filled with a `Release` compare-and-swap after the node was written, and loaded with `Acquire`: a
-//!    thread that finds a node in it sees the whole node. A thread that comes after an insert (in the happens-before
-//!    order) sees that slot, or the full window, by coherence of the slots themselves.
+//!    thread that finds a node in it sees the whole node. A thread that is ordered after an insert sees the inserted
+//!    slot, or the full window, because all accesses to one atomic have one order.
 
 use crate::util::arena::{Arena, Offset};
 use crate::util::sync::{AtomicU64, Ordering};
@@ -26,8 +27,8 @@ const WINDOW_LINES: u64 = 8;
 /// An era is a byte; 0 is the content of fresh memory.
 const ERAS: usize = 255;
 const ERA_MASK: u64 = 0xff << 32;
-/// Two slots for every entry of the smallest usual size, so that at most half of the slots are full.
-const SLOT_PER_SOFT_BYTES: usize = 32;
+/// Two slots for every entry of the smallest usual size (64 bytes), so that at most half of the slots are taken.
+const SOFT_BYTES_PER_SLOT: usize = 32;
 
 type Line = [AtomicU64; SLOTS_PER_LINE];
 
@@ -63,26 +64,27 @@ pub struct HashIndex {
 
 /// The size of the index for a Memtable of this soft size.
 pub fn index_bytes(soft_bytes: usize) -> usize {
-    let slots = soft_bytes / SLOT_PER_SOFT_BYTES;
+    let slots = soft_bytes / SOFT_BYTES_PER_SLOT;
     slots.div_ceil(SLOTS_PER_LINE).max(WINDOW_LINES as usize) * LINE_BYTES
 }
 
 impl HashIndex {
     /// An empty index. It must be the first allocation in the arena, and of the same size in every use of the arena,
-    /// because its eras rely on finding its own slots there.
+    /// because slots of earlier uses are recognised only by their era.
     pub fn new(arena: &Arena, soft_bytes: usize) -> Self {
         let bytes = index_bytes(soft_bytes);
         let first = arena.allocate(bytes);
         assert!((arena.address(first) as usize).is_multiple_of(LINE_BYTES), "the index comes first in its arena");
-        let era = arena.life() % ERAS;
-        if era == 0 && arena.life() > 0 {
+        let era = arena.earlier_uses() % ERAS;
+        if era == 0 && arena.earlier_uses() > 0 {
             // SAFETY: just allocated with this length, and no other thread knows it.
             unsafe { arena.address(first).write_bytes(0, bytes) };
         }
         Self { first, lines: (bytes / LINE_BYTES) as u64, era: (era as u64 + 1) << 32 }
     }
 
-    /// Finds the node of the key with this hash. Calls `is_key` for it and for few other nodes.
+    /// Finds the node of the key with this hash. Calls `is_key` for it and, rarely, for others with the
+    /// same hash bits.
     pub fn find(&self, arena: &Arena, hash: u64, mut is_key: impl FnMut(Offset) -> bool) -> Lookup {
         let tag = self.tag(hash);
         for line in self.window(arena, hash) {
@@ -100,7 +102,7 @@ impl HashIndex {
         Lookup::Unknown
     }
 
-    /// Makes the page of a key's first line present and writable, so that `insert` causes no page fault.
+    /// Makes the memory page of a key's first line present and writable, so that `insert` rarely causes a page fault.
     pub fn touch(&self, arena: &Arena, hash: u64) {
         if let Some(line) = self.window(arena, hash).next() {
             // A compare-and-swap writes even if the value does not change; a plain read would map the shared zero page.
@@ -126,7 +128,7 @@ impl HashIndex {
         let tag = self.tag(hash);
         for slot in self.window(arena, hash).flatten() {
             let mut content = slot.load(Ordering::Acquire);
-            // The loop ends: a slot that another thread has taken meanwhile is full.
+            // At most two rounds: a slot that another thread has taken stays taken.
             while content & ERA_MASK != self.era {
                 match slot.compare_exchange(content, tag | u64::from(node.0), Ordering::Release, Ordering::Acquire) {
                     Ok(_) => return Inserted::New,
@@ -146,7 +148,8 @@ impl HashIndex {
         self.find_or_insert(arena, hash, node, |_| false);
     }
 
-    /// A sample of about `wanted` of the `entries` nodes, uniform as far as the hashes are.
+    /// A sample of about `wanted` of the `entries` nodes, as uniform as the hashes are. Keys that are not in the index
+    /// are never sampled.
     pub fn sample<'a>(&self, arena: &'a Arena, entries: u64, wanted: u64) -> impl Iterator<Item = Offset> {
         let era = self.era;
         let lines = self.lines_from(arena, 0, self.lines).step_by((entries / wanted.max(1)).max(1) as usize);
@@ -158,7 +161,7 @@ impl HashIndex {
         hash << 40 | self.era
     }
 
-    /// The line that a hash selects by its high bits; the low bits are the fingerprint.
+    /// The line that a hash selects by its high bits; its low bits are in the slot.
     fn line_of(&self, hash: u64) -> u64 {
         ((u128::from(hash) * u128::from(self.lines)) >> 64) as u64
     }
@@ -167,12 +170,12 @@ impl HashIndex {
         self.lines_from(arena, self.line_of(hash), WINDOW_LINES)
     }
 
-    /// `count` lines, at most all, from line `home` on; the first line follows the last one.
-    fn lines_from<'a>(&self, arena: &'a Arena, home: u64, count: u64) -> impl Iterator<Item = &'a Line> {
+    /// `count` lines, at most all, from line `from` on; the first line follows the last one.
+    fn lines_from<'a>(&self, arena: &'a Arena, from: u64, count: u64) -> impl Iterator<Item = &'a Line> {
         let lines = self.lines;
         let first = arena.address(self.first).cast_const().cast::<Line>();
         (0..count).map(move |step| {
-            let line = home + step;
+            let line = from + step;
             let line = if line >= lines { line - lines } else { line };
             // SAFETY: `new` allocated `lines` lines from `first` on, aligned to a line. Fresh memory is zero, and
             // recycled memory contains slots of earlier uses (`new`), so every slot is an initialised atomic.
@@ -192,7 +195,7 @@ mod tests {
         // Both threads go from line to line together, so that they race for each line's slots.
         const LINES: u64 = 4096;
         let arena = ArenaPool::new(1 << 20, 0, 0).take();
-        let index = HashIndex::new(&arena, LINES as usize * SLOTS_PER_LINE * SLOT_PER_SOFT_BYTES);
+        let index = HashIndex::new(&arena, LINES as usize * SLOTS_PER_LINE * SOFT_BYTES_PER_SLOT);
         assert_eq!(index.lines, LINES);
         let hash_of = |line: u64, key: u64| line << 52 | key;
         let arrived = AtomicU64::new(0);

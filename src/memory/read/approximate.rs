@@ -1,31 +1,34 @@
-//! Estimates how much of a Memtable is in a key range. Any thread; may wait for a drain.
+//! Estimates how many bytes of a Memtable are in a key range. Any thread.
+//!
+//! The estimate takes every key for equally large. Keys with many retained versions therefore count for too little.
 
 use crate::memory::table::memtable::Memtable;
 
-/// Up to this many entries are drained and counted.
+/// A Memtable with at most this many entries is drained, and its keys are counted.
 const COUNTED_MAX: u64 = 4096;
-/// The size of the sample if there are more entries.
+/// The size of the sample of keys if there are more entries.
 const SAMPLE_KEYS: u64 = 512;
 
 impl Memtable {
     /// The approximate size of the entries with encoded keys from `lower` to below `upper` (`None`: to the end), in
-    /// bytes. In a large Memtable most nodes may not be linked yet, so a sample of the hash index is counted instead.
-    /// It may miss a range with less than a hundredth of the keys. O(1).
+    /// bytes. A small Memtable is drained, and its keys are counted. In a large one, where most nodes are possibly not
+    /// linked yet, a sample of the hash index is counted. The result can then be 0 for a range with less than a
+    /// hundredth of the keys. O(`COUNTED_MAX`).
     pub fn approximate_bytes(&self, lower: &[u8], upper: Option<&[u8]>) -> u64 {
         let entries = self.entries();
-        let (inside, of) = if entries <= COUNTED_MAX {
+        let (in_range, counted) = if entries <= COUNTED_MAX {
             self.drain_all();
             (self.linked_between(Some(lower), upper).len() as u64, entries)
         } else {
-            let (mut inside, mut of) = (0, 0);
+            let (mut in_range, mut counted) = (0, 0);
             for node in self.sample(entries, SAMPLE_KEYS) {
                 let key = self.node(node).encoded_key();
-                of += 1;
-                inside += u64::from(lower <= key && upper.is_none_or(|upper| key < upper));
+                counted += 1;
+                in_range += u64::from(lower <= key && upper.is_none_or(|upper| key < upper));
             }
-            (inside, of)
+            (in_range, counted)
         };
-        let bytes = u128::from(inside) * self.live_bytes() as u128 / u128::from(of.max(1));
+        let bytes = u128::from(in_range) * self.live_bytes() as u128 / u128::from(counted.max(1));
         u64::try_from(bytes).unwrap_or(u64::MAX).min(self.live_bytes() as u64)
     }
 }

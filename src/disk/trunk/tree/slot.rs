@@ -1,9 +1,11 @@
-//! Slots: what a node holds for one of its children, or a leaf for its whole range: the runs that a read visits, and
-//! how much data waits. Worked out when a node is made, so that reads and pickers only look. Immutable; any thread.
+//! Trunk slots. A slot describes what a node holds for one of its children, or a leaf for its whole range: the runs that
+//! a read visits, and how many bytes wait to be flushed or merged. It is computed when the node is made, so that reads
+//! and the choice of jobs need no computation. Immutable; any thread.
 //!
 //! Invariants:
-//! 1. `runs` are the runs of the active bundles, newest first, without branches outside the range.
-//! 2. Bytes are bytes of branch files. The share of a branch that extends past the range is measured by its index.
+//! 1. `runs` are the runs of the active bundles, newest first, without branches outside the range. (`stored` makes a
+//!    slot of shares only, which no read may use.)
+//! 2. Sizes are on-disk sizes. The share of a branch that extends past the range is estimated from its index.
 
 use super::bundle::Bundle;
 use super::maplet_index::MapletIndex;
@@ -18,27 +20,26 @@ use crate::util::sync::Arc;
 pub struct Slot {
     /// The runs that a read visits, newest first.
     pub runs: Vec<Arc<Run>>,
-    /// Bytes that each of them has in the range.
+    /// Bytes that each of `runs` has in the range.
     pub run_bytes: Vec<u64>,
-    /// What each active bundle has in the range, oldest first.
+    /// The data that each active bundle has in the range. Oldest first, unlike `runs`.
     pub loads: Vec<Load>,
-    /// Their sum.
+    /// The sum of `loads`.
     pub pending: Load,
-    /// What the branches that extend past the range have in it.
+    /// The bytes in the range of each branch that extends past it.
     pub shares: Vec<ShareImage>,
     /// Which maplets answer for the runs.
     pub maplet_index: MapletIndex,
 }
 
 impl Slot {
-    /// What the manifest stored of a slot.
+    /// The shares that the manifest recorded for a slot, for use as `known` in `new`. Its other fields are empty.
     pub fn stored(shares: &[ShareImage]) -> Arc<Self> {
         Arc::new(Self { shares: shares.to_vec(), ..Self::default() })
     }
 
     /// The slot of the range [lower, upper) with these active bundles, oldest first. `known` is the former slot of the
-    /// same range, or what the manifest stored of it; what it has measured is not measured again. `maplets` may serve
-    /// the slot.
+    /// same range, or the result of `stored`; its shares are reused. `maplets` are the candidates for the index.
     pub fn new(
         bundles: &[Arc<Bundle>],
         lower: &[u8],
@@ -65,7 +66,7 @@ impl Slot {
         Arc::new(slot)
     }
 
-    /// Bytes that one of its branches has in the range.
+    /// Bytes that a branch of the slot has in the range.
     pub fn bytes_of(&self, branch: &Branch) -> u64 {
         let meta = branch.meta();
         self.shares.iter().find(|share| share.branch == meta.file).map_or(meta.bytes, |share| share.bytes)
@@ -76,7 +77,7 @@ impl Slot {
         self.maplet_index.probes(self.runs.len())
     }
 
-    /// How many of them one maplet could replace.
+    /// How many of these lookups one maplet could replace.
     pub fn replaceable_probes(&self) -> usize {
         self.maplet_index.replaceable_probes(self.runs.len())
     }
@@ -89,12 +90,13 @@ impl Slot {
         let before = known.and_then(|slot| slot.shares.iter().find(|share| share.branch == meta.file));
         let bytes = match before {
             Some(share) => share.bytes.min(meta.bytes),
-            // The figure only decides when work is done. A read error shows itself where the data is read.
+            // The estimate only affects when a merge or flush is chosen, so a read error may wait until the data is read.
             None => branch.approximate_bytes(lower, upper).unwrap_or(meta.bytes / 2).min(meta.bytes),
         };
         self.shares.push(ShareImage { branch: meta.file, bytes });
-        let share = |count: u64| (u128::from(count) * u128::from(bytes) / u128::from(meta.bytes.max(1))) as u64;
-        let (entries, tombstones) = (share(meta.entries), share(meta.tombstones));
+        let in_proportion = |count: u64| (u128::from(count) * u128::from(bytes) / u128::from(meta.bytes.max(1))) as u64;
+        let (entries, tombstones) = (in_proportion(meta.entries), in_proportion(meta.tombstones));
+        // Not scaled (`load.rs`).
         Load { bytes, entries, tombstones, range_tombstones: meta.range_tombstones }
     }
 }

@@ -102,7 +102,7 @@ pub(crate) fn salvage(
         || segments.iter().any(|segment| segment.stated.is_none())
         || named.any(|number| !present.contains(number))
     {
-        // Without the header its marks are lost, which say what was durable. So numbers behind the cut may have been
+        // Without the header its marks are lost, which say what was durable. So numbers after the cut may have been
         // durable.
         let last = numbers.max().unwrap_or(0).max(known.durable).max(known.incorporated).min(cut);
         report.lose(Loss {

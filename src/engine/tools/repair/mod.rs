@@ -6,7 +6,7 @@
 //! is damaged. If the manifest is lost, all branch files and the log are merged by sequence number into a new tree.
 //!
 //! Invariants:
-//! 1. Until the new manifest is renamed to its final name, repair only adds new files and second names of damaged
+//! 1. Until the new manifest is renamed to its final name, repair only adds new files and `.damaged` names of damaged
 //!    files. The old manifest refers to none of them, so a crash leaves the store as it was. The rename is the commit
 //!    point.
 //! 2. Files that could not be used completely are kept under another name (`set_aside`).

@@ -27,7 +27,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Repairs the store in a directory.
 ///
 /// # Errors
-/// `NoStore`, `AlreadyOpen`, `NewerFormat`, `Io`. The store is then unchanged.
+/// `NoStore`, `AlreadyOpen`, `NewerFormat`, `Io`. After an `Io` error the store is either as before (with some
+/// `*.damaged` names added) or already repaired; repair may be called again.
 pub(crate) fn repair(storage: &Arc<dyn Storage>, progress: &mut dyn FnMut(CheckProgress<'_>)) -> Result<RepairReport> {
     Directory::list(&**storage)?;
     let _locks = locks::for_destroying(&**storage)?;
@@ -358,7 +359,7 @@ impl Repair<'_> {
         self.damaged.dedup();
         state.next_file = state.next_file.max(self.readers.numbers.next());
         self.storage.sync_directory()?;
-        set_aside::keep(&**self.storage, &self.damaged, &mut self.report)?;
+        set_aside::link_as_damaged(&**self.storage, &self.damaged, &mut self.report)?;
         // Maplets are rebuilt later. The next opening removes their old files.
         state.maplets.clear();
         manifest::replace(&**self.storage, &state)?;
@@ -366,7 +367,7 @@ impl Repair<'_> {
         self.obsolete.retain(|name| name != MANIFEST_NAME);
         self.obsolete.sort_unstable();
         self.obsolete.dedup();
-        set_aside::remove(&**self.storage, &self.obsolete)?;
+        set_aside::remove_originals(&**self.storage, &self.obsolete)?;
         Ok(self.report)
     }
 }
