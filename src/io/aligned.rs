@@ -1,9 +1,9 @@
-//! A byte buffer fit for direct I/O. Owned by one thread at a time like a `Vec<u8>`; make few and reuse them, since
-//! every fresh page costs microseconds (`machine.md`).
+//! A byte buffer for direct I/O. Owned by one thread at a time, like a `Vec<u8>`. Buffers should be few and reused,
+//! since every fresh page costs microseconds (`docs/costs.md`).
 //!
 //! Invariants:
-//! 1. `pointer` comes from `frames` where the buffer has at most `FRAME_PAGES_MAX` pages, else from `map_pages`, and belongs to this value
-//!    alone.
+//! 1. `pointer` comes from `frames` if the buffer has at most `FRAME_PAGES_MAX` pages, otherwise from `map_pages`. It
+//!    belongs to this value alone.
 //! 2. All `length` bytes are initialized from the start (zeroes).
 
 use super::frames::{self, FRAME_PAGES_MAX};
@@ -22,8 +22,8 @@ pub struct AlignedBuffer {
 impl AlignedBuffer {
     /// A zeroed buffer. Requires a length that is a multiple of `limits::IO_ALIGNMENT`, and not 0.
     pub fn new(length: usize) -> Self {
-        assert!(length > 0 && length.is_multiple_of(IO_ALIGNMENT), "{length} is no length of an aligned buffer");
-        assert!(length <= isize::MAX as usize - IO_ALIGNMENT, "{length} is no length of an aligned buffer");
+        assert!(length > 0 && length.is_multiple_of(IO_ALIGNMENT), "{length} is not a length of an aligned buffer");
+        assert!(length <= isize::MAX as usize - IO_ALIGNMENT, "{length} is not a length of an aligned buffer");
         if let Some(pages) = frame_pages(length) {
             let mut buffer = Self { pointer: frames::take(pages), length };
             buffer.fill(0);
@@ -32,15 +32,15 @@ impl AlignedBuffer {
         Self { pointer: map_pages(length), length }
     }
 
-    /// The first byte, with leave to read and write the whole buffer for as long as the value lives and no reference
-    /// to the bytes is made through it.
+    /// The first byte. The whole buffer may be read and written through it while the value lives and no reference to
+    /// its bytes is made.
     pub fn pointer(&self) -> NonNull<u8> {
         self.pointer
     }
 }
 
-/// Zeroed pages straight from the kernel. The global allocator keeps what buffers of this size give up in a heap that only
-/// grows: a store with a budget of 8 MiB once held 150.
+/// Zeroed pages from the kernel. The global allocator would keep freed buffers of this size in a heap that only grows:
+/// a store with a budget of 8 MiB once held 150 MiB.
 fn map_pages(length: usize) -> NonNull<u8> {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
@@ -60,10 +60,10 @@ fn frame_pages(length: usize) -> Option<usize> {
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         if let Some(pages) = frame_pages(self.length) {
-            // SAFETY: invariant 1; the value that owned the frame is going.
+            // SAFETY: invariant 1; the value that owned the frame is being dropped.
             return unsafe { frames::give_back(self.pointer, pages) };
         }
-        // SAFETY: invariant 1; the mapping has just this length.
+        // SAFETY: invariant 1; the mapping has exactly this length.
         unsafe { libc::munmap(self.pointer.as_ptr().cast(), self.length) };
     }
 }
@@ -72,19 +72,19 @@ impl Deref for AlignedBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: invariants 1 and 2; the shared borrow of `self` keeps writers of this value's bytes away.
+        // SAFETY: invariants 1 and 2; the shared borrow of `self` excludes writers of this value's bytes.
         unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.length) }
     }
 }
 
 impl DerefMut for AlignedBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: invariants 1 and 2; the exclusive borrow of `self` keeps everyone else away.
+        // SAFETY: invariants 1 and 2; the exclusive borrow of `self` excludes all other users.
         unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.length) }
     }
 }
 
-// SAFETY: the buffer owns its bytes (invariant 1) and hands out references only by the borrow rules.
+// SAFETY: the buffer owns its bytes (invariant 1) and returns references only by the borrow rules.
 unsafe impl Send for AlignedBuffer {}
 // SAFETY: as for `Send`; a shared buffer can only be read.
 unsafe impl Sync for AlignedBuffer {}

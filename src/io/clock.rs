@@ -1,24 +1,25 @@
-//! Time. What the store decides by time it asks of its storage's clock, so that a test can run it in simulated time. Any thread.
+//! Time. All timers of the store use its storage's clock, so that a test can run the store in simulated time. Any
+//! thread.
 //!
 //! Invariants:
 //! 1. A clock never goes back.
-//! 2. Moments are counted from one that means nothing, so only their differences do, and only of one clock.
-//! 3. Nobody else in the library asks the system for the time or sleeps (`tests/suite/tidy.rs` checks it). Two kinds of waiting are no
-//!    decision by time and need no clock: `base::sync::Backoff`, and the timeouts of condition variables, which only bound what a
-//!    lost wake-up would cost: whoever wakes by one looks at the clock.
+//! 2. The origin of a clock is arbitrary. Only the difference between two times of one clock has a meaning.
+//! 3. No other code of the library asks the system for the time or sleeps (`tests/suite/tidy.rs` checks it). Two kinds
+//!    of waiting decide nothing and need no clock: `util::sync::Backoff`, and timeouts of condition variables. These
+//!    only limit the cost of a lost wake-up: the woken thread checks the clock.
 
 use crate::util::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
 /// See the module.
 pub trait Clock: Send + Sync + std::fmt::Debug {
-    /// The present moment.
+    /// The time now.
     fn now(&self) -> Duration;
-    /// Returns once so much time has passed.
+    /// Returns once this much time has passed.
     fn sleep(&self, time: Duration);
 }
 
-/// The system's clock, monotonic; it starts when the process first asks.
+/// The system's monotonic clock. It starts when the process first uses it.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock;
 
@@ -34,8 +35,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// The time since 1970 by the system's clock, which may be set back: for telling people and other processes, and for nothing that the
-/// store decides.
+/// The time since 1970 by the system's clock, which may be set back. For people and other processes only; the store
+/// decides nothing by it.
 pub(super) fn wall_time() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

@@ -1,18 +1,19 @@
-//! Where small aligned buffers come from: slabs cut into frames of one to eight pages. The global allocator spends a second
-//! page on every page-aligned one; a cache of a million pages would take twice its budget. Frames are recycled
-//! (`machine.md`: a fresh page costs microseconds); the system gets the memory of free ones back only where `release` says that it is
-//! wanted elsewhere.
+//! Memory of small aligned buffers: slabs that are cut into frames of one to eight pages. The global allocator spends a
+//! second page on every page-aligned buffer, so a cache of a million pages would take twice its budget. Frames are
+//! reused, since a fresh page costs microseconds (`docs/costs.md`). The memory of free frames is returned to the system
+//! only on `release`.
 //!
-//! The first slabs of a size are small, so that a small store stays small; the later ones are huge pages, in which a random
-//! read costs a third less, since the processor finds the address in one step.
+//! The first slabs of a size are small, so that a small store stays small. Later slabs are huge pages, in which a
+//! random read costs a third less, since the processor translates the address in one step.
 //!
 //! Any thread.
 //!
 //! Invariants:
-//! 1. A frame is either in one of its class's lists or belongs to the one caller that `take` gave it to.
-//! 2. All bytes of a frame are initialized: slabs come zeroed, initialized bytes stay so, and what the system took back it gives zeroed.
-//! 3. Slabs live as long as the process, so a frame's pointer never dangles. Only memory goes back to the system, and only while its
-//!    frame is in no list.
+//! 1. A frame is either in one of its class's lists or belongs to the one caller that got it from `take`.
+//! 2. All bytes of a frame are initialized: slabs are zeroed, initialized bytes stay initialized, and memory that was
+//!    returned to the system comes back zeroed.
+//! 3. Slabs live as long as the process, so a frame's pointer never dangles. Only memory is returned to the system, and
+//!    only while its frame is in no list.
 
 use crate::util::limits::IO_ALIGNMENT;
 use crate::util::sync::{AtomicUsize, Mutex, Ordering};
@@ -24,19 +25,19 @@ pub(super) const FRAME_PAGES_MAX: usize = 8;
 /// A huge page of x86-64 and of ARM with 4 KiB pages.
 const HUGE_BYTES: usize = 2 << 20;
 const SMALL_BYTES: usize = 1 << 20;
-/// Small slabs of a size before the huge ones.
+/// The number of small slabs of a size before the huge ones.
 const SMALL_SLABS: usize = 8;
 
 #[derive(Clone, Copy)]
 struct Frame(NonNull<u8>);
 
-// SAFETY: a frame is plain memory with one owner at a time (invariant 1), whichever thread that is on.
+// SAFETY: a frame is plain memory with one owner at a time (invariant 1), on any thread.
 unsafe impl Send for Frame {}
 
 /// Frames of one size.
 struct Frames {
     free: Vec<Frame>,
-    /// Free ones without memory: the next touch brings some.
+    /// Free frames without memory: the next access gets some from the system.
     bare: Vec<Frame>,
     slabs: usize,
 }
@@ -44,27 +45,27 @@ struct Frames {
 /// The frames of all sizes.
 struct Frameset {
     by_pages: [Mutex<Frames>; FRAME_PAGES_MAX],
-    /// Bytes that the system is to get back of frames that are not free yet.
+    /// Bytes that will be returned to the system from frames that are not free yet.
     owed: AtomicUsize,
 }
 
 static FRAMES: Frameset = Frameset::new();
 
-/// A frame of `pages` pages, 1 to `FRAME_PAGES_MAX`, with whatever bytes its last owner left.
+/// A frame of `pages` pages, 1 to `FRAME_PAGES_MAX`, with the bytes that its last owner left.
 pub(super) fn take(pages: usize) -> NonNull<u8> {
     FRAMES.take(pages).0
 }
 
-/// Takes a frame back.
+/// Returns a frame.
 ///
 /// # Safety
-/// `frame` came from `take(pages)` and nobody uses it any more.
+/// `frame` came from `take(pages)`, and nothing uses it any more.
 pub(super) unsafe fn give_back(frame: NonNull<u8>, pages: usize) {
     FRAMES.give_back(Frame(frame), pages);
 }
 
-/// Gives so many bytes of memory back to the system: those of frames that are free, and where they are too few those of the next that
-/// come free. For who has just given them up and will not ask for them soon; O(frames) system calls.
+/// Returns this many bytes of memory to the system: those of free frames, and, if there are too few, those of the next
+/// frames that become free. For a caller that has just freed them and will not need them soon. O(frames) system calls.
 pub fn release(bytes: usize) {
     FRAMES.release(bytes);
 }
@@ -94,7 +95,7 @@ impl Frameset {
     }
 
     fn give_back(&self, frame: Frame, pages: usize) {
-        // Without the lock: who wants a frame does not wait for the system.
+        // Without the lock, so that a thread that needs a frame does not wait for the system.
         if self.pay(pages * IO_ALIGNMENT) {
             frame.strip(pages);
             self.of(pages).lock().bare.push(frame);
@@ -115,7 +116,7 @@ impl Frameset {
         }
     }
 
-    /// Takes the bytes off what the system is to get; false where that is less.
+    /// Subtracts the bytes from what will be returned to the system; false if that is less.
     fn pay(&self, bytes: usize) -> bool {
         self.owed.load(Ordering::Relaxed) >= bytes
             && self.owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |owed| owed.checked_sub(bytes)).is_ok()
@@ -123,10 +124,10 @@ impl Frameset {
 }
 
 impl Frame {
-    /// Gives its memory back. It reads as zeroes then.
+    /// Returns the frame's memory to the system. It then reads as zeroes.
     fn strip(&self, pages: usize) {
-        // SAFETY: the frame is in no list (invariant 3) and has no owner, so nobody reads these whole pages of a slab. Where the advice
-        // is refused they stay as they are, which is initialized too.
+        // SAFETY: the frame is in no list (invariant 3) and has no owner, so nothing reads these whole pages of a slab.
+        // If the advice is refused, they stay unchanged, which is initialized too.
         unsafe { libc::madvise(self.0.as_ptr().cast(), pages * IO_ALIGNMENT, libc::MADV_DONTNEED) };
     }
 }
@@ -145,7 +146,7 @@ impl Frames {
     }
 }
 
-/// Zeroed memory whose addresses are never given back. Untouched, so that the advice comes before the first page.
+/// Zeroed memory that is never unmapped. Untouched, so that the advice comes before the first access.
 fn new_slab(bytes: usize, alignment: usize) -> NonNull<u8> {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
@@ -155,8 +156,9 @@ fn new_slab(bytes: usize, alignment: usize) -> NonNull<u8> {
         handle_alloc_error(layout)
     };
     let before = mapped.as_ptr().align_offset(alignment);
-    // SAFETY: `before` is below `alignment`, so the slab of `bytes` and what lies around it are parts of the mapping. Nobody
-    // knows of them yet; both ends are whole pages. Advice changes no contents: where it is refused, small pages do.
+    // SAFETY: `before` is below `alignment`, so the slab of `bytes` and what surrounds it are parts of the mapping,
+    // which nothing else refers to yet; both ends are whole pages. Advice changes no contents. If it is refused, the
+    // slab has small pages.
     unsafe {
         let slab = mapped.add(before);
         if before > 0 {
@@ -181,18 +183,18 @@ mod tests {
     fn what_is_released_reads_as_zeroes_and_is_taken_last() {
         let frames = Frameset::new();
         let addresses = |list: &[Frame]| list.iter().map(|frame| frame.0).collect::<Vec<_>>();
-        // All of one slab.
+        // All frames of one slab.
         let mut taken = vec![frames.take(PAGES)];
         while !frames.of(PAGES).lock().free.is_empty() {
             taken.push(frames.take(PAGES));
         }
         let all = addresses(&taken);
         for frame in &taken {
-            // SAFETY: the frame is ours and this long.
+            // SAFETY: the frame is ours and has this length.
             unsafe { frame.0.as_ptr().write_bytes(7, BYTES) };
         }
         taken.drain(..2).for_each(|frame| frames.give_back(frame, PAGES));
-        // Three are owed: two that are free, and the next that comes free.
+        // Three are to be returned: two that are free, and the next that becomes free.
         frames.release(3 * BYTES);
         taken.drain(..2).for_each(|frame| frames.give_back(frame, PAGES));
         assert_eq!(addresses(&frames.of(PAGES).lock().free), [all[3]]);
@@ -200,7 +202,7 @@ mod tests {
         assert_eq!(frames.take(PAGES).0, all[3], "what has memory is taken first");
         let bare = frames.take(PAGES);
         assert!(all[..3].contains(&bare.0), "and before a slab is cut");
-        // SAFETY: the frame is ours and this long.
+        // SAFETY: the frame is ours and has this length.
         assert!(unsafe { std::slice::from_raw_parts(bare.0.as_ptr(), BYTES) }.iter().all(|byte| *byte == 0));
     }
 }

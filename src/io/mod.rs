@@ -1,7 +1,8 @@
-//! Layer 1: the one door to files and to the time, so that tests run the real store on a simulated disk in simulated time.
+//! Layer 1: the only access to files and time, so that tests can run the real store on a simulated disk in simulated
+//! time.
 //!
-//! A `Storage` is a directory of a store. Names are plain file names (no separators). All methods may be called from
-//! any thread. Errors carry the path and the operation.
+//! A `Storage` is a store's directory. Names are plain file names without separators. Any thread may call any method.
+//! Errors contain the path and the operation.
 
 use crate::util::Result;
 use crate::util::sync::Arc;
@@ -26,58 +27,58 @@ pub use posix::PosixStorage;
 pub use reads::{PendingReads, ReadDone, ReadRequest};
 pub use shared_memory::SharedMemory;
 
-/// Bytes that are copied at once where a file cannot be linked.
+/// Bytes that are copied at once if a file cannot be linked.
 const COPY_BYTES: usize = 64 << 10;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// It exists; for reading. Direct I/O where the file system has it, then offsets, lengths and buffers must be
-    /// multiples of `limits::IO_ALIGNMENT`.
+    /// An existing file, for reading. Direct I/O if the file system supports it; then offsets, lengths and buffers must
+    /// be multiples of `limits::IO_ALIGNMENT`.
     ReadDirect,
-    /// It exists; for reading what users ask for, aligned as for `ReadDirect`: direct, or through the page cache where the storage was
-    /// made so. What is checked or recovered is read by `ReadDirect`.
+    /// An existing file, for reading what users ask for, aligned as for `ReadDirect`. Direct, or through the page cache
+    /// if the storage was made so. Checks and recovery use `ReadDirect`.
     ReadPages,
-    /// It exists; for reading through the page cache, any offset and length.
+    /// An existing file, for reading through the page cache, with any offset and length.
     Read,
-    /// It exists; for reading and writing through the page cache, any offset and length.
+    /// An existing file, for reading and writing through the page cache, with any offset and length.
     ReadWrite,
-    /// It exists; for reading and writing, direct where possible, aligned as for `ReadDirect`.
+    /// An existing file, for reading and writing, direct if possible, aligned as for `ReadDirect`.
     WriteDirect,
-    /// It must not exist; for writing (and reading back), direct where possible, aligned as for `ReadDirect`.
+    /// A new file, for writing and reading back, direct if possible, aligned as for `ReadDirect`.
     CreateDirect,
-    /// It must not exist; for reading and writing through the page cache, any offset and length.
+    /// A new file, for reading and writing through the page cache, with any offset and length.
     Create,
 }
 
-/// Identifies one life of the machine's kernel and of the file system's mount (`protocol.md`, Recovery). Two equal
-/// lives: what was written before is still in the kernel's hands. Different or unknown: only synced bytes count.
+/// Identifies a life: one boot of the kernel and one mount of the file system (`docs/recovery.md`). If two lives are
+/// equal, the kernel still has what was written before. If they differ or are unknown, only synced bytes count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
     /// Hash of the kernel's boot id.
     pub boot: u64,
-    /// The mount's instance.
+    /// Identifies the mount.
     pub mount: u64,
 }
 
-/// Which of the locks of a lock file; each is taken by itself. The numbers are the byte of the file that is locked.
+/// One of the locks in a lock file. Each is taken separately. The value is the byte of the file that is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum LockPart {
-    /// Alone: the one writer, as long as it lives.
+    /// Exclusive: the one writer, as long as it has the store open.
     Writer = 0,
-    /// Shared: read-only openers, as long as they live. Alone: whoever removes files.
+    /// Shared: read-only openers, as long as they have the store open. Exclusive: a process that removes files.
     Files = 1,
-    /// Shared: read-only openers, while they open. Alone: whoever opens for writing, or recycles the log.
+    /// Shared: read-only openers, while they open. Exclusive: a process that opens for writing, or recycles the log.
     Opening = 2,
 }
 
 /// How a lock is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMode {
-    /// Beside other shared holders.
+    /// With other shared holders.
     Shared,
-    /// Alone.
+    /// Exclusively.
     Exclusive,
 }
 
@@ -89,25 +90,25 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     fn path_of(&self, name: &str) -> PathBuf {
         self.path().join(name)
     }
-    /// Makes the directory and its parents where they are missing; syncs the parent of each one made.
+    /// Creates the directory and its missing parents; syncs the parent of each one created.
     fn create_directory(&self) -> Result<()>;
-    /// Whether the directory exists. An error if the path is something else than a directory.
+    /// Whether the directory exists. An error if the path is not a directory.
     fn directory_exists(&self) -> Result<bool>;
-    /// The names in the directory, in no order; directories among them end with '/'.
+    /// The names in the directory, unordered; names of directories end with '/'.
     fn list(&self) -> Result<Vec<String>>;
     /// Opens a file.
     fn open(&self, name: &str, mode: OpenMode) -> Result<Arc<dyn StorageFile>>;
-    /// Starts reads that overlap with each other and with what the caller does until it waits for them (`reads`). A storage that
-    /// cannot do better performs them at once, one by one in order.
+    /// Starts reads that overlap with each other and with the caller, until the caller waits for them (`reads`). By
+    /// default they are performed at once, one after the other.
     fn start_reads(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
         Box::new(reads::PerformedReads::new(requests))
     }
     /// Maps a whole existing file, shared and writable.
     fn map(&self, name: &str) -> Result<Arc<dyn MappedFile>>;
-    /// Renames within the directory, replacing what is there. Durable after `sync_directory`.
+    /// Renames within the directory; replaces an existing file. Durable after `sync_directory`.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
-    /// Gives a file a second name, which must not exist, so that it outlives its first. A copy where the storage has no links: what
-    /// cannot be read is zeroes there. Durable after `sync_directory`.
+    /// Links a file to a second name, which must not exist. A copy if the storage has no links; unreadable parts are
+    /// zeroes in it. Durable after `sync_directory`.
     fn link(&self, from: &str, to: &str) -> Result<()> {
         copy_file(self, from, to)
     }
@@ -115,36 +116,36 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     fn remove(&self, name: &str) -> Result<()>;
     /// Makes creations, renames and removals durable.
     fn sync_directory(&self) -> Result<()>;
-    /// Takes one of the locks that live in the file `name`; `None` where others hold it in a way that forbids it. Does not
-    /// wait. An exclusive lock makes the file where it is missing; a shared one needs no right to write. The file stays;
-    /// the lock goes when the guard is dropped or the process dies.
+    /// Takes one of the locks in the file `name`; `None` if another holder excludes it. Does not wait. An exclusive
+    /// lock creates the file if it is missing; a shared lock needs no permission to write. The file stays. The lock
+    /// ends when the guard is dropped or the process dies.
     fn lock(&self, name: &str, part: LockPart, mode: LockMode) -> Result<Option<Box<dyn LockGuard>>>;
     /// Removes the directory itself, which must be empty.
     fn remove_directory(&self) -> Result<()>;
-    /// The present life, or `None` where it cannot be told.
+    /// The present life; `None` if it is unknown.
     fn life(&self) -> Option<Life>;
-    /// Memory beside the directory that outlives the process; `None` where the system has none.
+    /// Shared memory that outlives the process; `None` if the system has none.
     fn shared_memory(&self) -> Option<Arc<dyn SharedMemory>> {
         None
     }
-    /// Bytes that may still be written to the file system, `None` where it does not say. A figure of this moment.
+    /// Bytes that may still be written to the file system now; `None` if it is unknown.
     fn available(&self) -> Result<Option<u64>> {
         Ok(None)
     }
-    /// The clock that a store in this directory goes by.
+    /// The clock of a store in this directory.
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::new(SystemClock)
     }
-    /// The time since 1970 as other processes have it; `None` where no other process can look into the directory.
+    /// The time since 1970 as other processes see it; `None` if no other process can access the directory.
     fn wall_time(&self) -> Option<Duration> {
         None
     }
-    /// The same for a store without threads. A storage that simulates time lets it stand still there, but for what the store does.
+    /// The clock of a store without threads. On simulated storage, time then passes only by what the store does.
     #[cfg(any(test, feature = "testing"))]
     fn deterministic_clock(&self) -> Arc<dyn Clock> {
         self.clock()
     }
-    /// 64 bits that nobody drew before. A storage that runs from a seed draws them from that.
+    /// 64 random bits. A storage that runs from a seed derives them from it.
     fn random(&self) -> u64 {
         // `RandomState` takes its keys from the system's random source.
         use std::hash::{BuildHasher, Hasher};
@@ -158,20 +159,20 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
 pub trait StorageFile: Send + Sync + std::fmt::Debug {
     /// The file's path, for messages.
     fn path(&self) -> &Path;
-    /// The kernel's name for it; `None` for a file that is none of the kernel's.
+    /// Its file descriptor; `None` for a file that is not the kernel's.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// Its length, bytes.
+    /// Its length in bytes.
     fn length(&self) -> Result<u64>;
-    /// Fills `buffer` from `offset`; an error where the file ends before.
+    /// Fills `buffer` from `offset`; an error if the file ends before.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
     /// Writes all of `bytes` at `offset`.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()>;
-    /// Cuts or extends (with zeroes that reserve nothing) to `length`.
+    /// Truncates, or extends with zeroes that reserve no blocks, to `length`.
     fn set_length(&self, length: u64) -> Result<()>;
-    /// Extends to `length`, with blocks that are the file's own: whoever cuts it again finds as much room. After an error part
-    /// of it may be done. Not for files opened for direct I/O.
+    /// Extends to `length` with blocks of the file's own, so that truncating it frees as many. After an error a part of
+    /// it may be done. Not for files opened for direct I/O.
     fn reserve(&self, length: u64) -> Result<()> {
         write_zeroes(self, length)
     }
@@ -191,25 +192,25 @@ fn write_zeroes(file: &(impl StorageFile + ?Sized), length: u64) -> Result<()> {
     Ok(())
 }
 
-/// A file mapped into memory, shared: a store to the mapping is in the kernel's hands at once, and outlives the
+/// A file mapped into memory, shared. A store to the mapping is in the kernel's page cache at once. It outlives the
 /// process, but not the machine until `sync`.
 pub trait MappedFile: Send + Sync + std::fmt::Debug {
     /// The file's path, for messages.
     fn path(&self) -> &Path;
-    /// The first byte, page-aligned. Valid for reads and writes of `length()` bytes as long as the value lives; the
-    /// caller keeps racing accesses apart.
+    /// The first byte, page-aligned. Valid for reads and writes of `length()` bytes while the value lives. The caller
+    /// prevents data races.
     fn pointer(&self) -> *mut u8;
     /// Bytes mapped.
     fn length(&self) -> usize;
-    /// Makes pages present and writable ahead, so that stores to them do not fault. A hint; cannot fail.
+    /// Makes pages present and writable, so that stores to them do not fault. A hint; cannot fail.
     fn prepare(&self, offset: usize, length: usize);
-    /// Takes the pages out of this process's memory; the kernel keeps what was stored, and the next access faults. A hint.
+    /// Drops the pages from this process's memory. The kernel keeps their contents, and the next access faults. A hint.
     fn rest(&self) {}
-    /// Makes all that was stored before the call durable.
+    /// Makes all stores before the call durable.
     fn sync(&self) -> Result<()>;
 }
 
-/// What `Storage::link` does where there are no links.
+/// `Storage::link` for storages without links.
 pub fn copy_file<S: Storage + ?Sized>(storage: &S, from: &str, to: &str) -> Result<()> {
     let (source, target) = (storage.open(from, OpenMode::Read)?, storage.open(to, OpenMode::Create)?);
     let (length, mut piece) = (source.length()?, vec![0; COPY_BYTES]);
@@ -224,5 +225,5 @@ pub fn copy_file<S: Storage + ?Sized>(storage: &S, from: &str, to: &str) -> Resu
     target.sync()
 }
 
-/// Holds a lock until dropped.
+/// Holds a lock until it is dropped.
 pub trait LockGuard: Send + Sync + std::fmt::Debug {}

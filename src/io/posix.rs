@@ -1,14 +1,14 @@
 //! A store's directory on a POSIX file system (Linux). Any thread may call anything here.
 //!
-//! Direct I/O is tried first; where the file system refuses it, at opening or at the first read or write, the same
-//! call goes through the page cache instead, and later files are not asked again. Callers keep the alignment rules
-//! either way, and both ways assert them, so that a test on tmpfs finds what would fail on a disk.
+//! Direct I/O is tried first. If the file system refuses it, at opening or at the first read or write, the same call
+//! goes through the page cache instead, and later files do not try it again. Callers follow the alignment rules in both
+//! cases, and both assert them, so that a test on tmpfs finds what would fail on a disk.
 //!
-//! Reads that overlap go through io_uring; where the first attempt finds that the kernel has none or forbids it (containers
+//! Overlapping reads use io_uring. If the first attempt finds that the kernel has none or forbids it (as containers
 //! often do), threads read from then on.
 //!
 //! Invariants:
-//! 1. `direct_refused` only ever goes from false to true; it is a hint, so relaxed loads and stores are enough.
+//! 1. `direct_refused` only changes from false to true. It is a hint, so relaxed accesses are enough.
 //! 2. A name is one path component.
 
 mod file;
@@ -47,13 +47,13 @@ pub struct PosixStorage {
     path: PathBuf,
     direct_refused: AtomicBool,
     reads_through_page_cache: bool,
-    /// `None` once it is known that there are none.
+    /// `None` once it is known that there is none.
     rings: OnceLock<Option<Arc<RingPool>>>,
     threads: ReadThreads,
 }
 
 impl PosixStorage {
-    /// The directory at `path`, which need not exist yet. Touches nothing.
+    /// The directory at `path`, which need not exist yet. Accesses nothing.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -64,7 +64,7 @@ impl PosixStorage {
         }
     }
 
-    /// The same, without io_uring even where the kernel has it.
+    /// The same, without io_uring even if the kernel has it.
     pub fn without_io_uring(path: impl Into<PathBuf>) -> Self {
         Self { rings: OnceLock::from(None), ..Self::new(path) }
     }
@@ -86,7 +86,7 @@ impl PosixStorage {
         Self { reads_through_page_cache: true, ..self }
     }
 
-    /// Whether reads that overlap go through io_uring here.
+    /// Whether overlapping reads use io_uring here.
     pub fn has_io_uring(&self) -> bool {
         self.rings().is_some()
     }
@@ -96,11 +96,11 @@ impl PosixStorage {
     }
 
     fn file_path(&self, name: &str) -> PathBuf {
-        debug_assert!(!name.is_empty() && !name.contains('/') && name != "..", "{name:?} is no file name");
+        debug_assert!(!name.is_empty() && !name.contains('/') && name != "..", "{name:?} is not a file name");
         self.path.join(name)
     }
 
-    /// Opens with direct I/O if the file system has it. Says whether it did.
+    /// Opens with direct I/O if the file system has it. Returns whether it did.
     fn open_direct(&self, path: &Path, write: bool, create: bool) -> io::Result<(File, bool)> {
         let mut options = OpenOptions::new();
         options.read(true).write(write).create_new(create);
@@ -108,8 +108,8 @@ impl PosixStorage {
             match options.clone().custom_flags(libc::O_DIRECT).open(path) {
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                     self.direct_refused.store(true, Ordering::Relaxed);
-                    // A refused open may have made the file all the same. That it existed before was ruled out by
-                    // then: `create_new` looks at that first.
+                    // A refused open may have created the file all the same. It did not exist before: `create_new`
+                    // checks that first.
                     options.create_new(false).create(create);
                 }
                 opened => return Ok((opened?, true)),
@@ -199,7 +199,7 @@ impl Storage for PosixStorage {
     fn link(&self, from: &str, to: &str) -> Result<()> {
         let path = self.file_path(from);
         match fs::hard_link(&path, self.file_path(to)) {
-            // File systems without links say the one or the other.
+            // File systems without links return one or the other.
             Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) => {
                 super::copy_file(self, from, to)
             }
@@ -246,7 +246,7 @@ impl Storage for PosixStorage {
 }
 
 fn create_with_parents(path: &Path) -> Result<()> {
-    // An error other than "missing" shows again, with a better name, when the directory is made.
+    // An error other than "missing" occurs again, with a better message, when the directory is created.
     let missing: Vec<&Path> = path
         .ancestors()
         .take_while(|ancestor| !ancestor.as_os_str().is_empty() && matches!(ancestor.try_exists(), Ok(false)))
@@ -257,7 +257,7 @@ fn create_with_parents(path: &Path) -> Result<()> {
     for directory in missing.into_iter().rev() {
         match fs::create_dir(directory) {
             Ok(()) => {}
-            // Somebody else made it meanwhile, who may not have synced yet.
+            // Another process has created it meanwhile, and may not have synced it yet.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => {}
             Err(error) => return Err(Error::io("create directory", directory, error)),
         }

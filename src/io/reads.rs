@@ -1,12 +1,13 @@
-//! Reads that overlap: many at once, or one that goes on while the caller does something else. A request owns its buffer,
-//! so that the kernel may write there for as long as it likes, whatever becomes of the caller.
+//! Overlapping reads: many at once, or one that continues while the caller does something else. A request owns its
+//! buffer, so that the kernel may write there as long as needed, whatever the caller does.
 //!
-//! Start with `Storage::start_reads`, from any thread; the handle belongs to one thread at a time.
+//! They are started with `Storage::start_reads`, by any thread. The handle belongs to one thread at a time.
 //!
 //! Invariants:
-//! 1. From start to end of a read its buffer belongs to whoever performs the read, and nobody else can touch it.
-//! 2. `wait` gives the results in the order of the requests, one each; an error is that of its own request only.
-//! 3. A handle may be dropped at any time. What it started ends by itself; buffers and results are freed.
+//! 1. From the start to the end of a read, its buffer belongs to the reader that performs it, and nothing else can
+//!    access it.
+//! 2. `wait` returns one result for each request, in their order; an error concerns only its own request.
+//! 3. A handle may be dropped at any time. Its reads end by themselves; buffers and results are freed.
 
 #[cfg(test)]
 mod tests;
@@ -27,8 +28,8 @@ pub struct ReadRequest {
 }
 
 impl ReadRequest {
-    /// Fills the first `length` bytes of `buffer` from `offset` of `file`. Requires that `offset` and `length` are multiples of
-    /// `limits::IO_ALIGNMENT`, whatever the file's mode, and that there is something to read.
+    /// Fills the first `length` bytes of `buffer` from `offset` of `file`. Requires that `offset` and `length` are
+    /// multiples of `limits::IO_ALIGNMENT`, whatever the file's mode, and that `length` is not 0.
     pub fn new(file: Arc<dyn StorageFile>, offset: u64, length: usize, buffer: AlignedBuffer) -> Self {
         let is_aligned = offset.is_multiple_of(IO_ALIGNMENT as u64) && length.is_multiple_of(IO_ALIGNMENT);
         assert!(is_aligned, "unaligned read of {length} bytes at {offset} of {}", file.path().display());
@@ -48,16 +49,16 @@ impl ReadRequest {
 pub struct ReadDone {
     /// The request's buffer. After an error its bytes are unspecified.
     pub buffer: AlignedBuffer,
-    /// Whether all bytes are there.
+    /// Success, if all bytes were read.
     pub result: Result<()>,
 }
 
 /// Reads under way.
 pub trait PendingReads: Send + Sync + fmt::Debug {
-    /// Whether `wait` would return at once. Reads that found no room when they were started begin with `wait`, so this may say
-    /// no for ever.
+    /// Whether `wait` would return at once. Reads that found no free slot when they were started begin in `wait`, so
+    /// this may stay false.
     fn is_done(&mut self) -> bool;
-    /// The results, once all are there.
+    /// The results, once all reads have ended.
     fn wait(self: Box<Self>) -> Vec<ReadDone>;
 }
 

@@ -1,31 +1,32 @@
 //! A disk in memory that fails on command, for tests (feature `testing`). Any thread may call anything here.
 //!
-//! It keeps two states: the *current* one, which the process sees, and the *durable* one, which a loss of power
-//! leaves. `sync` carries a file's bytes and length over, `sync_directory` the names; a synced file whose name is not
-//! synced may be gone after a power cut, as on ext4. What was not carried over survives a cut in part: every
-//! 512-byte sector old or new by itself, the length old, new or between, every directory operation done or not. Everything
-//! random comes from seeds.
+//! It keeps two states: the *current* one, which the process sees, and the *durable* one, which survives a power cut.
+//! `sync` makes a file's bytes and length durable, `sync_directory` the names. A synced file whose name is not synced
+//! may be gone after a power cut, as on ext4. What was not synced survives a cut in part: every 512-byte sector is old
+//! or new independently, the length is old, new or between, every directory operation is done or not. Everything random
+//! comes from seeds.
 //!
 //! A `SimulatedStorage` is one *process's* view of the disk. `kill`, `power_cut` and `remount` end that process: they
 //! return the view of the next one, and every later call on the old view, its files and its mappings is an error.
-//! Stores to an old mapping are harmless and reach nobody.
+//! Stores to an old mapping are harmless and have no effect.
 //!
-//! Faults are expressions (grammar in `fault`): `disk.inject("(sync name=MANIFEST nth=2) -> eio")`. They fail operations, kill
-//! the process before one, damage what is read, written or at rest, send it astray, lose it, write dirty data back early, empty
-//! the page cache, or take time on the disk's clock (`clock`), by which every operation takes some. After a failed sync the kernel takes
-//! the pages for clean: what it did not write shows in the page cache until that is evicted, and not past it, as on Linux.
+//! Faults are expressions (grammar in `fault`): `disk.inject("(sync name=MANIFEST nth=2) -> eio")`. They fail
+//! operations, kill the process before one, damage what is read, written or at rest, misdirect or lose it, write dirty
+//! data back early, evict the page cache, or take time on the disk's clock (`clock`); every operation takes some. After
+//! a failed sync the kernel takes the pages for clean: what it did not write is visible in the page cache until it is
+//! evicted, and not past the page cache, as on Linux.
 //!
-//! `record_crashes` collects an image of the disk before every operation, so that one run gives every crash that it could have.
-//! Images share what neither side has changed since, so they cost little.
+//! `record_crashes` collects an image of the disk before every operation, so that one run yields every crash that it
+//! could have. Images share what neither side has changed since, so they cost little.
 //!
 //! Invariants:
-//! 1. All state lies under one lock, so that an image of the disk (`clone_disk`, `kill`, `power_cut`) is a state that
-//!    the calls passed through. Only stores to mapped memory go past the lock: an image taken while they run has each
-//!    of them or not, and has every store that came before the call that takes the image.
+//! 1. All state is under one lock, so that an image of the disk (`clone_disk`, `kill`, `power_cut`) is a state between
+//!    two calls. Only stores to mapped memory bypass the lock: an image that is taken meanwhile has each of them or
+//!    not, and has every store that came before the call that takes the image.
 //! 2. Every operation goes through `Disk::begin`, which counts it, fails it if a fault says so, and refuses it if the
 //!    process is dead.
 //! 3. The assumption about sectors: one of 512 bytes is old or new, never mixed; and a rewrite that was not synced
-//!    touches no sector that it does not name.
+//!    changes no sector that it does not name.
 
 mod bits;
 mod clock;
@@ -63,11 +64,11 @@ use std::time::Duration;
 /// A moment at which the process could die.
 #[derive(Clone, Debug)]
 pub struct CrashPoint {
-    /// The operation before which it is.
+    /// The operation before which it dies.
     pub operation: Operation,
-    /// The file that it is about; empty for the directory.
+    /// The file of the operation; empty for the directory.
     pub name: String,
-    /// The disk as a kill leaves it there, for the next process. Cut the power on a clone of it.
+    /// The disk as a kill leaves it, for the next process. Call `power_cut` on a clone of it for a power cut.
     pub disk: SimulatedStorage,
 }
 
@@ -80,7 +81,7 @@ pub struct SimulatedStorage {
 }
 
 impl SimulatedStorage {
-    /// An empty disk of boundless capacity whose directory exists. Equal seeds and equal calls give equal results.
+    /// An empty disk of unlimited capacity whose directory exists. Equal seeds and equal calls give equal results.
     pub fn new(seed: u64) -> Self {
         Self::over(Disk::new(seed))
     }
@@ -94,43 +95,43 @@ impl SimulatedStorage {
         Self { disk: Arc::clone(&self.disk), process, path: Arc::clone(&self.path) }
     }
 
-    /// The process dies: everything current survives in the same life, locks are free, faults are gone.
+    /// The process dies: everything current survives in the same life, locks are released, faults are removed.
     pub fn kill(&self) -> Self {
         let process = self.disk.lock().kill();
         self.next_process(process)
     }
 
-    /// Power goes and comes back: what was not synced survives in part, chosen by `seed`; boot and mount are new.
+    /// A power cut: what was not synced survives in part, chosen by `seed`; boot and mount are new.
     pub fn power_cut(&self, seed: u64) -> Self {
         let process = self.disk.lock().power_cut(seed, true);
         self.next_process(process)
     }
 
-    /// The disk goes away under the mount and is mounted again within the same boot: a power cut for the data.
+    /// The disk disappears under the mount and is mounted again within the same boot: a power cut for the data.
     pub fn mount_lost(&self, seed: u64) -> Self {
         let process = self.disk.lock().power_cut(seed, false);
         self.next_process(process)
     }
 
-    /// Unmounted in good order and mounted again: everything survives and is durable, the mount is new.
+    /// A clean unmount and a new mount: everything survives and is durable, the mount is new.
     pub fn remount(&self) -> Self {
         let process = self.disk.lock().remount();
         self.next_process(process)
     }
 
-    /// A disk of its own with the same current and durable state and the same life, as `kill` would leave it. This
-    /// one goes on.
+    /// A copy of the disk with the same current and durable state and the same life, as `kill` would leave it. This one
+    /// continues.
     pub fn clone_disk(&self) -> Self {
         Self::over(self.disk.lock().fork())
     }
 
-    /// From now on `life()` is told, or is `None`.
+    /// From now on `life()` is known, or is `None`.
     pub fn set_life_known(&self, known: bool) {
         self.disk.lock().life_known = known;
     }
 
-    /// Whether the machine's shared memory is known to outlive the process, so that a store uses it unasked. It does, and goes
-    /// with the power, but not with the mount.
+    /// Whether the machine's shared memory is known to outlive the process, so that a store uses it by default. It
+    /// does, and is lost with the power, but not with the mount.
     pub fn set_memory_outlives(&self, outlives: bool) {
         self.disk.lock().pieces.outlives = outlives;
     }
@@ -147,7 +148,7 @@ impl SimulatedStorage {
         disk.corrupt(id, offset as usize, xor);
     }
 
-    /// Takes all pieces of shared memory away, as somebody may who cleans up behind the store's back.
+    /// Removes all pieces of shared memory, as another process might.
     pub fn lose_memory(&self) {
         let pieces = self.memory_pieces();
         let mut disk = self.disk.lock();
@@ -156,7 +157,7 @@ impl SimulatedStorage {
         }
     }
 
-    /// Adds faults, written as expressions. Panics with what is wrong where they are none, since tests write them.
+    /// Adds faults, written as expressions. Panics if they do not parse, since tests write them.
     pub fn inject(&self, expressions: &str) {
         match parse_faults(expressions) {
             Ok(faults) => self.inject_faults(faults),
@@ -170,12 +171,12 @@ impl SimulatedStorage {
         faults.into_iter().for_each(|fault| disk.faults.add(fault));
     }
 
-    /// Takes all faults back.
+    /// Removes all faults.
     pub fn clear_faults(&self) {
         self.disk.lock().faults.clear();
     }
 
-    /// The process dies just before its `nth` operation from now (1 is the next), whatever kind that is.
+    /// The process dies just before its `nth` operation from now (1 is the next), of any kind.
     pub fn crash_at(&self, nth: u64) {
         self.inject(&format!("(any nth={nth}) -> crash"));
     }
@@ -192,12 +193,13 @@ impl SimulatedStorage {
         points.into_iter().map(point).collect()
     }
 
-    /// What faults made fail since the process began: the operation, and the file that it was about.
+    /// The operations that faults made fail since the process began, with their files.
     pub fn failed_operations(&self) -> Vec<(Operation, String)> {
         self.disk.lock().failed.clone()
     }
 
-    /// The disk's own time: what all operations so far took, slow ones longer, and what passed by `advance` and by sleeping.
+    /// The disk's own time: the duration of all operations so far, slow ones longer, and what passed by `advance` and
+    /// by sleeping.
     pub fn now(&self) -> Duration {
         self.disk.lock().time()
     }
@@ -212,17 +214,17 @@ impl SimulatedStorage {
         self.disk.lock().process() != self.process
     }
 
-    /// How many operations of a kind there were since the disk was made, failed ones included.
+    /// The number of operations of a kind since the disk was made, including failed ones.
     pub fn operation_count(&self, operation: Operation) -> u64 {
         self.disk.lock().faults.count(operation)
     }
 
-    /// How many operations of all kinds there were.
+    /// The number of operations of all kinds.
     pub fn operations(&self) -> u64 {
         self.disk.lock().faults.total()
     }
 
-    /// Bounds the bytes of all files, in pages of 4 KiB; `None` lifts the bound.
+    /// Limits the bytes of all files, in pages of 4 KiB; `None` removes the limit.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.disk.lock().capacity = bytes;
     }
@@ -239,7 +241,7 @@ impl SimulatedStorage {
         disk.corrupt(id, offset as usize, xor);
     }
 
-    /// Cuts a file, in the current and the durable state. Requires that the file exists and is not mapped.
+    /// Truncates a file, in the current and the durable state. Requires that the file exists and is not mapped.
     pub fn truncate(&self, name: &str, length: u64) {
         let mut disk = self.disk.lock();
         let id = disk.id_of(name);
@@ -251,7 +253,7 @@ impl SimulatedStorage {
         self.disk.lock().current_image()
     }
 
-    /// The files that a power cut is sure to leave, with the bytes that are sure to be in them.
+    /// The files that are certain to survive a power cut, with the bytes that are certain to be in them.
     pub fn durable_image(&self) -> BTreeMap<String, Vec<u8>> {
         self.disk.lock().durable_image()
     }

@@ -50,7 +50,7 @@ impl Log {
             }
             let _leadership = Leadership(self);
             let target = sequencer.last();
-            assert!(number <= target, "sync through {number}, which nobody took");
+            assert!(number <= target, "sync through {number}, which was never taken");
             if let Err(error) = self.lead(sequencer, target, before) {
                 self.poison(&error.to_string());
                 return Err(error);

@@ -1,11 +1,11 @@
-//! An open file. Any thread may call anything here; the kernel orders what overlaps.
+//! An open file. Any thread may call anything here; the kernel orders overlapping calls.
 //!
 //! Invariants:
-//! 1. Where `aligned` is set, every offset, length and buffer address that comes in is a multiple of
-//!    `limits::IO_ALIGNMENT` (asserted), and every system call made here keeps that too: after a short transfer the
-//!    next one starts at the last aligned position, not at the odd one.
-//! 2. `direct` says how the file was opened. The flag on the descriptor may be gone since (`give_up_direct`), which
-//!    several threads may do at once: taking it off again changes nothing.
+//! 1. If `aligned` is set, every offset, length and buffer address of a caller is a multiple of `limits::IO_ALIGNMENT`
+//!    (asserted), and so is every system call's: after a short transfer the next call starts at the last aligned
+//!    position, not at the odd one.
+//! 2. `direct` says how the file was opened. The flag may have been removed from the descriptor since
+//!    (`give_up_direct`). Several threads may do so at once; removing it again changes nothing.
 
 use super::room;
 use crate::io::{StorageFile, write_zeroes};
@@ -27,7 +27,7 @@ pub(super) struct PosixFile {
 }
 
 impl PosixFile {
-    /// Wraps an open file. `aligned`: callers must keep to the alignment; `direct`: it was opened with `O_DIRECT`.
+    /// Wraps an open file. `aligned`: callers must follow the alignment rules; `direct`: it was opened with `O_DIRECT`.
     pub(super) fn new(file: File, path: PathBuf, aligned: bool, direct: bool) -> Self {
         Self { file, path, aligned, direct }
     }
@@ -43,8 +43,8 @@ impl PosixFile {
         }
     }
 
-    /// Takes `O_DIRECT` off the descriptor: some file systems take the flag at opening and refuse the transfer, or
-    /// want a coarser alignment than ours. Whether the transfer is worth another try.
+    /// Removes `O_DIRECT` from the descriptor. Some file systems accept the flag at opening and refuse the transfer, or
+    /// want a coarser alignment than ours. Returns whether the transfer should be tried again.
     fn give_up_direct(&self, error: &io::Error) -> bool {
         if error.raw_os_error() != Some(libc::EINVAL) || !self.direct {
             return false;
@@ -101,7 +101,7 @@ impl StorageFile for PosixFile {
         match room::reserve(&self.file, length) {
             Ok(true) => Ok(()),
             Ok(false) => write_zeroes(self, length),
-            Err(error) => Err(Error::io("reserve room in", &self.path, error)),
+            Err(error) => Err(Error::io("reserve space in", &self.path, error)),
         }
     }
 
@@ -110,10 +110,10 @@ impl StorageFile for PosixFile {
     }
 }
 
-/// Transfers that bring nothing new and end no call; past this many in a row the file counts as stuck.
+/// Transfers in a row that make no progress and are no error. After more than this the file counts as stuck.
 const IDLE_TRANSFERS_MAX: u32 = 16;
 
-/// Fills `buffer`, going on after interruptions and short reads, always from a multiple of `granularity`.
+/// Fills `buffer`, continuing after interruptions and short reads, always from a multiple of `granularity`.
 pub(super) fn read_fully(
     mut read: impl FnMut(&mut [u8], u64) -> io::Result<usize>,
     buffer: &mut [u8],

@@ -1,7 +1,8 @@
-//! Which life of the kernel and of the mount this is (`protocol.md`, Recovery). Pure look-ups; any thread.
+//! The present life: one boot of the kernel and one mount of the file system (`docs/recovery.md`). Only reads; any
+//! thread.
 //!
-//! Invariant: two equal answers mean that no byte handed to the kernel between them was lost. What cannot be told
-//! for certain is `None`.
+//! Invariant: if two results are equal, no byte that was written between them was lost. A life that is not known for
+//! certain is `None`.
 
 use crate::io::Life;
 use crate::util::hash::bytes_hash;
@@ -18,18 +19,18 @@ pub(super) fn life(directory: &Path) -> Option<Life> {
     Some(Life { boot: bytes_hash(boot_id.trim_ascii()), mount })
 }
 
-/// The mount's id that is not used twice within one boot; Linux 6.8 and later.
+/// The mount's id that is unique within one boot; Linux 6.8 and later.
 pub(super) fn unique_mount_id(directory: &Path) -> Option<u64> {
     let path = CString::new(directory.as_os_str().as_bytes()).ok()?;
-    // SAFETY: `statx` holds integers only, for which zeroes are a value.
+    // SAFETY: `statx` holds integers only, for which zeroes are valid.
     let mut answer: libc::statx = unsafe { std::mem::zeroed() };
-    // SAFETY: `path` ends with a zero byte and `answer` is a `statx` to be filled; both outlive the call.
+    // SAFETY: `path` ends with a zero byte, and `answer` is a `statx` to be filled; both outlive the call.
     let failed = unsafe { libc::statx(libc::AT_FDCWD, path.as_ptr(), 0, libc::STATX_MNT_ID_UNIQUE, &mut answer) };
     (failed == 0 && answer.stx_mask & libc::STATX_MNT_ID_UNIQUE != 0).then_some(answer.stx_mnt_id)
 }
 
-/// On ext4: the inode of the file system's directory in sysfs, made anew at each mount. The top bit keeps these
-/// numbers apart from mount ids.
+/// On ext4: the inode of the file system's directory in sysfs, which each mount makes anew. The top bit distinguishes
+/// these numbers from mount ids.
 pub(super) fn ext4_instance(directory: &Path) -> Option<u64> {
     let device = fs::metadata(directory).ok()?.dev();
     let link = format!("/sys/dev/block/{}:{}", libc::major(device), libc::minor(device));

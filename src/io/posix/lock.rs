@@ -1,12 +1,13 @@
-//! Locks between processes: one byte of the lock file each, held by an open file of its own (Linux' OFD locks). Any thread.
+//! Locks between processes: each is one byte of the lock file, locked through an open file of its own (OFD locks of
+//! Linux). Any thread.
 //!
 //! Invariants:
-//! 1. A guard's open file is nobody else's, so guards of one process exclude each other as those of several do, and the
-//!    process's death frees the lock.
-//! 2. The drop frees the lock at once, although a child that another thread is just starting has the open file as well until it
-//!    runs its program; and a drop in a forked child frees nothing.
-//! 3. A lock on a file that its name no longer leads to locks nothing: whoever destroys a store unlinks the file while holding
-//!    every lock in it.
+//! 1. A guard's open file is not shared, so guards of one process exclude each other as those of several processes do,
+//!    and the death of the process releases the lock.
+//! 2. Dropping a guard releases the lock at once, although a child that another thread is just starting also has the
+//!    open file until it executes its program. A drop in a forked child releases nothing.
+//! 3. A lock on a file that its name no longer leads to locks nothing: a process that destroys a store unlinks the file
+//!    while it holds every lock in it.
 
 use crate::io::{LockGuard, LockMode, LockPart};
 use crate::util::fork;
@@ -29,17 +30,17 @@ impl LockGuard for PosixLock {}
 impl Drop for PosixLock {
     fn drop(&mut self) {
         if self.taken_in.is_current() {
-            // Cannot fail on a lock that is held; and closing the file, which comes next, unlocks as well.
+            // Cannot fail on a held lock. Closing the file, which comes next, unlocks as well.
             let _ = set_lock(&self.file, self.part, libc::F_UNLCK);
         }
     }
 }
 
-/// Takes a lock without waiting; `None` where others forbid it.
+/// Takes a lock without waiting; `None` if another holder excludes it.
 pub(super) fn take(path: &Path, part: LockPart, mode: LockMode) -> io::Result<Option<PosixLock>> {
     let writes = mode == LockMode::Exclusive;
     let file = OpenOptions::new().read(true).write(writes).create(writes).truncate(false).open(path)?;
-    // Whoever destroyed the store meanwhile had this lock.
+    // A process that destroyed the store meanwhile had this lock.
     let taken_in = fork::ForkCount::current();
     Ok((try_lock(&file, part, mode)? && is_still_at(&file, path)).then_some(PosixLock { file, part, taken_in }))
 }
@@ -83,8 +84,8 @@ fn is_still_at(file: &File, path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// Another thread started a program just as a store was closed, so that for a moment the child had the lock's file as well,
-    /// and the next opening was told that the store is open.
+    /// Another thread started a program just when a store was closed. For a moment the child also had the lock's file,
+    /// and the next opening got the error that the store is open.
     #[test]
     fn a_dropped_lock_is_free_though_a_child_has_its_file() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A mapped file. Any thread may call anything here; who stores where is the caller's business.
+//! A mapped file. Any thread may call anything here; the caller prevents data races in it.
 //!
 //! Invariants:
 //! 1. `pointer` is a shared, writable mapping of `length` bytes that lives exactly as long as this value.
@@ -21,8 +21,8 @@ pub(super) struct PosixMap {
     length: usize,
 }
 
-// SAFETY: the value is an address, a length and a descriptor; a mapping belongs to the process, not to a thread. What
-// is stored through `pointer()` is under the caller's care (see the trait).
+// SAFETY: the value is an address, a length and a descriptor; a mapping belongs to the process, not to a thread. The
+// caller is responsible for stores through `pointer()` (see the trait).
 unsafe impl Send for PosixMap {}
 // SAFETY: as for `Send`; the methods here only read the fields.
 unsafe impl Sync for PosixMap {}
@@ -65,8 +65,8 @@ impl PosixMap {
 
     fn advise(&self, offset: usize, length: usize, advice: libc::c_int) -> io::Result<()> {
         debug_assert!(offset <= self.length && length <= self.length - offset);
-        // SAFETY: the range lies inside the mapping (invariant 1); the advices given here change no byte of what a
-        // shared mapping shows.
+        // SAFETY: the range lies inside the mapping (invariant 1); the advice given here changes no byte of a shared
+        // mapping.
         let failed = unsafe { libc::madvise(self.pointer.as_ptr().add(offset).cast(), length, advice) };
         if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -89,28 +89,29 @@ impl MappedFile for PosixMap {
         let start = offset.min(self.length) / PAGE * PAGE;
         let end = offset.saturating_add(length).min(self.length);
         if start < end {
-            // A hint: where the kernel does not know it (before 5.14), or the disk is full, the stores fault instead.
+            // A hint: if the kernel does not support it (before 5.14), or the disk is full, the stores fault instead.
             let _ = self.advise(start, end - start, libc::MADV_POPULATE_WRITE);
         }
     }
 
     fn rest(&self) {
-        // Of a shared mapping this drops no contents: dirty pages stay in the page cache. A hint, so a failure is none.
+        // In a shared mapping this drops no contents: dirty pages stay in the page cache. It is a hint, so an error
+        // does not matter.
         let _ = self.advise(0, self.length, libc::MADV_DONTNEED);
     }
 
     fn sync(&self) -> Result<()> {
-        // `fdatasync` looks for pages that were dirtied through mappings too; a second call (`msync`) would add nothing.
+        // `fdatasync` also writes pages that were dirtied through mappings, so `msync` would add nothing.
         self.file.sync_data().map_err(|error| Error::io("sync", &self.path, error))
     }
 }
 
 impl Drop for PosixMap {
     fn drop(&mut self) {
-        // SAFETY: invariant 1; nobody may use `pointer` after the value is gone (see the trait).
+        // SAFETY: invariant 1; nothing may use `pointer` after the value is dropped (see the trait).
         unsafe { libc::munmap(self.pointer.as_ptr().cast(), self.length) };
     }
 }
 
-/// Where a range starts is rounded down to this. On a system with larger pages the hint is refused, which is harmless.
+/// The start of a range is rounded down to this. On a system with larger pages the hint is refused, which is harmless.
 const PAGE: usize = 4096;

@@ -1,15 +1,17 @@
-//! Whether files on this process's `/dev/shm` are certain to outlive it. Pure look-ups; any thread.
+//! Whether files on this process's `/dev/shm` certainly outlive the process. Only reads; any thread.
 //!
-//! They do not where a container brings a `/dev/shm` of its own that goes with it, and where the system removes a user's shared
-//! memory at logout or when a service stops (`RemoveIPC` of systemd-logind and of units). Neither can be asked for, so only one
-//! case is certain, and everything else is not:
+//! They do not if a container has a `/dev/shm` of its own that is removed with it, or if the system removes a user's
+//! shared memory at logout or when a service stops (`RemoveIPC` of systemd-logind and of units). Neither can be
+//! queried, so only one case is certain:
 //!
-//! 1. The process is in the initial pid and user namespaces, by their well-known numbers. So process 1 is the machine's.
-//! 2. Its `/dev/shm` is the file system that process 1 has there, by device number: not a container's or a sandbox's own. (Comparing mount
-//!    namespaces would say the same of fewer: they may not be looked at where process 1 has a capability that this one lacks.)
-//! 3. It runs as root, whose shared memory `RemoveIPC` leaves alone.
+//! 1. The process is in the initial pid and user namespaces, by their well-known numbers. So process 1 is the
+//!    machine's.
+//! 2. Its `/dev/shm` is the same file system as that of process 1, by device number: not that of a container or a
+//!    sandbox. (A comparison of mount namespaces would accept fewer cases: they may not be read if process 1 has a
+//!    capability that this one lacks.)
+//! 3. It runs as root, whose shared memory `RemoveIPC` does not remove.
 //!
-//! That `/dev/shm` is a tmpfs is looked at by the caller (`shared_memory`). A new boot is another life of the machine.
+//! The caller checks that `/dev/shm` is a tmpfs (`shared_memory`). A new boot is another life.
 
 use super::shm::{DIRECTORY, effective_user};
 use std::fs;
@@ -19,7 +21,7 @@ use std::os::unix::fs::MetadataExt;
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 const INITIAL_USER_NAMESPACE: &str = "user:[4026531837]";
 
-/// What the decision needs to know.
+/// The inputs of the decision.
 struct Place {
     pid: Option<String>,
     user: Option<String>,
@@ -51,7 +53,7 @@ fn device(number: u64) -> String {
     format!("{}:{}", libc::major(number), libc::minor(number))
 }
 
-/// The device of the last mount at a path, which hides those before it, in the text of a `mountinfo`.
+/// The device of the last mount at a path, which hides earlier ones, in the text of a `mountinfo`.
 fn mounted_at(mounts: &str, path: &str) -> Option<String> {
     let last = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some(path))?;
     last.split(' ').nth(2).map(str::to_owned)

@@ -1,26 +1,26 @@
-//! Threads that read, where the kernel has no io_uring or forbids it. Any thread may start reads.
+//! Threads that read if the kernel has no io_uring or forbids it. Any thread may start reads.
 //!
-//! Threads are made when reads queue up, and joined when the value is dropped. Who waits for a batch reads along, so reads go
-//! on even where no thread can be made.
+//! Threads are made when reads queue up, and joined when the value is dropped. A thread that waits for a batch reads
+//! along, so reads make progress even if no thread can be made.
 //!
 //! Invariants:
-//! 1. At most `THREADS_MAX` threads and `QUEUE_MAX` queued reads; what goes past that stays with its batch and is read by the one
-//!    who waits for it.
-//! 2. A queued read is taken out by one thread, which sets its result. The queue's mutex and a batch's are never held together,
-//!    and neither is held over a read.
-//! 3. Threads end only once the queue is empty.
+//! 1. At most `THREADS_MAX` threads and `QUEUE_MAX` queued reads. Further reads stay with their batch and are performed
+//!    by the thread that waits for it.
+//! 2. A queued read is taken by one thread, which sets its result. The queue's mutex and a batch's are never held
+//!    together, and neither is held during a read.
+//! 3. Threads end only when the queue is empty.
 
 use crate::io::reads::{PendingReads, ReadDone, ReadRequest};
 use crate::util::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering};
 use std::collections::VecDeque;
 use std::thread::JoinHandle;
 
-/// Threads at most (`docs/performance.md`).
+/// Most threads (`docs/performance.md`).
 const THREADS_MAX: usize = 16;
-/// Queued reads at most.
+/// Most queued reads.
 const QUEUE_MAX: usize = 256;
 
-/// A read for whoever comes first.
+/// A read for the first free thread.
 #[derive(Debug)]
 struct Job {
     batch: Arc<Batch>,
@@ -28,12 +28,12 @@ struct Job {
     request: ReadRequest,
 }
 
-/// Where the results of one batch gather.
+/// Collects the results of one batch.
 #[derive(Debug)]
 struct Batch {
     results: Mutex<Results>,
     finished: Condvar,
-    /// Nobody waits any more: reads that have not begun need not. A hint, so relaxed is enough.
+    /// No thread waits any more: reads that have not begun need not begin. A hint, so relaxed is enough.
     abandoned: AtomicBool,
 }
 
@@ -46,7 +46,7 @@ struct Results {
 #[derive(Debug, Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// Threads that sleep until there is more.
+    /// Threads that sleep until there is more to read.
     idle: usize,
     closed: bool,
 }
@@ -133,7 +133,7 @@ impl ReadThreads {
         for _ in 0..count.min(THREADS_MAX - threads.len()) {
             let shared = Arc::clone(&self.shared);
             let made = std::thread::Builder::new().name("alluvium-read".into()).spawn(move || shared.work());
-            // Without a thread the one who waits does the work.
+            // Without another thread, the waiting thread reads.
             let Ok(thread) = made else { return };
             threads.push(thread);
         }
@@ -145,18 +145,18 @@ impl Drop for ReadThreads {
         self.shared.queue.lock().closed = true;
         self.shared.more.notify_all();
         for thread in self.threads.get_mut().drain(..) {
-            // Reads do not panic; if one did, this would not be the place to say so.
+            // Reads do not panic. If one did, this would not be the place to report it.
             let _ = thread.join();
         }
     }
 }
 
-/// Reads on the threads.
+/// Reads that are performed by threads.
 #[derive(Debug)]
 pub(super) struct ThreadReads {
     shared: Arc<Shared>,
     batch: Arc<Batch>,
-    /// Those that found the queue full.
+    /// The reads that found the queue full.
     rest: VecDeque<Job>,
 }
 
@@ -175,7 +175,7 @@ impl PendingReads for ThreadReads {
     }
 
     fn wait(mut self: Box<Self>) -> Vec<ReadDone> {
-        // The queued ones first: a thread that comes free meanwhile could not take one of the rest.
+        // The queued ones first: a thread that becomes free meanwhile cannot take one of the rest.
         while let Some(job) = self.queued().or_else(|| self.rest.pop_front()) {
             job.run();
         }

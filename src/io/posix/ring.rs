@@ -1,11 +1,11 @@
-//! An io_uring and the reads in it. One thread at a time; it may go from thread to thread.
+//! An io_uring and its reads. One thread at a time, possibly different ones.
 //!
-//! The ring owns what the kernel writes to. Whoever started a read may lose interest (`abandon`): the read then ends
-//! unnoticed and its buffer is freed when its completion is seen.
+//! The ring owns the memory that the kernel writes to. The starter of a read may abandon it (`abandon`): the read then
+//! ends unnoticed, and its buffer is freed when its completion is seen.
 //!
 //! Invariants:
-//! 1. A slot holds a request from the moment its entry is put into the submission queue until its completion was taken from
-//!    the completion queue. Nobody touches the request's buffer in between, and its file stays open.
+//! 1. A slot holds a request from the moment when its entry is put into the submission queue until its completion was
+//!    taken from the completion queue. In between nothing accesses the request's buffer, and its file stays open.
 //! 2. At most `RING_DEPTH` slots are taken, so neither queue overflows.
 //! 3. An entry's user data is the number of its slot.
 
@@ -17,14 +17,14 @@ use io_uring::{IoUring, opcode, types};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Reads in flight in one ring. The device gives its best from a depth of 32 on (`docs/performance.md`).
+/// Most reads in flight in one ring. The device reaches its full speed from a depth of 32 on (`docs/performance.md`).
 pub(super) const RING_DEPTH: usize = 64;
-/// How often a refused submission is tried again; the kernel refuses for want of memory, which others give back.
+/// How often a refused submission is tried again. The kernel refuses for lack of memory, which others free.
 const REFUSALS_MAX: u32 = 1000;
 
 /// A read in flight.
 struct Slot {
-    /// Which of its reads this is to the one who waits; `None` where nobody does.
+    /// The index of the read in its batch; `None` if no thread waits for it.
     tag: Option<usize>,
     request: ReadRequest,
 }
@@ -37,20 +37,20 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// A ring of its own. An error where the kernel has none or forbids it.
+    /// A new ring. An error if the kernel has none or forbids it.
     pub(super) fn new() -> io::Result<Self> {
         let ring = IoUring::builder().dontfork().build(RING_DEPTH as u32)?;
         let slots = (0..RING_DEPTH).map(|_| None).collect();
         Ok(Self { ring, slots, free: (0..RING_DEPTH).rev().collect() })
     }
 
-    /// Reads in flight, abandoned ones included.
+    /// Reads in flight, including abandoned ones.
     pub(super) fn in_flight(&self) -> usize {
         RING_DEPTH - self.free.len()
     }
 
-    /// Puts a read into the submission queue; the next `submit` or `wait` hands it over. Gives the request back where the ring
-    /// is full or the file is none of the kernel's.
+    /// Puts a read into the submission queue; the next `submit` or `wait` submits it. Returns the request if the ring
+    /// is full or the file is not the kernel's.
     pub(super) fn push(&mut self, tag: usize, request: ReadRequest) -> Result<(), ReadRequest> {
         let Some(descriptor) = request.file.descriptor().map(|descriptor| descriptor.as_raw_fd()) else {
             return Err(request);
@@ -59,22 +59,22 @@ impl Ring {
         let (pointer, length) = (request.buffer.pointer().as_ptr(), request.length as u32);
         let read = opcode::Read::new(types::Fd(descriptor), pointer, length).offset(request.offset).build();
         self.slots[at] = Some(Slot { tag: Some(tag), request });
-        // SAFETY: the buffer has `length` bytes and, like the file, belongs to the slot until the read's completion was seen
-        // (invariant 1; `Drop` waits for it). A buffer's bytes do not move with the value that owns them.
+        // SAFETY: the buffer has `length` bytes and, like the file, belongs to the slot until the read's completion was
+        // seen (invariant 1; `Drop` waits for it). A buffer's bytes do not move with the value that owns them.
         let pushed = unsafe { self.ring.submission().push(&read.user_data(at as u64)) };
         debug_assert!(pushed.is_ok(), "invariant 2");
         match pushed {
             Ok(()) => Ok(()),
-            Err(_) => Err(self.take(at).map_or_else(|| unreachable!("just put there"), |slot| slot.request)),
+            Err(_) => Err(self.take(at).map_or_else(|| unreachable!("was just stored"), |slot| slot.request)),
         }
     }
 
-    /// Hands over what was pushed. What the kernel does not take now stays queued for the next call.
+    /// Submits what is queued. What the kernel does not accept now stays queued for the next call.
     pub(super) fn submit(&mut self) {
         let _ = self.enter(0);
     }
 
-    /// Hands over what was pushed and waits until at least `wanted` completions are there. An error where the kernel will not.
+    /// Submits what is queued and waits for at least `wanted` completions. An error if the kernel refuses.
     pub(super) fn wait(&mut self, wanted: usize) -> io::Result<()> {
         self.enter(wanted.min(self.in_flight()))
     }
@@ -97,8 +97,8 @@ impl Ring {
         }
     }
 
-    /// Takes the completions that are there, without a system call. `done` gets the tag and the result of each read that
-    /// somebody waits for.
+    /// Takes the available completions, without a system call. `done` gets the tag and the result of each read that a
+    /// thread waits for.
     pub(super) fn reap(&mut self, mut done: impl FnMut(usize, ReadDone)) {
         while let Some((at, result)) = self.completed() {
             if let Some(Slot { tag: Some(tag), request }) = self.take(at) {
@@ -113,13 +113,13 @@ impl Ring {
         Some((completion.user_data() as usize, completion.result()))
     }
 
-    /// Nobody waits any more for what is in flight.
+    /// No thread waits for the reads in flight any more.
     pub(super) fn abandon(&mut self) {
         self.slots.iter_mut().flatten().for_each(|slot| slot.tag = None);
     }
 
-    /// Gives up on a ring that answers no more: reads what it holds in plain calls, into other buffers. The old ones may still
-    /// be written to, so they are never freed.
+    /// Gives up on a ring that does not respond: performs its reads by plain calls, into other buffers. The old ones
+    /// may still be written to, so they are never freed.
     pub(super) fn forsake(&mut self, mut done: impl FnMut(usize, ReadDone)) {
         for at in 0..RING_DEPTH {
             let Some(Slot { tag, request }) = self.take(at) else { continue };
@@ -139,7 +139,7 @@ impl Ring {
     }
 }
 
-/// What a completion says of a read.
+/// What a completion means for a read.
 fn finish(request: ReadRequest, result: i32) -> ReadDone {
     if usize::try_from(result) == Ok(request.length) {
         return ReadDone { buffer: request.buffer, result: Ok(()) };
@@ -149,8 +149,8 @@ fn finish(request: ReadRequest, result: i32) -> ReadDone {
             let error = Error::io("read", request.file.path(), io::Error::from_raw_os_error(libc::EIO));
             ReadDone { buffer: request.buffer, result: Err(error) }
         }
-        // Short, interrupted, canceled because the thread that started it ended, or refused in this form: the plain call knows
-        // how to go on, or says in its own words why it cannot.
+        // Short, interrupted, cancelled because the thread that started it ended, or refused in this form: the plain
+        // call continues it, or returns the proper error.
         _ => request.perform(),
     }
 }

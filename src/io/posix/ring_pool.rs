@@ -1,11 +1,11 @@
-//! Rings, lent to one batch of reads at a time: a thread that waits in its own ring is woken by its own reads and needs no
-//! lock. (One ring for all needs a leader among those who wait, and the kernel completes a read in the context of the thread
-//! that started it, so each read would wake two threads.) Any thread.
+//! Rings, each lent to one batch of reads at a time. A thread that waits in its own ring is woken by its own reads and
+//! needs no lock. (A single ring would need a leader among the waiting threads. And the kernel completes a read in the
+//! context of the thread that started it, so each read would wake two threads.) Any thread.
 //!
 //! Invariants:
 //! 1. At most `RINGS_MAX` rings exist: lent, idle or ending.
 //! 2. Rings in `idle` have nothing in flight; those in `ending` only abandoned reads.
-//! 3. The mutex is held for no system call and no freeing of buffers.
+//! 3. The mutex is not held during system calls or while buffers are freed.
 
 use super::ring::{RING_DEPTH, Ring};
 use crate::io::reads::{PendingReads, ReadDone, ReadRequest};
@@ -13,7 +13,7 @@ use crate::util::sync::{Arc, Mutex};
 use std::collections::VecDeque;
 use std::io;
 
-/// Rings at most; each takes a descriptor and some kernel memory. Batches past this many are read when they are waited for.
+/// Most rings; each takes a descriptor and some kernel memory. Further batches are read when they are waited for.
 const RINGS_MAX: usize = 64;
 
 #[derive(Debug)]
@@ -30,13 +30,13 @@ pub(super) struct RingPool {
 }
 
 impl RingPool {
-    /// A pool with one ring. An error where the kernel has none or forbids it.
+    /// A pool with one ring. An error if the kernel has none or forbids it.
     pub(super) fn new() -> io::Result<Arc<Self>> {
         let first = Ring::new()?;
         Ok(Arc::new(Self { rings: Mutex::new(Rings { idle: vec![first], ending: Vec::new(), made: 1 }) }))
     }
 
-    /// Starts reads. Where no ring is free they are started when they are waited for.
+    /// Starts reads. If no ring is free, they are started when they are waited for.
     pub(super) fn start(self: &Arc<Self>, requests: Vec<ReadRequest>) -> RingReads {
         let done = requests.iter().map(|_| None).collect();
         let queue: VecDeque<_> = requests.into_iter().enumerate().collect();
@@ -45,7 +45,7 @@ impl RingPool {
         reads
     }
 
-    /// A ring, preferably one with nothing in flight; `None` where all are lent.
+    /// A ring, preferably one with nothing in flight; `None` if all are lent.
     fn take(&self) -> Option<Ring> {
         self.settle();
         let mut rings = self.rings.lock();
@@ -73,7 +73,7 @@ impl RingPool {
     fn settle(&self) {
         let ending = std::mem::take(&mut self.rings.lock().ending);
         for mut ring in ending {
-            // What was pushed and never submitted would never end.
+            // A read that was queued and never submitted would never end.
             ring.submit();
             ring.reap(|_, _| {});
             self.give(ring);
@@ -91,15 +91,15 @@ impl RingPool {
 pub(super) struct RingReads {
     pool: Arc<RingPool>,
     ring: Option<Ring>,
-    /// Those that found no room in the ring yet.
+    /// Reads that found no free slot in the ring yet.
     queue: VecDeque<(usize, ReadRequest)>,
     done: Vec<Option<ReadDone>>,
-    /// How many of `done` are missing.
+    /// The number of missing results in `done`.
     left: usize,
 }
 
 impl RingReads {
-    /// Takes the results that are there and fills the ring from the queue.
+    /// Takes the available results and fills the ring from the queue.
     fn feed(&mut self) {
         let Self { ring: Some(ring), queue, done, left, .. } = self else { return };
         let mut finished = |tag: usize, read: ReadDone| {
@@ -115,7 +115,7 @@ impl RingReads {
         }
     }
 
-    /// As `feed`, for who does not wait next.
+    /// Like `feed`, for a caller that does not wait next.
     fn feed_and_submit(&mut self) {
         let queued = self.queue.len();
         self.feed();
@@ -126,7 +126,7 @@ impl RingReads {
         }
     }
 
-    /// Waits for some results, for all where none are queued.
+    /// Waits for some results, or for all if none are queued.
     fn advance(&mut self) {
         let Some(ring) = &mut self.ring else {
             let Some((tag, request)) = self.queue.pop_front() else { return };

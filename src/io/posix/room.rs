@@ -1,4 +1,4 @@
-//! Room on the file system: how much there is, and taking some. Pure calls; any thread.
+//! Space on the file system: how much is free, and reserving some. Pure calls; any thread.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -7,19 +7,19 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Bytes that a process without privileges may still write to the file system that holds `directory`.
+/// Bytes that a process without privileges may still write to the file system of `directory`.
 pub(super) fn available(directory: &Path) -> io::Result<u64> {
     let path = CString::new(directory.as_os_str().as_bytes())?;
-    // SAFETY: `statvfs` holds integers only, for which zeroes are a value.
+    // SAFETY: `statvfs` holds integers only, for which zeroes are valid.
     let mut answer: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: `path` ends with a zero byte and `answer` is a `statvfs` to be filled; both outlive the call.
+    // SAFETY: `path` ends with a zero byte, and `answer` is a `statvfs` to be filled; both outlive the call.
     if unsafe { libc::statvfs(path.as_ptr(), &mut answer) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(answer.f_bavail.saturating_mul(answer.f_frsize))
 }
 
-/// Extends a file to `length` with blocks of its own; false where the file system cannot reserve any.
+/// Extends a file to `length` with blocks of its own; false if the file system cannot reserve blocks.
 pub(super) fn reserve(file: &File, length: u64) -> io::Result<bool> {
     let bytes = libc::off_t::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
     // SAFETY: a plain call on a descriptor that `file` keeps open.

@@ -1,8 +1,9 @@
 //! A store's pieces of shared memory: files on `/dev/shm`. Any thread.
 //!
-//! A piece is called `alluvium-{directory}-{piece}`, both 16 hexadecimal digits: the first are a hash of device and inode of the
-//! store's directory, so that a copy of the store finds none, the second are the caller's, drawn at random, so that nobody makes the
-//! file before us. The mode is 0600 and the directory is sticky: nobody else can read, change or remove it.
+//! A piece is called `alluvium-{directory}-{piece}`, with 16 hexadecimal digits each. The first are a hash of device
+//! and inode of the store's directory, so that a copy of the store finds none. The second are random, so that no other
+//! process can create the file first. The mode is 0600 and the directory is sticky: no other user can read, change or
+//! remove it.
 
 use super::file::PosixFile;
 use super::map::PosixMap;
@@ -25,12 +26,12 @@ use std::path::{Path, PathBuf};
 pub(super) struct PosixSharedMemory {
     directory: PathBuf,
     prefix: String,
-    /// Of the store's directory.
+    /// Hash of the store's directory.
     owner: u32,
 }
 
 impl PosixSharedMemory {
-    /// Of the store in this directory; `None` where that does not exist, or there is no tmpfs.
+    /// For the store in this directory; `None` if that does not exist, or if there is no tmpfs.
     pub(super) fn of(store: &Path) -> Option<Self> {
         Self::on(Path::new(DIRECTORY), store)
     }
@@ -54,13 +55,13 @@ impl PosixSharedMemory {
         let file = options.open(path)?;
         let made = reserve(&file, length).and_then(|()| PosixMap::new(file, path.to_path_buf()));
         if made.is_err() {
-            // What cannot be removed now is found again at the store's next opening.
+            // A piece that cannot be removed now is found again at the store's next opening.
             let _ = fs::remove_file(path);
         }
         made
     }
 
-    /// Only what the store's owner or this user made is believed: anybody may make files there.
+    /// Only files of the store's owner or of this user are trusted: any user may create files there.
     fn is_ours(&self, file: &File) -> io::Result<bool> {
         let metadata = file.metadata()?;
         let ours = metadata.uid() == self.owner || metadata.uid() == effective_user();
@@ -108,7 +109,7 @@ impl SharedMemory for PosixSharedMemory {
                 Err(error) => Err(Error::io("read the owner of", &path, error)),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            // A link, which we never make.
+            // A link, which the store never creates.
             Err(error) if error.raw_os_error() == Some(libc::ELOOP) => Ok(None),
             Err(error) => Err(Error::io("open", &path, error)),
         }
@@ -120,16 +121,16 @@ impl SharedMemory for PosixSharedMemory {
     }
 }
 
-/// Memory for all of the file: without it a store to the mapping of a full tmpfs would end the process.
+/// Memory for all of the file: otherwise a store to the mapping on a full tmpfs would end the process.
 fn reserve(file: &File, length: usize) -> io::Result<()> {
     if room::reserve(file, length as u64)? { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
 
 fn is_tmpfs(directory: &Path) -> bool {
     let Ok(path) = CString::new(directory.as_os_str().as_bytes()) else { return false };
-    // SAFETY: `statfs` holds integers only, for which zeroes are a value.
+    // SAFETY: `statfs` holds integers only, for which zeroes are valid.
     let mut answer: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: `path` ends with a zero byte and `answer` is a `statfs` to be filled; both outlive the call.
+    // SAFETY: `path` ends with a zero byte, and `answer` is a `statfs` to be filled; both outlive the call.
     let failed = unsafe { libc::statfs(path.as_ptr(), &mut answer) };
     failed == 0 && answer.f_type == libc::TMPFS_MAGIC
 }
@@ -140,7 +141,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
-    /// Under `/dev/shm`, so that it is a tmpfs that is not the machine's own place.
+    /// Under `/dev/shm`, so that it is a tmpfs, but not the machine's own.
     fn tmpfs() -> Option<tempfile::TempDir> {
         let directory = tempfile::tempdir_in(DIRECTORY).ok().filter(|directory| is_tmpfs(directory.path()));
         if directory.is_none() {
@@ -160,7 +161,7 @@ mod tests {
         assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
         assert!(metadata.blocks() * 512 >= 3 << 12, "its memory is reserved");
         assert!(memory.create(7, 1 << 12).is_err(), "a name is used once");
-        // SAFETY: the first byte of a live mapping that nobody else writes to.
+        // SAFETY: the first byte of a live mapping that no other thread writes to.
         unsafe { map.pointer().write(9) };
         drop(map);
         let mut byte = [0];
@@ -169,7 +170,7 @@ mod tests {
 
         let other = PosixSharedMemory::on(tmpfs.path(), copy.path()).unwrap();
         assert!(other.list().unwrap().is_empty() && other.open(7).unwrap().is_none());
-        // What somebody else may have put there is not believed.
+        // A file that another user may have created is not trusted.
         fs::set_permissions(memory.path_of(7), fs::Permissions::from_mode(0o644)).unwrap();
         assert!(memory.open(7).unwrap().is_none());
         std::os::unix::fs::symlink(store.path(), memory.path_of(8)).unwrap();
@@ -181,7 +182,7 @@ mod tests {
         assert!(PosixSharedMemory::on(store.path(), store.path()).is_none_or(|_| is_tmpfs(store.path())));
     }
 
-    /// A store to a page that a full tmpfs does not have would be a `SIGBUS`.
+    /// A store to a page that a full tmpfs cannot provide would be a `SIGBUS`.
     #[test]
     fn a_full_tmpfs_is_an_error_and_no_signal() {
         let (store, mount) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -194,7 +195,7 @@ mod tests {
         let first = memory.create(1, 32 << 10).unwrap();
         let second = memory.create(2, 64 << 10);
         let left = memory.list().unwrap();
-        // SAFETY: within a live mapping that nobody else writes to.
+        // SAFETY: within a live mapping that no other thread writes to.
         unsafe { std::ptr::write_bytes(first.pointer(), 1, first.length()) };
         drop(first);
         assert!(Command::new("umount").arg("-l").arg(mount.path()).status().unwrap().success());

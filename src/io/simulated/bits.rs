@@ -1,6 +1,6 @@
 //! A growing set of small numbers (sectors, pages), one bit each. Plain data.
 
-/// The set. A number never inserted is not in it, however large.
+/// The set. A number that was never inserted is not in it, however large.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bits {
     words: Vec<u64>,
@@ -39,7 +39,7 @@ impl Bits {
         self.count == 0
     }
 
-    /// Drops `at` and everything behind it.
+    /// Removes `at` and everything after it.
     pub(super) fn truncate(&mut self, at: usize) {
         self.words.truncate(at.div_ceil(64));
         if let (Some(last), true) = (self.words.get_mut(at / 64), !at.is_multiple_of(64)) {

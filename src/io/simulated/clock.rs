@@ -1,9 +1,10 @@
 //! The simulated disk's two clocks. Any thread.
 //!
-//! Both count the disk's own time: what its operations took, slow ones longer, and what a test let pass (`advance`). The stepped
-//! one counts nothing else, so that a store without threads lives in time that is a pure function of its calls: who sleeps on it
-//! moves it and does not wait. With threads time must also pass while they wait for each other, so their clock goes with the
-//! system's, too, and sleeping on it takes the time that it says; slow operations put it forward and return at once.
+//! Both count the disk's own time: the duration of its operations, slow ones longer, and what a test let pass
+//! (`advance`). The stepped clock counts nothing else, so that the time of a store without threads is a pure function
+//! of its calls: a thread that sleeps on it advances it and does not wait. With threads, time must also pass while they
+//! wait for each other. So their clock also follows the system's clock, and sleeping on it takes real time; slow
+//! operations advance it and return at once.
 
 use super::disk::Disk;
 use crate::io::{Clock, SystemClock};

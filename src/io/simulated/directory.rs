@@ -4,8 +4,8 @@
 //! 1. `current` is `durable` with all of `journal` applied.
 //! 2. A rename is one operation: a cut never leaves both names, or neither, of a file that had one.
 //!
-//! A cut applies some of the journal: none, all, a prefix (what ext4 does), or any subset (stricter than ext4, but
-//! POSIX promises no order).
+//! A cut applies some of the journal: none, all, a prefix (as ext4 does), or any subset (stricter than ext4, but POSIX
+//! promises no order).
 
 use super::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +45,7 @@ impl Directory {
     }
 
     pub(super) fn create(&mut self, name: &str, id: FileId) -> Result<()> {
-        assert!(!name.is_empty() && !name.contains('/'), "{name:?} is no file name");
+        assert!(!name.is_empty() && !name.contains('/'), "{name:?} is not a file name");
         self.check_exists()?;
         if self.current.contains_key(name) {
             return Err(ErrorKind::AlreadyExists.into());
@@ -61,7 +61,7 @@ impl Directory {
     }
 
     pub(super) fn rename(&mut self, from: &str, to: &str) -> Result<()> {
-        assert!(!to.is_empty() && !to.contains('/'), "{to:?} is no file name");
+        assert!(!to.is_empty() && !to.contains('/'), "{to:?} is not a file name");
         self.find(from)?;
         self.change(Change::Rename(from.to_owned(), to.to_owned()));
         Ok(())
@@ -76,13 +76,13 @@ impl Directory {
         Ok(())
     }
 
-    /// Everything that was done is durable.
+    /// Everything that was done becomes durable.
     pub(super) fn sync(&mut self) {
         self.durable.clone_from(&self.current);
         self.journal.clear();
     }
 
-    /// A sync that fails, or a commit by the kernel itself: some of the journal, from the front, becomes durable.
+    /// A sync that fails, or a commit by the kernel itself: a prefix of the journal becomes durable.
     pub(super) fn sync_in_part(&mut self, random: &mut Random) {
         let kept = random.below(self.journal.len() as u64 + 1) as usize;
         for change in self.journal.drain(..kept) {
@@ -90,7 +90,7 @@ impl Directory {
         }
     }
 
-    /// What a loss of power leaves.
+    /// What a power cut leaves.
     pub(super) fn cut(&mut self, random: &mut Random) {
         let length = self.journal.len();
         let prefix = random.below(length as u64 + 1) as usize;
@@ -125,8 +125,8 @@ impl Directory {
     }
 }
 
-/// A change whose ground is gone, because a change before it was lost, does nothing; so a file made under a name whose
-/// earlier file was to be moved away does not push that one out.
+/// A change whose precondition was lost with an earlier change does nothing. So a file that was created under a name
+/// whose earlier file should have been renamed does not replace that one.
 fn apply(names: &mut BTreeMap<String, FileId>, change: Change) {
     match change {
         Change::Create(name, id) => {

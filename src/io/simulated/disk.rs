@@ -1,10 +1,10 @@
 //! The state of the simulated disk and the process that uses it. Everything here runs under the disk's one lock.
 //!
 //! Invariants:
-//! 1. What belongs to the disk is in `names` and `files`, shared with copies until it changes; what belongs to the process
+//! 1. The state of the disk is in `names` and `files`, shared with copies until it changes. The state of the process
 //!    (open files, mappings, locks, faults) ends with it.
-//! 2. Where a file is mapped, its `current` bytes and the mapping are equal once `absorb` has run, and stay so: whatever
-//!    changes `current` then brings the mapping along (`refresh`). Everything here that looks at a file absorbs first.
+//! 2. If a file is mapped, its `current` bytes and the mapping are equal once `absorb` has run, and stay so: every
+//!    change of `current` then updates the mapping (`refresh`). Every function here that reads a file absorbs first.
 
 mod death;
 
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result};
 use std::time::Duration;
 
-/// A lock that is held, by its ticket.
+/// A held lock, by its ticket.
 #[derive(Clone, Debug)]
 struct HeldLock {
     name: String,
@@ -31,7 +31,7 @@ struct HeldLock {
     mode: LockMode,
 }
 
-/// All of it.
+/// The whole state.
 #[derive(Debug)]
 pub(super) struct Disk {
     names: Arc<Directory>,
@@ -51,14 +51,14 @@ pub(super) struct Disk {
     time: Duration,
     random: Random,
     recorder: Option<Recorder>,
-    /// What faults made fail since the process began.
+    /// The operations that faults made fail since the process began.
     pub(super) failed: Vec<(Operation, String)>,
 }
 
-/// What the process has of a file.
+/// The process's view of a file.
 #[derive(Debug, Default)]
 struct Opened {
-    /// Shared with every handle, so that the file is kept although no name leads to it.
+    /// Shared with every handle, so that the file is kept even if no name leads to it.
     hold: Arc<()>,
     map: Option<Arc<MapMemory>>,
 }
@@ -71,7 +71,7 @@ struct Recorder {
     changed: bool,
 }
 
-/// An operation that was counted and judged. It is for the operation to `permit` or `perform` itself, or to fail in part.
+/// An operation that was counted and judged. The operation itself calls `permit` or `perform`, or fails in part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     failure: Option<(Errno, Part)>,
@@ -79,12 +79,12 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Goes on, unless a fault says that the operation fails. For operations that change nothing.
+    /// Continues, unless a fault fails the operation. For operations that change nothing.
     pub(super) fn permit(self) -> Result<()> {
         self.failure.map_or(Ok(()), |(errno, _)| Err(errno.error()))
     }
 
-    /// Does a change that has no parts, if the fault lets it be done although it fails.
+    /// Performs an indivisible change, if the fault lets it happen although it fails.
     pub(super) fn perform<T>(self, change: impl FnOnce() -> Result<T>) -> Result<T> {
         match self.failure {
             None => change(),
@@ -139,7 +139,7 @@ impl Disk {
         Arc::make_mut(&mut self.names)
     }
 
-    /// The gate of every operation. An error if the process is dead, or dies here.
+    /// Every operation begins here. An error if the process is dead, or dies here.
     pub(super) fn begin(&mut self, process: u64, operation: Operation, name: &str) -> Result<Request> {
         if process != self.process {
             return Err(dead());
@@ -174,12 +174,12 @@ impl Disk {
         Ok(Request { failure, damage })
     }
 
-    /// From now on `points` finds an image of every state before which the process could die.
+    /// From now on `points` gets an image of every state before which the process could die.
     pub(super) fn start_recording(&mut self) {
         self.recorder = Some(Recorder { points: Vec::new(), changed: true });
     }
 
-    /// The images since the last call. The next operation makes one in any case.
+    /// The images since the last call. The next operation takes one in any case.
     pub(super) fn points(&mut self) -> Vec<(Operation, String, Self)> {
         let Some(recorder) = &mut self.recorder else { return Vec::new() };
         recorder.changed = true;
@@ -206,13 +206,13 @@ impl Disk {
         }
     }
 
-    /// A file that a handle or a name leads to, with what was stored to its mapping.
+    /// A file that a handle or a name leads to, with the stores to its mapping.
     pub(super) fn file(&mut self, id: FileId) -> &File {
         self.absorb(id);
         self.files.get(&id).expect("files with names or handles are kept")
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     fn file_mut(&mut self, id: FileId) -> &mut File {
         self.absorb(id);
         self.note_change();
@@ -222,7 +222,7 @@ impl Disk {
     fn absorb(&mut self, id: FileId) {
         let Some(map) = self.map_of(id) else { return };
         let file = self.files.get_mut(&id).expect("mapped files are kept");
-        // Most often nothing was stored, and the bytes stay shared.
+        // Usually nothing was stored, and the bytes stay shared.
         let unused = Arc::strong_count(&map) <= 2;
         if file.differs_from(&map) {
             Arc::make_mut(file).absorb(&map);
@@ -243,7 +243,7 @@ impl Disk {
         self.opened.get(&id)?.map.clone()
     }
 
-    /// Brings a mapping along after its file's current bytes changed.
+    /// Updates a mapping after its file's current bytes changed.
     fn refresh(&mut self, id: FileId, offset: usize, length: usize) {
         let Some(map) = self.map_of(id) else { return };
         let end = map.length().min(offset + length);
@@ -266,7 +266,7 @@ impl Disk {
         Ok(id)
     }
 
-    /// A piece of shared memory. Requires that there is none of this number.
+    /// A new piece of shared memory. Requires that there is none of this number.
     pub(super) fn create_piece(&mut self, piece: u64, length: usize) -> FileId {
         let id = FileId(self.next_file);
         self.next_file += 1;
@@ -283,7 +283,7 @@ impl Disk {
         removed
     }
 
-    /// Keeps the file although no name leads to it, until dropped.
+    /// Keeps the file even if no name leads to it, until dropped.
     pub(super) fn hold(&mut self, id: FileId) -> Arc<()> {
         Arc::clone(&self.opened.entry(id).or_default().hold)
     }
@@ -295,7 +295,7 @@ impl Disk {
         if length == 0 {
             return Err(Error::new(ErrorKind::InvalidInput, "an empty file cannot be mapped"));
         }
-        // Where a real disk would kill the process at the first store that finds no room, say so now.
+        // A real disk would kill the process at the first store that finds no space. Report that now.
         if self.capacity.is_some() && !self.pieces.holds(id) && self.file_mut(id).take_pages(0..length, room) < length {
             return Err(ErrorKind::StorageFull.into());
         }
@@ -413,7 +413,7 @@ impl Disk {
         request.permit()
     }
 
-    /// Another place that is at least so long, where there is one: in the same file or in another.
+    /// Another position with as many bytes, if there is one: in the same file or in another.
     fn elsewhere(&mut self, id: FileId, offset: usize, length: usize) -> Option<(FileId, usize)> {
         let own = self.random.chance(50);
         let mut places = Vec::new();
@@ -425,7 +425,7 @@ impl Disk {
         (!places.is_empty()).then(|| places[self.random.below(places.len() as u64) as usize])
     }
 
-    /// The kernel writes something back, and may commit some of the names.
+    /// The kernel writes some dirty data back, and may commit some of the names.
     fn write_back(&mut self) {
         let mut random = Random::new(self.random.next());
         self.absorb_all();
@@ -473,7 +473,7 @@ impl Disk {
         self.file_mut(id).truncate(length);
     }
 
-    /// A ticket for the lock, or `None` where others forbid it.
+    /// A ticket for the lock; `None` if another holder excludes it.
     pub(super) fn lock(&mut self, name: &str, part: LockPart, mode: LockMode) -> Result<Option<u64>> {
         if self.names.find(name).is_err() {
             if mode == LockMode::Shared {
@@ -492,7 +492,7 @@ impl Disk {
         Ok(Some(ticket))
     }
 
-    /// Tickets are never used twice, so one of a dead process opens nobody else's lock.
+    /// Tickets are never reused, so that of a dead process unlocks no other lock.
     pub(super) fn unlock(&mut self, ticket: u64) {
         self.locks.remove(&ticket);
     }
@@ -506,12 +506,12 @@ impl Disk {
             .sum()
     }
 
-    /// Bytes still free, where there is a bound.
+    /// Free bytes, if there is a limit.
     pub(super) fn available(&self) -> Option<u64> {
         self.capacity.map(|_| self.room() * PAGE as u64)
     }
 
-    /// Pages still free.
+    /// Free pages.
     fn room(&self) -> u64 {
         self.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(self.used()) / PAGE as u64)
     }
@@ -522,7 +522,7 @@ impl Disk {
         let (opened, pieces) = (&self.opened, &self.pieces);
         self.files.retain(|id, _| is_held(opened, *id) || reachable.contains(id) || pieces.holds(*id));
         let files = &self.files;
-        // A mapping that nobody holds is absorbed by whoever looks at the file next.
+        // A mapping without a holder is absorbed when the file is next read.
         self.opened.retain(|id, opened| {
             files.contains_key(id) && (Arc::strong_count(&opened.hold) > 1 || opened.map.is_some())
         });

@@ -30,36 +30,36 @@ use super::operation::Operation;
 use std::fmt;
 use std::time::Duration;
 
-/// One fault. Made by `parse`, printed by `Display` so that it parses to an equal one.
+/// One fault. Made by `parse`; `Display` prints it so that it parses to an equal one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The kinds that it strikes; none means all.
+    /// The kinds of operations that it applies to; none means all.
     pub operations: Vec<Operation>,
     /// Which files.
     pub name: NamePattern,
-    /// The first of the operations that fit, counted from 1.
+    /// The first matching operation that it applies to, counted from 1.
     pub from: u64,
-    /// The last, where there is one.
+    /// The last one, if there is one.
     pub through: Option<u64>,
-    /// Of a million that fit, how many it strikes.
+    /// To how many of a million matching operations it applies.
     pub per_million: u32,
     /// What it does.
     pub effect: Effect,
 }
 
-/// Which files a fault strikes. Operations on the directory have an empty name.
+/// Which files a fault applies to. Operations on the directory have an empty name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamePattern {
     /// All.
     Any,
     /// The one of this name.
     Is(String),
-    /// Those whose name contains this.
+    /// Those whose name contains this text.
     Contains(String),
 }
 
 impl NamePattern {
-    /// Whether it fits.
+    /// Whether it applies to a file.
     pub(super) fn fits(&self, name: &str) -> bool {
         match self {
             Self::Any => true,
@@ -72,7 +72,7 @@ impl NamePattern {
 /// What a fault does. See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// An error, with some of the operation done all the same.
+    /// An error, though a part of the operation may be done.
     Fail(Errno, Option<Part>),
     /// The process dies.
     Crash,
@@ -80,20 +80,20 @@ pub enum Effect {
     Flip,
     /// A bit changes at rest.
     Rot,
-    /// It goes elsewhere.
+    /// It goes to another place.
     Misdirect,
     /// An old version stays, or comes back.
     Stale,
     /// Dirty data reaches the disk.
     WriteBack,
-    /// The page cache forgets.
+    /// The page cache is evicted.
     Evict,
     /// It takes longer.
     Slow(Duration),
 }
 
 impl Effect {
-    /// Whether it can do anything to this kind of operation.
+    /// Whether it can apply to this kind of operation.
     pub(super) fn applies_to(self, operation: Operation) -> bool {
         match self {
             Self::Flip => matches!(operation, Operation::Read | Operation::Write),
@@ -106,12 +106,12 @@ impl Effect {
     }
 }
 
-/// How much of an operation that fails is done.
+/// How much of a failing operation is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Nothing.
     None,
-    /// What the seed says: nothing, all, or something between.
+    /// As the seed decides: nothing, all, or a part.
     Some,
     /// All of it.
     All,
@@ -121,7 +121,7 @@ pub enum Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
-/// Word and number of each.
+/// The name and number of each.
 pub(super) const ERRNOS: [(&str, i32); 11] = [
     ("eio", libc::EIO),
     ("enospc", libc::ENOSPC),
@@ -178,7 +178,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A name, bare where that reads back.
+/// A name, without quotes if it parses that way.
 struct Text<'a>(&'a str);
 
 impl fmt::Display for Text<'_> {

@@ -1,4 +1,4 @@
-//! Counts operations and decides which faults strike. Plain data under the disk's lock.
+//! Counts operations and decides which faults apply. Plain data under the disk's lock.
 
 use super::fault::{Effect, Errno, Fault, Part};
 use super::operation::Operation;
@@ -7,20 +7,20 @@ use super::random::Random;
 /// All faults and all counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Faults {
-    /// Each with how many operations have fitted so far.
+    /// Each with the number of operations that have matched so far.
     faults: Vec<(Fault, u64)>,
     counts: [u64; Operation::ALL.len()],
     total: u64,
 }
 
-/// What becomes of an operation.
+/// What happens to an operation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdict {
     /// The process dies.
     pub(super) crash: bool,
     /// The error that it ends with.
     pub(super) failure: Option<(Errno, Option<Part>)>,
-    /// What else happens, in order.
+    /// The other effects, in order.
     pub(super) effects: Vec<Effect>,
 }
 
@@ -29,7 +29,7 @@ impl Faults {
         self.faults.push((fault, 0));
     }
 
-    /// Takes the faults back; counts go on.
+    /// Removes the faults; counts continue.
     pub(super) fn clear(&mut self) {
         self.faults.clear();
     }

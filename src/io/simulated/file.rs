@@ -1,13 +1,13 @@
-//! One simulated file: what the process sees of it and what the disk has of it. Plain data under the disk's lock; copies
-//! share their pages.
+//! One simulated file: what the process sees of it and what the disk has of it. Plain data under the disk's lock;
+//! copies share their pages.
 //!
 //! Invariants:
-//! 1. `current` is the page cache over the disk; where the file is mapped, what was stored to the mapping comes in by
-//!    `absorb` before anything else looks (`disk`).
-//! 2. A sector in which `current` and `durable` differ is in one of three sets: `dirty` (the kernel will write it), `lost` (the
-//!    kernel takes it for clean, after a failed sync or on a disk that lies; a read past the page cache shows the durable
-//!    bytes), `volatile` (it was written past the page cache, and the sync behind it failed: it is in the disk's own cache,
-//!    shows, and is durable with the next sync).
+//! 1. `current` is the page cache over the disk. If the file is mapped, stores to the mapping are absorbed before
+//!    anything else reads it (`disk`).
+//! 2. A sector in which `current` and `durable` differ is in one of three sets. `dirty`: the kernel will write it.
+//!    `lost`: the kernel takes it for clean, after a failed sync or on a disk that lies; a read past the page cache
+//!    returns the durable bytes. `volatile`: it was written past the page cache, and the sync after it failed; it is in
+//!    the disk's own cache, is visible, and becomes durable with the next sync.
 
 use super::bits::Bits;
 use super::mapping::MapMemory;
@@ -21,18 +21,18 @@ use std::ops::Range;
 pub(super) struct File {
     current: Pages,
     durable: Pages,
-    /// What was durable before the last sync that changed it.
+    /// The durable state before the last sync that changed it.
     older: Pages,
     dirty: Bits,
-    /// Of the dirty ones, those that were written past the page cache.
+    /// Those of the dirty ones that were written past the page cache.
     direct: Bits,
     lost: Bits,
     volatile: Bits,
-    /// Pages that take up capacity.
+    /// Pages that take capacity.
     taken: Bits,
 }
 
-/// How a read or a write goes.
+/// The path of a read or a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Through the page cache.
@@ -85,7 +85,7 @@ impl File {
         Ok(())
     }
 
-    /// Writes as far as `room` pages of new capacity go; `StorageFull` where that is not the end.
+    /// Writes until `room` pages of new capacity are used; `StorageFull` if that is not enough.
     pub(super) fn write(&mut self, offset: usize, bytes: &[u8], room: u64, way: Way) -> Result<()> {
         let fits = self.take_pages(offset..offset + bytes.len(), room) - offset;
         if fits > 0 {
@@ -100,7 +100,7 @@ impl File {
         if fits < bytes.len() { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
-    /// A write that the disk only says it has done. The page cache, where it goes through that, shows it.
+    /// A write that the disk only claims to have done. The page cache, if it goes through that, has it.
     pub(super) fn write_nowhere(&mut self, offset: usize, bytes: &[u8], room: u64, way: Way) -> Result<()> {
         let (end, old_end) = (offset + bytes.len(), self.length());
         match way {
@@ -116,7 +116,7 @@ impl File {
         Ok(())
     }
 
-    /// Bytes of another place that the disk puts here behind the page cache's back.
+    /// Bytes of another place that the disk stores here, unnoticed by the page cache.
     pub(super) fn hit(&mut self, offset: usize, bytes: &[u8]) {
         let end = (offset + bytes.len()).min(self.durable.length());
         if offset < end {
@@ -129,7 +129,7 @@ impl File {
         }
     }
 
-    /// Takes capacity for a range; returns how far it reached.
+    /// Takes capacity for a range; returns how far it sufficed.
     pub(super) fn take_pages(&mut self, range: Range<usize>, room: u64) -> usize {
         let mut left = room;
         for page in range.start / PAGE..range.end.div_ceil(PAGE) {
@@ -168,7 +168,7 @@ impl File {
         !map.equals(start, &bytes[..PAGE.min(map.length() - start)])
     }
 
-    /// Takes over what was stored to the mapping.
+    /// Takes over the stores to the mapping.
     pub(super) fn absorb(&mut self, map: &MapMemory) {
         let mut bytes = [0; PAGE];
         for page in 0..map.length().div_ceil(PAGE) {
@@ -214,8 +214,8 @@ impl File {
         }
     }
 
-    /// A sync that fails, or that the disk only says it has done: of what was dirty, some is durable; the rest counts as
-    /// clean from now on and is lost.
+    /// A sync that fails, or that the disk only claims to have done: a part of the dirty data is durable; the rest
+    /// counts as clean from now on and is lost.
     pub(super) fn sync_in_part(&mut self, random: &mut Random) {
         self.older.clone_from(&self.durable);
         if random.chance(50) {
@@ -233,7 +233,7 @@ impl File {
         }
     }
 
-    /// A sync of which one sector went astray; returns its place and bytes.
+    /// A sync of which one sector went to a wrong place; returns its place and bytes.
     pub(super) fn sync_but_one(&mut self, random: &mut Random) -> Option<(usize, Vec<u8>)> {
         let dirty: Vec<usize> = self.dirty.iter().collect();
         let old = self.durable.clone();
@@ -248,7 +248,7 @@ impl File {
         Some((start, bytes))
     }
 
-    /// The kernel writes back when it likes: some of what is dirty, as it is now, becomes durable.
+    /// The kernel writes back when it chooses: a part of the dirty data, as it is now, becomes durable.
     pub(super) fn write_back(&mut self, random: &mut Random) {
         if random.chance(50) {
             self.durable.resize(self.length());
@@ -261,7 +261,7 @@ impl File {
         }
     }
 
-    /// The page cache forgets what it takes for clean; returns the sectors that show something else now.
+    /// The page cache forgets what it takes for clean; returns the sectors whose contents change by that.
     pub(super) fn evict(&mut self) -> Vec<usize> {
         let lost: Vec<usize> = std::mem::take(&mut self.lost).iter().collect();
         for &sector in &lost {
@@ -273,13 +273,13 @@ impl File {
         lost
     }
 
-    /// Unmounted in good order: what is dirty is written, what was lost is gone.
+    /// A clean unmount: dirty data is written, lost data is gone.
     pub(super) fn settle(&mut self) {
         self.sync();
         self.evict();
     }
 
-    /// What a loss of power leaves.
+    /// What a power cut leaves.
     pub(super) fn cut(&mut self, random: &mut Random) {
         let (from, to) = (self.durable.length(), self.length());
         let length = match random.below(3) {
@@ -326,7 +326,7 @@ impl File {
         }
     }
 
-    /// Makes a sector durable as far as the durable length goes; returns whether that was all of it.
+    /// Makes a sector durable up to the durable length; returns whether that was all of it.
     fn carry_over(&mut self, sector: usize) -> bool {
         self.durable.take_sector(&self.current, sector);
         ((sector + 1) * SECTOR).min(self.length()) <= self.durable.length()

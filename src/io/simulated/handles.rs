@@ -1,4 +1,4 @@
-//! What a process of the simulated disk holds: open files, mappings, locks. Any thread.
+//! The handles of a process of the simulated disk: open files, mappings, locks. Any thread.
 
 use super::directory::FileId;
 use super::disk::{Disk, Request};
@@ -12,7 +12,7 @@ use crate::util::{Error, Result};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// A process's way to a name.
+/// A process's access to a name.
 #[derive(Debug)]
 pub(super) struct Handle {
     pub(super) disk: Arc<Mutex<Disk>>,

@@ -1,11 +1,12 @@
 //! The memory of a mapped simulated file. The store's threads store to it through raw pointers while the disk copies
-//! it; both may be any thread.
+//! it; both may be on any thread.
 //!
 //! Invariants:
-//! 1. The memory lives as long as anyone holds the `Arc` around this value: the disk, and every mapping handed out. Then it
-//!    waits for the next mapping of its length, since fresh pages cost more than all else that a simulated crash does.
-//! 2. After creation the bytes are touched only through `pointer`; no reference to them is made. The disk reads and
-//!    writes them by atomic words, so that a copy taken beside a store has each word old or new.
+//! 1. The memory lives as long as an `Arc` around this value: the disk's, and that of every mapping handed out. Then it
+//!    is kept for the next mapping of its length, since fresh pages cost more than everything else that a simulated
+//!    crash does.
+//! 2. After creation the bytes are accessed only through `pointer`; no reference to them is made. The disk reads and
+//!    writes them by atomic words, so that a copy taken during a store has each word old or new.
 
 use super::pages::{PAGE, Pages};
 use crate::io::AlignedBuffer;
@@ -13,7 +14,7 @@ use crate::util::limits::IO_ALIGNMENT;
 use crate::util::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
 use std::ptr::NonNull;
 
-/// Buffers that wait for their next use, at most.
+/// Most buffers that are kept for their next use.
 const SPARE_MAX: usize = 64;
 
 static SPARE: Mutex<Vec<AlignedBuffer>> = Mutex::new(Vec::new());
@@ -27,14 +28,14 @@ pub(super) struct MapMemory {
     length: usize,
 }
 
-// SAFETY: the memory is owned (invariant 1), and what is done to it through the shared value is atomic (invariant 2);
-// stores through raw pointers are the mapping's callers' to keep apart, as with any mapped file.
+// SAFETY: the memory is owned (invariant 1), and accesses to it through the shared value are atomic (invariant 2); the
+// callers of the mapping prevent races of stores through raw pointers, as with any mapped file.
 unsafe impl Send for MapMemory {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for MapMemory {}
 
 impl MapMemory {
-    /// Memory that starts as a copy of a file's bytes, of which there are some.
+    /// Memory that starts as a copy of a file's bytes; not empty.
     pub(super) fn new(bytes: &Pages) -> Self {
         let length = bytes.length();
         let capacity = length.next_multiple_of(IO_ALIGNMENT);
@@ -117,7 +118,7 @@ impl Drop for MapMemory {
     }
 }
 
-/// A word of bytes, seen as a little-endian number on every machine.
+/// A word of bytes as a little-endian number on every machine.
 struct LittleEndianWord<'a>(&'a AtomicU64);
 
 impl LittleEndianWord<'_> {

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-/// The kinds of operations. Reading the life or the clock, preparing mapped pages and giving back a lock are none.
+/// The kinds of operations. Reading the life or the clock, preparing mapped pages and releasing a lock are not among
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// `create_directory`
@@ -104,7 +105,7 @@ impl Operation {
         }
     }
 
-    /// What the simulated clock advances by: about what it takes on a disk of flash memory.
+    /// By how much the simulated clock advances: about the duration on a flash disk.
     pub(super) fn time(self) -> Duration {
         Duration::from_micros(match self {
             Self::Sync | Self::MapSync | Self::SyncDirectory => 100,

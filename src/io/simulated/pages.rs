@@ -3,13 +3,13 @@
 //!
 //! Invariants:
 //! 1. There are as many pages as the length needs. A page that is `None` is all zeroes.
-//! 2. Bytes of the last page behind the length are zero.
+//! 2. Bytes of the last page after the length are zero.
 
 use crate::util::sync::Arc;
 
-/// What cuts keep or lose as a whole.
+/// The unit that cuts keep or lose.
 pub(super) const SECTOR: usize = 512;
-/// What is shared, and what takes up capacity, as a whole.
+/// The unit of sharing and of capacity.
 pub(super) const PAGE: usize = 4096;
 /// Sectors in a page.
 pub(super) const SECTORS: usize = PAGE / SECTOR;
@@ -30,7 +30,7 @@ impl Pages {
         self.length
     }
 
-    /// Cuts, or extends by zeroes.
+    /// Truncates, or extends with zeroes.
     pub(super) fn resize(&mut self, length: usize) {
         self.pages.resize(length.div_ceil(PAGE), None);
         let kept = length % PAGE;
@@ -43,12 +43,12 @@ impl Pages {
         self.length = length;
     }
 
-    /// A page's bytes, those behind the length as zeroes.
+    /// A page's bytes; those after the length are zeroes.
     pub(super) fn page(&self, page: usize) -> &Page {
         self.pages.get(page).and_then(Option::as_deref).unwrap_or(&ZEROES)
     }
 
-    /// Fills `out` from `offset` on; bytes behind the length are zeroes.
+    /// Fills `out` from `offset` on; bytes after the length are zeroes.
     pub(super) fn read(&self, offset: usize, out: &mut [u8]) {
         let mut at = 0;
         while at < out.len() {
@@ -59,7 +59,7 @@ impl Pages {
         }
     }
 
-    /// Stores `bytes` at `offset`, extending where they end behind the length.
+    /// Stores `bytes` at `offset`; extends the file if they end after the length.
     pub(super) fn write(&mut self, offset: usize, bytes: &[u8]) {
         if offset + bytes.len() > self.length {
             self.resize(offset + bytes.len());
@@ -82,7 +82,7 @@ impl Pages {
         }
     }
 
-    /// Takes a sector over from another file's state, as far as both lengths go; what only this one has of it stays.
+    /// Copies a sector from another state of the file, up to both lengths; the rest of this one stays.
     pub(super) fn take_sector(&mut self, from: &Self, sector: usize) {
         let (start, page) = (sector * SECTOR, sector / SECTORS);
         let end = (start + SECTOR).min(self.length).min(from.length);
@@ -92,7 +92,7 @@ impl Pages {
         }
     }
 
-    /// Takes a whole page over, shared. Requires equal lengths.
+    /// Takes over a whole page, shared. Requires equal lengths.
     pub(super) fn take_page(&mut self, from: &Self, page: usize) {
         debug_assert_eq!(self.length, from.length);
         self.pages[page].clone_from(&from.pages[page]);

@@ -1,4 +1,4 @@
-//! Reads fault expressions (grammar in `fault`). Pure; an error says where, what was expected and what stands there.
+//! Parses fault expressions (grammar in `fault`). Pure; an error says where, what was expected and what was found.
 
 use super::fault::{ERRNOS, Effect, Errno, Fault, NamePattern, Part, is_bare};
 use super::operation::Operation;
@@ -6,11 +6,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Why a text is no fault expression.
+/// Why a text is not a fault expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultSyntaxError {
     text: String,
-    /// Bytes before the place.
+    /// Bytes before the error.
     at: usize,
     expected: String,
 }
@@ -27,7 +27,7 @@ impl std::error::Error for FaultSyntaxError {}
 
 type Result<T> = std::result::Result<T, FaultSyntaxError>;
 
-/// Reads any number of faults.
+/// Parses any number of faults.
 pub fn parse_faults(text: &str) -> Result<Vec<Fault>> {
     let mut parser = Parser { text, at: 0 };
     let mut faults = Vec::new();
@@ -37,7 +37,8 @@ pub fn parse_faults(text: &str) -> Result<Vec<Fault>> {
             return Ok(faults);
         }
         faults.push(parser.fault()?);
-        // A line's end separates, too, and is skipped as white space; so what must not follow is named here.
+        // The end of a line also separates faults, and is skipped as white space; so what must not follow is named
+        // here.
         if !parser.rest().is_empty() && !parser.rest().starts_with([';', '(']) {
             return Err(parser.expected("\";\", another fault or the end"));
         }
@@ -60,7 +61,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// What is left, without white space in front.
+    /// The rest, without leading white space.
     fn rest(&mut self) -> &'a str {
         let rest = self.text[self.at..].trim_start();
         self.at = self.text.len() - rest.len();
@@ -86,7 +87,7 @@ impl<'a> Parser<'a> {
         FaultSyntaxError { text: self.text.to_owned(), at, expected: what.to_owned() }
     }
 
-    /// The bare word that comes next, which may be empty, and where it began.
+    /// The next bare word, which may be empty, and where it began.
     fn word(&mut self) -> (usize, &'a str) {
         let rest = self.rest();
         let start = self.at;
@@ -115,7 +116,7 @@ impl<'a> Parser<'a> {
         match fault.operations.iter().find(|operation| !fault.effect.applies_to(**operation)) {
             None => Ok(fault),
             Some(operation) => {
-                let what = format!("operations that \"{}\" can strike, which {operation} is not", fault.effect);
+                let what = format!("operations that \"{}\" applies to, not {operation}", fault.effect);
                 Err(self.expected_at(start, &what))
             }
         }
@@ -155,7 +156,7 @@ impl<'a> Parser<'a> {
                 None
             };
             if fault.from == 0 || fault.through.is_some_and(|through| through < fault.from) {
-                return Err(self.expected_at(start, "numbers from 1, rising"));
+                return Err(self.expected_at(start, "ascending numbers from 1"));
             }
         } else if self.take("p=") {
             let (start, word) = self.word();
@@ -284,8 +285,8 @@ mod tests {
             ("", "column 1: expected \"(\", found the end"),
             ("(snc) -> eio", "column 2: expected any or one of create-directory"),
             ("(any", "column 5: expected name=, name~, nth=, p= or \")\", found the end"),
-            ("(any nth=0) -> eio", "column 10: expected numbers from 1, rising, found 0)"),
-            ("(any nth=3..2) -> eio", "column 10: expected numbers from 1, rising"),
+            ("(any nth=0) -> eio", "column 10: expected ascending numbers from 1, found 0)"),
+            ("(any nth=3..2) -> eio", "column 10: expected ascending numbers from 1"),
             ("(any nth=x) -> eio", "column 10: expected a number, found x)"),
             ("(any p=1.5) -> eio", "column 8: expected a fraction from 0 to 1"),
             ("(any name=) -> eio", "column 11: expected a name, bare or in quotes"),
@@ -296,7 +297,7 @@ mod tests {
             ("(any) -> slow=5", "column 15: expected a time such as"),
             ("(any) -> slow=5h", "column 15: expected a time such as"),
             ("(any) -> crash please", "column 16: expected the end, found please"),
-            ("(rename) -> flip", "column 2: expected operations that \"flip\" can strike, which rename is not"),
+            ("(rename) -> flip", "column 2: expected operations that \"flip\" applies to, not rename"),
         ] {
             let found = text.parse::<Fault>().expect_err(text).to_string();
             assert!(found.contains(error), "{found}\nlacks {error}");

@@ -1,9 +1,9 @@
-//! The simulated disk's random numbers (splitmix64): a pure function of the seed, the same everywhere and for ever,
-//! so that a seed printed by a failed test brings the failure back.
+//! The simulated disk's random numbers (splitmix64): a pure function of the seed, the same everywhere and for ever, so
+//! that the seed that a failed test printed reproduces the failure.
 
 use crate::util::random::splitmix64;
 
-/// A generator; owned by whoever draws.
+/// A generator.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 

@@ -1,5 +1,5 @@
-//! The simulated machine's shared memory: pieces that outlive the process and the mount, and go with the power. Faults meet their
-//! operations by the name `memory`; they take nothing of the disk's capacity.
+//! The simulated machine's shared memory: pieces that outlive the process and the mount, and are lost with the power.
+//! Faults refer to it by the name `memory`; it takes none of the disk's capacity.
 
 use super::handles::{Handle, SimulatedFile, SimulatedMap};
 use super::operation::Operation;
@@ -9,7 +9,7 @@ use crate::util::sync::Arc;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The name by which faults know all of it.
+/// The name of all of it in faults.
 const NAME: &str = "memory";
 
 /// One process's view of it.

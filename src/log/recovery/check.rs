@@ -181,7 +181,7 @@ fn nothing_behind(segment: &SegmentFile, buffer: &ExtentBuffer, position: u64) -
     match buffer.find_header(segment, position) {
         None => Ok(()),
         Some((at, header)) => {
-            let found = format!("record {} at offset {at} behind a bad one", header.number);
+            let found = format!("record {} at offset {at} after a bad one", header.number);
             Err(Error::corruption(&segment.path, position, "log record header", "the end of its chunk", found))
         }
     }

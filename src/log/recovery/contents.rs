@@ -101,10 +101,10 @@ impl LogContents {
         while records.position() < chunk.position {
             let position = records.position();
             let changed = |found: &str| {
-                let expected = "the record that stood here a moment ago";
+                let expected = "the record that was read here before";
                 Error::corruption(&segment.file.path, position, "log record", expected, found)
             };
-            let record = records.step()?.ok_or_else(|| changed("nothing that parses"))?;
+            let record = records.step()?.ok_or_else(|| changed("no valid record"))?;
             let body = record.body.ok_or_else(|| changed("a body with another checksum"))?;
             let (number, kind) = (record.header.number, record.header.kind);
             if number > end {

@@ -32,12 +32,12 @@ pub fn missing(storage: &dyn Storage, segments: &[SegmentFile], checked: &[Check
     let what = "log record";
     let expected = match why {
         Why::Durable => format!("number {number}, which was durable"),
-        Why::TooMany => format!("number {number}, since more are missing than threads can have had in hand"),
+        Why::TooMany => format!("number {number}, because more are missing than threads can have taken"),
     };
     match broken().or_else(|| emptied(&places, number)).or_else(nearest) {
         Some(at) => {
             let (segment, chunk) = places[at];
-            let mut found = format!("nothing that parses behind number {}", chunk.last);
+            let mut found = format!("no valid record after number {}", chunk.last);
             // The chunk that was handed out next may also be the lost one, and may be in another file.
             if let Some((next, empty)) = places.get(at + 1)
                 && empty.is_empty()
@@ -48,7 +48,7 @@ pub fn missing(storage: &dyn Storage, segments: &[SegmentFile], checked: &[Check
             }
             Error::corruption(&segment.path, chunk.position, what, expected, found)
         }
-        None => Error::corruption(storage.path(), 0, what, expected, "no segment that could hold it"),
+        None => Error::corruption(storage.path(), 0, what, expected, "no segment that can contain it"),
     }
 }
 

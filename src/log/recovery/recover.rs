@@ -116,7 +116,7 @@ impl<'a> Recovery<'a> {
         if marked <= found || self.input.access == Access::ReadBesideWriter {
             return Ok(());
         }
-        let expected = format!("at least {marked}, which the log knows to be durable");
+        let expected = format!("at least {marked}, which were durable according to the log");
         Err(Error::corruption(&self.input.storage.path_of("MANIFEST"), 0, "manifest edits", expected, found))
     }
 
@@ -140,7 +140,7 @@ impl<'a> Recovery<'a> {
     fn rule(&self, epoch: u64, segments: &[SegmentFile], poisoned: bool) -> Result<Rule<'static>> {
         if let (Some(edit), Some(segment)) = (&self.edit, segments.first()) {
             let expected = format!("none after {}, which no edit covers", edit.epoch);
-            return Err(Error::corruption(&segment.path, 32, "log generation", expected, epoch));
+            return Err(Error::corruption(&segment.path, 32, "log epoch", expected, epoch));
         }
         let same = self.input.life.is_some() && segments.iter().all(|segment| segment.header.life == self.input.life);
         let complete = self.input.access != Access::ReadBesideWriter;
@@ -155,7 +155,7 @@ impl<'a> Recovery<'a> {
             None => before.map_or(SequenceNumber::ZERO, |entry| entry.next_number),
         };
         if let Some(odd) = segments.iter().find(|segment| segment.header.first != first) {
-            let what = "first number of a log generation";
+            let what = "first number of a log epoch";
             return Err(Error::corruption(&odd.path, 40, what, first, odd.header.first));
         }
         let marks = segments.iter().filter_map(|segment| segment.mark);

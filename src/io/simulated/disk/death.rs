@@ -1,4 +1,4 @@
-//! How a process and its disk come to an end: killed, cut off from power, unmounted; and copies as they would be left.
+//! How a process and its disk end: killed, power cut, unmounted; and copies as they would be left.
 
 use super::Disk;
 use crate::io::simulated::faults::Faults;
@@ -20,7 +20,7 @@ impl Disk {
             self.pieces.files.clear();
             self.collect();
         }
-        // What is in memory does not suffer from what the disk loses.
+        // The loss of the disk's data does not change what is in memory.
         for id in self.pieces.files.values() {
             Arc::make_mut(self.files.get_mut(id).expect("pieces are kept")).settle();
         }
