@@ -5,7 +5,8 @@ use super::*;
 use crate::util::Error;
 use std::io::ErrorKind;
 
-/// Runs a test on a temporary directory, with and without io_uring, and on a simulated disk, and on tmpfs where there is one.
+/// Runs a test on a temporary directory, with and without io_uring, on a simulated disk, and on a tmpfs if there is
+/// one.
 pub(super) fn on_every_storage(test: impl Fn(&dyn Storage)) {
     let directory = tempfile::tempdir().unwrap();
     test(&PosixStorage::new(directory.path()));
@@ -55,7 +56,7 @@ fn files_come_go_and_change_names() {
         let mut bytes = [0; 6];
         storage.open("a", OpenMode::Read).unwrap().read_exact_at(&mut bytes, 0).unwrap();
         assert_eq!(&bytes, b"second");
-        // The file that was replaced lives on for who holds it open.
+        // The replaced file stays readable through an open handle.
         a.read_exact_at(&mut bytes[..5], 0).unwrap();
         assert_eq!(&bytes[..5], b"first");
         storage.remove("a").unwrap();
@@ -144,7 +145,7 @@ fn a_mapping_and_the_file_are_the_same_bytes() {
         map.prepare(0, map.length());
         map.prepare(100, usize::MAX);
         map.prepare(1 << 40, 1);
-        // SAFETY: inside the mapping; nobody else touches it.
+        // SAFETY: inside the mapping; no other thread accesses it.
         unsafe { map.pointer().add(5000).cast::<[u8; 4]>().write_unaligned(*b"here") };
         let mut bytes = [0; 6];
         file.read_exact_at(&mut bytes, 4999).unwrap();

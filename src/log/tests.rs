@@ -19,7 +19,7 @@ fn names(storage: &dyn Storage, ending: &str) -> usize {
     storage.list().unwrap().iter().filter(|name| name.ends_with(ending)).count()
 }
 
-/// Threads write values of all sizes, some larger than a chunk; returns what each number holds.
+/// Threads write values of all sizes, some larger than a chunk. Returns the value of each number.
 fn write_in_threads(opened: &Opened, threads: u64, writes: u64) -> BTreeMap<u64, Vec<u8>> {
     let written = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
@@ -41,7 +41,7 @@ fn write_in_threads(opened: &Opened, threads: u64, writes: u64) -> BTreeMap<u64,
 }
 
 #[test]
-fn what_threads_write_comes_back_on_a_real_disk() {
+fn writes_of_many_threads_are_recovered_on_a_real_disk() {
     let directory = tempfile::tempdir().unwrap();
     let storage: Arc<dyn Storage> = Arc::new(PosixStorage::new(directory.path()));
     let options = LogOptions { segment_bytes: 16 * 8192, chunk_bytes: 8192, ..OPTIONS };
@@ -61,7 +61,7 @@ fn what_threads_write_comes_back_on_a_real_disk() {
     let edit = outcome.recovered.edit.clone().unwrap();
     assert_eq!((edit.epoch, edit.cut, &edit.skipped[..]), (1, SequenceNumber(8000), &[][..]));
 
-    // The next opening replays both generations, the first one through the edit.
+    // The next opening replays both log epochs, the first one through the edit.
     let opened = Opened::new(Arc::clone(&storage), &mut manifest, outcome.recovered, options).unwrap();
     let mut all = written;
     {
@@ -69,12 +69,12 @@ fn what_threads_write_comes_back_on_a_real_disk() {
         all.extend(write_in_threads(&opened, 3, 500));
     }
     assert_eq!(recover_from(&*storage, &manifest).unwrap().values, all);
-    // Of the machine's shared memory, where this test takes some.
+    // The machine's shared memory, where this test takes some.
     remove_shadows(&*storage);
 }
 
 #[test]
-fn every_kind_of_record_comes_back() {
+fn every_kind_of_record_is_recovered() {
     let storage = SimulatedStorage::new(1);
     let (opened, manifest) = Opened::fresh(Arc::new(storage.clone()), OPTIONS);
     let mut client = opened.client();
@@ -98,7 +98,7 @@ fn every_kind_of_record_comes_back() {
     log.prepare(&mut client.writer, Kind::Batch, batch_length(batch.iter().copied()), fill).unwrap();
     let taken = number(&client);
     log.seal(&mut client.writer, taken);
-    // A void, a write that failed after its number, a run of voids.
+    // A void, a write that failed after it took its number, a run of voids.
     log.prepare(&mut client.writer, Kind::Void, 0, |_| ()).unwrap();
     let taken = number(&client);
     log.seal(&mut client.writer, taken);
@@ -120,7 +120,7 @@ fn every_kind_of_record_comes_back() {
 }
 
 #[test]
-fn records_larger_than_a_chunk_or_a_segment_come_back() {
+fn records_larger_than_a_chunk_or_a_segment_are_recovered() {
     let storage = SimulatedStorage::new(2);
     let (opened, manifest) = Opened::fresh(Arc::new(storage.clone()), OPTIONS);
     let keeper = opened.keeper();
@@ -137,13 +137,13 @@ fn records_larger_than_a_chunk_or_a_segment_come_back() {
     opened.log.maintain(&opened.sequencer).unwrap();
     assert!(opened.log.state.lock().dedicated.is_empty());
     assert_eq!(recover_from(&storage.clone_disk(), &manifest).unwrap().values, written);
-    // None of it was synced by number, yet retired segments were: whatever survives is a prefix.
+    // None of it was synced by number, but retired segments were: whatever survives is a prefix.
     let cut = recover_from(&storage.power_cut(5), &manifest).unwrap().values;
     assert!(cut.iter().eq(written.iter().take(cut.len())));
 }
 
 #[test]
-fn a_cancelled_large_record_leaves_a_place_that_recovery_understands() {
+fn recovery_skips_the_place_of_a_cancelled_large_record() {
     let storage = SimulatedStorage::new(3);
     let (opened, manifest) = Opened::fresh(Arc::new(storage.clone()), OPTIONS);
     let _keeper = opened.keeper();
@@ -156,7 +156,7 @@ fn a_cancelled_large_record_leaves_a_place_that_recovery_understands() {
         for _ in 0..40 {
             client.put(&[2; 300]).unwrap();
         }
-        // Prepared and never taken back: the next record takes its place.
+        // Prepared and never cancelled: the next record takes its place.
         client.prepare(operation).unwrap();
     }
     assert_eq!(recover_from(&storage.kill(), &manifest).unwrap().values.len(), 120);
@@ -220,7 +220,7 @@ fn a_failed_sync_poisons_and_recovery_trusts_only_the_disk() {
 }
 
 #[test]
-fn an_error_of_the_callers_part_of_a_sync_poisons_too() {
+fn an_error_of_the_callers_part_of_a_sync_also_poisons() {
     let storage = SimulatedStorage::new(6);
     let (opened, _) = Opened::fresh(Arc::new(storage), OPTIONS);
     let number = SequenceNumber(opened.client().put(b"one").unwrap());
@@ -230,7 +230,7 @@ fn an_error_of_the_callers_part_of_a_sync_poisons_too() {
 }
 
 #[test]
-fn a_full_disk_stops_writes_and_room_lets_them_go_on() {
+fn a_full_disk_stops_writes_until_there_is_space() {
     let storage = SimulatedStorage::new(7);
     let (opened, manifest) = Opened::fresh(Arc::new(storage.clone()), OPTIONS);
     storage.set_capacity(Some(storage.used()));
@@ -270,7 +270,7 @@ fn recycled_segments_keep_the_log_within_its_budget_and_stale_bytes_never_replay
         if round % 20 == 19 {
             opened.sync(last).unwrap();
             manifest.incorporated = SequenceNumber(last);
-            // What is not sealed yet is not recycled, and a busy machine may let the keeper wait for its processor.
+            // Unsealed segments are not recycled, and on a busy machine the log thread may wait for a processor.
             opened.log.maintain(&opened.sequencer).unwrap();
             opened.log.recycle(&opened.log.recyclable(manifest.incorporated)).unwrap();
             files_max = files_max.max(storage.used());
@@ -281,7 +281,7 @@ fn recycled_segments_keep_the_log_within_its_budget_and_stale_bytes_never_replay
     assert!(storage.operation_count(Io::Create) < 14, "recycled, not made anew");
     drop(keeper);
 
-    // The idle thread still has its chunk of a file that by now is another segment: it must not write there.
+    // The idle thread still owns its chunk of a file that is now another segment: it must not write there.
     opened.log.maintain(&opened.sequencer).unwrap();
     let number = idle.put(b"awake again").unwrap();
     assert_eq!(number, last + 1);
@@ -325,11 +325,11 @@ fn an_idle_writer_keeps_its_chunk_over_recycling_and_nothing_else() {
     assert_eq!(recover_from(&storage.kill(), &manifest).unwrap().values, written);
 }
 
-/// Idle threads own chunks of every file and every twin that comes round again. A record that needs most of a segment found
-/// none in which it fitted, each new one like the one before, and its writer went through segments for ever; so did any record, once
-/// idle threads owned all chunks.
+/// Idle threads own chunks of every file and every shadow that is reused. A record that needs most of a segment once
+/// fitted into none of them, and its writer went through segments for ever; so did any record once idle threads owned
+/// all chunks.
 #[test]
-fn idle_writers_of_many_chunks_stop_nobody() {
+fn idle_writers_of_many_chunks_block_no_other_writer() {
     for memory in [false, true] {
         let (sender, receiver) = std::sync::mpsc::channel();
         let work = std::thread::spawn(move || {
@@ -344,7 +344,7 @@ fn idle_writers_of_many_chunks_stop_nobody() {
                     let mut client = opened.client();
                     client.put(b"once").unwrap();
                     idle.push(client);
-                    // Nobody else makes segments here.
+                    // No other thread makes segments here.
                     opened.log.maintain(&opened.sequencer).unwrap();
                 }
                 busy.put(&vec![round as u8; if round % 3 == 0 { 13_000 } else { 3000 }]).unwrap();
@@ -402,9 +402,9 @@ fn nonsense_options_are_refused() {
 }
 
 #[test]
-fn a_segment_is_sealed_only_when_nobody_can_seal_a_record_in_it() {
-    // A writer finds its segment current; then the segment is retired, and others take numbers; then the writer takes
-    // a greater one and seals. Waiting through the newest number at the retirement would not have waited for it.
+fn a_segment_is_sealed_only_when_no_writer_can_seal_a_record_in_it() {
+    // A writer finds its segment current; then the segment is retired, and others take numbers; then the writer takes a
+    // greater number and seals. Waiting only for the newest number at the retirement would have missed it.
     let storage = SimulatedStorage::new(12);
     let (opened, _) = Opened::fresh(Arc::new(storage), OPTIONS);
     let (mut slow, mut other) = (opened.client(), opened.client());

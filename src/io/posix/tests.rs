@@ -1,10 +1,10 @@
-//! What the contract's tests (`io::tests`) cannot reach: scripted system calls, odd paths, the life.
+//! What the tests of the contract (`io::tests`) cannot reach: scripted system calls, unusual paths, the life.
 
 use super::file::{read_fully, write_fully};
 use super::*;
 use std::os::fd::AsRawFd;
 
-/// A file that answers as scripted: an error kind, or how many bytes to move at most.
+/// A file whose answers are scripted: an error kind, or the most bytes to transfer.
 struct Script {
     bytes: Vec<u8>,
     answers: Vec<std::result::Result<usize, io::ErrorKind>>,
@@ -84,7 +84,7 @@ fn writing_goes_on_after_interruptions_and_short_writes() {
 }
 
 #[test]
-fn a_write_that_gets_nowhere_ends() {
+fn a_write_without_progress_ends() {
     let bytes = vec![0; 8192];
     let mut script = Script::new(8192, &[Ok(0)]);
     let error = write_fully(|piece, at| script.write(piece, at), &bytes, 0, 1).unwrap_err();
@@ -98,7 +98,7 @@ fn a_write_that_gets_nowhere_ends() {
 }
 
 #[test]
-fn a_file_system_that_refuses_direct_io_is_asked_once() {
+fn direct_io_is_tried_once_on_a_file_system_that_refuses_it() {
     let directory = tempfile::tempdir().unwrap();
     let storage = PosixStorage::new(directory.path());
     storage.direct_refused.store(true, Ordering::Relaxed);
@@ -116,7 +116,7 @@ fn a_file_that_refuses_direct_transfers_falls_back() {
     let storage = PosixStorage::new(directory.path());
     let path = directory.path().join("a");
     let (file, direct) = storage.open_direct(&path, true, true).unwrap();
-    // `aligned` false lets an odd transfer through to the kernel, which refuses it as it would a coarser alignment.
+    // With `aligned` false, an odd transfer reaches the kernel, which refuses it as it would a coarser alignment.
     let file = PosixFile::new(file, path, false, direct);
     file.write_all_at(b"odd", 1).unwrap();
     let mut bytes = [0; 3];
@@ -124,7 +124,7 @@ fn a_file_that_refuses_direct_transfers_falls_back() {
     assert_eq!(&bytes, b"odd");
 }
 
-/// What users read may come out of the page cache; what is verified or recovered comes from the disk.
+/// What users read may come from the page cache; what is verified or recovered comes from the disk.
 #[test]
 fn only_pages_are_read_through_the_page_cache() {
     let is_direct = |storage: &PosixStorage, mode| {
@@ -133,7 +133,7 @@ fn only_pages_are_read_through_the_page_cache() {
         let flags = unsafe { libc::fcntl(file.descriptor().unwrap().as_raw_fd(), libc::F_GETFL) };
         flags & libc::O_DIRECT != 0
     };
-    // A tmpfs has no direct I/O at all.
+    // A tmpfs has no direct I/O.
     let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     std::fs::write(directory.path().join("a"), [0; 4096]).unwrap();
     let plain = PosixStorage::new(directory.path());
@@ -187,7 +187,7 @@ fn life_is_the_same_until_the_mount_changes() {
 }
 
 #[test]
-fn ext4_mounts_are_told_apart_without_mount_ids() {
+fn ext4_mounts_are_distinguished_without_mount_ids() {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let ext4: Vec<&str> = mounts.lines().filter(|line| line.split(' ').nth(2) == Some("ext4")).collect();
     for line in &ext4 {

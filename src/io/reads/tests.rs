@@ -1,4 +1,4 @@
-//! The contract of reads that overlap, the same for every implementation.
+//! The contract of overlapping reads, the same for every implementation.
 
 use super::*;
 use crate::io::simulated::{Operation, SimulatedStorage};
@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 
 const PAGE: usize = IO_ALIGNMENT;
 
-/// What stands in the file `seed` at a page.
+/// The contents of a page of the file `seed`.
 fn word(seed: u64, page: u64) -> u64 {
     splitmix64(&mut (seed << 32 | page))
 }
@@ -41,7 +41,7 @@ fn a_batch_brings_every_request_its_own_bytes_in_order() {
     on_every_storage(|storage| {
         let files = [filled(storage, "a", 1, 200), filled(storage, "b", 2, 50)];
         let mut random = 1;
-        // More than a ring, the threads and their queue take at once.
+        // More than a ring, or the threads and their queue, accept at once.
         for count in [0, 1, 2, 64, 65, 700] {
             let mut expected = Vec::new();
             let requests = (0..count).map(|_| {
@@ -94,9 +94,9 @@ fn files_of_every_mode_can_be_read() {
     });
 }
 
-/// A handle may go while the kernel still writes: what it writes to must not be anybody else's by then.
+/// A handle may be dropped while the kernel still writes: its memory must not be reused before that.
 #[test]
-fn a_dropped_handle_writes_into_nobodys_memory() {
+fn a_dropped_handle_corrupts_no_memory() {
     on_every_storage(|storage| {
         let file = filled(storage, "a", 1, 600);
         for round in 0..50 {
@@ -139,7 +139,8 @@ fn threads_read_at_once_and_wait_for_each_others_handles() {
                     for _ in 0..30 {
                         let pages: Vec<u64> = (0..20).map(|_| splitmix64(&mut random) % 300).collect();
                         let start = || storage.start_reads(pages.iter().map(|page| page_read(file, *page)).collect());
-                        // The thread that started the reads is gone when this one waits: the kernel may have canceled them.
+                        // The thread that started the reads has ended when this one waits: the kernel may have
+                        // cancelled them.
                         let handle = match random % 3 {
                             0 => std::thread::scope(|scope| scope.spawn(start).join().unwrap()),
                             _ => start(),
@@ -159,7 +160,7 @@ fn threads_read_at_once_and_wait_for_each_others_handles() {
 }
 
 #[test]
-fn a_handle_is_done_some_time() {
+fn every_handle_is_done_in_the_end() {
     on_every_storage(|storage| {
         let file = filled(storage, "a", 1, 300);
         let mut handle = storage.start_reads((0..20).map(|page| page_read(&file, page)).collect());
@@ -230,6 +231,6 @@ fn the_simulated_disk_fails_the_read_that_it_is_told_to() {
 fn the_kernel_of_this_machine_is_used() {
     let directory = tempfile::tempdir().unwrap();
     assert!(!PosixStorage::without_io_uring(directory.path()).has_io_uring());
-    // Forbidden in many containers: no more can be asked for than that this says so without harm.
+    // Forbidden in many containers, so the test only requires that this is reported without harm.
     println!("io_uring: {}", PosixStorage::new(directory.path()).has_io_uring());
 }

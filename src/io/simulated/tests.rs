@@ -1,4 +1,5 @@
-//! What the simulated disk promises beyond the contract (`io::tests`): what survives what, and failures on command.
+//! What the simulated disk promises beyond the contract (`io::tests`): what survives which failure, and failures on
+//! command.
 
 mod faults;
 
@@ -28,7 +29,7 @@ fn get(storage: &SimulatedStorage, name: &str) -> Vec<u8> {
     bytes
 }
 
-/// Stores through a mapping as the log does.
+/// Stores through a mapping, as the log does.
 fn store(map: &dyn MappedFile, offset: usize, bytes: &[u8]) {
     assert!(offset + bytes.len() <= map.length());
     // SAFETY: inside the mapping; the tests store from one thread at a time.
@@ -45,7 +46,7 @@ fn a_kill_keeps_everything_current_and_cuts_old_handles_off() {
     let next = storage.kill();
     assert!(storage.is_dead() && !next.is_dead());
     assert_eq!(next.life(), storage.life());
-    // Old stores reach nobody, old calls fail.
+    // Stores to an old mapping have no effect, old calls fail.
     store(&*map, 10, b"zombie");
     assert!(file.write_all_at(b"zombie", 0).is_err());
     assert!(file.read_exact_at(&mut [0], 0).is_err());
@@ -56,7 +57,7 @@ fn a_kill_keeps_everything_current_and_cuts_old_handles_off() {
     let mut expected = vec![1; 2000];
     expected[10..16].copy_from_slice(b"stored");
     assert_eq!(get(&next, "a"), expected);
-    // The lock is free, and the dead guard does not open the new one.
+    // The lock is free, and dropping the dead guard does not release the new one.
     let _held = next.lock("LOCK", LockPart::Writer, LockMode::Exclusive).unwrap().unwrap();
     drop(guard);
     assert!(next.lock("LOCK", LockPart::Writer, LockMode::Exclusive).unwrap().is_none());
@@ -85,7 +86,7 @@ fn unsynced_bytes_survive_in_any_mixture_of_sectors() {
         let file = put(&storage, "a", &[1; 4096]);
         file.sync().unwrap();
         storage.sync_directory().unwrap();
-        // The middle of sector 1 to the middle of sector 9.
+        // From the middle of sector 1 to the middle of sector 9.
         file.write_all_at(&[2; 4096], 768).unwrap();
         let bytes = get(&storage.power_cut(seed), "a");
         lengths.insert(bytes.len());
@@ -127,7 +128,7 @@ fn equal_seeds_give_equal_cuts_and_a_clone_is_a_disk_of_its_own() {
     assert_eq!(images[0], images[1]);
     assert_eq!(images[0], images[2]);
     assert_ne!(images[0], storage.clone_disk().power_cut(78).current_image());
-    // The clone went through cuts; the disk itself goes on, its mapping too.
+    // The clone went through cuts; the disk itself continues, and so does its mapping.
     store(&*map, 0, b"alive");
     assert_eq!(&get(&storage, "a")[..5], b"alive");
     let fork = storage.clone_disk();
@@ -236,7 +237,7 @@ fn a_lost_mount_cuts_within_one_boot() {
 }
 
 #[test]
-fn faults_strike_the_nth_operation_once_or_for_ever() {
+fn faults_apply_to_the_nth_operation_once_or_for_ever() {
     let storage = SimulatedStorage::new(1);
     let file = put(&storage, "a", &[0; 100]);
     storage.inject("(sync,read nth=3) -> eacces");
@@ -262,7 +263,7 @@ fn faults_strike_the_nth_operation_once_or_for_ever() {
 
 #[test]
 fn a_failed_sync_forgets_what_it_did_not_write() {
-    // The kernel takes the pages for clean after a failed write-back, so the next sync succeeds without them.
+    // The kernel takes the pages for clean after a failed writeback, so the next sync succeeds without them.
     let mut lost = false;
     for seed in 0..40 {
         let storage = SimulatedStorage::new(seed);
@@ -279,7 +280,7 @@ fn a_failed_sync_forgets_what_it_did_not_write() {
         assert_eq!(&get(&storage, "a")[..3], b"new", "the page cache still shows it");
         let durable = storage.durable_image()["a"].clone();
         lost |= durable.chunks(512).any(|sector| &sector[..3] != b"new");
-        // A sector that is stored to again is written again.
+        // A sector that is written again is written back again.
         store(&*map, 512, b"newer");
         map.sync().unwrap();
         assert_eq!(&storage.durable_image()["a"][512..517], b"newer");
@@ -309,13 +310,13 @@ fn a_full_disk_takes_what_fits_and_more_after_a_removal() {
     let a = put(&storage, "a", &[1; 5000]);
     let b = put(&storage, "b", &[1; 10]);
     assert_eq!(storage.used(), 3 * 4096);
-    // Inside what is taken there is room.
+    // A file may be overwritten within its blocks.
     a.write_all_at(&[2; 8192], 0).unwrap();
     b.write_all_at(&[2; 4000], 96).unwrap();
     let error = b.write_all_at(&[3; 4096], 4000).unwrap_err();
     assert!(error.is_disk_full());
     assert_eq!(b.length().unwrap(), 4096);
-    // A hole takes nothing, but cannot be mapped without room.
+    // A hole takes no capacity, but cannot be mapped without any.
     b.set_length(1 << 20).unwrap();
     assert_eq!(kind(storage.map("b")), ErrorKind::StorageFull);
     b.set_length(4096).unwrap();
@@ -349,7 +350,7 @@ fn corruption_and_truncation_reach_both_states() {
 
 #[test]
 fn a_crash_before_every_operation_leaves_what_came_before() {
-    // A little protocol: write, sync, sync the name, rename, sync again. Crash it before each of its operations.
+    // A small protocol: write, sync, sync the name, rename, sync again. It is crashed before each of its operations.
     let protocol = |storage: &SimulatedStorage| -> Result<()> {
         let file = storage.open("tmp", OpenMode::Create)?;
         file.write_all_at(&[9; 1500], 0)?;
@@ -378,7 +379,7 @@ fn a_crash_before_every_operation_leaves_what_came_before() {
 }
 
 #[test]
-fn stores_after_a_crash_reach_nobody() {
+fn stores_after_a_crash_have_no_effect() {
     let storage = SimulatedStorage::new(1);
     let file = put(&storage, "a", &[0; 4096]);
     let map = storage.map("a").unwrap();
@@ -419,7 +420,7 @@ fn a_copy_beside_stores_has_every_word_old_or_new() {
     writer.join().unwrap();
 }
 
-/// A plain model of a file: current bytes, and for each synced state what must hold.
+/// A plain model of a file: current bytes, and what each synced state guarantees.
 #[test]
 fn random_operations_agree_with_a_model() {
     for seed in 0..150u64 {
@@ -472,7 +473,7 @@ fn random_operations_agree_with_a_model() {
         let padded = |bytes: &[u8], at: usize| bytes.get(at).copied().unwrap_or(0);
         for sector in (0..cut.len()).step_by(512) {
             let all = |bytes: &[u8]| (sector..cut.len().min(sector + 512)).all(|at| cut[at] == padded(bytes, at));
-            // A new sector cut short by the end of the current file keeps its durable rest.
+            // A new sector that is cut short by the end of the current file keeps its durable rest.
             let new = (sector..cut.len().min(sector + 512).min(current.len())).all(|at| cut[at] == current[at]);
             assert!(all(&synced) || new, "seed {seed}, sector at {sector}");
         }

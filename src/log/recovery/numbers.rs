@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_comes_twice_is_told() {
+    fn duplicate_numbers_are_reported() {
         let record = |number| {
             let mut found = Found::default();
             found.record(number, 1);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn large_records_are_counted_by_themselves() {
+    fn large_records_are_counted_one_by_one() {
         let mut found = Found::default();
         for (number, bytes) in [(1, 10), (2, LARGE_BYTES), (3, 20), (64, 1 << 20)] {
             found.record(number, bytes);

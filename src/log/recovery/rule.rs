@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_recovery_is_believed() {
+    fn the_decision_of_an_earlier_recovery_stands() {
         let recovered = LogRecovered { epoch: 1, cut: n(7), skipped: vec![(n(5), n(5))], next_number: n(20) };
         let rule = Rule::Recovered(&recovered);
         let decided = Ok((7, vec![(5, 5)]));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_numbers_are_in_hand_than_there_are_chunks() {
+    fn at_most_one_number_is_missing_for_each_chunk() {
         let decide = |present: &[(u64, u64)], ends: &[u64]| {
             decide(&Rule::SameLife, &bounds(1, 0, 0), present, &mut ends.to_vec())
         };

@@ -1,4 +1,4 @@
-//! What recovery decides: the stories that `protocol.md` tells, and damaged files.
+//! What recovery decides: the interleavings that `docs/recovery.md` describes, and damaged files.
 
 use super::*;
 use crate::format::log_record::Operation;
@@ -62,7 +62,8 @@ fn damaged(storage: &SimulatedStorage, name: &str, offset: u64) -> SimulatedStor
 
 #[test]
 fn a_kill_leaves_a_gap_that_is_skipped_for_ever() {
-    // Kill leaves gap 5, skipped; later synced to 100; power loss: the cut must not fall at 5.
+    // A kill leaves gap 5, which is skipped; later everything up to 100 is synced; then a power loss: the cut must not
+    // be at 5.
     let (storage, opened, mut manifest) = disk(1);
     let (mut client, mut other) = (opened.client(), opened.client());
     for _ in 0..4 {
@@ -89,7 +90,7 @@ fn a_kill_leaves_a_gap_that_is_skipped_for_ever() {
 
 #[test]
 fn what_a_cut_discarded_never_comes_back() {
-    // Cut at 500, new writes reuse 500..520, kill: the discarded 521..600 come back.
+    // A cut at 500; new writes reuse 500..520; a kill: the discarded 521..600 must not come back.
     let (storage, opened, manifest) = disk(2);
     let keeper = opened.keeper();
     let mut client = opened.client();
@@ -132,7 +133,7 @@ fn killed_during_recovery_then_a_power_cut() {
     drop(keeper);
     let storage = storage.kill();
     assert_eq!(recover_from(&storage, &manifest).unwrap().values.len(), 50);
-    // The first recovery has synced what it read, so the second one, under the other rule, finds it all.
+    // The first recovery has synced what it read, so the second one, under the other rule, finds all of it.
     assert_eq!(recover_from(&storage.power_cut(1), &manifest).unwrap().values.len(), 50);
 }
 
@@ -168,7 +169,7 @@ fn a_bad_record_below_the_mark_is_corruption_and_above_it_the_cut() {
         client.put(&[5; 100]).unwrap();
     }
     opened.sync(10).unwrap();
-    // The second sync makes the first one's mark durable; 11 and 12 are synced, too, but no mark says so.
+    // The second sync makes the first one's mark durable. 11 and 12 are synced, too, but no mark says so.
     client.put(&[5; 100]).unwrap();
     client.put(&[5; 100]).unwrap();
     opened.sync(12).unwrap();
@@ -177,7 +178,7 @@ fn a_bad_record_below_the_mark_is_corruption_and_above_it_the_cut() {
     for number in 1..=12 {
         let (name, at) = find(&storage, number);
         for offset in 0..40 {
-            // The mark of the second sync may have reached the disk by luck.
+            // The mark of the second sync may have reached the disk by chance.
             let result = recover_from(&damaged(&storage, &name, at + offset), &manifest);
             let place = if offset < 24 { at } else { at + 16 };
             match result {
@@ -233,7 +234,7 @@ fn an_earlier_generation_must_be_whole_up_to_its_cut() {
         assert_corruption(recover_from(&damaged(&storage, &name, at), &manifest), &name, at);
         manifest.incorporated = SequenceNumber(number);
         let left = recover_from(&damaged(&storage, &name, at), &manifest);
-        // Reading stops at the bad record, so those behind it are missing with it.
+        // Reading stops at the bad record, so the records after it are missing as well.
         if number < 3 {
             assert_corruption(left, &name, at)
         } else {
@@ -260,10 +261,10 @@ fn a_record_whose_value_file_is_incomplete_is_missing() {
     let outcome = recover_with(&storage.clone_disk(), &manifest, true, &complete).unwrap();
     assert_eq!(keys(&outcome), [1]);
     assert_eq!(outcome.recovered.next_number, SequenceNumber(4));
-    // In the same life nothing was lost, and the file was whole before the record was sealed: somebody damaged it.
+    // In the same life nothing was lost, and the file was complete before the record was sealed: so it was damaged.
     let storage = storage.kill();
     assert!(matches!(recover_with(&storage, &manifest, false, &complete), Err(Error::Corruption { .. })));
-    // Decided once, by a forced cut: it does not come back although its file should turn up.
+    // Decided once, by a forced cut: the record does not come back even if its file reappears.
     manifest.recovered.extend(outcome.recovered.edit);
     assert_eq!(keys(&recover_from(&storage, &manifest).unwrap()), [1]);
     let failing = |_: &[u8]| Err(Error::Closed);
@@ -328,7 +329,7 @@ fn garbage_anywhere_is_an_error_or_harmless() {
         if random.below(8) == 0 {
             copy.truncate(&names[0], random.below(5 * 4096));
         }
-        // All 24 were synced and the mark is there, unless just the marks are hit: never fewer without an error.
+        // All 24 were synced and the mark is there, unless the marks themselves are hit: never fewer without an error.
         if let Ok(outcome) = recover_from(&copy, &manifest) {
             assert!(outcome.values.iter().all(|(number, value)| value[..] == [(number - 1) as u8; 300]));
             assert_eq!(outcome.values.len(), 24);
@@ -336,8 +337,8 @@ fn garbage_anywhere_is_an_error_or_harmless() {
     }
 }
 
-/// In one life all numbers that nobody was told of were in the hands of threads, each of which had a chunk. A chunk that was
-/// lost whole (a page of zeroes, an older page) once passed for that many threads.
+/// In one life all unacknowledged numbers were in the hands of threads, each of which had a chunk. A chunk that was
+/// lost completely (a page of zeroes, an older page) once counted as that many threads.
 #[test]
 fn more_missing_numbers_than_chunks_are_corruption_in_the_same_life_too() {
     let (storage, opened, manifest) = disk(14);
@@ -348,7 +349,8 @@ fn more_missing_numbers_than_chunks_are_corruption_in_the_same_life_too() {
     let storage = storage.kill();
     let whole = recover_from(&storage, &manifest).unwrap();
     assert_eq!((whole.values.len(), skipped(&whole)), (90, vec![]));
-    // The last records of a chunk may be missing, as many as chunks could take one: this one, and five that are empty.
+    // The last records of a chunk may be missing, as many as there are chunks with space for one: this one, and five
+    // empty ones.
     for (lost, noticed) in [(25, false), (24, true), (1, true)] {
         let copy = storage.clone_disk();
         let (name, from) = find(&storage, lost);
@@ -361,7 +363,7 @@ fn more_missing_numbers_than_chunks_are_corruption_in_the_same_life_too() {
     }
 }
 
-/// A number that two records have: reading chunks beside each other must not hide what a merge would have met.
+/// A number that two records have: reading chunks in parallel must not hide what a merge would have found.
 #[test]
 fn a_number_that_comes_twice_is_corruption() {
     let (storage, opened, manifest) = disk(15);
@@ -376,7 +378,7 @@ fn a_number_that_comes_twice_is_corruption() {
 }
 
 #[test]
-fn threads_change_nothing_of_what_is_found() {
+fn the_number_of_threads_changes_no_result() {
     let storage = SimulatedStorage::new(16);
     let (opened, manifest) = Opened::fresh(Arc::new(storage.clone()), OPTIONS);
     let mut clients = [opened.client(), opened.client(), opened.client()];
@@ -399,7 +401,7 @@ fn threads_change_nothing_of_what_is_found() {
     }
 }
 
-/// Not a measurement to rely on, but a replay that became a hundred times slower shows: run with `--nocapture`.
+/// Not a reliable measurement, but a replay that became a hundred times slower is visible: run with `--nocapture`.
 #[test]
 fn two_hundred_thousand_records_replay_fast() {
     let storage = SimulatedStorage::new(13);

@@ -1,4 +1,4 @@
-//! A stand-in for the store above the log: it writes by the protocol, keeps what the manifest would keep, and
+//! Takes the place of the store above the log: writes by the protocol, keeps what the manifest would keep, and
 //! remembers what recovery applied.
 
 use crate::format::log_record::Operation;
@@ -35,7 +35,7 @@ impl Random {
     }
 }
 
-/// What the manifest would hold.
+/// What the manifest would contain.
 #[derive(Clone, Debug, Default)]
 pub struct Manifest {
     pub recovered: Vec<LogRecovered>,
@@ -43,14 +43,14 @@ pub struct Manifest {
     pub epochs_from: u64,
 }
 
-/// What one recovery gave.
+/// The result of one recovery.
 #[derive(Debug)]
 pub struct Outcome {
     pub recovered: Recovered,
     pub values: BTreeMap<u64, Vec<u8>>,
 }
 
-/// What a recovery of this disk starts from, with a manifest that lost nothing.
+/// The input of a recovery of this disk, with a complete manifest.
 pub fn input<'a>(storage: &'a dyn Storage, manifest: &'a Manifest) -> RecoveryInput<'a> {
     RecoveryInput {
         storage,
@@ -79,7 +79,7 @@ pub fn recover_with(
     let input = RecoveryInput { force_cut, value_complete, ..input(storage, manifest) };
     let recovered = recover(input)?;
     let mut values = BTreeMap::new();
-    // Small ranges, so that most records are read past.
+    // Small ranges, so that most records are skipped in each read.
     let ranges = recovered.contents.ranges(300);
     assert!(ranges.windows(2).all(|pair| pair[1].start().0 == pair[0].end().0 + 1), "{ranges:?}");
     for range in ranges {
@@ -112,7 +112,7 @@ pub struct Client {
 }
 
 impl Opened {
-    /// Starts the next generation behind a recovery, as the store does once its edit is durable.
+    /// Starts the next log epoch after a recovery, as the store does once its edit is durable.
     pub fn new(
         storage: Arc<dyn Storage>,
         manifest: &mut Manifest,
@@ -125,7 +125,7 @@ impl Opened {
         let identity = LogIdentity { database: DATABASE, epoch: recovered.next_epoch, life, first };
         let newest = recovered.segments.iter().map(|segment| segment.number).max().unwrap_or_default();
         let numbers = Arc::new(FileNumbers::new(FileNumber(newest.0 + 1)));
-        // As in the store: what was recovered is durable, and twins are not needed any more.
+        // As in the store: what was recovered is durable, and shadows are not needed any more.
         remove_shadows(&*storage);
         let memory = storage.shared_memory().filter(|memory| memory.outlives_process());
         let log = Log::create(storage, memory, identity, numbers, options, Box::new(|_, _| Ok(0)))?;
@@ -175,7 +175,7 @@ impl Opened {
     }
 }
 
-/// The keepers' threads; dropped, they end.
+/// The log threads. They end when this value is dropped.
 pub struct Keeper {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,

@@ -1,4 +1,4 @@
-//! Random lives: writes, syncs, recycling and crashes of every kind at random operations, against a model.
+//! Random runs: writes, syncs, recycling and crashes of every kind at random operations, against a model.
 
 use super::harness::{Client, Manifest, OPTIONS, Opened, Outcome, Random, recover_from};
 use crate::io::Storage;
@@ -7,12 +7,12 @@ use crate::util::sync::Arc;
 use crate::util::{Error, Result};
 use std::collections::BTreeMap;
 
-/// What must and what may be there.
+/// What must exist and what may exist.
 #[derive(Default)]
 struct Model {
-    /// Durable since a recovery, or synced in this generation.
+    /// Durable since a recovery, or synced in this log epoch.
     durable: BTreeMap<u64, Vec<u8>>,
-    /// Sealed in this generation.
+    /// Sealed in this log epoch.
     sealed: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -94,7 +94,7 @@ fn torture(seed: u64) {
         let outcome = recover_from(&storage, &manifest);
         let opened = match outcome {
             Ok(outcome) => {
-                // The edit is durable from here on, and with it everything that was recovered.
+                // From here on the edit is durable, and with it everything that was recovered.
                 model.durable = outcome.values.clone();
                 model.sealed.clear();
                 if let Some(edit) = &outcome.recovered.edit {
@@ -105,7 +105,7 @@ fn torture(seed: u64) {
             Err(_) if storage.is_dead() => Err(Error::Closed),
             Err(error) => panic!("{story}: {error}"),
         };
-        // What ends the process: nothing that the crash leaves may break what the next recovery must find.
+        // The end of the process: the crash must leave everything that the next recovery needs.
         if let Ok(opened) = opened {
             storage.crash_at(1 + random.below(400));
             let ready = opened.log.maintain(&opened.sequencer);
@@ -120,12 +120,12 @@ fn torture(seed: u64) {
             2 => storage.power_cut(random.next()),
             _ => storage.mount_lost(random.next()),
         };
-        // Look twice: a recovery that dies before its edit is durable changes nothing.
+        // Recover twice: a recovery that dies before its edit is durable changes nothing.
         let outcome = recover_from(&next, &manifest).unwrap_or_else(|error| panic!("{story} kind {kind}: {error}"));
         let poisoned = next.list().unwrap().iter().any(|name| name == "POISON");
         model.check(&outcome, &manifest, kind < 2 && !poisoned, &story);
         if kind < 2 && !poisoned && random.below(2) == 0 {
-            // Killed during recovery: what it has read it has synced, so a power cut now takes nothing more.
+            // Killed during recovery: it has synced what it read, so a power cut now loses nothing more.
             model.durable.extend(std::mem::take(&mut model.sealed));
             let seed = random.next();
             let next = next.power_cut(seed);
@@ -141,7 +141,7 @@ fn torture(seed: u64) {
 }
 
 #[test]
-fn random_lives_keep_every_promise() {
+fn random_runs_keep_every_promise() {
     let base = std::env::var("ALLUVIUM_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds: Vec<u64> = base.map_or_else(|| (0..50).collect(), |seed| vec![seed]);
     for seed in seeds {

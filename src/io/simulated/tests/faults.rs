@@ -1,10 +1,10 @@
-//! What each kind of fault does to what is read, to what is on the disk and to the clock.
+//! What each kind of fault does to reads, to the disk and to the clock.
 
 use super::*;
 
 const LENGTH: usize = 3 * 4096;
 
-/// A file whose every sector is different, synced, on a disk with two others.
+/// A file in which every sector is different, synced, on a disk with two others.
 fn three_files(seed: u64) -> (SimulatedStorage, Vec<u8>) {
     let storage = SimulatedStorage::new(seed);
     let contents: Vec<u8> = (0..LENGTH).map(|at| (at / 512 + 1) as u8).collect();
@@ -92,7 +92,7 @@ fn a_stale_write_is_acknowledged_and_lost() {
     storage.inject("(list nth=1) -> evict");
     storage.list().unwrap();
     assert_eq!(get(&storage, "b")[..1024], [[100; 512], [2; 512]].concat(), "the old version comes back");
-    // A read of an old version, and a sync that is half a lie.
+    // A read of an old version, and a sync that is half done.
     let file = storage.open("a", OpenMode::ReadWrite).unwrap();
     file.write_all_at(&[9; LENGTH], 0).unwrap();
     storage.inject("(sync nth=2) -> stale; (read name=a nth=1) -> stale");
@@ -106,7 +106,8 @@ fn a_stale_write_is_acknowledged_and_lost() {
     assert!((1..LENGTH / 512).contains(&new) && left.iter().all(|byte| [9, 10].contains(byte)));
 }
 
-/// As on Linux: after a failed sync the page cache shows the new bytes, reads past it and reads after its eviction the old ones.
+/// As on Linux: after a failed sync the page cache has the new bytes. Reads past it, and reads after its eviction,
+/// return the old ones.
 #[test]
 fn what_a_failed_sync_lost_shows_in_the_page_cache_until_that_is_evicted() {
     let (storage, contents) = three_files(4);
@@ -127,11 +128,12 @@ fn what_a_failed_sync_lost_shows_in_the_page_cache_until_that_is_evicted() {
     storage.inject("(list nth=1) -> evict");
     storage.list().unwrap();
     assert_eq!(get(&storage, "a"), past);
-    // SAFETY: inside the mapping; nobody stores to it now.
+    // SAFETY: inside the mapping; no other thread stores to it now.
     assert_eq!(unsafe { std::slice::from_raw_parts(map.pointer(), LENGTH) }, past, "and in the mapping");
 }
 
-/// What was written past the page cache is in the disk's own cache: it shows whatever the sync said, until the power goes.
+/// Data written past the page cache is in the disk's own cache: it is visible, whatever the sync returned, until the
+/// power is cut.
 #[test]
 fn what_was_written_directly_shows_after_a_failed_sync_until_the_power_goes() {
     let mut kept = BTreeSet::new();
@@ -157,7 +159,7 @@ fn what_was_written_directly_shows_after_a_failed_sync_until_the_power_goes() {
 }
 
 #[test]
-fn failures_do_as_much_as_they_are_told() {
+fn failures_do_the_given_part() {
     for (part, present) in [("none", false), ("all", true)] {
         let (storage, _) = three_files(1);
         storage.inject(&format!("(rename,remove,create,write,sync-directory) -> eio part={part}"));
@@ -174,9 +176,9 @@ fn failures_do_as_much_as_they_are_told() {
     }
 }
 
-/// What was stored to a mapping may be durable without any sync, in any version that it had.
+/// Stores to a mapping may be durable without any sync, in any version that it had.
 #[test]
-fn the_kernel_writes_back_when_it_likes() {
+fn the_kernel_writes_back_at_any_time() {
     let mut seen = BTreeSet::new();
     for seed in 0..200 {
         let storage = SimulatedStorage::new(seed);
@@ -206,19 +208,19 @@ fn operations_take_simulated_time_and_slow_ones_more() {
 }
 
 #[test]
-fn one_clock_stands_still_unless_told_and_the_other_goes() {
+fn one_clock_advances_only_on_command_and_the_other_always() {
     let (storage, _) = three_files(1);
     let (stepped, running) = (storage.deterministic_clock(), storage.clock());
     let (before, started) = (storage.now(), running.now());
     running.sleep(Duration::from_millis(5));
     assert!(running.now() - started >= Duration::from_millis(5));
     assert_eq!((stepped.now(), storage.now()), (before, before), "nobody's wait moves the disk's time");
-    // Sleeping on it takes no time at all.
+    // Sleeping on it takes no real time.
     stepped.sleep(Duration::from_secs(3600));
     storage.advance(Duration::from_secs(1));
     assert_eq!(stepped.now() - before, Duration::from_secs(3601));
     assert!((3601..3700).contains(&(running.now() - started).as_secs()));
-    // Time goes on over every death, and apart on a copy.
+    // Time continues over every death, and separately on a copy.
     let next = storage.clone_disk().power_cut(1);
     assert_eq!(next.now(), storage.now());
     next.advance(Duration::from_secs(1));
@@ -229,7 +231,7 @@ fn one_clock_stands_still_unless_told_and_the_other_goes() {
 }
 
 #[test]
-fn a_fraction_of_the_operations_is_struck_and_the_same_ones_again() {
+fn a_fraction_of_the_operations_fails_and_the_same_ones_again() {
     let run = |seed| -> Vec<bool> {
         let storage = SimulatedStorage::new(seed);
         storage.inject("(list p=0.25) -> eio");
@@ -255,7 +257,7 @@ fn a_recorded_run_gives_every_state_before_which_it_could_die() {
     map.sync().unwrap();
     let points = storage.crash_points();
     let operations: Vec<&str> = points.iter().map(|point| point.operation.word()).collect();
-    // Nothing changed between `list` and `sync-directory`, nor between `map` and what was before.
+    // Nothing changed between `list` and `sync-directory`, nor between `map` and the operation before it.
     assert_eq!(operations, ["create", "write", "sync", "list", "map", "map-sync"]);
     let first = |point: &CrashPoint| point.disk.current_image().get("a").map(|bytes| bytes.first().copied());
     let seen: Vec<_> = points.iter().map(first).collect();
@@ -265,7 +267,7 @@ fn a_recorded_run_gives_every_state_before_which_it_could_die() {
         assert_eq!(point.disk.durable_image().len(), durable, "{:?}", point.operation);
     }
     assert_eq!(points[5].disk.durable_image()["a"][0], 1);
-    // The next operation makes one although nothing has changed, and images are disks of their own.
+    // The next operation makes one although nothing has changed, and images are separate disks.
     storage.list().unwrap();
     storage.list().unwrap();
     assert_eq!(storage.crash_points().len(), 1);
