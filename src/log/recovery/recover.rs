@@ -163,7 +163,8 @@ impl<'a> Recovery<'a> {
         let bounds = Bounds { first, incorporated: self.input.incorporated, durable };
         let checks = Checks { rule, bounds };
         let numbers = Mutex::new(Numbers::default());
-        // Beside a writer, in the order in which it writes: a record after a gap shows that there is more to be read.
+        // With a running writer, reads in the order in which it writes: a record after a gap shows that there is more
+        // to be read.
         let threads = if self.input.access == Access::ReadBesideWriter { 1 } else { self.input.threads };
         let checked = parallel::map(threads, segments.len(), |segment| {
             let mut checked = check::check(&segments[segment], checks)?;
