@@ -1,5 +1,5 @@
-//! Pieces of background work of the store's disk component. A job may run on any thread; its outcome is applied under the
-//! edit mutex.
+//! Pieces of background work of the store's disk component. A job may run on any thread; its outcome is applied under
+//! the edit mutex.
 //!
 //! Life: a `pick` function of `Component` makes a job, which claims what it works on. `Component::run` does the I/O.
 //! `Component::apply` turns the outcome into an edit and a new version. The caller logs the edit, publishes the version

@@ -45,8 +45,8 @@ pub enum Access {
     Write,
     /// It only reads, and no other process writes. Nothing is synced.
     Read,
-    /// It only reads, while a writer runs that neither removes nor recycles a segment meanwhile. Records that are written
-    /// during the read leave gaps, so the newest log epoch counts up to the first gap. The manifest may have got edits
-    /// since the caller read it.
+    /// It only reads, while a writer runs that neither removes nor recycles a segment meanwhile. Records that are
+    /// written during the read leave gaps, so the newest log epoch counts up to the first gap. The manifest may have
+    /// got edits since the caller read it.
     ReadBesideWriter,
 }
