@@ -97,7 +97,8 @@ fn a_writer_publishes_statistics_until_it_closes() {
     assert_eq!((published.process, published.stats.writes), (std::process::id(), 0));
     db.put("key", "value").unwrap();
     let pause = db.pause_background();
-    let published = wait_for("the put is not shown", || live(directory.path()).filter(|published| published.stats.writes == 1));
+    let published =
+        wait_for("the put is not shown", || live(directory.path()).filter(|published| published.stats.writes == 1));
     assert!(published.stats.background_paused && published.stats.memory_entries == 1, "{published:?}");
     drop(pause);
     // A second opener in this process sees the statistics as another process does, and does not remove the file.

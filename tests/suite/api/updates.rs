@@ -240,7 +240,10 @@ fn update_once(
     assert_eq!(runs[0], before, "{story}: the old value in the first call");
     // A regression test: an incorporation of the key's generation caused a retry, so writers of other keys could starve
     // a slow function.
-    assert!(runs.len() == 1 || left.is_some() || before.is_none(), "{story}: called again, although the key was not written");
+    assert!(
+        runs.len() == 1 || left.is_some() || before.is_none(),
+        "{story}: called again, although the key was not written"
+    );
     let then = left.unwrap_or(before.clone());
     let (gives, now) = match change {
         // An update that changes nothing is correct as of its read, so it does not retry.
