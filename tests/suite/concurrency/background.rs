@@ -1,5 +1,5 @@
-//! Background work as a user steers it: compacting ranges, calling that off, closing in the middle of it, pauses, and a limit on
-//! what it writes.
+//! Background work as a user steers it: compacting ranges, calling that off, closing in the middle of it, pauses, and a
+//! limit on what it writes.
 
 use crate::support::{Random, expect_sound, setting, tiny, tiny_unsynced};
 use alluvium::internals::DeterministicDb;
@@ -89,7 +89,8 @@ fn a_range_is_compacted_once_and_the_rest_left_alone() {
     assert!(of_all > 4 * of_range, "{of_all} and {of_range} bytes");
     assert_eq!(compact(&db, "", "~", Goal::Space), CompactReport::default());
     let expected = (0..40_009u32).filter(|at| at % 50 != 0).count();
-    // A file that two leaves share stays for the one in which nothing of it is dead, and so does the other's part of it.
+    // A file that two leaves share stays for the one in which nothing of it is dead, and so does the other's part of
+    // it.
     let dead = db.verify().unwrap().entries - expected as u64;
     assert!(dead * 50 < expected as u64, "{dead} dead entries: {}", db.stats());
     assert_eq!(db.iter().unwrap().count(), expected);
@@ -176,7 +177,8 @@ fn a_cancelled_call_ends_soon_and_changes_no_answer() {
 #[test]
 fn the_merge_of_a_cancelled_call_ends() {
     let (_disk, db) = threaded(6);
-    // Nothing but the call has work here: the leaves are one run each, with versions that a snapshot needed, too few to be worth it.
+    // Nothing but the call has work here: the leaves are one run each, with versions that a snapshot needed, too few to
+    // be worth it.
     fill(&db, 5003, &[1; 100]);
     let snapshot = db.snapshot().unwrap();
     (0..5003).step_by(5).for_each(|at| db.put(key(at), [2; 100]).unwrap());
@@ -197,7 +199,8 @@ fn the_merge_of_a_cancelled_call_ends() {
     assert!(compact(&db, "", "~", Goal::Reads) == CompactReport::default(), "it was not the call's alone");
 }
 
-/// Once, only merges could be broken off: a store that was closed while a Memtable was written out waited for all of it.
+/// Once, only merges could be broken off: a store that was closed while a Memtable was written out waited for all of
+/// it.
 #[test]
 fn closing_stops_background_work() {
     for what in ["incorporation", "merge", "pause"] {
@@ -292,8 +295,8 @@ fn a_pause_stops_merges_but_not_incorporations() {
     drop(pause);
 }
 
-/// Once, the only worker was in a merge when the pause began; the ballast then wanted to grow, for which there was nobody, and `settle`
-/// waited for the end of the pause, here for ever.
+/// Once, the only worker was in a merge when the pause began; the ballast then wanted to grow, for which there was
+/// nobody, and `settle` waited for the end of the pause, here for ever.
 #[test]
 fn settling_does_not_wait_for_paused_merges() {
     let options = Options { background_threads: Some(1), maplets: false, ..tiny() };
@@ -397,11 +400,13 @@ fn background_writes_keep_to_their_limit() {
     }
 }
 
-/// Once, the slowdown was at most what incorporation takes, twice, by bytes in memory: where a limit left less for merges, debt
-/// grew without end. And no sleep was longer than two milliseconds, so that writers of large values met full memory and stood.
+/// Once, the slowdown was at most what incorporation takes, twice, by bytes in memory: where a limit left less for
+/// merges, debt grew without end. And no sleep was longer than two milliseconds, so that writers of large values met
+/// full memory and stood.
 #[test]
 fn a_background_limit_slows_writers_smoothly() {
-    // A store in which background work writes little more than users did, or the limit is passed by what files have besides.
+    // A store in which background work writes little more than users did, or the limit is passed by what files have
+    // besides.
     let options = Options { memory_budget: Some(8 << 20), background_threads: Some(2), ..Options::default() };
     for value_bytes in [100, 8000] {
         // In real time, of which others on the machine may take some; what the store does wrong it does each time.

@@ -11,7 +11,8 @@ fn open(disk: &SimulatedStorage) -> DeterministicDb {
     DeterministicDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap()
 }
 
-/// A run that fills many Memtables on a slow disk, with background work now and then, and syncs by time; the disk after it.
+/// A run that fills many Memtables on a slow disk, with background work now and then, and syncs by time; the disk after
+/// it.
 fn run(seed: u64) -> SimulatedStorage {
     let disk = SimulatedStorage::new(seed);
     let mut random = Random(seed);

@@ -1,17 +1,18 @@
 //! The same operations under many random settings give the same answers.
 //!
-//! One sequence of operations is drawn from a seed and done on a model and on several stores. Each store has its own settings, which
-//! change with each opening. Between the operations each store also does things on which no answer may depend: pauses and limits of
-//! background work, flushes, merges, checks. Every answer must be that of the model. After each close `verify` must find no damage, and
-//! the files on the disk must be those that the manifest names.
+//! One sequence of operations is drawn from a seed and done on a model and on several stores. Each store has its own
+//! settings, which change with each opening. Between the operations each store also does things on which no answer may
+//! depend: pauses and limits of background work, flushes, merges, checks. Every answer must be that of the model. After
+//! each close `verify` must find no damage, and the files on the disk must be those that the manifest names.
 //!
 //! - `operation`: the operations, drawn from a seed.
 //! - `model`: sorted maps, which give the right answers.
 //! - `settings`: how a store is opened.
 //! - `store`: a store that does the operations.
 //!
-//! `ALLUVIUM_METAMORPHIC` is the number of sequences, with seeds from `ALLUVIUM_SEED` on. A failure prints the seed, the settings and
-//! the operation; on a store without threads the sequence is then shrunk to a short one that still fails.
+//! `ALLUVIUM_METAMORPHIC` is the number of sequences, with seeds from `ALLUVIUM_SEED` on. A failure prints the seed,
+//! the settings and the operation; on a store without threads the sequence is then shrunk to a short one that still
+//! fails.
 
 mod model;
 mod operation;

@@ -121,8 +121,9 @@ fn a_reader_beside_a_writer_keeps_the_state_of_its_opening() {
     expect_sound(&db);
 }
 
-/// Readers open while writers run at full speed, during incorporations and while segments are recycled: a reader shows the state
-/// of one moment, at or after the start of its opening. Each writer counts up, and a batch keeps two counters equal.
+/// Readers open while writers run at full speed, during incorporations and while segments are recycled: a reader shows
+/// the state of one moment, at or after the start of its opening. Each writer counts up, and a batch keeps two counters
+/// equal.
 #[test]
 fn readers_open_at_any_moment_of_a_writer_at_full_speed() {
     const WRITERS: usize = 3;
@@ -180,8 +181,8 @@ fn readers_open_at_any_moment_of_a_writer_at_full_speed() {
     expect_sound(&db);
 }
 
-/// Once at each operation of a reader's opening, a writer writes, incorporates, merges, recycles and removes files: the reader
-/// shows the state before or after that, and keeps it.
+/// Once at each operation of a reader's opening, a writer writes, incorporates, merges, recycles and removes files: the
+/// reader shows the state before or after that, and keeps it.
 #[test]
 fn a_reader_opens_correctly_whatever_the_writer_does_meanwhile() {
     const SOME: usize = 700;
@@ -228,8 +229,8 @@ fn a_reader_opens_correctly_whatever_the_writer_does_meanwhile() {
     assert!(moment > 20, "an opening has {moment} operations");
 }
 
-/// When the log is read, a record is numbered but not sealed, while later records are complete: the log is read again, since the
-/// later writes may have returned before the opening began.
+/// When the log is read, a record is numbered but not sealed, while later records are complete: the log is read again,
+/// since the later writes may have returned before the opening began.
 #[test]
 fn a_reader_waits_for_a_record_that_is_not_sealed() {
     const MARK: &[u8] = b"this record is still being written";
@@ -306,7 +307,8 @@ fn a_second_process_can_only_read_until_the_writer_dies() {
     let reader = read(&path);
     assert!(contents(&reader) == model);
     assert!(files(&path) == before, "a reader changed files");
-    // A writer may open beside the reader. It recovers and keeps the reader's files; the store cannot be destroyed meanwhile.
+    // A writer may open beside the reader. It recovers and keeps the reader's files; the store cannot be destroyed
+    // meanwhile.
     let db = Db::open(&path, tiny()).unwrap();
     let mut after = model.clone();
     fill(&db, 8, &mut after);
@@ -362,8 +364,8 @@ fn a_reader_makes_no_store() {
     assert!(files(directory.path()).is_empty() && !directory.path().join("absent").exists());
 }
 
-/// A regression test: a forked child that wrote stored into a log that it has not mapped, and died. Now every call is an error,
-/// dropping is harmless, and the parent is not affected.
+/// A regression test: a forked child that wrote stored into a log that it has not mapped, and died. Now every call is
+/// an error, dropping is harmless, and the parent is not affected.
 #[test]
 fn a_forked_child_gets_errors_and_does_no_harm() {
     let directory = tempfile::tempdir().unwrap();
@@ -375,8 +377,8 @@ fn a_forked_child_gets_errors_and_does_no_harm() {
     let reader = read(directory.path());
     let transaction = db.transaction().unwrap();
     transaction.put("c", "3").unwrap();
-    // SAFETY: the child calls the store, whose calls return at once there, and then `_exit`; it may allocate, since glibc makes
-    // its allocator usable in forked children.
+    // SAFETY: the child calls the store, whose calls return at once there, and then `_exit`; it may allocate, since
+    // glibc makes its allocator usable in forked children.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: a plain call; if anything below hangs, the alarm ends the child.

@@ -1,16 +1,15 @@
-//! Decides whether a history is linearizable: whether each operation can be given an instant between its call and its return such
-//! that in the order of the instants every read sees the newest write before it (Herlihy and Wing). The search is that of Wing and
-//! Gong; like Lowe's, it remembers the configurations that led nowhere.
+//! Decides whether a history is linearizable: whether each operation can be given an instant between its call and its
+//! return such that in the order of the instants every read sees the newest write before it (Herlihy and Wing). The
+//! search is that of Wing and Gong; like Lowe's, it remembers the configurations that led nowhere.
 //!
-//! 1. Necessary conditions are checked first, since they name the fault: the values of a read were written, not after the read had
-//!    returned, and one read does not see two values of a key.
-//! 2. Keys that are not connected by a batch, a snapshot or another operation of several keys are checked separately: a history is
-//!    linearizable if and only if it is linearizable for each group of keys (locality).
-//! 3. A configuration is the number of operations of each thread that have taken place, and the state. The operations of a thread
-//!    are ordered, so these numbers are the set of operations that have taken place.
-//! 4. An operation can be next if no other operation that is still open had returned before it was called. A read that can be next
-//!    and sees the state takes place at once: it changes nothing, so taking it later cannot help. Only writes are tried in
-//!    different orders; a write that also reads is tried only if it sees the state.
+//! 1. Necessary conditions are checked first, since they name the fault: the values of a read were written, not after
+//! the read had returned, and one read does not see two values of a key. 2. Keys that are not connected by a batch, a
+//! snapshot or another operation of several keys are checked separately: a history is linearizable if and only if it is
+//! linearizable for each group of keys (locality). 3. A configuration is the number of operations of each thread that
+//! have taken place, and the state. The operations of a thread are ordered, so these numbers are the set of operations
+//! that have taken place. 4. An operation can be next if no other operation that is still open had returned before it
+//! was called. A read that can be next and sees the state takes place at once: it changes nothing, so taking it later
+//! cannot help. Only writes are tried in different orders; a write that also reads is tried only if it sees the state.
 
 use super::history::{History, Key, Operation, Seen, Value};
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,5 @@
-//! Tests of the checker: histories made by hand, whose answer is known, and small random ones, whose answer brute force finds.
+//! Tests of the checker: histories made by hand, whose answer is known, and small random ones, whose answer brute force
+//! finds.
 
 use super::checker::check;
 use super::history::{Effect, History, Key, Operation, Seen, Value};
@@ -233,7 +234,8 @@ fn a_lost_update_is_shown_without_other_operations() {
     }
 }
 
-/// For small random histories, right and wrong ones, the checker agrees with a search of every order. Large right ones pass.
+/// For small random histories, right and wrong ones, the checker agrees with a search of every order. Large right ones
+/// pass.
 #[test]
 fn the_checker_agrees_with_brute_force() {
     let mut random = Random(1);
@@ -252,8 +254,8 @@ fn the_checker_agrees_with_brute_force() {
     }
 }
 
-/// Operations of some threads that take place one after the other, each at a random time within its call. With `right` reads see
-/// the state; otherwise they sometimes see any value.
+/// Operations of some threads that take place one after the other, each at a random time within its call. With `right`
+/// reads see the state; otherwise they sometimes see any value.
 fn random_history(random: &mut Random, threads: usize, operations: usize, right: bool) -> History {
     let initial: Vec<Value> = (0..2).map(|key| if random.one_in(2) { Value(2 + key) } else { Value::ABSENT }).collect();
     let (mut state, mut next) = (initial.clone(), 10);

@@ -1,8 +1,8 @@
 //! One thread of a run: does the steps of its plan and records what it saw, and when.
 //!
-//! Ticks come from one counter. Taking a tick is a fence, which could hide a missing fence in the store. So a *sparse* thread takes
-//! few ticks; what it does between two ticks has these as its bounds. `changes` and `transactions` record operations that read and
-//! write.
+//! Ticks come from one counter. Taking a tick is a fence, which could hide a missing fence in the store. So a *sparse*
+//! thread takes few ticks; what it does between two ticks has these as its bounds. `changes` and `transactions` record
+//! operations that read and write.
 
 mod changes;
 mod transactions;

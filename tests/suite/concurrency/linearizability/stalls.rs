@@ -1,7 +1,7 @@
-//! Stops threads in the middle of their work: a timer interrupts the thread at any instruction, and the signal handler yields the
-//! processor or sleeps a little. So a writer stops after it took its number and before it placed its entries, a reader in the middle
-//! of a copy, an incorporation before the view changes, without a hook in the store. A few processors then show what otherwise needs
-//! many.
+//! Stops threads in the middle of their work: a timer interrupts the thread at any instruction, and the signal handler
+//! yields the processor or sleeps a little. So a writer stops after it took its number and before it placed its
+//! entries, a reader in the middle of a copy, an incorporation before the view changes, without a hook in the store. A
+//! few processors then show what otherwise needs many.
 
 use crate::support::Random;
 use std::cell::Cell;
@@ -42,8 +42,8 @@ pub fn background_threads() -> Vec<libc::pid_t> {
     std::fs::read_dir("/proc/self/task").map_or(Vec::new(), |tasks| tasks.flatten().filter_map(named).collect())
 }
 
-/// Stalls the background threads that are not among the `others`, until dropped. If another test has just opened a store, its threads
-/// are stalled, too, which does no harm; if it has just closed one, they have ended.
+/// Stalls the background threads that are not among the `others`, until dropped. If another test has just opened a
+/// store, its threads are stalled, too, which does no harm; if it has just closed one, they have ended.
 pub fn of_background(others: &[libc::pid_t]) -> Vec<Stalls> {
     let own = background_threads().into_iter().filter(|thread| !others.contains(thread));
     let stalls: Vec<Stalls> = own.filter_map(Stalls::of_thread).collect();
@@ -155,7 +155,8 @@ extern "C" fn stand_still(_: libc::c_int) {
     }
 }
 
-/// A regression test: the histories failed if another test closed its store after the threads were listed and before the timers were set.
+/// A regression test: the histories failed if another test closed its store after the threads were listed and before
+/// the timers were set.
 #[test]
 fn an_ended_thread_gets_no_timer() {
     // Larger than any thread id.

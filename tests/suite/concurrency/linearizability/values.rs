@@ -1,5 +1,5 @@
-//! Values as the store sees them: they repeat their number and length, so that a value that is mixed from two, truncated, or never
-//! written is detected.
+//! Values as the store sees them: they repeat their number and length, so that a value that is mixed from two,
+//! truncated, or never written is detected.
 
 use super::history::Value;
 

@@ -1,6 +1,6 @@
-//! A store with tiny parts and some threads, which do one run after another on it. Between runs no thread writes: the store is read
-//! in every way, as the last operations of the run, and its contents are the initial state of the next run. So a fault of an earlier
-//! run that shows only after a later incorporation is found, too.
+//! A store with tiny parts and some threads, which do one run after another on it. Between runs no thread writes: the
+//! store is read in every way, as the last operations of the run, and its contents are the initial state of the next
+//! run. So a fault of an earlier run that shows only after a later incorporation is found, too.
 
 use super::checker::{THREADS_MAX, check};
 use super::history::{History, Operation, Value};

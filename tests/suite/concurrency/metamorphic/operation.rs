@@ -81,8 +81,8 @@ pub enum Bounds {
     Prefix(Key),
 }
 
-/// One operation. A snapshot or an iterator is named by a number, modulo how many there are; if there are none, nothing is done. So
-/// every part of a sequence is a sequence.
+/// One operation. A snapshot or an iterator is named by a number, modulo how many there are; if there are none, nothing
+/// is done. So every part of a sequence is a sequence.
 #[derive(Clone, Debug)]
 pub enum Operation {
     Put(Key, Value),

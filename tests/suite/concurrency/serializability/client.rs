@@ -1,7 +1,8 @@
-//! One thread of a run: does transactions and single operations, drawn from its seed, and records what they did and saw.
+//! One thread of a run: does transactions and single operations, drawn from its seed, and records what they did and
+//! saw.
 //!
-//! Ticks come from one counter. Taking a tick is a fence, which could hide a missing fence in the store. So a *sparse* thread takes few
-//! ticks; what it does between two ticks has these as its bounds.
+//! Ticks come from one counter. Taking a tick is a fence, which could hide a missing fence in the store. So a *sparse*
+//! thread takes few ticks; what it does between two ticks has these as its bounds.
 
 use super::history::{Action, By, Item, Key, Outcome, Transaction};
 use super::lists::{Lists, decode, encode};

@@ -1,5 +1,5 @@
-//! The effects of a transaction: its reads of other transactions' writes, and its appends without those that it rolled back. It must
-//! read its own writes.
+//! The effects of a transaction: its reads of other transactions' writes, and its appends without those that it rolled
+//! back. It must read its own writes.
 
 use super::anomaly::Anomaly;
 use super::history::{Action, By, History, Item, Key, Outcome, Transaction};
@@ -55,7 +55,8 @@ fn of_one(transaction: &Transaction) -> Result<Effects, (&'static str, String)> 
     Ok(effects)
 }
 
-/// Every item that is read was appended once, by a committed transaction, and all items that it appended to the key are there.
+/// Every item that is read was appended once, by a committed transaction, and all items that it appended to the key are
+/// there.
 fn items_are_known(history: &History, all: &[Effects]) -> Result<(), Anomaly> {
     let last: HashMap<Item, Item> = (all.iter().flat_map(|effects| effects.appends.values()))
         .flat_map(|items| items.iter().map(|item| (*item, items[items.len() - 1])))

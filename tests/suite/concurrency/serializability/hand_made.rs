@@ -197,7 +197,8 @@ fn orders_must_agree_with_real_time() {
     assert!(check(&History { transactions: vec![first, second] }).is_err());
 }
 
-/// Transactions that take place one after the other, each at an instant within its call, pass; a read of another moment is reported.
+/// Transactions that take place one after the other, each at an instant within its call, pass; a read of another moment
+/// is reported.
 #[test]
 fn random_histories_are_checked_correctly() {
     let (mut random, mut told) = (Random(1), 0);

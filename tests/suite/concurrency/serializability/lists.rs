@@ -1,7 +1,7 @@
 //! The keys of a run, in some ranges, and the meaning of their values.
 //!
-//! A range has keys with lists, to which transactions append after reading them. Between them are keys that one blind write each
-//! creates, so that scans of the range meet phantoms.
+//! A range has keys with lists, to which transactions append after reading them. Between them are keys that one blind
+//! write each creates, so that scans of the range meet phantoms.
 
 use super::history::{Item, Key};
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! Updates, swaps and puts of absent keys: each is a read and a write at one instant, or only a read if it left the key alone.
+//! Updates, swaps and puts of absent keys: each is a read and a write at one instant, or only a read if it left the key
+//! alone.
 
 use super::{Broken, Recorder};
 use crate::concurrency::linearizability::history::{Effect, Key, Seen, Value};

@@ -1,5 +1,5 @@
-//! Transactions: what a transaction reads of other writes, and what it writes, takes place at one instant. It must read its own writes.
-//! The reads of a transaction that is rolled back, or that conflicts, are of one instant, too.
+//! Transactions: what a transaction reads of other writes, and what it writes, takes place at one instant. It must read
+//! its own writes. The reads of a transaction that is rolled back, or that conflicts, are of one instant, too.
 
 use super::{Broken, Recorder};
 use crate::concurrency::linearizability::history::{Key, Value};
