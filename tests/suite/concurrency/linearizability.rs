@@ -1,4 +1,4 @@
-//! Tests that the store is linearizable. Real threads do many short runs on a store with tiny parts, so that
+//! Tests that the store is linearizable. Real threads do many short runs on a store with tiny budgets, so that
 //! generations are switched, drained and incorporated during a run. A checker decides for each run's history whether it
 //! is linearizable.
 //!
@@ -42,9 +42,7 @@ fn random_histories_are_linearizable() {
         let seed = if again > 0 { first } else { first + at };
         let tally = world::run(seed, HISTORIES_PER_WORLD).unwrap_or_else(|error| {
             let command = "cargo test --test suite linearizability::random -- --nocapture";
-            panic!(
-                "{error}\ntry it again with ALLUVIUM_AGAIN=1 ALLUVIUM_SEED={seed} ALLUVIUM_HISTORIES=100000 {command}"
-            )
+            panic!("{error}\nrepeat it with ALLUVIUM_AGAIN=1 ALLUVIUM_SEED={seed} ALLUVIUM_HISTORIES=100000 {command}")
         });
         total.add(tally);
         if (at + 1).is_multiple_of(200) {

@@ -57,14 +57,14 @@ fn without_the_first(history: &History) -> Option<History> {
 fn try_without(history: &mut History, thread: usize, at: usize) {
     let mut without = history.clone();
     let removed = without.threads[thread].remove(at);
-    if may_go(&without, &removed.effect, removed.call) && check(&without).is_err() {
+    if may_remove(&without, &removed.effect, removed.call) && check(&without).is_err() {
         *history = without;
         return;
     }
     for key in (0..removed.effect.keys().count()).rev() {
         let mut without = history.clone();
         if let Some(gone) = take_out(&mut without.threads[thread][at], key)
-            && may_go(&without, &gone, removed.call)
+            && may_remove(&without, &gone, removed.call)
             && check(&without).is_err()
         {
             *history = without;
@@ -82,7 +82,7 @@ fn take_out(operation: &mut Operation, at: usize) -> Option<Effect> {
     }
 }
 
-fn may_go(rest: &History, gone: &Effect, call: u64) -> bool {
+fn may_remove(rest: &History, gone: &Effect, call: u64) -> bool {
     !gone.wrote.iter().any(|(key, value)| is_read(rest, *key, *value, call))
 }
 

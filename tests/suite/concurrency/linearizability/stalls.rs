@@ -1,7 +1,7 @@
 //! Stops threads in the middle of their work: a timer interrupts the thread at any instruction, and the signal handler
 //! yields the processor or sleeps a little. So a writer stops after it took its number and before it placed its
-//! entries, a reader in the middle of a copy, an incorporation before the view changes, without a hook in the store. A
-//! few processors then show what otherwise needs many.
+//! entries, a reader in the middle of a copy, an incorporation before the view changes, without a hook in the store. So
+//! a few processors suffice to find races that otherwise need many.
 
 use crate::support::Random;
 use std::cell::Cell;
@@ -74,14 +74,15 @@ impl Stalls {
             // SAFETY: all zeroes is a `sigaction` with an empty mask; the handler calls only what a handler may call.
             let installed = unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
-                action.sa_sigaction = stand_still as *const () as usize;
-                // System calls that wait go on waiting.
+                action.sa_sigaction = stall as *const () as usize;
+                // Interrupted system calls continue.
                 action.sa_flags = libc::SA_RESTART;
                 libc::sigaction(signal(), &action, std::ptr::null_mut())
             };
             assert_eq!(installed, 0);
         });
-        // SAFETY: the event is all zeroes but for what is set, and outlives the call, as does the place for the timer.
+        // SAFETY: the event is all zeroes except for the fields set here; it and the place for the timer outlive the
+        // call.
         let timer = unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;
@@ -127,7 +128,7 @@ impl Drop for Stalls {
     }
 }
 
-extern "C" fn stand_still(_: libc::c_int) {
+extern "C" fn stall(_: libc::c_int) {
     let state = STATE.get();
     let mut random = Random(state.random);
     let chosen = random.below(256);
