@@ -55,7 +55,7 @@ enum Move {
 
 /// One iterator's history: its range, whether it reads the snapshot instead of the newest data, its moves, and how the
 /// rest is read. The booleans say from which side each remaining pair is taken; true is the front.
-type Walk = (Within, bool, Vec<Move>, Rest, Vec<bool>);
+type Scan = (Within, bool, Vec<Move>, Rest, Vec<bool>);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
@@ -83,7 +83,7 @@ fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
     prop_oneof![key().prop_map(Bound::Included), key().prop_map(Bound::Excluded), Just(Bound::Unbounded)]
 }
 
-fn walk() -> impl Strategy<Value = Walk> {
+fn scan() -> impl Strategy<Value = Scan> {
     let within = prop_oneof![
         1 => Just(Within::All),
         3 => (bound(), bound()).prop_map(|(start, end)| Within::Range(start, end)),
@@ -259,7 +259,7 @@ impl Filled {
         }
     }
 
-    fn check(&mut self, (within, of_old, moves, rest, sides): &Walk, place: Place) -> Result<(), TestCaseError> {
+    fn check(&mut self, (within, of_old, moves, rest, sides): &Scan, place: Place) -> Result<(), TestCaseError> {
         let old = &self.old.0;
         let iter = match (within, of_old) {
             (Within::All, true) => old.iter(),
@@ -354,12 +354,12 @@ proptest! {
     #[test]
     fn scans_of_every_range_agree_with_the_documentation(
         writes in vec(write(), 0..120),
-        walks in vec(walk(), 1..8),
+        scans in vec(scan(), 1..8),
     ) {
         for place in [Place::Memory, Place::Files, Place::Both] {
             let mut filled = Filled::new(&writes, place);
-            for walk in &walks {
-                filled.check(walk, place).map_err(|error| TestCaseError::fail(format!("{place:?}, {walk:?}: {error}")))?;
+            for scan in &scans {
+                filled.check(scan, place).map_err(|error| TestCaseError::fail(format!("{place:?}, {scan:?}: {error}")))?;
             }
         }
     }
@@ -398,10 +398,10 @@ fn a_pinned_value_outlives_eviction_its_file_and_the_store() {
     let snapshot = db.snapshot().unwrap();
     // The first read brings each page into the cache.
     let pinned: Vec<Pinned> = (0..400).map(|number| db.get_pinned(key(number)).unwrap().unwrap()).collect();
-    let walked: Vec<Pinned> = snapshot.iter().unwrap().pinned().map(|pair| pair.unwrap().1).collect();
+    let scanned: Vec<Pinned> = snapshot.iter().unwrap().pinned().map(|pair| pair.unwrap().1).collect();
     let backward: Vec<Pinned> = db.iter().unwrap().pinned().rev().map(|pair| pair.unwrap().1).collect();
     assert!(pinned.iter().all(Pinned::is_held));
-    assert!(walked.iter().chain(&backward).any(Pinned::is_held));
+    assert!(scanned.iter().chain(&backward).any(Pinned::is_held));
     assert_eq!(snapshot.get_pinned("key").unwrap(), None);
     drop(snapshot);
     for round in 0..5_u8 {
@@ -416,7 +416,7 @@ fn a_pinned_value_outlives_eviction_its_file_and_the_store() {
     let others = std::thread::spawn(move || {
         for (number, value) in pinned.iter().enumerate() {
             assert_eq!(**value, [number as u8; 1000]);
-            assert_eq!((value, value), (&walked[number], &backward[399 - number]));
+            assert_eq!((value, value), (&scanned[number], &backward[399 - number]));
         }
     });
     others.join().unwrap();

@@ -8,10 +8,10 @@ use alluvium::{Error, WriteBatch};
 const KEY: &str = "m";
 
 /// An action on a store, and its name.
-type Deed = (&'static str, fn(&DeterministicDb));
+type Step = (&'static str, fn(&DeterministicDb));
 
 /// The states of the key before.
-const PLACES: [Deed; 5] = [
+const PLACES: [Step; 5] = [
     ("absent", |_| {}),
     ("in memory", |db| db.put(KEY, "old").unwrap()),
     ("in a branch file", |db| {
@@ -51,7 +51,7 @@ const READS: [Reading; 6] = [
 ];
 
 /// The conflicting writes.
-const WRITES: [Deed; 5] = [
+const WRITES: [Step; 5] = [
     ("a put", |db| db.put(KEY, "new").unwrap()),
     ("a large put", |db| db.put(KEY, vec![2; LARGE]).unwrap()),
     ("a batch", |db| {
@@ -73,7 +73,7 @@ const WRITES: [Deed; 5] = [
 ];
 
 /// Where the new version is.
-const WAYS: [Deed; 5] = [
+const WAYS: [Step; 5] = [
     ("nothing", |_| {}),
     ("a switch", seal),
     ("an incorporation", incorporate),

@@ -115,7 +115,7 @@ impl<'a> Recorder<'a> {
             Step::Update { key, value, length, manner } => self.update(*key, *value, *length, *manner),
             Step::CompareAndSwap { key, value, length, guess } => self.swap(*key, *value, *length, *guess),
             Step::PutIfAbsent(key, value, length) => self.put_if_absent(*key, *value, *length),
-            Step::Transaction(deeds, commits) => self.transaction(deeds, *commits),
+            Step::Transaction(actions, commits) => self.transaction(actions, *commits),
             Step::Get(key) => self.get(*key),
             Step::MultiGet(keys) => {
                 let operation = self.read("multi_get");

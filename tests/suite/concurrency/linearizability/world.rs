@@ -203,12 +203,12 @@ impl Main<'_> {
         // Makes periodic work due, such as the version cleanup for dropped snapshots.
         self.disk.advance(Duration::from_millis(60));
         board.start.wait();
-        let old_snapshots = self.check_old_snapshot();
+        let unchanged = self.check_old_snapshot();
         board.end.wait();
         let mut done = std::mem::take(&mut *board.done.lock().unwrap());
         done.sort_by_key(|(thread, _)| *thread);
         let mut threads = done.into_iter().map(|(_, outcome)| outcome).collect::<Result<Vec<_>, _>>()?;
-        old_snapshots?;
+        unchanged?;
         threads.push(self.read_all()?);
         let history = History { initial, threads };
         self.tally.histories += 1;

@@ -43,7 +43,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
     pub thread: usize,
-    /// What was called.
+    /// The method that was called.
     pub name: &'static str,
     pub actions: Vec<Action>,
     pub outcome: Outcome,
