@@ -259,7 +259,7 @@ fn a_reader_waits_for_a_record_that_is_not_sealed() {
     };
     assert_eq!(show(0), "abc");
     assert_eq!(show(10), "abc");
-    // If the writer is stopped there for ever, the reader still shows the state of one moment.
+    // If the writer is stopped there forever, the reader still shows the state of one moment.
     assert_eq!(show(u64::MAX), "a");
 }
 
@@ -311,8 +311,8 @@ fn a_second_process_can_only_read_until_the_writer_dies() {
     let reader = read(&path);
     assert!(contents(&reader) == model);
     assert!(files(&path) == before, "a reader changed files");
-    // A writer may open beside the reader. It recovers and keeps the reader's files; the store cannot be destroyed
-    // meanwhile.
+    // A writer may open the store while the reader has it open. It recovers and keeps the reader's files; the store
+    // cannot be destroyed meanwhile.
     let db = Db::open(&path, tiny()).unwrap();
     let mut after = model.clone();
     fill(&db, 8, &mut after);
