@@ -1,4 +1,4 @@
-//! LevelDB's checksums: CRC-32C, masked, because the checksum of data that itself contains checksums would be weak.
+//! LevelDB's checksums: CRC-32C, masked, because a plain checksum of data that contains checksums is problematic.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
