@@ -1,5 +1,6 @@
-//! Gives the shared library the soname of Debian's LevelDB, so that a program that was linked against that finds this one; and keeps it loaded
-//! where a program unloads it with a database open, whose threads still run in it.
+//! Gives the shared library the soname of Debian's LevelDB, so that programs linked against that find this library.
+//! `nodelete` keeps the library loaded if a program unloads it with a database open, because the database's threads
+//! still run its code.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

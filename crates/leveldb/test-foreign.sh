@@ -1,12 +1,12 @@
 #!/bin/sh
-# Runs programs that use LevelDB's C interface and were not written for this library. Each is one binary, run with
-# LevelDB's own library and then with this one:
+# Runs programs of others that use LevelDB's C interface. Each is one binary, run first with LevelDB's own library and
+# then with this one:
 #
 # - the tests of levigo, a Go client (the Go module github.com/jmhodges/levigo), which call LevelDB through cgo;
-# - LevelDB's own test of its C interface (`db/c_test.c`, as the crate `leveldb-sys` brings it).
+# - LevelDB's own test of its C interface (`db/c_test.c`, from the crate `leveldb-sys`).
 #
 #     sh crates/leveldb/test-foreign.sh               builds the library first
-#     sh crates/leveldb/test-foreign.sh TARGET_DIR    uses what cargo built there, such as target/debug/deps of the tests
+#     sh crates/leveldb/test-foreign.sh TARGET_DIR    uses the build in this folder, such as target/debug/deps of the tests
 #
 # Both are downloaded into a temporary folder. A program that cannot be downloaded or built is skipped with a message.
 set -eu
@@ -59,7 +59,7 @@ if command -v go > /dev/null; then
         echo "skipped: levigo cannot be fetched: $(tail -n 1 "$place/output")"
     fi
 else
-    echo "skipped: no go"
+    echo "skipped: go is not installed"
     [ -z "${CI:-}" ] || exit 1
 fi
 
@@ -73,4 +73,4 @@ if cargo vendor -q vendored > "$place/output" 2>&1; then
 else
     echo "skipped: leveldb-sys cannot be fetched: $(tail -n 1 "$place/output")"
 fi
-echo "foreign programs: $passed of 2 run, all pass"
+echo "foreign programs: $passed of 2 were run, all passed"

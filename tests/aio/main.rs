@@ -1,5 +1,5 @@
-//! The asynchronous face: what is in memory is answered by the first poll, what needs the disk never holds up the poller, and whatever
-//! is dropped half-way harms nobody. A binary of its own, because it needs the feature `async`.
+//! The asynchronous interface: the first poll answers from memory, a poll never waits for the disk, and a future may be
+//! dropped at any point. A separate binary, because it needs the feature `async`.
 
 #[path = "../suite/concurrency/openers/hooked.rs"]
 mod hooked;
@@ -16,10 +16,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-/// Where reads of a disk hang until it is opened again.
+/// Blocks the reads of a disk while it is closed.
 #[derive(Default)]
 struct Gate {
-    /// Whether it is closed, and how many hang there.
+    /// Whether the gate is closed, and the number of blocked reads.
     state: Mutex<(bool, usize)>,
     changed: Condvar,
 }
@@ -60,7 +60,8 @@ fn value(number: u32) -> Vec<u8> {
     vec![number as u8; 1000]
 }
 
-/// Some 6 MB in files, none of it cached, on a disk whose reads the gate stops; and a few pairs in memory.
+/// A store with about 6 MB in files, none of it cached, on a disk whose reads the gate blocks, and with a few pairs in
+/// memory.
 fn on_disk() -> (AsyncDb, Arc<Gate>, Hooked) {
     let disk = Arc::new(SimulatedStorage::new(1));
     let db = Db::open_with(disk.clone(), small()).unwrap();
@@ -80,7 +81,7 @@ fn on_disk() -> (AsyncDb, Arc<Gate>, Hooked) {
     (AsyncDb::new(Arc::new(db)), gate, storage)
 }
 
-/// What a first poll gives; it must come back although reads hang.
+/// The result of a first poll, which must return although reads are blocked.
 fn polled<T>(future: impl Future<Output = T>) -> Option<T> {
     block_on(poll_once(future))
 }
@@ -89,11 +90,11 @@ fn expect_pending<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) {
     assert!(future.poll(&mut Context::from_waker(Waker::noop())).is_pending());
 }
 
-/// Until writes are done at once: a log that was just opened makes its next segment.
-fn wait_for_room(db: &AsyncDb) {
+/// Waits until the first poll does a write: a log that was just opened makes its next segment first.
+fn wait_for_log_segment(db: &AsyncDb) {
     let until = Instant::now() + Duration::from_secs(20);
     while polled(db.put("first", "")).is_none_or(|put| put.is_err()) {
-        assert!(Instant::now() < until, "no write is done at once");
+        assert!(Instant::now() < until, "no write is done by its first poll");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -103,16 +104,16 @@ fn send<T: Send>(value: T) -> T {
 }
 
 #[test]
-fn a_get_is_pending_while_its_read_hangs_and_others_go_on() {
+fn a_get_is_pending_while_its_read_is_blocked_and_others_continue() {
     let (db, gate, storage) = on_disk();
     gate.set_closed(true);
     let operations = storage.operations();
-    let mut hangs = pin!(send(db.get(key(17))));
-    expect_pending(hangs.as_mut());
+    let mut blocked = pin!(send(db.get(key(17))));
+    expect_pending(blocked.as_mut());
     gate.wait_for_reader();
     assert!(storage.operations() > operations);
-    expect_pending(hangs.as_mut());
-    // Memory takes writes, and answers at once, for what is there and for what was deleted.
+    expect_pending(blocked.as_mut());
+    // Writes and reads in memory still work, for present and for deleted keys.
     assert_eq!(polled(db.get("memory")).unwrap().unwrap().as_deref(), Some(&b"here"[..]));
     block_on(db.put("memory", "new")).unwrap();
     block_on(db.delete(key(18))).unwrap();
@@ -121,7 +122,7 @@ fn a_get_is_pending_while_its_read_hangs_and_others_go_on() {
     batch.put("one", "1").put("two", "2");
     block_on(db.write(batch)).unwrap();
     assert_eq!(polled(db.snapshot().unwrap().get("two")).unwrap().unwrap().as_deref(), Some(&b"2"[..]));
-    // A key that needs the disk among some that do not; a scan; a read-modify-write.
+    // A key that needs the disk among keys that do not; a scan; a read-modify-write.
     let keys = ["one".into(), key(4000), "two".into()];
     let mut many = pin!(send(db.multi_get(&keys)));
     expect_pending(many.as_mut());
@@ -131,7 +132,7 @@ fn a_get_is_pending_while_its_read_hangs_and_others_go_on() {
     expect_pending(update.as_mut());
     gate.set_closed(false);
     block_on(async {
-        assert_eq!(hangs.await.unwrap(), Some(value(17)));
+        assert_eq!(blocked.await.unwrap(), Some(value(17)));
         assert_eq!(many.await.unwrap(), [Some(b"1".to_vec()), Some(value(4000)), Some(b"2".to_vec())]);
         assert_eq!(pairs.next().await.unwrap().unwrap(), (key(4000), value(4000)));
         assert_eq!(update.await.unwrap(), Some([&value(5000)[..], b"!"].concat()));
@@ -141,7 +142,7 @@ fn a_get_is_pending_while_its_read_hangs_and_others_go_on() {
     assert_eq!(polled(db.get(key(17))).unwrap().unwrap(), Some(value(17)));
     assert_eq!(polled(db.snapshot().unwrap().get(key(17))).unwrap().unwrap(), Some(value(17)));
     gate.set_closed(false);
-    // A value in a file of its own is read elsewhere, each time.
+    // Another thread reads a value file, each time.
     for _ in 0..2 {
         assert_eq!(block_on(db.get("large")).unwrap().unwrap(), vec![9; 300 << 10]);
         gate.set_closed(true);
@@ -169,11 +170,11 @@ fn dropped_futures_leave_nothing_broken() {
             assert_eq!(db.get(key(number)).await.unwrap(), Some(value(number)));
         }
         assert_eq!(db.get("never").await.unwrap(), None);
-        // What was dropped ends on its own threads, and lets the store go.
+        // The work of dropped futures ends on other threads, which release the store.
         let store = Arc::downgrade(db.db());
         db.close().await.unwrap();
         while store.strong_count() > 0 {
-            assert!(Instant::now() < until, "a dropped future keeps the store");
+            assert!(Instant::now() < until, "a dropped future keeps the store open");
             yield_now().await;
         }
     });
@@ -237,9 +238,9 @@ async fn keys_of(pairs: impl Stream<Item = alluvium::Result<(Vec<u8>, Vec<u8>)>>
     keys
 }
 
-/// More pairs than one round brings, both ways, by way of short rounds and long values; and an error in the middle.
+/// Scans of more pairs than one round returns, in both directions, and an error in the middle of a scan.
 #[test]
-fn scans_go_on_round_after_round_and_end_behind_an_error() {
+fn scans_continue_over_rounds_and_end_after_an_error() {
     let (db, _, _) = on_disk();
     block_on(async {
         let pairs: Vec<_> = db.scan_prefix("key").unwrap().map(Result::unwrap).collect().await;
@@ -247,24 +248,25 @@ fn scans_go_on_round_after_round_and_end_behind_an_error() {
         let iter = db.db().prefix("key").unwrap();
         let back: Vec<_> = Scan::backward(iter).map(Result::unwrap).collect().await;
         assert!(back.iter().eq(pairs.iter().rev()));
-        let mut under_way = db.scan_prefix("key").unwrap();
+        let mut unfinished = db.scan_prefix("key").unwrap();
         for number in 0..16 {
-            assert_eq!(under_way.next().await.unwrap().unwrap().0, key(number));
+            assert_eq!(unfinished.next().await.unwrap().unwrap().0, key(number));
         }
         db.close().await.unwrap();
-        assert!(matches!(under_way.next().await, Some(Err(Error::Closed))));
-        assert!(under_way.next().await.is_none() && under_way.next().await.is_none());
+        assert!(matches!(unfinished.next().await, Some(Err(Error::Closed))));
+        assert!(unfinished.next().await.is_none() && unfinished.next().await.is_none());
     });
 }
 
-/// Where a write would wait it is not done by whoever polls: here for a value file, for a sync and for room. The poller does not come
-/// to the disk.
+/// A write that would wait runs on another thread, not in the poll: here it waits for a value file, a sync, or space.
+/// The polling thread does not use the disk.
 #[test]
 fn writes_that_would_wait_run_on_other_threads() {
     let disk = Arc::new(SimulatedStorage::new(2));
     let gate = Arc::new(Gate::default());
-    let (passing, polls, poller) = (Arc::clone(&gate), Arc::new(AtomicU64::new(0)), std::thread::current().id());
-    let by_poller = Arc::clone(&polls);
+    let (passing, poller_operations, poller) =
+        (Arc::clone(&gate), Arc::new(AtomicU64::new(0)), std::thread::current().id());
+    let by_poller = Arc::clone(&poller_operations);
     let before = move |_| {
         if std::thread::current().id() == poller {
             by_poller.fetch_add(1, Ordering::Relaxed);
@@ -274,23 +276,23 @@ fn writes_that_would_wait_run_on_other_threads() {
     };
     let db = Db::open_with(Arc::new(Hooked::new(disk, before, |_| ())), small()).unwrap();
     let db = AsyncDb::new(Arc::new(db));
-    wait_for_room(&db);
+    wait_for_log_segment(&db);
     let writer = db.clone();
     gate.set_closed(true);
-    let before = polls.load(Ordering::Relaxed);
+    let before = poller_operations.load(Ordering::Relaxed);
     let mut large = pin!(send(writer.put("large", vec![1; 300 << 10])));
     let is_pending = polled(large.as_mut()).is_none();
     let synced = WriteOptions::sync();
     let mut sync = pin!(send(writer.put_with("a", "1", synced)));
     let is_unsynced = polled(sync.as_mut()).is_none();
-    // Until memory or the log is full, since nothing can be written out or made.
+    // Writes until memory or the log is full: nothing can be incorporated, and no segment made.
     let waiting = (0..40_000).find(|number| polled(writer.put(key(*number), value(*number))).is_none());
-    let (stats, after) = (db.db().stats(), polls.load(Ordering::Relaxed));
+    let (stats, after) = (db.db().stats(), poller_operations.load(Ordering::Relaxed));
     gate.set_closed(false);
-    assert!(is_pending, "a value file was written");
-    assert!(is_unsynced, "a sync was waited for");
-    assert!(waiting.is_some(), "no write waits for room\n{stats}");
-    assert_eq!(before, after, "the poller came to the disk");
+    assert!(is_pending, "the poll wrote a value file");
+    assert!(is_unsynced, "the poll waited for a sync");
+    assert!(waiting.is_some(), "no write waits for space\n{stats}");
+    assert_eq!(before, after, "the polling thread used the disk");
     block_on(async {
         large.await.unwrap();
         sync.await.unwrap();

@@ -1,10 +1,10 @@
-//! An allocator that counts, for each thread by itself, and says where an allocation came from that should not be there.
+//! An allocator that counts the allocations of each thread, and reports where unexpected ones come from.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
 
-/// Of how many allocations the places are kept.
+/// The largest number of allocations whose places are recorded.
 const PLACES_MAX: u32 = 2000;
 
 struct Counting;
@@ -15,9 +15,9 @@ static ALLOCATOR: Counting = Counting;
 thread_local! {
     // Without a destructor and initialized by a constant, so that reading them allocates nothing.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    /// Bytes asked for, whether given back since or not.
+    /// Bytes requested, including those freed since.
     static BYTES: Cell<u64> = const { Cell::new(0) };
-    /// Allocations whose place is still to be kept.
+    /// The number of allocations whose places are still to be recorded.
     static PLACES_LEFT: Cell<u32> = const { Cell::new(0) };
     static PLACES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
@@ -27,14 +27,14 @@ fn count(bytes: usize) {
     let counted = ALLOCATIONS.get() + 1;
     let left = PLACES_LEFT.take();
     if left > 0 {
-        // With `PLACES_LEFT` at zero, what this allocates itself is not kept; nor is it counted.
+        // The allocations of `place` itself are not recorded, since `PLACES_LEFT` is zero now, and not counted.
         PLACES.with(|places| places.borrow_mut().push(place()));
         PLACES_LEFT.set(left - 1);
     }
     ALLOCATIONS.set(counted);
 }
 
-/// What is being called in the library, innermost first: a function, then the file that it stands in, a call in a line.
+/// The current calls in the library, innermost first. Each line has a function and its place in a file.
 fn place() -> String {
     let backtrace = Backtrace::force_capture().to_string();
     let mut function = "";
@@ -50,7 +50,8 @@ fn place() -> String {
     calls.join("\n")
 }
 
-// SAFETY: every call goes on to the system's allocator as it is; counting touches only the calling thread's own cells.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting touches only the calling thread's
+// cells.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
@@ -76,31 +77,36 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// How many bytes the calling thread asks for while `work` runs.
+/// The number of bytes that the calling thread allocates while `work` runs.
 pub fn bytes_allocated(work: impl FnOnce()) -> u64 {
     let before = BYTES.get();
     work();
     BYTES.get() - before
 }
 
-/// How often the calling thread allocates while `work` runs.
+/// The number of allocations of the calling thread while `work` runs.
 pub fn allocations(work: impl FnOnce()) -> u64 {
     let before = ALLOCATIONS.get();
     work();
     ALLOCATIONS.get() - before
 }
 
-/// From where the calling thread allocates while `work` runs; demands that it does so no more than `PLACES_MAX` times.
+/// The places of the calling thread's allocations while `work` runs. Panics if there are more than `PLACES_MAX`.
 pub fn places(work: impl FnOnce()) -> Vec<String> {
     PLACES_LEFT.set(PLACES_MAX);
     let found = allocations(work);
     PLACES_LEFT.set(0);
     let places = PLACES.take();
-    assert_eq!(places.len() as u64, found, "so many allocations; the last one kept:\n{}", places[places.len() - 1]);
+    assert_eq!(
+        places.len() as u64,
+        found,
+        "more allocations than recorded places; the last recorded one:\n{}",
+        places[places.len() - 1]
+    );
     places
 }
 
-/// Demands that the calling thread allocates nothing while `work` runs.
+/// Panics if the calling thread allocates anything while `work` runs.
 pub fn assert_none(what: &str, work: impl FnOnce()) {
     let places = places(work);
     assert!(
@@ -111,7 +117,7 @@ pub fn assert_none(what: &str, work: impl FnOnce()) {
     );
 }
 
-/// The counter counts, its own thread only.
+/// Allocations of the calling thread are counted, and no others.
 #[test]
 fn allocations_are_counted() {
     let found = allocations(|| {
@@ -124,6 +130,6 @@ fn allocations_are_counted() {
     let mut threads = Vec::with_capacity(1);
     let spawning = allocations(|| threads.push(std::thread::spawn(|| ())));
     let theirs = allocations(|| threads.push(std::thread::spawn(|| drop(vec![1_u8; std::hint::black_box(50)]))));
-    assert!(theirs <= spawning + 2, "another thread's allocations are not counted here: {spawning}, {theirs}");
+    assert!(theirs <= spawning + 2, "another thread's allocations are counted here: {spawning}, {theirs}");
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }

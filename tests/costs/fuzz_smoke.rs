@@ -1,13 +1,14 @@
-//! The fuzz targets' entry points on random and mutated valid bytes, on a stable toolchain; `fuzz/` runs them for longer. It
-//! stands here for the allocator that counts: what a decoder allocates stays in proportion to its input.
+//! Runs the fuzz targets' entry points on random bytes and on mutated valid bytes, with a stable toolchain; `fuzz/`
+//! runs them for longer. It is here because it uses the counting allocator: a decoder's allocations stay in proportion
+//! to its input.
 
 use crate::counting::bytes_allocated;
 use alluvium::internals::fuzz::{TARGETS, Target};
 use alluvium::internals::splitmix64;
 
-/// What a decoder may allocate whatever the input: a page of the greatest size, and its copy.
+/// Bytes that a decoder may allocate for any input: a page of the greatest size, and its copy.
 const BYTES_FREE: u64 = 6 << 20;
-/// And for each byte of input.
+/// Further bytes that it may allocate for each byte of input.
 const BYTES_PER_BYTE: u64 = 256;
 
 /// Changes a few bytes, or the length.
@@ -47,7 +48,7 @@ fn every_decoder_accepts_any_bytes() {
     let inputs = std::env::var("ALLUVIUM_FUZZ_INPUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(15_000_u64);
     for target in &TARGETS {
         let corpus = (target.corpus)();
-        assert!(!corpus.is_empty(), "{} has nothing to begin with", target.name);
+        assert!(!corpus.is_empty(), "{} has an empty corpus", target.name);
         corpus.iter().for_each(|bytes| run(target, bytes));
         for seed in 0..inputs {
             let mut state = seed;
@@ -59,7 +60,7 @@ fn every_decoder_accepts_any_bytes() {
                 corpus[random(corpus.len() as u64) as usize].clone()
             };
             mutate(&mut bytes, &mut random);
-            // What fails is told by the seed: the panic's message does not name it.
+            // Names the seed, which the message of the panic does not.
             let outcome = std::panic::catch_unwind(|| run(target, &bytes));
             assert!(outcome.is_ok(), "{}: seed {seed}, input {bytes:02x?}", target.name);
         }

@@ -1,5 +1,5 @@
-//! What a put and a get must not cost: allocations and system calls of the calling thread, in a million of them (200,000
-//! without optimization). A binary of its own, because it has its own allocator.
+//! Costs that puts and gets must not have: allocations and system calls of the calling thread, counted over a million
+//! operations (200,000 without optimization). A separate binary, because it has its own allocator.
 
 mod allocations;
 mod counting;

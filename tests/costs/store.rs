@@ -1,4 +1,4 @@
-//! The store that costs are counted on: keys of 8 bytes in random order, known by their numbers.
+//! The store whose costs are counted: 8-byte keys in random order, identified by numbers.
 
 use alluvium::internals::splitmix64;
 use alluvium::{Db, Options};
@@ -6,9 +6,9 @@ use parking_lot::Condvar;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Keys in the store.
+/// The number of keys in the store.
 pub const KEYS: u64 = 20_000;
-/// Operations that are counted.
+/// The number of operations that are counted.
 pub const OPERATIONS: u64 = if cfg!(debug_assertions) { 200_000 } else { 1_000_000 };
 /// Short, so that the operations of a count fit into one memory generation.
 pub const VALUE: [u8; 16] = *b"alluvial deposit";
@@ -24,10 +24,10 @@ pub fn numbers(count: u64) -> impl Iterator<Item = u64> {
     (0..count).map(move |_| splitmix64(&mut state) % KEYS)
 }
 
-/// One store at a time: pages that any store of the process gave up are freed by whichever thread reads next.
+/// Allows one store at a time: whichever thread reads next frees pages that any store of the process has released.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A store in a directory of its own, with all keys in memory. Whoever counts on it has made it warm first.
+/// A store in its own directory, with all keys in memory. A test warms it up before it counts.
 pub struct Store {
     pub db: Db,
     _directory: tempfile::TempDir,
@@ -35,7 +35,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// With a budget in MiB.
+    /// Opens a store with a budget in MiB.
     pub fn new(budget_mib: u64) -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = tempfile::tempdir().unwrap();
@@ -43,7 +43,7 @@ impl Store {
             Options { memory_budget: Some(budget_mib << 20), background_threads: Some(2), ..Options::default() };
         let db = Db::open(directory.path(), options).unwrap();
         (0..KEYS).for_each(|number| db.put(key(number), VALUE).unwrap());
-        // A thread makes a place to wait when it first waits. Here, since a put may meet a lock that is held for a moment.
+        // A thread's first wait allocates. It happens here, since a put may have to wait for a lock for a moment.
         Condvar::new().wait_for(&mut parking_lot::Mutex::new(()).lock(), Duration::from_millis(1));
         Self { db, _directory: directory, _alone: alone }
     }
@@ -62,20 +62,20 @@ impl Store {
         numbers.for_each(|number| self.db.put(key(number), VALUE).unwrap());
     }
 
-    /// Gets keys that are there.
+    /// Gets present keys.
     pub fn read(&self, numbers: impl Iterator<Item = u64>) {
         let mut out = Vec::with_capacity(VALUE.len());
         self.read_into(numbers, &mut out);
     }
 
-    /// The same into a buffer that has room.
+    /// Gets present keys into a buffer that is large enough.
     pub fn read_into(&self, numbers: impl Iterator<Item = u64>, out: &mut Vec<u8>) {
         for number in numbers {
             assert!(self.db.get_into(key(number), out).unwrap() && *out == VALUE, "key {number}");
         }
     }
 
-    /// Gets other keys.
+    /// Gets absent keys.
     pub fn miss(&self, numbers: impl Iterator<Item = u64>, out: &mut Vec<u8>) {
         for number in numbers {
             assert!(!self.db.get_into(key(KEYS + number), out).unwrap(), "key {number}");

@@ -1,7 +1,7 @@
-//! Puts and gets of the calling thread make no system calls, but where a chunk of the log is used up.
+//! Puts and gets make no system calls in the calling thread, except when a chunk of the log is full.
 //!
-//! strace watches a child process that marks, by asking for files that cannot be there, where each count begins and
-//! ends; only calls of the marking thread count. Without strace the test says so and passes.
+//! strace traces a child process, which marks the start and the end of each count by requests for files that do not
+//! exist. Only calls of the marking thread count. Without strace the test is skipped.
 
 use crate::store::{OPERATIONS, Store, VALUE, numbers};
 use std::collections::BTreeMap;
@@ -20,16 +20,17 @@ fn section(name: &str, work: impl FnOnce()) {
     assert!(std::fs::metadata(format!("{MARK}/{name}/ends")).is_err());
 }
 
-/// The child: does what is counted. The test harness can start nothing but tests, so its entry point is one that is ignored.
+/// The child does the work that is counted. The test harness can only start tests, so its entry point is an ignored
+/// test.
 #[test]
-#[ignore = "no test, but the entry point of a child process"]
+#[ignore = "not a test, but the entry point of a child process"]
 fn child() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
     let mut out = Vec::with_capacity(VALUE.len());
     let store = Store::new(704);
-    // A thread's first get enrols it among the readers, which allocates, and malloc may then ask for more of its heap.
+    // A thread's first get registers it as a reader, which allocates, and malloc may then enlarge its heap.
     store.read(0..1);
     section("one call", || assert!(std::fs::metadata("/").is_ok()));
     section("gets in memory", || store.read_into(numbers(OPERATIONS), &mut out));
@@ -40,7 +41,7 @@ fn child() {
     section("misses", || store.miss(numbers(OPERATIONS), &mut out));
 }
 
-/// Takes a trace apart: a line is a thread's id and what it did.
+/// Parses a trace, each line of which is a thread's id and its system call.
 fn sections(trace: &str) -> BTreeMap<String, Calls> {
     let mut sections: BTreeMap<String, Calls> = BTreeMap::new();
     let mut open: Option<(&str, &str)> = None;
@@ -57,7 +58,7 @@ fn sections(trace: &str) -> BTreeMap<String, Calls> {
             *sections.entry(section.to_owned()).or_default().entry(call.to_owned()).or_default() += 1;
         }
     }
-    assert!(open.is_none(), "the child did not come to its end");
+    assert!(open.is_none(), "the child did not finish");
     sections
 }
 
@@ -91,11 +92,11 @@ fn puts_and_gets_make_no_system_calls() {
     let sections = sections(&trace);
     println!("in {OPERATIONS} operations: {sections:?}");
     let none = Calls::new();
-    assert_eq!(sections["one call"].values().sum::<u64>(), 1, "what is made is counted");
+    assert_eq!(sections["one call"].values().sum::<u64>(), 1, "a system call is not counted");
     for gets in ["gets in memory", "gets of cached pages", "misses"] {
         assert_eq!(sections[gets], none, "system calls of the calling thread in {gets}");
     }
-    // Turnover of log chunks, one of 16 KiB in a hundred puts or more: the keeper is woken, or holds the lock for a moment.
+    // A log chunk of 16 KiB holds a hundred puts or more. At its end a put may wake a log thread, or meet its lock.
     let mut puts = sections["puts"].clone();
     let turnover = puts.remove("futex").unwrap_or(0) + puts.remove("sched_yield").unwrap_or(0);
     assert_eq!(puts, none, "system calls of the calling thread in puts");

@@ -1,17 +1,17 @@
-//! What a record of a log says.
+//! The contents of a log record: a batch of writes.
 //!
-//! | bytes | what |
+//! | bytes | meaning |
 //! | --- | --- |
-//! | 8 | the sequence number of the first write |
-//! | 4 | how many writes |
-//! | | for each: 1, key, value, or 0, key; each of these a length and as many bytes |
+//! | 8 | sequence number of the first write |
+//! | 4 | number of writes |
+//! | | for each write: 1, key, value, or 0, key; keys and values are a length and as many bytes |
 
 use crate::decode::Decoder;
 
-/// One write: its number, the key, and the value of a put.
+/// One write: its sequence number, the key, and the value of a put.
 pub type Write<'a> = (u64, &'a [u8], Option<&'a [u8]>);
 
-/// The writes of a record; `None` where it is not one.
+/// Decodes the writes of a record; `None` if the record is invalid.
 pub fn decode(record: &[u8]) -> Option<Vec<Write<'_>>> {
     let mut decoder = Decoder::new(record);
     let (first, count) = (decoder.fixed64()?, u64::from(decoder.fixed32()?));

@@ -1,54 +1,56 @@
-//! Blocks of tables: entries in order, each without what its key has in common with the key before.
+//! Blocks of tables: sorted entries. Each key is stored without the prefix that it shares with the previous key.
 //!
-//! | bytes | what |
+//! | bytes | meaning |
 //! | --- | --- |
-//! | | entries: how many bytes of the key are those of the key before, how many follow, how many the value has (varints); those of the key; the value |
-//! | 4 each | where entries begin that have their key whole |
-//! | 4 | how many of these |
+//! | | entries: length of the shared prefix, length of the rest of the key, length of the value (varints); the rest of the key; the value |
+//! | 4 each | restart points: offsets of entries that store their whole key |
+//! | 4 | number of restart points |
 //!
-//! In the file a byte follows that says how it is compressed (0 not, 1 snappy), and the masked CRC-32C of the stored block and that byte.
+//! In the file, each block is followed by a byte with the compression type (0 none, 1 snappy) and the masked CRC-32C of
+//! the stored block and that byte.
 
 use crate::checksum;
 use crate::decode::Decoder;
 use crate::error::{Error, Result};
 use crate::file::ReadFile;
 
-/// Bytes behind a block.
+/// Bytes of the trailer behind a block.
 pub const TRAILER: u64 = 5;
-/// A block is about 4 KiB, or one entry; no entry has more than a value of 4 GiB. Damaged bytes must not become memory.
+/// The largest size that is read. A block is about 4 KiB, or one entry with a value of at most 4 GiB. The limit keeps
+/// damaged lengths from allocating memory.
 const BYTES_MAX: u64 = 5 << 30;
 
-/// Where a block lies.
+/// The location of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle {
-    /// In the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// Bytes, without the trailer.
+    /// Length in bytes, without the trailer.
     pub length: u64,
 }
 
 impl Handle {
-    /// Two varints.
+    /// Decodes two varints.
     pub fn decode(decoder: &mut Decoder<'_>) -> Option<Self> {
         Some(Self { offset: decoder.varint64()?, length: decoder.varint64()? })
     }
 }
 
-/// A block in memory, and a position in it.
+/// A block in memory, and a cursor in it.
 #[derive(Debug, Default)]
 pub struct Block {
     bytes: Vec<u8>,
-    /// Where the entries end.
+    /// The end of the entries.
     end: usize,
-    /// The entry that it stands on.
+    /// The key of the current entry.
     key: Vec<u8>,
     value: std::ops::Range<usize>,
-    /// Where the next one begins.
+    /// The offset of the next entry.
     next: usize,
 }
 
 impl Block {
-    /// Reads a block and checks it. It stands before the first entry.
+    /// Reads and verifies a block. The cursor is before the first entry.
     pub fn read(file: &ReadFile, handle: Handle) -> Result<Self> {
         let Handle { offset, length } = handle;
         let end = offset.checked_add(length).and_then(|end| end.checked_add(TRAILER));
@@ -57,8 +59,8 @@ impl Block {
             return Err(Error::damage(
                 file.path(),
                 offset,
-                "place of a block",
-                format!("one in {} bytes", file.length()),
+                "location of a block",
+                format!("one within the {} bytes of the file", file.length()),
                 found,
             ));
         }
@@ -73,21 +75,22 @@ impl Block {
         let bytes = match method {
             0 => stored,
             1 => snap::raw::Decoder::new().decompress_vec(&stored).map_err(|error| {
-                Error::damage(file.path(), offset, "a compressed block", "what snappy can expand", error)
+                Error::damage(file.path(), offset, "a compressed block", "valid snappy data", error)
             })?,
             method => return Err(Error::Compression { path: file.path().to_path_buf(), offset, method }),
         };
-        Self::new(bytes).ok_or_else(|| Error::damage(file.path(), offset, "a block", "entries and restarts", "neither"))
+        Self::new(bytes)
+            .ok_or_else(|| Error::damage(file.path(), offset, "a block", "entries and restart points", "invalid bytes"))
     }
 
-    /// A block of these bytes; `None` where they are none.
+    /// Creates a block from bytes; `None` if they are too short.
     pub fn new(bytes: Vec<u8>) -> Option<Self> {
         let restarts = u32::from_le_bytes(*bytes.last_chunk()?) as usize;
         let end = bytes.len().checked_sub(restarts.checked_mul(4)?.checked_add(4)?)?;
         Some(Self { bytes, end, ..Self::default() })
     }
 
-    /// Moves to the next entry: false where there is none, `None` where the bytes are none.
+    /// Moves to the next entry. Returns false if there is none, and `None` if the bytes are invalid.
     pub fn advance(&mut self) -> Option<bool> {
         if self.next == self.end {
             return Some(false);
@@ -107,12 +110,12 @@ impl Block {
         Some(true)
     }
 
-    /// The key of the entry.
+    /// Returns the key of the entry.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// The value of the entry.
+    /// Returns the value of the entry.
     pub fn value(&self) -> &[u8] {
         &self.bytes[self.value.clone()]
     }
@@ -125,7 +128,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_block_or_none(bytes: Vec<u8>) {
+        fn any_bytes_are_a_block_or_an_error(bytes: Vec<u8>) {
             if let Some(mut block) = Block::new(bytes) {
                 while block.advance() == Some(true) {
                     let _ = (block.key(), block.value());
@@ -135,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_put_together() {
+    fn keys_are_assembled_from_prefixes() {
         let mut bytes = vec![0, 3, 1, b'a', b'b', b'c', b'1', 2, 1, 0, b'd'];
         bytes.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0, 0]);
         let mut block = Block::new(bytes).unwrap();

@@ -1,8 +1,8 @@
-//! LevelDB's checksums: CRC-32C, masked, so that data that holds checksums of its own is no special case.
+//! LevelDB's checksums: CRC-32C, masked, because a plain checksum of data that contains checksums is problematic.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// The masked checksum of these bytes, one piece after the other.
+/// Returns the masked checksum of the concatenated pieces.
 pub fn masked(pieces: &[&[u8]]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     for piece in pieces {

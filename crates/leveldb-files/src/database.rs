@@ -1,4 +1,4 @@
-//! A database of LevelDB's, opened for reading: each key with its newest value.
+//! A database of LevelDB, opened for reading: each key with its newest value.
 
 use crate::error::{Error, LeftOut, Result};
 use crate::file::{log_number, log_path};
@@ -12,14 +12,14 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// How to read.
+/// Options for reading.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Goes on past damage and leaves out what it hit. Of a key whose newest write is left out an older one may show.
+    /// Skips damaged data. If the newest write of a key is skipped, an older one may be returned.
     pub skip_damaged: bool,
 }
 
-/// See the module. While it lives no LevelDB opens the directory.
+/// See the module. As long as it exists, LevelDB cannot open the directory.
 #[derive(Debug)]
 pub struct Database {
     directory: PathBuf,
@@ -31,7 +31,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Looks which files there are.
+    /// Reads the manifest and finds the files.
     ///
     /// # Errors
     /// `NoDatabase`, `Locked`, `Comparator`, `Damage` of the manifest, `Io`.
@@ -44,7 +44,9 @@ impl Database {
             return Err(no_database("it has no file CURRENT"));
         }
         if directory.join("IDENTITY").exists() {
-            return Err(no_database("by its file IDENTITY it is one of RocksDB, whose files are others"));
+            return Err(no_database(
+                "it has a file IDENTITY, so it is a database of RocksDB, whose files have another format",
+            ));
         }
         let lock = lock(directory)?;
         let manifest = Manifest::read(directory)?;
@@ -61,21 +63,21 @@ impl Database {
         Ok(Self { directory: directory.to_path_buf(), manifest, logs, options, bytes, lock })
     }
 
-    /// Bytes of the files that will be read.
+    /// Returns the size of the files that will be read.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Table files, and log files.
+    /// Returns the numbers of table files and of log files.
     pub fn files(&self) -> (usize, usize) {
         (self.manifest.levels.iter().map(Vec::len).sum(), self.logs.len())
     }
 
-    /// Reads the logs, and stands before the first pair. Keeps in memory what the logs hold, and a block of each table that is open: those
-    /// of level 0 and one of each other level.
+    /// Reads the logs and returns an iterator over the pairs. Memory holds the contents of the logs and one block of
+    /// each open table: all tables of level 0 and one of each other level are open.
     ///
     /// # Errors
-    /// `Damage`, where it is not skipped, and `Io`.
+    /// `Damage` unless it is skipped, `Io`.
     pub fn pairs(self) -> Result<Pairs> {
         let mut left_out: Vec<LeftOut> = self.manifest.torn.into_iter().collect();
         let mut memory = Memory::default();
@@ -105,7 +107,7 @@ impl Database {
     }
 }
 
-/// Keeps LevelDB from opening the directory, which it locks as long as it has it open.
+/// Keeps LevelDB from opening the directory: LevelDB locks an open database with the same lock.
 fn lock(directory: &Path) -> Result<Option<File>> {
     let path = directory.join("LOCK");
     let file = match File::open(&path) {
@@ -118,7 +120,7 @@ fn lock(directory: &Path) -> Result<Option<File>> {
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => {
             Err(Error::Locked { path: directory.to_path_buf() })
         }
-        // A file system without locks: nobody has locked it there.
+        // A file system without locks: LevelDB could not lock the directory either.
         Err(_) => Ok(None),
     }
 }
@@ -131,21 +133,21 @@ fn skip(options: Options, left_out: &mut Vec<LeftOut>, error: Error) -> Result<(
     Ok(())
 }
 
-/// The pairs of a database, in the order of keys, each key once.
+/// The pairs of a database in key order, each key once.
 #[derive(Debug)]
 pub struct Pairs {
     merge: Merge,
-    /// The last key that was decided about.
+    /// The last key that was returned or skipped as deleted.
     given: Option<Vec<u8>>,
     options: Options,
     left_out: Vec<LeftOut>,
-    /// Bytes of sources that have come to their end.
+    /// Bytes of finished sources.
     ended_bytes: u64,
     _lock: Option<File>,
 }
 
 impl Pairs {
-    /// Bytes of files that are behind it.
+    /// Returns how many bytes of the files have been read.
     pub fn bytes_read(&self) -> u64 {
         let of = |source: &Source| match source {
             Source::Memory(_) => 0,
@@ -154,12 +156,12 @@ impl Pairs {
         self.ended_bytes + self.merge.sources().iter().map(of).sum::<u64>()
     }
 
-    /// What was left out so far.
+    /// Returns what was left out so far.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
     }
 
-    /// Moves a source to its next entry and back among the others.
+    /// Moves a source to its next entry and adds it to the merge.
     fn advance(&mut self, mut source: Source) -> Result<()> {
         loop {
             match source.advance() {
@@ -201,7 +203,7 @@ impl Pairs {
 impl Iterator for Pairs {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
-    /// Nothing comes behind an error.
+    /// The iteration ends after an error.
     fn next(&mut self) -> Option<Self::Item> {
         let stepped = self.step();
         if stepped.is_err() {

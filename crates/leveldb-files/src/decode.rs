@@ -1,50 +1,50 @@
-//! Numbers and strings out of bytes. `None`: the bytes end too soon, or say what no writer writes.
+//! Decodes numbers and strings. `None` means that the bytes are too few or invalid.
 
-/// Bytes that are read from the front.
+/// Decodes bytes from front to back.
 #[derive(Clone, Copy)]
 pub struct Decoder<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Decoder<'a> {
-    /// At the first byte.
+    /// Starts at the first byte.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
-    /// What is left.
+    /// Returns the remaining bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Whether nothing is left.
+    /// Whether no bytes remain.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// So many bytes.
+    /// Decodes `count` bytes.
     pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(count)?;
         self.bytes = rest;
         Some(taken)
     }
 
-    /// One byte.
+    /// Decodes one byte.
     pub fn byte(&mut self) -> Option<u8> {
         Some(self.bytes(1)?[0])
     }
 
-    /// Four bytes, the low one first.
+    /// Decodes four bytes, little-endian.
     pub fn fixed32(&mut self) -> Option<u32> {
         Some(u32::from_le_bytes(self.bytes(4)?.try_into().ok()?))
     }
 
-    /// Eight bytes, the low one first.
+    /// Decodes eight bytes, little-endian.
     pub fn fixed64(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.bytes(8)?.try_into().ok()?))
     }
 
-    /// Seven bits a byte, the low ones first, the high bit where more follow.
+    /// Decodes seven bits per byte, least significant first. The high bit is set if more bytes follow.
     pub fn varint64(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -62,12 +62,12 @@ impl<'a> Decoder<'a> {
         None
     }
 
-    /// The same for a number of 32 bits.
+    /// Like `varint64`, for a number of 32 bits.
     pub fn varint32(&mut self) -> Option<u32> {
         self.varint64()?.try_into().ok()
     }
 
-    /// A length, and as many bytes.
+    /// Decodes a length and as many bytes.
     pub fn string(&mut self) -> Option<&'a [u8]> {
         let length = self.varint32()?;
         self.bytes(length as usize)

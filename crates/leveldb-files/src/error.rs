@@ -1,4 +1,4 @@
-//! What can be wrong with a directory.
+//! The errors of reading a database.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,34 +10,34 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system refused something.
+    /// A system call on a file failed.
     #[error("cannot {operation} {}: {source}", path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The directory is none of LevelDB's.
-    #[error("{} is no database of LevelDB: {reason}", path.display())]
+    /// The directory is not a database of LevelDB.
+    #[error("{} is not a database of LevelDB: {reason}", path.display())]
     NoDatabase {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// Why it is not.
         reason: String,
     },
-    /// A process has it open.
+    /// Another process has the database open.
     #[error("{} is open in another process; close it there first", path.display())]
     Locked {
         /// The directory.
         path: PathBuf,
     },
-    /// Its keys are in an order of the program's own.
+    /// The keys are sorted by a comparator of the program.
     #[error(
-        "{} is in the order of the comparator {comparator:?}, of which only the program that made it knows; only databases in the order \
-         of bytes ({BYTEWISE}) can be read",
+        "{} is sorted by the comparator {comparator:?}, which only the program that created it has; only databases that are sorted by \
+         bytes ({BYTEWISE}) can be read",
         path.display()
     )]
     Comparator {
@@ -46,14 +46,14 @@ pub enum Error {
         /// The comparator's name.
         comparator: String,
     },
-    /// A block is compressed in a way that LevelDB 1.23 does not have.
-    #[error("{} at offset {offset}: a block is compressed by method {method}; known are 0 (none) and 1 (snappy)", path.display())]
+    /// A block has a compression type that LevelDB 1.23 does not have.
+    #[error("{} at offset {offset}: a block has the compression type {method}; supported are 0 (none) and 1 (snappy)", path.display())]
     Compression {
         /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// The offset in the file.
         offset: u64,
-        /// The byte that says how.
+        /// The compression type.
         method: u8,
     },
     /// Bytes are not what LevelDB wrote there.
@@ -61,9 +61,9 @@ pub enum Error {
     Damage {
         /// The file.
         path: PathBuf,
-        /// Where in it, bytes.
+        /// The offset in the file.
         offset: u64,
-        /// Which thing.
+        /// The damaged item.
         what: &'static str,
         /// What should be there.
         expected: String,
@@ -72,7 +72,7 @@ pub enum Error {
     },
 }
 
-/// The only order that can be read.
+/// The only comparator that is supported.
 pub(crate) const BYTEWISE: &str = "leveldb.BytewiseComparator";
 
 impl Error {
@@ -91,7 +91,7 @@ impl Error {
         Self::Damage { path: path.to_path_buf(), offset, what, expected, found }
     }
 
-    /// Whether it is about bytes that are wrong, or missing, in one place, so that the rest may be read without them.
+    /// Whether the error means that bytes in one place are wrong or missing, so that the rest can be read without them.
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Damage { .. } => true,
@@ -103,11 +103,11 @@ impl Error {
     }
 }
 
-/// Something that was left out.
+/// Data that was left out.
 #[derive(Debug)]
 pub struct LeftOut {
-    /// How many bytes of the file, where that is known.
+    /// The number of bytes of the file, if known.
     pub bytes: Option<u64>,
-    /// What was wrong; for what a process that died had begun to write, that.
+    /// Why: the damage, or an unfinished write of a process that died.
     pub why: String,
 }

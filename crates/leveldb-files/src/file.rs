@@ -1,4 +1,4 @@
-//! Files of a database: names, and bytes of them.
+//! The files of a database: their names and contents.
 
 use crate::error::{Error, Result};
 use std::fs::File;
@@ -6,24 +6,24 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// The number of a log file by its name.
+/// Returns the number of a log file from its name.
 pub fn log_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".log")?;
     if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
 }
 
-/// The path of a log file.
+/// Returns the path of a log file.
 pub fn log_path(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("{number:06}.log"))
 }
 
-/// A table file that is there: `.ldb`, or `.sst` as older versions wrote it. Where there is neither, the first.
+/// Returns the path of a table file: `.ldb`, or `.sst` from older versions. If neither exists, the first.
 pub fn table_path(directory: &Path, number: u64) -> PathBuf {
     let [new, old] = ["ldb", "sst"].map(|ending| directory.join(format!("{number:06}.{ending}")));
     if !new.exists() && old.exists() { old } else { new }
 }
 
-/// An open file that remembers its path.
+/// An open file with its path.
 #[derive(Debug)]
 pub struct ReadFile {
     file: File,
@@ -32,7 +32,7 @@ pub struct ReadFile {
 }
 
 impl ReadFile {
-    /// Opens it.
+    /// Opens a file.
     pub fn open(path: PathBuf) -> Result<Self> {
         let opened = File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
         match opened {
@@ -41,19 +41,19 @@ impl ReadFile {
         }
     }
 
-    /// Its path.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its length when it was opened.
+    /// Returns the length at the time of opening.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Bytes from an offset on.
+    /// Reads bytes at an offset.
     pub fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
-        // A length out of damaged bytes must not become memory.
+        // A damaged length must not allocate memory.
         if length as u64 > self.length.saturating_sub(offset) {
             return Err(Error::io("read", &self.path, io::ErrorKind::UnexpectedEof.into()));
         }

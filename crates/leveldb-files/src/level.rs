@@ -1,4 +1,4 @@
-//! Tables that do not overlap, one behind the other: a level but the first, or one table of that.
+//! Tables that do not overlap, read one after the other: a level above 0, or one table of level 0.
 
 use crate::error::Result;
 use crate::file::table_path;
@@ -7,7 +7,7 @@ use crate::table::Table;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-/// A position in them. New, it stands before the first entry. One table is open at a time.
+/// A cursor over the tables, initially before the first entry. One table is open at a time.
 #[derive(Debug)]
 pub struct Level {
     directory: PathBuf,
@@ -15,22 +15,22 @@ pub struct Level {
     /// Length of the open table.
     open_bytes: u64,
     left: VecDeque<TableMeta>,
-    /// Bytes of the tables that it has behind it.
+    /// Bytes of the tables that have been read.
     behind: u64,
 }
 
 impl Level {
-    /// These tables, in the order of their keys.
+    /// Creates a level from tables in key order.
     pub fn new(directory: PathBuf, tables: Vec<TableMeta>) -> Self {
         Self { directory, table: None, open_bytes: 0, left: tables.into(), behind: 0 }
     }
 
-    /// Bytes of files that it has behind it.
+    /// Returns how many bytes of the files have been read.
     pub fn bytes_read(&self) -> u64 {
         self.behind + self.table.as_ref().map_or(0, |table| table.bytes_read().min(self.open_bytes))
     }
 
-    /// Moves to the next entry; false where there is none. After an error it goes on behind what was damaged.
+    /// Moves to the next entry; false if there is none. After an error it continues behind the damage.
     pub fn advance(&mut self) -> Result<bool> {
         loop {
             if let Some(table) = &mut self.table {
@@ -52,12 +52,12 @@ impl Level {
         }
     }
 
-    /// The key of the entry.
+    /// Returns the key of the entry.
     pub fn key(&self) -> &[u8] {
         self.table.as_ref().map_or(&[], Table::key)
     }
 
-    /// The value of the entry.
+    /// Returns the value of the entry.
     pub fn value(&self) -> &[u8] {
         self.table.as_ref().map_or(&[], Table::value)
     }

@@ -1,10 +1,11 @@
-//! Reads a database that LevelDB has written, without LevelDB and without writing anything: what its directory holds, each key once, with its
-//! newest value, in the order of keys.
+//! Reads a database that LevelDB has written, without LevelDB and without writing anything. Returns each key once, with
+//! its newest value, in key order.
 //!
-//! From the bottom up: `checksum` and `decode` (numbers), `log` (the form of logs and of the manifest), `manifest` (which files there
-//! are), `batch` (what a log's record says), `block` and `table` (sorted files), `level` (tables behind each other), `memory` (what logs
-//! hold, sorted), `merge`, and `database`, which joins them. The formats are those of LevelDB 1.23, whose documents `log_format`,
-//! `table_format` and `impl` describe them; each module has its table of bytes.
+//! From the bottom up: `checksum` and `decode` (numbers), `log` (the record format of logs and of the manifest),
+//! `manifest` (the list of files), `batch` (the contents of a log record), `block` and `table` (sorted files), `level`
+//! (tables that do not overlap), `memory` (the sorted contents of the logs), `merge`, and `database`, which joins them.
+//! The formats are those of LevelDB 1.23, described in its documents `log_format`, `table_format` and `impl`. Each
+//! module has a table of its bytes.
 
 mod batch;
 mod block;

@@ -1,14 +1,14 @@
-//! The form of log files and of the manifest: records, cut to fit into blocks of 32 KiB.
+//! The format of log files and of the manifest: records, split into fragments that fit into blocks of 32 KiB.
 //!
-//! | bytes | what |
+//! | bytes | meaning |
 //! | --- | --- |
-//! | 4 | masked CRC-32C of the kind and the payload |
+//! | 4 | masked CRC-32C of the type and the payload |
 //! | 2 | length of the payload |
-//! | 1 | kind: 1 a whole record, 2 its first piece, 3 one between, 4 its last; 0 with length 0: room that was never written to |
+//! | 1 | type: 1 a whole record, 2 its first fragment, 3 a middle one, 4 its last; 0 with length 0: space that was never written |
 //! | | payload |
 //!
-//! What is left of a block where no header fits is zero. A file that ends inside a piece, or between two pieces of a record, is one whose
-//! writer died: what it had begun is not there, as for LevelDB itself.
+//! The rest of a block that is too short for a header is zero. If a file ends inside a fragment, or between two
+//! fragments of a record, its writer died. The unfinished record is ignored, as in LevelDB itself.
 
 use crate::checksum;
 use crate::decode::Decoder;
@@ -18,92 +18,93 @@ use crate::file::ReadFile;
 const BLOCK: usize = 32 << 10;
 const HEADER: usize = 7;
 
-/// Reads the records of a file, one after the other.
+/// Reads the records of a file in order.
 pub struct LogReader {
     file: ReadFile,
     block: Vec<u8>,
-    /// Where the block lies in the file, and how much of it was read.
+    /// The block's offset in the file, and how much of the block was read.
     block_at: u64,
     at: usize,
-    /// Pieces of a record whose end was not met yet, and where it began.
+    /// The fragments of an unfinished record, and the record's offset.
     begun: Option<(Vec<u8>, u64)>,
-    /// Bytes at the end that a writer had begun and not finished.
+    /// Bytes of an unfinished record at the end.
     torn: u64,
 }
 
-/// A piece of a record.
-struct Piece {
+/// A fragment of a record.
+struct Fragment {
     kind: u8,
     payload: Vec<u8>,
     offset: u64,
 }
 
 impl LogReader {
-    /// At the beginning.
+    /// Starts at the beginning.
     pub fn new(file: ReadFile) -> Self {
         Self { file, block: Vec::new(), block_at: 0, at: 0, begun: None, torn: 0 }
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &ReadFile {
         &self.file
     }
 
-    /// What a writer had begun to write when it died; known once there are no more records.
+    /// Returns the unfinished write at the end, if any. It is known once there are no more records.
     pub fn torn(&self) -> Option<LeftOut> {
-        let why = || format!("{}: what a process that died had begun to write at its end", self.file.path().display());
+        let why = || format!("{}: an unfinished write at the end, of a process that died", self.file.path().display());
         (self.torn > 0).then(|| LeftOut { bytes: Some(self.torn), why: why() })
     }
 
-    /// The next record and where it begins. After an error the next call goes on behind what was damaged.
+    /// Returns the next record and its offset. After an error, the next call continues behind the damage.
     pub fn next(&mut self) -> Result<Option<(Vec<u8>, u64)>> {
         loop {
-            let Some(piece) = self.piece()? else {
+            let Some(fragment) = self.fragment()? else {
                 if let Some((_, began)) = self.begun.take() {
                     self.torn = self.file.length() - began;
                 }
                 return Ok(None);
             };
-            // Old writers began a record with an empty piece where nothing more went into the block, and then began it again.
-            let begun = self.begun.take().filter(|(record, _)| !(record.is_empty() && piece.kind <= 2));
+            // Old writers started a record with an empty fragment if only a header fitted into the block, and then
+            // started the record again.
+            let begun = self.begun.take().filter(|(record, _)| !(record.is_empty() && fragment.kind <= 2));
             let path = self.file.path();
-            match (piece.kind, begun) {
-                (1, None) => return Ok(Some((piece.payload, piece.offset))),
-                (2, None) => self.begun = Some((piece.payload, piece.offset)),
+            match (fragment.kind, begun) {
+                (1, None) => return Ok(Some((fragment.payload, fragment.offset))),
+                (2, None) => self.begun = Some((fragment.payload, fragment.offset)),
                 (3, Some((mut record, began))) => {
-                    record.extend_from_slice(&piece.payload);
+                    record.extend_from_slice(&fragment.payload);
                     self.begun = Some((record, began));
                 }
                 (4, Some((mut record, began))) => {
-                    record.extend_from_slice(&piece.payload);
+                    record.extend_from_slice(&fragment.payload);
                     return Ok(Some((record, began)));
                 }
-                // The new record is whole, or begins: it must not go with the one before.
+                // Another record starts: it must not be joined with the unfinished one.
                 (1 | 2, Some((_, began))) => {
                     let error = Error::damage(
                         path,
                         began,
                         "a record",
-                        "all its pieces",
-                        "another record behind the first ones",
+                        "all its fragments",
+                        "the start of another record after the first ones",
                     );
-                    self.at -= HEADER + piece.payload.len();
+                    self.at -= HEADER + fragment.payload.len();
                     return Err(error);
                 }
                 (kind, _) => {
                     return Err(Error::damage(
                         path,
-                        piece.offset,
+                        fragment.offset,
                         "a record",
-                        "its first piece",
-                        format!("a piece of kind {kind}"),
+                        "its first fragment",
+                        format!("a fragment of type {kind}"),
                     ));
                 }
             }
         }
     }
 
-    fn piece(&mut self) -> Result<Option<Piece>> {
+    fn fragment(&mut self) -> Result<Option<Fragment>> {
         loop {
             let offset = self.block_at + self.at as u64;
             let left = &self.block[self.at..];
@@ -138,7 +139,7 @@ impl LogReader {
             };
             let computed = checksum::masked(&[&[kind], payload]);
             if computed != stored {
-                // Its length cannot be trusted either, so the rest of the block goes with it.
+                // The length cannot be trusted either, so the rest of the block is skipped, too.
                 let error =
                     self.damage(offset, "checksum of a record", format!("{computed:08x}"), format!("{stored:08x}"));
                 self.at = self.block.len();
@@ -146,7 +147,7 @@ impl LogReader {
             }
             let payload = payload.to_vec();
             self.at += HEADER + length;
-            return Ok(Some(Piece { kind, payload, offset }));
+            return Ok(Some(Fragment { kind, payload, offset }));
         }
     }
 

@@ -1,17 +1,17 @@
-//! Which files a database consists of: the file that `CURRENT` names, a log whose records are edits.
+//! The list of a database's files: the file that `CURRENT` names, a log whose records are edits.
 //!
-//! | tag | what follows |
+//! | tag | fields |
 //! | --- | --- |
 //! | 1 | the comparator's name |
 //! | 2 | number of the oldest log that is needed |
 //! | 3 | next file number |
 //! | 4 | last sequence number |
-//! | 5 | level, key: where the level's next compaction begins |
-//! | 6 | level, number of a table that is gone |
+//! | 5 | level, key: the start of the level's next compaction |
+//! | 6 | level, number of a removed table |
 //! | 7 | level, number, length, smallest and largest key of a new table |
-//! | 9 | number of the log before that of tag 2, which is needed, too |
+//! | 9 | number of an older log that is also needed |
 //!
-//! Tags and numbers are varints, strings have their length in front.
+//! Tags and numbers are varints. Strings are preceded by their length.
 
 use crate::decode::Decoder;
 use crate::error::{BYTEWISE, Error, LeftOut, Result};
@@ -25,31 +25,31 @@ use std::path::Path;
 /// LevelDB has levels 0 to 6.
 pub const LEVELS: usize = 7;
 
-/// A table, as the manifest knows it.
+/// A table's entry in the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableMeta {
-    /// Its file's number.
+    /// Number of the file.
     pub number: u64,
-    /// Its file's length.
+    /// Length of the file.
     pub bytes: u64,
-    /// Its smallest key, as in tables.
+    /// Smallest internal key.
     pub smallest: Vec<u8>,
-    /// Its largest key.
+    /// Largest internal key.
     pub largest: Vec<u8>,
 }
 
 /// The files of a database.
 #[derive(Debug, Default)]
 pub struct Manifest {
-    /// The order of keys.
+    /// The comparator's name.
     comparator: Option<String>,
-    /// Logs with this number or a greater one are needed,
+    /// Logs with this number or a greater one are needed.
     pub log_number: u64,
-    /// and this one.
+    /// Number of one older log that is also needed.
     pub previous_log_number: u64,
     /// The tables of each level.
     pub levels: [Vec<TableMeta>; LEVELS],
-    /// What a process that died had begun to write at its end.
+    /// The unfinished write of a process that died.
     pub torn: Option<LeftOut>,
 }
 
@@ -71,8 +71,8 @@ impl Manifest {
             return Err(Error::damage(
                 &current_path,
                 0,
-                "the manifest's name",
-                "MANIFEST-, a number, a line's end",
+                "the manifest's name in CURRENT",
+                "MANIFEST-, a number and a newline",
                 found,
             ));
         };
@@ -82,8 +82,8 @@ impl Manifest {
         while let Some((record, offset)) = log.next()? {
             is_empty = false;
             if manifest.apply(&record).is_none() {
-                let found = format!("{} bytes that are none", record.len());
-                return Err(Error::damage(log.file().path(), offset, "an edit", "tags and what follows them", found));
+                let found = format!("{} invalid bytes", record.len());
+                return Err(Error::damage(log.file().path(), offset, "an edit", "tags and their fields", found));
             }
         }
         if is_empty {
@@ -106,7 +106,7 @@ impl Manifest {
         }
     }
 
-    /// Applies an edit; `None` where the bytes are none.
+    /// Applies an edit; `None` if it is invalid.
     fn apply(&mut self, record: &[u8]) -> Option<()> {
         let mut decoder = Decoder::new(record);
         let (mut gone, mut new) = (Vec::new(), Vec::new());
@@ -131,7 +131,7 @@ impl Manifest {
                 _ => return None,
             }
         }
-        // What an edit takes away it may bring to another level.
+        // An edit may remove a table from one level and add it to another.
         for (level, number) in gone {
             self.levels[level].retain(|table| table.number != number);
         }
@@ -154,13 +154,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_an_edit_or_none(bytes: Vec<u8>) {
+        fn any_bytes_are_an_edit_or_an_error(bytes: Vec<u8>) {
             let _ = Manifest::default().apply(&bytes);
         }
     }
 
     #[test]
-    fn edits_add_and_take_away() {
+    fn edits_add_and_remove() {
         let key = internal_key::make(b"k", 7, true);
         let new = |level: u8, number: u8| [&[7, level, number, 100, 9][..], &key, &[9], &key].concat();
         let mut manifest = Manifest::default();

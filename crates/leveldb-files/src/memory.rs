@@ -1,4 +1,5 @@
-//! What the logs hold, sorted. It is kept in memory, as LevelDB does when it opens: logs are about as long as a write buffer.
+//! The sorted contents of the logs. They are kept in memory, as LevelDB does when it opens a database: logs are about
+//! as long as a write buffer.
 
 use crate::batch;
 use crate::error::{Error, LeftOut, Result};
@@ -7,17 +8,17 @@ use crate::internal_key;
 use crate::log::LogReader;
 use std::path::PathBuf;
 
-/// See the module. A position in it, too; new, it stands before the first entry.
+/// See the module. Also a cursor, initially before the first entry.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// Keys as in tables, and values.
+    /// Internal keys and values.
     entries: Vec<(Vec<u8>, Vec<u8>)>,
-    /// How many entries it has come to, the one that it stands on included.
+    /// Number of entries up to and including the current one.
     next: usize,
 }
 
 impl Memory {
-    /// Reads a log to its end. Damage goes to `skip`, which says by an error that it is to end there.
+    /// Reads a log to its end. Damage is passed to `skip`, which returns an error to stop.
     pub fn read_log(&mut self, path: PathBuf, skip: &mut dyn FnMut(Error) -> Result<()>) -> Result<Option<LeftOut>> {
         let mut log = LogReader::new(ReadFile::open(path)?);
         loop {
@@ -30,8 +31,8 @@ impl Memory {
                 }
             };
             let Some(writes) = batch::decode(&record) else {
-                let found = format!("{} bytes that are none", record.len());
-                skip(Error::damage(log.file().path(), offset, "a batch", "a number and writes", found))?;
+                let found = format!("{} invalid bytes", record.len());
+                skip(Error::damage(log.file().path(), offset, "a batch", "a sequence number and writes", found))?;
                 continue;
             };
             for (number, key, value) in writes {
@@ -42,12 +43,12 @@ impl Memory {
         Ok(log.torn())
     }
 
-    /// Puts everything into order; nothing may be read after that.
+    /// Sorts the entries. No log may be read afterwards.
     pub fn sort(&mut self) {
         self.entries.sort_by(|one, other| internal_key::compare(&one.0, &other.0));
     }
 
-    /// Moves to the next entry; false where there is none.
+    /// Moves to the next entry; false if there is none.
     pub fn advance(&mut self) -> bool {
         self.next += 1;
         self.next <= self.entries.len()
@@ -57,12 +58,12 @@ impl Memory {
         self.entries.get(self.next.checked_sub(1)?)
     }
 
-    /// The key of the entry.
+    /// Returns the key of the entry.
     pub fn key(&self) -> &[u8] {
         self.entry().map_or(&[], |(key, _)| key)
     }
 
-    /// The value of the entry.
+    /// Returns the value of the entry.
     pub fn value(&self) -> &[u8] {
         self.entry().map_or(&[], |(_, value)| value)
     }

@@ -1,11 +1,11 @@
-//! Several sources as one, in order: the newest version of a key first.
+//! Merges several sources in order, the newest version of a key first.
 
 use crate::error::Result;
 use crate::internal_key;
 use crate::level::Level;
 use crate::memory::Memory;
 
-/// One source.
+/// A source of entries.
 #[derive(Debug)]
 pub enum Source {
     /// The logs.
@@ -15,7 +15,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Moves to the next entry; false where there is none.
+    /// Moves to the next entry; false if there is none.
     pub fn advance(&mut self) -> Result<bool> {
         match self {
             Self::Memory(memory) => Ok(memory.advance()),
@@ -23,7 +23,7 @@ impl Source {
         }
     }
 
-    /// The key of the entry.
+    /// Returns the key of the entry.
     pub fn key(&self) -> &[u8] {
         match self {
             Self::Memory(memory) => memory.key(),
@@ -31,7 +31,7 @@ impl Source {
         }
     }
 
-    /// The value of the entry.
+    /// Returns the value of the entry.
     pub fn value(&self) -> &[u8] {
         match self {
             Self::Memory(memory) => memory.value(),
@@ -40,27 +40,27 @@ impl Source {
     }
 }
 
-/// The sources that have entries left, each on its next one.
+/// The sources that have entries left, each at its next one.
 #[derive(Debug, Default)]
 pub struct Merge {
     sources: Vec<Source>,
 }
 
 impl Merge {
-    /// Takes note of a source that stands on an entry.
+    /// Adds a source that is positioned on an entry.
     pub fn add(&mut self, source: Source) {
         self.sources.push(source);
     }
 
-    /// Takes the source with the first entry out, to be moved on and added again. There are some dozen sources at most, so the least is
-    /// looked for.
+    /// Removes and returns the source with the first entry, to be advanced and added again. There are at most a few
+    /// dozen sources, so a linear search suffices.
     pub fn take_first(&mut self) -> Option<Source> {
         let keys = self.sources.iter().map(Source::key).enumerate();
         let (at, _) = keys.min_by(|(_, one), (_, other)| internal_key::compare(one, other))?;
         Some(self.sources.swap_remove(at))
     }
 
-    /// All that have entries left.
+    /// Returns all sources that have entries left.
     pub fn sources(&self) -> &[Source] {
         &self.sources
     }

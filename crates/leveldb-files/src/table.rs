@@ -1,11 +1,11 @@
 //! Table files: blocks of entries, an index of them, and a footer.
 //!
-//! | bytes, from the end of the file | what |
+//! | bytes, from the end of the file | meaning |
 //! | --- | --- |
-//! | 48 | places of the block of metadata and of the index (varints), zeroes up to 40 bytes |
-//! | 8, the last | 0xdb4775248b80fb57, little-endian |
+//! | 48 | block handles of the metadata block and of the index (varints), zeroes up to 40 bytes |
+//! | the last 8 | 0xdb4775248b80fb57, little-endian |
 //!
-//! The index is a block with an entry for each block of data: a key at or behind its last one, and its place.
+//! The index is a block with an entry for each data block: a key at or after its last key, and its block handle.
 
 use crate::block::{Block, Handle, TRAILER};
 use crate::decode::Decoder;
@@ -17,13 +17,13 @@ use std::path::PathBuf;
 const FOOTER: usize = 48;
 const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 
-/// A position in a table. New, it stands before the first entry.
+/// A cursor in a table, initially before the first entry.
 #[derive(Debug)]
 pub struct Table {
     file: ReadFile,
     index: Block,
     block: Block,
-    /// Where the block lies.
+    /// The location of the block.
     at: Handle,
 }
 
@@ -44,23 +44,29 @@ impl Table {
         let magic = footer.last_chunk().map_or(0, |magic| u64::from_le_bytes(*magic));
         if magic != MAGIC {
             let (expected, found) = (format!("{MAGIC:016x}"), format!("{magic:016x}"));
-            return Err(Error::damage(file.path(), footer_at, "a table's last eight bytes", expected, found));
+            return Err(Error::damage(file.path(), footer_at, "magic number of a table", expected, found));
         }
         let mut decoder = Decoder::new(&footer);
         let index = Handle::decode(&mut decoder).and_then(|_| Handle::decode(&mut decoder));
         let Some(index) = index else {
-            return Err(Error::damage(file.path(), footer_at, "a table's footer", "two places", "neither"));
+            return Err(Error::damage(
+                file.path(),
+                footer_at,
+                "a table's footer",
+                "two block handles",
+                "invalid bytes",
+            ));
         };
         let index = Block::read(&file, index)?;
         Ok(Self { file, index, block: Block::default(), at: Handle { offset: 0, length: 0 } })
     }
 
-    /// Bytes of the blocks that it has behind it, and of the one in which it stands.
+    /// Returns the bytes of the blocks that have been read, including the current one.
     pub fn bytes_read(&self) -> u64 {
         self.at.offset + self.at.length + TRAILER
     }
 
-    /// Moves to the next entry; false where there is none. After an error it goes on with the next block.
+    /// Moves to the next entry; false if there is none. After an error it continues with the next block.
     pub fn advance(&mut self) -> Result<bool> {
         loop {
             match self.block.advance() {
@@ -84,11 +90,11 @@ impl Table {
             Some(false) => return Ok(false),
             None => {
                 self.index = Block::default();
-                return Err(self.damage("an entry of the index", "a key and a place"));
+                return Err(self.damage("an entry of the index", "a key and a block handle"));
             }
         }
         let Some(handle) = Handle::decode(&mut Decoder::new(self.index.value())) else {
-            return Err(self.damage("an entry of the index", "a place"));
+            return Err(self.damage("an entry of the index", "a block handle"));
         };
         self.at = handle;
         self.block = Block::default();
@@ -97,15 +103,15 @@ impl Table {
     }
 
     fn damage(&self, what: &'static str, expected: &str) -> Error {
-        Error::damage(self.file.path(), self.at.offset, what, expected, "bytes that are none")
+        Error::damage(self.file.path(), self.at.offset, what, expected, "invalid bytes")
     }
 
-    /// The key of the entry.
+    /// Returns the key of the entry.
     pub fn key(&self) -> &[u8] {
         self.block.key()
     }
 
-    /// The value of the entry.
+    /// Returns the value of the entry.
     pub fn value(&self) -> &[u8] {
         self.block.value()
     }

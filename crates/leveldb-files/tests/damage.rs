@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 const SKIP: Options = Options { skip_damaged: true };
 
-/// A database with tables and a log, of a process that died.
+/// Writes a database with tables and a log, by a process that died.
 fn written() -> Option<(TempDir, Script)> {
     let directory = tempfile::tempdir().unwrap();
     let mut script = Script::default();
@@ -23,7 +23,7 @@ fn written() -> Option<(TempDir, Script)> {
             script.put(key, (0..length).map(|_| random.below(256) as u8).collect::<Vec<_>>());
         }
     }
-    script.say("k").run(directory.path())?;
+    script.command("k").run(directory.path())?;
     Some((directory, script))
 }
 
@@ -34,7 +34,7 @@ fn files(directory: &Path, ending: &str) -> Vec<PathBuf> {
     files
 }
 
-/// A log that ends anywhere: what LevelDB finds in it is found here, too.
+/// A log that is cut at any offset: this crate reads what LevelDB reads.
 #[test]
 fn torn_logs_read_as_leveldb_reads_them() {
     let Some((directory, _)) = written() else { return };
@@ -43,21 +43,22 @@ fn torn_logs_read_as_leveldb_reads_them() {
     let mut random = Random(7);
     for round in 0..25 {
         let torn = copy(directory.path());
-        // The first lacks the last byte of the last record.
+        // The first round cuts the last byte of the last record.
         let cut = length - if round == 0 { 1 } else { random.below(length.min(3_000)) };
         fs::File::options().write(true).open(torn.path().join(log.file_name().unwrap())).unwrap().set_len(cut).unwrap();
         let (found, left_out) = read(torn.path(), Options::default()).unwrap();
         assert!(as_leveldb_reads(torn.path()) == Some(found), "cut at {cut} of {length}");
-        assert!(left_out == 1 || round > 0, "what was torn off is not told");
+        assert!(left_out == 1 || round > 0, "the unfinished record is not reported");
     }
 }
 
-/// One bit of a table, a log or the manifest: an error that names the file, or what was written; never anything else.
+/// After a bit flip in a table, a log or the manifest, the result is an error that names the file, or the data that was
+/// written, never anything else.
 #[test]
 fn flipped_bits_are_found() {
     let Some((directory, script)) = written() else { return };
     let mut random = Random(11);
-    let (mut told, mut harmless) = (0, 0);
+    let (mut reported, mut harmless) = (0, 0);
     let all = [files(directory.path(), ".ldb"), files(directory.path(), ".log"), files(directory.path(), "")].concat();
     for round in 0..150 {
         let damaged = copy(directory.path());
@@ -78,12 +79,12 @@ fn flipped_bits_are_found() {
                 // A changed `CURRENT` names a file that is not there.
                 let names_it = error.to_string().contains(if name == "CURRENT" { "MANIFEST-" } else { &name });
                 assert!(error.is_damage() && names_it, "round {round}, {name}: {error}");
-                told += 1;
+                reported += 1;
             }
-            // A length that now reaches behind the end of a log looks like a torn one, which is told as well.
-            Ok((_, left_out)) if left_out > 0 => told += 1,
+            // A length that now exceeds the log looks like an unfinished write, which is reported as well.
+            Ok((_, left_out)) if left_out > 0 => reported += 1,
             Ok((found, _)) => {
-                assert!(found == script.model, "round {round}: byte {at} of {name} went unnoticed");
+                assert!(found == script.model, "round {round}: the changed byte {at} of {name} was not detected");
                 harmless += 1;
             }
         }
@@ -92,38 +93,38 @@ fn flipped_bits_are_found() {
             assert!(found == script.model || left_out > 0, "round {round}: {name}");
         }
     }
-    assert!(told > 50 && told > 4 * harmless, "{told} told, {harmless} harmless");
+    assert!(reported > 50 && reported > 4 * harmless, "{reported} reported, {harmless} harmless");
 }
 
 #[test]
-fn a_missing_table_is_told_and_can_be_left_out() {
+fn a_missing_table_is_reported_and_can_be_left_out() {
     let Some((directory, script)) = written() else { return };
-    let mut told = 0;
+    let mut reported = 0;
     for table in files(directory.path(), ".ldb") {
         let damaged = copy(directory.path());
         let name = table.file_name().unwrap().to_string_lossy().into_owned();
         fs::remove_file(damaged.path().join(&name)).unwrap();
         match read(damaged.path(), Options::default()) {
-            // One that a compaction had done with.
+            // A table that a compaction has replaced.
             Ok((found, _)) => assert!(found == script.model, "{name}"),
             Err(error) => {
                 assert!(error.is_damage() && error.to_string().contains(&name), "{error}");
                 let (found, left_out) = read(damaged.path(), SKIP).unwrap();
                 assert!(left_out == 1 && found != script.model, "{left_out} places");
-                told += 1;
+                reported += 1;
             }
         }
     }
-    assert!(told > 0);
+    assert!(reported > 0);
 }
 
-/// The name of a comparator, and a way of compressing, that are not LevelDB's own.
+/// A comparator name and a compression type that LevelDB itself does not have.
 #[test]
-fn other_orders_and_other_compression_are_refused() {
+fn other_comparators_and_compression_types_are_errors() {
     let Some((directory, _)) = written() else { return };
     let damaged = copy(directory.path());
     let manifest = damaged.path().join("MANIFEST-000099");
-    // A record with an edit that names a comparator: its checksum is that of these bytes.
+    // A record with an edit that names a comparator, with a valid checksum.
     let name = b"idb_cmp1";
     let edit = [&[1, name.len() as u8][..], name].concat();
     let sum = crc32c(&[&[1][..], &edit].concat()).rotate_right(15).wrapping_add(0xa282_ead8);
@@ -135,7 +136,7 @@ fn other_orders_and_other_compression_are_refused() {
 
     let table = files(directory.path(), ".ldb").remove(0);
     let mut bytes = fs::read(&table).unwrap();
-    // The first block's end is where its trailer is whole; the index names it first.
+    // The first block ends at the first position with a valid trailer.
     let end = (1..bytes.len() - 5).find(|end| {
         let sum = crc32c(&bytes[..=*end]).rotate_right(15).wrapping_add(0xa282_ead8);
         bytes[end + 1..end + 5] == sum.to_le_bytes()
@@ -149,7 +150,7 @@ fn other_orders_and_other_compression_are_refused() {
     assert!(matches!(error, Error::Compression { method: 2, offset: 0, .. }), "{error}");
 }
 
-/// Bit by bit, apart from the library that is tested.
+/// Computed bit by bit, independent of the library under test.
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| (sum >> 1) ^ if sum & 1 == 1 { 0x82f6_3b78 } else { 0 })

@@ -1,5 +1,6 @@
-//! A directory that LevelDB 1.23 wrote once, for machines without it. `golden/` holds the keys `key0000` to `key0999` with their number, ten
-//! times, as value, but those that are divisible by 3, which were deleted; the last hundred are in the log.
+//! A directory that LevelDB 1.23 wrote, for machines without LevelDB. `golden/` has the keys `key0000` to `key0999`.
+//! The value is the number, repeated ten times. Keys that are divisible by 3 were deleted. The last hundred keys are in
+//! the log.
 
 use crate::writer::{Model, Script, as_leveldb_reads, read};
 use alluvium_leveldb_files::{Database, Options};
@@ -17,14 +18,14 @@ fn script() -> Script {
     for number in (0..900_u32).step_by(3) {
         script.delete(format!("key{number:04}"));
     }
-    script.say("c");
+    script.command("c");
     for number in 900..1_000_u32 {
         script.put(format!("key{number:04}"), value(number));
         if number % 3 == 0 {
             script.delete(format!("key{number:04}"));
         }
     }
-    script.say("k");
+    script.command("k");
     script
 }
 
@@ -32,7 +33,7 @@ fn script() -> Script {
 fn the_golden_directory_reads_as_it_was_written() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     if std::env::var_os("ALLUVIUM_GOLDEN").is_some() {
-        script().run(&golden).expect("LevelDB is there");
+        script().run(&golden).expect("LevelDB is installed");
     }
     let (found, left_out) = read(&golden, Options::default()).unwrap();
     let expected: Model = (0..1_000_u32)

@@ -1,12 +1,12 @@
-/* Does what standard input says with LevelDB itself, one line each, keys and values in hexadecimal:
+/* Runs commands from standard input with LevelDB itself, one per line, keys and values in hexadecimal:
  *
- *   o WRITE_BUFFER COMPRESSION   opens the database, of which the first argument is the directory
- *   p KEY VALUE                  puts; - stands for no bytes
- *   d KEY                        deletes
- *   c                            compacts everything
- *   s                            prints all pairs
- *   x                            closes
- *   k                            ends the process without closing
+ *     o WRITE_BUFFER COMPRESSION   opens the database in the directory given as the first argument
+ *     p KEY VALUE                  puts; - stands for no bytes
+ *     d KEY                        deletes
+ *     c                            compacts everything
+ *     s                            prints all pairs
+ *     x                            closes
+ *     k                            ends the process without closing
  */
 #include <leveldb/c.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-//! Directories of the real LevelDB, read back: by the library of the system, through a small C program; and one that is kept in `golden`.
+//! Reads directories that the real LevelDB wrote: by the system's library through a small C program, and the one in
+//! `golden`.
 
 mod damage;
 mod golden;

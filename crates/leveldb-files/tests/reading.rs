@@ -1,10 +1,10 @@
-//! Sound directories.
+//! Undamaged directories.
 
 use crate::writer::{Model, Random, Script, as_leveldb_reads, read};
 use alluvium_leveldb_files::{Database, Error, Options};
 use std::path::Path;
 
-/// Runs a script and compares what is read with what it says was put; returns false where there is no LevelDB.
+/// Runs a script and compares what is read with what it put. Returns false if LevelDB is not installed.
 fn check(script: &Script, directory: &Path) -> bool {
     if script.run(directory).is_none() {
         return false;
@@ -19,18 +19,18 @@ fn check(script: &Script, directory: &Path) -> bool {
 fn an_empty_database_and_one_that_is_only_a_log() {
     let directory = tempfile::tempdir().unwrap();
     let mut script = Script::default();
-    script.open(4 << 20, true).say("x");
+    script.open(4 << 20, true).command("x");
     if !check(&script, directory.path()) {
         return;
     }
     let mut script = Script::default();
     script.open(4 << 20, true).put("", "no key").put("no value", "").put([0, 255, 10, 13], [7; 100]);
-    script.put("gone", "1").delete("gone").delete("never").put("twice", "1").put("twice", "2").say("x");
+    script.put("gone", "1").delete("gone").delete("never").put("twice", "1").put("twice", "2").command("x");
     check(&script, directory.path());
     assert_eq!(Database::open(directory.path(), Options::default()).unwrap().files(), (0, 1));
 }
 
-/// Small buffers make tables, levels and compactions; reopening makes logs into tables.
+/// Small buffers create tables, levels and compactions; reopening turns logs into tables.
 #[test]
 fn levels_overwrites_and_deletes() {
     for seed in 0..6_u64 {
@@ -50,10 +50,10 @@ fn levels_overwrites_and_deletes() {
                 }
             }
             if seed == 1 && round == 1 {
-                script.say("c");
+                script.command("c");
             }
-            // A process that dies leaves the newest writes in the log, and an older one now and then.
-            script.say(if seed > 2 && round == 2 { "k" } else { "x" });
+            // A process that dies leaves the newest writes in the log, and sometimes an older log.
+            script.command(if seed > 2 && round == 2 { "k" } else { "x" });
             if seed > 2 && round == 2 {
                 break;
             }
@@ -77,18 +77,18 @@ fn values_over_many_blocks() {
         script.put([number, 0], vec![number; 32_768 - 7 - usize::from(number)]);
     }
     let random: Vec<u8> = (0..2_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    script.put("not to be compressed", random).say("k");
+    script.put("not to be compressed", random).command("k");
     check(&script, directory.path());
 }
 
-/// Whatever the length of the log's last record, and however its end lies in the block.
+/// Every alignment of the end of the log's last record in its block.
 #[test]
 fn records_at_the_ends_of_log_blocks() {
     for left in 0..20_usize {
         let directory = tempfile::tempdir().unwrap();
         let mut script = Script::default();
-        // A header of 7 bytes, 12 of the batch, 1 of the kind, the key and two lengths.
-        script.open(4 << 20, true).put("k", vec![1; 32_768 - 7 - 12 - 1 - 2 - 3 - left]).put("l", "next").say("k");
+        // The sizes: a header of 7 bytes, 12 of the batch, 1 of the kind, the key and two lengths.
+        script.open(4 << 20, true).put("k", vec![1; 32_768 - 7 - 12 - 1 - 2 - 3 - left]).put("l", "next").command("k");
         if !check(&script, directory.path()) {
             return;
         }
@@ -96,14 +96,14 @@ fn records_at_the_ends_of_log_blocks() {
 }
 
 #[test]
-fn progress_comes_to_the_whole() {
+fn progress_reaches_the_total() {
     let directory = tempfile::tempdir().unwrap();
     let mut script = Script::default();
     script.open(70_000, false);
     for number in 0..10_000 {
         script.put(format!("key{number:06}"), [9; 50]);
     }
-    if script.say("x").run(directory.path()).is_none() {
+    if script.command("x").run(directory.path()).is_none() {
         return;
     }
     let database = Database::open(directory.path(), Options::default()).unwrap();
@@ -119,20 +119,20 @@ fn progress_comes_to_the_whole() {
 }
 
 #[test]
-fn what_is_no_database_or_is_open_is_refused() {
+fn other_directories_and_open_databases_are_errors() {
     let directory = tempfile::tempdir().unwrap();
-    let refused = read(directory.path(), Options::default()).unwrap_err();
-    assert!(matches!(refused, Error::NoDatabase { .. }), "{refused}");
+    let error = read(directory.path(), Options::default()).unwrap_err();
+    assert!(matches!(error, Error::NoDatabase { .. }), "{error}");
     assert!(read(&directory.path().join("absent"), Options::default()).is_err());
     let mut script = Script::default();
-    if script.open(4 << 20, true).put("a", "1").say("x").run(directory.path()).is_none() {
+    if script.open(4 << 20, true).put("a", "1").command("x").run(directory.path()).is_none() {
         return;
     }
-    // While it is read LevelDB cannot open it, and the other way round.
+    // LevelDB cannot open it while it is read, and the other way round.
     let open = Database::open(directory.path(), Options::default()).unwrap();
     let mut pairs = open.pairs().unwrap();
-    let other = std::panic::catch_unwind(|| Script::default().open(4 << 20, true).say("x").run(directory.path()));
-    assert!(other.is_err(), "LevelDB opens what is being read");
+    let other = std::panic::catch_unwind(|| Script::default().open(4 << 20, true).command("x").run(directory.path()));
+    assert!(other.is_err(), "LevelDB opened a directory that is being read");
     assert!(pairs.next().is_some());
     drop(pairs);
     assert_eq!(as_leveldb_reads(directory.path()), Some(Model::from([(b"a".to_vec(), b"1".to_vec())])));

@@ -1,4 +1,4 @@
-//! The real LevelDB at work.
+//! Runs the real LevelDB.
 
 use alluvium_leveldb_files::{Database, Options, Result};
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// What a database holds.
+/// The contents of a database.
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 const LIBRARY: &str = "libleveldb.so.1d";
 
-/// The program around LevelDB; `None`, with a line that says so, where there is no compiler or no LevelDB.
+/// The C program that calls LevelDB; `None`, and a message, if there is no compiler or no LevelDB.
 fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<(TempDir, PathBuf)>> = OnceLock::new();
     let built = PROGRAM.get_or_init(|| {
@@ -38,11 +38,11 @@ fn program() -> Option<&'static Path> {
     built.as_ref().map(|(_, program)| program.as_path())
 }
 
-/// A script for the program, and what the database holds behind it.
+/// A script for the program, and the contents of the database after it.
 #[derive(Default)]
 pub struct Script {
     text: String,
-    /// What was put.
+    /// The expected contents.
     pub model: Model,
 }
 
@@ -64,7 +64,7 @@ fn unhex(text: &str) -> Vec<u8> {
 }
 
 impl Script {
-    /// Opens, with a write buffer of so many bytes.
+    /// Opens the database with a write buffer size in bytes.
     pub fn open(&mut self, write_buffer: usize, snappy: bool) -> &mut Self {
         let _ = writeln!(self.text, "o {write_buffer} {}", u8::from(snappy));
         self
@@ -83,17 +83,17 @@ impl Script {
         self
     }
 
-    /// Other commands, as they are.
-    pub fn say(&mut self, command: &str) -> &mut Self {
+    /// Adds any other command.
+    pub fn command(&mut self, command: &str) -> &mut Self {
         let _ = writeln!(self.text, "{command}");
         self
     }
 
-    /// Runs it; what was printed. `None` where it cannot be run.
+    /// Runs the script and returns the printed pairs. `None` if it cannot be run.
     pub fn run(&self, directory: &Path) -> Option<Model> {
         let mut child = Command::new(program()?)
             .arg(directory)
-            // Cargo's, in which another library of that name may lie.
+            // Cargo's value may lead to another library of that name.
             .env_remove("LD_LIBRARY_PATH")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -104,19 +104,19 @@ impl Script {
         let feeder = std::thread::spawn(move || drop(input.write_all(text.as_bytes())));
         let output = child.wait_with_output().unwrap();
         feeder.join().unwrap();
-        assert!(output.status.success(), "{LIBRARY} refused the script");
+        assert!(output.status.success(), "{LIBRARY} failed to run the script");
         let lines = std::str::from_utf8(&output.stdout).unwrap().lines();
         Some(lines.map(|line| line.split_once(' ').unwrap()).map(|(key, value)| (unhex(key), unhex(value))).collect())
     }
 }
 
-/// What LevelDB itself finds in a copy of a directory.
+/// Returns what LevelDB itself reads in a copy of a directory.
 pub fn as_leveldb_reads(directory: &Path) -> Option<Model> {
     let copy = copy(directory);
-    Script::default().open(4 << 20, true).say("s").say("x").run(copy.path())
+    Script::default().open(4 << 20, true).command("s").command("x").run(copy.path())
 }
 
-/// A copy of a directory.
+/// Copies a directory.
 pub fn copy(directory: &Path) -> TempDir {
     let copy = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -126,21 +126,21 @@ pub fn copy(directory: &Path) -> TempDir {
     copy
 }
 
-/// What this crate finds, and how many places it left out.
+/// Returns what this crate reads, and the number of places that it left out.
 pub fn read(directory: &Path, options: Options) -> Result<(Model, usize)> {
     let mut pairs = Database::open(directory, options)?.pairs()?;
     let mut found = Model::new();
     let mut last = None;
     for pair in pairs.by_ref() {
         let (key, value) = pair?;
-        assert!(last.as_ref().is_none_or(|last| *last < key), "keys rise");
+        assert!(last.as_ref().is_none_or(|last| *last < key), "keys are not ascending");
         last = Some(key.clone());
         found.insert(key, value);
     }
     Ok((found, pairs.left_out().len()))
 }
 
-/// Numbers in no order, the same for a seed.
+/// Pseudorandom numbers, determined by a seed.
 pub struct Random(pub u64);
 
 impl Random {
@@ -150,7 +150,7 @@ impl Random {
     }
 }
 
-/// Reports what a test cannot do here. In CI that is a failure: there everything that the tests need is installed.
+/// Reports a skipped test. In CI that is a failure, because CI installs everything that the tests need.
 fn skip(what: &str) {
     assert!(std::env::var_os("CI").is_none(), "skipped, which is a failure in CI: {what}");
     eprintln!("SKIPPED: {what}");

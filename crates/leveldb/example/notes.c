@@ -1,4 +1,5 @@
-/* Notes by name in a database: open, write, read, a batch, a scan, a snapshot. Checks every error.
+/* Stores notes by name: opens a database, writes, reads, writes a batch, scans, and reads at a snapshot. Checks every
+ * error.
  *
  *     cc notes.c -o notes $(pkg-config --cflags --libs leveldb) -Wl,-rpath,$(pkg-config --variable=libdir leveldb)
  *     ./notes DIRECTORY
@@ -23,7 +24,7 @@ static void show(leveldb_t* db, const leveldb_readoptions_t* options, const char
     char* text = leveldb_get(db, options, name, strlen(name), &length, &error);
     check(error);
     if (text == NULL) {
-        printf("%s: nothing\n", name);
+        printf("%s: not found\n", name);
     } else {
         printf("%s: %.*s\n", name, (int)length, text);
     }
@@ -67,7 +68,7 @@ int main(int count, char** arguments) {
     leveldb_put(db, write, "river/danube", 12, "Black Sea", 9, &error);
     check(error);
 
-    leveldb_writebatch_t* batch = leveldb_writebatch_create(); /* all or nothing */
+    leveldb_writebatch_t* batch = leveldb_writebatch_create(); /* applied atomically */
     leveldb_writebatch_put(batch, "river/elbe", 10, "North Sea", 9);
     leveldb_writebatch_put(batch, "river/rhine", 11, "North Sea", 9);
     leveldb_writebatch_delete(batch, "river/volga", 11);

@@ -1,4 +1,4 @@
-//! Where calls from C come in: results become values and error strings, and no panic goes out. Any thread.
+//! The entry points of calls from C: results become values and error strings, and panics are caught. Any thread.
 
 use crate::bytes;
 use crate::misuse::{self, Misuse};
@@ -11,11 +11,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub struct ErrorPointer(*mut *mut c_char);
 
 impl ErrorPointer {
-    /// Puts a message there, in place of one that is there, as the conventions of LevelDB's header have it (3).
+    /// Stores a message and frees the previous one, as rule 3 of LevelDB's header requires.
     fn set(&self, message: &str) {
-        // The whole message: a NUL inside, out of a file's name say, would cut it short.
+        // A NUL byte in the message, for example from a file name, would cut it short.
         let text: Vec<u8> = message.bytes().map(|byte| if byte == 0 { b'?' } else { byte }).collect();
-        // SAFETY: the C interface asks its callers for a pointer to a writable pointer which is NULL or came from malloc.
+        // SAFETY: the C interface requires a pointer to a writable pointer, which is NULL or came from malloc.
         unsafe {
             libc::free((*self.0).cast());
             *self.0 = bytes::to_c_string(&text);
@@ -23,7 +23,7 @@ impl ErrorPointer {
     }
 }
 
-/// Runs a call that can fail. `failed` is what C gets where it does; the error string tells why.
+/// Runs a call that can fail. After a failure C gets `failed` and an error string.
 pub fn fallible<R>(function: &str, error: ErrorPointer, failed: R, call: impl FnOnce() -> Result<R, Status>) -> R {
     let status = match contain(function, call) {
         Ok(result) => return result,
@@ -34,14 +34,14 @@ pub fn fallible<R>(function: &str, error: ErrorPointer, failed: R, call: impl Fn
     }
     let message = status.message(function);
     if error.0.is_null() {
-        misuse::report(function, &Misuse::Other(format!("no errptr for: {message}")));
+        misuse::report(function, &Misuse::Other(format!("errptr is NULL; the error is: {message}")));
     } else {
         error.set(&message);
     }
     failed
 }
 
-/// Runs a call that has no way to tell of an error: what goes wrong is told on the standard error.
+/// Runs a call that cannot return an error. Errors are printed on standard error.
 pub fn infallible<R>(function: &str, failed: R, call: impl FnOnce() -> Result<R, Status>) -> R {
     match contain(function, call) {
         Ok(result) => result,
@@ -50,16 +50,17 @@ pub fn infallible<R>(function: &str, failed: R, call: impl FnOnce() -> Result<R,
             failed
         }
         Err(status) => {
-            misuse::tell(format_args!("{}", status.message(function)));
+            misuse::print_line(format_args!("{}", status.message(function)));
             failed
         }
     }
 }
 
-/// A panic is a bug in this library, or in a callback's C++: an error for the caller, not the end of a program that is not ours.
+/// A panic is a bug in this library, or an exception in a C++ callback. It becomes an error and does not end the
+/// program.
 fn contain<R>(function: &str, call: impl FnOnce() -> Result<R, Status>) -> Result<R, Status> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
-        Err(Status::Bug(format!("{function}: {}", text.unwrap_or("a panic without words")).into()))
+        Err(Status::Bug(format!("{function}: {}", text.unwrap_or("a panic without a message")).into()))
     })
 }

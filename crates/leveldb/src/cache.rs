@@ -1,24 +1,24 @@
-//! Caches. Each store has one of its own inside its memory budget; a cache of the caller's is a number of
-//! bytes from which that follows (`memory`).
+//! Caches. Each store has its own cache inside its memory budget. A cache that the caller creates is only a number of
+//! bytes, from which the budget is computed (`memory`).
 
 use crate::boundary;
 use crate::handle::{Handle, object};
 
-/// How much a program wants cached.
+/// The cache size that a program requests.
 pub struct Cache {
-    /// Bytes.
+    /// The size in bytes.
     pub capacity: usize,
 }
 
 object!(Cache, "leveldb_cache_t", Shared);
 
-/// Makes a cache of so many bytes.
+/// Creates a cache with a capacity in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_cache_create_lru(capacity: usize) -> Handle<Cache> {
     Handle::new(Cache { capacity })
 }
 
-/// Ends a cache. A store that was opened with it keeps its memory.
+/// Destroys a cache. A store that was opened with it keeps its memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_cache_destroy(cache: Handle<Cache>) {
     boundary::infallible("leveldb_cache_destroy", (), || Ok(cache.end().map(drop)?));

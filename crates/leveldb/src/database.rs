@@ -19,7 +19,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What is alive of a database, besides itself.
+/// Counts of the objects of a database that have not been destroyed.
 #[derive(Default)]
 struct Alive {
     iterators: AtomicUsize,
@@ -35,7 +35,7 @@ pub struct Database {
 
 object!(Database, "leveldb_t", Shared);
 
-/// Counts an object of a database as alive until it is dropped.
+/// Counts an object of a database until it is dropped.
 pub struct Lease {
     alive: Arc<Alive>,
     is_iterator: bool,
@@ -52,7 +52,7 @@ impl Lease {
         if self.is_iterator { &self.alive.iterators } else { &self.alive.snapshots }
     }
 
-    /// Whether it is one of this database.
+    /// Whether the object belongs to this database.
     pub fn is_of(&self, database: &Database) -> bool {
         Arc::ptr_eq(&self.alive, &database.alive)
     }
@@ -66,17 +66,17 @@ impl Drop for Lease {
 
 impl Database {
     fn open(path: &Path, settings: &Settings) -> Result<Self, Status> {
-        let said = |what: &str| Status::Invalid(format!("{}: {what}", path.display()));
+        let invalid = |what: &str| Status::Invalid(format!("{}: {what}", path.display()));
         maintenance::check_format(path)?;
-        // As LevelDB tells a database by its CURRENT, a store is told by its manifest.
+        // LevelDB recognizes a database by its CURRENT; a store is recognized by its manifest.
         let exists = path.join("MANIFEST").exists();
         if exists && settings.error_if_exists {
-            return Err(said("exists (error_if_exists is true)"));
+            return Err(invalid("exists (error_if_exists is true)"));
         }
         if !exists && !settings.create_if_missing && (!path.exists() || is_empty(path)) {
-            return Err(said("does not exist (create_if_missing is false)"));
+            return Err(invalid("does not exist (create_if_missing is false)"));
         }
-        // LevelDB makes one directory: a path that was misspelt is not to become a tree of them.
+        // LevelDB creates one directory only: a misspelt path must not create several.
         if let Some(parent) =
             path.parent().filter(|parent| !exists && !parent.as_os_str().is_empty() && !parent.exists())
         {
@@ -99,7 +99,7 @@ impl Database {
         Lease::new(&self.alive, false)
     }
 
-    /// The moment that options ask for; `None` for the newest.
+    /// Returns the snapshot that the options select; `None` means the newest state.
     pub fn moment(&self, options: &ReadOptions) -> Result<Option<Moment>, Status> {
         let handle = options.snapshot();
         if handle.is_null() {
@@ -110,7 +110,7 @@ impl Database {
             Ok(Some(snapshot.moment.clone()))
         } else {
             Err(Status::Invalid(
-                "the snapshot in the read options is of another database, or of one that was closed".into(),
+                "the snapshot in the read options belongs to another database, or to one that was closed".into(),
             ))
         }
     }
@@ -120,7 +120,7 @@ impl Database {
         let (iterators, snapshots) = (alive(&self.alive.iterators), alive(&self.alive.snapshots));
         if iterators + snapshots > 0 {
             let what = format!(
-                "{iterators} iterators and {snapshots} snapshots of the database are still alive; they give errors from here on"
+                "{iterators} iterators and {snapshots} snapshots of the database are still alive; using them is an error from now on"
             );
             misuse::report("leveldb_close", &Misuse::Other(what));
         }
@@ -131,7 +131,7 @@ fn is_empty(path: &Path) -> bool {
     std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// Opens a database; NULL where that fails.
+/// Opens a database. Returns NULL on an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_open(options: Handle<Options>, name: Lent, error: ErrorPointer) -> Handle<Database> {
     boundary::fallible("leveldb_open", error, Handle::NULL, || {
@@ -139,7 +139,7 @@ pub extern "C" fn leveldb_open(options: Handle<Options>, name: Lent, error: Erro
     })
 }
 
-/// Closes a database: everything that was written is on the disk. Calls of other threads that are under way end first.
+/// Closes a database; everything that was written is then on the disk. Waits for running calls of other threads.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_close(db: Handle<Database>) {
     boundary::infallible("leveldb_close", (), || {
@@ -172,7 +172,7 @@ pub extern "C" fn leveldb_put(
     });
 }
 
-/// Removes a key; no error where it is absent.
+/// Deletes a key. It is not an error if the key is absent.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_delete(
     db: Handle<Database>,
@@ -187,7 +187,7 @@ pub extern "C" fn leveldb_delete(
     });
 }
 
-/// Applies a batch: all of it, or nothing. The batch stays as it is.
+/// Applies a batch atomically. The batch is unchanged.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_write(
     db: Handle<Database>,
@@ -201,7 +201,7 @@ pub extern "C" fn leveldb_write(
     });
 }
 
-/// The value of a key, for `leveldb_free`; NULL where it is absent, or there is an error.
+/// Returns the value of a key, to be released with `leveldb_free`; NULL if the key is absent, or on an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_get(
     db: Handle<Database>,
@@ -222,7 +222,7 @@ pub extern "C" fn leveldb_get(
     })
 }
 
-/// What a property says, for `leveldb_free`; NULL for one that is not known.
+/// Returns a property, to be released with `leveldb_free`; NULL if the name is unknown.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_property_value(db: Handle<Database>, name: Lent) -> *mut c_char {
     boundary::infallible("leveldb_property_value", ptr::null_mut(), || {
@@ -231,7 +231,7 @@ pub extern "C" fn leveldb_property_value(db: Handle<Database>, name: Lent) -> *m
     })
 }
 
-/// About how many bytes ranges of keys take, each from a first key up to, without, a limit.
+/// Estimates how many bytes ranges of keys occupy. Each range excludes its limit.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_approximate_sizes(
     db: Handle<Database>,
@@ -259,7 +259,7 @@ pub extern "C" fn leveldb_approximate_sizes(
     });
 }
 
-/// Brings the keys from one to another into their smallest form; NULL stands for the beginning or the end.
+/// Removes deleted and overwritten data from a range of keys. NULL means the first or the last key.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_compact_range(
     db: Handle<Database>,
@@ -274,7 +274,7 @@ pub extern "C" fn leveldb_compact_range(
     });
 }
 
-/// Removes a database that nobody has open, and its directory; no error where there is none.
+/// Deletes a closed database and its directory. It is not an error if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_destroy_db(options: Handle<Options>, name: Lent, error: ErrorPointer) {
     boundary::fallible("leveldb_destroy_db", error, (), || {
@@ -283,7 +283,7 @@ pub extern "C" fn leveldb_destroy_db(options: Handle<Options>, name: Lent, error
     });
 }
 
-/// Rebuilds a damaged database from what is left of it.
+/// Rebuilds a damaged database from the files that are left.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_repair_db(options: Handle<Options>, name: Lent, error: ErrorPointer) {
     boundary::fallible("leveldb_repair_db", error, (), || {

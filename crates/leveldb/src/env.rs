@@ -1,4 +1,4 @@
-//! The environment: there is only the default one.
+//! The environment. There is only the default one.
 
 use crate::boundary;
 use crate::bytes;
@@ -13,24 +13,25 @@ pub struct Env;
 
 object!(Env, "leveldb_env_t", Shared);
 
-/// Gives the default environment.
+/// Returns the default environment.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_create_default_env() -> Handle<Env> {
     Handle::new(Env)
 }
 
-/// Ends an environment.
+/// Destroys an environment.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_env_destroy(env: Handle<Env>) {
     boundary::infallible("leveldb_env_destroy", (), || Ok(env.end().map(drop)?));
 }
 
-/// A directory for tests, which is there: `TEST_TMPDIR`, or one of the user's under `/tmp`. NULL where it cannot be made.
+/// Returns an existing directory for tests: `TEST_TMPDIR`, or one of the user's under `/tmp`. NULL if it cannot be
+/// created.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_env_get_test_directory(env: Handle<Env>) -> *mut c_char {
     boundary::infallible("leveldb_env_get_test_directory", ptr::null_mut(), || {
         env.get()?;
-        // SAFETY: a system call without arguments that cannot fail.
+        // SAFETY: a system call that has no arguments and cannot fail.
         let user = unsafe { libc::geteuid() };
         let given = std::env::var_os("TEST_TMPDIR").filter(|path| !path.is_empty());
         let path = given.map_or_else(|| PathBuf::from(format!("/tmp/leveldbtest-{user}")), PathBuf::from);

@@ -1,5 +1,5 @@
-//! Filter policies. The store has filters of its own (quotient maplets) for all its data, so a policy is kept and never asked: a filter
-//! can only spare reads, never change an answer.
+//! Filter policies. The store has its own filters (quotient filters and maplets) for all its data, so a policy is
+//! accepted and never called. A filter only saves reads; it never changes a result.
 
 use crate::boundary;
 use crate::handle::{Handle, object};
@@ -11,7 +11,7 @@ type CreateFilter =
 type KeyMayMatch = unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> u8;
 type Name = unsafe extern "C" fn(*mut c_void) -> *const c_char;
 
-/// A filter policy, of which only the end matters.
+/// A filter policy. Only its destructor is used.
 pub struct FilterPolicy {
     state: *mut c_void,
     destructor: Option<Destructor>,
@@ -19,21 +19,21 @@ pub struct FilterPolicy {
 
 object!(FilterPolicy, "leveldb_filterpolicy_t", Shared);
 
-// SAFETY: LevelDB's contract: the functions may be called by any thread, and the state goes with them.
+// SAFETY: LevelDB's contract allows calls of the functions by any thread, with the same state.
 unsafe impl Send for FilterPolicy {}
-// SAFETY: the same.
+// SAFETY: see `Send`.
 unsafe impl Sync for FilterPolicy {}
 
 impl Drop for FilterPolicy {
     fn drop(&mut self) {
         if let Some(destructor) = self.destructor {
-            // SAFETY: the caller vouches for the function, and nothing else has the state any more.
+            // SAFETY: the caller guarantees that the function is valid, and nothing else uses the state any more.
             unsafe { destructor(self.state) };
         }
     }
 }
 
-/// Makes a filter policy of functions. They are not called; see the module.
+/// Creates a filter policy. Its functions are not called; see the module.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_filterpolicy_create(
     state: *mut c_void,
@@ -45,13 +45,13 @@ pub extern "C" fn leveldb_filterpolicy_create(
     Handle::new(FilterPolicy { state, destructor })
 }
 
-/// Makes a policy that stands for LevelDB's bloom filter; the number of bits is not needed.
+/// Creates a policy in place of LevelDB's Bloom filter. The number of bits is ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_filterpolicy_create_bloom(_bits_per_key: c_int) -> Handle<FilterPolicy> {
     Handle::new(FilterPolicy { state: std::ptr::null_mut(), destructor: None })
 }
 
-/// Ends a filter policy.
+/// Destroys a filter policy.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_filterpolicy_destroy(policy: Handle<FilterPolicy>) {
     boundary::infallible("leveldb_filterpolicy_destroy", (), || Ok(policy.end().map(drop)?));

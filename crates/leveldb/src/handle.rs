@@ -1,13 +1,15 @@
-//! The objects that a C program holds pointers to. Any thread.
+//! The objects to which a C program holds pointers. Any thread.
 //!
 //! Invariants:
-//! 1. A slot, once made, is never freed, so a pointer to one may be looked at for ever. Its object ends; the slot is then given to a new
-//!    object of the same kind, but not before `KEPT_ENDED` others have ended. Until then every use of the old pointer is told as misuse.
-//! 2. A slot begins with the mark of its kind: a pointer to an object of another kind is told, too. (One to nothing at all, or to freed
-//!    memory of others, is not: no library can.)
-//! 3. A slot's face lies beside its object, for ever as the slot does: atomics that may be looked at without holding the object.
-//! 4. An object in use is not freed under its user: shared ones are counted, exclusive ones locked. Nothing waits for a lock: who would
-//!    have to is told.
+//! 1. A slot is never freed, so a pointer to a slot may always be read. When its object ends, the slot may be reused
+//!    for a new object of the same kind, but only after `KEPT_ENDED` others have ended. Until then every use of the old
+//!    pointer is reported as misuse.
+//! 2. A slot begins with the mark of its kind, so a pointer to an object of another kind is reported, too. (A pointer
+//!    to unmapped or to somebody else's freed memory is not; no library can detect that.)
+//! 3. A slot's published state lies beside its object and is never freed either: atomics that may be read without
+//!    holding the object.
+//! 4. An object in use is not freed: shared objects are counted, exclusive ones are locked. Nothing waits for a lock;
+//!    an access that would have to wait is reported as misuse.
 
 use crate::misuse::Misuse;
 use arc_swap::{ArcSwapOption, Guard};
@@ -16,17 +18,17 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Slots of a kind that lie idle before one is used again.
+/// Unused slots of a kind that are kept before one is reused.
 const KEPT_ENDED: usize = 1024;
 
-/// What can stand behind a handle.
+/// A type whose objects are accessed through handles.
 pub trait Object: Sized + 'static {
     /// The C name of the type.
     const NAME: &'static str;
     /// How the object is held: `Shared` or `Exclusive`.
     type Cell: Cell<Self>;
-    /// What is told of the object to those who only look; empty where an object begins.
-    type Face: Default + Send + Sync;
+    /// State that may be read without holding the object; empty when the object is created.
+    type Published: Default + Send + Sync;
 
     /// The slots of this kind that have ended.
     fn ended() -> &'static Ended<Self>;
@@ -36,17 +38,17 @@ pub trait Object: Sized + 'static {
 pub struct Ended<T: Object>(Mutex<VecDeque<&'static Slot<T>>>);
 
 impl<T: Object> Ended<T> {
-    /// None yet.
+    /// An empty list.
     pub const fn new() -> Self {
         Self(Mutex::new(VecDeque::new()))
     }
 }
 
-/// Where an object is.
+/// The container of an object.
 pub trait Cell<T>: Send + Sync {
-    /// With an object in it.
+    /// Creates a container with an object.
     fn holding(object: T) -> Self;
-    /// Puts an object into an empty one.
+    /// Stores an object in an empty container.
     fn fill(&self, object: T);
 }
 
@@ -76,12 +78,12 @@ impl<T: Send + Sync> Cell<T> for Exclusive<T> {
     }
 }
 
-/// What a C program's pointer points to.
+/// The memory to which a C program's pointer points.
 #[repr(C)]
 pub struct Slot<T: Object> {
-    /// The address of a static of this kind.
+    /// The address of a static variable of this kind.
     mark: usize,
-    face: T::Face,
+    published: T::Published,
     cell: T::Cell,
 }
 
@@ -91,7 +93,7 @@ impl<T: Object> Slot<T> {
     }
 }
 
-/// A pointer to an object as it comes from C, or goes there.
+/// A pointer to an object, received from C or returned to C.
 #[repr(transparent)]
 pub struct Handle<T: Object> {
     slot: *const Slot<T>,
@@ -106,16 +108,16 @@ impl<T: Object> Clone for Handle<T> {
 
 impl<T: Object> Copy for Handle<T> {}
 
-// SAFETY: a handle is a number until `slot` has checked it, and what it then points to may be shared (`Cell`'s bounds).
+// SAFETY: a handle is only a number until `slot` has checked it. The object behind it may be shared (`Cell`'s bounds).
 unsafe impl<T: Object> Send for Handle<T> {}
-// SAFETY: the same.
+// SAFETY: see `Send`.
 unsafe impl<T: Object> Sync for Handle<T> {}
 
 impl<T: Object> Handle<T> {
-    /// NULL: there is no object.
+    /// NULL: no object.
     pub const NULL: Self = Self { slot: std::ptr::null(), kind: PhantomData };
 
-    /// A handle of a new object, which lives until `end`.
+    /// Creates a handle of a new object, which lives until `end`.
     pub fn new(object: T) -> Self {
         let mut ended = T::ended().0.lock();
         let reused = if ended.len() > KEPT_ENDED { ended.pop_front() } else { None };
@@ -126,8 +128,8 @@ impl<T: Object> Handle<T> {
                 slot
             }
             None => {
-                let (mark, face, cell) = (Slot::<T>::mark(), T::Face::default(), T::Cell::holding(object));
-                Box::leak(Box::new(Slot { mark, face, cell }))
+                let (mark, published, cell) = (Slot::<T>::mark(), T::Published::default(), T::Cell::holding(object));
+                Box::leak(Box::new(Slot { mark, published, cell }))
             }
         };
         Self { slot, kind: PhantomData }
@@ -138,12 +140,12 @@ impl<T: Object> Handle<T> {
         self.slot.is_null()
     }
 
-    /// The pointer's value, by which handles may be told apart and kept.
+    /// Returns the pointer's value, with which handles can be compared and stored.
     pub fn address(self) -> usize {
         self.slot.addr()
     }
 
-    /// The handle with this value, which came from `address`.
+    /// Returns the handle with a value that `address` returned.
     pub fn from_address(address: usize) -> Self {
         Self { slot: std::ptr::with_exposed_provenance(address), kind: PhantomData }
     }
@@ -153,22 +155,22 @@ impl<T: Object> Handle<T> {
             return Err(Misuse::Null(T::NAME));
         }
         if !self.slot.is_aligned() {
-            return Err(Misuse::Foreign(T::NAME));
+            return Err(Misuse::WrongKind(T::NAME));
         }
-        // SAFETY: the C interface asks its callers for pointers that it gave out; slots are never freed (invariant 1) and all begin with
-        // a word that is written before the pointer is known to anybody and never again. Of a pointer to something else only that word
-        // is read.
+        // SAFETY: the C interface requires pointers that it returned. Slots are never freed (invariant 1), and each
+        // begins with a word that is written before the pointer is published and never again. If the pointer is wrong,
+        // only that word is read.
         let mark = unsafe { self.slot.cast::<usize>().read() };
         if mark != Slot::<T>::mark() {
-            return Err(Misuse::Foreign(T::NAME));
+            return Err(Misuse::WrongKind(T::NAME));
         }
-        // SAFETY: the mark says that it is a slot of this kind, which is never freed.
+        // SAFETY: the mark shows that it is a slot of this kind, which is never freed.
         Ok(unsafe { &*self.slot })
     }
 
-    /// The face of the object, also when that has ended.
-    pub fn face(self) -> Result<&'static T::Face, Misuse> {
-        Ok(&self.slot()?.face)
+    /// Returns the published state, also of an object that has ended.
+    pub fn published(self) -> Result<&'static T::Published, Misuse> {
+        Ok(&self.slot()?.published)
     }
 
     fn retire(slot: &'static Slot<T>) {
@@ -177,13 +179,13 @@ impl<T: Object> Handle<T> {
 }
 
 impl<T: Object<Cell = Shared<T>> + Send + Sync> Handle<T> {
-    /// The object, which lives at least as long as what is returned.
+    /// Returns the object. It lives at least as long as the returned reference.
     pub fn get(self) -> Result<Present<T>, Misuse> {
         let guard = self.slot()?.cell.0.load();
         if guard.is_some() { Ok(Present { guard }) } else { Err(Misuse::Ended(T::NAME)) }
     }
 
-    /// Ends the object's life for C, and gives it out.
+    /// Ends the object: C can no longer use it. Returns it.
     pub fn end(self) -> Result<Arc<T>, Misuse> {
         let slot = self.slot()?;
         let object = slot.cell.0.swap(None).ok_or(Misuse::Ended(T::NAME))?;
@@ -198,9 +200,9 @@ pub struct Present<T> {
 }
 
 impl<T> Present<T> {
-    /// A reference that may be kept.
+    /// Returns a reference that may outlive this one.
     pub fn keep(&self) -> Arc<T> {
-        let Some(object) = &*self.guard else { unreachable!("looked at when it was made") };
+        let Some(object) = &*self.guard else { unreachable!("checked when it was created") };
         Arc::clone(object)
     }
 }
@@ -209,13 +211,13 @@ impl<T> std::ops::Deref for Present<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        let Some(object) = &*self.guard else { unreachable!("looked at when it was made") };
+        let Some(object) = &*self.guard else { unreachable!("checked when it was created") };
         object
     }
 }
 
 impl<T: Object<Cell = Exclusive<T>> + Send + Sync> Handle<T> {
-    /// Looks at the object; several may at once.
+    /// Reads the object. Several threads may do so at once.
     pub fn look<R>(self, look: impl FnOnce(&T) -> R) -> Result<R, Misuse> {
         let guard = self.slot()?.cell.0.try_read().ok_or(Misuse::Busy(T::NAME))?;
         guard.as_ref().map(look).ok_or(Misuse::Ended(T::NAME))
@@ -227,7 +229,7 @@ impl<T: Object<Cell = Exclusive<T>> + Send + Sync> Handle<T> {
         guard.as_mut().map(change).ok_or(Misuse::Ended(T::NAME))
     }
 
-    /// Ends the object's life for C, and gives it out.
+    /// Ends the object: C can no longer use it. Returns it.
     pub fn take(self) -> Result<T, Misuse> {
         let slot = self.slot()?;
         let object = slot.cell.0.try_write().ok_or(Misuse::Busy(T::NAME))?.take().ok_or(Misuse::Ended(T::NAME))?;
@@ -236,16 +238,16 @@ impl<T: Object<Cell = Exclusive<T>> + Send + Sync> Handle<T> {
     }
 }
 
-/// Declares that a type stands behind handles.
+/// Makes a type accessible through handles.
 macro_rules! object {
     ($type:ty, $name:literal, $cell:ident) => {
         $crate::handle::object!($type, $name, $cell, ());
     };
-    ($type:ty, $name:literal, $cell:ident, $face:ty) => {
+    ($type:ty, $name:literal, $cell:ident, $published:ty) => {
         impl $crate::handle::Object for $type {
             const NAME: &'static str = $name;
             type Cell = $crate::handle::$cell<Self>;
-            type Face = $face;
+            type Published = $published;
 
             fn ended() -> &'static $crate::handle::Ended<Self> {
                 static ENDED: $crate::handle::Ended<$type> = $crate::handle::Ended::new();
@@ -269,7 +271,7 @@ mod tests {
     object!(Text, "text_t", Exclusive);
 
     #[test]
-    fn ended_objects_are_told_and_slots_come_back_late() {
+    fn ended_objects_are_reported_and_slots_are_reused_late() {
         let first = Handle::new(Number(7));
         assert_eq!(first.get().map(|number| number.0), Ok(7));
         assert_eq!(first.end().map(|number| number.0), Ok(7));
@@ -288,13 +290,13 @@ mod tests {
     }
 
     #[test]
-    fn other_pointers_are_told() {
+    fn wrong_pointers_are_reported() {
         assert_eq!(Handle::<Number>::NULL.get().err(), Some(Misuse::Null("number_t")));
         let text = Handle::new(Text("a".into()));
         let as_number = Handle::<Number>::from_address(text.address());
-        assert_eq!(as_number.get().err(), Some(Misuse::Foreign("number_t")));
-        let crooked = Handle::<Number>::from_address(text.address() + 1);
-        assert_eq!(crooked.get().err(), Some(Misuse::Foreign("number_t")));
+        assert_eq!(as_number.get().err(), Some(Misuse::WrongKind("number_t")));
+        let misaligned = Handle::<Number>::from_address(text.address() + 1);
+        assert_eq!(misaligned.get().err(), Some(Misuse::WrongKind("number_t")));
         text.take().unwrap();
     }
 

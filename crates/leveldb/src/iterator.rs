@@ -1,4 +1,4 @@
-//! Iterators. Each belongs to one thread at a time.
+//! Iterators. Each is used by one thread at a time.
 
 use crate::boundary::{self, ErrorPointer};
 use crate::bytes::{Lent, Out};
@@ -13,7 +13,7 @@ use libc::c_char;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
-/// A position in a database at a moment.
+/// A position in a snapshot of a database.
 pub struct IteratorState {
     cursor: Option<Cursor>,
     /// The error of the last move.
@@ -23,24 +23,25 @@ pub struct IteratorState {
 
 object!(IteratorState, "leveldb_iterator_t", Exclusive, Entry);
 
-/// What the iterator stands on, so that who asks for it need not hold the iterator: a scan asks three times an entry. Written by who moves
-/// the iterator, and read by the same thread, or behind whatever hands the iterator over; so relaxed is enough.
+/// The entry at which the iterator is positioned. It can be read without locking the iterator, because a scan reads it
+/// three times per entry. The thread that moves the iterator writes it. The same thread reads it, or one to which the
+/// iterator was handed over with synchronization, so relaxed access suffices.
 #[derive(Default)]
 pub struct Entry {
-    /// One of the constants below; 0 where the iterator has not moved yet.
+    /// One of the constants below; 0 if the iterator has not moved yet.
     place: AtomicU8,
     key: Part,
     value: Part,
 }
 
-/// The iterator stands on no entry.
-const NOWHERE: u8 = 0;
-/// It stands on one.
-const THERE: u8 = 1;
-/// It has ended.
+/// The iterator is not positioned on an entry.
+const UNPOSITIONED: u8 = 0;
+/// The iterator is positioned on an entry.
+const POSITIONED: u8 = 1;
+/// The iterator was destroyed.
 const ENDED: u8 = 2;
 
-/// Bytes that lie in the iterator.
+/// Bytes inside the iterator.
 #[derive(Default)]
 struct Part {
     pointer: AtomicPtr<c_char>,
@@ -55,40 +56,40 @@ impl Part {
 }
 
 impl Entry {
-    /// Shows what a cursor stands on.
+    /// Publishes the entry of a cursor.
     fn show(&self, cursor: Option<&Cursor>) {
         if let Some(cursor) = cursor.filter(|cursor| cursor.valid()) {
             self.key.show(cursor.key());
             self.value.show(cursor.value());
-            self.place.store(THERE, Ordering::Relaxed);
+            self.place.store(POSITIONED, Ordering::Relaxed);
         } else {
-            self.place.store(NOWHERE, Ordering::Relaxed);
+            self.place.store(UNPOSITIONED, Ordering::Relaxed);
         }
     }
 
-    /// Whether the iterator stands on an entry.
-    fn is_there(&self) -> Result<bool, Misuse> {
+    /// Whether the iterator is positioned on an entry.
+    fn is_positioned(&self) -> Result<bool, Misuse> {
         match self.place.load(Ordering::Relaxed) {
             ENDED => Err(Misuse::Ended(IteratorState::NAME)),
-            place => Ok(place == THERE),
+            place => Ok(place == POSITIONED),
         }
     }
 }
 
 impl IteratorState {
-    /// Moves; where that fails, the iterator stands nowhere and keeps the error.
+    /// Moves the cursor. After an error the iterator is unpositioned and keeps the error.
     fn go(&mut self, entry: &Entry, go: impl FnOnce(&mut Cursor) -> Result<(), Error>) {
         let Some(cursor) = &mut self.cursor else { return };
-        // Where the move panics, nothing is left of the entry, and a scan must not take that for its end.
-        entry.place.store(NOWHERE, Ordering::Relaxed);
-        self.error = Some(Status::Bug("a move of the iterator panicked".into()));
+        // If the move panics, the entry is gone, and a scan must not mistake that for its end.
+        entry.place.store(UNPOSITIONED, Ordering::Relaxed);
+        self.error = Some(Status::Bug("moving the iterator panicked".into()));
         self.error = go(cursor).err().map(Status::Store);
         entry.show(self.cursor.as_ref().filter(|_| self.error.is_none()));
     }
 }
 
-/// Makes an iterator over all of a database, at the snapshot of the options or at this moment. It stands nowhere until a seek. Where it
-/// cannot be made, `leveldb_iter_get_error` tells why.
+/// Creates an iterator over a whole database, at the snapshot of the options or at the current state. It is
+/// unpositioned until a seek. If it cannot be created, `leveldb_iter_get_error` returns the error.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_create_iterator(db: Handle<Database>, options: Handle<ReadOptions>) -> Handle<IteratorState> {
     boundary::infallible("leveldb_create_iterator", Handle::NULL, || {
@@ -102,31 +103,31 @@ pub extern "C" fn leveldb_create_iterator(db: Handle<Database>, options: Handle<
             Err(error) => (None, Some(error)),
         };
         let handle = Handle::new(IteratorState { cursor, error, _lease: database.lease_iterator() });
-        handle.face()?.show(None);
+        handle.published()?.show(None);
         Ok(handle)
     })
 }
 
-/// Ends an iterator; also one whose database was closed.
+/// Destroys an iterator, also after its database was closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_destroy(iterator: Handle<IteratorState>) {
     boundary::infallible("leveldb_iter_destroy", (), || {
         let state = iterator.take()?;
-        iterator.face()?.place.store(ENDED, Ordering::Relaxed);
+        iterator.published()?.place.store(ENDED, Ordering::Relaxed);
         drop(state);
         Ok(())
     });
 }
 
-/// Whether the iterator stands on an entry.
+/// Whether the iterator is positioned on an entry.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_valid(iterator: Handle<IteratorState>) -> u8 {
-    boundary::infallible("leveldb_iter_valid", 0, || Ok(iterator.face()?.is_there()?.into()))
+    boundary::infallible("leveldb_iter_valid", 0, || Ok(iterator.published()?.is_positioned()?.into()))
 }
 
 fn seek(function: &str, iterator: Handle<IteratorState>, seek: impl FnOnce(&mut Cursor) -> Result<(), Error>) {
     boundary::infallible(function, (), || {
-        let entry = iterator.face()?;
+        let entry = iterator.published()?;
         Ok(iterator.change(|iterator| iterator.go(entry, seek))?)
     });
 }
@@ -143,20 +144,20 @@ pub extern "C" fn leveldb_iter_seek_to_last(iterator: Handle<IteratorState>) {
     seek("leveldb_iter_seek_to_last", iterator, Cursor::seek_last);
 }
 
-/// Moves to the first entry at a key or behind it.
+/// Moves to the first entry whose key is at or after `key`.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_seek(iterator: Handle<IteratorState>, key: Lent, key_length: usize) {
     boundary::infallible("leveldb_iter_seek", (), || {
-        // A copy: the caller's key may lie in the iterator itself, out of which it is moved.
-        let (entry, key) = (iterator.face()?, key.bytes(key_length, "the key")?.to_vec());
+        // A copy: the caller's key may lie in the iterator itself, which is about to move.
+        let (entry, key) = (iterator.published()?, key.bytes(key_length, "the key")?.to_vec());
         Ok(iterator.change(|iterator| iterator.go(entry, |cursor| cursor.seek(&key)))?)
     });
 }
 
 fn step(function: &str, iterator: Handle<IteratorState>, step: impl FnOnce(&mut Cursor) -> Result<(), Error>) {
     boundary::infallible(function, (), || {
-        let entry = iterator.face()?;
-        if !entry.is_there()? {
+        let entry = iterator.published()?;
+        if !entry.is_positioned()? {
             return Err(Misuse::NoEntry.into());
         }
         Ok(iterator.change(|iterator| iterator.go(entry, step))?)
@@ -169,13 +170,13 @@ pub extern "C" fn leveldb_iter_next(iterator: Handle<IteratorState>) {
     step("leveldb_iter_next", iterator, Cursor::step);
 }
 
-/// Moves to the entry before.
+/// Moves to the previous entry.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_prev(iterator: Handle<IteratorState>) {
     step("leveldb_iter_prev", iterator, Cursor::step_back);
 }
 
-/// The pointer and the length of a part of the entry; both stay good until the iterator moves or ends.
+/// Returns the pointer and the length of a part of the entry. Both are valid until the iterator moves or is destroyed.
 fn part(
     function: &str,
     iterator: Handle<IteratorState>,
@@ -184,8 +185,8 @@ fn part(
 ) -> *const c_char {
     boundary::infallible(function, ptr::null(), || {
         length.set(0)?;
-        let entry = iterator.face()?;
-        if !entry.is_there()? {
+        let entry = iterator.published()?;
+        if !entry.is_positioned()? {
             return Err(Misuse::NoEntry.into());
         }
         let part = part(entry);
@@ -194,19 +195,19 @@ fn part(
     })
 }
 
-/// The key of the entry.
+/// Returns the key of the entry.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_key(iterator: Handle<IteratorState>, length: Out<usize>) -> *const c_char {
     part("leveldb_iter_key", iterator, &length, |entry| &entry.key)
 }
 
-/// The value of the entry.
+/// Returns the value of the entry.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_value(iterator: Handle<IteratorState>, length: Out<usize>) -> *const c_char {
     part("leveldb_iter_value", iterator, &length, |entry| &entry.value)
 }
 
-/// Tells of an error that the iterator has met.
+/// Returns the error of the last move, if any.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_get_error(iterator: Handle<IteratorState>, error: ErrorPointer) {
     boundary::fallible("leveldb_iter_get_error", error, (), || {

@@ -1,10 +1,12 @@
-//! Alluvium behind the C interface of LevelDB 1.23: all functions of its `leveldb/c.h`, with the same names, arguments and meaning, so that
-//! a program that was linked against LevelDB's shared library runs with this one. `README.md` tells what differs.
+//! Alluvium behind the C interface of LevelDB 1.23: all functions of its `leveldb/c.h`, with the same names, arguments
+//! and meaning. A program that was linked against LevelDB's shared library runs with this one. `README.md` lists the
+//! differences.
 //!
-//! One file for each kind of object that C knows: `database`, `iterator`, `snapshot`, `write_batch`, `options`, `read_options`,
-//! `write_options`, `comparator`, `filter_policy`, `cache`, `env`, and `utility`. What they share: `handle` (objects that C points to, and
-//! what is told of wrong pointers), `boundary` (errors and panics), `bytes` (memory that goes over), `status` (LevelDB's words for errors),
-//! `misuse`. What they do is in `store`, over `order` where a program brings its own order of keys, in `maintenance`, `property`, `memory`.
+//! There is one file for each kind of object in the C interface: `database`, `iterator`, `snapshot`, `write_batch`,
+//! `options`, `read_options`, `write_options`, `comparator`, `filter_policy`, `cache`, `env`, and `utility`. They share
+//! `handle` (objects to which C points, and the detection of wrong pointers), `boundary` (errors and panics), `bytes`
+//! (memory that is passed in and out), `status` (LevelDB's error strings) and `misuse`. The work is done in `store`,
+//! over `order` if the program has its own comparator, and in `maintenance`, `property` and `memory`.
 
 mod boundary;
 mod bytes;

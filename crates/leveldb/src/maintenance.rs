@@ -1,17 +1,18 @@
-//! What is done to a database that nobody has open, and what must be told before anything is done to a directory.
+//! Operations on a closed database, and checks before a directory is used.
 
 use crate::misuse;
 use crate::status::Status;
 use alluvium::{Db, Error};
 use std::path::Path;
 
-/// Whether a directory holds a database of LevelDB's own format. (A store has a file `CURRENT`, too, to keep LevelDB out.)
+/// Whether a directory contains a database in LevelDB's own format. (A store has a file `CURRENT`, too, so that LevelDB
+/// does not open it.)
 fn is_of_leveldb(path: &Path) -> bool {
     !path.join("MANIFEST").exists()
         && std::fs::read(path.join("CURRENT")).is_ok_and(|current| current.starts_with(b"MANIFEST-"))
 }
 
-/// An error for a directory with a database of LevelDB's own format, which is left alone.
+/// Returns an error for a directory with a database in LevelDB's own format, which stays unchanged.
 pub fn check_format(path: &Path) -> Result<(), Status> {
     if !is_of_leveldb(path) {
         return Ok(());
@@ -22,17 +23,17 @@ pub fn check_format(path: &Path) -> Result<(), Status> {
     )))
 }
 
-/// Removes a database and its directory; what is no file of a database stays, and so does the directory then.
+/// Deletes a database and its directory. Other files stay, and then so does the directory.
 pub fn destroy(path: &Path) -> Result<(), Status> {
     match Db::destroy(path) {
-        // LevelDB, too, takes a database that is not there for one that is destroyed.
+        // Like LevelDB: destroying a missing database is not an error.
         Err(Error::NoStore { .. }) if !path.join("MANIFEST").exists() && !is_of_leveldb(path) => Ok(()),
         Err(Error::AlreadyOpen { .. }) => Err(Status::Locked(path.join("LOCK"))),
         destroyed => Ok(destroyed?),
     }
 }
 
-/// Rebuilds a database from whatever files are left. What could not be saved is told on the standard error.
+/// Rebuilds a database from the files that are left. Losses are printed on standard error.
 pub fn repair(path: &Path) -> Result<(), Status> {
     check_format(path)?;
     let report = match Db::repair(path, &mut |_| ()) {
@@ -40,7 +41,7 @@ pub fn repair(path: &Path) -> Result<(), Status> {
         repaired => repaired?,
     };
     for loss in &report.losses {
-        misuse::tell(format_args!("leveldb_repair_db: {}: lost of {}: {}", path.display(), loss.file, loss.what));
+        misuse::print_line(format_args!("leveldb_repair_db: {}: loss in {}: {}", path.display(), loss.file, loss.what));
     }
     Ok(())
 }

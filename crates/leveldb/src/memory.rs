@@ -1,8 +1,9 @@
-//! How much memory a store gets behind this interface.
+//! The memory budget of a store behind this interface.
 //!
-//! A LevelDB program expects some 16 MiB a store by default, and often opens several, so half of the machine, which is Alluvium's own
-//! default, would be wrong here. A store gets what LevelDB would take for the same options, two write buffers and the cache, but at
-//! least `LEAST`, with which it works well. Who cannot change the program sets `ALLUVIUM_MEMORY`.
+//! A LevelDB program expects some 16 MiB per store by default and often opens several, so half of the machine's memory,
+//! which is Alluvium's own default, would be wrong here. A store gets what LevelDB would use for the same options, two
+//! write buffers and the cache, but at least `LEAST`, with which it works well. `ALLUVIUM_MEMORY` overrides this for
+//! programs that cannot be changed.
 
 use crate::status::Status;
 
@@ -10,15 +11,15 @@ use crate::status::Status;
 pub const WRITE_BUFFER: usize = 4 << 20;
 /// LevelDB's default cache.
 const CACHE: u64 = 8 << 20;
-/// What a store gets at least.
+/// The smallest budget of a store.
 const LEAST: u64 = 128 << 20;
-/// What the store itself takes at most.
+/// The largest budget that the store itself accepts.
 const MOST: u64 = 64 << 40;
 
-/// The memory of a store with a write buffer and a cache.
+/// The budget for a write buffer size and a cache size.
 pub fn budget(write_buffer: u64, cache: Option<u64>) -> Result<u64, Status> {
     match std::env::var("ALLUVIUM_MEMORY") {
-        Err(_) => Ok(asked_for(write_buffer, cache)),
+        Err(_) => Ok(for_options(write_buffer, cache)),
         Ok(text) => parse(&text).ok_or_else(|| {
             Status::Invalid(format!(
                 "the environment variable ALLUVIUM_MEMORY is {text:?}; expected a number of bytes such as 536870912, 512M or 2G"
@@ -27,7 +28,7 @@ pub fn budget(write_buffer: u64, cache: Option<u64>) -> Result<u64, Status> {
     }
 }
 
-fn asked_for(write_buffer: u64, cache: Option<u64>) -> u64 {
+fn for_options(write_buffer: u64, cache: Option<u64>) -> u64 {
     write_buffer.saturating_mul(2).saturating_add(cache.unwrap_or(CACHE)).clamp(LEAST, MOST)
 }
 
@@ -48,15 +49,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_leveldb_would_take_but_not_too_little() {
-        assert_eq!(asked_for(WRITE_BUFFER as u64, None), LEAST);
-        assert_eq!(asked_for(100_000, Some(100)), LEAST);
-        assert_eq!(asked_for(64 << 20, Some(1 << 30)), (128 << 20) + (1 << 30));
-        assert_eq!(asked_for(u64::MAX, Some(u64::MAX)), MOST);
+    fn budgets_are_leveldbs_but_not_too_small() {
+        assert_eq!(for_options(WRITE_BUFFER as u64, None), LEAST);
+        assert_eq!(for_options(100_000, Some(100)), LEAST);
+        assert_eq!(for_options(64 << 20, Some(1 << 30)), (128 << 20) + (1 << 30));
+        assert_eq!(for_options(u64::MAX, Some(u64::MAX)), MOST);
     }
 
     #[test]
-    fn sizes_in_words() {
+    fn sizes_with_units() {
         assert_eq!(parse("1048576"), Some(1 << 20));
         assert_eq!(parse("512M"), Some(512 << 20));
         assert_eq!(parse("2gib"), Some(2 << 30));

@@ -1,4 +1,4 @@
-//! How a store is opened. Several threads may use one object of options, and one may change it meanwhile.
+//! Options for opening a store. Several threads may use one options object while another changes it.
 
 use crate::boundary;
 use crate::cache::Cache;
@@ -16,12 +16,12 @@ use std::sync::Arc;
 /// `leveldb_snappy_compression` of the header.
 const SNAPPY: c_int = 1;
 
-/// What a program has set, of what matters here.
+/// The settings that have an effect here.
 #[derive(Clone, Copy)]
 pub struct Settings {
-    /// Whether a store may be made.
+    /// Whether a missing store is created.
     pub create_if_missing: bool,
-    /// Whether one that is there is an error.
+    /// Whether an existing store is an error.
     pub error_if_exists: bool,
     comparator: Handle<Comparator>,
     cache: Handle<Cache>,
@@ -35,19 +35,19 @@ pub struct Options(Mutex<Settings>);
 object!(Options, "leveldb_options_t", Shared);
 
 impl Options {
-    /// What is set now.
+    /// Returns the current settings.
     pub fn settings(&self) -> Settings {
         *self.0.lock()
     }
 }
 
 impl Settings {
-    /// The caller's comparator, where there is one.
+    /// Returns the caller's comparator, if any.
     pub fn comparator(&self) -> Result<Option<Arc<Comparator>>, Status> {
         if self.comparator.is_null() { Ok(None) } else { Ok(Some(self.comparator.get()?.keep())) }
     }
 
-    /// The options of the store below.
+    /// Returns the options of the underlying store.
     pub fn of_store(&self) -> Result<alluvium::Options, Status> {
         let cache = if self.cache.is_null() { None } else { Some(self.cache.get()?.capacity as u64) };
         Ok(alluvium::Options {
@@ -63,7 +63,7 @@ fn set(function: &str, options: Handle<Options>, change: impl FnOnce(&mut Settin
     boundary::infallible(function, (), || change(&mut options.get()?.0.lock()));
 }
 
-/// Makes the default options: those of LevelDB 1.23.
+/// Creates the default options of LevelDB 1.23.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_create() -> Handle<Options> {
     Handle::new(Options(Mutex::new(Settings {
@@ -76,13 +76,13 @@ pub extern "C" fn leveldb_options_create() -> Handle<Options> {
     })))
 }
 
-/// Ends an object of options.
+/// Destroys an options object.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_destroy(options: Handle<Options>) {
     boundary::infallible("leveldb_options_destroy", (), || Ok(options.end().map(drop)?));
 }
 
-/// Sets the order of keys; NULL for that of their bytes.
+/// Sets the comparator; NULL sorts keys by their bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_comparator(options: Handle<Options>, comparator: Handle<Comparator>) {
     set("leveldb_options_set_comparator", options, |settings| {
@@ -94,7 +94,7 @@ pub extern "C" fn leveldb_options_set_comparator(options: Handle<Options>, compa
     });
 }
 
-/// Nothing: the store has filters of its own.
+/// No effect: the store has its own filters.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_filter_policy(options: Handle<Options>, policy: Handle<FilterPolicy>) {
     set("leveldb_options_set_filter_policy", options, |_| {
@@ -105,7 +105,7 @@ pub extern "C" fn leveldb_options_set_filter_policy(options: Handle<Options>, po
     });
 }
 
-/// Sets whether a store is made where there is none.
+/// Sets whether a missing store is created.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_create_if_missing(options: Handle<Options>, value: u8) {
     set("leveldb_options_set_create_if_missing", options, |settings| {
@@ -114,7 +114,7 @@ pub extern "C" fn leveldb_options_set_create_if_missing(options: Handle<Options>
     });
 }
 
-/// Sets whether it is an error that there is a store.
+/// Sets whether an existing store is an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_error_if_exists(options: Handle<Options>, value: u8) {
     set("leveldb_options_set_error_if_exists", options, |settings| {
@@ -123,13 +123,13 @@ pub extern "C" fn leveldb_options_set_error_if_exists(options: Handle<Options>, 
     });
 }
 
-/// Nothing: damage is always an error where it is met, and a broken manifest or log where it is opened.
+/// No effect: damage is always an error when it is read, and a damaged manifest or log when the store is opened.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_paranoid_checks(options: Handle<Options>, _value: u8) {
     set("leveldb_options_set_paranoid_checks", options, |_| Ok(()));
 }
 
-/// Nothing: there is one environment.
+/// No effect: there is only one environment.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_env(options: Handle<Options>, env: Handle<Env>) {
     set("leveldb_options_set_env", options, |_| {
@@ -140,13 +140,13 @@ pub extern "C" fn leveldb_options_set_env(options: Handle<Options>, env: Handle<
     });
 }
 
-/// Nothing: the interface has no way to make a logger.
+/// No effect: the interface has no function that creates a logger.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_info_log(options: Handle<Options>, _logger: *mut c_void) {
     set("leveldb_options_set_info_log", options, |_| Ok(()));
 }
 
-/// Sets how many bytes of new writes LevelDB would gather in memory; the store's memory follows from it (`memory`).
+/// Sets LevelDB's write buffer size, from which the store's memory budget is computed (`memory`).
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_write_buffer_size(options: Handle<Options>, bytes: usize) {
     set("leveldb_options_set_write_buffer_size", options, |settings| {
@@ -155,13 +155,13 @@ pub extern "C" fn leveldb_options_set_write_buffer_size(options: Handle<Options>
     });
 }
 
-/// Nothing: open files are bounded.
+/// No effect: the store limits its open files itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_max_open_files(options: Handle<Options>, _files: c_int) {
     set("leveldb_options_set_max_open_files", options, |_| Ok(()));
 }
 
-/// Sets a cache, from whose capacity the store's memory follows (`memory`); NULL for the default.
+/// Sets a cache, from whose capacity the store's memory budget is computed (`memory`). NULL means the default.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_cache(options: Handle<Options>, cache: Handle<Cache>) {
     set("leveldb_options_set_cache", options, |settings| {
@@ -173,25 +173,25 @@ pub extern "C" fn leveldb_options_set_cache(options: Handle<Options>, cache: Han
     });
 }
 
-/// Nothing: leaves choose their size.
+/// No effect: the store chooses the size of leaves.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_block_size(options: Handle<Options>, _bytes: usize) {
     set("leveldb_options_set_block_size", options, |_| Ok(()));
 }
 
-/// Nothing: the format of leaves has no restarts.
+/// No effect: leaves have no restart points.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_block_restart_interval(options: Handle<Options>, _entries: c_int) {
     set("leveldb_options_set_block_restart_interval", options, |_| Ok(()));
 }
 
-/// Nothing: files are as large as the tree wants them.
+/// No effect: the store chooses the size of files.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_max_file_size(options: Handle<Options>, _bytes: usize) {
     set("leveldb_options_set_max_file_size", options, |_| Ok(()));
 }
 
-/// Sets whether leaves are compressed. What is called snappy is LZ4 here.
+/// Sets whether leaves are compressed. `leveldb_snappy_compression` selects LZ4 here.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_compression(options: Handle<Options>, kind: c_int) {
     set("leveldb_options_set_compression", options, |settings| {

@@ -1,14 +1,16 @@
-//! What a database tells of itself, under LevelDB's names. The trunk's levels stand for LevelDB's: 0 is the root, where the newest data is.
+//! The properties of a database under LevelDB's names. The trunk's levels are shown as LevelDB's; level 0 is the root,
+//! where the newest data is.
 
 use alluvium::{BranchFile, Db, Stats};
 use std::fmt::Write;
 
-/// LevelDB has levels 0 to 6, and so has everything that reads its properties; deeper ones of the trunk count to the last.
+/// LevelDB has levels 0 to 6, and programs that read its properties expect these. Deeper levels of the trunk count as
+/// the last.
 const LEVELS: usize = 7;
 const FILES_AT_LEVEL: &[u8] = b"num-files-at-level";
 const MIB: f64 = 1_048_576.0;
 
-/// The value of a property; `None` for one that is not known.
+/// Returns a property; `None` if the name is unknown.
 pub fn value(db: &Db, name: &[u8]) -> Option<String> {
     match name.strip_prefix(b"leveldb.")? {
         b"stats" => Some(stats(&db.stats(), &levels(db))),
@@ -24,7 +26,7 @@ pub fn value(db: &Db, name: &[u8]) -> Option<String> {
     }
 }
 
-/// The branch files of each level; each file once, at the highest node that refers to it.
+/// The branch files of each level. Each file is listed once, at the highest node that refers to it.
 fn levels(db: &Db) -> [Vec<BranchFile>; LEVELS] {
     let mut levels = [const { Vec::new() }; LEVELS];
     let files = db.branch_files();
@@ -35,14 +37,14 @@ fn levels(db: &Db) -> [Vec<BranchFile>; LEVELS] {
     levels
 }
 
-/// LevelDB's table of levels, and the store's own figures behind it.
+/// LevelDB's table of levels, followed by the store's own statistics.
 fn stats(stats: &Stats, levels: &[Vec<BranchFile>; LEVELS]) -> String {
     let mut text = String::from(
         "                               Compactions\n\
          Level  Files Size(MB) Time(sec) Read(MB) Write(MB)\n\
          --------------------------------------------------\n",
     );
-    // What was written is known of all levels together: it stands at the first that has files.
+    // Bytes written are only known for all levels together, so the first level that has files shows them.
     let mut written = (stats.incorporated_bytes + stats.compacted_bytes) as f64 / MIB;
     for (level, files) in levels.iter().enumerate().filter(|(_, files)| !files.is_empty()) {
         let bytes: u64 = files.iter().map(|file| file.bytes).sum();
@@ -60,7 +62,7 @@ fn stats(stats: &Stats, levels: &[Vec<BranchFile>; LEVELS]) -> String {
     text
 }
 
-/// Every file with its size and its range of keys.
+/// Lists every file with its size and its key range.
 fn tables(levels: &[Vec<BranchFile>; LEVELS]) -> String {
     let mut text = String::new();
     for (level, files) in levels.iter().enumerate() {

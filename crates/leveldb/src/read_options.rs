@@ -1,11 +1,12 @@
-//! How something is read. Several threads may use one object of options, and one may change it meanwhile.
+//! Options for reads. Several threads may use one options object while another changes it.
 
 use crate::boundary;
 use crate::handle::{Handle, object};
 use crate::snapshot::SnapshotState;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Options of a read. Checksums are always checked, and what is read is cached as it pays, so there is only the snapshot.
+/// Options for a read. Only the snapshot has an effect: checksums are always verified, and the store decides what it
+/// caches.
 #[derive(Default)]
 pub struct ReadOptions {
     /// The address of a snapshot's handle, or 0.
@@ -15,37 +16,37 @@ pub struct ReadOptions {
 object!(ReadOptions, "leveldb_readoptions_t", Shared);
 
 impl ReadOptions {
-    /// The snapshot to read at; NULL for the newest.
+    /// Returns the snapshot to read at; NULL means the newest state.
     pub fn snapshot(&self) -> Handle<SnapshotState> {
         Handle::from_address(self.snapshot.load(Ordering::Acquire))
     }
 }
 
-/// Makes the default options.
+/// Creates the default options.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_readoptions_create() -> Handle<ReadOptions> {
     Handle::new(ReadOptions::default())
 }
 
-/// Ends an object of options.
+/// Destroys an options object.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_readoptions_destroy(options: Handle<ReadOptions>) {
     boundary::infallible("leveldb_readoptions_destroy", (), || Ok(options.end().map(drop)?));
 }
 
-/// Nothing: everything that is read is checked.
+/// No effect: everything that is read is verified.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_readoptions_set_verify_checksums(options: Handle<ReadOptions>, _verify: u8) {
     boundary::infallible("leveldb_readoptions_set_verify_checksums", (), || Ok(options.get().map(drop)?));
 }
 
-/// Nothing: one scan does not drive out of the cache what others need.
+/// No effect: a scan does not evict what other reads need from the cache.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_readoptions_set_fill_cache(options: Handle<ReadOptions>, _fill: u8) {
     boundary::infallible("leveldb_readoptions_set_fill_cache", (), || Ok(options.get().map(drop)?));
 }
 
-/// Sets the snapshot to read at; NULL for the newest.
+/// Sets the snapshot to read at; NULL means the newest state.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_readoptions_set_snapshot(options: Handle<ReadOptions>, snapshot: Handle<SnapshotState>) {
     boundary::infallible("leveldb_readoptions_set_snapshot", (), || {

@@ -6,17 +6,17 @@ use crate::handle::{Handle, object};
 use crate::status::Status;
 use crate::store::Moment;
 
-/// A moment of a database.
+/// A snapshot of a database.
 pub struct SnapshotState {
-    /// The moment.
+    /// The snapshot.
     pub moment: Moment,
-    /// Of which database, and that this is alive.
+    /// The database to which it belongs; counts the snapshot as alive.
     pub lease: Lease,
 }
 
 object!(SnapshotState, "leveldb_snapshot_t", Shared);
 
-/// Takes a snapshot; NULL where the database is closed.
+/// Takes a snapshot. Returns NULL if the database is closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_create_snapshot(db: Handle<Database>) -> Handle<SnapshotState> {
     boundary::infallible("leveldb_create_snapshot", Handle::NULL, || {
@@ -26,14 +26,14 @@ pub extern "C" fn leveldb_create_snapshot(db: Handle<Database>) -> Handle<Snapsh
     })
 }
 
-/// Ends a snapshot. One of a database that was closed meanwhile may still be ended.
+/// Releases a snapshot, also after its database was closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_release_snapshot(db: Handle<Database>, snapshot: Handle<SnapshotState>) {
     boundary::infallible("leveldb_release_snapshot", (), || {
         if let Ok(database) = db.get()
             && !snapshot.get()?.lease.is_of(&database)
         {
-            return Err(Status::Invalid("the snapshot is of another database".into()));
+            return Err(Status::Invalid("the snapshot belongs to another database".into()));
         }
         drop(snapshot.end()?);
         Ok(())

@@ -1,4 +1,4 @@
-//! Errors in LevelDB's words: a code, and what, where and why behind it. Programs compare the codes.
+//! Errors as LevelDB's strings: a code, then what failed, where, and why. Programs compare the codes.
 
 use crate::misuse::Misuse;
 use alluvium::Error;
@@ -8,13 +8,13 @@ use std::path::PathBuf;
 /// Why a call failed.
 #[derive(Clone, Debug)]
 pub enum Status {
-    /// What the store said.
+    /// An error of the store.
     Store(Error),
-    /// Another has the database open; its lock file.
+    /// The database is open elsewhere; the path of its lock file.
     Locked(PathBuf),
-    /// What it takes is not there, and making it is not the library's: LevelDB's `NotFound`.
+    /// A required path does not exist and is not created: LevelDB's `NotFound`.
     Missing(PathBuf),
-    /// An argument or a state that no call could do anything with: LevelDB's `InvalidArgument`.
+    /// An argument or a state that is never valid: LevelDB's `InvalidArgument`.
     Invalid(String),
     /// The caller broke a rule of the interface.
     Misuse(Misuse),
@@ -35,12 +35,12 @@ impl From<Misuse> for Status {
 }
 
 impl Status {
-    /// The text that C gets.
+    /// Returns the error string for C.
     pub fn message(&self, function: &str) -> String {
         match self {
             Self::Store(Error::InvalidArgument(text)) => format!("Invalid argument: {text}"),
             Self::Store(error) => format!("{}: {error}", code_of(error)),
-            // LevelDB's words.
+            // LevelDB's own text.
             Self::Locked(lock) => format!("IO error: lock {}: already held by process", lock.display()),
             Self::Missing(path) => format!("NotFound: {}: No such file or directory", path.display()),
             Self::Invalid(text) => format!("Invalid argument: {text}"),
@@ -50,7 +50,8 @@ impl Status {
     }
 }
 
-/// LevelDB's code for an error: what its own would be where it has one, and `IO error` for what passes or needs the operator.
+/// LevelDB's code for an error: its own, if it has that error; otherwise `IO error` for errors that are temporary or
+/// need the operator.
 fn code_of(error: &Error) -> &'static str {
     match error {
         Error::Corruption { .. } => "Corruption",

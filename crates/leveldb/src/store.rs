@@ -1,4 +1,4 @@
-//! An open store: in the order of bytes, or in a caller's. Any thread.
+//! An open store, sorted by bytes or by the caller's comparator. Any thread.
 
 use crate::comparator::Comparator;
 use crate::order::{self, Ordered, OrderedCursor, OrderedSnapshot};
@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The order of a store.
+/// The order of the keys of a store.
 enum Order {
     Bytes,
     Caller(Ordered),
@@ -21,34 +21,34 @@ pub struct Store {
     order: Order,
 }
 
-/// A moment of a store.
+/// A snapshot of a store.
 #[derive(Clone)]
 pub enum Moment {
-    /// In the order of bytes.
+    /// Sorted by bytes.
     Bytes(Snapshot),
-    /// In a caller's order.
+    /// Sorted by the caller's comparator.
     Caller(OrderedSnapshot),
 }
 
-/// A position in a store.
+/// A cursor in a store.
 pub enum Cursor {
-    /// In the order of bytes.
+    /// Sorted by bytes.
     Bytes(Iter),
-    /// In a caller's order.
+    /// Sorted by the caller's comparator.
     Caller(OrderedCursor),
 }
 
 thread_local! {
-    /// Values are read here before they are copied to memory of C's.
+    /// Values are read into this buffer before they are copied to memory of C.
     static VALUE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A thread keeps room for values up to this.
+/// The largest buffer that a thread keeps.
 const KEPT_VALUE_BYTES: usize = 1 << 20;
 
-/// Opens in a thread of its own. *Else:* Rust's library would keep what it knows of the caller's thread where valgrind takes it for lost, in
-/// every program that opens a database for the second time.
-fn open_apart(storage: PosixStorage, options: alluvium::Options) -> Result<Db, Status> {
+/// Opens a store in a separate thread. *Otherwise:* Rust's library would keep data about the caller's thread, which
+/// valgrind reports as possibly lost in every program that opens a database for the second time.
+fn open_on_own_thread(storage: PosixStorage, options: alluvium::Options) -> Result<Db, Status> {
     let open = move || Db::open_with(Arc::new(storage), options);
     let opening = std::thread::Builder::new().name("alluvium-open".into()).spawn(open);
     let opening = opening.map_err(|error| Error::io("start a thread to open", Path::new("a database"), error))?;
@@ -59,11 +59,11 @@ fn open_apart(storage: PosixStorage, options: alluvium::Options) -> Result<Db, S
 }
 
 impl Store {
-    /// Opens a store in the order of a comparator, or of bytes.
+    /// Opens a store that is sorted by a comparator, or by bytes.
     pub fn open(path: &Path, options: alluvium::Options, comparator: Option<Arc<Comparator>>) -> Result<Self, Status> {
         // A program that was written for LevelDB leaves most of the machine's memory to the page cache.
         let storage = PosixStorage::new(path).reading_through_page_cache();
-        let db = open_apart(storage, options)?;
+        let db = open_on_own_thread(storage, options)?;
         let order = match comparator {
             None => {
                 order::check_absent(path)?;
@@ -74,7 +74,7 @@ impl Store {
         Ok(Self { db, order })
     }
 
-    /// The store below.
+    /// The underlying store.
     pub fn db(&self) -> &Db {
         &self.db
     }
@@ -108,11 +108,11 @@ impl Store {
         }
     }
 
-    /// Gives the value of a key, now or at a moment, to a function.
+    /// Passes the value of a key, now or at a snapshot, to a function.
     pub fn get<R>(&self, key: &[u8], at: Option<&Moment>, give: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Status> {
         match (&self.order, at) {
             (Order::Bytes, None) => {
-                // A thread that ends has no room of its own any more, and may still read: from a destructor, or behind `exit`.
+                // A thread that is ending has lost its buffer and may still read: in a destructor, or after `exit`.
                 let mut value = VALUE.try_with(Cell::take).unwrap_or_default();
                 let found = self.db.get_into(key, &mut value)?;
                 let given = found.then(|| give(&value));
@@ -126,11 +126,11 @@ impl Store {
             (Order::Caller(ordered), Some(Moment::Caller(snapshot))) => {
                 Ok(ordered.get_at(snapshot, key)?.map(|value| give(&value)))
             }
-            _ => Err(of_another()),
+            _ => Err(other_database()),
         }
     }
 
-    /// The store as it is now.
+    /// Takes a snapshot.
     pub fn snapshot(&self) -> alluvium::Result<Moment> {
         match &self.order {
             Order::Bytes => Ok(Moment::Bytes(self.db.snapshot()?)),
@@ -138,16 +138,16 @@ impl Store {
         }
     }
 
-    /// A cursor over all pairs of a moment.
+    /// Creates a cursor over all pairs of a snapshot.
     pub fn cursor(&self, at: &Moment) -> Result<Cursor, Status> {
         match (&self.order, at) {
             (Order::Bytes, Moment::Bytes(snapshot)) => Ok(Cursor::Bytes(snapshot.iter()?)),
             (Order::Caller(ordered), Moment::Caller(snapshot)) => Ok(Cursor::Caller(ordered.cursor(snapshot.clone()))),
-            _ => Err(of_another()),
+            _ => Err(other_database()),
         }
     }
 
-    /// About how many bytes the keys from one up to, without, another take.
+    /// Estimates how many bytes the keys from `from` up to, but not including, `to` occupy.
     pub fn approximate_size(&self, from: &[u8], to: &[u8]) -> alluvium::Result<u64> {
         match &self.order {
             Order::Bytes => self.db.approximate_size(from..to),
@@ -155,7 +155,8 @@ impl Store {
         }
     }
 
-    /// Compacts the keys from one to, with, another; `None` is an end of the store. In a caller's order, everything.
+    /// Compacts the keys from `from` to `to`, both included; `None` is an end of the store. Compacts everything if the
+    /// store has a comparator.
     pub fn compact(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> alluvium::Result<()> {
         use std::ops::Bound::{Included, Unbounded};
         match &self.order {
@@ -167,8 +168,8 @@ impl Store {
     }
 }
 
-fn of_another() -> Status {
-    Status::Invalid("the snapshot is of another database".into())
+fn other_database() -> Status {
+    Status::Invalid("the snapshot belongs to another database".into())
 }
 
 impl Cursor {
@@ -188,7 +189,7 @@ impl Cursor {
         }
     }
 
-    /// Moves to the first pair whose key is `key` or behind it.
+    /// Moves to the first pair whose key is at or after `key`.
     pub fn seek(&mut self, key: &[u8]) -> alluvium::Result<()> {
         match self {
             Self::Bytes(iter) => iter.seek(key),
@@ -196,7 +197,7 @@ impl Cursor {
         }
     }
 
-    /// Moves one pair on.
+    /// Moves to the next pair.
     pub fn step(&mut self) -> alluvium::Result<()> {
         match self {
             Self::Bytes(iter) => iter.step(),
@@ -204,7 +205,7 @@ impl Cursor {
         }
     }
 
-    /// Moves one pair back.
+    /// Moves to the previous pair.
     pub fn step_back(&mut self) -> alluvium::Result<()> {
         match self {
             Self::Bytes(iter) => iter.step_back(),
@@ -212,7 +213,7 @@ impl Cursor {
         }
     }
 
-    /// Whether it stands on a pair.
+    /// Whether the cursor is positioned on a pair.
     pub fn valid(&self) -> bool {
         match self {
             Self::Bytes(iter) => iter.valid(),
@@ -220,7 +221,7 @@ impl Cursor {
         }
     }
 
-    /// The key there.
+    /// Returns the key of the pair.
     pub fn key(&self) -> &[u8] {
         match self {
             Self::Bytes(iter) => iter.key(),
@@ -228,7 +229,7 @@ impl Cursor {
         }
     }
 
-    /// The value there.
+    /// Returns the value of the pair.
     pub fn value(&self) -> &[u8] {
         match self {
             Self::Bytes(iter) => iter.value(),

@@ -1,9 +1,9 @@
-//! Memory that was given out, and the version of the interface.
+//! Functions for memory that was returned to C, and the version of the interface.
 
 use crate::bytes;
 use libc::{c_int, c_void};
 
-/// Releases memory that a function of this library has given out; so does `free`.
+/// Releases memory that a function of this library returned. `free` does the same.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_free(pointer: *mut c_void) {
     bytes::release(pointer);

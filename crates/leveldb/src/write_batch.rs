@@ -1,4 +1,4 @@
-//! Several writes that happen as one. A batch belongs to one thread at a time; several may look at it at once.
+//! Batches of writes that are applied atomically. One thread at a time may change a batch; several may read it at once.
 
 use crate::boundary;
 use crate::bytes::Lent;
@@ -6,7 +6,7 @@ use crate::handle::{Handle, object};
 use alluvium::WriteBatch;
 use libc::{c_char, c_void};
 
-/// A batch, as it grows.
+/// A batch.
 #[derive(Default)]
 pub struct Batch(pub WriteBatch);
 
@@ -15,19 +15,19 @@ object!(Batch, "leveldb_writebatch_t", Exclusive);
 type Put = unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize);
 type Deleted = unsafe extern "C" fn(*mut c_void, *const c_char, usize);
 
-/// Makes an empty batch.
+/// Creates an empty batch.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_writebatch_create() -> Handle<Batch> {
     Handle::new(Batch::default())
 }
 
-/// Ends a batch.
+/// Destroys a batch.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_writebatch_destroy(batch: Handle<Batch>) {
     boundary::infallible("leveldb_writebatch_destroy", (), || Ok(batch.take().map(drop)?));
 }
 
-/// Takes everything out of a batch.
+/// Removes all writes from a batch.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_writebatch_clear(batch: Handle<Batch>) {
     boundary::infallible("leveldb_writebatch_clear", (), || Ok(batch.change(|batch| batch.0.clear())?));
@@ -75,8 +75,8 @@ pub extern "C" fn leveldb_writebatch_iterate(
         batch.look(|batch| {
             for (key, value) in batch.0.iter() {
                 let key_bytes = key.as_ptr().cast();
-                // SAFETY: the caller vouches for its functions; the bytes stay until they return, for the batch cannot be changed
-                // meanwhile.
+                // SAFETY: the caller guarantees that its functions are valid. The bytes stay until they return, because
+                // the batch cannot be changed meanwhile.
                 unsafe {
                     match (value, put, deleted) {
                         (Some(value), Some(put), _) => {
@@ -92,7 +92,7 @@ pub extern "C" fn leveldb_writebatch_iterate(
     });
 }
 
-/// Adds the writes of one batch behind those of another, or of itself.
+/// Appends the writes of one batch to another, or to itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_writebatch_append(destination: Handle<Batch>, source: Handle<Batch>) {
     boundary::infallible("leveldb_writebatch_append", (), || {

@@ -1,10 +1,10 @@
-//! How something is written. Several threads may use one object of options, and one may change it meanwhile.
+//! Options for writes. Several threads may use one options object while another changes it.
 
 use crate::boundary;
 use crate::handle::{Handle, object};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Options of a write.
+/// Options for a write.
 #[derive(Default)]
 pub struct WriteOptions {
     sync: AtomicBool,
@@ -18,13 +18,13 @@ impl From<&WriteOptions> for alluvium::WriteOptions {
     }
 }
 
-/// Makes the default options: a write is in the system's hands when it returns.
+/// Creates the default options: a write returns once the operating system has it.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_writeoptions_create() -> Handle<WriteOptions> {
     Handle::new(WriteOptions::default())
 }
 
-/// Ends an object of options.
+/// Destroys an options object.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_writeoptions_destroy(options: Handle<WriteOptions>) {
     boundary::infallible("leveldb_writeoptions_destroy", (), || Ok(options.end().map(drop)?));

@@ -1,4 +1,4 @@
-//! The header, and the file for pkg-config.
+//! The header and the pkg-config file.
 
 use crate::install::{crate_folder, has, prefix};
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Command;
 
 #[test]
-fn the_header_declares_what_the_library_exports() {
+fn the_header_declares_the_exported_functions() {
     let header = fs::read_to_string(prefix().join("include/leveldb/c.h")).unwrap();
     let declared: BTreeSet<&str> = header
         .split("ALLUVIUM_EXPORT ")
@@ -20,7 +20,7 @@ fn the_header_declares_what_the_library_exports() {
     assert_eq!(declared, interface.lines().collect());
 }
 
-/// Alone, without a warning, as C11 and as C++17.
+/// The header compiles alone and without a warning, as C11 and as C++17.
 #[test]
 fn the_header_is_clean_in_both_languages() {
     for (compiler, language) in [("cc", "c11"), ("c++", "c++17")] {

@@ -1,4 +1,4 @@
-//! The library, installed into a folder of the test's, and programs compiled against it or against LevelDB itself.
+//! Installs the library into a temporary folder, and compiles programs with it or with LevelDB itself.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ pub fn crate_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where cargo has built the library along with this test.
+/// The folder where cargo has built the library along with this test.
 fn built() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.parent().unwrap().to_path_buf()
 }
 
-/// The prefix under which `install.sh` has laid it out.
+/// The prefix under which `install.sh` has installed it.
 pub fn prefix() -> &'static Path {
     static PREFIX: OnceLock<TempDir> = OnceLock::new();
     let prefix = PREFIX.get_or_init(|| {
@@ -30,7 +30,7 @@ pub fn prefix() -> &'static Path {
     prefix.path()
 }
 
-/// Whether a command is there; else a line that says what is not done without it.
+/// Whether a command exists; otherwise reports what is skipped.
 pub fn has(command: &str) -> bool {
     let found = Command::new(command).arg("--version").output().is_ok();
     if !found {
@@ -39,7 +39,7 @@ pub fn has(command: &str) -> bool {
     found
 }
 
-/// Whether LevelDB itself is there, to be compared with.
+/// Whether LevelDB itself is installed, for comparison.
 pub fn has_leveldb() -> bool {
     let found = Path::new("/usr/include/leveldb/c.h").exists();
     if !found {
@@ -48,14 +48,14 @@ pub fn has_leveldb() -> bool {
     found
 }
 
-/// Whose header and library a program is compiled with.
+/// The header and library with which a program is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     Ours,
     LevelDb,
 }
 
-/// A program out of this crate's folder, in a folder of its own.
+/// A compiled program of this crate, in a temporary folder.
 pub struct Program {
     _folder: TempDir,
     path: PathBuf,
@@ -77,7 +77,7 @@ pub fn compile(source: &str, whose: Whose, also: &[&str]) -> Program {
 }
 
 impl Program {
-    /// The file.
+    /// The executable.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -87,13 +87,13 @@ impl Program {
         with_library(Command::new(&self.path), whose).args(arguments).output().unwrap()
     }
 
-    /// The same under valgrind: 99 where that finds an error, or memory that nobody has any more. What is possibly lost is told only: of a
-    /// thread that has ended there may be such, until others have done more.
+    /// Runs it under valgrind. The exit status is 99 if valgrind finds an error or leaked memory. Possible leaks are
+    /// only printed: a thread that has ended may leave some for a while.
     pub fn run_checked(&self, arguments: &[impl AsRef<OsStr>]) -> Output {
         self.run_under_valgrind("definite,indirect", arguments)
     }
 
-    /// The same, for a program that may forget what it has.
+    /// Like `run_checked`, for a program that may leak its own objects.
     pub fn run_checked_for_accesses(&self, arguments: &[impl AsRef<OsStr>]) -> Output {
         self.run_under_valgrind("none", arguments)
     }
@@ -106,7 +106,7 @@ impl Program {
     }
 }
 
-/// Cargo's `LD_LIBRARY_PATH` has no place here.
+/// Does not use Cargo's `LD_LIBRARY_PATH`.
 fn with_library(mut command: Command, whose: Whose) -> Command {
     match whose {
         Whose::Ours => command.env("LD_LIBRARY_PATH", prefix().join("lib")),
@@ -115,14 +115,14 @@ fn with_library(mut command: Command, whose: Whose) -> Command {
     command
 }
 
-/// The output of a run that ended well.
+/// Returns the output of a successful run.
 pub fn text(output: &Output) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{:?}\n{out}\n{err}", output.status);
     out.into_owned()
 }
 
-/// Reports what a test cannot do here. In CI that is a failure: there everything that the tests need is installed.
+/// Reports a skipped test. In CI that is a failure, because CI installs everything that the tests need.
 pub fn skip(what: &str) {
     assert!(std::env::var_os("CI").is_none(), "skipped, which is a failure in CI: {what}");
     eprintln!("SKIPPED: {what}");

@@ -1,4 +1,4 @@
-//! What the libraries export.
+//! The exported symbols of the libraries.
 
 use crate::install::{crate_folder, has, prefix, skip};
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ fn interface() -> BTreeSet<String> {
     fs::read_to_string(crate_folder().join("tests/interface.txt")).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Names that a library defines, with letters as `nm` has them.
+/// The names that a library defines, according to `nm`.
 fn symbols(arguments: &[&str], library: &Path) -> BTreeSet<String> {
     let output = Command::new("nm").args(arguments).arg(library).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -27,7 +27,7 @@ fn the_shared_library_exports_the_interface_and_nothing_else() {
     }
     assert_eq!(interface().len(), 68);
     assert_eq!(symbols(&["-D", "--defined-only"], &prefix().join("lib/libleveldb.so.1d")), interface());
-    // LevelDB's own has these, and those of its C++ classes.
+    // LevelDB's library exports these and its C++ classes.
     let real = Path::new("/usr/lib/x86_64-linux-gnu/libleveldb.so.1d");
     if real.exists() {
         let mut of_c = symbols(&["-D", "--defined-only"], real);
@@ -48,9 +48,9 @@ fn the_static_library_has_the_interface() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// The name by which programs that were linked against Debian's LevelDB ask for it.
+/// The soname with which programs that were linked against Debian's LevelDB load the library.
 #[test]
-fn the_shared_library_has_leveldbs_name() {
+fn the_shared_library_has_leveldbs_soname() {
     if !has("readelf") {
         return;
     }

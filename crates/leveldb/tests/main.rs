@@ -1,5 +1,5 @@
-//! The library as C programs see it: what it exports, its header, and programs that use it, compiled by the system's compiler. Where that,
-//! valgrind or LevelDB itself is missing, a line says so.
+//! Tests the library as C programs use it: its exported symbols, its header, and programs compiled by the system's
+//! compiler. If the compiler, valgrind or LevelDB itself is missing, the tests print what they skip.
 
 mod header;
 mod install;

@@ -1,4 +1,5 @@
-//! Programs in C: of our own header and of LevelDB's, linked to the shared and to the static library, with and without valgrind.
+//! C programs compiled with this library's header and with LevelDB's, linked to the shared and to the static library,
+//! with and without valgrind.
 
 use crate::install::{Program, Whose, compile, has, has_leveldb, prefix, text};
 use std::ffi::OsStr;
@@ -7,13 +8,13 @@ use tempfile::tempdir;
 
 const SUITE: &str = "tests/c/suite.c";
 const MISUSE: &str = "tests/c/misuse.c";
-/// Pairs that the suite puts under valgrind, which takes thirty times as long.
+/// Number of pairs that the suite puts under valgrind, which takes thirty times as long.
 const FEW: &str = "500";
 
 fn run_suite(program: &Program, whose: Whose) {
     let folder = tempdir().unwrap();
     let output = program.run(whose, &[folder.path().join("db")]);
-    assert_eq!(text(&output), "suite: all as promised\n");
+    assert_eq!(text(&output), "suite: passed\n");
 }
 
 #[test]
@@ -23,7 +24,7 @@ fn the_suite_passes() {
     }
 }
 
-/// What the suite asks for is what LevelDB does; and the same file, linked against LevelDB, runs with this library.
+/// The suite tests what LevelDB does: the same binary passes with LevelDB and with this library.
 #[test]
 fn the_suite_of_leveldbs_header_passes_with_both_libraries() {
     if has("cc") && has_leveldb() {
@@ -38,11 +39,11 @@ fn the_static_library_links() {
     if !has("cc") {
         return;
     }
-    // As `leveldb.pc` has it for static linking.
+    // The flags of `leveldb.pc` for static linking.
     let library = prefix().join("lib/libleveldb.a");
     let also = [library.to_str().unwrap(), "-lgcc_s", "-lutil", "-lrt", "-lm", "-ldl", "-Wl,--as-needed"];
     let program = compile(SUITE, Whose::Ours, &also);
-    // Without the shared library anywhere.
+    // Without this shared library in the search path.
     run_suite(&program, Whose::LevelDb);
 }
 
@@ -52,7 +53,7 @@ fn the_suite_passes_under_valgrind() {
         let folder = tempdir().unwrap();
         let output =
             compile(SUITE, Whose::Ours, &[]).run_checked(&[folder.path().join("db").as_os_str(), FEW.as_ref()]);
-        assert_eq!(text(&output), "suite: all as promised\n");
+        assert_eq!(text(&output), "suite: passed\n");
     }
 }
 
@@ -65,15 +66,15 @@ fn calls_from_destructors_and_at_exit() {
     let program = compile("tests/c/endings.c", libraries[0], &[]);
     for whose in libraries {
         let folder = tempdir().unwrap();
-        assert_eq!(text(&program.run(*whose, &[folder.path().join("db")])), "endings: all as promised\n", "{whose:?}");
+        assert_eq!(text(&program.run(*whose, &[folder.path().join("db")])), "endings: passed\n", "{whose:?}");
     }
 }
 
 const OPENED: &str = "tests/c/opened.c";
 
-/// Once, LevelDB itself, found in place of this library, took a store for an empty directory, and removed its log.
+/// LevelDB itself, loaded in place of this library, once mistook a store for an empty directory and removed its log.
 #[test]
-fn leveldb_leaves_a_store_alone_and_the_other_way_round() {
+fn leveldb_and_this_library_do_not_open_each_others_databases() {
     if !has("cc") || !has_leveldb() {
         return;
     }
@@ -87,8 +88,8 @@ fn leveldb_leaves_a_store_alone_and_the_other_way_round() {
         };
         assert_eq!(run(whose, directory), "0 pairs\n");
         for _ in 0..2 {
-            let refused = run(other, directory);
-            assert!(refused.contains(says), "{refused}");
+            let error = run(other, directory);
+            assert!(error.contains(says), "{error}");
         }
         assert_eq!(run(whose, directory), "1 pairs\n");
     }
@@ -96,9 +97,10 @@ fn leveldb_leaves_a_store_alone_and_the_other_way_round() {
     assert!(missing.starts_with("NotFound: ") && !folder.path().join("no").exists(), "{missing}");
 }
 
-/// Once, opening a database again left Rust's own note of the caller's thread, which valgrind takes for possibly lost.
+/// Opening a database a second time once left Rust's data about the caller's thread behind, which valgrind reports as
+/// possibly lost.
 #[test]
-fn a_database_that_is_opened_again_under_valgrind() {
+fn a_database_can_be_opened_again_under_valgrind() {
     if !has("cc") || !has("valgrind") {
         return;
     }
@@ -106,47 +108,47 @@ fn a_database_that_is_opened_again_under_valgrind() {
     for pairs in 0..3 {
         let output = program.run_checked(&[folder.path().join("db")]);
         assert_eq!(text(&output), format!("{pairs} pairs\n"));
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(!told.contains("init_current"), "{told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!stderr.contains("init_current"), "{stderr}");
     }
 }
 
-fn expect_told(output: &Output) {
-    assert_eq!(text(output), "misuse: all told\n");
-    let told = String::from_utf8_lossy(&output.stderr);
+fn expect_reports(output: &Output) {
+    assert_eq!(text(output), "misuse: passed\n");
+    let stderr = String::from_utf8_lossy(&output.stderr);
     for what in [
         "alluvium: leveldb_close: 2 iterators and 1 snapshots of the database are still alive",
-        "alluvium: leveldb_close: the leveldb_t was closed before",
-        "alluvium: leveldb_iter_destroy: the leveldb_iterator_t was destroyed before",
-        "alluvium: leveldb_create_iterator: the leveldb_t was closed before",
-        "alluvium: leveldb_close: the pointer is no leveldb_t of this library",
+        "alluvium: leveldb_close: the leveldb_t was already closed",
+        "alluvium: leveldb_iter_destroy: the leveldb_iterator_t was already destroyed",
+        "alluvium: leveldb_create_iterator: the leveldb_t was already closed",
+        "alluvium: leveldb_close: the pointer is not a leveldb_t of this library",
         "alluvium: leveldb_put: the key is NULL",
-        "alluvium: leveldb_put: no errptr for: Invalid argument: leveldb_put: leveldb_t is NULL",
-        "alluvium: leveldb_iter_next: the iterator stands on no entry",
+        "alluvium: leveldb_put: errptr is NULL; the error is: Invalid argument: leveldb_put: leveldb_t is NULL",
+        "alluvium: leveldb_iter_next: the iterator is not positioned on an entry",
         "alluvium: leveldb_writebatch_delete: the leveldb_writebatch_t is in use",
         "alluvium: leveldb_approximate_sizes: the number of ranges is -1",
     ] {
-        assert!(told.contains(what), "not told: {what}\n{told}");
+        assert!(stderr.contains(what), "not reported: {what}\n{stderr}");
     }
 }
 
 #[test]
-fn misuse_is_told() {
+fn misuse_is_reported() {
     if has("cc") {
         let folder = tempdir().unwrap();
-        expect_told(&compile(MISUSE, Whose::Ours, &[]).run(Whose::Ours, &[folder.path().join("db")]));
+        expect_reports(&compile(MISUSE, Whose::Ours, &[]).run(Whose::Ours, &[folder.path().join("db")]));
     }
 }
 
 #[test]
-fn misuse_is_told_under_valgrind() {
+fn misuse_is_reported_under_valgrind() {
     if has("cc") && has("valgrind") {
         let folder = tempdir().unwrap();
-        expect_told(&compile(MISUSE, Whose::Ours, &[]).run_checked(&[folder.path().join("db")]));
+        expect_reports(&compile(MISUSE, Whose::Ours, &[]).run_checked(&[folder.path().join("db")]));
     }
 }
 
-/// Arguments of `chaos.c` behind the directory, and what it must come to.
+/// Runs `chaos.c` with these arguments after the directory, and checks its output.
 fn chaos(run: impl Fn(&[&OsStr]) -> Output, seed: u64, calls: u32, threads: u32) {
     let folder = tempdir().unwrap();
     let (seed, calls, threads) = (seed.to_string(), calls.to_string(), threads.to_string());
@@ -167,12 +169,12 @@ fn random_calls_with_random_pointers_do_no_harm() {
         }
     }
     if has("valgrind") {
-        // An object that is in use is not destroyed, and then the program has forgotten it.
+        // Leaks are ignored: an object that is in use is not destroyed, and the program has lost its pointer.
         chaos(|arguments| program.run_checked_for_accesses(arguments), 3, 3000, 3);
     }
 }
 
-/// That nothing can be told is no reason to end the program.
+/// A standard error that cannot be written to must not end the program.
 #[test]
 fn misuse_with_a_full_standard_error_does_no_harm() {
     if !has("cc") {
@@ -185,11 +187,11 @@ fn misuse_with_a_full_standard_error_does_no_harm() {
         .stderr(std::fs::File::options().write(true).open("/dev/full").unwrap())
         .output()
         .unwrap();
-    assert_eq!(text(&run), "misuse: all told\n");
+    assert_eq!(text(&run), "misuse: passed\n");
 }
 
 #[test]
-fn misuse_aborts_where_that_is_asked_for() {
+fn misuse_aborts_on_request() {
     use std::os::unix::process::ExitStatusExt;
     if !has("cc") {
         return;
@@ -201,9 +203,9 @@ fn misuse_aborts_where_that_is_asked_for() {
         .env("ALLUVIUM_MISUSE", "abort")
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&run.stderr);
-    assert_eq!(run.status.signal(), Some(6), "{told}");
-    assert_eq!(told.lines().count(), 1, "it ends at the first: {told}");
+    let stderr = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.signal(), Some(6), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "the program must abort at the first misuse: {stderr}");
 }
 
 #[test]
@@ -214,13 +216,13 @@ fn the_example_runs() {
     let folder = tempdir().unwrap();
     let output = compile("example/notes.c", Whose::Ours, &[]).run(Whose::Ours, &[folder.path().join("notes")]);
     let expected =
-        "river/danube: nothing\nriver/danube: Black Sea\n  river/elbe = North Sea\n  river/rhine = North Sea\n";
+        "river/danube: not found\nriver/danube: Black Sea\n  river/elbe = North Sea\n  river/rhine = North Sea\n";
     assert_eq!(text(&output), expected);
 }
 
-/// A number in the environment that is none is told at once.
+/// An invalid number in the environment is an error.
 #[test]
-fn the_memory_of_a_program_that_cannot_be_changed() {
+fn the_environment_sets_the_memory_budget() {
     if !has("cc") {
         return;
     }
@@ -230,9 +232,9 @@ fn the_memory_of_a_program_that_cannot_be_changed() {
         command.arg(folder.path().join("db")).env("LD_LIBRARY_PATH", prefix().join("lib"));
         command.env("ALLUVIUM_MEMORY", memory).output().unwrap()
     };
-    let refused = run("much");
-    let told = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(told.contains("Invalid argument: the environment variable ALLUVIUM_MEMORY is \"much\""), "{told}");
+    let failed = run("much");
+    let stderr = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(stderr.contains("Invalid argument: the environment variable ALLUVIUM_MEMORY is \"much\""), "{stderr}");
     text(&run("64M"));
 }

@@ -1,10 +1,10 @@
-//! Random programs with LevelDB itself and with this library: the same answers.
+//! Runs random operations with LevelDB itself and with this library, and compares the answers.
 
 use crate::install::{Whose, compile, has, has_leveldb, text};
 use tempfile::tempdir;
 
 #[test]
-fn random_programs_get_the_answers_of_leveldb() {
+fn random_operations_have_the_results_of_leveldb() {
     if !has("cc") || !has_leveldb() {
         return;
     }
@@ -24,7 +24,7 @@ fn random_programs_get_the_answers_of_leveldb() {
                 differs.is_none() && real.len() == ours.len(),
                 "seed {seed}, comparator {comparator}: line {differs:?} differs"
             );
-            assert!(real.lines().count() > 500, "it asked for little");
+            assert!(real.lines().count() > 500, "too few answers");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Several writes that happen as one.
+//! Batches of writes that are applied atomically.
 
 use crate::engine::write_options;
 use crate::errors::Failure;
@@ -10,7 +10,7 @@ use crate::view::View;
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex};
 
-/// Puts and deletes that every reader sees all or none of.
+/// Puts and deletes that are applied atomically.
 #[pyclass(frozen, module = "alluvium")]
 pub struct WriteBatch {
     handle: Arc<Handle>,
@@ -21,7 +21,7 @@ pub struct WriteBatch {
 }
 
 impl WriteBatch {
-    /// An empty batch for a view of a store.
+    /// Creates an empty batch for a view of a store.
     pub fn new(view: &View, transaction: bool, sync: bool) -> Self {
         let (handle, prefix) = (Arc::clone(view.handle()), Arc::clone(view.prefix()));
         Self { handle, prefix, batch: Mutex::default(), transaction, sync }
@@ -41,31 +41,31 @@ impl WriteBatch {
         self.change(py, |batch| batch.put(key, &*value).len()).map(drop)
     }
 
-    /// Removes a key.
+    /// Deletes a key.
     fn delete(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<()> {
         let key = whole(&self.prefix, &key).into_owned();
         self.change(py, |batch| batch.delete(key).len()).map(drop)
     }
 
-    /// Adds what is in another batch.
+    /// Appends the writes of another batch.
     fn append(&self, py: Python<'_>, source: PyRef<'_, Self>) -> PyResult<()> {
         let other = source.change(py, |other| other.clone())?;
         self.change(py, |batch| batch.append(&other).len()).map(drop)
     }
 
-    /// Forgets everything.
+    /// Removes all writes from the batch.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         self.change(py, alluvium::WriteBatch::clear)
     }
 
-    /// Writes it; what is in it stays there.
+    /// Applies the batch. Its contents stay.
     fn write(&self, py: Python<'_>) -> PyResult<()> {
         let (engine, batch) = (self.handle.engine()?, self.change(py, |batch| batch.clone())?);
         let write = move || engine.writer()?.write_with(batch, write_options(self.sync)).map_err(Failure::from);
         Ok(py.detach(write)?)
     }
 
-    /// Bytes of keys and values.
+    /// Returns the bytes of all keys and values.
     fn approximate_size(&self, py: Python<'_>) -> PyResult<usize> {
         self.change(py, |batch| batch.bytes())
     }

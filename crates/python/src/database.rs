@@ -52,7 +52,7 @@ impl Db {
         sync_interval: Option<f64>,
         read_only: bool,
     ) -> PyResult<PyClassInitializer<Self>> {
-        // The store verifies always, and sizes its files, blocks and filters by itself.
+        // The store always verifies, and it chooses the sizes of its files, blocks and filters itself.
         let _ = (paranoid_checks, max_open_files, block_size, block_restart_interval, max_file_size, bloom_filter_bits);
         options::check_comparator(comparator.as_ref(), comparator_name.is_some())?;
         let settings = Settings {
@@ -68,7 +68,7 @@ impl Db {
         Ok(PyClassInitializer::from(View::of_all(Handle::new(engine))).add_subclass(Self { name: name.unbind() }))
     }
 
-    /// What the store was opened by.
+    /// The name with which the store was opened.
     #[getter]
     fn name(&self, py: Python<'_>) -> Py<PyAny> {
         self.name.clone_ref(py)
@@ -80,7 +80,7 @@ impl Db {
         this.as_super().handle().is_closed()
     }
 
-    /// Closes the store, once the calls of other threads have ended; nothing where it is closed.
+    /// Closes the store. Waits for running calls of other threads. Does nothing if the store is closed.
     fn close(this: PyRef<'_, Self>) -> PyResult<()> {
         let handle = this.as_super().handle();
         Ok(this.py().detach(|| handle.close())?)
@@ -92,26 +92,26 @@ impl Db {
         Ok(this.py().detach(move || engine.writer()?.sync().map_err(Failure::from))?)
     }
 
-    /// Figures of this moment.
+    /// Returns the current statistics.
     fn stats(this: PyRef<'_, Self>) -> PyResult<Bound<'_, PyDict>> {
         let (py, engine) = (this.py(), this.as_super().handle().engine()?);
         stats::dictionary(py, &py.detach(move || engine.stats()))
     }
 
-    /// What the store tells under a name of LevelDB's.
+    /// Returns a property under one of LevelDB's names; None if the name is unknown.
     fn get_property<'py>(this: PyRef<'py, Self>, name: Octets<'_>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let (py, engine, name) = (this.py(), this.as_super().handle().engine()?, &*name);
         let value = py.detach(move || property::value(&engine, name));
         Ok(value.map(|value| PyBytes::new(py, value.as_bytes())))
     }
 
-    /// Checks the files of the store.
+    /// Checks the files of the store and returns counts of what was checked. Damage raises CorruptionError.
     #[pyo3(signature = (*, quick = false))]
     fn verify(this: PyRef<'_, Self>, quick: bool) -> PyResult<Bound<'_, PyDict>> {
         maintenance::verify(this.py(), this.as_super().handle(), quick)
     }
 
-    /// The keys that begin with a prefix, without it.
+    /// Returns a view of the keys that begin with a prefix, without the prefix.
     fn prefixed_db(this: Bound<'_, Self>, prefix: Octets<'_>) -> PyResult<Py<PrefixedDb>> {
         let view = this.borrow().as_super().part(&prefix);
         PrefixedDb::new(this.py(), this.clone().unbind(), view)

@@ -1,24 +1,24 @@
-//! An open store, of either kind. Any thread.
+//! An open store, writable or read-only. Any thread.
 
 use crate::errors::{Failure, Outcome};
 use crate::keys::Range;
 use alluvium::{BranchFile, Db, ReadOnlyDb, Snapshot, Stats, WriteOptions};
 
-/// A store, for reading and writing or for reading only.
+/// A store that is open for reading and writing, or for reading only.
 pub enum Engine {
-    /// The one that may write.
+    /// The single writer.
     Writer(Db),
-    /// One of any number.
+    /// A read-only store; any number may be open.
     Reader(ReadOnlyDb),
 }
 
-/// How a write is done.
+/// Returns the options of a write.
 pub fn write_options(sync: bool) -> WriteOptions {
     if sync { WriteOptions::sync() } else { WriteOptions::default() }
 }
 
 impl Engine {
-    /// The store, if it may be written.
+    /// Returns the store if it is writable.
     pub fn writer(&self) -> Outcome<&Db> {
         match self {
             Self::Writer(db) => Ok(db),
@@ -26,7 +26,7 @@ impl Engine {
         }
     }
 
-    /// Reads a value into `out`; false where the key is absent.
+    /// Reads a value into `out`. Returns false if the key is absent.
     pub fn get_into(&self, key: &[u8], out: &mut Vec<u8>) -> alluvium::Result<bool> {
         match self {
             Self::Writer(db) => db.get_into(key, out),
@@ -43,7 +43,7 @@ impl Engine {
         Ok(found?.is_some())
     }
 
-    /// The values of many keys, of one moment.
+    /// Returns the values of many keys at one snapshot.
     pub fn multi_get(&self, keys: &[Vec<u8>]) -> alluvium::Result<Vec<Option<Vec<u8>>>> {
         match self {
             Self::Writer(db) => db.multi_get(keys),
@@ -51,7 +51,7 @@ impl Engine {
         }
     }
 
-    /// The store as it is now.
+    /// Takes a snapshot.
     pub fn snapshot(&self) -> alluvium::Result<Snapshot> {
         match self {
             Self::Writer(db) => db.snapshot(),
@@ -59,7 +59,7 @@ impl Engine {
         }
     }
 
-    /// About how many bytes a range takes.
+    /// Estimates the size of a range in bytes.
     pub fn approximate_size(&self, range: Range) -> alluvium::Result<u64> {
         match self {
             Self::Writer(db) => db.approximate_size(range),
@@ -67,7 +67,7 @@ impl Engine {
         }
     }
 
-    /// Its branch files.
+    /// Returns the branch files.
     pub fn branch_files(&self) -> Vec<BranchFile> {
         match self {
             Self::Writer(db) => db.branch_files(),
@@ -75,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// Figures of this moment.
+    /// Returns the current statistics.
     pub fn stats(&self) -> Stats {
         match self {
             Self::Writer(db) => db.stats(),
@@ -83,7 +83,7 @@ impl Engine {
         }
     }
 
-    /// Closes it.
+    /// Closes the store.
     pub fn close(self) -> alluvium::Result<()> {
         match self {
             Self::Writer(db) => db.close(),

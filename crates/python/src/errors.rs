@@ -1,4 +1,4 @@
-//! What goes wrong, as exceptions. Their classes are Python's (`python/alluvium/_errors.py`).
+//! Errors as exceptions. The classes are defined in Python (`python/alluvium/_errors.py`).
 
 use alluvium::Error;
 use pyo3::prelude::*;
@@ -7,23 +7,23 @@ use pyo3::types::PyBytes;
 /// Why a call failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The store says so.
+    /// An error of the store.
     Store(Error),
     /// The store was opened for reading only.
     ReadOnly,
-    /// Something was closed: what.
+    /// The named object is closed.
     Closed(&'static str),
-    /// A raw iterator stands nowhere.
-    Nowhere,
-    /// The store's kind of `Error`, with words of this package.
+    /// A raw iterator is unpositioned.
+    Unpositioned,
+    /// The class `Error`, with a message of this package.
     Other(String),
-    /// An argument that is never right.
+    /// An argument that is never valid.
     Invalid(String),
-    /// The store is damaged: all that was found.
+    /// The store is damaged; all damage that was found.
     Damaged(Vec<String>),
 }
 
-/// The result of what fails so.
+/// A result with this error.
 pub type Outcome<T> = Result<T, Failure>;
 
 impl From<Error> for Failure {
@@ -57,7 +57,7 @@ impl Failure {
             },
             Self::ReadOnly => "ReadOnlyError",
             Self::Closed(_) => "ClosedError",
-            Self::Nowhere => "IteratorInvalidError",
+            Self::Unpositioned => "IteratorInvalidError",
             Self::Other(_) => "Error",
             Self::Invalid(_) => "InvalidArgumentError",
             Self::Damaged(_) => "CorruptionError",
@@ -66,15 +66,16 @@ impl Failure {
 
     fn message(&self) -> String {
         match self {
+            // The library's message, with the name of the Python method.
             Self::Store(Error::Conflict { key }) => format!(
-                "the transaction has read \"{}\", which others have written since it began; nothing was changed: run it again \
+                "another writer has changed \"{}\" since this transaction read it; nothing was written: run the transaction again \
                  (DB.transact does so by itself)",
                 key.escape_ascii()
             ),
             Self::Store(error) => error.to_string(),
             Self::ReadOnly => "the store is open for reading only".into(),
             Self::Closed(what) => format!("the {what} is closed"),
-            Self::Nowhere => "the iterator stands on no pair".into(),
+            Self::Unpositioned => "the iterator is not positioned on a pair".into(),
             Self::Other(message) | Self::Invalid(message) => message.clone(),
             Self::Damaged(found) => found.join("\n"),
         }

@@ -1,39 +1,39 @@
-//! Where an iterator stands: between two pairs, not on one, as plyvel's do.
+//! The position of an iterator: between two pairs, not on one, like plyvel's.
 
-/// A place between two pairs, or at an end of the range.
+/// A position between two pairs, or at an end of the range.
 #[derive(Clone, Debug)]
 pub enum Gap {
     /// Before the first pair.
     Start,
-    /// Behind the last.
+    /// After the last pair.
     Stop,
     /// Right before a key.
     Before(Vec<u8>),
-    /// Right behind one.
+    /// Right after a key.
     After(Vec<u8>),
 }
 
-/// Which way a walk goes.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// To larger keys.
     Forward,
-    /// To smaller ones.
+    /// To smaller keys.
     Backward,
 }
 
-impl Way {
-    /// The way that an iterator goes.
+impl Direction {
+    /// Returns the direction of an iterator.
     pub fn new(reverse: bool) -> Self {
         if reverse { Self::Backward } else { Self::Forward }
     }
 
-    /// The other one.
-    pub fn turned(self) -> Self {
+    /// Returns the opposite direction.
+    pub fn reversed(self) -> Self {
         Self::new(self == Self::Forward)
     }
 
-    /// Where a walk over everything begins.
+    /// Returns the start of a scan over everything.
     pub fn beginning(self) -> Gap {
         match self {
             Self::Forward => Gap::Start,
@@ -41,7 +41,7 @@ impl Way {
         }
     }
 
-    /// The gap that a step over a key leads to.
+    /// Returns the gap behind a key, in this direction.
     pub fn past(self, key: &[u8]) -> Gap {
         match self {
             Self::Forward => Gap::After(key.to_vec()),

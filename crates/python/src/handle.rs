@@ -1,10 +1,10 @@
-//! The open store that a `DB` and all that comes from it share, until it is closed.
+//! The open store. A `DB` and all objects that came from it share it until it is closed.
 //!
 //! Invariants:
-//! 1. Whoever takes the store out (`Handle::engine`) has it for one call into the store and runs no Python code meanwhile; so closing,
-//!    which waits until nobody has it, never waits for long, and never for itself.
-//! 2. A forked child touches nothing of the store: locks in its memory may be held by threads that it does not have. What the child drops
-//!    is left in memory (`Owned`).
+//! 1. A caller that takes the store (`Handle::engine`) holds it for one call into the store and runs no Python code
+//!    meanwhile. So closing, which waits until nobody holds it, never waits for long, and never for its own thread.
+//! 2. A forked child does not use the store: locks in its memory may be held by threads that it does not have. Objects
+//!    that the child drops are leaked (`Owned`).
 
 use crate::engine::Engine;
 use crate::errors::{Failure, Outcome};
@@ -16,8 +16,8 @@ use pyo3::Python;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How often closing looks whether calls of other threads have ended.
-const LOOK: Duration = Duration::from_micros(200);
+/// How often closing checks whether calls of other threads have ended.
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// See the module.
 pub struct Handle {
@@ -26,18 +26,18 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Of a store that was just opened.
+    /// Creates the handle of a store that was just opened.
     pub fn new(engine: Engine) -> Self {
         Self { engine: ArcSwapOption::from_pointee(engine), process: ForkCount::current() }
     }
 
-    /// The store, for one call into it.
+    /// Returns the store for one call into it.
     pub fn engine(&self) -> Outcome<Arc<Engine>> {
         self.check_process()?;
         self.engine.load_full().ok_or(Failure::Closed("store"))
     }
 
-    /// An error where the store was closed, or this process is a child of the one that opened it.
+    /// Returns an error if the store is closed, or if this process is a child of the one that opened it.
     pub fn check(&self) -> Outcome<()> {
         self.check_process()?;
         if self.is_closed() { Err(Failure::Closed("store")) } else { Ok(()) }
@@ -47,17 +47,17 @@ impl Handle {
         if self.process.is_current() { Ok(()) } else { Err(Error::Forked.into()) }
     }
 
-    /// Whether it was closed.
+    /// Whether the store is closed.
     pub fn is_closed(&self) -> bool {
         self.engine.load().is_none()
     }
 
-    /// Wraps something that belongs to the store.
+    /// Wraps an object that belongs to the store.
     pub fn own<T>(&self, value: T) -> Owned<T> {
         Owned { value: Some(value), process: self.process }
     }
 
-    /// Gives up what others may be using, once they do not. In a forked child, where those may not be there, it is left as it is.
+    /// Drops an object once no other thread uses it. In a forked child, which lacks those threads, it is leaked.
     pub fn end<T: Send>(&self, py: Python<'_>, mutex: &Mutex<Owned<T>>) {
         if self.process.is_current() {
             let mut guard = lock(py, mutex);
@@ -66,7 +66,8 @@ impl Handle {
         }
     }
 
-    /// Closes the store once the calls of other threads have ended; nothing where it is closed. To be called detached.
+    /// Closes the store once the calls of other threads have ended. Does nothing if it is closed. Must be called
+    /// detached.
     pub fn close(&self) -> Outcome<()> {
         let Some(mut engine) = self.engine.swap(None) else { return Ok(()) };
         if !self.process.is_current() {
@@ -78,7 +79,7 @@ impl Handle {
                 Ok(engine) => return Ok(engine.close()?),
                 Err(in_use) => engine = in_use,
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -88,7 +89,7 @@ impl Drop for Handle {
         if self.is_closed() {
             return;
         }
-        // Whoever wants to know of an error calls `close`.
+        // Errors are ignored here; `close` returns them.
         let close = || drop(self.close());
         if Python::try_attach(|py| py.detach(close)).is_none() {
             close();
@@ -96,29 +97,29 @@ impl Drop for Handle {
     }
 }
 
-/// Something that belongs to a store; dropped in a forked child, it is left in memory.
+/// An object that belongs to a store. It is leaked if it is dropped in a forked child.
 pub struct Owned<T> {
     value: Option<T>,
     process: ForkCount,
 }
 
 impl<T> Owned<T> {
-    /// What it is; `None` once it was given up.
+    /// Returns the object; `None` if it was dropped or taken.
     pub fn get(&self) -> Option<&T> {
         self.value.as_ref()
     }
 
-    /// The same, to be changed.
+    /// Like `get`, for changes.
     pub fn get_mut(&mut self) -> Option<&mut T> {
         self.value.as_mut()
     }
 
-    /// Takes it out.
+    /// Takes the object.
     pub fn take(&mut self) -> Option<T> {
         self.value.take()
     }
 
-    /// Gives it up.
+    /// Drops the object.
     fn end(&mut self) {
         let value = self.value.take();
         if !self.process.is_current() {

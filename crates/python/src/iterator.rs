@@ -1,78 +1,79 @@
-//! plyvel's iterator: it stands between pairs, and `next` and `prev` step over them.
+//! plyvel's iterator: its position is between pairs, and `next` and `prev` step over them.
 //!
-//! What it does where it meets an end, or is turned, follows from that alone (`gap.rs`); plyvel's own code has cases that do not.
+//! Its behaviour at the ends and when it reverses follows from that alone (`gap.rs`); plyvel's own code has cases that
+//! do not.
 
 use crate::errors::{Failure, Outcome};
-use crate::gap::{Gap, Way};
+use crate::gap::{Direction, Gap};
 use crate::handle::{Handle, Owned};
 use crate::keys::{Range, whole};
 use crate::lock::lock;
 use crate::octets::Octets;
+use crate::scan::Scan;
 use crate::source::Source;
-use crate::walk::Walk;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::ops::Bound as End;
 use std::sync::{Arc, Mutex};
 
-/// What may be ended from elsewhere: by the end of its transaction.
-pub type Shared = Arc<Mutex<Owned<Walk>>>;
+/// A scan that can be closed from elsewhere: by the end of its transaction.
+pub type Shared = Arc<Mutex<Owned<Scan>>>;
 
-/// Walks over a range of keys, both ways.
+/// Iterates over a range of keys in both directions.
 #[pyclass(frozen, module = "alluvium", name = "Iterator")]
 pub struct Iterator {
     handle: Arc<Handle>,
-    walk: Shared,
+    scan: Shared,
     shape: Shape,
     range: Range,
 }
 
-/// What an iterator gives.
+/// What an iterator returns.
 #[derive(Clone)]
 pub struct Shape {
-    /// What keys are given without.
+    /// The prefix that is removed from keys.
     pub prefix: Arc<[u8]>,
-    /// Which way `next` goes.
-    pub way: Way,
-    /// Whether keys are given.
+    /// The direction of `next`.
+    pub direction: Direction,
+    /// Whether keys are returned.
     pub keys: bool,
-    /// Whether values are given.
+    /// Whether values are returned.
     pub values: bool,
 }
 
 impl Iterator {
-    /// Over what a source gives of a range.
+    /// Creates an iterator over the pairs of a source in a range.
     pub fn new(handle: Arc<Handle>, source: Source, range: Range, shape: Shape) -> Self {
-        let walk = Arc::new(Mutex::new(handle.own(Walk::new(source, shape.way))));
-        Self { handle, walk, shape, range }
+        let scan = Arc::new(Mutex::new(handle.own(Scan::new(source, shape.direction))));
+        Self { handle, scan, shape, range }
     }
 
-    /// Its walk, for who may end it.
+    /// The scan, so that the transaction can close it.
     pub fn shared(&self) -> &Shared {
-        &self.walk
+        &self.scan
     }
 
-    fn step<'py>(&self, py: Python<'py>, way: Way) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn step<'py>(&self, py: Python<'py>, direction: Direction) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.handle.check()?;
-        let mut walk = lock(py, &self.walk);
-        let walk = opened(&mut walk)?;
-        if let Some((key, value)) = walk.take(way) {
+        let mut scan = lock(py, &self.scan);
+        let scan = opened(&mut scan)?;
+        if let Some((key, value)) = scan.take(direction) {
             return self.shape.give(py, key, value).map(Some);
         }
-        py.detach(|| walk.read(way)).map_err(Failure::from)?;
-        walk.take(way).map(|(key, value)| self.shape.give(py, key, value)).transpose()
+        py.detach(|| scan.read(direction)).map_err(Failure::from)?;
+        scan.take(direction).map(|(key, value)| self.shape.give(py, key, value)).transpose()
     }
 
     fn go(&self, py: Python<'_>, gap: Gap) -> PyResult<()> {
         self.handle.check()?;
-        opened(&mut lock(py, &self.walk))?.go(gap);
+        opened(&mut lock(py, &self.scan))?.go(gap);
         Ok(())
     }
 }
 
-fn opened(walk: &mut Owned<Walk>) -> Outcome<&mut Walk> {
-    walk.get_mut().ok_or(Failure::Closed("iterator"))
+fn opened(scan: &mut Owned<Scan>) -> Outcome<&mut Scan> {
+    scan.get_mut().ok_or(Failure::Closed("iterator"))
 }
 
 impl Shape {
@@ -95,20 +96,20 @@ impl Iterator {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.step(py, self.shape.way)
+        self.step(py, self.shape.direction)
     }
 
-    /// The pair behind the place where the iterator stands; goes past it.
+    /// Returns the next pair and moves past it.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.step(py, self.shape.way)?.ok_or_else(|| PyStopIteration::new_err(()))
+        self.step(py, self.shape.direction)?.ok_or_else(|| PyStopIteration::new_err(()))
     }
 
-    /// The pair before the place where the iterator stands; goes back past it.
+    /// Returns the previous pair and moves back past it.
     fn prev<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.step(py, self.shape.way.turned())?.ok_or_else(|| PyStopIteration::new_err(()))
+        self.step(py, self.shape.direction.reversed())?.ok_or_else(|| PyStopIteration::new_err(()))
     }
 
-    /// Goes to before the first pair of the range that is not before a key.
+    /// Moves to before the first pair of the range whose key is at or after `target`.
     fn seek(&self, py: Python<'_>, target: Octets<'_>) -> PyResult<()> {
         let mut target = whole(&self.shape.prefix, &target).into_owned();
         if let (End::Included(start) | End::Excluded(start), _) = &self.range
@@ -124,19 +125,19 @@ impl Iterator {
         self.go(py, Gap::Before(target))
     }
 
-    /// Goes to before the first pair of the range.
+    /// Moves to before the first pair of the range.
     fn seek_to_start(&self, py: Python<'_>) -> PyResult<()> {
         self.go(py, Gap::Start)
     }
 
-    /// Goes to behind the last pair of the range.
+    /// Moves to after the last pair of the range.
     fn seek_to_stop(&self, py: Python<'_>) -> PyResult<()> {
         self.go(py, Gap::Stop)
     }
 
-    /// Closes it; nothing where it is closed.
+    /// Closes the iterator. Does nothing if it is closed.
     fn close(&self, py: Python<'_>) {
-        self.handle.end(py, &self.walk);
+        self.handle.end(py, &self.scan);
     }
 
     fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -144,6 +145,6 @@ impl Iterator {
     }
 
     fn __exit__(&self, py: Python<'_>, _type: Py<PyAny>, _value: Py<PyAny>, _traceback: Py<PyAny>) {
-        self.handle.end(py, &self.walk);
+        self.handle.end(py, &self.scan);
     }
 }

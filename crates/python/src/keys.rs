@@ -1,4 +1,4 @@
-//! Keys and ranges of keys behind a prefix.
+//! Keys and key ranges with a prefix.
 
 use crate::octets::Octets;
 use pyo3::exceptions::PyTypeError;
@@ -9,12 +9,12 @@ use std::ops::Bound as End;
 /// A range of whole keys.
 pub type Range = (End<Vec<u8>>, End<Vec<u8>>);
 
-/// The store's key for a caller's.
+/// Returns the store's key for a caller's key.
 pub fn whole<'k>(prefix: &[u8], key: &'k [u8]) -> Cow<'k, [u8]> {
     if prefix.is_empty() { Cow::Borrowed(key) } else { Cow::Owned([prefix, key].concat()) }
 }
 
-/// Where the keys with a prefix end.
+/// Returns the upper bound of the keys with a prefix.
 pub fn end_of_prefix(prefix: &[u8]) -> End<Vec<u8>> {
     let kept = prefix.iter().rposition(|byte| *byte != u8::MAX).map(|last| &prefix[..=last]);
     match kept.and_then(<[u8]>::split_last) {
@@ -23,22 +23,22 @@ pub fn end_of_prefix(prefix: &[u8]) -> End<Vec<u8>> {
     }
 }
 
-/// What a caller says of a range, as plyvel has it.
+/// A caller's description of a range, as in plyvel.
 pub struct Limits<'py> {
-    /// Its first key.
+    /// The lower bound.
     pub start: Option<Octets<'py>>,
-    /// Its last.
+    /// The upper bound.
     pub stop: Option<Octets<'py>>,
-    /// Whether the first belongs to it.
+    /// Whether the lower bound belongs to the range.
     pub include_start: bool,
-    /// Whether the last does.
+    /// Whether the upper bound belongs to the range.
     pub include_stop: bool,
-    /// Alone: what all its keys begin with.
+    /// The prefix of all keys; excludes `start` and `stop`.
     pub prefix: Option<Octets<'py>>,
 }
 
 impl Limits<'_> {
-    /// The range of whole keys behind a prefix.
+    /// Returns the range of whole keys, with the view's prefix.
     pub fn range(&self, behind: &[u8]) -> PyResult<Range> {
         if let Some(prefix) = &self.prefix {
             if self.start.is_some() || self.stop.is_some() {

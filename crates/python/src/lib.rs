@@ -1,10 +1,11 @@
-//! The Python package `alluvium`: the native half, which `python/alluvium/__init__.py` gives its public names.
+//! The native part of the Python package `alluvium`. `python/alluvium/__init__.py` gives it its public names.
 //!
-//! Rules of every file here:
-//! 1. Whatever may read the disk, write or wait runs detached from the interpreter, so that other Python threads go on.
-//! 2. A lock is waited for only while detached (`lock.rs`), and no Python code runs while one, or the open store, is held. So nothing
-//!    here can wait for a thread that waits for the interpreter.
-//! 3. Nothing of Python's is lent to the store while detached, but the contents of `bytes`, which never change.
+//! Rules for every file here:
+//! 1. Code that may read the disk, write or wait runs detached from the interpreter, so that other Python threads can
+//!    run.
+//! 2. Code waits for a lock only while detached (`lock.rs`), and no Python code runs while a lock or the open store is
+//!    held. So nothing here can wait for a thread that waits for the interpreter.
+//! 3. No Python memory is passed to the store while detached, except the contents of `bytes`, which never change.
 
 mod batch;
 mod database;
@@ -22,14 +23,14 @@ mod prefixed;
 mod property;
 mod raw_iterator;
 mod retry;
+mod scan;
 mod snapshot;
 mod source;
 mod stats;
 mod transaction;
 mod view;
-mod walk;
 
-/// What `import alluvium._alluvium` gives.
+/// The contents of `import alluvium._alluvium`.
 #[pyo3::pymodule]
 mod _alluvium {
     #[pymodule_export]

@@ -1,4 +1,4 @@
-//! Work on a whole store: checks, compactions, and what is done to a store that nobody has open.
+//! Operations on a whole store: checks, compactions, and operations on closed stores.
 
 use crate::engine::Engine;
 use crate::errors::{Failure, Outcome};
@@ -12,26 +12,26 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// How often a long call looks for signals: Ctrl-C ends it.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often a long call checks for signals, so that Ctrl-C can end it.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Compacts a range. A thread of its own does it, so that handlers of signals, which may do what they like, run while this one has nothing
-/// of the store.
+/// Compacts a range in a separate thread. So this thread holds no part of the store while it runs signal handlers,
+/// which may call anything.
 pub fn compact(py: Python<'_>, handle: &Arc<Handle>, range: Range) -> PyResult<()> {
     let cancellation = Cancellation::new();
     let (engine, handle, cancelled) = (handle.engine()?, Arc::clone(handle), cancellation.clone());
     engine.writer()?;
-    let (tell, mut told) = mpsc::channel();
+    let (sender, mut receiver) = mpsc::channel();
     let work = move || {
-        let _ = tell.send(compact_unless_closed(&engine, &handle, range, cancelled));
+        let _ = sender.send(compact_unless_closed(&engine, &handle, range, cancelled));
     };
     std::thread::Builder::new().name("alluvium-python".into()).spawn(work)?;
     loop {
-        let told = &mut told;
-        match py.detach(move || told.recv_timeout(LOOK)) {
+        let receiver = &mut receiver;
+        match py.detach(move || receiver.recv_timeout(POLL_INTERVAL)) {
             Ok(outcome) => return Ok(outcome?),
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                return Err(Failure::Other("the thread that compacts has ended early".into()).into());
+                return Err(Failure::Other("the compaction thread ended unexpectedly".into()).into());
             }
             Err(mpsc::RecvTimeoutError::Timeout) => py.check_signals().inspect_err(|_| cancellation.cancel())?,
         }
@@ -79,7 +79,7 @@ pub fn verify<'py>(py: Python<'py>, handle: &Handle, quick: bool) -> PyResult<Bo
     Ok(checked)
 }
 
-/// Rebuilds a damaged store from what is left of it, and tells what that was.
+/// Rebuilds a damaged store from the files that are left, and returns what was saved and what was lost.
 #[pyfunction]
 #[pyo3(signature = (name, **options))]
 pub fn repair_db<'py>(
@@ -87,7 +87,7 @@ pub fn repair_db<'py>(
     name: &Bound<'py, PyAny>,
     options: Option<Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    // LevelDB's, which say nothing about a repair.
+    // LevelDB's options, which have no effect on a repair.
     let _ = options;
     let path = options::path(name)?;
     let report = py.detach(|| Db::repair(path, &mut |_| ())).map_err(Failure::from)?;
@@ -106,7 +106,7 @@ fn describe<'py>(py: Python<'py>, report: &RepairReport) -> PyResult<Bound<'py, 
     Ok(described)
 }
 
-/// Removes a store that nobody has open, and its directory where nothing else is in it.
+/// Deletes a closed store, and its directory if it contains nothing else.
 #[pyfunction]
 pub fn destroy_db(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<()> {
     let path = options::path(name)?;
@@ -115,7 +115,7 @@ pub fn destroy_db(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<()> {
 
 fn destroy(path: &Path) -> Outcome<()> {
     match Db::destroy(path) {
-        // LevelDB, too, takes a database that is not there for one that is destroyed.
+        // Like LevelDB: destroying a missing store is not an error.
         Err(Error::NoStore { .. }) if !path.exists() => Ok(()),
         destroyed => Ok(destroyed?),
     }

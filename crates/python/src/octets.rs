@@ -1,14 +1,14 @@
-//! Keys and values as Python passes them.
+//! Conversion of keys and values from Python.
 
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 use std::ops::Deref;
 
-/// The contents of a `bytes`, where they lie, or of a `bytearray` or a `memoryview`, copied: others could change these while the store
-/// reads them.
+/// The contents of a `bytes` in place, or a copy of a `bytearray` or `memoryview`, which other threads could change
+/// while the store reads it.
 pub enum Octets<'py> {
-    /// As they lie in Python's memory.
+    /// In Python's memory.
     Lent(Bound<'py, PyBytes>),
     /// A copy.
     Copied(Vec<u8>),

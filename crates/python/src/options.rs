@@ -1,4 +1,4 @@
-//! How a store is opened, from what plyvel's users say.
+//! The options of opening a store, converted from plyvel's.
 
 use crate::engine::Engine;
 use crate::errors::{Failure, Outcome};
@@ -13,50 +13,51 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a store gets at least, where its user does not say how much: with less it works less well.
-const MEMORY_LEAST: u64 = 128 << 20;
-/// What the store itself takes at most.
-const MEMORY_MOST: u64 = 64 << 40;
+/// The smallest default budget; with less, the store works less well.
+const MEMORY_MIN: u64 = 128 << 20;
+/// The largest budget that the store itself accepts.
+const MEMORY_MAX: u64 = 64 << 40;
 /// LevelDB's defaults.
 const WRITE_BUFFER: u64 = 4 << 20;
 const CACHE: u64 = 8 << 20;
 
-/// The options of LevelDB that say how much memory it takes.
+/// The options of LevelDB that set its memory.
 pub struct LevelDbOptions {
-    /// One of two.
+    /// The size of one of two buffers.
     pub write_buffer_size: Option<u64>,
-    /// Its cache.
+    /// The size of the cache.
     pub lru_cache_size: Option<u64>,
 }
 
 impl LevelDbOptions {
-    /// What LevelDB would take. Half of the machine's, which is the store's own default, is not what a Python program expects.
+    /// Returns what LevelDB would use. The store's own default, half of the machine's memory, would surprise Python
+    /// programs.
     pub fn memory(&self) -> u64 {
         let buffers = self.write_buffer_size.unwrap_or(WRITE_BUFFER).saturating_mul(2);
-        buffers.saturating_add(self.lru_cache_size.unwrap_or(CACHE)).clamp(MEMORY_LEAST, MEMORY_MOST)
+        buffers.saturating_add(self.lru_cache_size.unwrap_or(CACHE)).clamp(MEMORY_MIN, MEMORY_MAX)
     }
 }
 
-/// What is opened, and how.
+/// What to open, and how.
 pub struct Settings {
     /// The store's directory.
     pub path: PathBuf,
-    /// Whether a store may be made.
+    /// Whether a missing store is created.
     pub create_if_missing: bool,
-    /// Whether one that is there is an error.
+    /// Whether an existing store is an error.
     pub error_if_exists: bool,
-    /// Whether it is only read.
+    /// Whether the store is opened for reading only.
     pub read_only: bool,
-    /// Of new files.
+    /// The compression of new files.
     pub compression: Compression,
-    /// Bytes for the whole store.
+    /// The memory budget in bytes.
     pub memory: u64,
-    /// How often it is synced.
+    /// The interval of syncs.
     pub sync_interval: Option<Duration>,
 }
 
 impl Settings {
-    /// Opens it.
+    /// Opens the store.
     pub fn open(self) -> Outcome<Engine> {
         if self.error_if_exists && self.path.join("MANIFEST").exists() {
             return Err(Failure::Other(format!("{} exists (error_if_exists is true)", self.path.display())));
@@ -84,33 +85,33 @@ impl Settings {
     }
 }
 
-/// A path as Python has it: a `str`, `bytes` or `os.PathLike`.
+/// Converts a path: a `str`, `bytes` or `os.PathLike`.
 pub fn path(name: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     let encoded = name.py().import("os")?.call_method1("fsencode", (name,))?.cast_into::<PyBytes>()?;
     Ok(OsString::from_vec(encoded.as_bytes().to_vec()).into())
 }
 
-/// A word, as `str` or as `bytes`.
+/// A string, as `str` or as `bytes`.
 #[derive(FromPyObject)]
 pub enum Text {
-    /// As `str`.
-    Words(String),
-    /// As `bytes`.
-    Encoded(Vec<u8>),
+    /// A `str`.
+    Str(String),
+    /// A `bytes`.
+    Bytes(Vec<u8>),
 }
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
-        Self::Words(text.into())
+        Self::Str(text.into())
     }
 }
 
-/// How files are compressed. What asks for Snappy gets LZ4, which is of its kind.
+/// Returns the compression of files. Snappy selects LZ4, which is similar.
 pub fn compression(name: Option<Text>) -> PyResult<Compression> {
     let name = match &name {
         None => return Ok(Compression::None),
-        Some(Text::Words(name)) => name.as_bytes(),
-        Some(Text::Encoded(name)) => name,
+        Some(Text::Str(name)) => name.as_bytes(),
+        Some(Text::Bytes(name)) => name,
     };
     match name {
         b"lz4" | b"snappy" => Ok(Compression::Lz4),
@@ -118,7 +119,7 @@ pub fn compression(name: Option<Text>) -> PyResult<Compression> {
     }
 }
 
-/// Keys are in the order of their bytes; who asks for another order must not get this one.
+/// Keys are sorted by their bytes; a request for another order must fail.
 pub fn check_comparator(comparator: Option<&Bound<'_, PyAny>>, is_named: bool) -> PyResult<()> {
     match comparator {
         None if !is_named => Ok(()),
@@ -126,14 +127,14 @@ pub fn check_comparator(comparator: Option<&Bound<'_, PyAny>>, is_named: bool) -
             Err(PyTypeError::new_err("custom comparator object must be callable"))
         }
         Some(_) if is_named => Err(Failure::Invalid(
-            "custom comparators are not supported: keys are in the order of their bytes; encode them so that this is the order".into(),
+            "custom comparators are not supported: keys are sorted by their bytes; encode keys so that this is the order you need".into(),
         )
         .into()),
         _ => Err(PyValueError::new_err("'comparator' and 'comparator_name' must be specified together")),
     }
 }
 
-/// Seconds between syncs; `None` where there shall be none.
+/// Converts the seconds between syncs; `None` disables them.
 pub fn interval(seconds: Option<f64>) -> PyResult<Option<Duration>> {
     let wrong = |_| PyValueError::new_err("'sync_interval' must be None or a number of seconds, not negative");
     seconds.map(|seconds| Duration::try_from_secs_f64(seconds).map_err(wrong)).transpose()

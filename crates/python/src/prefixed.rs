@@ -1,4 +1,4 @@
-//! A part of a store behind a prefix.
+//! A view of the keys with a prefix.
 
 use crate::database::Db;
 use crate::octets::Octets;
@@ -6,14 +6,14 @@ use crate::view::View;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// The keys that begin with a prefix, without it.
+/// The keys of a store that begin with a prefix, without the prefix.
 #[pyclass(extends = View, frozen, module = "alluvium", name = "PrefixedDB")]
 pub struct PrefixedDb {
     db: Py<Db>,
 }
 
 impl PrefixedDb {
-    /// A part of a view of a store.
+    /// Creates the Python object of a view.
     pub fn new(py: Python<'_>, db: Py<Db>, view: View) -> PyResult<Py<Self>> {
         Py::new(py, PyClassInitializer::from(view).add_subclass(Self { db }))
     }
@@ -27,13 +27,13 @@ impl PrefixedDb {
         self.db.clone_ref(py)
     }
 
-    /// What the store's keys begin with.
+    /// The prefix of the keys in the store.
     #[getter]
     fn prefix<'py>(this: PyRef<'py, Self>) -> Bound<'py, PyBytes> {
         PyBytes::new(this.py(), this.as_super().prefix())
     }
 
-    /// A part of this part.
+    /// Returns a view of the keys of this view that begin with a prefix, without the prefix.
     #[pyo3(name = "prefixed_db")]
     fn nested(this: PyRef<'_, Self>, prefix: Octets<'_>) -> PyResult<Py<Self>> {
         let py = this.py();

@@ -1,10 +1,10 @@
-//! What a store tells of itself under LevelDB's names. The trunk's levels stand for LevelDB's: 0 is the root's.
+//! The properties of a store under LevelDB's names. The trunk's levels are shown as LevelDB's; level 0 is the root.
 
 use crate::engine::Engine;
 use alluvium::BranchFile;
 use std::fmt::Write;
 
-/// The value of a property; `None` for one that is not known.
+/// Returns a property; `None` if the name is unknown.
 pub fn value(engine: &Engine, name: &[u8]) -> Option<String> {
     match name.strip_prefix(b"leveldb.")? {
         b"stats" => Some(engine.stats().to_string()),

@@ -1,4 +1,4 @@
-//! LevelDB's own kind of iterator: it stands on a pair, or nowhere.
+//! LevelDB's kind of iterator: it is positioned on a pair, or unpositioned.
 
 use crate::errors::{Failure, Outcome};
 use crate::handle::{Handle, Owned};
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::{Arc, Mutex};
 
-/// A position in the pairs of a snapshot.
+/// A cursor over the pairs of a snapshot.
 #[pyclass(frozen, module = "alluvium")]
 pub struct RawIterator {
     handle: Arc<Handle>,
@@ -19,7 +19,7 @@ pub struct RawIterator {
 }
 
 impl RawIterator {
-    /// Over a walk of the keys with a prefix.
+    /// Creates a raw iterator from an iterator over the keys with a prefix.
     pub fn new(handle: Arc<Handle>, iter: Iter, prefix: Arc<[u8]>) -> Self {
         let iter = Mutex::new(handle.own(iter));
         Self { handle, iter, prefix }
@@ -36,67 +36,67 @@ impl RawIterator {
     }
 
     fn step(&self, py: Python<'_>, movement: impl FnOnce(&mut Iter) -> alluvium::Result<()> + Send) -> PyResult<()> {
-        self.look(py, |iter| if iter.valid() { Ok(py.detach(|| movement(iter))?) } else { Err(Failure::Nowhere) })
+        self.look(py, |iter| if iter.valid() { Ok(py.detach(|| movement(iter))?) } else { Err(Failure::Unpositioned) })
     }
 
-    /// The pair that it stands on.
+    /// Passes the current pair to a function.
     fn pair<T>(&self, py: Python<'_>, give: impl FnOnce(&[u8], &[u8]) -> T) -> PyResult<T> {
         self.look(py, |iter| match iter.valid() {
             true => Ok(give(iter.key().get(self.prefix.len()..).unwrap_or_default(), iter.value())),
-            false => Err(Failure::Nowhere),
+            false => Err(Failure::Unpositioned),
         })
     }
 }
 
 #[pymethods]
 impl RawIterator {
-    /// Whether it stands on a pair.
+    /// Whether the iterator is positioned on a pair.
     fn valid(&self, py: Python<'_>) -> PyResult<bool> {
         self.look(py, |iter| Ok(iter.valid()))
     }
 
-    /// Goes to the first pair.
+    /// Moves to the first pair.
     fn seek_to_first(&self, py: Python<'_>) -> PyResult<()> {
         self.go(py, Iter::seek_first)
     }
 
-    /// Goes to the last pair.
+    /// Moves to the last pair.
     fn seek_to_last(&self, py: Python<'_>) -> PyResult<()> {
         self.go(py, Iter::seek_last)
     }
 
-    /// Goes to the first pair whose key is `target` or behind it.
+    /// Moves to the first pair whose key is at or after `target`.
     fn seek(&self, py: Python<'_>, target: Octets<'_>) -> PyResult<()> {
         let target = whole(&self.prefix, &target);
         self.go(py, |iter| iter.seek(&*target))
     }
 
-    /// Goes one pair on.
+    /// Moves to the next pair.
     fn next(&self, py: Python<'_>) -> PyResult<()> {
         self.step(py, Iter::step)
     }
 
-    /// Goes one pair back.
+    /// Moves to the previous pair.
     fn prev(&self, py: Python<'_>) -> PyResult<()> {
         self.step(py, Iter::step_back)
     }
 
-    /// The key that it stands on.
+    /// Returns the key of the pair.
     fn key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         self.pair(py, |key, _| PyBytes::new(py, key))
     }
 
-    /// The value that it stands on.
+    /// Returns the value of the pair.
     fn value<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         self.pair(py, |_, value| PyBytes::new(py, value))
     }
 
-    /// The key and the value that it stands on.
+    /// Returns the key and the value of the pair.
     fn item<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
         self.pair(py, |key, value| (PyBytes::new(py, key), PyBytes::new(py, value)))
     }
 
-    /// Closes it; nothing where it is closed.
+    /// Closes the iterator. Does nothing if it is closed.
     fn close(&self, py: Python<'_>) {
         self.handle.end(py, &self.iter);
     }

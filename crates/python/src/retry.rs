@@ -1,6 +1,7 @@
-//! Running a Python function in transactions until one commits.
+//! Runs a Python function in transactions until one commits.
 //!
-//! Not by the library's `transact`: the function runs while nothing of the store is held, and its exceptions pass as they are.
+//! It does not use the library's `transact`: the function runs while no part of the store is held, and its exceptions
+//! are passed on unchanged.
 
 use crate::transaction::Transaction;
 use pyo3::exceptions::PyValueError;
@@ -8,11 +9,11 @@ use pyo3::prelude::*;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// The first pause may be as long as this; each further one twice as long, up to the longest.
+/// The limit of the first pause. Each further limit is twice as long, up to the maximum.
 const PAUSE: Duration = Duration::from_micros(20);
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 
-/// Gives what the function gave in the transaction that committed.
+/// Returns the result of the function in the transaction that committed.
 pub fn transact<'py>(
     py: Python<'py>,
     begin: impl Fn() -> PyResult<Transaction>,
@@ -32,7 +33,7 @@ pub fn transact<'py>(
             Err(error) if attempt == attempts || !error.is_instance(py, &conflict) => return Err(error),
             Err(_) => {}
         }
-        // At random, or those who conflicted once meet again.
+        // A random pause, so that the same transactions do not conflict again.
         let share = (random.hash_one(attempt) >> 11) as f64 / (1u64 << 53) as f64;
         py.detach(|| std::thread::sleep(pause.mul_f64(share)));
         pause = PAUSE_MAX.min(pause * 2);

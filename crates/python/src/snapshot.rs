@@ -1,7 +1,7 @@
-//! The store as it was at one moment.
+//! A snapshot of a store.
 
 use crate::errors::{Failure, Outcome};
-use crate::gap::Way;
+use crate::gap::Direction;
 use crate::handle::{Handle, Owned};
 use crate::iterator::{Iterator, Shape};
 use crate::keys::{Limits, whole};
@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::{Arc, Mutex};
 
-/// A moment, kept until it is closed.
+/// The store at one moment, retained until the snapshot is closed.
 #[pyclass(frozen, module = "alluvium")]
 pub struct Snapshot {
     handle: Arc<Handle>,
@@ -22,21 +22,21 @@ pub struct Snapshot {
     prefix: Arc<[u8]>,
 }
 
-/// An iterator over a range at a moment.
+/// Creates an iterator over a range at a snapshot.
 pub fn iterate(
     py: Python<'_>,
     (handle, prefix): (&Arc<Handle>, &Arc<[u8]>),
     moment: alluvium::Snapshot,
     limits: &Limits<'_>,
-    (way, keys, values): (Way, bool, bool),
+    (direction, keys, values): (Direction, bool, bool),
 ) -> PyResult<Iterator> {
     let range = limits.range(prefix)?;
     let source = py.detach(|| Source::of_snapshot(moment, range.clone(), values)).map_err(Failure::from)?;
-    let shape = Shape { prefix: Arc::clone(prefix), way, keys, values };
+    let shape = Shape { prefix: Arc::clone(prefix), direction, keys, values };
     Ok(Iterator::new(Arc::clone(handle), source, range, shape))
 }
 
-/// A raw iterator over the keys with a prefix at a moment.
+/// Creates a raw iterator over the keys with a prefix at a snapshot.
 pub fn iterate_raw(
     py: Python<'_>,
     handle: &Arc<Handle>,
@@ -48,7 +48,7 @@ pub fn iterate_raw(
 }
 
 impl Snapshot {
-    /// A moment, of which the keys with a prefix show.
+    /// Creates a snapshot that shows the keys with a prefix.
     pub fn new(handle: Arc<Handle>, moment: alluvium::Snapshot, prefix: Arc<[u8]>) -> Self {
         let moment = Mutex::new(handle.own(moment));
         Self { handle, moment, prefix }
@@ -67,13 +67,13 @@ impl Snapshot {
     fn all(&self, py: Python<'_>, keys: bool, values: bool) -> PyResult<Iterator> {
         let limits = Limits { start: None, stop: None, include_start: true, include_stop: false, prefix: None };
         let moment = self.moment(py)?;
-        iterate(py, (&self.handle, &self.prefix), moment, &limits, (Way::Forward, keys, values))
+        iterate(py, (&self.handle, &self.prefix), moment, &limits, (Direction::Forward, keys, values))
     }
 }
 
 #[pymethods]
 impl Snapshot {
-    /// The value of a key.
+    /// Returns the value of a key, or `default` if it is absent.
     #[pyo3(signature = (key, default = None, *, verify_checksums = None, fill_cache = None))]
     fn get<'py>(
         &self,
@@ -87,7 +87,7 @@ impl Snapshot {
         Ok(self.read(py, &key)?.map(|value| PyBytes::new(py, &value).into_any()).or(default))
     }
 
-    /// The values of many keys, in their order.
+    /// Returns the values of many keys, in the order of the keys.
     fn multi_get<'py>(&self, py: Python<'py>, keys: Bound<'py, PyAny>) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
         let moment = self.moment(py)?;
         give_many(&keys, &self.prefix, |keys| Ok(moment.multi_get(keys)?))
@@ -106,22 +106,22 @@ impl Snapshot {
         self.all(py, true, true)
     }
 
-    /// An iterator over the keys.
+    /// Returns an iterator over the keys.
     fn keys(&self, py: Python<'_>) -> PyResult<Iterator> {
         self.all(py, true, false)
     }
 
-    /// An iterator over the values.
+    /// Returns an iterator over the values.
     fn values(&self, py: Python<'_>) -> PyResult<Iterator> {
         self.all(py, false, true)
     }
 
-    /// An iterator over the pairs.
+    /// Returns an iterator over the pairs.
     fn items(&self, py: Python<'_>) -> PyResult<Iterator> {
         self.all(py, true, true)
     }
 
-    /// An iterator over a range.
+    /// Returns an iterator over a range.
     #[pyo3(signature = (*, reverse = false, start = None, stop = None, include_start = true, include_stop = false, prefix = None,
         include_key = true, include_value = true, verify_checksums = None, fill_cache = None))]
     #[allow(clippy::too_many_arguments, reason = "plyvel's")]
@@ -141,11 +141,11 @@ impl Snapshot {
     ) -> PyResult<Iterator> {
         let _ = (verify_checksums, fill_cache);
         let limits = Limits { start, stop, include_start, include_stop, prefix };
-        let shape = (Way::new(reverse), include_key, include_value);
+        let shape = (Direction::new(reverse), include_key, include_value);
         iterate(py, (&self.handle, &self.prefix), self.moment(py)?, &limits, shape)
     }
 
-    /// An iterator of LevelDB's kind.
+    /// Returns an iterator of LevelDB's kind.
     #[pyo3(signature = (*, verify_checksums = None, fill_cache = None))]
     fn raw_iterator(
         &self,
@@ -157,7 +157,7 @@ impl Snapshot {
         iterate_raw(py, &self.handle, &self.prefix, &self.moment(py)?)
     }
 
-    /// Gives the moment up; nothing where that was done.
+    /// Releases the snapshot. Does nothing if it was released.
     fn close(&self, py: Python<'_>) {
         self.handle.end(py, &self.moment);
     }

@@ -1,14 +1,14 @@
-//! Where the pairs of an iterator come from: one walk of the store at a time, either way, from a gap. Used by one thread at a time,
-//! detached from the interpreter.
+//! The source of an iterator's pairs: scans of the store in either direction, each from a gap. Used by one thread at a
+//! time, detached from the interpreter.
 
-use crate::gap::{Gap, Way};
+use crate::gap::{Direction, Gap};
 use crate::keys::Range;
 use alluvium::{Iter, Keys, Result, Snapshot, Transaction, TransactionIter};
 use std::ops::Bound as End;
 use std::sync::Arc;
 
 self_cell::self_cell!(
-    /// An iterator of a transaction, and the transaction.
+    /// An iterator of a transaction, together with the transaction.
     pub struct InTransaction {
         owner: Arc<Transaction>,
         #[not_covariant]
@@ -18,77 +18,77 @@ self_cell::self_cell!(
 
 /// See the module.
 pub enum Source {
-    /// Of a snapshot.
+    /// Pairs of a snapshot.
     Pairs(Steps<Iter>),
-    /// Of a snapshot, the keys alone.
-    Keys(KeyWalk),
-    /// Of a transaction.
+    /// Keys of a snapshot.
+    Keys(KeyScan),
+    /// Pairs of a transaction.
     InTransaction(Steps<InTransaction>),
 }
 
-/// A walk over keys, made anew for each beginning.
-pub struct KeyWalk {
+/// A scan over keys, created anew for each start.
+pub struct KeyScan {
     snapshot: Snapshot,
     range: Range,
     keys: Option<Keys>,
 }
 
-/// Steps of a cursor.
+/// The steps of a cursor.
 pub struct Steps<C> {
     cursor: C,
-    /// Whether what it stands on was given already.
+    /// Whether the current pair was already returned.
     given: bool,
 }
 
 impl Source {
-    /// Of a snapshot.
+    /// Creates a source from a snapshot.
     pub fn of_snapshot(snapshot: Snapshot, range: Range, with_values: bool) -> Result<Self> {
         Ok(match with_values {
             true => Self::Pairs(Steps { cursor: snapshot.range(range)?, given: false }),
-            false => Self::Keys(KeyWalk { snapshot, range, keys: None }),
+            false => Self::Keys(KeyScan { snapshot, range, keys: None }),
         })
     }
 
-    /// Of a transaction: what it had written by now, on top of its snapshot.
+    /// Creates a source from a transaction: its snapshot and the writes that it has made by now.
     pub fn of_transaction(transaction: Arc<Transaction>, range: Range) -> Result<Self> {
         let cursor = InTransaction::try_new(transaction, |transaction| transaction.range(range))?;
         Ok(Self::InTransaction(Steps { cursor, given: false }))
     }
 
-    /// Goes to a gap, to go on from there.
-    pub fn begin(&mut self, gap: &Gap, way: Way) -> Result<()> {
+    /// Moves to a gap and prepares to scan from there.
+    pub fn begin(&mut self, gap: &Gap, direction: Direction) -> Result<()> {
         match self {
-            Self::Pairs(steps) => steps.begin(gap, way),
-            Self::Keys(walk) => walk.begin(gap, way),
-            Self::InTransaction(steps) => steps.begin(gap, way),
+            Self::Pairs(steps) => steps.begin(gap, direction),
+            Self::Keys(scan) => scan.begin(gap, direction),
+            Self::InTransaction(steps) => steps.begin(gap, direction),
         }
     }
 
-    /// Gives the next pair to a function; false where none is left.
-    pub fn next(&mut self, way: Way, give: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+    /// Passes the next pair to a function. Returns false if there is none.
+    pub fn next(&mut self, direction: Direction, give: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
         match self {
-            Self::Pairs(steps) => steps.next(way, give),
-            Self::Keys(walk) => walk.next(way, give),
-            Self::InTransaction(steps) => steps.next(way, give),
+            Self::Pairs(steps) => steps.next(direction, give),
+            Self::Keys(scan) => scan.next(direction, give),
+            Self::InTransaction(steps) => steps.next(direction, give),
         }
     }
 
-    /// Whether what is read counts, so that nothing may be read that was not asked for.
-    pub fn is_noted(&self) -> bool {
+    /// Whether reads are recorded (for conflicts), so that nothing may be read ahead.
+    pub fn records_reads(&self) -> bool {
         matches!(self, Self::InTransaction(_))
     }
 }
 
-impl KeyWalk {
-    fn begin(&mut self, gap: &Gap, way: Way) -> Result<()> {
+impl KeyScan {
+    fn begin(&mut self, gap: &Gap, direction: Direction) -> Result<()> {
         let (first, last) = self.range.clone();
-        let part = match (gap, way) {
-            (Gap::Start, Way::Forward) | (Gap::Stop, Way::Backward) => (first, last),
-            (Gap::Before(key), Way::Forward) => (End::Included(key.clone()), last),
-            (Gap::After(key), Way::Forward) => (End::Excluded(key.clone()), last),
-            (Gap::Before(key), Way::Backward) => (first, End::Excluded(key.clone())),
-            (Gap::After(key), Way::Backward) => (first, End::Included(key.clone())),
-            (Gap::Stop, Way::Forward) | (Gap::Start, Way::Backward) => {
+        let part = match (gap, direction) {
+            (Gap::Start, Direction::Forward) | (Gap::Stop, Direction::Backward) => (first, last),
+            (Gap::Before(key), Direction::Forward) => (End::Included(key.clone()), last),
+            (Gap::After(key), Direction::Forward) => (End::Excluded(key.clone()), last),
+            (Gap::Before(key), Direction::Backward) => (first, End::Excluded(key.clone())),
+            (Gap::After(key), Direction::Backward) => (first, End::Included(key.clone())),
+            (Gap::Stop, Direction::Forward) | (Gap::Start, Direction::Backward) => {
                 self.keys = None;
                 return Ok(());
             }
@@ -97,11 +97,11 @@ impl KeyWalk {
         Ok(())
     }
 
-    fn next(&mut self, way: Way, give: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+    fn next(&mut self, direction: Direction, give: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
         let Some(keys) = &mut self.keys else { return Ok(false) };
-        let key = match way {
-            Way::Forward => keys.next(),
-            Way::Backward => keys.next_back(),
+        let key = match direction {
+            Direction::Forward => keys.next(),
+            Direction::Backward => keys.next_back(),
         };
         match key.transpose()? {
             Some(key) => give(&key, &[]),
@@ -111,39 +111,39 @@ impl KeyWalk {
     }
 }
 
-/// What both kinds of cursors can.
+/// The common operations of both kinds of cursors.
 pub trait Cursor {
-    /// Goes to beside a gap.
-    fn begin(&mut self, gap: &Gap, way: Way) -> Result<()>;
-    /// Goes on by one pair.
-    fn step(&mut self, way: Way) -> Result<()>;
-    /// Gives the pair that it stands on to a function; false where it stands nowhere.
+    /// Moves to the pair next to a gap.
+    fn begin(&mut self, gap: &Gap, direction: Direction) -> Result<()>;
+    /// Moves by one pair.
+    fn step(&mut self, direction: Direction) -> Result<()>;
+    /// Passes the current pair to a function. Returns false if unpositioned.
     fn look(&self, give: &mut dyn FnMut(&[u8], &[u8])) -> bool;
 }
 
-/// The two have the same methods by the same names, but no trait of the library.
+/// Both iterator types have methods of the same names, but the library has no common trait.
 macro_rules! begin {
-    ($cursor:expr, $gap:expr, $way:expr) => {{
+    ($cursor:expr, $gap:expr, $direction:expr) => {{
         let cursor = $cursor;
-        match ($gap, $way) {
-            (Gap::Start, Way::Forward) => cursor.seek_first(),
-            (Gap::Stop, Way::Backward) => cursor.seek_last(),
-            (Gap::Before(key), Way::Forward) => cursor.seek(key),
-            (Gap::After(key), Way::Backward) => cursor.seek_for_prev(key),
-            (Gap::After(key), Way::Forward) => {
+        match ($gap, $direction) {
+            (Gap::Start, Direction::Forward) => cursor.seek_first(),
+            (Gap::Stop, Direction::Backward) => cursor.seek_last(),
+            (Gap::Before(key), Direction::Forward) => cursor.seek(key),
+            (Gap::After(key), Direction::Backward) => cursor.seek_for_prev(key),
+            (Gap::After(key), Direction::Forward) => {
                 cursor.seek(key)?;
                 if cursor.key() == key { cursor.step() } else { Ok(()) }
             }
-            (Gap::Before(key), Way::Backward) => {
+            (Gap::Before(key), Direction::Backward) => {
                 cursor.seek_for_prev(key)?;
                 if cursor.key() == key { cursor.step_back() } else { Ok(()) }
             }
-            // Off the end, where there is nothing more.
-            (Gap::Stop, Way::Forward) => {
+            // Past the end, where no pair is left.
+            (Gap::Stop, Direction::Forward) => {
                 cursor.seek_last()?;
                 cursor.step()
             }
-            (Gap::Start, Way::Backward) => {
+            (Gap::Start, Direction::Backward) => {
                 cursor.seek_first()?;
                 cursor.step_back()
             }
@@ -152,14 +152,14 @@ macro_rules! begin {
 }
 
 impl Cursor for Iter {
-    fn begin(&mut self, gap: &Gap, way: Way) -> Result<()> {
-        begin!(self, gap, way)
+    fn begin(&mut self, gap: &Gap, direction: Direction) -> Result<()> {
+        begin!(self, gap, direction)
     }
 
-    fn step(&mut self, way: Way) -> Result<()> {
-        match way {
-            Way::Forward => Iter::step(self),
-            Way::Backward => self.step_back(),
+    fn step(&mut self, direction: Direction) -> Result<()> {
+        match direction {
+            Direction::Forward => Iter::step(self),
+            Direction::Backward => self.step_back(),
         }
     }
 
@@ -173,14 +173,14 @@ impl Cursor for Iter {
 }
 
 impl Cursor for InTransaction {
-    fn begin(&mut self, gap: &Gap, way: Way) -> Result<()> {
-        self.with_dependent_mut(|_, cursor| begin!(cursor, gap, way))
+    fn begin(&mut self, gap: &Gap, direction: Direction) -> Result<()> {
+        self.with_dependent_mut(|_, cursor| begin!(cursor, gap, direction))
     }
 
-    fn step(&mut self, way: Way) -> Result<()> {
-        self.with_dependent_mut(|_, cursor| match way {
-            Way::Forward => cursor.step(),
-            Way::Backward => cursor.step_back(),
+    fn step(&mut self, direction: Direction) -> Result<()> {
+        self.with_dependent_mut(|_, cursor| match direction {
+            Direction::Forward => cursor.step(),
+            Direction::Backward => cursor.step_back(),
         })
     }
 
@@ -196,14 +196,14 @@ impl Cursor for InTransaction {
 }
 
 impl<C: Cursor> Steps<C> {
-    fn begin(&mut self, gap: &Gap, way: Way) -> Result<()> {
+    fn begin(&mut self, gap: &Gap, direction: Direction) -> Result<()> {
         self.given = false;
-        self.cursor.begin(gap, way)
+        self.cursor.begin(gap, direction)
     }
 
-    fn next(&mut self, way: Way, give: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+    fn next(&mut self, direction: Direction, give: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
         if self.given {
-            self.cursor.step(way)?;
+            self.cursor.step(direction)?;
         }
         self.given = self.cursor.look(give);
         Ok(self.given)

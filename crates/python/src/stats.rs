@@ -1,4 +1,4 @@
-//! A store's figures as a `dict`.
+//! A store's statistics as a `dict`.
 
 use alluvium::Stats;
 use pyo3::prelude::*;
@@ -10,26 +10,26 @@ macro_rules! fields {
     };
 }
 
-/// Every figure by its name in the library (`alluvium::Stats`), and the write amplification.
+/// Returns every field of `alluvium::Stats` by its name, and the write amplification.
 pub fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
-    let told = PyDict::new(py);
-    fields!(told, stats,
+    let result = PyDict::new(py);
+    fields!(result, stats,
         last_number synced_number incorporated_number branch_files branch_bytes value_files log_bytes log_memory_bytes
         log_memory_refused memory_entries memory_bytes generations cache_bytes cache_hits cache_misses items item_hits
         memory_budget snapshots writes user_bytes logged_bytes incorporated_bytes compacted_bytes scan_compacted_bytes
         incorporations jobs splits joins live_rewrites reused_bytes debt_bytes garbage_bytes slowed_writes slowed_ns
         garbage_slowed_writes garbage_slowed_ns stalled_writes stalled_ns longest_delay_ns conflicts retried_updates
         background_write_limit background_paused ballast_bytes disk_full);
-    told.set_item("write_amplification", stats.write_amplification())?;
-    told.set_item("oldest_snapshot", stats.oldest_snapshot.map(|age| age.as_secs_f64()))?;
-    told.set_item("failure", stats.failure.as_deref())?;
-    told.set_item("running", stats.running.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    result.set_item("write_amplification", stats.write_amplification())?;
+    result.set_item("oldest_snapshot", stats.oldest_snapshot.map(|age| age.as_secs_f64()))?;
+    result.set_item("failure", stats.failure.as_deref())?;
+    result.set_item("running", stats.running.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     let mut levels = Vec::new();
     for level in &stats.levels {
         let figures = PyDict::new(py);
         fields!(figures, level, height nodes bundles branches bytes entries tombstones runs probes);
         levels.push(figures);
     }
-    told.set_item("levels", levels)?;
-    Ok(told)
+    result.set_item("levels", levels)?;
+    Ok(result)
 }

@@ -1,8 +1,8 @@
-//! Several reads and writes that happen at one instant.
+//! Transactions: several reads and writes as one atomic operation.
 
 use crate::engine::write_options;
 use crate::errors::{Failure, Outcome};
-use crate::gap::Way;
+use crate::gap::Direction;
 use crate::handle::{Handle, Owned};
 use crate::iterator::{Iterator, Shape, Shared};
 use crate::keys::{Limits, whole};
@@ -19,22 +19,22 @@ use std::sync::{Arc, Mutex, Weak};
 pub struct Transaction {
     handle: Arc<Handle>,
     prefix: Arc<[u8]>,
-    /// Until it ends.
+    /// Empty after the end.
     transaction: Mutex<Owned<Arc<alluvium::Transaction>>>,
-    /// What ends with it.
+    /// The iterators that are closed with the transaction.
     iterators: Mutex<Vec<Weak<<Shared as std::ops::Deref>::Target>>>,
     sync: bool,
 }
 
 impl Transaction {
-    /// Of a view of a store.
+    /// Creates a transaction on a view of a store.
     pub fn new(view: &View, transaction: alluvium::Transaction, sync: bool) -> Self {
         let (handle, prefix) = (Arc::clone(view.handle()), Arc::clone(view.prefix()));
         let transaction = Mutex::new(handle.own(Arc::new(transaction)));
         Self { handle, prefix, transaction, iterators: Mutex::default(), sync }
     }
 
-    /// Whether it was neither committed nor rolled back yet.
+    /// Whether it was neither committed nor rolled back.
     pub fn is_open(&self, py: Python<'_>) -> bool {
         lock(py, &self.transaction).get().is_some()
     }
@@ -58,13 +58,13 @@ impl Transaction {
         self.call(py, |transaction| transaction.get(&*key))
     }
 
-    /// Ends it, for this thread to do with it what it likes; `None` where it has ended.
+    /// Ends the transaction and returns it; `None` if it has ended.
     fn take(&self, py: Python<'_>) -> Option<alluvium::Transaction> {
         let mut transaction = lock(py, &self.transaction).take()?;
         for iterator in std::mem::take(&mut *lock(py, &self.iterators)).iter().filter_map(Weak::upgrade) {
             self.handle.end(py, &iterator);
         }
-        // Calls of other threads that are under way.
+        // Waits for running calls of other threads.
         py.detach(|| {
             loop {
                 match Arc::try_unwrap(transaction) {
@@ -76,11 +76,11 @@ impl Transaction {
         })
     }
 
-    fn iterate(&self, py: Python<'_>, limits: &Limits<'_>, shape: (Way, bool, bool)) -> PyResult<Iterator> {
+    fn iterate(&self, py: Python<'_>, limits: &Limits<'_>, shape: (Direction, bool, bool)) -> PyResult<Iterator> {
         let (range, transaction) = (limits.range(&self.prefix)?, self.open(py)?);
         let source = py.detach(|| Source::of_transaction(transaction, range.clone())).map_err(Failure::from)?;
-        let (way, keys, values) = shape;
-        let shape = Shape { prefix: Arc::clone(&self.prefix), way, keys, values };
+        let (direction, keys, values) = shape;
+        let shape = Shape { prefix: Arc::clone(&self.prefix), direction, keys, values };
         let iterator = Iterator::new(Arc::clone(&self.handle), source, range, shape);
         let mut iterators = lock(py, &self.iterators);
         iterators.retain(|iterator| iterator.strong_count() > 0);
@@ -90,13 +90,13 @@ impl Transaction {
 
     fn all(&self, py: Python<'_>, keys: bool, values: bool) -> PyResult<Iterator> {
         let limits = Limits { start: None, stop: None, include_start: true, include_stop: false, prefix: None };
-        self.iterate(py, &limits, (Way::Forward, keys, values))
+        self.iterate(py, &limits, (Direction::Forward, keys, values))
     }
 }
 
 #[pymethods]
 impl Transaction {
-    /// The value of a key, which counts as read.
+    /// Returns the value of a key, or `default` if it is absent. The key counts as read.
     #[pyo3(signature = (key, default = None))]
     fn get<'py>(
         &self,
@@ -107,7 +107,7 @@ impl Transaction {
         Ok(self.read(py, &key)?.map(|value| PyBytes::new(py, &value).into_any()).or(default))
     }
 
-    /// The values of many keys, in their order.
+    /// Returns the values of many keys, in the order of the keys. All of them count as read.
     fn multi_get<'py>(&self, py: Python<'py>, keys: Bound<'py, PyAny>) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
         let transaction = self.open(py)?;
         give_many(&keys, &self.prefix, |keys| Ok(transaction.multi_get(keys)?))
@@ -121,7 +121,7 @@ impl Transaction {
         Ok(self.read(py, &key)?.is_some())
     }
 
-    /// Sets a key, once the transaction commits.
+    /// Sets a key when the transaction commits.
     fn put(&self, py: Python<'_>, key: Octets<'_>, value: Octets<'_>) -> PyResult<()> {
         let (key, value) = (whole(&self.prefix, &key), &*value);
         self.call(py, |transaction| transaction.put(&*key, value))
@@ -131,7 +131,7 @@ impl Transaction {
         self.put(py, key, value)
     }
 
-    /// Removes a key, once the transaction commits; no error where it is absent.
+    /// Deletes a key when the transaction commits. It is not an error if the key is absent.
     fn delete(&self, py: Python<'_>, key: Octets<'_>) -> PyResult<()> {
         let key = whole(&self.prefix, &key);
         self.call(py, |transaction| transaction.delete(&*key))
@@ -148,22 +148,22 @@ impl Transaction {
         self.all(py, true, true)
     }
 
-    /// An iterator over the keys.
+    /// Returns an iterator over the keys.
     fn keys(&self, py: Python<'_>) -> PyResult<Iterator> {
         self.all(py, true, false)
     }
 
-    /// An iterator over the values.
+    /// Returns an iterator over the values.
     fn values(&self, py: Python<'_>) -> PyResult<Iterator> {
         self.all(py, false, true)
     }
 
-    /// An iterator over the pairs.
+    /// Returns an iterator over the pairs.
     fn items(&self, py: Python<'_>) -> PyResult<Iterator> {
         self.all(py, true, true)
     }
 
-    /// An iterator over a range; what it walks over counts as read.
+    /// Returns an iterator over a range. The part of the range that is iterated over counts as read.
     #[pyo3(signature = (*, reverse = false, start = None, stop = None, include_start = true, include_stop = false, prefix = None,
         include_key = true, include_value = true))]
     #[allow(clippy::too_many_arguments, reason = "plyvel's")]
@@ -180,10 +180,10 @@ impl Transaction {
         include_value: bool,
     ) -> PyResult<Iterator> {
         let limits = Limits { start, stop, include_start, include_stop, prefix };
-        self.iterate(py, &limits, (Way::new(reverse), include_key, include_value))
+        self.iterate(py, &limits, (Direction::new(reverse), include_key, include_value))
     }
 
-    /// Makes all writes happen at once, if nothing that was read has been written since.
+    /// Applies all writes atomically, if nothing that was read has changed since.
     pub fn commit(&self, py: Python<'_>) -> PyResult<()> {
         self.handle.check()?;
         let transaction = self.take(py).ok_or(Failure::Closed("transaction"))?;
@@ -191,7 +191,7 @@ impl Transaction {
         Ok(py.detach(move || transaction.commit_with(write_options(sync))).map_err(Failure::from)?)
     }
 
-    /// Forgets all writes; nothing where it has ended.
+    /// Discards all writes. Does nothing if the transaction has ended.
     pub fn rollback(&self, py: Python<'_>) {
         if self.handle.check().is_ok() {
             let transaction = self.take(py);

@@ -1,9 +1,9 @@
-//! What a store and a part of it behind a prefix have in common: the base of `DB` and `PrefixedDB`.
+//! The common base of `DB` and `PrefixedDB`: a store, or the part of it behind a prefix.
 
 use crate::batch::WriteBatch;
 use crate::engine::{Engine, write_options};
 use crate::errors::Outcome;
-use crate::gap::Way;
+use crate::gap::Direction;
 use crate::handle::Handle;
 use crate::iterator::Iterator;
 use crate::keys::{Limits, Range, whole};
@@ -21,21 +21,21 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 thread_local! {
-    /// Values are read here before they are copied to Python's memory.
+    /// Values are read into this buffer before they are copied to Python's memory.
     static VALUE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A thread keeps room for values up to this.
+/// The largest buffer that a thread keeps.
 const KEPT_VALUE_BYTES: usize = 1 << 20;
 
-/// The keys with a prefix, which may be empty. Not made by users.
+/// The keys with a prefix, which may be empty. Not created by users.
 #[pyclass(subclass, frozen, module = "alluvium._alluvium")]
 pub struct View {
     handle: Arc<Handle>,
     prefix: Arc<[u8]>,
 }
 
-/// The error for a key that is not there.
+/// Returns the error for an absent key.
 pub fn absent(py: Python<'_>, key: &[u8]) -> PyErr {
     PyKeyError::new_err(PyBytes::new(py, key).unbind())
 }
@@ -55,22 +55,22 @@ pub fn give_many<'py>(
 }
 
 impl View {
-    /// All keys of a store.
+    /// Creates a view of all keys of a store.
     pub fn of_all(handle: Handle) -> Self {
         Self { handle: Arc::new(handle), prefix: Arc::default() }
     }
 
-    /// The keys of this one that begin with a prefix.
+    /// Returns a view of the keys of this view that begin with a prefix.
     pub fn part(&self, prefix: &[u8]) -> Self {
         Self { handle: Arc::clone(&self.handle), prefix: whole(&self.prefix, prefix).into() }
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn handle(&self) -> &Arc<Handle> {
         &self.handle
     }
 
-    /// What all keys begin with.
+    /// Returns the prefix of all keys.
     pub fn prefix(&self) -> &Arc<[u8]> {
         &self.prefix
     }
@@ -78,11 +78,11 @@ impl View {
     /// Calls into the store, detached.
     fn call<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&Engine) -> Outcome<T> + Send) -> PyResult<T> {
         let engine = self.handle.engine()?;
-        // The store is let go before the interpreter is waited for.
+        // The closure owns the store, so it is released before waiting for the interpreter.
         Ok(py.detach(move || call(&engine))?)
     }
 
-    /// Reads a value and gives it to a function.
+    /// Reads a value and passes it to a function.
     fn read<T>(&self, py: Python<'_>, key: &[u8], give: impl FnOnce(&[u8]) -> T) -> PyResult<Option<T>> {
         let (key, mut value) = (whole(&self.prefix, key), VALUE.take());
         let found = self.call(py, |engine| Ok(engine.get_into(&key, &mut value)?))?;
@@ -109,14 +109,14 @@ impl View {
         Limits { start, stop, include_start: true, include_stop: false, prefix: None }.range(&self.prefix)
     }
 
-    fn iterate(&self, py: Python<'_>, limits: &Limits<'_>, shape: (Way, bool, bool)) -> PyResult<Iterator> {
+    fn iterate(&self, py: Python<'_>, limits: &Limits<'_>, shape: (Direction, bool, bool)) -> PyResult<Iterator> {
         let moment = self.call(py, |engine| Ok(engine.snapshot()?))?;
         iterate(py, (&self.handle, &self.prefix), moment, limits, shape)
     }
 
     fn all(&self, py: Python<'_>, keys: bool, values: bool) -> PyResult<Iterator> {
         let limits = Limits { start: None, stop: None, include_start: true, include_stop: false, prefix: None };
-        self.iterate(py, &limits, (Way::Forward, keys, values))
+        self.iterate(py, &limits, (Direction::Forward, keys, values))
     }
 
     fn size_of(&self, py: Python<'_>, range: Range) -> PyResult<u64> {
@@ -126,7 +126,7 @@ impl View {
 
 #[pymethods]
 impl View {
-    /// The value of a key.
+    /// Returns the value of a key, or `default` if it is absent.
     #[pyo3(signature = (key, default = None, *, verify_checksums = None, fill_cache = None))]
     fn get<'py>(
         &self,
@@ -140,7 +140,7 @@ impl View {
         Ok(self.read(py, &key, |value| PyBytes::new(py, value).into_any())?.or(default))
     }
 
-    /// The values of many keys, in their order, all as of one moment.
+    /// Returns the values of many keys, in the order of the keys, all at one snapshot.
     fn multi_get<'py>(&self, keys: Bound<'py, PyAny>) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
         self.handle.check()?;
         give_many(&keys, &self.prefix, |keys| Ok(self.handle.engine()?.multi_get(keys)?))
@@ -166,7 +166,7 @@ impl View {
         self.put(py, key, value, false)
     }
 
-    /// Removes a key; no error where it is absent.
+    /// Deletes a key. It is not an error if the key is absent.
     #[pyo3(signature = (key, *, sync = false))]
     fn delete(&self, py: Python<'_>, key: Octets<'_>, sync: bool) -> PyResult<()> {
         let key = whole(&self.prefix, &key);
@@ -177,7 +177,7 @@ impl View {
         self.removed(py, &key)?.map(drop).ok_or_else(|| absent(py, &key))
     }
 
-    /// Removes a key and gives its value, at one instant.
+    /// Atomically deletes a key and returns its value.
     #[pyo3(signature = (key, *default))]
     fn pop<'py>(&self, py: Python<'py>, key: Octets<'_>, default: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         if default.len() > 1 {
@@ -189,7 +189,7 @@ impl View {
         }
     }
 
-    /// The value of a key, which is set to the default where it has none, at one instant.
+    /// Atomically sets a key that is absent to the default, and returns its value.
     fn setdefault<'py>(&self, py: Python<'py>, key: Octets<'_>, default: Octets<'_>) -> PyResult<Bound<'py, PyBytes>> {
         Ok(match self.swap(py, &key, None, Some(&default), false)? {
             Swap::Differs(Some(value)) => PyBytes::new(py, &value),
@@ -197,7 +197,7 @@ impl View {
         })
     }
 
-    /// Sets the keys of a mapping, or of an iterable of pairs: all of them or none.
+    /// Atomically sets the keys of a mapping, or of an iterable of pairs.
     #[pyo3(signature = (other, /))]
     fn update(&self, py: Python<'_>, other: Bound<'_, PyAny>) -> PyResult<()> {
         let pairs = if other.hasattr("items")? { other.call_method0("items")? } else { other };
@@ -209,7 +209,8 @@ impl View {
         self.call(py, |engine| Ok(engine.writer()?.write(batch)?))
     }
 
-    /// Gives a key the value that a function makes of its present one, at one instant.
+    /// Atomically sets a key to `function(value)`. None stands for an absent key on both sides. Returns the new value.
+    /// The function is called again if another write changes the key meanwhile.
     #[pyo3(signature = (key, function, *, sync = false))]
     fn modify<'py>(
         &self,
@@ -234,7 +235,8 @@ impl View {
         }
     }
 
-    /// Gives a key a value, or none, if it has the one that is expected, or none; whether it had.
+    /// Atomically sets a key to `new` if its value is `expected`. None stands for an absent key on both sides. Returns
+    /// whether it was set.
     #[pyo3(signature = (key, expected, new, *, sync = false))]
     fn compare_and_swap(
         &self,
@@ -247,27 +249,27 @@ impl View {
         Ok(self.swap(py, &key, expected.as_deref(), new.as_deref(), sync)?.is_done())
     }
 
-    /// Sets a key that has no value; whether it had none.
+    /// Atomically sets a key that is absent. Returns whether it was set.
     #[pyo3(signature = (key, value, *, sync = false))]
     fn put_if_absent(&self, py: Python<'_>, key: Octets<'_>, value: Octets<'_>, sync: bool) -> PyResult<bool> {
         Ok(self.swap(py, &key, None, Some(&value), sync)?.is_done())
     }
 
-    /// A batch of writes.
+    /// Returns a new batch of writes.
     #[pyo3(signature = (*, transaction = false, sync = None))]
     fn write_batch(&self, transaction: bool, sync: Option<bool>) -> PyResult<WriteBatch> {
         self.handle.check()?;
         Ok(WriteBatch::new(self, transaction, sync.unwrap_or(false)))
     }
 
-    /// A transaction.
+    /// Starts a transaction.
     #[pyo3(signature = (*, sync = false))]
     fn transaction(&self, py: Python<'_>, sync: bool) -> PyResult<Transaction> {
         let transaction = self.call(py, |engine| Ok(engine.writer()?.transaction()?))?;
         Ok(Transaction::new(self, transaction, sync))
     }
 
-    /// Runs a function in a transaction and commits that, again as long as it conflicts with others.
+    /// Runs a function in a transaction and commits. Runs it again after a conflict, up to `attempts` times in all.
     #[pyo3(signature = (function, attempts = 100, *, sync = false))]
     fn transact<'py>(
         &self,
@@ -283,22 +285,22 @@ impl View {
         self.all(py, true, true)
     }
 
-    /// An iterator over the keys.
+    /// Returns an iterator over the keys.
     fn keys(&self, py: Python<'_>) -> PyResult<Iterator> {
         self.all(py, true, false)
     }
 
-    /// An iterator over the values.
+    /// Returns an iterator over the values.
     fn values(&self, py: Python<'_>) -> PyResult<Iterator> {
         self.all(py, false, true)
     }
 
-    /// An iterator over the pairs.
+    /// Returns an iterator over the pairs.
     fn items(&self, py: Python<'_>) -> PyResult<Iterator> {
         self.all(py, true, true)
     }
 
-    /// An iterator over a range.
+    /// Returns an iterator over a range.
     #[pyo3(signature = (*, reverse = false, start = None, stop = None, include_start = true, include_stop = false, prefix = None,
         include_key = true, include_value = true, verify_checksums = None, fill_cache = None))]
     #[allow(clippy::too_many_arguments, reason = "plyvel's")]
@@ -318,10 +320,10 @@ impl View {
     ) -> PyResult<Iterator> {
         let _ = (verify_checksums, fill_cache);
         let limits = Limits { start, stop, include_start, include_stop, prefix };
-        self.iterate(py, &limits, (Way::new(reverse), include_key, include_value))
+        self.iterate(py, &limits, (Direction::new(reverse), include_key, include_value))
     }
 
-    /// An iterator of LevelDB's kind.
+    /// Returns an iterator of LevelDB's kind.
     #[pyo3(signature = (*, verify_checksums = None, fill_cache = None))]
     fn raw_iterator(
         &self,
@@ -334,18 +336,18 @@ impl View {
         iterate_raw(py, &self.handle, &self.prefix, &moment)
     }
 
-    /// The store as it is now.
+    /// Takes a snapshot.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
         let moment = self.call(py, |engine| Ok(engine.snapshot()?))?;
         Ok(Snapshot::new(Arc::clone(&self.handle), moment, Arc::clone(&self.prefix)))
     }
 
-    /// About how many bytes the pairs of a range take.
+    /// Estimates how many bytes the pairs of a range occupy.
     fn approximate_size(&self, py: Python<'_>, start: Octets<'_>, stop: Octets<'_>) -> PyResult<u64> {
         self.size_of(py, self.range(Some(start), Some(stop))?)
     }
 
-    /// The same of many ranges.
+    /// Estimates the sizes of many ranges.
     #[pyo3(signature = (*ranges))]
     fn approximate_sizes(&self, py: Python<'_>, ranges: &Bound<'_, PyTuple>) -> PyResult<Vec<u64>> {
         self.handle.check()?;
@@ -356,7 +358,7 @@ impl View {
         sizes.collect()
     }
 
-    /// Brings a range into its smallest form.
+    /// Removes deleted and overwritten data from a range.
     #[pyo3(signature = (*, start = None, stop = None))]
     fn compact_range(&self, py: Python<'_>, start: Option<Octets<'_>>, stop: Option<Octets<'_>>) -> PyResult<()> {
         maintenance::compact(py, &self.handle, self.range(start, stop)?)
@@ -364,12 +366,12 @@ impl View {
 }
 
 impl View {
-    /// Removes a key and gives what it had.
+    /// Atomically deletes a key and returns its old value.
     fn removed(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<Vec<u8>>> {
         let mut old = self.read(py, key, <[u8]>::to_vec)?;
         loop {
             let Some(value) = old else {
-                // A store that is read only says so in every case.
+                // A read-only store returns its error even if the key is absent.
                 return self.call(py, |engine| engine.writer().map(|_| None));
             };
             match self.swap(py, key, Some(&value), None, false)? {

@@ -1,4 +1,4 @@
-"""What the tests share."""
+"""Fixtures and helpers of the tests."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def db(path: Path) -> Iterator[alluvium.DB]:
 
 
 def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run a Python program in a process of its own."""
+    """Run a Python program in a separate process."""
     command = [sys.executable, "-c", program, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -7,7 +7,7 @@ import pytest
 import alluvium
 
 
-def test_a_batch_is_written_as_one(db: alluvium.DB) -> None:
+def test_a_batch_is_applied_in_order(db: alluvium.DB) -> None:
     db.put(b"b", b"0")
     batch = db.write_batch()
     batch.put(b"a", b"1")
@@ -19,7 +19,7 @@ def test_a_batch_is_written_as_one(db: alluvium.DB) -> None:
     assert list(db) == [(b"a", b"1")]
     db.delete(b"a")
     batch.write()
-    assert list(db) == [(b"a", b"1")], "what is in a batch stays there"
+    assert list(db) == [(b"a", b"1")], "the contents of a batch stay"
     batch.clear()
     db.delete(b"a")
     batch.write()
@@ -47,7 +47,7 @@ def test_size(db: alluvium.DB) -> None:
 
 
 @pytest.mark.parametrize(("transaction", "written"), [(False, [b"a"]), (True, [])])
-def test_what_an_exception_leaves(db: alluvium.DB, transaction: bool, written: list[bytes]) -> None:
+def test_an_exception_in_a_batch_block(db: alluvium.DB, transaction: bool, written: list[bytes]) -> None:
     with pytest.raises(ZeroDivisionError), db.write_batch(transaction=transaction, sync=True) as batch:
         batch.put(b"a", b"1")
         1 / 0
@@ -55,7 +55,7 @@ def test_what_an_exception_leaves(db: alluvium.DB, transaction: bool, written: l
     assert batch.approximate_size() == 0
 
 
-def test_a_batch_that_is_refused_stays(db: alluvium.DB) -> None:
+def test_an_invalid_batch_keeps_its_contents(db: alluvium.DB) -> None:
     batch = db.write_batch()
     with pytest.raises(alluvium.InvalidArgumentError), batch:
         batch.put(b"k" * 65537, b"")
@@ -64,7 +64,7 @@ def test_a_batch_that_is_refused_stays(db: alluvium.DB) -> None:
         batch.write()
 
 
-def test_a_batch_of_a_part(db: alluvium.DB) -> None:
+def test_a_batch_of_a_prefixed_db(db: alluvium.DB) -> None:
     with db.prefixed_db(b"p/").write_batch() as batch:
         batch.put(b"a", b"1")
         batch.delete(b"b")

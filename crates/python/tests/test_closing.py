@@ -1,4 +1,4 @@
-"""Closing a store while others use it, and forks."""
+"""Closing a store while other threads use it, and forks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import alluvium
 from conftest import run
 
 
-def test_everything_says_that_the_store_is_closed(path: Path) -> None:
+def test_every_use_after_closing_is_an_error(path: Path) -> None:
     db = alluvium.open(path)
     db.update({b"a": b"1", b"b": b"2"})
     part, snapshot, batch, transaction = db.prefixed_db(b""), db.snapshot(), db.write_batch(), db.transaction()
@@ -47,14 +47,14 @@ def test_everything_says_that_the_store_is_closed(path: Path) -> None:
     transaction.rollback()
 
 
-def test_what_is_left_over_locks_nothing(path: Path) -> None:
+def test_leftover_objects_hold_no_lock(path: Path) -> None:
     left = []
     for number in range(3):
         db = alluvium.open(path)
         db.put(b"%d" % number, b"x" * 1000)
-        walk = iter(db)
-        next(walk)
-        left.append((db.snapshot(), walk, db.raw_iterator(), db.transaction(), db.write_batch(), db.prefixed_db(b"a")))
+        iterator = iter(db)
+        next(iterator)
+        left.append((db.snapshot(), iterator, db.raw_iterator(), db.transaction(), db.write_batch(), db.prefixed_db(b"a")))
         if number == 1:
             db.compact_range()
         db.close()
@@ -64,7 +64,7 @@ def test_what_is_left_over_locks_nothing(path: Path) -> None:
     assert not path.exists()
 
 
-def test_closing_beside_busy_threads(path: Path) -> None:
+def test_closing_with_busy_threads(path: Path) -> None:
     for _ in range(5):
         db = alluvium.open(path)
         db.update((b"%04d" % number, b"x" * 100) for number in range(2000))
@@ -102,7 +102,7 @@ def test_closing_beside_busy_threads(path: Path) -> None:
         assert [type(error) for error in ended] == [alluvium.ClosedError] * 8, ended
 
 
-def test_a_store_is_closed_from_within_its_own_callbacks(path: Path) -> None:
+def test_closing_a_store_in_its_own_callbacks(path: Path) -> None:
     db = alluvium.open(path)
     with pytest.raises(alluvium.ClosedError):
         db.modify(b"a", lambda old: db.close())
@@ -132,7 +132,7 @@ def test_a_signal_ends_a_compaction(path: Path, close: bool) -> None:
         try:
             signal.setitimer(signal.ITIMER_REAL, 0.02)
             with pytest.raises(Rang):
-                # It may be so quick that the first of them is over before.
+                # The first compaction may end before the signal.
                 while True:
                     db.compact_range()
                     db.put(b"again", b"")

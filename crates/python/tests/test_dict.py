@@ -1,4 +1,4 @@
-"""What a store has of a dict."""
+"""The methods of a dict that a store has."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_update(view: Any, db: alluvium.DB) -> None:
     assert b"d" not in view
 
 
-def test_walks(view: Any) -> None:
+def test_iteration(view: Any) -> None:
     pairs = {b"%02d" % number: b"value" for number in range(20)}
     view.update(pairs)
     assert dict(view) == dict(view.items()) == pairs
@@ -92,7 +92,7 @@ def test_modify(view: Any) -> None:
     assert b"count" not in view
 
 
-def test_modify_is_asked_again_where_another_was_quicker(view: Any) -> None:
+def test_modify_calls_the_function_again_after_a_conflicting_write(view: Any) -> None:
     seen: list[bytes | None] = []
 
     def change(old: bytes | None) -> bytes:

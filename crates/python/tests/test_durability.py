@@ -1,4 +1,4 @@
-"""What is there after the process died, or the store was closed."""
+"""The contents of a store after the process died, or after the store was closed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ for number in range(first, first + 1_000_000):
 
 
 @pytest.mark.parametrize("rounds", [4])
-def test_what_was_acknowledged_survives_kills(path: Path, rounds: int) -> None:
+def test_acknowledged_writes_survive_kills(path: Path, rounds: int) -> None:
     first = 0
     for turn in range(1, rounds + 1):
         command = [sys.executable, "-c", WRITER, str(path), str(first)]
@@ -41,13 +41,13 @@ def test_what_was_acknowledged_survives_kills(path: Path, rounds: int) -> None:
         with alluvium.open(path) as db:
             keys = list(db.iterator(stop=b"99999999", include_value=False))
             assert keys[: last + 1] == [b"%08d" % number for number in range(last + 1)]
-            assert len(keys) in (last + 1, last + 2, last + 3), "at most what was under way, and its line"
+            assert len(keys) in (last + 1, last + 2, last + 3), "at most two writes more than were acknowledged"
             assert int(db[b"last"]) >= last - 3
             db.verify()
         first = len(keys)
 
 
-def test_a_store_is_opened_again_and_again(path: Path) -> None:
+def test_a_store_is_reopened_repeatedly(path: Path) -> None:
     expected: dict[bytes, bytes] = {}
     for turn in range(5):
         with alluvium.open(path) as db:

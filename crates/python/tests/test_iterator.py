@@ -1,4 +1,4 @@
-"""Iterators: where they stand, what belongs to their range, and that plyvel's rules for both hold everywhere."""
+"""Iterators: their position and their range, which follow plyvel's rules everywhere."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ RANGES: list[tuple[dict[str, Any], list[bytes]]] = [
 def test_ranges(full: alluvium.DB, limits: dict[str, Any], expected: list[bytes], reverse: bool) -> None:
     expected = expected[::-1] if reverse else expected
     for source in (full, full.snapshot()):
-        walk: Any = source.iterator
-        assert list(walk(reverse=reverse, **limits)) == [(key, b"v" + key) for key in expected]
-        assert list(walk(reverse=reverse, include_value=False, **limits)) == expected
-        assert list(walk(reverse=reverse, include_key=False, **limits)) == [b"v" + key for key in expected]
-        nothing = walk(reverse=reverse, include_key=False, include_value=False, **limits)
+        iterate: Any = source.iterator
+        assert list(iterate(reverse=reverse, **limits)) == [(key, b"v" + key) for key in expected]
+        assert list(iterate(reverse=reverse, include_value=False, **limits)) == expected
+        assert list(iterate(reverse=reverse, include_key=False, **limits)) == [b"v" + key for key in expected]
+        nothing = iterate(reverse=reverse, include_key=False, include_value=False, **limits)
         assert list(nothing) == [None] * len(expected)
 
 
@@ -61,13 +61,13 @@ def test_prefixes_that_end_with_the_last_byte(db: alluvium.DB) -> None:
         assert list(db.prefixed_db(prefix).keys()) == [key[len(prefix):] for key in expected]
 
 
-def test_a_prefix_stands_alone(db: alluvium.DB) -> None:
+def test_a_prefix_excludes_start_and_stop(db: alluvium.DB) -> None:
     for other in ({"start": b"a"}, {"stop": b"a"}):
         with pytest.raises(TypeError, match="'prefix' cannot be used together"):
             db.iterator(prefix=b"a", **other)  # type: ignore[arg-type]
 
 
-def test_an_iterator_shows_one_moment(full: alluvium.DB) -> None:
+def test_an_iterator_shows_one_snapshot(full: alluvium.DB) -> None:
     iterator = full.iterator(include_value=False)
     full.delete(b"20")
     full.put(b"21", b"")
@@ -77,7 +77,7 @@ def test_an_iterator_shows_one_moment(full: alluvium.DB) -> None:
 
 
 class Model:
-    """An iterator as the documentation has it: a place between the pairs of a list."""
+    """A model of an iterator as documented: a position between the pairs of a list."""
 
     def __init__(self, keys: list[bytes], reverse: bool, stop: bytes | None) -> None:
         self.keys, self.reverse, self.stop = keys, reverse, stop
@@ -150,7 +150,7 @@ def test_steps_and_seeks_at_random(db: alluvium.DB, seed: int) -> None:
             assert step() == ((expected, b"v" + expected) if values else expected)
             expected = model.step(step == iterator.next)
         else:
-            # One step of the model too many.
+            # Undo the extra step of the model.
             if expected is not None:
                 model.step(step != iterator.next)
 
@@ -180,7 +180,7 @@ def test_a_raw_iterator(full: alluvium.DB) -> None:
         assert not raw.valid()
         stuck: list[Any] = [raw.key, raw.value, raw.item, raw.next, raw.prev]
         for use in stuck:
-            with pytest.raises(alluvium.IteratorInvalidError, match="stands on no pair"):
+            with pytest.raises(alluvium.IteratorInvalidError, match="not positioned on a pair"):
                 use()
         raw.seek_to_first()
         assert raw.item() == (raw.key(), raw.value()) == (b"10", b"v10")
@@ -199,7 +199,7 @@ def test_a_raw_iterator(full: alluvium.DB) -> None:
             use()
 
 
-def test_a_raw_iterator_of_a_part(full: alluvium.DB) -> None:
+def test_a_raw_iterator_of_a_prefixed_db(full: alluvium.DB) -> None:
     raw = full.prefixed_db(b"3").raw_iterator()
     raw.seek_to_first()
     assert raw.key() == b"0"

@@ -1,4 +1,4 @@
-"""Single keys: reading, writing, and what may be one."""
+"""Single keys: reading, writing, and valid types."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_empty_key_and_value(db: alluvium.DB) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["text", 7, None, [1], array.array("B", b"x")])
-def test_what_is_no_key_is_named(db: alluvium.DB, wrong: Any) -> None:
+def test_errors_name_the_wrong_type(db: alluvium.DB, wrong: Any) -> None:
     kind = type(wrong).__name__
     calls: list[Any] = [
         lambda: db.get(wrong),
@@ -91,7 +91,7 @@ def test_synced_writes(db: alluvium.DB) -> None:
     assert db.stats()["synced_number"] == db.stats()["last_number"]
 
 
-def test_a_value_is_the_callers_own(db: alluvium.DB) -> None:
+def test_a_value_is_copied(db: alluvium.DB) -> None:
     value = bytearray(b"one")
     db.put(b"a", value)
     value[:] = b"two"

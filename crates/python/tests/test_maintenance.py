@@ -1,4 +1,4 @@
-"""Checks, repairs, figures."""
+"""Checks, repairs and statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def fill(path: Path, **options: Any) -> None:
 
 
 def damage(path: Path) -> str:
-    """Changes a byte in the middle of a branch file."""
+    """Change a byte in the middle of a branch file."""
     [file, *_] = sorted(path.glob("*.branch"))
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 0xFF
@@ -45,7 +45,7 @@ def test_damage_is_named(path: Path) -> None:
         with pytest.raises(alluvium.CorruptionError, match=f"{name} at offset"):
             for key in db.keys():
                 read.append(key)
-        assert read == [b"%06d" % number for number in range(len(read))] and read, "all before the damage is given"
+        assert read == [b"%06d" % number for number in range(len(read))] and read, "the pairs before the damage are returned"
         with pytest.raises(alluvium.CorruptionError):
             db.multi_get(b"%06d" % number for number in range(5000))
 
@@ -94,7 +94,7 @@ def test_properties(db: alluvium.DB) -> None:
         assert db.get_property(unknown) is None
 
 
-def test_figures(db: alluvium.DB) -> None:
+def test_statistics(db: alluvium.DB) -> None:
     db.put(b"a", b"12345")
     stats = db.stats()
     assert stats["writes"] == 1 and stats["user_bytes"] == 6 and stats["memory_entries"] == 1

@@ -1,4 +1,4 @@
-"""Operations at random, beside a dict that is kept in order."""
+"""Random operations, compared with a sorted dict."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import alluvium
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_operations_at_random(path: Path, seed: int) -> None:
+def test_random_operations(path: Path, seed: int) -> None:
     rng = random.Random(seed)
     model: dict[bytes, bytes] = {}
     options = {"memory": rng.choice([1 << 20, 128 << 20]), "compression": rng.choice([None, "lz4"])}

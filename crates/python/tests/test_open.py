@@ -12,7 +12,7 @@ import pytest
 import alluvium
 
 
-def test_open_makes_a_store_and_db_does_not(path: Path) -> None:
+def test_open_creates_a_store_and_db_does_not(path: Path) -> None:
     with pytest.raises(alluvium.Error, match="create_if_missing is false"):
         alluvium.DB(path)
     assert not path.exists()
@@ -37,7 +37,7 @@ def test_names_of_every_kind(path: Path, kind: Any) -> None:
 
 
 @pytest.mark.parametrize("name", [None, 7, object()])
-def test_what_is_no_name(name: Any) -> None:
+def test_invalid_names(name: Any) -> None:
     with pytest.raises(TypeError, match="os.PathLike"):
         alluvium.open(name)
 
@@ -61,7 +61,7 @@ def test_a_directory_of_something_else(path: Path) -> None:
     assert (path / "letter.txt").read_text() == "Dear"
 
 
-def test_options_of_leveldb_are_taken(path: Path) -> None:
+def test_options_of_leveldb_are_accepted(path: Path) -> None:
     options: dict[str, Any] = dict(
         paranoid_checks=True, write_buffer_size=16 << 20, max_open_files=512, lru_cache_size=300 << 20, block_size=2048,
         block_restart_interval=32, max_file_size=1 << 20, compression="snappy", bloom_filter_bits=10,
@@ -95,7 +95,7 @@ def test_options_of_leveldb_are_taken(path: Path) -> None:
         ({"comparator": max, "comparator_name": b"max"}, alluvium.InvalidArgumentError),
     ],
 )
-def test_options_that_are_refused(path: Path, options: dict[str, Any], error: type[Exception]) -> None:
+def test_invalid_options(path: Path, options: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         alluvium.open(path, **options)
     assert not path.exists()
@@ -145,7 +145,7 @@ def test_read_only(path: Path) -> None:
         assert writer.get(b"a") == b"2"
 
 
-def test_what_is_dropped_is_closed(path: Path) -> None:
+def test_a_dropped_store_is_closed(path: Path) -> None:
     db = alluvium.open(path)
     db.put(b"a", b"1")
     iterator = iter(db)
@@ -160,6 +160,6 @@ def test_what_is_dropped_is_closed(path: Path) -> None:
         assert db[b"a"] == b"1"
 
 
-def test_the_last_version_of_leveldb_is_named() -> None:
+def test_version_numbers() -> None:
     assert alluvium.__leveldb_version__.startswith("1.")
     assert alluvium.__version__.count(".") == 2

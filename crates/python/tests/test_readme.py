@@ -1,4 +1,4 @@
-"""The example at the top of the README runs as it stands there."""
+"""The example at the top of the README runs unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert db[b"river/danube"] == b"Black Sea"
 
 
-def test_errors_and_methods_that_it_names_exist() -> None:
+def test_the_errors_and_methods_in_the_readme_exist() -> None:
     text = README.read_text()
     named = set(re.findall(r"`(?:alluvium\.)?(\w*Error)`", text)) - {"RuntimeError", "KeyError"}
     assert named == {name for name in alluvium.__all__ if name.endswith("Error")}

@@ -1,4 +1,4 @@
-"""Snapshots, and parts behind prefixes."""
+"""Snapshots and prefixed stores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import alluvium
 
 
-def test_a_snapshot_stays_as_it_is(db: alluvium.DB) -> None:
+def test_a_snapshot_does_not_change(db: alluvium.DB) -> None:
     db.update({b"a": b"1", b"b": b"1"})
     with db.snapshot() as snapshot:
         db.update({b"a": b"2", b"c": b"2"})
@@ -25,7 +25,7 @@ def test_a_snapshot_stays_as_it_is(db: alluvium.DB) -> None:
         with pytest.raises(KeyError):
             snapshot[b"c"]
         iterator = snapshot.iterator(reverse=True, include_value=False)
-    assert next(iterator) == b"b", "an iterator has the moment, too"
+    assert next(iterator) == b"b", "an iterator keeps the snapshot alive"
     snapshot.close()
     snapshot.release()
     for use in (lambda: snapshot.get(b"a"), lambda: snapshot.iterator(), lambda: snapshot.raw_iterator()):
@@ -33,14 +33,14 @@ def test_a_snapshot_stays_as_it_is(db: alluvium.DB) -> None:
             use()
 
 
-def test_closed_snapshots_are_given_up(db: alluvium.DB) -> None:
+def test_closed_snapshots_are_released(db: alluvium.DB) -> None:
     snapshot = db.snapshot()
     assert db.stats()["snapshots"] == 1 and db.stats()["oldest_snapshot"] >= 0
     snapshot.close()
     assert db.stats()["snapshots"] == 0 and db.stats()["oldest_snapshot"] is None
 
 
-def test_a_part(db: alluvium.DB) -> None:
+def test_a_prefixed_db(db: alluvium.DB) -> None:
     db.update({b"a": b"0", b"p": b"0", b"p/": b"1", b"p/a": b"2", b"p/q/a": b"3", b"q": b"0"})
     part = db.prefixed_db(b"p/")
     assert part.db is db and part.prefix == b"p/"
@@ -62,7 +62,7 @@ def test_a_part(db: alluvium.DB) -> None:
     assert list(db.keys()) == [b"a", b"p", b"p/", b"p/q/a", b"p/q/b", b"q"]
 
 
-def test_classes_are_not_made_by_users() -> None:
+def test_users_cannot_create_these_classes() -> None:
     for kind in (alluvium.PrefixedDB, alluvium.Snapshot, alluvium.Iterator, alluvium.WriteBatch, alluvium.Transaction):
         with pytest.raises(TypeError):
             kind()

@@ -1,4 +1,4 @@
-"""Several threads, and that the interpreter's lock is released."""
+"""Several threads, and the release of the interpreter lock."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import alluvium
 
 
 @pytest.fixture
-def patience() -> Iterator[None]:
-    """A thread keeps the interpreter until it gives it up by itself."""
+def no_switching() -> Iterator[None]:
+    """Make threads keep the interpreter lock until they release it themselves."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1000)
     yield
@@ -48,42 +48,42 @@ CALLS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.usefixtures("patience")
-def test_another_thread_gets_on_meanwhile(db: alluvium.DB, name: str) -> None:
+@pytest.mark.usefixtures("no_switching")
+def test_other_threads_run_during_a_call(db: alluvium.DB, name: str) -> None:
     db.update((b"%04d" % number, b"x" * 100) for number in range(100))
-    got_on: list[bool] = []
+    ran: list[bool] = []
     gate = threading.Semaphore(0)
 
     def other() -> None:
         gate.acquire()
-        got_on.append(True)
+        ran.append(True)
 
     thread = threading.Thread(target=other)
     thread.start()
     gate.release()
     deadline = time.monotonic() + 20
-    while not got_on and time.monotonic() < deadline:
+    while not ran and time.monotonic() < deadline:
         CALLS[name](db)
-    assert got_on
+    assert ran
     thread.join()
 
 
-@pytest.mark.usefixtures("patience")
+@pytest.mark.usefixtures("no_switching")
 def test_the_test_above_can_fail() -> None:
-    got_on: list[bool] = []
+    ran: list[bool] = []
     gate = threading.Semaphore(0)
 
     def other() -> None:
         gate.acquire()
-        got_on.append(True)
+        ran.append(True)
 
     thread = threading.Thread(target=other)
     thread.start()
     gate.release()
     deadline = time.monotonic() + 0.3
-    while not got_on and time.monotonic() < deadline:
+    while not ran and time.monotonic() < deadline:
         pass
-    assert not got_on
+    assert not ran
     thread.join()
 
 
@@ -114,7 +114,7 @@ def test_no_count_is_lost(db: alluvium.DB) -> None:
     assert db[b"count"] == b"2000"
 
 
-def test_one_of_many_pops(db: alluvium.DB) -> None:
+def test_each_key_is_popped_once(db: alluvium.DB) -> None:
     db.update((b"%04d" % number, b"") for number in range(1000))
     popped: list[bytes] = []
 
@@ -134,16 +134,16 @@ def test_threads_share_an_iterator(db: alluvium.DB) -> None:
     given: list[bytes] = []
     iterator = iter(db)
 
-    def walk() -> None:
+    def iterate() -> None:
         for key, value in iterator:
             assert key == value
             given.append(key)
 
-    in_threads([walk] * 4)
+    in_threads([iterate] * 4)
     assert sorted(given) == keys
 
 
-def test_batches_are_whole_to_iterators(db: alluvium.DB) -> None:
+def test_iterators_see_whole_batches(db: alluvium.DB) -> None:
     keys = [b"%02d" % number for number in range(50)]
     db.update((key, b"0") for key in keys)
     done = threading.Event()
@@ -161,7 +161,7 @@ def test_batches_are_whole_to_iterators(db: alluvium.DB) -> None:
     in_threads([write, read, read])
 
 
-def test_stores_of_several_threads(tmp_path: Path) -> None:
+def test_several_threads_open_stores(tmp_path: Path) -> None:
     def work(name: int) -> None:
         for _ in range(3):
             with alluvium.open(tmp_path / str(name)) as db:

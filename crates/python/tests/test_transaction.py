@@ -22,7 +22,7 @@ def test_a_block_commits(db: alluvium.DB) -> None:
         assert t.get(b"a", b"gone") == b"gone"
         assert list(t) == list(t.items()) == [(b"b", b"2"), (b"c", b"3")]
         assert list(t.keys()) == [b"b", b"c"] and list(t.values()) == [b"2", b"3"]
-        assert list(db) == [(b"a", b"1")], "others see nothing yet"
+        assert list(db) == [(b"a", b"1")], "the writes are not visible before the commit"
         with pytest.raises(KeyError):
             t[b"a"]
         with pytest.raises(KeyError):
@@ -43,7 +43,7 @@ def test_an_exception_rolls_back(db: alluvium.DB) -> None:
 def test_a_conflict(db: alluvium.DB) -> None:
     db[b"p/a"] = b"1"
     part = db.prefixed_db(b"p/")
-    with pytest.raises(alluvium.ConflictError, match='has read "p/a"') as raised, part.transaction() as t:
+    with pytest.raises(alluvium.ConflictError, match='another writer has changed "p/a"') as raised, part.transaction() as t:
         assert t[b"a"] == b"1"
         t[b"b"] = b"2"
         part[b"a"] = b"others"
@@ -53,7 +53,7 @@ def test_a_conflict(db: alluvium.DB) -> None:
 
 
 @pytest.mark.parametrize(("written", "conflicts"), [(b"15", True), (b"20", True), (b"35", False), (b"05", False)])
-def test_what_was_walked_over_counts_and_no_more(db: alluvium.DB, written: bytes, conflicts: bool) -> None:
+def test_only_the_iterated_range_counts_as_read(db: alluvium.DB, written: bytes, conflicts: bool) -> None:
     db.update({b"10": b"", b"20": b"", b"30": b"", b"40": b""})
     t = db.transaction()
     iterator = t.iterator(start=b"10", include_value=False)
@@ -68,7 +68,7 @@ def test_what_was_walked_over_counts_and_no_more(db: alluvium.DB, written: bytes
     assert (b"sum" in db) is not conflicts
 
 
-def test_an_iterator_shows_what_was_written_before_it(db: alluvium.DB) -> None:
+def test_an_iterator_shows_earlier_writes(db: alluvium.DB) -> None:
     db.update({b"a": b"", b"c": b""})
     with db.transaction() as t:
         t[b"b"] = b""
@@ -79,7 +79,7 @@ def test_an_iterator_shows_what_was_written_before_it(db: alluvium.DB) -> None:
     assert len(list(db)) == 6
 
 
-def test_iterators_end_with_their_transaction(db: alluvium.DB) -> None:
+def test_iterators_close_with_their_transaction(db: alluvium.DB) -> None:
     db[b"a"] = b""
     for end in (alluvium.Transaction.commit, alluvium.Transaction.rollback):
         t = db.transaction()
@@ -139,7 +139,7 @@ def test_transact_gives_up(db: alluvium.DB) -> None:
     assert b"c" not in db
 
 
-def test_money_is_only_moved(db: alluvium.DB) -> None:
+def test_transfers_keep_the_sum(db: alluvium.DB) -> None:
     accounts = [b"%d" % number for number in range(4)]
     db.update((account, b"100") for account in accounts)
     failures: list[BaseException] = []
@@ -166,7 +166,7 @@ def test_money_is_only_moved(db: alluvium.DB) -> None:
     assert sum(int(value) for value in db.values()) == 400
 
 
-def test_a_transaction_of_several_threads(db: alluvium.DB) -> None:
+def test_several_threads_use_a_transaction(db: alluvium.DB) -> None:
     t = db.transaction()
 
     def write(name: Any) -> None:

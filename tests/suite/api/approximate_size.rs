@@ -1,4 +1,4 @@
-//! What the store tells of a range's size, and of its files, beside what is really there.
+//! Estimated sizes of key ranges and the list of files, compared with the real figures.
 
 use crate::support::tiny;
 use alluvium::storage::simulated::SimulatedStorage;
@@ -16,14 +16,14 @@ fn opened(options: Options) -> Db {
     Db::open_with(Arc::new(SimulatedStorage::new(1)), options).unwrap()
 }
 
-/// In an order that is none: the keys are not in order in memory either.
+/// Puts the keys in a scattered order, so that memory is not sorted either.
 fn fill(db: &Db) {
     for at in 0..PAIRS {
         db.put(key((u64::from(at) * 7_919 % u64::from(PAIRS)) as u32), [7; 100]).unwrap();
     }
 }
 
-/// Ranges of a whole, a half, a fifth and a fiftieth of the keys take about as much of the bytes.
+/// Checks that the estimates for all, a half, a fifth and a fiftieth of the keys are near these shares of the bytes.
 fn expect_shares(db: &Db, pair_bytes: u64) {
     for (from, to) in [(0, PAIRS), (0, PAIRS / 2), (PAIRS / 5, PAIRS / 5 * 2), (PAIRS / 2, PAIRS / 2 + PAIRS / 50)] {
         let (size, real) = (db.approximate_size(key(from)..key(to)).unwrap(), u64::from(to - from) * pair_bytes);
@@ -31,7 +31,7 @@ fn expect_shares(db: &Db, pair_bytes: u64) {
     }
     assert_eq!(db.approximate_size("l"..).unwrap(), 0);
     assert_eq!(db.approximate_size(.."k").unwrap(), 0);
-    assert_eq!(db.approximate_size(key(9)..key(3)).unwrap(), 0, "a range that ends before it begins");
+    assert_eq!(db.approximate_size(key(9)..key(3)).unwrap(), 0, "a range whose end is before its start");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn sizes_in_memory_in_files_and_in_both() {
     assert!(both > flushed * 3 / 2, "{both} in files and memory, {flushed} in files");
 }
 
-/// Few keys are counted, so that one key of a large Memtable is not missed, nor found where it is not.
+/// Few keys are counted exactly, so that a single key in a large Memtable is found in its range and nowhere else.
 #[test]
 fn few_keys_in_memory_are_counted() {
     let db = opened(tiny());
@@ -62,14 +62,14 @@ fn few_keys_in_memory_are_counted() {
     assert_eq!(size("bb", "c"), 0);
 }
 
-/// A tree of several levels: what its nodes say adds up, and its files are listed.
+/// The estimates of several levels add up, and all files are listed.
 #[test]
 fn sizes_and_files_of_a_tree() {
     let db = opened(Options { memory_budget: Some(512 << 10), ..tiny() });
     fill(&db);
     db.settle().unwrap();
     assert!(db.stats().levels.len() > 1, "{}", db.stats());
-    // So small files are mostly overhead.
+    // Most of such small files is overhead.
     let stats = db.stats();
     let whole = db.approximate_size::<&[u8]>(..).unwrap();
     assert!(whole > stats.branch_bytes / 2 && whole <= stats.branch_bytes + stats.memory_bytes, "{whole}\n{stats}");
@@ -84,7 +84,7 @@ fn sizes_and_files_of_a_tree() {
     assert!(files.iter().all(|file| file.name.ends_with(".branch") && file.first_key <= file.last_key));
 }
 
-/// Who only reads is told the same.
+/// A read-only opener gets the same figures.
 #[test]
 fn sizes_and_files_of_a_store_that_is_only_read() {
     let storage = Arc::new(SimulatedStorage::new(1));

@@ -1,4 +1,4 @@
-//! The programs of `examples/`, run: they check what they do by themselves.
+//! Runs the programs of `examples/`, which check themselves.
 
 use tempfile::tempdir;
 

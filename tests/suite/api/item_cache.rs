@@ -1,5 +1,5 @@
-//! The item cache, which has single values that a get had to read from the disk: compared with a model during overwrites, deletes,
-//! snapshots and merges.
+//! The item cache, which holds single values that a get had to read from the disk, compared with a model during
+//! overwrites, deletes, snapshots and merges.
 
 use crate::support::Random;
 use alluvium::Options;
@@ -45,7 +45,7 @@ fn cached_items_are_the_newest_versions() {
                     db.put(&key, &value).unwrap();
                     model.insert(key, value);
                 }
-                3 => assert_eq!(old.0.get(&key).unwrap(), old.1.get(&key).cloned(), "of a snapshot, round {round}"),
+                3 => assert_eq!(old.0.get(&key).unwrap(), old.1.get(&key).cloned(), "snapshot, round {round}"),
                 4 => {
                     let found = db.multi_get(&[&key]).unwrap().pop().flatten();
                     assert_eq!(found, model.get(&key).cloned(), "the item is old, round {round}");

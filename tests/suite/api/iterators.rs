@@ -1,4 +1,4 @@
-//! Long-lived iterators and snapshots, beside which space must still be freed.
+//! Long-lived iterators and snapshots: they must not prevent the store from freeing space.
 
 use crate::support::{Random, expect_sound, tiny};
 use alluvium::Db;
@@ -10,8 +10,8 @@ fn bytes_on_disk(path: &std::path::Path) -> u64 {
     branches.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-/// An idle iterator over a store that is rewritten many times must not keep the old files, and must still continue where it was, with
-/// its own versions.
+/// An idle iterator over a store that is rewritten many times does not keep the old files, and still continues at its
+/// position with its own versions.
 #[test]
 fn an_idle_iterator_pins_no_files() {
     let directory = tempfile::tempdir().unwrap();
@@ -30,7 +30,7 @@ fn an_idle_iterator_pins_no_files() {
     }
     db.flush().unwrap();
     db.settle().unwrap();
-    // Every file on disk is used by the newest tree, and most of what 20 rounds wrote is gone.
+    // The newest tree uses every file on disk, and most of the data of the 20 rounds is gone.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
     let (mut bytes, mut stats) = (bytes_on_disk(directory.path()), db.stats());
     while bytes != stats.branch_bytes && std::time::Instant::now() < deadline {
@@ -49,7 +49,7 @@ fn an_idle_iterator_pins_no_files() {
     expect_sound(&db);
 }
 
-/// One hot key that is overwritten for ever: neither the log nor the store grows.
+/// One hot key that is overwritten again and again: neither the log nor the store grows.
 #[test]
 fn one_hot_key_leaves_the_log_bounded() {
     let directory = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ fn one_hot_key_leaves_the_log_bounded() {
     }
     db.flush().unwrap();
     db.settle().unwrap();
-    assert!(log_bytes_max < 8 << 20, "{log_bytes_max} bytes of log at most");
+    assert!(log_bytes_max < 8 << 20, "the log grew to {log_bytes_max} bytes");
     assert!(bytes_on_disk(directory.path()) < 1 << 20);
     expect_sound(&db);
 }
@@ -83,6 +83,6 @@ fn handles_that_outlive_the_store_get_a_clear_error() {
     assert!(matches!(snapshot.get("a"), Err(alluvium::Error::Closed)));
     assert!(matches!(iter.step(), Err(alluvium::Error::Closed)));
     assert!(iter.next().is_none());
-    // The lock is free although the snapshot exists.
+    // The lock is released although the snapshot still exists.
     Db::open(directory.path(), tiny()).unwrap();
 }

@@ -1,4 +1,5 @@
-//! The statistics that a writer publishes for other processes (`Db::live_stats`): a child process merges slowly, and this one follows it.
+//! The statistics that a writer publishes for other processes (`Db::live_stats`): a child process merges slowly while
+//! this one watches.
 
 use crate::support::child;
 use crate::support::tiny;
@@ -28,7 +29,7 @@ fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
     }
 }
 
-/// The child: two runs of everything, and then a slow merge of them until it is killed.
+/// The child writes two runs of everything and then merges them slowly until it is killed.
 pub fn child() {
     let directory = std::env::var_os(CHILD).unwrap();
     let options = Options { memory_budget: Some(8 << 20), background_threads: Some(2), ..Options::default() };
@@ -44,7 +45,7 @@ pub fn child() {
     db.compact().unwrap();
 }
 
-/// Ends the child even if the test fails.
+/// Kills the child even if the test fails.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -68,7 +69,7 @@ fn live_statistics_show_a_merge_until_its_process_dies() {
         let task = live.stats.running.iter().find(advances).cloned();
         task.map(|task| (live, task))
     };
-    let (first, begun) = wait_for("a merge that has written something", || merge(live(&path)?));
+    let (first, begun) = wait_for("no merge has written anything", || merge(live(&path)?));
     assert_eq!(first.process, child.0.id());
     assert!(first.age < PATIENCE && first.stats.writes > 2 * u64::from(KEYS), "{first:?}");
     assert!(!first.stats.levels.is_empty() && first.stats.branch_files > 0, "{first:?}");
@@ -77,13 +78,13 @@ fn live_statistics_show_a_merge_until_its_process_dies() {
         let running: u64 = live.stats.running.iter().map(|task| task.bytes_written).sum();
         live.stats.compacted_bytes + running
     };
-    wait_for("what was merged grows", || live(&path).filter(|live| compacted(live) > compacted(&first)));
+    wait_for("the merge makes no progress", || live(&path).filter(|live| compacted(live) > compacted(&first)));
     child.0.kill().unwrap();
     child.0.wait().unwrap();
     assert!(path.join("STATS").exists());
-    assert_eq!(live(&path), None, "what a dead process told is not live");
+    assert_eq!(live(&path), None, "statistics of a dead process are not live");
     let db = Db::open(&path, tiny()).unwrap();
-    assert_eq!(live(&path), None, "and is gone with the next opening");
+    assert_eq!(live(&path), None, "the next opener removes the statistics");
     db.close().unwrap();
     assert!(!path.join("STATS").exists());
 }
@@ -92,12 +93,13 @@ fn live_statistics_show_a_merge_until_its_process_dies() {
 fn a_writer_publishes_statistics_until_it_closes() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), tiny()).unwrap();
-    let told = wait_for("the first figures", || live(directory.path()));
-    assert_eq!((told.process, told.stats.writes), (std::process::id(), 0));
+    let published = wait_for("no statistics are published", || live(directory.path()));
+    assert_eq!((published.process, published.stats.writes), (std::process::id(), 0));
     db.put("key", "value").unwrap();
     let pause = db.pause_background();
-    let told = wait_for("the put", || live(directory.path()).filter(|told| told.stats.writes == 1));
-    assert!(told.stats.background_paused && told.stats.memory_entries == 1, "{told:?}");
+    let published =
+        wait_for("the put is not shown", || live(directory.path()).filter(|published| published.stats.writes == 1));
+    assert!(published.stats.background_paused && published.stats.memory_entries == 1, "{published:?}");
     drop(pause);
     // A second opener in this process sees the statistics as another process does, and does not remove the file.
     let reader = alluvium::ReadOnlyDb::open(directory.path(), tiny()).unwrap();

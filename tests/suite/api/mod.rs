@@ -1,4 +1,4 @@
-//! Each call of the public interface.
+//! Tests of each call of the public interface.
 
 mod approximate_size;
 mod examples;

@@ -1,6 +1,6 @@
-//! The store against a `BTreeMap`: random operations, batches, snapshots, iterators both ways, flushes, reopenings, with
-//! budgets so small that the trunk grows to three levels. A failure prints its seed; `ALLUVIUM_SEED` and `ALLUVIUM_SEEDS`
-//! choose others.
+//! The store compared with a `BTreeMap`: random operations, batches, snapshots, iterators in both directions, flushes
+//! and reopening. The budgets are so small that the trunk grows to three levels. A failure prints its seed;
+//! `ALLUVIUM_SEED` and `ALLUVIUM_SEEDS` choose other seeds.
 
 use crate::support::{Random, setting, tiny};
 use alluvium::internals::open_tuned;
@@ -23,7 +23,7 @@ struct World {
     maplets: usize,
 }
 
-/// Where there are maplets, there are many.
+/// A limit of two probes, so that a store with maplets has many.
 fn open(storage: &Arc<dyn Storage>, options: &Options) -> Db {
     open_tuned(Arc::clone(storage), options.clone(), false, |tree| tree.probes_max = 2).unwrap()
 }
@@ -41,7 +41,7 @@ impl World {
         self.db.as_ref().unwrap()
     }
 
-    /// Keys of several shapes: short, with long shared prefixes, now and then very long, and the empty one.
+    /// Keys of several shapes: short ones, with long shared prefixes, a few very long ones, and the empty key.
     fn key(&mut self) -> Vec<u8> {
         let number = self.random.below(self.keys);
         match number % 16 {
@@ -125,7 +125,7 @@ impl World {
         self.db().write(batch).unwrap();
     }
 
-    /// A walk with turns, at the newest state or a snapshot.
+    /// A scan with changes of direction, of the newest state or of a snapshot.
     fn scan(&mut self) {
         let (mut iter, model) = if self.snapshots.is_empty() || self.random.one_in(2) {
             (self.db().iter().unwrap(), self.model.clone())
@@ -195,14 +195,14 @@ impl World {
 fn check_position(iter: &Iter, pairs: &[(Vec<u8>, Vec<u8>)], at: i64) {
     match usize::try_from(at).ok().and_then(|at| pairs.get(at)) {
         Some((key, value)) => {
-            assert!(iter.valid(), "nowhere, expected {key:?}");
+            assert!(iter.valid(), "unpositioned, expected {key:?}");
             assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]), "an iterator shows another pair");
         }
-        None => assert!(!iter.valid(), "at {:?}, expected nowhere", iter.key()),
+        None => assert!(!iter.valid(), "at {:?}, expected unpositioned", iter.key()),
     }
 }
 
-/// Gives how many maplets were seen.
+/// Returns how many maplets were seen.
 fn run(storage: Arc<dyn Storage>, seed: u64, keys: u64, steps: u64) -> usize {
     println!("seed {seed}");
     let mut world = World::new(storage, seed, keys);

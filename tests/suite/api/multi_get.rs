@@ -1,4 +1,4 @@
-//! Many gets at once against a model: in memory, on disk, at a snapshot, and on a disk that fails.
+//! `multi_get` compared with a model: in memory, on disk, at a snapshot, and on a disk that fails.
 
 use crate::support::{Random, expect_sound, tiny};
 use alluvium::storage::simulated::SimulatedStorage;
@@ -12,7 +12,7 @@ fn key(number: u64) -> Vec<u8> {
     format!("key{number:05}").into_bytes()
 }
 
-/// Writes what is overwritten, deleted, large and small into a store and its model.
+/// Writes to a store and its model: overwrites, deletes, large and small values.
 fn fill(db: &Db, model: &mut Model, random: &mut Random, writes: u64) {
     for _ in 0..writes {
         let key = key(random.below(3000));
@@ -28,8 +28,8 @@ fn fill(db: &Db, model: &mut Model, random: &mut Random, writes: u64) {
     }
 }
 
-/// Keys to ask for: some twice, some absent, more than go together at once.
-fn questions(random: &mut Random) -> Vec<Vec<u8>> {
+/// Keys to look up: some twice, some absent, more than one group holds.
+fn lookups(random: &mut Random) -> Vec<Vec<u8>> {
     let count = random.below(300);
     (0..count).map(|_| key(random.below(4000))).collect()
 }
@@ -59,7 +59,7 @@ fn multi_get_agrees_with_single_gets() {
                 db.flush().unwrap();
                 db.settle().unwrap();
             }
-            let keys = questions(&mut random);
+            let keys = lookups(&mut random);
             assert_eq!(db.multi_get(&keys).unwrap(), answers(&model, &keys));
             assert_eq!(snapshot.multi_get(&keys).unwrap(), answers(&old, &keys));
         }
@@ -67,10 +67,10 @@ fn multi_get_agrees_with_single_gets() {
         drop(snapshot);
         expect_sound(&db);
         db.close().unwrap();
-        // Nothing is in the cache of a store that was just opened.
+        // Nothing is cached after opening.
         let db = Db::open(directory.path(), options).unwrap();
         for _ in 0..10 {
-            let keys = questions(&mut random);
+            let keys = lookups(&mut random);
             assert_eq!(db.multi_get(&keys).unwrap(), answers(&model, &keys));
         }
         expect_sound(&db);
@@ -88,7 +88,7 @@ fn a_failed_read_fails_the_call_and_no_later_one() {
     db.settle().unwrap();
     let mut failures = 0;
     for nth in 1..60 {
-        let keys = questions(&mut random);
+        let keys = lookups(&mut random);
         disk.inject(&format!("(read nth={nth}) -> eio"));
         match db.multi_get(&keys) {
             Ok(found) => assert_eq!(found, answers(&model, &keys)),

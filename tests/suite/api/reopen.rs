@@ -1,4 +1,5 @@
-//! Opening after a death, beside `crash/recovery.rs`: a log that is larger than memory, and removed or replaced segments.
+//! Opening after a death, in addition to `crash/recovery.rs`: a log that is larger than memory, and removed or replaced
+//! segments.
 
 use crate::support::{Random, setting, tiny_unsynced};
 use alluvium::internals::DeterministicDb;
@@ -18,7 +19,7 @@ fn open(disk: &SimulatedStorage) -> Db {
     Db::open_with(Arc::new(disk.clone()), tiny_unsynced()).unwrap()
 }
 
-/// A disk on which a process died with this number of records in its log, written by three threads in turn, and nothing incorporated.
+/// A disk after the death of a process that logged this many records, by three writers in turn, and incorporated none.
 fn log_of(records: u64) -> (SimulatedStorage, Model) {
     let disk = SimulatedStorage::new(records);
     let mut random = Random(records);
@@ -35,8 +36,8 @@ fn log_of(records: u64) -> (SimulatedStorage, Model) {
     (disk.kill(), model)
 }
 
-/// The log has many times the size of three Memtables: the opening incorporates the older part piece by piece, and records each piece
-/// in the manifest before it reads the next.
+/// The log is many times larger than three Memtables. Opening incorporates the older part piece by piece, and records
+/// each piece in the manifest before it reads the next.
 #[test]
 fn a_log_larger_than_memory_is_incorporated_while_opening() {
     let (disk, model) = log_of(4000);
@@ -56,7 +57,8 @@ fn a_log_larger_than_memory_is_incorporated_while_opening() {
     }
 }
 
-/// A recovery that writes manifest edits is stopped at its I/O operations one by one (every seventh by default); nothing is lost.
+/// Stops a recovery that writes manifest edits at its I/O operations one by one (by default every seventh); nothing is
+/// lost.
 #[test]
 fn killed_while_opening_incorporates() {
     let (disk, model) = log_of(1600);
@@ -80,29 +82,31 @@ fn killed_while_opening_incorporates() {
         }
         step += stride;
     }
-    assert!(incorporated > 0, "no opening got as far as to incorporate");
+    assert!(incorporated > 0, "no stopped opening had incorporated anything");
 }
 
 fn log_segments(disk: &SimulatedStorage) -> Vec<String> {
     disk.list().unwrap().into_iter().filter(|name| name.ends_with(".log")).collect()
 }
 
-/// A regression test: the numbers of a removed log segment were treated as never acknowledged in the same life, and as never synced after
-/// a power loss; the loss of the newest segment was not detected at all.
+/// A regression test: the numbers of a removed log segment were treated as never acknowledged in the same life, and as
+/// never synced after a power loss; the loss of the newest segment was not detected at all.
 #[test]
 fn a_removed_log_segment_is_noticed() {
     let (first, _) = log_of(3000);
-    // The deterministic driver: no thread is making a segment that the manifest does not name yet, whose loss cannot be detected.
-    let stepped = |disk: &SimulatedStorage| DeterministicDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
-    // Once more, so that there are segments of two log epochs.
+    // The deterministic driver: no thread makes a segment that the manifest does not name yet, whose loss would be
+    // undetectable.
+    let deterministic =
+        |disk: &SimulatedStorage| DeterministicDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
+    // A second opening adds segments of another log epoch.
     let second = first.clone_disk();
-    let db = stepped(&second);
+    let db = deterministic(&second);
     (0..200u64).for_each(|number| db.put(number.to_be_bytes(), [3; 100]).unwrap());
     let second = second.clone_disk();
     drop(db);
-    // A store that has written nothing yet has a segment, too; one write puts data into it.
+    // A new store has an empty segment; one write puts data into it.
     let fresh = SimulatedStorage::new(3);
-    let db = stepped(&fresh);
+    let db = deterministic(&fresh);
     let empty = fresh.clone_disk();
     db.put("one", "write").unwrap();
     let one = fresh.clone_disk();
@@ -118,7 +122,7 @@ fn a_removed_log_segment_is_noticed() {
                     continue;
                 }
                 copy.remove(&name).unwrap();
-                // A quick check once reported such a store as valid, although it does not open.
+                // A quick check used to report such a store as valid, although it does not open.
                 let quick = Db::verify_closed_with(Arc::new(copy.clone()), Depth::Quick, &mut |_| ()).unwrap();
                 let names = |error: &Error| matches!(error, Error::Corruption { path, .. } if path.ends_with(&name));
                 assert!(quick.damage.iter().any(names), "{name} removed, power cut {power_cut}: {quick:?}");
@@ -130,8 +134,9 @@ fn a_removed_log_segment_is_noticed() {
     }
 }
 
-/// Found by the corruption test: an older copy of the newest log segment has older marks, too, so the log did not show that there was
-/// more, and the last writes of a closed store were lost without a report. Now closing records the end of the log in the manifest.
+/// A regression test: an older copy of the newest log segment has older marks, too, so the log did not show that there
+/// had been more, and the last writes of a closed store were lost without an error. Now closing records the end of the
+/// log in the manifest.
 #[test]
 fn an_older_copy_of_a_log_segment_is_noticed_after_a_close() {
     let disk = SimulatedStorage::new(4);

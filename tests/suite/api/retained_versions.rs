@@ -1,4 +1,5 @@
-//! What snapshots keep and for how long, relaxed ones, old ones, and keys that are overwritten for ever.
+//! Retained versions: how long snapshots keep them, shared snapshots, the age limit, and keys that are overwritten
+//! again and again.
 
 use crate::support::tiny;
 use alluvium::internals::DeterministicDb;
@@ -19,7 +20,7 @@ fn pass(db: &DeterministicDb, disk: &SimulatedStorage, time: Duration) {
 }
 
 #[test]
-fn memory_returns_to_what_it_was_once_snapshots_are_dropped() {
+fn memory_shrinks_after_snapshots_are_dropped() {
     let disk = SimulatedStorage::new(1);
     let db = open(&disk, Options { memory_budget: Some(64 << 20), ..tiny() });
     let write_all = |round: u8| (0..200u8).for_each(|key| db.put([key], [round; 100]).unwrap());
@@ -37,7 +38,7 @@ fn memory_returns_to_what_it_was_once_snapshots_are_dropped() {
     for (round, snapshot) in snapshots.iter().enumerate() {
         assert_eq!(snapshot.get([9]).unwrap(), Some(vec![round as u8; 100]));
     }
-    // Every other one goes: each of the rest still keeps what it shows, the others' versions go.
+    // Every other snapshot is dropped. The versions of the rest stay; those of the dropped ones go.
     let (kept, dropped): (Vec<_>, Vec<_>) = snapshots.into_iter().enumerate().partition(|(round, _)| round % 2 == 0);
     drop(dropped);
     pass(&db, &disk, MINUTE);
@@ -49,13 +50,13 @@ fn memory_returns_to_what_it_was_once_snapshots_are_dropped() {
     pass(&db, &disk, MINUTE);
     let after = db.stats();
     assert_eq!((after.memory_entries, after.snapshots), (200, 0));
-    // It may be less: what was written first may lie in blocks that are spare now.
+    // It may be less, since the first values may be in blocks that are free now.
     let grown = after.memory_bytes.saturating_sub(before.memory_bytes);
     assert!(grown * 20 < during.memory_bytes - before.memory_bytes, "{before:?}\n{during:?}\n{after:?}");
 }
 
 #[test]
-fn a_key_overwritten_for_ever_grows_neither_memory_nor_log() {
+fn a_key_overwritten_again_and_again_grows_neither_memory_nor_log() {
     for component in [MemoryComponent::TwoLevel, MemoryComponent::Skiplist] {
         let disk = SimulatedStorage::new(1);
         let options = Options { memory_budget: Some(4 << 20), memory_component: component, ..tiny() };
@@ -71,13 +72,13 @@ fn a_key_overwritten_for_ever_grows_neither_memory_nor_log() {
             }
         }
         let stats = db.stats();
-        // 45 MB were written, under a budget of 4 MiB of which a twelfth is a Memtable and six of these are log.
+        // 45 MB were written with a budget of 4 MiB. A Memtable is a twelfth of it, and the log six Memtables.
         assert!(stats.user_bytes > 40 << 20);
         assert!(most_log < 6 << 20, "{component:?}: {most_log} bytes of log");
         assert!(most_memory < 1 << 20, "{component:?}: {most_memory} bytes of memory");
         if component == MemoryComponent::TwoLevel {
-            // Only the log's budget asks for a branch now and then, of one entry.
-            assert!(stats.incorporated_bytes * 20 < stats.user_bytes, "too much was written out: {stats:?}");
+            // Only the log's limit causes an incorporation now and then, of one entry.
+            assert!(stats.incorporated_bytes * 20 < stats.user_bytes, "too much was incorporated: {stats:?}");
         }
         assert_eq!(db.get("hot").unwrap().unwrap()[..4], 59_999u32.to_le_bytes());
     }
@@ -94,12 +95,12 @@ fn relaxed_snapshots_are_shared_up_to_the_allowed_age() {
     let second = db.relaxed_snapshot(MINUTE).unwrap();
     assert_eq!(second.number(), first.number());
     assert_eq!(second.get("key").unwrap().as_deref(), Some(&b"old"[..]));
-    // Who wants a younger one gets one, and from then on that one is shared.
+    // A caller that requires a younger snapshot gets a new one, which is shared from then on.
     let third = db.relaxed_snapshot(MINUTE / 4).unwrap();
     assert_eq!(third.get("key").unwrap().as_deref(), Some(&b"new"[..]));
     assert_eq!(db.relaxed_snapshot(MINUTE).unwrap().number(), third.number());
     drop((first, second, third));
-    // The store keeps it for whoever comes, and lets go of it when nobody may ask for its age any more.
+    // The store keeps it for later callers, until it is older than anyone may allow.
     pass(&db, &disk, MINUTE / 2);
     assert_eq!(db.stats().snapshots, 1);
     pass(&db, &disk, MINUTE);

@@ -1,5 +1,6 @@
-//! Iterators from both ends, keys alone, pinned values and new snapshots, over ranges and prefixes of every odd shape: against a model
-//! that does what the docs of `Iter` say, over memory, over files and over both.
+//! Iterators from both ends, over keys alone, with pinned values and after `refresh`, over ranges and prefixes of every
+//! odd shape. They are compared with a model that follows the documentation of `Iter`, over memory, over files and over
+//! both.
 
 use crate::support::tiny;
 use alluvium::internals::DeterministicDb;
@@ -16,7 +17,7 @@ type Pair = (Vec<u8>, Vec<u8>);
 
 #[derive(Clone, Debug)]
 enum Write {
-    /// The value's length, where there is one.
+    /// The value's length; `None` is a delete.
     One(Vec<u8>, Option<usize>),
     Batch(Vec<(Vec<u8>, Option<usize>)>),
     Flush,
@@ -48,12 +49,13 @@ enum Move {
     Step,
     StepBack,
     Refresh,
-    /// A write beside the iterator, and a switch to files under it.
+    /// A write during the iteration, and an incorporation unless the data stays in memory.
     Stir(Vec<u8>),
 }
 
-/// One iterator's life: what it walks over, of the snapshot or of now, its moves, and how the rest is taken, true: from the front.
-type Walk = (Within, bool, Vec<Move>, Rest, Vec<bool>);
+/// One iterator's history: its range, whether it reads the snapshot instead of the newest data, its moves, and how the
+/// rest is read. The booleans say from which side each remaining pair is taken; true is the front.
+type Scan = (Within, bool, Vec<Move>, Rest, Vec<bool>);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
@@ -62,7 +64,7 @@ enum Place {
     Both,
 }
 
-/// Few keys, the empty one among them, that are prefixes of each other and lie at the edges of everything.
+/// Few keys, among them the empty one. They are prefixes of each other and contain the least and the greatest byte.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     vec(prop::sample::select(vec![0x00, b'a', b'b', 0xfe, 0xff]), 0..4)
 }
@@ -81,7 +83,7 @@ fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
     prop_oneof![key().prop_map(Bound::Included), key().prop_map(Bound::Excluded), Just(Bound::Unbounded)]
 }
 
-fn walk() -> impl Strategy<Value = Walk> {
+fn scan() -> impl Strategy<Value = Scan> {
     let within = prop_oneof![
         1 => Just(Within::All),
         3 => (bound(), bound()).prop_map(|(start, end)| Within::Range(start, end)),
@@ -114,7 +116,7 @@ impl Within {
     }
 }
 
-/// Where an end of the model's iterator stands.
+/// Position of one end of the model's iterator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     New,
@@ -123,7 +125,7 @@ enum End {
     Nowhere,
 }
 
-/// An iterator by the words of its docs.
+/// An iterator as its documentation describes it.
 struct Expected {
     pairs: Vec<Pair>,
     front: End,
@@ -201,7 +203,7 @@ impl Expected {
     }
 }
 
-/// A store filled with the writes, what it holds, and a snapshot of an earlier moment.
+/// A store filled by the writes, a model of its contents, and an earlier snapshot with its model.
 struct Filled {
     db: DeterministicDb,
     model: Model,
@@ -257,7 +259,7 @@ impl Filled {
         }
     }
 
-    fn check(&mut self, (within, of_old, moves, rest, sides): &Walk, place: Place) -> Result<(), TestCaseError> {
+    fn check(&mut self, (within, of_old, moves, rest, sides): &Scan, place: Place) -> Result<(), TestCaseError> {
         let old = &self.old.0;
         let iter = match (within, of_old) {
             (Within::All, true) => old.iter(),
@@ -303,7 +305,7 @@ impl Filled {
                     expected = Expected::new(within.pairs(&self.model));
                 }
                 Move::Stir(key) => {
-                    self.write(key, Some(b"stirred".to_vec()));
+                    self.write(key, Some(b"new".to_vec()));
                     if place != Place::Memory {
                         self.db.flush().unwrap();
                     }
@@ -316,10 +318,10 @@ impl Filled {
     }
 }
 
-/// A key, and its value where the rest gives any.
+/// A key, and its value unless only keys are read.
 type Given = alluvium::Result<(Vec<u8>, Option<Vec<u8>>)>;
 
-/// Takes what is left, from the sides in turn, as the kind of rest says.
+/// Reads the remaining pairs in the way that `rest` says, from the sides in turn.
 fn take_rest(iter: Iter, rest: Rest, sides: &[bool], expected: &mut Expected) -> Result<(), TestCaseError> {
     let mut rest: Box<dyn DoubleEndedIterator<Item = Given>> = match rest {
         Rest::Pairs => Box::new(iter.map(|pair| pair.map(|(key, value)| (key, Some(value))))),
@@ -338,7 +340,7 @@ fn take_rest(iter: Iter, rest: Rest, sides: &[bool], expected: &mut Expected) ->
             (found, wanted) => prop_assert_eq!(found.map(|pair| pair.0), wanted.map(|pair| pair.0)),
         }
     }
-    prop_assert!(rest.next().is_none() && rest.next_back().is_none(), "ends that met stay there");
+    prop_assert!(rest.next().is_none() && rest.next_back().is_none(), "an iterator whose ends met returned a pair");
     Ok(())
 }
 
@@ -352,18 +354,18 @@ proptest! {
     #[test]
     fn scans_of_every_range_agree_with_the_documentation(
         writes in vec(write(), 0..120),
-        walks in vec(walk(), 1..8),
+        scans in vec(scan(), 1..8),
     ) {
         for place in [Place::Memory, Place::Files, Place::Both] {
             let mut filled = Filled::new(&writes, place);
-            for walk in &walks {
-                filled.check(walk, place).map_err(|error| TestCaseError::fail(format!("{place:?}, {walk:?}: {error}")))?;
+            for scan in &scans {
+                filled.check(scan, place).map_err(|error| TestCaseError::fail(format!("{place:?}, {scan:?}: {error}")))?;
             }
         }
     }
 }
 
-/// What `refresh` gives up is given up: the versions that only its old snapshot needed go, the pin with it.
+/// `refresh` releases the old snapshot: its pin, and the versions that only it needed.
 #[test]
 fn a_refreshed_iterator_releases_its_old_snapshot() {
     let directory = tempfile::tempdir().unwrap();
@@ -383,7 +385,7 @@ fn a_refreshed_iterator_releases_its_old_snapshot() {
     assert!(matches!(iter.refresh(), Err(alluvium::Error::Closed)));
 }
 
-/// A page of a store, held while everything is done that could take it away.
+/// A pinned value stays valid whatever could remove its page.
 #[test]
 fn a_pinned_value_outlives_eviction_its_file_and_the_store() {
     let directory = tempfile::tempdir().unwrap();
@@ -394,12 +396,12 @@ fn a_pinned_value_outlives_eviction_its_file_and_the_store() {
     }
     db.flush().unwrap();
     let snapshot = db.snapshot().unwrap();
-    // What is in no cached page yet is in one after the first read.
+    // The first read brings each page into the cache.
     let pinned: Vec<Pinned> = (0..400).map(|number| db.get_pinned(key(number)).unwrap().unwrap()).collect();
-    let walked: Vec<Pinned> = snapshot.iter().unwrap().pinned().map(|pair| pair.unwrap().1).collect();
+    let scanned: Vec<Pinned> = snapshot.iter().unwrap().pinned().map(|pair| pair.unwrap().1).collect();
     let backward: Vec<Pinned> = db.iter().unwrap().pinned().rev().map(|pair| pair.unwrap().1).collect();
     assert!(pinned.iter().all(Pinned::is_held));
-    assert!(walked.iter().chain(&backward).any(Pinned::is_held));
+    assert!(scanned.iter().chain(&backward).any(Pinned::is_held));
     assert_eq!(snapshot.get_pinned("key").unwrap(), None);
     drop(snapshot);
     for round in 0..5_u8 {
@@ -414,14 +416,14 @@ fn a_pinned_value_outlives_eviction_its_file_and_the_store() {
     let others = std::thread::spawn(move || {
         for (number, value) in pinned.iter().enumerate() {
             assert_eq!(**value, [number as u8; 1000]);
-            assert_eq!((value, value), (&walked[number], &backward[399 - number]));
+            assert_eq!((value, value), (&scanned[number], &backward[399 - number]));
         }
     });
     others.join().unwrap();
 }
 
-/// Values that lie in no page, or would hold too much of one, are copies; what is asked for is the same in every case, also where gets
-/// that keep values in the item cache come between.
+/// Values that are in no page, or that would hold too much of one, are copied. `get_pinned` always agrees with `get`,
+/// also between gets that put values into the item cache.
 #[test]
 fn pinned_gets_agree_with_gets() {
     let storage = Arc::new(SimulatedStorage::new(3));
@@ -440,7 +442,7 @@ fn pinned_gets_agree_with_gets() {
             db.flush().unwrap();
             db.put(key(3), random.bytes(700)).unwrap();
             let small = db.get_pinned(key(3)).unwrap().unwrap();
-            assert!(!small.is_held(), "what was just written is in memory");
+            assert!(!small.is_held(), "a new value is in memory, but the pinned one holds a page");
             let mut held = 0;
             for number in (0..1500).chain(0..1500) {
                 let got = if random.one_in(2) { db.get(key(number)).unwrap() } else { None };
@@ -448,7 +450,7 @@ fn pinned_gets_agree_with_gets() {
                 let got = got.or_else(|| db.get(key(number)).unwrap());
                 held += u32::from(pinned.as_ref().is_some_and(Pinned::is_held));
                 let short = pinned.as_ref().is_some_and(|pinned| pinned.len() < 4096 / 16 && pinned.is_held());
-                assert!(!short, "a page is held for a few bytes");
+                assert!(!short, "a page is held for a small value");
                 assert_eq!(pinned.map(Pinned::into_vec), got, "{number} in round {round}");
             }
             assert!(held > 0);

@@ -1,5 +1,6 @@
-//! Snapshots by the thousand, iterators that lie about, and scans of everything, all beside writers that overwrite what they need.
-//! More by command: `ALLUVIUM_LIVE_SNAPSHOTS`, `ALLUVIUM_OVERWRITES`, `ALLUVIUM_CONCURRENCY_MS`; `ALLUVIUM_SEED` draws others.
+//! Thousands of snapshots, idle iterators and full scans during writes that overwrite the versions that these need.
+//! `ALLUVIUM_LIVE_SNAPSHOTS`, `ALLUVIUM_OVERWRITES` and `ALLUVIUM_CONCURRENCY_MS` set the size; `ALLUVIUM_SEED` the
+//! seed.
 
 use crate::concurrency::linearizability::history::Value;
 use crate::concurrency::linearizability::values::{decode, encode};
@@ -15,7 +16,7 @@ fn open(seed: u64, options: Options) -> Db {
     Db::open_with(Arc::new(SimulatedStorage::new(seed)), options).unwrap()
 }
 
-/// What a store of few keys holds: the value and its length.
+/// The contents of a store with few keys: the value of each, if any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Contents(Vec<Option<Value>>);
 
@@ -24,7 +25,7 @@ fn name(key: usize) -> String {
 }
 
 impl Contents {
-    /// Writes a key in the store and here: a value of any length, or a delete.
+    /// Writes a few keys in the store and here: values of any length, or deletes.
     fn overwrite(&mut self, db: &Db, random: &mut Random, next: &mut u32) {
         let keys = self.0.len() as u64;
         let mut batch = WriteBatch::new();
@@ -48,7 +49,7 @@ impl Contents {
         self.0.iter().enumerate().filter_map(|(key, value)| value.map(|value| (name(key), value)))
     }
 
-    /// A snapshot gives just this, in one of the ways to read it.
+    /// Checks that the snapshot has exactly these contents, by one of four ways to read it.
     fn check(&self, snapshot: &Snapshot, way: u64) {
         let at = snapshot.number();
         match way % 4 {
@@ -71,7 +72,7 @@ impl Contents {
     }
 }
 
-/// A value's number, once it was compared byte by byte.
+/// Decodes a value after comparing every byte.
 fn whole(found: Option<Vec<u8>>) -> Option<Value> {
     found.map(|bytes| decode(Some(&bytes)).unwrap())
 }
@@ -83,7 +84,7 @@ fn scanned(iter: impl Iterator<Item = alluvium::Result<(Vec<u8>, Vec<u8>)>>) -> 
     })
 }
 
-/// Entries in memory and in the tree, once everything that nobody needs has gone.
+/// Number of entries in memory and in the tree after all garbage is gone.
 fn entries_left(db: &Db) -> u64 {
     db.compact().unwrap();
     db.settle().unwrap();
@@ -91,15 +92,16 @@ fn entries_left(db: &Db) -> u64 {
     stats.memory_entries + stats.levels.iter().map(|level| level.entries).sum::<u64>()
 }
 
-/// Rules S2 and S4 over a long time: thousands of snapshots live at once over few keys that are overwritten and deleted; each is read
-/// in every way at random moments and once more when it goes, and is as it was. When all are gone, so are their versions.
+/// Rules S2 and S4 over a long time: thousands of snapshots live at once over few keys that are overwritten and
+/// deleted. Each is read at random moments in every way, and once more before it is dropped; it never changes. After
+/// the last one, no retained version is left.
 #[test]
 fn thousands_of_snapshots_stay_exact_over_overwrites() {
     const KEYS: usize = 12;
     let live_max = setting("ALLUVIUM_LIVE_SNAPSHOTS", 5000) as usize;
     let seed = setting("ALLUVIUM_SEED", 1);
     println!("seed {seed}");
-    // Room for the pages that so many versions fill, and some thousand overwrites from one switch to the next.
+    // Large enough for the pages of so many versions, and for some thousand overwrites between two switches.
     let larger = Options { memory_budget: Some(4 << 20), ..tiny() };
     let (db, mut random, mut next) = (open(seed, larger), Random(seed), Value::FIRST);
     let mut contents = Contents(vec![None; KEYS]);
@@ -114,7 +116,7 @@ fn thousands_of_snapshots_stay_exact_over_overwrites() {
                 while !stop.load(Ordering::Relaxed) {
                     let chosen = {
                         let live = live.lock().unwrap();
-                        // A clone holds the same moment, though the snapshot itself may go meanwhile.
+                        // The snapshot may be dropped meanwhile, but the clone reads the same moment.
                         (!live.is_empty()).then(|| live[random.below(live.len() as u64) as usize].clone())
                     };
                     if let Some((snapshot, contents)) = chosen {
@@ -140,10 +142,10 @@ fn thousands_of_snapshots_stay_exact_over_overwrites() {
         assert!(db.stats().snapshots >= live_max as u64, "{}", db.stats());
         drop(stopping);
     });
-    println!("{} reads beside {next} overwrites", reads.load(Ordering::Relaxed));
+    println!("{} reads during {next} overwrites", reads.load(Ordering::Relaxed));
     assert!(reads.load(Ordering::Relaxed) > 100);
     let mut left = live.into_inner().unwrap();
-    // They go in any order while writing goes on.
+    // The snapshots are dropped in random order during writes.
     while !left.is_empty() {
         let (snapshot, kept) = left.swap_remove(random.below(left.len() as u64) as usize);
         kept.check(&snapshot, random.next());
@@ -157,7 +159,7 @@ fn thousands_of_snapshots_stay_exact_over_overwrites() {
     expect_sound(&db);
 }
 
-/// Readers end also where the writer panics.
+/// Stops the readers even if the writer panics.
 struct StopAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
@@ -166,16 +168,16 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// An iterator left lying while its keys are overwritten and deleted a hundred thousand times, and others come between them,
-/// goes on with its own versions; the store keeps those and the newest ones, and nothing else.
+/// An idle iterator continues with its own versions after a hundred thousand overwrites, deletes and inserts between
+/// its keys. The store retains these versions and the newest ones, and nothing else.
 #[test]
 fn iterators_stay_exact_over_overwrites() {
     for memory_component in [MemoryComponent::TwoLevel, MemoryComponent::Skiplist] {
-        forget_iterators(Options { memory_component, ..tiny() });
+        check_idle_iterators(Options { memory_component, ..tiny() });
     }
 }
 
-fn forget_iterators(options: Options) {
+fn check_idle_iterators(options: Options) {
     const KEYS: usize = 60;
     let seed = setting("ALLUVIUM_SEED", 1);
     let (db, mut random, mut next) = (open(seed, options), Random(seed), Value::FIRST);
@@ -185,8 +187,8 @@ fn forget_iterators(options: Options) {
     }
     let expected: Vec<(String, Value)> = contents.pairs().collect();
     let standing = |iter: &Iter| (String::from_utf8(iter.key().to_vec()).unwrap(), decode(Some(iter.value())).unwrap());
-    // One in the middle, one that nothing was asked yet, one at the end.
-    let (mut middle, unasked, mut back) = (db.iter().unwrap(), db.iter().unwrap(), db.iter().unwrap());
+    // One in the middle, one that was not positioned, one at the end.
+    let (mut middle, unpositioned, mut back) = (db.iter().unwrap(), db.iter().unwrap(), db.iter().unwrap());
     let half = expected.len() / 2;
     middle.seek(&expected[half].0).unwrap();
     back.seek_last().unwrap();
@@ -194,7 +196,7 @@ fn forget_iterators(options: Options) {
     for round in 0..overwrites {
         contents.overwrite(&db, &mut random, &mut next);
         if round % 100 == 0 {
-            // Keys that the iterators must not meet.
+            // Keys that the iterators must not see.
             db.put(format!("{}-{}", name(round as usize % KEYS), round % 7), encode(Value(next), 50)).unwrap();
         }
         if round == overwrites / 2 {
@@ -206,7 +208,7 @@ fn forget_iterators(options: Options) {
     println!("{}", db.stats());
     let live = db.iter().unwrap().count();
     let (entries, needed) = (entries_left(&db), live + expected.len());
-    // Tombstones over what the snapshot needs are needed, too.
+    // The snapshot also needs tombstones over its versions.
     let most = needed + KEYS;
     assert!((live..=most).contains(&(entries as usize)), "{entries} entries, {needed} needed: {}", db.stats());
     for pair in &expected[half - 1..] {
@@ -219,9 +221,9 @@ fn forget_iterators(options: Options) {
         back.step_back().unwrap();
     }
     assert!(!back.valid());
-    assert!(scanned(unasked).eq(expected));
+    assert!(scanned(unpositioned).eq(expected));
     drop((middle, back));
-    // What nobody needs goes with the next merge that meets it.
+    // The next merge that sees an unneeded version removes it.
     for _ in 0..500 {
         contents.overwrite(&db, &mut random, &mut next);
     }
@@ -230,15 +232,15 @@ fn forget_iterators(options: Options) {
     expect_sound(&db);
 }
 
-/// Writers that go round and round their keys, and scans of everything beside them.
+/// Writers that overwrite their keys in a fixed order again and again, during full scans.
 struct Rounds {
     keys: u32,
-    /// Per writer: writes that have begun, and that have returned.
+    /// Of each writer: writes that have begun, and writes that have returned.
     begun: Vec<AtomicU32>,
     done: Vec<AtomicU32>,
 }
 
-/// Every so many writes a batch of some.
+/// Every so many writes, a writer writes a batch instead.
 const BATCH_EVERY: u32 = 64;
 const BATCH: u32 = 8;
 
@@ -265,8 +267,9 @@ impl Rounds {
         marks.iter().map(|mark| mark.load(Ordering::SeqCst)).collect()
     }
 
-    /// A scan holds exactly one moment: of each writer everything up to some write and nothing after it, at least what had returned
-    /// before and at most what had begun after the scan was opened, and no part of a batch.
+    /// Checks that a scan shows exactly one moment: of each writer all writes up to some write and none after it. At
+    /// least those writes that had returned before the scan was opened are there, at most those that had begun after
+    /// it, and no part of a batch.
     fn check(&self, pairs: &BTreeMap<String, Value>, done_before: &[u32], begun_after: &[u32]) {
         let mut count = 0;
         for (writer, (done, begun)) in done_before.iter().zip(begun_after).enumerate() {
@@ -280,16 +283,16 @@ impl Rounds {
             assert!((*done..=*begun).contains(&moment), "{moment} writes of writer {writer}, not {done} to {begun}");
             assert!(
                 !(1..BATCH).contains(&(moment % BATCH_EVERY)),
-                "{moment} writes of writer {writer} are a part of a batch"
+                "{moment} writes of writer {writer} include part of a batch"
             );
             count += moment.min(self.keys) as usize;
         }
-        assert_eq!(pairs.len(), count, "the scan gave a key twice, or one that nobody wrote");
+        assert_eq!(pairs.len(), count, "the scan returned a key twice, or one that was never written");
     }
 }
 
-/// FloDB's admitted weakness, which is not one here: a scan of everything beside writers at full speed ends, needs no second
-/// try, and is exact. So is one that goes on a little at a time.
+/// FloDB's authors admit that its scans can starve under heavy writes. Here a full scan during writes at full speed
+/// ends without a restart and is exact, and so is one that pauses often.
 #[test]
 fn scans_of_everything_under_full_write_load() {
     for memory_component in [MemoryComponent::TwoLevel, MemoryComponent::Skiplist] {
@@ -317,7 +320,7 @@ fn scan_beside_writers(options: Options) {
                 let mut iter = db.iter().unwrap();
                 let begun = Rounds::marks(&rounds.begun);
                 let mut pairs = BTreeMap::new();
-                // Ends: there are only so many keys.
+                // This ends, since the number of keys is limited.
                 while !scanning.load(Ordering::Relaxed) {
                     let before = pairs.len();
                     pairs.extend(scanned(iter.by_ref().take(500)));
@@ -331,7 +334,7 @@ fn scan_beside_writers(options: Options) {
         });
         let start = std::time::Instant::now();
         let at_least = Duration::from_millis(setting("ALLUVIUM_CONCURRENCY_MS", 1500) / 2);
-        // A busy machine may let some thread wait.
+        // Some thread may get little time on a busy machine.
         let enough = || {
             scans.load(Ordering::Relaxed) > 5 && Rounds::marks(&rounds.done).iter().all(|done| *done > 2 * rounds.keys)
         };
@@ -349,7 +352,7 @@ fn scan_beside_writers(options: Options) {
         drop(stopping);
     });
     let (writes, scans) = (Rounds::marks(&rounds.done), scans.load(Ordering::Relaxed));
-    println!("{scans} scans beside {writes:?} writes");
+    println!("{scans} scans during {writes:?} writes");
     assert!(scans > 5 && writes.iter().all(|writes| *writes > 2 * rounds.keys), "{scans} scans, {writes:?} writes");
     expect_sound(&db);
 }

@@ -1,5 +1,5 @@
-//! What the store does by the clock, on a simulated disk whose time moves only as a test says: the sync interval, trying again,
-//! patience, and slowed writers. No test here waits in real time, but for the last ones, whose stores have threads.
+//! Timers, on a simulated disk whose clock only the tests advance: the sync interval, retries, waiting limits, and
+//! slowed writers. Only the last tests, whose stores have threads, wait in real time.
 
 use crate::support::{Random, expect_sound, tiny, tiny_unsynced};
 use alluvium::internals::DeterministicDb;
@@ -10,14 +10,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How often a full disk is looked at, and how long what could not be removed is left alone.
-const LOOK: Duration = Duration::from_millis(200);
+/// Interval between two checks of a full disk.
+const CHECK: Duration = Duration::from_millis(200);
+/// Interval between two attempts to remove a file.
 const REMOVAL_RETRY: Duration = Duration::from_secs(1);
-/// How long deletes are gathered before they are written out.
+/// How long deletes are gathered before an incorporation.
 const GATHER: Duration = Duration::from_secs(1);
-/// How long a delete waits for room.
+/// How long a delete waits for space.
 const DELETE_PATIENCE: Duration = Duration::from_secs(5);
-/// More than anything here takes in real time.
+/// Longer than any test here takes in real time.
 const REAL_PATIENCE: Duration = Duration::from_secs(20);
 
 fn open(disk: &SimulatedStorage, options: Options) -> DeterministicDb {
@@ -28,7 +29,7 @@ fn with_interval(sync_interval: Option<Duration>) -> Options {
     Options { sync_interval, ..tiny() }
 }
 
-/// How many of some power cuts leave the key.
+/// Of 20 power cuts, how many leave the key.
 fn cuts_that_keep(disk: &SimulatedStorage, key: &str) -> usize {
     let keeps = |seed: &u64| {
         let after = disk.clone_disk().power_cut(*seed);
@@ -44,7 +45,7 @@ fn a_write_is_durable_once_the_interval_has_passed_and_not_before() {
     while db.step() {}
     db.sync().unwrap();
     for key in ["first", "second"] {
-        // A sync begins the interval anew.
+        // A sync restarts the interval.
         disk.advance(INTERVAL);
         db.step();
         db.put(key, "value").unwrap();
@@ -53,7 +54,7 @@ fn a_write_is_durable_once_the_interval_has_passed_and_not_before() {
         let stats = db.stats();
         assert!(stats.synced_number < stats.last_number, "{key} is synced early: {stats}");
         let kept = cuts_that_keep(&disk, key);
-        assert!(kept < 20, "{key}: none of 20 power cuts takes what nobody synced");
+        assert!(kept < 20, "{key}: 20 power cuts all left a write that was not synced");
         disk.advance(INTERVAL / 10);
         assert!(db.step());
         let stats = db.stats();
@@ -91,8 +92,8 @@ fn without_an_interval_nothing_is_synced_by_time() {
     }
 }
 
-/// Branch files on the disk that the tree does not use.
-fn dead_files(db: &DeterministicDb, disk: &SimulatedStorage) -> u64 {
+/// Number of branch files on the disk that the tree does not use.
+fn unused_files(db: &DeterministicDb, disk: &SimulatedStorage) -> u64 {
     let names = disk.list().unwrap();
     names.iter().filter(|name| name.ends_with(".branch")).count() as u64 - db.stats().branch_files
 }
@@ -109,23 +110,23 @@ fn files_that_a_reader_used_are_removed_at_the_next_retry() {
     let reader = ReadOnlyDb::open_with(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
     put_all();
     db.compact().unwrap();
-    let dead = dead_files(&db, &disk);
-    assert!(dead > 0, "the compaction replaced nothing");
+    let unused = unused_files(&db, &disk);
+    assert!(unused > 0, "the compaction replaced nothing");
     let refused = disk.now();
     disk.advance(REMOVAL_RETRY);
-    assert!(db.step(), "it is tried again while the reader is there");
-    assert!(!db.step(), "once");
+    assert!(db.step(), "removal is retried although the reader still exists");
+    assert!(!db.step(), "removal is retried only once");
     drop(reader);
     disk.advance(REMOVAL_RETRY * 9 / 10);
     assert!(!db.step());
-    assert_eq!(dead_files(&db, &disk), dead);
+    assert_eq!(unused_files(&db, &disk), unused);
     disk.advance(REMOVAL_RETRY / 10);
     assert!(db.step());
-    assert_eq!(dead_files(&db, &disk), 0);
+    assert_eq!(unused_files(&db, &disk), 0);
     assert!(disk.now() - refused < 3 * REMOVAL_RETRY);
 }
 
-/// A store on a disk that it has filled, with nothing left to do for the moment.
+/// A store that has filled its disk, with no background work left for now.
 fn full(seed: u64, free: u64) -> (SimulatedStorage, DeterministicDb) {
     let disk = SimulatedStorage::new(seed);
     let db = open(&disk, tiny_unsynced());
@@ -133,10 +134,10 @@ fn full(seed: u64, free: u64) -> (SimulatedStorage, DeterministicDb) {
     let mut random = Random(seed);
     let error = (0..100_000).find_map(|key: u32| db.put(key.to_be_bytes(), random.bytes(500)).err());
     assert!(matches!(error, Some(Error::DiskFull { .. })), "{error:?}");
-    // What background work still finds to free is used up, too.
+    // Uses up the space that background work still frees.
     for key in 0.. {
         while db.step() {}
-        disk.advance(LOOK);
+        disk.advance(CHECK);
         while db.step() {}
         if db.stats().disk_full {
             break;
@@ -151,10 +152,10 @@ fn full(seed: u64, free: u64) -> (SimulatedStorage, DeterministicDb) {
 fn free_space_is_found_at_the_next_check() {
     let (disk, db) = full(5, 4 << 20);
     disk.set_capacity(None);
-    disk.advance(LOOK / 2);
+    disk.advance(CHECK / 2);
     assert!(!db.step());
     assert!(matches!(db.put("key", "value"), Err(Error::DiskFull { .. })));
-    disk.advance(LOOK / 2);
+    disk.advance(CHECK / 2);
     assert!(db.step());
     db.put("key", "value").unwrap();
     expect_sound(&db);
@@ -164,7 +165,7 @@ fn free_space_is_found_at_the_next_check() {
 fn a_delete_waits_for_space_for_a_bounded_time() {
     let (started, disk) = (Instant::now(), SimulatedStorage::new(6));
     let db = open(&disk, tiny_unsynced());
-    // Everything else goes on, so that there is reason to wait.
+    // Everything else works, so it makes sense to wait.
     disk.inject("(create,map name~.log) -> enospc");
     let waited = (0..100_000u32).find_map(|key| {
         let before = disk.now();
@@ -172,13 +173,13 @@ fn a_delete_waits_for_space_for_a_bounded_time() {
         assert!(matches!(error, Error::DiskFull { .. }), "{error}");
         Some(disk.now() - before)
     });
-    let waited = waited.expect("deletes need room for their records");
+    let waited = waited.expect("deletes must need space for their records");
     println!("{waited:?}");
     assert!(waited >= DELETE_PATIENCE && waited < 2 * DELETE_PATIENCE, "{waited:?}");
     assert!(started.elapsed() < REAL_PATIENCE);
 }
 
-/// A full disk is no reason to write a Memtable out for every delete.
+/// On a full disk, not every delete causes an incorporation.
 #[test]
 fn deletes_on_a_full_disk_are_gathered_for_a_second() {
     let (disk, db) = full(7, 4 << 20);
@@ -191,8 +192,8 @@ fn deletes_on_a_full_disk_are_gathered_for_a_second() {
     db.delete("absent").unwrap();
     assert_eq!(after(2 * GATHER), 0);
     db.delete("absent, too").unwrap();
-    assert_eq!(after(LOOK), 1);
-    assert_eq!(after(LOOK), 1);
+    assert_eq!(after(CHECK), 1);
+    assert_eq!(after(CHECK), 1);
     assert_eq!(after(GATHER), 0);
     expect_sound(&db);
 }
@@ -212,8 +213,8 @@ fn an_opening_waits_half_a_minute_for_another_one() {
     open(&disk, tiny());
 }
 
-/// Fills a store on a slow disk, without any background work but what writers wait for. Returns its figures, and the time that
-/// the disk took.
+/// Fills a store on a slow disk, without background work except what writers wait for. Returns its statistics and the
+/// time that the disk took.
 fn fill_slowly(seed: u64, slow: &str) -> (Stats, Duration) {
     let disk = SimulatedStorage::new(seed);
     let db = open(&disk, tiny_unsynced());
@@ -229,17 +230,18 @@ fn fill_slowly(seed: u64, slow: &str) -> (Stats, Duration) {
     }
     let stats = db.stats();
     let took = disk.now() - started - Duration::from_nanos(stats.slowed_ns);
-    // Two milliseconds, or an eighth of what a large write owes at twice what each byte takes, which varies about its mean.
+    // Two milliseconds, plus twice an eighth of what a large write owes at twice the mean time per byte; the time
+    // varies.
     let owed = took * 2 * 9000 / stats.user_bytes as u32;
     let bound = Duration::from_millis(2) + owed / 4;
-    println!("the longest of a single write {longest:?}, at most {bound:?}");
-    assert!(longest <= bound, "a single write was slowed by {longest:?}, at most {bound:?}");
+    println!("longest delay of a single write {longest:?}, at most {bound:?}");
+    assert!(longest <= bound, "a single write was slowed by {longest:?}, more than {bound:?}");
     expect_sound(&db);
     (stats, took)
 }
 
-/// Writers are slowed to twice what background work takes at the most, in pieces of two milliseconds, or an eighth of what one
-/// write owes.
+/// Writers are slowed to at most twice the time of the background work, in pieces of two milliseconds or an eighth of
+/// what one write owes.
 #[test]
 fn a_slow_disk_slows_writers_by_a_bounded_time_the_same_for_equal_seeds() {
     let mut last = 0;
@@ -256,12 +258,13 @@ fn a_slow_disk_slows_writers_by_a_bounded_time_the_same_for_equal_seeds() {
         println!("{slow:?}: {} writes slowed by {slept:?}, the disk took {took:?}", stats.slowed_writes);
         assert!(stats.incorporations > 5, "{stats}");
         assert!(slept <= 2 * took, "slowed by {slept:?}, the disk took {took:?}");
-        assert!(stats.slowed_ns > last, "a slower disk slows writers more: {slept:?}");
+        assert!(stats.slowed_ns > last, "a slower disk did not slow writers more: {slept:?}");
         last = stats.slowed_ns;
     }
 }
 
-/// What a stepped store has to do is done, its merges held, and a few keys are overwritten until that slows who writes.
+/// A deterministic store finishes its work. Then its merges are paused, and a few keys are overwritten until writers
+/// are slowed.
 #[test]
 fn writes_slowed_for_garbage_are_counted_separately() {
     let disk = SimulatedStorage::new(11);
@@ -272,7 +275,7 @@ fn writes_slowed_for_garbage_are_counted_separately() {
             db.put(random.below(2000).to_be_bytes(), random.bytes(100)).unwrap();
         }
     };
-    // Merges measure how much of what comes makes garbage.
+    // Merges measure which share of the new data makes garbage.
     for _ in 0..20 {
         overwrite(2000);
         while db.step() {}
@@ -286,7 +289,7 @@ fn writes_slowed_for_garbage_are_counted_separately() {
     });
     let stats = db.stats();
     println!("{stats}");
-    assert!(rounds.is_some(), "nobody is slowed for garbage: {stats}");
+    assert!(rounds.is_some(), "no writer is slowed for garbage: {stats}");
     assert!(stats.garbage_bytes > before.garbage_bytes, "{before}\n{stats}");
     let (writes, time) = (stats.garbage_slowed_writes, stats.garbage_slowed_ns);
     assert!(writes <= stats.slowed_writes && time > 0 && time <= stats.slowed_ns, "{stats}");
@@ -303,7 +306,7 @@ fn wait_until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// With threads the simulated clock goes with the real one, so that nobody waits for ever; and a test may put it forward.
+/// With threads, the simulated clock follows the real one, so that no thread waits forever; a test may also advance it.
 #[test]
 fn threads_sync_when_the_interval_has_passed() {
     for (interval, advance) in [(INTERVAL, Duration::ZERO), (REAL_PATIENCE * 100, REAL_PATIENCE * 100)] {
@@ -316,8 +319,8 @@ fn threads_sync_when_the_interval_has_passed() {
     }
 }
 
-/// Once, `settle` looked for work by taking the look for room that was due, and threw it away: on a full disk, who called it over
-/// and over kept the store from ever finding room.
+/// A regression test: `settle` looked for work by taking the pending check for free space, and discarded it. On a full
+/// disk, a caller that repeated it kept the store from ever finding space.
 #[test]
 fn settling_does_not_stop_checks_of_a_full_disk() {
     let disk = SimulatedStorage::new(9);
@@ -328,9 +331,9 @@ fn settling_does_not_stop_checks_of_a_full_disk() {
     disk.set_capacity(None);
     let started = Instant::now();
     while db.stats().disk_full {
-        // An obstacle is no wonder here.
+        // `settle` may return the blocking error.
         let _ = db.settle();
-        assert!(started.elapsed() < Duration::from_secs(3), "no room is found: {}", db.stats());
+        assert!(started.elapsed() < Duration::from_secs(3), "no space is found: {}", db.stats());
     }
     db.put("key", "value").unwrap();
     expect_sound(&db);

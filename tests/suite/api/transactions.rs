@@ -1,7 +1,8 @@
-//! Transactions and the anomalies that they exclude (`docs/concurrency.md`, P). Conflicting writes come at a chosen moment in the same
-//! thread, since a transaction holds no lock.
+//! Transactions and the anomalies that they exclude (`docs/concurrency.md`, P). The tests make conflicting writes at a
+//! chosen moment in the same thread, which works because a transaction holds no lock.
 //!
-//! - `anomalies`: dirty reads to phantoms, one by one. `meanwhile`: every conflicting write to a key that was read, in every place.
+//! - `anomalies`: one test for each anomaly, from dirty reads to phantoms. `meanwhile`: every conflicting write to a
+//!   key that was read, in every place.
 //! - `own`: a transaction's view of its own writes, compared with a model. `life`: retries, savepoints, ends, limits.
 
 mod anomalies;
@@ -14,7 +15,7 @@ use alluvium::storage::simulated::SimulatedStorage;
 use alluvium::{Db, Error, Options, Transaction};
 use std::sync::Arc;
 
-/// Long enough for its own file.
+/// Large enough for its own value file.
 const LARGE: usize = 300 << 10;
 
 fn options() -> Options {
@@ -31,7 +32,7 @@ fn on(disk: &SimulatedStorage) -> DeterministicDb {
 }
 
 /// Incorporates all memory.
-fn write_out(db: &DeterministicDb) {
+fn incorporate(db: &DeterministicDb) {
     db.flush().unwrap();
     while db.step() {}
 }
@@ -59,7 +60,7 @@ fn seen(transaction: &Transaction, key: &str) -> String {
 }
 
 /// The keys with a prefix, as a transaction scans them.
-fn walk(transaction: &Transaction, prefix: &str) -> Vec<String> {
+fn scan(transaction: &Transaction, prefix: &str) -> Vec<String> {
     transaction.prefix(prefix).unwrap().map(|pair| text(Some(pair.unwrap().0))).collect()
 }
 

@@ -1,5 +1,6 @@
-//! Atomic read-modify-write of one key (`docs/concurrency.md`, P1): the old value in every place where it can lie, and everything
-//! that others can do between the read and the write. The function itself does that, since it runs while nothing is held.
+//! Atomic read-modify-write of one key (`docs/concurrency.md`, P1): the old value in every place where it can be,
+//! combined with every action of another writer between the read and the write. The caller's function performs that
+//! action, since the store holds no lock while it runs.
 
 use crate::support::expect_sound;
 use alluvium::internals::{DeterministicDb, open_small};
@@ -9,14 +10,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 const KEY: &str = "key";
-/// Long enough for a file of its own.
+/// Large enough for its own value file.
 const LARGE: usize = 300 << 10;
 
 fn options() -> Options {
     Options { memory_budget: Some(256 << 10), sync_interval: None, ..Options::default() }
 }
 
-/// A store on this disk that does nothing but what is asked, whose memory a few writes fill.
+/// A store on this disk without threads. A few writes fill its memory.
 fn open(disk: &SimulatedStorage, memory_component: MemoryComponent) -> DeterministicDb {
     DeterministicDb::open_small(Arc::new(disk.clone()), Options { memory_component, ..options() }).unwrap()
 }
@@ -25,18 +26,18 @@ fn store() -> DeterministicDb {
     open(&SimulatedStorage::new(1), MemoryComponent::TwoLevel)
 }
 
-/// Keys on both sides of the one that matters.
+/// Puts keys on both sides of `KEY`.
 fn put_neighbours(db: &DeterministicDb, from: usize) {
     (from..from + 4).for_each(|at| db.put(format!("{}{at}", ["a", "z"][at % 2]), [at as u8; 50]).unwrap());
 }
 
-/// Everything in memory goes to branch files, and nothing stays behind.
-fn write_out(db: &DeterministicDb) {
+/// Incorporates all memory.
+fn incorporate(db: &DeterministicDb) {
     db.flush().unwrap();
     while db.step() {}
 }
 
-/// A generation is switched away from, and not written out.
+/// Switches to a new generation without an incorporation.
 fn seal(db: &DeterministicDb) {
     for at in 0.. {
         if db.stats().generations > 1 {
@@ -46,7 +47,7 @@ fn seal(db: &DeterministicDb) {
     }
 }
 
-/// Where the old value is; what it is.
+/// A name for where the old value is, and a function that puts it there and returns it.
 type Place = (&'static str, fn(&DeterministicDb) -> Option<Vec<u8>>);
 
 fn put(db: &DeterministicDb, length: usize) -> Option<Vec<u8>> {
@@ -57,13 +58,13 @@ fn put(db: &DeterministicDb, length: usize) -> Option<Vec<u8>> {
 
 const PLACES: [Place; 13] = [
     ("nowhere", |_| None),
-    ("waiting in the Membuffer", |db| put(db, 20)),
-    ("in order in memory", |db| {
+    ("in the Membuffer", |db| put(db, 20)),
+    ("in the sorted part of memory", |db| {
         let old = put(db, 20);
         assert!(db.iter().unwrap().count() > 2);
         old
     }),
-    ("of no bytes", |db| {
+    ("empty", |db| {
         db.put(KEY, "").unwrap();
         Some(Vec::new())
     }),
@@ -74,20 +75,20 @@ const PLACES: [Place; 13] = [
     }),
     ("in a branch file", |db| {
         let old = put(db, 20);
-        write_out(db);
+        incorporate(db);
         old
     }),
     ("in the last of two branch files", |db| {
         put(db, 100);
-        write_out(db);
+        incorporate(db);
         let old = put(db, 20);
-        write_out(db);
+        incorporate(db);
         old
     }),
-    ("in a value file, of memory", |db| put(db, LARGE)),
-    ("in a value file, of a branch", |db| {
+    ("in a value file that memory refers to", |db| put(db, LARGE)),
+    ("in a value file that a branch refers to", |db| {
         let old = put(db, LARGE);
-        write_out(db);
+        incorporate(db);
         old
     }),
     ("deleted in memory", |db| {
@@ -97,32 +98,32 @@ const PLACES: [Place; 13] = [
     }),
     ("in a branch file, and deleted in memory", |db| {
         put(db, 20);
-        write_out(db);
+        incorporate(db);
         db.delete(KEY).unwrap();
         None
     }),
     ("in a branch file, and deleted in a sealed generation", |db| {
         put(db, LARGE);
-        write_out(db);
+        incorporate(db);
         db.delete(KEY).unwrap();
         seal(db);
         None
     }),
     ("in a branch file, and deleted in another one", |db| {
         put(db, 20);
-        write_out(db);
+        incorporate(db);
         db.delete(KEY).unwrap();
-        write_out(db);
+        incorporate(db);
         None
     }),
 ];
 
-/// What others do after the read; the value that they leave, where they write the key.
+/// An action between the read and the write. It returns the value that it leaves if it writes the key.
 type Disturbance = (&'static str, Disturb);
 type Disturb = fn(&DeterministicDb, &mut Vec<Snapshot>) -> Option<Option<Vec<u8>>>;
 
 fn others() -> Option<Vec<u8>> {
-    Some(b"of another one".to_vec())
+    Some(b"of another writer".to_vec())
 }
 
 const DISTURBANCES: [Disturbance; 13] = [
@@ -139,14 +140,14 @@ const DISTURBANCES: [Disturbance; 13] = [
         seal(db);
         None
     }),
-    // Nobody wrote the key, but the update cannot know that from memory.
-    ("what was in memory goes to the tree", |db, _| {
+    // Memory alone no longer shows that the key is unchanged.
+    ("an incorporation of all memory", |db, _| {
         put_neighbours(db, 2);
-        write_out(db);
+        incorporate(db);
         None
     }),
     ("a put", |db, _| {
-        db.put(KEY, "of another one").unwrap();
+        db.put(KEY, "of another writer").unwrap();
         Some(others())
     }),
     ("a delete", |db, _| {
@@ -155,7 +156,7 @@ const DISTURBANCES: [Disturbance; 13] = [
     }),
     ("a batch", |db, _| {
         let mut batch = WriteBatch::new();
-        batch.put("a0", "too").put(KEY, "of another one").delete("z1");
+        batch.put("a0", "too").put(KEY, "of another writer").delete("z1");
         db.write(batch).unwrap();
         Some(others())
     }),
@@ -163,27 +164,27 @@ const DISTURBANCES: [Disturbance; 13] = [
         db.update(KEY, |_| others()).unwrap();
         Some(others())
     }),
-    ("a put, and a switch", |db, _| {
-        db.put(KEY, "of another one").unwrap();
+    ("a put and a switch", |db, _| {
+        db.put(KEY, "of another writer").unwrap();
         seal(db);
         Some(others())
     }),
-    // Old value read from the disk, a newer one written, incorporated and gone from memory before the check.
-    ("a put that goes to the tree", |db, _| {
-        db.put(KEY, "of another one").unwrap();
-        write_out(db);
+    // A newer value is incorporated and gone from memory before the precondition is checked.
+    ("a put and an incorporation", |db, _| {
+        db.put(KEY, "of another writer").unwrap();
+        incorporate(db);
         Some(others())
     }),
-    ("a delete that is merged away with all that it deletes", |db, _| {
+    ("a delete, whose merge removes all traces of the key", |db, _| {
         db.delete(KEY).unwrap();
-        write_out(db);
+        incorporate(db);
         db.compact().unwrap();
         Some(None)
     }),
-    ("a delete that goes to the tree, below a snapshot", |db, snapshots| {
+    ("a delete and an incorporation under a snapshot", |db, snapshots| {
         snapshots.push(db.snapshot().unwrap());
         db.delete(KEY).unwrap();
-        write_out(db);
+        incorporate(db);
         Some(None)
     }),
 ];
@@ -197,7 +198,7 @@ fn an_update_reads_the_newest_value_whatever_happens_meanwhile() {
     for memory in [MemoryComponent::TwoLevel, MemoryComponent::Skiplist] {
         for (place, fill) in PLACES {
             for (at, (what, disturb)) in DISTURBANCES.into_iter().enumerate() {
-                // Large values take a while.
+                // Large values are slow.
                 let changes = changes().into_iter().enumerate().filter(|(number, _)| *number != 1 || at % 5 == 0);
                 for (_, change) in changes {
                     let story = format!("{memory:?}, the old value {place}, then {what}, then {}", short(&change));
@@ -233,34 +234,38 @@ fn update_once(
         if runs.len() == 1 {
             left = disturb(&db, &mut snapshots);
         }
-        assert!(runs.len() < 10, "{story}: asked again and again");
+        assert!(runs.len() < 10, "{story}: called again and again");
         change.clone()
     });
-    assert_eq!(runs[0], before, "{story}: the first look");
-    // Once, a generation that went to the tree made the function begin again, so that writers of other keys could starve a slow one.
-    assert!(runs.len() == 1 || left.is_some() || before.is_none(), "{story}: asked again, though nobody wrote the key");
+    assert_eq!(runs[0], before, "{story}: the old value in the first call");
+    // A regression test: an incorporation of the key's generation caused a retry, so writers of other keys could starve
+    // a slow function.
+    assert!(
+        runs.len() == 1 || left.is_some() || before.is_none(),
+        "{story}: called again, although the key was not written"
+    );
     let then = left.unwrap_or(before.clone());
     let (gives, now) = match change {
-        // What changes nothing is of the moment at which it looked, and need not look again.
+        // An update that changes nothing is correct as of its read, so it does not retry.
         Change::Keep => (before.clone(), then),
         Change::Delete if before.is_none() => (None, then),
         Change::Delete | Change::Put(_) => {
-            assert_eq!(runs.last(), Some(&then), "{story}: the last look");
+            assert_eq!(runs.last(), Some(&then), "{story}: the old value in the last call");
             let new = if let Change::Put(value) = change { Some(value) } else { None };
             (new.clone(), new)
         }
     };
-    assert_eq!(given.unwrap(), gives, "{story}: given");
+    assert_eq!(given.unwrap(), gives, "{story}: the returned value");
     assert_eq!(db.get(KEY).unwrap(), now, "{story}: a get");
-    assert_eq!(first.get(KEY).unwrap(), before, "{story}: the snapshot of before");
+    assert_eq!(first.get(KEY).unwrap(), before, "{story}: the snapshot from before the update");
     for snapshot in snapshots {
         assert_eq!(snapshot.get(KEY).unwrap(), before, "{story}: the function's snapshot");
     }
     let pairs: Vec<_> = db.prefix(KEY).unwrap().map(|pair| pair.unwrap().1).collect();
     assert_eq!(pairs, now.clone().into_iter().collect::<Vec<_>>(), "{story}: a scan");
     drop(first);
-    write_out(&db);
-    assert_eq!(db.get(KEY).unwrap(), now, "{story}: after writing out");
+    incorporate(&db);
+    assert_eq!(db.get(KEY).unwrap(), now, "{story}: after an incorporation");
     expect_sound(&db);
     db.close().unwrap();
     assert_eq!(open(&disk, memory).get(KEY).unwrap(), now, "{story}: after reopening");
@@ -277,24 +282,24 @@ fn a_swap_distinguishes_absent_from_empty() {
     assert_eq!(swap(None, Some(b"")), Swap::Done);
     assert_eq!(swap(None, Some(b"a")), differs(Some(b"")));
     assert_eq!(swap(Some(b""), Some(b"a")), Swap::Done);
-    write_out(&db);
+    incorporate(&db);
     assert_eq!(swap(Some(b"ab"), Some(b"c")), differs(Some(b"a")));
     assert_eq!(swap(Some(b"a"), Some(b"a")), Swap::Done);
     let large = vec![3; LARGE];
     assert_eq!(swap(Some(b"a"), Some(&large)), Swap::Done);
-    write_out(&db);
+    incorporate(&db);
     assert_eq!(swap(Some(&large[1..]), None), differs(Some(&large)));
     assert_eq!(swap(Some(&large), None), Swap::Done);
     assert_eq!(swap(Some(&large), None), differs(None));
     assert_eq!(db.get(KEY).unwrap(), None);
 }
 
-/// Neither the value file that it would have got, nor anything else, is left of what was not written.
+/// A conflict leaves neither a value file nor anything else of the value that was not written.
 #[test]
 fn a_conflict_leaves_no_files() {
     let disk = SimulatedStorage::new(1);
     let db = open(&disk, MemoryComponent::TwoLevel);
-    db.put(KEY, "there").unwrap();
+    db.put(KEY, "present").unwrap();
     assert!(!db.put_if_absent(KEY, vec![1; LARGE]).unwrap());
     assert!(!db.compare_and_swap(KEY, Some(b"x"), Some(&vec![1; LARGE])).unwrap().is_done());
     let mut runs = 0;
@@ -306,7 +311,7 @@ fn a_conflict_leaves_no_files() {
     .unwrap();
     assert_eq!(runs, 3);
     db.delete(KEY).unwrap();
-    write_out(&db);
+    incorporate(&db);
     db.compact().unwrap();
     while db.step() {}
     db.close().unwrap();
@@ -318,7 +323,7 @@ fn a_function_that_panics_leaves_the_store_as_it_was() {
     let db = store();
     db.put(KEY, "old").unwrap();
     for _ in 0..3 {
-        let panicked = catch_unwind(AssertUnwindSafe(|| db.update(KEY, |_| panic!("out of the caller's function"))));
+        let panicked = catch_unwind(AssertUnwindSafe(|| db.update(KEY, |_| panic!("in the caller's function"))));
         assert!(panicked.is_err());
         assert_eq!(db.get(KEY).unwrap().as_deref(), Some(&b"old"[..]));
     }
@@ -333,8 +338,8 @@ fn a_function_that_panics_leaves_the_store_as_it_was() {
 fn updates_beyond_the_limits_write_nothing() {
     let db = store();
     let long_key = vec![1; 1 << 20];
-    let refused = |told: Error| assert!(matches!(told, Error::InvalidArgument(_)), "{told}");
-    refused(db.update(&long_key, |_| panic!("not even asked")).unwrap_err());
+    let refused = |error: Error| assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
+    refused(db.update(&long_key, |_| panic!("called")).unwrap_err());
     refused(db.compare_and_swap(&long_key, None, Some(b"")).unwrap_err());
     refused(db.put_if_absent(&long_key, "").unwrap_err());
     assert_eq!(db.iter().unwrap().count(), 0);
@@ -344,7 +349,8 @@ fn updates_beyond_the_limits_write_nothing() {
     );
 }
 
-/// Of threads that put an absent key one finds it absent, wherever it was deleted, and beside flushes.
+/// Of several threads that put an absent key, exactly one succeeds, wherever the key was deleted and also during
+/// incorporations.
 #[test]
 fn one_thread_of_many_puts_an_absent_key() {
     const THREADS: usize = 3;

@@ -1,5 +1,5 @@
-//! Background work as a user steers it: compacting ranges, calling that off, closing in the middle of it, pauses, and a limit on
-//! what it writes.
+//! Control of background work by the user: compacting ranges, cancelling that, closing during it, pauses, and a limit
+//! of its write rate.
 
 use crate::support::{Random, expect_sound, setting, tiny, tiny_unsynced};
 use alluvium::internals::DeterministicDb;
@@ -12,12 +12,12 @@ use alluvium::{
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// More than anything here takes in real time.
+/// Longer than any test here takes in real time.
 const REAL_PATIENCE: Duration = Duration::from_secs(20);
-/// What `close` promises.
+/// The time limit of `close`.
 const CLOSING: Duration = Duration::from_secs(1);
 
-fn stepped(seed: u64) -> (SimulatedStorage, DeterministicDb) {
+fn deterministic(seed: u64) -> (SimulatedStorage, DeterministicDb) {
     let disk = SimulatedStorage::new(seed);
     let db = DeterministicDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap();
     (disk, db)
@@ -33,7 +33,7 @@ fn key(number: u32) -> String {
     format!("{number:06}")
 }
 
-/// Writes all keys up to a number, in a scattered order, so that the tree has several runs everywhere.
+/// Writes the keys below `keys` in a scattered order, so that the tree has several runs everywhere.
 fn fill(db: &Db, keys: u32, value: &[u8]) {
     for at in 0..keys {
         db.put(key(at * 7919 % keys), value).unwrap();
@@ -53,18 +53,18 @@ fn wait_until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// Until a merge has something behind it.
+/// Waits until a merge has read something.
 fn wait_for_merge(db: &Db) {
     let is_begun = |task: &BackgroundTask| task.kind == BackgroundKind::Merge && task.bytes_done > 0;
-    wait_until("nothing is merged", || db.stats().running.iter().any(is_begun));
+    wait_until("no merge runs", || db.stats().running.iter().any(is_begun));
 }
 
 #[test]
 fn a_range_is_compacted_once_and_the_rest_left_alone() {
-    let (disk, db) = stepped(1);
+    let (disk, db) = deterministic(1);
     fill(&db, 40_009, &[1; 100]);
     db.compact().unwrap();
-    // So few that nothing is due.
+    // So few deletes that no merge is due.
     (0..40_009).step_by(50).for_each(|at| db.delete(key(at)).unwrap());
     db.flush().unwrap();
     while db.step() {}
@@ -76,24 +76,25 @@ fn a_range_is_compacted_once_and_the_rest_left_alone() {
     let kept = before.iter().filter(|name| after.contains(name)).count();
     assert!(
         kept * 2 > before.len(),
-        "a twentieth of the keys was compacted, and {kept} of {} files stay",
+        "a twentieth of the keys was compacted, but only {kept} of {} files stay",
         before.len()
     );
     for goal in [Goal::Space, Goal::Reads] {
         assert_eq!(compact(&db, "010000", "012000", goal), CompactReport::default(), "{goal:?}");
     }
-    // Work that is due anyway is not the call's, so what was written in all tells.
+    // The report excludes work that is due anyway, so this compares all bytes written.
     let of_range = db.stats().compacted_bytes - written;
     compact(&db, "", "~", Goal::Space);
     let of_all = db.stats().compacted_bytes - written;
     assert!(of_all > 4 * of_range, "{of_all} and {of_range} bytes");
     assert_eq!(compact(&db, "", "~", Goal::Space), CompactReport::default());
     let expected = (0..40_009u32).filter(|at| at % 50 != 0).count();
-    // A file that two leaves share stays for the one in which nothing of it is dead, and so does the other's part of it.
+    // A file that two leaves share may stay for the leaf in which none of its entries is dead, and with it the other
+    // leaf's part.
     let dead = db.verify().unwrap().entries - expected as u64;
     assert!(dead * 50 < expected as u64, "{dead} dead entries: {}", db.stats());
     assert_eq!(db.iter().unwrap().count(), expected);
-    // Ranges without keys are no error, and cost nothing.
+    // A range without keys is no error and costs nothing.
     for (from, to) in [("b", "a"), ("a", "a"), ("x", "z")] {
         assert_eq!(compact(&db, from, to, Goal::Space), CompactReport::default());
     }
@@ -103,8 +104,8 @@ fn a_range_is_compacted_once_and_the_rest_left_alone() {
 #[test]
 fn optimize_rewrites_less_and_leaves_one_run_to_read() {
     let written = |goal| {
-        let (_disk, db) = stepped(2);
-        // In order: the leaves are one run each, some with tombstones and versions for a snapshot.
+        let (_disk, db) = deterministic(2);
+        // Keys in order, so that each leaf is one run, some with retained versions of a snapshot.
         (0..5000).for_each(|at| db.put(key(at), [1; 100]).unwrap());
         let snapshot = db.snapshot().unwrap();
         (0..500).for_each(|at| db.put(key(at), [2; 100]).unwrap());
@@ -120,9 +121,9 @@ fn optimize_rewrites_less_and_leaves_one_run_to_read() {
 
 #[test]
 fn progress_rises_to_its_end() {
-    let (_disk, db) = stepped(3);
+    let (_disk, db) = deterministic(3);
     fill(&db, 10_007, &[1; 100]);
-    // What is worth doing anyway comes first, and is no part of the call.
+    // First does the work that is due anyway, which is no part of the call.
     while db.step() {}
     let mut seen: Vec<CompactProgress> = Vec::new();
     let report = db.compact_with::<&str>(.., &CompactOptions::default(), &mut |progress| seen.push(progress)).unwrap();
@@ -131,7 +132,7 @@ fn progress_rises_to_its_end() {
     assert!(seen.iter().all(|progress| progress.bytes_done <= progress.bytes_total), "{seen:?}");
     let end = seen.last().unwrap();
     assert!(end.bytes_done == end.bytes_total && end.bytes_total == report.bytes_read, "{end:?} {report:?}");
-    // The first estimate is worth something.
+    // The first estimate is roughly right.
     let estimate = seen[0].bytes_total;
     assert!(estimate < 3 * report.bytes_read && report.bytes_read < 3 * estimate, "{estimate} {report:?}");
 }
@@ -146,23 +147,23 @@ fn a_cancelled_call_ends_soon_and_changes_no_answer() {
     let options = CompactOptions { cancellation: Some(cancellation), ..CompactOptions::default() };
     let refused = db.compact_with::<&str>(.., &options, &mut |_| ());
     assert!(matches!(refused, Err(Error::Cancelled)), "{refused:?}");
-    // At this rate it would take minutes.
+    // At this rate the call would take minutes.
     db.set_background_write_limit(Some(20 << 10)).unwrap();
     let cancellation = Cancellation::new();
     let options = CompactOptions { cancellation: Some(cancellation.clone()), ..CompactOptions::default() };
-    let (ended, called_off) = std::thread::scope(|scope| {
+    let (ended, cancelled) = std::thread::scope(|scope| {
         let call = scope.spawn(|| db.compact_with::<&str>(.., &options, &mut |_| ()));
         let begun = |task: &&BackgroundTask| task.kind == BackgroundKind::Merge && task.bytes_done > 0;
         wait_until("no merge runs", || db.stats().running.iter().any(|task| begun(&task)));
         let running = db.stats().running;
-        let merge = running.iter().find(begun).expect("it would take minutes");
+        let merge = running.iter().find(begun).expect("the merge ended before its cancellation");
         assert!(merge.bytes_done <= merge.bytes_total && merge.node.is_some(), "{merge}");
-        let called_off = Instant::now();
+        let cancelled = Instant::now();
         cancellation.cancel();
-        (call.join().unwrap(), called_off.elapsed())
+        (call.join().unwrap(), cancelled.elapsed())
     });
     assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
-    assert!(called_off < CLOSING, "{called_off:?}");
+    assert!(cancelled < CLOSING, "{cancelled:?}");
     db.set_background_write_limit(None).unwrap();
     db.settle().unwrap();
     assert!(db.stats().running.is_empty(), "{}", db.stats());
@@ -172,11 +173,12 @@ fn a_cancelled_call_ends_soon_and_changes_no_answer() {
     db.verify().unwrap();
 }
 
-/// What it had begun is given up, and not only waited for no longer.
+/// The cancelled call's merge ends, too, not only the call.
 #[test]
 fn the_merge_of_a_cancelled_call_ends() {
     let (_disk, db) = threaded(6);
-    // Nothing but the call has work here: the leaves are one run each, with versions that a snapshot needed, too few to be worth it.
+    // Only the call has work here: each leaf is one run, and too few of its retained versions are unneeded for a merge
+    // to be due.
     fill(&db, 5003, &[1; 100]);
     let snapshot = db.snapshot().unwrap();
     (0..5003).step_by(5).for_each(|at| db.put(key(at), [2; 100]).unwrap());
@@ -193,11 +195,11 @@ fn the_merge_of_a_cancelled_call_ends() {
         cancellation.cancel();
         assert!(matches!(call.join().unwrap(), Err(Error::Cancelled)));
     });
-    wait_until("the merge goes on for nobody", || merges() == 0);
-    assert!(compact(&db, "", "~", Goal::Reads) == CompactReport::default(), "it was not the call's alone");
+    wait_until("the merge of the cancelled call still runs", || merges() == 0);
+    assert!(compact(&db, "", "~", Goal::Reads) == CompactReport::default(), "the cancelled merge was due anyway");
 }
 
-/// Once, only merges could be broken off: a store that was closed while a Memtable was written out waited for all of it.
+/// A regression test: only merges could be stopped, so closing during an incorporation waited for all of it.
 #[test]
 fn closing_stops_background_work() {
     for what in ["incorporation", "merge", "pause"] {
@@ -207,10 +209,10 @@ fn closing_stops_background_work() {
         let runs = |is_memory: bool| {
             let is_it = |kind| (kind == BackgroundKind::Incorporate) == is_memory;
             let begun = |stats: Stats| stats.running.iter().any(|task| is_it(task.kind) && task.bytes_written > 0);
-            wait_until("it does not begin", || begun(db.stats()))
+            wait_until("the task does not begin", || begun(db.stats()))
         };
         let pause = db.pause_background();
-        // As slow as a disk can be: each would take half a minute.
+        // So slow that each task would take half a minute.
         let limit = || db.set_background_write_limit(Some(2 << 10)).unwrap();
         if what == "incorporation" {
             limit();
@@ -218,7 +220,7 @@ fn closing_stops_background_work() {
             runs(true);
             drop(pause);
         } else {
-            // Work for merges, and then less for incorporation.
+            // Work for merges only.
             for round in 0..20u8 {
                 (0..500u32).for_each(|at| db.put(key(at * 40), [round; 80]).unwrap());
                 db.flush().unwrap();
@@ -240,7 +242,7 @@ fn closing_stops_background_work() {
     }
 }
 
-/// On the real disk, with as much memory and as many merges as there may be.
+/// On the real disk, with much memory and as many merges as the options allow.
 #[test]
 fn closing_under_load_on_the_real_disk_takes_less_than_a_second() {
     let megabytes = setting("ALLUVIUM_CLOSING_MB", 48);
@@ -253,7 +255,7 @@ fn closing_under_load_on_the_real_disk_takes_less_than_a_second() {
         db.put(random.next().to_be_bytes(), &value).unwrap();
         keys += 1;
     }
-    // Nobody may be done before the closing.
+    // Background work must still run when the store is closed.
     assert!(!db.stats().running.is_empty() || db.stats().generations > 1 || megabytes < 8, "{}", db.stats());
     let started = Instant::now();
     db.close().unwrap();
@@ -279,26 +281,26 @@ fn a_pause_stops_merges_but_not_incorporations() {
     assert!(paused.incorporations > before.incorporations + 5, "{paused}");
     assert_eq!(paused.jobs, before.jobs, "{paused}");
     drop(inner);
-    assert!(db.stats().background_paused, "one of two pauses has ended");
+    assert!(db.stats().background_paused, "one of two pauses ended both");
     db.settle().unwrap();
     assert_eq!(db.stats().jobs, before.jobs);
     drop(outer);
     assert!(!db.stats().background_paused);
     db.settle().unwrap();
     assert!(db.stats().jobs > before.jobs, "{}", db.stats());
-    // A pause that outlives its store is no more than a value.
+    // A pause that outlives its store has no effect.
     let pause = db.pause_background();
     db.close().unwrap();
     drop(pause);
 }
 
-/// Once, the only worker was in a merge when the pause began; the ballast then wanted to grow, for which there was nobody, and `settle`
-/// waited for the end of the pause, here for ever.
+/// A regression test: the only background thread was in a merge when the pause began. The ballast had to grow then,
+/// which no thread could do, and `settle` waited for the end of the pause, here forever.
 #[test]
 fn settling_does_not_wait_for_paused_merges() {
     let options = Options { background_threads: Some(1), maplets: false, ..tiny() };
     let db = Db::open_with(Arc::new(SimulatedStorage::new(9)), options).unwrap();
-    // So little that the ballast is to grow later.
+    // So little data that the ballast grows later.
     fill(&db, 503, &[1; 100]);
     db.flush().unwrap();
     db.settle().unwrap();
@@ -313,7 +315,7 @@ fn settling_does_not_wait_for_paused_merges() {
         assert!(before.running.iter().any(|task| task.paused), "{before}");
         (0..5003).for_each(|at| db.put(key(at), [2; 100]).unwrap());
         let settled = scope.spawn(|| db.settle());
-        // Whatever comes of it, nobody is to wait for the pause.
+        // `settle` must not wait for the pause.
         let started = Instant::now();
         while !settled.is_finished() && started.elapsed() < REAL_PATIENCE {
             std::thread::sleep(Duration::from_millis(2));
@@ -322,13 +324,13 @@ fn settling_does_not_wait_for_paused_merges() {
         drop(pause);
         settled.join().unwrap().unwrap();
         call.join().unwrap().unwrap();
-        assert!(in_time, "it waited for the pause: {stats}");
+        assert!(in_time, "`settle` waited for the pause: {stats}");
         assert!(stats.incorporations > before.incorporations + 5, "{stats}");
     });
     expect_sound(&db);
 }
 
-/// Lifts the limit when it goes, so that a failing test need not wait for what the limit holds.
+/// Removes the limit when it is dropped, so that a failing test does not wait for limited work.
 struct Lifted<'a>(&'a Db);
 
 impl Drop for Lifted<'_> {
@@ -339,13 +341,13 @@ impl Drop for Lifted<'_> {
 
 #[test]
 fn a_pause_stops_running_merges_and_calls_that_wait_for_them() {
-    // Without maplets: at this rate building some would keep both threads from merging for as long.
+    // Without maplets, since building them at this rate would keep both threads from merging.
     let options = Options { maplets: false, ..tiny() };
     let db = Db::open_with(Arc::new(SimulatedStorage::new(8)), options).unwrap();
     fill(&db, 20_011, &[1; 100]);
     db.flush().unwrap();
     db.settle().unwrap();
-    // Also a merge that waits for the limit for an hour stands still at once.
+    // A merge that waits an hour for the limit pauses at once, too.
     db.set_background_write_limit(Some(10)).unwrap();
     std::thread::scope(|scope| {
         let _lifted = Lifted(&db);
@@ -365,10 +367,10 @@ fn a_pause_stops_running_merges_and_calls_that_wait_for_them() {
     db.verify().unwrap();
 }
 
-/// In simulated time, on a disk that costs next to nothing.
+/// In simulated time, on a disk that takes almost no time.
 #[test]
 fn background_writes_keep_to_their_limit() {
-    let (disk, db) = stepped(9);
+    let (disk, db) = deterministic(9);
     fill(&db, 10_007, &[1; 100]);
     db.flush().unwrap();
     while db.step() {}
@@ -379,7 +381,7 @@ fn background_writes_keep_to_their_limit() {
         fill(&db, 1009, &[2; 100]);
         db.compact().unwrap();
         let after = db.stats();
-        // The writer's sleep comes on top: there is one thread.
+        // Without the delays of the writer, which is the only thread.
         let slept = Duration::from_nanos(after.slowed_ns - before.slowed_ns);
         let (written, took) = (bytes(&after) - bytes(&before), disk.now() - started - slept);
         let rate = written as f64 / took.as_secs_f64();
@@ -397,18 +399,20 @@ fn background_writes_keep_to_their_limit() {
     }
 }
 
-/// Once, the slowdown was at most what incorporation takes, twice, by bytes in memory: where a limit left less for merges, debt
-/// grew without end. And no sleep was longer than two milliseconds, so that writers of large values met full memory and stood.
+/// A regression test: the delay was at most twice the time of incorporation for the bytes in memory. Where a limit left
+/// less for merges, debt grew without end. And no sleep was longer than two milliseconds, so writers of large values
+/// filled memory and stalled.
 #[test]
 fn a_background_limit_slows_writers_smoothly() {
-    // A store in which background work writes little more than users did, or the limit is passed by what files have besides.
+    // Large enough that files have little overhead beyond the user's data; otherwise background work would exceed the
+    // limit.
     let options = Options { memory_budget: Some(8 << 20), background_threads: Some(2), ..Options::default() };
     for value_bytes in [100, 8000] {
-        // In real time, of which others on the machine may take some; what the store does wrong it does each time.
+        // Other load on the machine may disturb the measurement, but a fault of the store shows in every attempt.
         let mut held = slowed_smoothly(&options, value_bytes);
         for _ in 0..2 {
-            if let Err(told) = &held {
-                println!("once more: {told}");
+            if let Err(error) = &held {
+                println!("repeated: {error}");
                 held = slowed_smoothly(&options, value_bytes);
             }
         }
@@ -416,7 +420,7 @@ fn a_background_limit_slows_writers_smoothly() {
     }
 }
 
-/// An error where writers stood, debt grew without end, or the limit was not what it carries.
+/// Returns an error if writers stalled, debt grew without end, or the rate of writes did not fit the limit.
 fn slowed_smoothly(options: &Options, value_bytes: usize) -> Result<(), String> {
     let (limit, memtable) = (6 << 20, (8 << 20) / 12);
     let db = Db::open_with(Arc::new(SimulatedStorage::new(10)), options.clone()).unwrap();
@@ -436,7 +440,7 @@ fn slowed_smoothly(options: &Options, value_bytes: usize) -> Result<(), String> 
         let rate = (db.stats().user_bytes - before.user_bytes) as f64 / started.elapsed().as_secs_f64();
         (rate, debt)
     };
-    // Until debt has come up to where it stays.
+    // Until debt has reached its final level.
     write_for(&mut random, Duration::from_secs(setting("ALLUVIUM_LIMIT_SECONDS", 3)));
     let (rate, debt) = write_for(&mut random, Duration::from_secs(setting("ALLUVIUM_LIMIT_SECONDS", 3)));
     let stats = db.stats();
@@ -448,9 +452,9 @@ fn slowed_smoothly(options: &Options, value_bytes: usize) -> Result<(), String> 
     db.close().unwrap();
     let stalled = Duration::from_nanos(stats.stalled_ns);
     if stalled >= Duration::from_millis(300) {
-        return Err(format!("writers stood for {stalled:?}"));
+        return Err(format!("writers stalled for {stalled:?}"));
     }
-    // Where writers are slowed most, and what runs.
+    // The debt at which writers are slowed most, plus the running work.
     if debt >= (48 + 16) * memtable {
         return Err(format!("{debt} bytes of debt"));
     }

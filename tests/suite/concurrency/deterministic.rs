@@ -1,4 +1,4 @@
-//! The store without threads: what it does is a pure function of the calls and the disk's seed.
+//! The store without threads, whose behaviour is a pure function of the calls and the disk's seed.
 
 use crate::support::{Random, setting, tiny_unsynced};
 use alluvium::Options;
@@ -11,7 +11,7 @@ fn open(disk: &SimulatedStorage) -> DeterministicDb {
     DeterministicDb::open(Arc::new(disk.clone()), tiny_unsynced()).unwrap()
 }
 
-/// A run that fills many Memtables on a slow disk, with background work now and then, and syncs by time; the disk after it.
+/// Fills many Memtables on a slow disk, with occasional background work and timed syncs. Returns the disk.
 fn run(seed: u64) -> SimulatedStorage {
     let disk = SimulatedStorage::new(seed);
     let mut random = Random(seed);
@@ -71,7 +71,7 @@ fn compaction_leaves_one_run_of_live_data() {
     assert_eq!((stats.memory_entries, stats.levels.iter().map(|level| level.entries).sum()), (0, 500), "{stats}");
     assert_eq!(db.iter().unwrap().count(), 500);
     db.verify().unwrap();
-    // Nothing is left to do: the second time nothing is written.
+    // A second call has nothing to do and writes nothing.
     let written = db.stats().compacted_bytes;
     db.compact().unwrap();
     assert_eq!(db.stats().compacted_bytes, written);

@@ -1,14 +1,16 @@
-//! Tests that the store is linearizable. Real threads do many short runs on a store with tiny parts, so that generations are
-//! switched, drained and incorporated during a run. A checker decides for each run's history whether it is linearizable.
+//! Tests that the store is linearizable. Real threads do many short runs on a store with tiny budgets, so that
+//! generations are switched, drained and incorporated during a run. A checker decides for each run's history whether it
+//! is linearizable.
 //!
-//! - `history`: what the threads did and saw, and when. `checker`: whether some order of instants explains it. `shrink`, `report`: the
-//!   smallest part that no order explains, for people. `hand_made`: tests of the checker.
-//! - `plan`: what the threads do, drawn from a seed. `values`: what they write. `recorder`: a thread that follows the plan and records
-//!   what it saw. `stalls`: stops threads in the middle of operations. `world`: a store and its threads, which do one run after another.
+//! - `history`: what the threads did and saw, and when. `checker`: whether some order of instants explains it.
+//!   `shrink`, `report`: the smallest part that no order explains, for people. `hand_made`: tests of the checker.
+//! - `plan`: what the threads do, drawn from a seed. `values`: what they write. `recorder`: a thread that follows the
+//!   plan and records what it saw. `stalls`: stops threads in the middle of operations. `world`: a store and its
+//!   threads, which do one run after another.
 //!
-//! Longer runs: `ALLUVIUM_HISTORIES=100000 cargo test --test suite linearizability -- --nocapture`, with seeds from `ALLUVIUM_SEED`
-//! on. A failure prints the smallest failing part of its history, the seed, and the command that repeats the plan. Threads are not
-//! deterministic, so many tries may be needed.
+//! Longer runs: `ALLUVIUM_HISTORIES=100000 cargo test --test suite linearizability -- --nocapture`, with seeds from
+//! `ALLUVIUM_SEED` on. A failure prints the smallest failing part of its history, the seed, and the command that
+//! repeats the plan. Threads are not deterministic, so many tries may be needed.
 
 mod checker;
 mod hand_made;
@@ -40,9 +42,7 @@ fn random_histories_are_linearizable() {
         let seed = if again > 0 { first } else { first + at };
         let tally = world::run(seed, HISTORIES_PER_WORLD).unwrap_or_else(|error| {
             let command = "cargo test --test suite linearizability::random -- --nocapture";
-            panic!(
-                "{error}\ntry it again with ALLUVIUM_AGAIN=1 ALLUVIUM_SEED={seed} ALLUVIUM_HISTORIES=100000 {command}"
-            )
+            panic!("{error}\nrepeat it with ALLUVIUM_AGAIN=1 ALLUVIUM_SEED={seed} ALLUVIUM_HISTORIES=100000 {command}")
         });
         total.add(tally);
         if (at + 1).is_multiple_of(200) {

@@ -1,17 +1,18 @@
 //! The same operations under many random settings give the same answers.
 //!
-//! One sequence of operations is drawn from a seed and done on a model and on several stores. Each store has its own settings, which
-//! change with each opening. Between the operations each store also does things on which no answer may depend: pauses and limits of
-//! background work, flushes, merges, checks. Every answer must be that of the model. After each close `verify` must find no damage, and
-//! the files on the disk must be those that the manifest names.
+//! One sequence of operations is drawn from a seed and applied to a model and to several stores. Each store has its own
+//! settings, which change with each opening. Between the operations each store also does work that may not change any
+//! answer: pauses and limits of background work, flushes, merges, checks. Every answer must be that of the model. After
+//! each close `verify` must find no damage, and the files on the disk must be those that the manifest names.
 //!
 //! - `operation`: the operations, drawn from a seed.
 //! - `model`: sorted maps, which give the right answers.
 //! - `settings`: how a store is opened.
 //! - `store`: a store that does the operations.
 //!
-//! `ALLUVIUM_METAMORPHIC` is the number of sequences, with seeds from `ALLUVIUM_SEED` on. A failure prints the seed, the settings and
-//! the operation; on a store without threads the sequence is then shrunk to a short one that still fails.
+//! `ALLUVIUM_METAMORPHIC` is the number of sequences, with seeds from `ALLUVIUM_SEED` on. A failure prints the seed,
+//! the settings and the operation; on a store without threads the sequence is then shrunk to a short one that still
+//! fails.
 
 mod model;
 mod operation;
@@ -27,7 +28,7 @@ use store::Store;
 /// The number of stores. The first half has no threads and is a pure function of the seed.
 const STORES: u64 = 6;
 const OPERATIONS: usize = 700;
-/// The largest number of runs to shrink a failing sequence.
+/// The largest number of runs for shrinking a failing sequence.
 const SHRINKING_RUNS: usize = 300;
 
 /// The operations of a seed with their answers, and the store that does them.
@@ -39,7 +40,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// The first fault, if any, and its operation.
+    /// Returns the index of the first operation that fails, and a description of the fault.
     fn run(&self) -> Result<Store, (usize, String)> {
         let mut store = Store::open(self.seed, self.store);
         for (at, (drawn, expected)) in self.drawn.iter().zip(self.answers).enumerate() {
@@ -70,7 +71,7 @@ fn answers(drawn: &[Drawn]) -> Vec<Answer> {
     drawn.iter().map(|drawn| model.apply(&drawn.operation)).collect()
 }
 
-/// The shortest sequence found that fails on this store, with the fault: leaves out pieces, large ones first.
+/// Finds a short sequence that fails on this store, and its fault, by removing pieces, large ones first.
 fn shrink(seed: u64, store: u64, drawn: &[Drawn]) -> Option<(Vec<Drawn>, String)> {
     let fails = |drawn: &[Drawn]| {
         let answers = answers(drawn);
@@ -120,7 +121,7 @@ fn answers_do_not_depend_on_settings() {
         }
     }
     println!("{deepest} levels, {maplets} maplets, {incorporations} incorporations");
-    assert!(deepest >= 3 && maplets > 0 && incorporations > 100, "the settings reach too little");
+    assert!(deepest >= 3 && maplets > 0 && incorporations > 100, "the settings reach too few parts of the store");
 }
 
 fn fail(case: &Case<'_>, at: usize, what: &str) -> ! {
@@ -134,7 +135,7 @@ fn fail(case: &Case<'_>, at: usize, what: &str) -> ! {
                 shortest.iter().for_each(|drawn| println!("    {}: {:?}", drawn.id, drawn.operation));
                 println!("{what}");
             }
-            None => println!("no piece of it fails alone"),
+            None => println!("no shorter sequence fails"),
         }
     }
     panic!("ALLUVIUM_SEED={} ALLUVIUM_METAMORPHIC=1 fails, see above", case.seed);

@@ -1,4 +1,4 @@
-//! Many threads, openers and settings: histories that checkers judge.
+//! Tests with many threads, several openers and random settings, most of whose recorded histories a checker verifies.
 
 mod background;
 mod deterministic;

@@ -1,4 +1,5 @@
-//! Promise 9: one writer, and read-only openers beside it, on a read-only file system, and in a forked child.
+//! Promise 9 of `docs/guarantees.md`: one writer, and read-only openers during its writes, on a read-only file system,
+//! and in a forked child.
 
 mod hooked;
 
@@ -48,7 +49,7 @@ fn fill_some(db: &Db, seed: u64, count: usize, model: &mut Model) {
     }
 }
 
-/// Writes the same pairs every time, so many that the log needs further segments.
+/// Writes the same pairs in each call, so many that the log needs further segments.
 fn fill_segments(db: &Db, model: &mut Model) {
     for number in 0..120u8 {
         let (key, value) = (vec![0xff, number], vec![number; 5000]);
@@ -94,7 +95,7 @@ fn a_reader_beside_a_writer_keeps_the_state_of_its_opening() {
     let reader = read(directory.path());
     let seen = model.clone();
     assert!(contents(&reader) == seen);
-    // The writer continues and rewrites everything; without the reader it would remove every file that the reader uses.
+    // The writer rewrites everything. Without the reader it would remove every file that the reader uses.
     for seed in 2..6 {
         fill(&db, seed, &mut model);
     }
@@ -121,8 +122,9 @@ fn a_reader_beside_a_writer_keeps_the_state_of_its_opening() {
     expect_sound(&db);
 }
 
-/// Readers open while writers run at full speed, during incorporations and while segments are recycled: a reader shows the state
-/// of one moment, at or after the start of its opening. Each writer counts up, and a batch keeps two counters equal.
+/// Readers open while writers run at full speed, during incorporations and while segments are recycled: a reader shows
+/// the state of one moment, at or after the start of its opening. Each writer counts up, and a batch keeps two counters
+/// equal.
 #[test]
 fn readers_open_at_any_moment_of_a_writer_at_full_speed() {
     const WRITERS: usize = 3;
@@ -176,12 +178,12 @@ fn readers_open_at_any_moment_of_a_writer_at_full_speed() {
         );
     });
     let total = db.stats();
-    assert!(total.incorporations > 5, "nothing was incorporated meanwhile: {total}");
+    assert!(total.incorporations > 5, "nothing was incorporated during the openings: {total}");
     expect_sound(&db);
 }
 
-/// Once at each operation of a reader's opening, a writer writes, incorporates, merges, recycles and removes files: the reader
-/// shows the state before or after that, and keeps it.
+/// At one operation of a reader's opening, in turn, a writer writes, incorporates, merges, recycles and removes files.
+/// The reader shows the state before or after that, and keeps it.
 #[test]
 fn a_reader_opens_correctly_whatever_the_writer_does_meanwhile() {
     const SOME: usize = 700;
@@ -198,17 +200,17 @@ fn a_reader_opens_correctly_whatever_the_writer_does_meanwhile() {
         fill_some(&writer, 1, SOME, &mut before);
         fill_segments(&writer, &mut before);
         let mut after = before.clone();
-        let at_work = Arc::clone(&writer);
+        let busy_writer = Arc::clone(&writer);
         let work = move |at| {
             if at == moment {
-                fill_some(&at_work, 2, SOME, &mut Model::new());
-                fill_segments(&at_work, &mut Model::new());
-                at_work.compact().unwrap();
+                fill_some(&busy_writer, 2, SOME, &mut Model::new());
+                fill_segments(&busy_writer, &mut Model::new());
+                busy_writer.compact().unwrap();
             }
         };
         let storage = Hooked::new(Arc::new(disk), work, |_| {});
         let reader = ReadOnlyDb::open_with(Arc::new(storage.clone()), tiny_unsynced());
-        let reader = reader.unwrap_or_else(|error| panic!("the writer at work at operation {moment}: {error}"));
+        let reader = reader.unwrap_or_else(|error| panic!("the writer wrote at operation {moment}: {error}"));
         if storage.operations() < moment {
             break;
         }
@@ -219,17 +221,20 @@ fn a_reader_opens_correctly_whatever_the_writer_does_meanwhile() {
             };
         }
         let seen = contents(&reader);
-        assert!(seen == before || seen == after, "the writer at work at operation {moment}: neither before nor after");
+        assert!(
+            seen == before || seen == after,
+            "the writer wrote at operation {moment}: the state is neither before nor after"
+        );
         // Afterwards the writer keeps the files that the reader uses.
         fill_some(&writer, 3, SOME, &mut Model::new());
         writer.compact().unwrap();
-        assert!(contents(&reader) == seen, "the writer at work at operation {moment}: the reader's view changed");
+        assert!(contents(&reader) == seen, "the writer wrote at operation {moment}: the reader's view changed");
     }
     assert!(moment > 20, "an opening has {moment} operations");
 }
 
-/// When the log is read, a record is numbered but not sealed, while later records are complete: the log is read again, since the
-/// later writes may have returned before the opening began.
+/// When the log is read, a record is numbered but not sealed, while later records are complete: the log is read again,
+/// since the later writes may have returned before the opening began.
 #[test]
 fn a_reader_waits_for_a_record_that_is_not_sealed() {
     const MARK: &[u8] = b"this record is still being written";
@@ -254,20 +259,20 @@ fn a_reader_waits_for_a_record_that_is_not_sealed() {
     };
     assert_eq!(show(0), "abc");
     assert_eq!(show(10), "abc");
-    // If the writer is stopped there for ever, the reader still shows the state of one moment.
+    // If the writer is stopped there forever, the reader still shows the state of one moment.
     assert_eq!(show(u64::MAX), "a");
 }
 
 const CHILD: &str = "ALLUVIUM_OPENERS_CHILD";
 
-/// The child: holds a store open for writing until the parent kills it.
+/// The child holds a store open for writing until the parent kills it.
 pub fn child() {
     let path = PathBuf::from(std::env::var_os(CHILD).unwrap());
     let db = Db::open(path.join("store"), tiny()).unwrap();
     let mut model = Model::new();
     fill(&db, 7, &mut model);
     std::fs::write(path.join("ready"), "").unwrap();
-    // Bounded, in case the parent dies.
+    // Not forever, in case the parent dies.
     std::thread::sleep(Duration::from_secs(30));
 }
 
@@ -275,13 +280,13 @@ fn start_writer(path: &Path) -> Child {
     let mut child = child::command("writer").env(CHILD, path).stdout(Stdio::null()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
     while !path.join("ready").exists() {
-        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "the child does not get ready");
+        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "the child does not become ready");
         std::thread::sleep(Duration::from_millis(5));
     }
     child
 }
 
-/// What `child` wrote.
+/// The contents that `child` wrote.
 fn model_of_the_child() -> Model {
     let directory = tempfile::tempdir().unwrap();
     let mut model = Model::new();
@@ -306,7 +311,8 @@ fn a_second_process_can_only_read_until_the_writer_dies() {
     let reader = read(&path);
     assert!(contents(&reader) == model);
     assert!(files(&path) == before, "a reader changed files");
-    // A writer may open beside the reader. It recovers and keeps the reader's files; the store cannot be destroyed meanwhile.
+    // A writer may open the store while the reader has it open. It recovers and keeps the reader's files; the store
+    // cannot be destroyed meanwhile.
     let db = Db::open(&path, tiny()).unwrap();
     let mut after = model.clone();
     fill(&db, 8, &mut after);
@@ -354,7 +360,7 @@ fn a_store_without_a_lock_file_can_be_read() {
 }
 
 #[test]
-fn a_reader_makes_no_store() {
+fn a_reader_does_not_create_a_store() {
     let directory = tempfile::tempdir().unwrap();
     for path in [directory.path().to_owned(), directory.path().join("absent")] {
         assert!(matches!(ReadOnlyDb::open(&path, tiny()), Err(Error::NoStore { .. })));
@@ -362,8 +368,8 @@ fn a_reader_makes_no_store() {
     assert!(files(directory.path()).is_empty() && !directory.path().join("absent").exists());
 }
 
-/// A regression test: a forked child that wrote stored into a log that it has not mapped, and died. Now every call is an error,
-/// dropping is harmless, and the parent is not affected.
+/// A regression test: a write in a forked child stored into a log that the child has not mapped, which killed the
+/// child. Now every call is an error, dropping is harmless, and the parent is not affected.
 #[test]
 fn a_forked_child_gets_errors_and_does_no_harm() {
     let directory = tempfile::tempdir().unwrap();
@@ -375,8 +381,8 @@ fn a_forked_child_gets_errors_and_does_no_harm() {
     let reader = read(directory.path());
     let transaction = db.transaction().unwrap();
     transaction.put("c", "3").unwrap();
-    // SAFETY: the child calls the store, whose calls return at once there, and then `_exit`; it may allocate, since glibc makes
-    // its allocator usable in forked children.
+    // SAFETY: the child only calls the store, whose calls return at once there, and then `_exit`. It may allocate,
+    // since glibc makes its allocator usable in forked children.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: a plain call; if anything below hangs, the alarm ends the child.

@@ -1,4 +1,5 @@
-//! Promises 1 to 3 under real threads and tiny budgets, so that switches, incorporations and compactions happen all the time.
+//! Promises 1 to 3 of `docs/guarantees.md` with real threads, and with budgets so small that generations are switched,
+//! incorporated and compacted all the time.
 
 use crate::support::{Random, expect_sound, setting, tiny};
 use alluvium::{Db, WriteBatch};
@@ -14,8 +15,8 @@ fn number(value: Option<Vec<u8>>) -> u64 {
     value.map_or(0, |value| u64::from_le_bytes(value[..8].try_into().unwrap()))
 }
 
-/// Rules W3, G1, G4: each writer counts up in its own keys. A reader never sees a count go back, and sees every write that was
-/// acknowledged before its get began.
+/// Rules W3, G1, G4: each writer counts up in its own keys. A reader never sees a count decrease, and sees every write
+/// that was acknowledged before its get began.
 #[test]
 fn reads_never_go_back() {
     const KEYS: usize = 8;
@@ -63,7 +64,7 @@ fn reads_never_go_back() {
     expect_sound(&db);
 }
 
-/// Rules S1, S4, B1 to B4: money moves between accounts in batches; every snapshot and every iterator finds the same total.
+/// Rules S1, S4, B1 to B4: batches move money between accounts. Every snapshot and every iterator finds the same total.
 #[test]
 fn every_snapshot_holds_whole_batches() {
     const ACCOUNTS: u64 = 40;
@@ -121,8 +122,8 @@ fn every_snapshot_holds_whole_batches() {
     expect_sound(&db);
 }
 
-/// Rule B2 for plain gets: a batch writes one number to several keys. A reader that reads them one after the other never sees a later
-/// key older than an earlier one.
+/// Rule B2 for plain gets: a batch writes one number to several keys. A reader that reads these keys in turn never
+/// finds an older number than in an earlier read.
 #[test]
 fn plain_gets_see_whole_batches() {
     const KEYS: u8 = 6;
@@ -147,7 +148,7 @@ fn plain_gets_see_whole_batches() {
             scope.spawn(move || {
                 let mut random = Random(reader);
                 while !stop.load(Ordering::Relaxed) {
-                    // Reads in a random order; a later get never returns an older number.
+                    // Starts at a random key.
                     let first = random.below(u64::from(KEYS)) as u8;
                     let mut newest = 0;
                     for offset in 0..KEYS {
@@ -164,8 +165,8 @@ fn plain_gets_see_whole_batches() {
     expect_sound(&db);
 }
 
-/// Rule S3 and the linearizability of snapshots: two keys are written in turn, y after x; a snapshot taken after a get of either
-/// holds at least what the get saw, and a get after a snapshot sees at least what the snapshot holds.
+/// Rule S3 and the linearizability of snapshots: a snapshot holds at least what gets before it saw, and gets after it
+/// see at least what it holds. One thread writes x and another one y.
 #[test]
 fn snapshots_and_gets_agree_on_the_order() {
     let directory = tempfile::tempdir().unwrap();
@@ -219,8 +220,8 @@ fn closing_is_quick_under_load() {
     expect_sound(&Db::open(directory.path(), tiny()).unwrap());
 }
 
-/// A regression test: an interval beyond the range of the clock ended a log thread, and writers waited for ever for the segment that
-/// the thread would have made.
+/// A regression test: an interval beyond the range of the clock ended a log thread, and writers waited forever for the
+/// segment that this thread should have made.
 #[test]
 fn an_endless_sync_interval_means_no_background_sync() {
     let directory = tempfile::tempdir().unwrap();
@@ -234,9 +235,9 @@ fn an_endless_sync_interval_means_no_background_sync() {
     db.close().unwrap();
 }
 
-/// Rule W3, two puts of one key that are placed in the wrong order: the final value of several writers is the same whether it is read
-/// from memory, at a snapshot, or from the log after reopening, where the numbers decide. Each writer writes each key once; batches
-/// hold their latches for long, so that other writers queue behind them.
+/// Rule W3: two puts of one key take effect in the order of their numbers. The final value is the same from memory, at
+/// a snapshot, and from the log after reopening, where the numbers decide. Each of several writers writes each key
+/// once. Batches hold their latches for long, so that other writers wait behind them.
 #[test]
 fn the_last_of_several_writers_of_one_key_stays_the_last() {
     let deadline = Instant::now() + duration();
@@ -259,7 +260,7 @@ fn one_write_of_each_key_by_each_writer() {
                 let mut written = Ok(());
                 for first in (0..KEYS).step_by(AT_ONCE as usize) {
                     let mut keys = (first..first + AT_ONCE).map(u32::to_be_bytes);
-                    // Even if a write has failed; otherwise the other threads would wait for ever.
+                    // Waits even after a failed write; otherwise the other threads would wait forever.
                     together.wait();
                     let these = if writer < 2 {
                         let mut batch = WriteBatch::new();
@@ -286,14 +287,15 @@ fn one_write_of_each_key_by_each_writer() {
     db.close().unwrap();
     let db = Db::open(directory.path(), tiny()).unwrap();
     for (key, (before, after)) in now.iter().zip(&all(&db)).enumerate() {
-        assert_eq!(before, after, "key {key}: the answer flips by reopening");
+        assert_eq!(before, after, "key {key}: the value changed by reopening");
     }
     expect_sound(&db);
     db.close().unwrap();
 }
 
-/// Rule P1: several threads increment counters beside flushes, and beside writes of other keys that fill memory. No increment is lost,
-/// whether the old value was in the Membuffer, in a Memtable that is being incorporated, or in a branch file.
+/// Rule P1: several threads increment counters during flushes, and during writes of other keys that fill memory. No
+/// increment is lost, whether the old value is in the Membuffer, in a Memtable that is being incorporated, or in a
+/// branch file.
 #[test]
 fn no_update_is_lost() {
     const COUNTERS: u64 = 4;
@@ -310,7 +312,7 @@ fn no_update_is_lost() {
                     while !stop.load(Ordering::Relaxed) {
                         let key = random.below(COUNTERS) as u8;
                         match random.below(4) {
-                            // Pauses, so that the counters reach branch files from time to time.
+                            // Pauses so that the counters reach branch files from time to time.
                             0 => std::thread::sleep(Duration::from_micros(random.below(2000))),
                             1 => {
                                 let old = db.get([key]).unwrap();

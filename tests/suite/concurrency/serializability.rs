@@ -1,14 +1,15 @@
-//! Tests that transactions are strictly serializable. Real threads do many runs on a store with tiny parts, and a checker in the style of
-//! Elle decides about each run's history. `tests/suite/concurrency/linearizability.rs` checks transactions, too: its checker takes any
-//! operation and is exact, but needs short histories. This checker takes long histories and names the anomaly.
+//! Tests that transactions are strictly serializable. Real threads do many runs on a store with tiny budgets, and a
+//! checker in the style of Elle verifies each run's history. `tests/suite/concurrency/linearizability.rs` checks
+//! transactions, too: its checker takes any operation and is exact, but needs short histories. This checker takes long
+//! histories and names the anomaly.
 //!
-//! - `history`: what transactions did and saw, and when. `effects`, `checker`, `graph`: whether some order explains it. `anomaly`:
-//!   describes the violation. `hand_made`: tests of the checker.
-//! - `lists`: the keys of a run and the meaning of their values. `client`: a thread that runs transactions and records what it saw.
-//!   `world`: a store and its threads, which do one run after another.
+//! - `history`: what transactions did and saw, and when. `effects`, `checker`, `graph`: whether some order explains it.
+//!   `anomaly`: describes the violation. `hand_made`: tests of the checker.
+//! - `lists`: the keys of a run and the meaning of their values. `client`: a thread that runs transactions and records
+//!   what it saw. `world`: a store and its threads, which do one run after another.
 //!
-//! Longer runs: `ALLUVIUM_TRANSACTION_HISTORIES=10000 cargo test --test suite serializability -- --nocapture`, with seeds from
-//! `ALLUVIUM_SEED` on.
+//! Longer runs: `ALLUVIUM_TRANSACTION_HISTORIES=10000 cargo test --test suite serializability -- --nocapture`, with
+//! seeds from `ALLUVIUM_SEED` on.
 
 mod anomaly;
 mod checker;
@@ -36,7 +37,7 @@ fn random_histories_are_serializable() {
         }
         let tally = world::run(seed, HISTORIES_PER_WORLD).unwrap_or_else(|error| {
             let command = "cargo test --test suite serializability::random -- --nocapture";
-            panic!("{error}\ntry it again with ALLUVIUM_SEED={seed} ALLUVIUM_TRANSACTION_HISTORIES=1 {command}")
+            panic!("{error}\nrepeat it with ALLUVIUM_SEED={seed} ALLUVIUM_TRANSACTION_HISTORIES=1 {command}")
         });
         total.add(&tally);
         if seed.is_multiple_of(200) {

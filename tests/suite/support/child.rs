@@ -1,7 +1,7 @@
 //! Child processes of the tests: programs that are killed or traced, or whose resources are limited.
 //!
-//! They need the code of this binary, and the test harness can only start tests. So there is one entry point. The harness ignores it as
-//! a test; it runs the child that the environment names.
+//! They need the code of this binary, and the test harness can only start tests. So there is one entry point. The
+//! harness ignores it as a test; it runs the child that the environment names.
 
 use std::process::Command;
 
@@ -25,7 +25,7 @@ pub fn name(role: &str) -> (&'static str, &str) {
 }
 
 #[test]
-#[ignore = "no test, but the entry point of child processes"]
+#[ignore = "not a test, but the entry point of child processes"]
 fn entry_point() {
     match std::env::var(ROLE).unwrap_or_default().as_str() {
         "kill" => crate::crash::kill::child(),
@@ -34,7 +34,7 @@ fn entry_point() {
         "real error" => crate::crash::real_errors::child(),
         "slow merge" => crate::api::live_stats::child(),
         "writer" => crate::concurrency::openers::child(),
-        // Somebody runs the ignored tests.
+        // A run of the ignored tests.
         "" => {}
         other => panic!("there is no child {other:?}"),
     }

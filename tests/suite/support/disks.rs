@@ -1,7 +1,7 @@
 //! Real file systems for one test: a small ext4 on a loop device, whose power can be cut, and a tmpfs of limited size.
 //!
-//! They need root. Each is mounted in a private mount namespace of the calling thread, and the loop device frees itself, so
-//! nothing is left behind, even if the test is killed.
+//! They need root. Each is mounted in a private mount namespace of the calling thread, and the loop device detaches
+//! itself, so nothing is left behind, even if the test is killed.
 
 use alluvium::storage::{Life, PosixStorage, Storage};
 use std::ffi::CString;
@@ -15,14 +15,15 @@ use std::time::{Duration, Instant};
 
 /// `_IOR('X', 125, __u32)`: the file system stops at once, as if the power were gone.
 const EXT4_IOC_SHUTDOWN: libc::c_ulong = 0x8004_587d;
-/// Without writing out the journal first.
+/// Does not write the journal first.
 const SHUTDOWN_NO_LOG_FLUSH: u32 = 2;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
-/// The device frees itself when it is no longer open.
+/// The device detaches itself after its last close.
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 
-/// Runs a test on a thread that may mount file systems which no other process sees. Without the permission the test is skipped.
+/// Runs a test on a thread that may mount file systems that no other process sees. Skips the test without the
+/// permission.
 pub fn with_private_mounts(name: &str, test: impl FnOnce() + Send) {
     let outcome = std::thread::scope(|scope| {
         let run = scope.spawn(|| match leave_mounts() {
@@ -43,7 +44,8 @@ pub fn with_private_mounts(name: &str, test: impl FnOnce() + Send) {
 
 /// Gives the calling thread a private mount namespace.
 fn leave_mounts() -> io::Result<()> {
-    // SAFETY: touches no memory; threads and processes that this thread starts inherit the namespace, others keep theirs.
+    // SAFETY: touches no memory; threads and processes that this thread starts inherit the namespace, others keep
+    // theirs.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     // SAFETY: the strings end with a zero byte and outlive the call.
     check(unsafe {
@@ -90,13 +92,13 @@ fn unmount(at: &Path) -> io::Result<()> {
 /// An ext4 on a loop device over an image in a temporary directory.
 pub struct Ext4 {
     directory: tempfile::TempDir,
-    /// Keeps the loop device from freeing itself while the file system is not mounted.
+    /// Keeps the loop device attached while the file system is not mounted.
     device: Option<File>,
     device_path: PathBuf,
 }
 
 impl Ext4 {
-    /// Makes and mounts one of `bytes`. `None` if this machine cannot; the test is then skipped.
+    /// Makes and mounts a file system of `bytes`. `None` if this machine cannot; the test is then skipped.
     pub fn new(name: &str, bytes: u64) -> Option<Self> {
         Self::made(name, tempfile::tempdir().and_then(|directory| Self::make(directory, bytes)))
     }
@@ -141,7 +143,7 @@ impl Ext4 {
         self.directory.path()
     }
 
-    /// The life of what is mounted now.
+    /// The life of the current mount: one boot of the kernel and one mount of the file system.
     pub fn life(&self) -> Option<Life> {
         PosixStorage::new(self.path()).life()
     }
@@ -160,7 +162,8 @@ impl Ext4 {
     /// Makes the file system read-only. No file may be open for writing.
     pub fn make_read_only(&self) {
         let (none, at) = (std::ptr::null(), c_path(&self.path()));
-        // SAFETY: the path ends with a zero byte and outlives the call; the other addresses are null, which this call allows.
+        // SAFETY: the path ends with a zero byte and outlives the call; the other addresses are null, which this call
+        // allows.
         check(unsafe { libc::mount(none, at.as_ptr(), none, libc::MS_REMOUNT | libc::MS_RDONLY, none.cast()) })
             .unwrap();
     }
@@ -195,7 +198,8 @@ fn attach(image: &Path) -> io::Result<(File, PathBuf)> {
         }
         let path = PathBuf::from(format!("/dev/loop{free}"));
         let device = OpenOptions::new().read(true).write(true).open(&path)?;
-        // `struct loop_config`: descriptor, block size, `struct loop_info64` with the flags at its offset 52, reserved words.
+        // `struct loop_config`: descriptor, block size, `struct loop_info64` with the flags at its offset 52, reserved
+        // words.
         let mut config = [0u32; 76];
         config[0] = file.as_raw_fd() as u32;
         config[(8 + 52) / 4] = LO_FLAGS_AUTOCLEAR;
@@ -213,7 +217,7 @@ pub struct Tmpfs {
 }
 
 impl Tmpfs {
-    /// Mounts one of `bytes`.
+    /// Mounts a tmpfs of `bytes`.
     pub fn new(bytes: u64) -> Self {
         let directory = tempfile::tempdir().unwrap();
         mount(Path::new("none"), directory.path(), "tmpfs", &format!("size={bytes}")).unwrap();

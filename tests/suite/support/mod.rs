@@ -1,4 +1,5 @@
-//! Helpers of several tests: a small random generator, options with tiny budgets, checks of whole stores, skipped tests.
+//! Helpers of several tests: a small random generator, options with tiny budgets, checks of whole stores, skipped
+//! tests.
 
 pub mod child;
 pub mod disks;
@@ -8,7 +9,7 @@ use alluvium::storage::Storage;
 use alluvium::{Db, Depth, Options};
 use std::sync::Arc;
 
-/// SplitMix64: small, and the same on every machine for a seed.
+/// SplitMix64: small, with equal numbers for equal seeds on every machine.
 pub struct Random(pub u64);
 
 impl Random {
@@ -20,7 +21,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `bound`.
+    /// A number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
@@ -55,8 +56,8 @@ pub fn expect_sound(db: &Db) {
     assert!(found.is_valid(), "{:#?}", found.damage);
 }
 
-/// Verifies the files of a closed store. Returns the unreferenced ones: there are none if background work had finished and no reader
-/// kept it from removing them.
+/// Verifies the files of a closed store. Returns the unreferenced ones. There are none if background work had finished
+/// and no reader prevented their removal.
 pub fn expect_sound_closed(storage: &Arc<dyn Storage>) -> Vec<String> {
     let found = Db::verify_closed_with(Arc::clone(storage), Depth::Deep, &mut |_| ()).unwrap();
     assert!(found.is_valid(), "{:#?}", found.damage);

@@ -1,5 +1,6 @@
-//! Words of memory that a test shares with its child processes, so that it knows what a child had done when it died. They are a
-//! mapped file outside the store: one process loads what the other stored, even after the other has died.
+//! Words of memory that a test shares with its child processes, so that the test knows what a child had done when it
+//! died. They are in a mapped file outside the store, so a process can load what another one stored, even after its
+//! death.
 
 use alluvium::storage::{MappedFile, PosixStorage, Storage};
 use std::path::Path;
@@ -29,8 +30,8 @@ impl Shared {
     /// A word.
     pub fn word(&self, at: usize) -> &AtomicU64 {
         assert!(at < self.mapped.length() / 8);
-        // SAFETY: the mapping is page-aligned, `at * 8 + 8` lies inside, and every access to these bytes, in all processes,
-        // is through an `AtomicU64`. The reference cannot outlive `self`, which keeps the mapping.
+        // SAFETY: the mapping is page-aligned, `at * 8 + 8` lies inside, and every access to these bytes, in all
+        // processes, is through an `AtomicU64`. The reference cannot outlive `self`, which keeps the mapping.
         unsafe { &*self.mapped.pointer().cast::<AtomicU64>().add(at) }
     }
 }

@@ -1,21 +1,24 @@
 /* The C interface of LevelDB 1.23 over Alluvium: the same functions, with the same arguments and the same meaning.
  *
- * C11 and C++17. The library is `libleveldb.so.1d`; README.md tells what differs from LevelDB's own.
+ * C11 and C++17. The library is `libleveldb.so.1d`; README.md lists the differences from LevelDB's own.
  *
- * Errors: a function that can fail takes `char** errptr`. `*errptr` is NULL, or a string from malloc, before the call. Where the call
- * succeeds it stays as it is; where it fails it is released and becomes a new string, which the caller releases by `leveldb_free`.
- * The string begins with what kind of error it is: "Invalid argument: ", "Corruption: ", "IO error: ", "Not implemented: ".
+ * Errors: a function that can fail takes `char** errptr`. Before the call, `*errptr` is NULL or a string from malloc.
+ * A successful call leaves it unchanged. A failing call frees it and stores a new string, which the caller releases
+ * with `leveldb_free`. The string begins with the kind of error: "Invalid argument: ", "Corruption: ", "IO error: ",
+ * "Not implemented: ".
  *
- * Bytes: keys and values are a pointer and a length, and may contain any bytes. A pointer to no bytes may be NULL.
+ * Bytes: keys and values are a pointer and a length, and may contain any bytes. The pointer may be NULL if the length
+ * is 0.
  *
- * Truth: a `uint8_t`, 0 for no.
+ * Booleans: a `uint8_t`; 0 is false.
  *
- * Threads: a database, a snapshot, a cache, a comparator and objects of options may be used by several threads at once; an iterator
- * and a batch belong to one at a time.
+ * Threads: a database, a snapshot, a cache, a comparator and options objects may be used by several threads at once.
+ * An iterator and a batch may be used by one thread at a time.
  *
- * Order: iterators and snapshots end before their database is closed. What breaks a rule (a pointer that is NULL, closed twice, used
- * after its end, an iterator that was left alive, one object changed by two threads at once) is told on the standard error and, where
- * there is an errptr, there; the call does nothing else. With ALLUVIUM_MISUSE=abort in the environment the program aborts there.
+ * Misuse: iterators and snapshots must be destroyed before their database is closed. A call that breaks a rule (a
+ * NULL pointer, an object that is closed twice or used after its end, an iterator that is still alive at
+ * `leveldb_close`, one object changed by two threads at once) is reported on standard error and, if there is one,
+ * through errptr; it does nothing else. With ALLUVIUM_MISUSE=abort in the environment, the program aborts.
  */
 
 #ifndef ALLUVIUM_LEVELDB_C_H
@@ -46,7 +49,7 @@ typedef struct leveldb_readoptions_t leveldb_readoptions_t;
 typedef struct leveldb_snapshot_t leveldb_snapshot_t;
 typedef struct leveldb_writebatch_t leveldb_writebatch_t;
 typedef struct leveldb_writeoptions_t leveldb_writeoptions_t;
-/* Never made by a function here; programs may name them. */
+/* No function here creates these; programs may use their names. */
 typedef struct leveldb_filelock_t leveldb_filelock_t;
 typedef struct leveldb_randomfile_t leveldb_randomfile_t;
 typedef struct leveldb_seqfile_t leveldb_seqfile_t;
@@ -54,55 +57,56 @@ typedef struct leveldb_writablefile_t leveldb_writablefile_t;
 
 /* ---- Databases ---- */
 
-/* Opens the database in a directory; NULL where that fails. One process at a time has it open. */
+/* Opens the database in a directory. Returns NULL on an error. Only one process at a time can have it open. */
 ALLUVIUM_EXPORT leveldb_t* leveldb_open(const leveldb_options_t* options, const char* name, char** errptr);
-/* Closes it. Everything that was written is on the disk then. */
+/* Closes a database. Everything that was written is then on the disk. */
 ALLUVIUM_EXPORT void leveldb_close(leveldb_t* db);
 ALLUVIUM_EXPORT void leveldb_put(leveldb_t* db, const leveldb_writeoptions_t* options, const char* key, size_t keylen,
                                  const char* val, size_t vallen, char** errptr);
-/* No error where the key is absent. */
+/* It is not an error if the key is absent. */
 ALLUVIUM_EXPORT void leveldb_delete(leveldb_t* db, const leveldb_writeoptions_t* options, const char* key, size_t keylen,
                                     char** errptr);
-/* Applies a batch: all of it or nothing, for every reader and after every crash. The batch stays as it is. */
+/* Applies a batch atomically, for every reader and after every crash. The batch is unchanged. */
 ALLUVIUM_EXPORT void leveldb_write(leveldb_t* db, const leveldb_writeoptions_t* options, leveldb_writebatch_t* batch,
                                    char** errptr);
-/* NULL where the key is absent; else the value, for `leveldb_free`, and its length in `*vallen`. */
+/* Returns the value, to be released with `leveldb_free`, and its length in `*vallen`; NULL if the key is absent. */
 ALLUVIUM_EXPORT char* leveldb_get(leveldb_t* db, const leveldb_readoptions_t* options, const char* key, size_t keylen,
                                   size_t* vallen, char** errptr);
-/* An iterator at the snapshot of the options, or at this moment. It stands nowhere until it is moved to an entry. */
+/* Creates an iterator at the snapshot of the options, or at the current state. It is unpositioned until it is moved. */
 ALLUVIUM_EXPORT leveldb_iterator_t* leveldb_create_iterator(leveldb_t* db, const leveldb_readoptions_t* options);
 ALLUVIUM_EXPORT const leveldb_snapshot_t* leveldb_create_snapshot(leveldb_t* db);
 ALLUVIUM_EXPORT void leveldb_release_snapshot(leveldb_t* db, const leveldb_snapshot_t* snapshot);
-/* "leveldb.stats", "leveldb.sstables", "leveldb.approximate-memory-usage", "leveldb.num-files-at-level<N>" with N from 0 to 6: a
- * string for `leveldb_free`; NULL for others. */
+/* "leveldb.stats", "leveldb.sstables", "leveldb.approximate-memory-usage", "leveldb.num-files-at-level<N>" with N
+ * from 0 to 6. Returns a string, to be released with `leveldb_free`; NULL for other names. */
 ALLUVIUM_EXPORT char* leveldb_property_value(leveldb_t* db, const char* propname);
-/* About how many bytes ranges take on disk and in memory, each from its start key up to, without, its limit key. */
+/* Estimates how many bytes ranges occupy on disk and in memory. Each range excludes its limit key. */
 ALLUVIUM_EXPORT void leveldb_approximate_sizes(leveldb_t* db, int num_ranges, const char* const* range_start_key,
                                                const size_t* range_start_key_len, const char* const* range_limit_key,
                                                const size_t* range_limit_key_len, uint64_t* sizes);
-/* Takes what was deleted and overwritten out of a range; NULL stands for the first or the last key. */
+/* Removes deleted and overwritten data from a range. NULL means the first or the last key. */
 ALLUVIUM_EXPORT void leveldb_compact_range(leveldb_t* db, const char* start_key, size_t start_key_len,
                                            const char* limit_key, size_t limit_key_len);
-/* Removes a database that nobody has open; no error where there is none. */
+/* Deletes a closed database. It is not an error if there is none. */
 ALLUVIUM_EXPORT void leveldb_destroy_db(const leveldb_options_t* options, const char* name, char** errptr);
-/* Saves what can be saved of a damaged database. What is lost is told on the standard error. */
+/* Saves what can be saved of a damaged database. Losses are reported on standard error. */
 ALLUVIUM_EXPORT void leveldb_repair_db(const leveldb_options_t* options, const char* name, char** errptr);
 
 /* ---- Iterators ---- */
 
 ALLUVIUM_EXPORT void leveldb_iter_destroy(leveldb_iterator_t* iterator);
-/* Whether it stands on an entry: not before the first move, behind the last entry, before the first one, or after an error. */
+/* Whether the iterator is positioned on an entry. It is not before the first move, past either end, and after an
+ * error. */
 ALLUVIUM_EXPORT uint8_t leveldb_iter_valid(const leveldb_iterator_t* iterator);
 ALLUVIUM_EXPORT void leveldb_iter_seek_to_first(leveldb_iterator_t* iterator);
 ALLUVIUM_EXPORT void leveldb_iter_seek_to_last(leveldb_iterator_t* iterator);
-/* To the first entry at the key or behind it. */
+/* Moves to the first entry whose key is at or after the key. */
 ALLUVIUM_EXPORT void leveldb_iter_seek(leveldb_iterator_t* iterator, const char* k, size_t klen);
 ALLUVIUM_EXPORT void leveldb_iter_next(leveldb_iterator_t* iterator);
 ALLUVIUM_EXPORT void leveldb_iter_prev(leveldb_iterator_t* iterator);
-/* What the iterator stands on; the bytes stay until it moves or ends. */
+/* The entry of the iterator. The bytes are valid until the iterator moves or is destroyed. */
 ALLUVIUM_EXPORT const char* leveldb_iter_key(const leveldb_iterator_t* iterator, size_t* klen);
 ALLUVIUM_EXPORT const char* leveldb_iter_value(const leveldb_iterator_t* iterator, size_t* vlen);
-/* The error that the last move has met, if any. */
+/* Returns the error of the last move, if any. */
 ALLUVIUM_EXPORT void leveldb_iter_get_error(const leveldb_iterator_t* iterator, char** errptr);
 
 /* ---- Batches ---- */
@@ -113,30 +117,30 @@ ALLUVIUM_EXPORT void leveldb_writebatch_clear(leveldb_writebatch_t* batch);
 ALLUVIUM_EXPORT void leveldb_writebatch_put(leveldb_writebatch_t* batch, const char* key, size_t klen, const char* val,
                                             size_t vlen);
 ALLUVIUM_EXPORT void leveldb_writebatch_delete(leveldb_writebatch_t* batch, const char* key, size_t klen);
-/* Calls one of the functions for each write, in their order. */
+/* Calls one of the functions for each write, in order. */
 ALLUVIUM_EXPORT void leveldb_writebatch_iterate(const leveldb_writebatch_t* batch, void* state,
                                                 void (*put)(void* state, const char* k, size_t klen, const char* v,
                                                             size_t vlen),
                                                 void (*deleted)(void* state, const char* k, size_t klen));
-/* Adds the writes of `source` behind those of `destination`. */
+/* Appends the writes of `source` to `destination`. */
 ALLUVIUM_EXPORT void leveldb_writebatch_append(leveldb_writebatch_t* destination, const leveldb_writebatch_t* source);
 
 /* ---- Options ---- */
 
 ALLUVIUM_EXPORT leveldb_options_t* leveldb_options_create(void);
 ALLUVIUM_EXPORT void leveldb_options_destroy(leveldb_options_t* options);
-/* The order of keys. The comparator outlives the database. */
+/* Sets the order of keys. The comparator must outlive the database. */
 ALLUVIUM_EXPORT void leveldb_options_set_comparator(leveldb_options_t* options, leveldb_comparator_t* comparator);
 ALLUVIUM_EXPORT void leveldb_options_set_create_if_missing(leveldb_options_t* options, uint8_t value);
 ALLUVIUM_EXPORT void leveldb_options_set_error_if_exists(leveldb_options_t* options, uint8_t value);
-/* A store takes two write buffers and its cache of memory, but at least 128 MiB; ALLUVIUM_MEMORY in the environment says another
- * number. */
+/* The memory budget of a store is two write buffers plus its cache, but at least 128 MiB. ALLUVIUM_MEMORY in the
+ * environment overrides it. */
 ALLUVIUM_EXPORT void leveldb_options_set_write_buffer_size(leveldb_options_t* options, size_t bytes);
 ALLUVIUM_EXPORT void leveldb_options_set_cache(leveldb_options_t* options, leveldb_cache_t* cache);
 enum { leveldb_no_compression = 0, leveldb_snappy_compression = 1 };
-/* What is called snappy is LZ4 here. */
+/* `leveldb_snappy_compression` selects LZ4 here. */
 ALLUVIUM_EXPORT void leveldb_options_set_compression(leveldb_options_t* options, int kind);
-/* Taken, and without effect: the store chooses by itself. */
+/* Accepted, without effect: the store chooses these values itself. */
 ALLUVIUM_EXPORT void leveldb_options_set_filter_policy(leveldb_options_t* options, leveldb_filterpolicy_t* policy);
 ALLUVIUM_EXPORT void leveldb_options_set_paranoid_checks(leveldb_options_t* options, uint8_t value);
 ALLUVIUM_EXPORT void leveldb_options_set_env(leveldb_options_t* options, leveldb_env_t* env);
@@ -148,15 +152,15 @@ ALLUVIUM_EXPORT void leveldb_options_set_max_file_size(leveldb_options_t* option
 
 /* ---- Comparators ---- */
 
-/* The functions may be called by several threads at once. The name is stored with the database, which opens only with a comparator of
- * the same name. */
+/* The functions may be called by several threads at once. The name is stored with the database, which can only be
+ * opened with a comparator of the same name. */
 ALLUVIUM_EXPORT leveldb_comparator_t* leveldb_comparator_create(void* state, void (*destructor)(void* state),
                                                                 int (*compare)(void* state, const char* a, size_t alen,
                                                                                const char* b, size_t blen),
                                                                 const char* (*name)(void* state));
 ALLUVIUM_EXPORT void leveldb_comparator_destroy(leveldb_comparator_t* comparator);
 
-/* ---- Filter policies: taken, never called ---- */
+/* ---- Filter policies: accepted, never called ---- */
 
 ALLUVIUM_EXPORT leveldb_filterpolicy_t* leveldb_filterpolicy_create(
     void* state, void (*destructor)(void* state),
@@ -167,35 +171,35 @@ ALLUVIUM_EXPORT leveldb_filterpolicy_t* leveldb_filterpolicy_create(
 ALLUVIUM_EXPORT void leveldb_filterpolicy_destroy(leveldb_filterpolicy_t* policy);
 ALLUVIUM_EXPORT leveldb_filterpolicy_t* leveldb_filterpolicy_create_bloom(int bits_per_key);
 
-/* ---- Options of reads and of writes ---- */
+/* ---- Options for reads and for writes ---- */
 
 ALLUVIUM_EXPORT leveldb_readoptions_t* leveldb_readoptions_create(void);
 ALLUVIUM_EXPORT void leveldb_readoptions_destroy(leveldb_readoptions_t* options);
-/* Without effect: everything that is read is checked. */
+/* Without effect: everything that is read is verified. */
 ALLUVIUM_EXPORT void leveldb_readoptions_set_verify_checksums(leveldb_readoptions_t* options, uint8_t value);
 /* Without effect. */
 ALLUVIUM_EXPORT void leveldb_readoptions_set_fill_cache(leveldb_readoptions_t* options, uint8_t value);
-/* NULL: the newest. */
+/* NULL means the newest state. */
 ALLUVIUM_EXPORT void leveldb_readoptions_set_snapshot(leveldb_readoptions_t* options, const leveldb_snapshot_t* snapshot);
 
 ALLUVIUM_EXPORT leveldb_writeoptions_t* leveldb_writeoptions_create(void);
 ALLUVIUM_EXPORT void leveldb_writeoptions_destroy(leveldb_writeoptions_t* options);
-/* Whether a write is on the disk when it returns. Without, it survives the end of the process, and a loss of power takes at most the
- * last 100 ms. */
+/* Whether a write is on the disk when it returns. Without it, a write survives the death of the process, and a power
+ * loss loses at most the last 100 ms. */
 ALLUVIUM_EXPORT void leveldb_writeoptions_set_sync(leveldb_writeoptions_t* options, uint8_t value);
 
 /* ---- Caches, environment, the rest ---- */
 
-/* Each database that is opened with it has a cache of its own, of this capacity. */
+/* Each database that is opened with it has its own cache of this capacity. */
 ALLUVIUM_EXPORT leveldb_cache_t* leveldb_cache_create_lru(size_t capacity);
 ALLUVIUM_EXPORT void leveldb_cache_destroy(leveldb_cache_t* cache);
 
 ALLUVIUM_EXPORT leveldb_env_t* leveldb_create_default_env(void);
 ALLUVIUM_EXPORT void leveldb_env_destroy(leveldb_env_t* env);
-/* A directory that exists, for `leveldb_free`; NULL where it cannot be made. */
+/* Returns an existing directory for tests, to be released with `leveldb_free`; NULL if it cannot be created. */
 ALLUVIUM_EXPORT char* leveldb_env_get_test_directory(leveldb_env_t* env);
 
-/* Releases what a function of this library gave out; so does `free`. */
+/* Releases memory that a function of this library returned. `free` does the same. */
 ALLUVIUM_EXPORT void leveldb_free(void* ptr);
 
 /* 1 and 23: the version of LevelDB whose interface this is. */

@@ -1,4 +1,4 @@
-//! The keys of one bucket in the caller's order, as a writer knows them, side by side in one piece of memory.
+//! The keys of one bucket in the comparator's order, as cached by the writer, in one piece of memory.
 
 use super::layout;
 use crate::comparator::Comparator;
@@ -7,16 +7,17 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::ops::Range;
 
-/// Keys that a bucket has at most. More make every write of a new key and every seek read more; fewer take more memory for fences.
+/// The most keys of a bucket. With more, every write of a new key and every seek reads more; with fewer, fences take
+/// more memory.
 const KEYS_MAX: usize = 64;
-/// Bytes that more than one key of it may have, with their values: a scan holds a bucket in memory.
+/// The most bytes of a bucket with several keys, values included: a scan holds a bucket in memory.
 const BYTES_MAX: usize = 256 << 10;
-/// Memory for buckets that are kept for later writes.
+/// Memory for cached buckets.
 const KEPT_BYTES: usize = 16 << 20;
-/// So many may be read before that is looked at.
+/// Reads of buckets between two checks of that limit.
 const READS_BETWEEN: usize = 64;
 
-/// A key's place, and how much it takes in the store.
+/// The position of a key, and its size in the store.
 #[derive(Clone, Copy)]
 struct Place {
     begin: u32,
@@ -28,12 +29,12 @@ struct Place {
 #[derive(Default)]
 pub struct Bucket {
     keys: Vec<u8>,
-    /// In order. Keys that are gone leave gaps in `keys`.
+    /// In the comparator's order. Removed keys leave gaps in `keys`.
     places: Vec<Place>,
 }
 
 impl Bucket {
-    /// Reads a bucket's keys.
+    /// Reads the keys of a bucket.
     pub fn load(db: &Db, bucket: u64, comparator: &Comparator) -> alluvium::Result<Self> {
         let mut loaded = Self::default();
         let mut pairs = db.prefix(layout::data_key(bucket, &[]))?;
@@ -47,17 +48,17 @@ impl Bucket {
         Ok(loaded)
     }
 
-    /// Where a key is, or where it would have to be.
+    /// Returns the position of a key, or the position where it would be inserted.
     pub fn search(&self, comparator: &Comparator, key: &[u8]) -> Result<usize, usize> {
         self.places.binary_search_by(|place| comparator.compare(place.of(&self.keys), key))
     }
 
-    /// The key at a place.
+    /// Returns the key at a position.
     pub fn key(&self, at: usize) -> &[u8] {
         self.places[at].of(&self.keys)
     }
 
-    /// Brings a key to a place.
+    /// Inserts a key at a position.
     pub fn insert(&mut self, at: usize, key: &[u8], value_bytes: usize) {
         let begin = self.keys.len() as u32;
         self.keys.extend_from_slice(key);
@@ -65,10 +66,10 @@ impl Bucket {
         self.places.insert(at, Place { begin, end: self.keys.len() as u32, bytes });
     }
 
-    /// Takes the key at a place out.
+    /// Removes the key at a position.
     pub fn remove(&mut self, at: usize) {
         self.places.remove(at);
-        // Gaps that are more than the keys are not worth their memory.
+        // Gaps that are larger than the keys waste memory.
         if self.keys.len()
             > 2 * self.places.iter().map(|place| place.range().len()).sum::<usize>() + BYTES_MAX / KEYS_MAX
         {
@@ -76,13 +77,13 @@ impl Bucket {
         }
     }
 
-    /// Whether no key is left.
+    /// Whether the bucket has no key.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Where it must be split, now that the key at `inserted` came, if at all: in the middle, or before that key where it was put behind
-    /// all others, as by a program that writes in order.
+    /// Returns the position where the bucket must be split after the insert at `inserted`, if at all: in the middle, or
+    /// before the new key if it was appended after all others, as by a program that writes in order.
     pub fn split_at(&self, inserted: usize, is_last_bucket: bool) -> Option<usize> {
         let keys = self.places.len();
         let bytes: u64 = self.places.iter().map(|place| u64::from(place.bytes)).sum();
@@ -92,14 +93,14 @@ impl Bucket {
         Some(if is_last_bucket && inserted + 1 == keys { inserted } else { keys / 2 })
     }
 
-    /// Takes the keys from a place on out.
+    /// Removes the keys from a position on and returns them.
     pub fn split_off(&mut self, at: usize) -> Self {
         let behind = self.copy(at..self.places.len());
         *self = self.copy(0..at);
         behind
     }
 
-    /// All keys.
+    /// Iterates over all keys.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.places.iter().map(|place| place.of(&self.keys))
     }
@@ -128,7 +129,7 @@ impl Place {
     }
 }
 
-/// The buckets that a writer knows.
+/// The buckets that the writer has cached.
 #[derive(Default)]
 pub struct Known {
     buckets: HashMap<u64, Bucket>,
@@ -136,7 +137,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// A bucket, read where it is not known yet.
+    /// Returns a bucket, and reads it if it is not cached yet.
     pub fn bucket(&mut self, db: &Db, number: u64, comparator: &Comparator) -> alluvium::Result<&mut Bucket> {
         match self.buckets.entry(number) {
             Occupied(known) => Ok(known.into_mut()),
@@ -147,17 +148,17 @@ impl Known {
         }
     }
 
-    /// Takes note of a bucket.
+    /// Adds a bucket.
     pub fn insert(&mut self, number: u64, bucket: Bucket) {
         self.buckets.insert(number, bucket);
     }
 
-    /// Forgets a bucket.
+    /// Removes a bucket from the cache.
     pub fn remove(&mut self, number: u64) {
         self.buckets.remove(&number);
     }
 
-    /// Forgets every other one where they are too many.
+    /// Removes every other bucket if they take too much memory.
     pub fn shrink(&mut self) {
         if self.reads < READS_BETWEEN {
             return;

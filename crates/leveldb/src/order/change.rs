@@ -1,4 +1,4 @@
-//! One batch of a caller's, on its way to a batch of the store.
+//! Converts one batch of the caller to a batch of the store.
 
 use super::bucket::Known;
 use super::fences::Fences;
@@ -7,39 +7,39 @@ use crate::comparator::Comparator;
 use alluvium::{Db, WriteBatch};
 use std::collections::BTreeMap;
 
-/// See the module. Nothing is written before it is finished.
+/// See the module. Nothing is written before `finish`.
 pub struct Change<'a> {
     db: &'a Db,
     comparator: &'a Comparator,
     fences: Fences,
     fences_changed: bool,
-    /// Buckets as they will be.
+    /// The buckets after the batch.
     known: Known,
     next: u64,
-    /// What the store will be told, by its keys; `None` deletes.
+    /// The writes to the store, by its keys; `None` deletes.
     pending: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 }
 
-/// What came of it.
+/// The result.
 pub struct Done {
-    /// For the store.
+    /// The batch for the store.
     pub batch: WriteBatch,
-    /// The fences from there on, where they changed.
+    /// The new fences, if they changed.
     pub fences: Option<Fences>,
-    /// The keys of buckets from there on.
+    /// The cached buckets after the batch.
     pub known: Known,
-    /// The next bucket's number.
+    /// The number of the next new bucket.
     pub next: u64,
 }
 
 impl<'a> Change<'a> {
-    /// Nothing yet. `known` are the buckets whose keys are known; `next` is the number of the next new one.
+    /// Starts an empty change. `known` are the cached buckets; `next` is the number of the next new one.
     pub fn new(db: &'a Db, comparator: &'a Comparator, fences: &Fences, known: Known, next: u64) -> Self {
         let fences = fences.clone();
         Self { db, comparator, fences, fences_changed: false, known, next, pending: BTreeMap::new() }
     }
 
-    /// Sets a key; what compares as equal is replaced, spelling and all.
+    /// Sets a key. Replaces a key that compares as equal, including its spelling.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> alluvium::Result<()> {
         let position = self.fences.position(self.comparator, key);
         let number = self.fences.bucket(position);
@@ -64,7 +64,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Removes a key, if it is there.
+    /// Deletes a key, if it exists.
     pub fn delete(&mut self, key: &[u8]) -> alluvium::Result<()> {
         let position = self.fences.position(self.comparator, key);
         let number = self.fences.bucket(position);
@@ -81,7 +81,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Moves the keys of a bucket from a place on to a new one behind it.
+    /// Moves the keys of a bucket from a position on to a new bucket behind it.
     fn split(&mut self, position: usize, at: usize) -> alluvium::Result<()> {
         let (number, new) = (self.fences.bucket(position), self.next);
         let moved = self.known.bucket(self.db, number, self.comparator)?.split_off(at);

@@ -1,24 +1,24 @@
-//! A position among pairs in the caller's order. One thread at a time.
+//! A cursor over pairs in the comparator's order. One thread at a time.
 
 use super::OrderedSnapshot;
 use super::layout;
 use crate::comparator::Comparator;
 use std::sync::Arc;
 
-/// See the module. Like `alluvium::Iter`, it stands on a pair or nowhere.
+/// See the module. Like `alluvium::Iter`, it is positioned on a pair or unpositioned.
 pub struct OrderedCursor {
     snapshot: OrderedSnapshot,
     comparator: Arc<Comparator>,
-    /// The position of the bucket whose pairs are here.
+    /// The position of the bucket that is loaded.
     bucket: usize,
-    /// Keys and values of these pairs, each value right behind its key.
+    /// Keys and values of its pairs, each value right behind its key.
     bytes: Vec<u8>,
-    /// In order.
+    /// In the comparator's order.
     pairs: Vec<Pair>,
     at: Option<usize>,
 }
 
-/// Where a pair lies.
+/// The position of a pair in `bytes`.
 #[derive(Clone, Copy)]
 struct Pair {
     key: usize,
@@ -37,17 +37,17 @@ impl OrderedCursor {
         Self { snapshot, comparator, bucket: 0, bytes: Vec::new(), pairs: Vec::new(), at: None }
     }
 
-    /// Whether it stands on a pair.
+    /// Whether the cursor is positioned on a pair.
     pub fn valid(&self) -> bool {
         self.at.is_some()
     }
 
-    /// The key there; empty where it stands nowhere.
+    /// Returns the key of the pair; empty if unpositioned.
     pub fn key(&self) -> &[u8] {
         self.pair().map_or(&[], |pair| pair.key(&self.bytes))
     }
 
-    /// The value there; empty where it stands nowhere.
+    /// Returns the value of the pair; empty if unpositioned.
     pub fn value(&self) -> &[u8] {
         self.pair().map_or(&[], |pair| &self.bytes[pair.value..pair.end])
     }
@@ -68,14 +68,14 @@ impl OrderedCursor {
         self.settle_back(self.pairs.len())
     }
 
-    /// Moves to the first pair whose key is `key` or behind it.
+    /// Moves to the first pair whose key is at or after `key`.
     pub fn seek(&mut self, key: &[u8]) -> alluvium::Result<()> {
         self.load(self.snapshot.fences.position(&self.comparator, key))?;
         let before = |pair: &Pair| self.comparator.compare(pair.key(&self.bytes), key).is_lt();
         self.settle_forward(self.pairs.partition_point(before))
     }
 
-    /// Moves one pair on.
+    /// Moves to the next pair.
     pub fn step(&mut self) -> alluvium::Result<()> {
         match self.at {
             Some(at) => self.settle_forward(at + 1),
@@ -83,7 +83,7 @@ impl OrderedCursor {
         }
     }
 
-    /// Moves one pair back.
+    /// Moves to the previous pair.
     pub fn step_back(&mut self) -> alluvium::Result<()> {
         match self.at {
             Some(at) => self.settle_back(at),
@@ -91,7 +91,7 @@ impl OrderedCursor {
         }
     }
 
-    /// Stands at a place of the bucket, or at the first one behind where that is its end.
+    /// Moves to a position in the bucket, or to the first pair of the next buckets if that is its end.
     fn settle_forward(&mut self, mut at: usize) -> alluvium::Result<()> {
         while at == self.pairs.len() {
             if self.bucket + 1 == self.snapshot.fences.buckets() {
@@ -105,7 +105,8 @@ impl OrderedCursor {
         Ok(())
     }
 
-    /// Stands at the place before one of the bucket, or at the last one before where that is its beginning.
+    /// Moves to the position before `behind`, or to the last pair of the previous buckets if that is the bucket's
+    /// beginning.
     fn settle_back(&mut self, mut behind: usize) -> alluvium::Result<()> {
         while behind == 0 {
             if self.bucket == 0 {

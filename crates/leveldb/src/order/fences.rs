@@ -1,37 +1,38 @@
-//! The fences between buckets, in the caller's order. Immutable once shared; a copy with one more shares the rest.
+//! The fences between buckets, in the comparator's order. Immutable once shared; a copy with one more fence shares the
+//! rest.
 
 use super::layout;
 use crate::comparator::Comparator;
 use alluvium::{Db, Error};
 use std::sync::Arc;
 
-/// Fences that lie together at most; a copy with one more copies as many.
+/// The most fences of a chunk; a copy with one more fence copies one chunk.
 const CHUNK: usize = 512;
 
-/// The first key that belongs to a bucket.
+/// The lower bound of a bucket's keys.
 #[derive(Clone)]
 struct Fence {
     lower: Arc<[u8]>,
     bucket: u64,
 }
 
-/// See the module. Position 0 is the first bucket's, which has no fence.
+/// See the module. Position 0 is the first bucket, which has no fence.
 #[derive(Clone, Default)]
 pub struct Fences {
-    /// In order; none is empty.
+    /// In order; no chunk is empty.
     chunks: Vec<Arc<Vec<Fence>>>,
     count: usize,
 }
 
 impl Fences {
-    /// The fences that a store holds, and the first number that no bucket has.
+    /// Reads the fences of a store. Also returns the first unused bucket number.
     pub fn load(db: &Db, comparator: &Comparator) -> alluvium::Result<(Self, u64)> {
         let mut fences = Vec::new();
         for pair in db.prefix(layout::fences())? {
             let (key, lower) = pair?;
             let bucket = layout::bucket_of_fence(&key).ok_or_else(|| {
                 Error::InvalidArgument(format!(
-                    "the store has a comparator's name, but \"{}\" is no key of a store in a comparator's order",
+                    "the store has a file COMPARATOR, but its key \"{}\" is not one that a store with a comparator writes",
                     key.escape_ascii()
                 ))
             })?;
@@ -44,12 +45,12 @@ impl Fences {
         Ok((Self { chunks, count }, next))
     }
 
-    /// How many buckets there are.
+    /// Returns the number of buckets.
     pub fn buckets(&self) -> usize {
         self.count + 1
     }
 
-    /// The position of the bucket in which a key is, or would be.
+    /// Returns the position of the bucket to which a key belongs.
     pub fn position(&self, comparator: &Comparator, key: &[u8]) -> usize {
         let is_reached = |fence: &Fence| comparator.compare(&fence.lower, key).is_le();
         let behind = self.chunks.partition_point(|chunk| is_reached(&chunk[0]));
@@ -58,19 +59,19 @@ impl Fences {
         before + self.chunks[last].partition_point(is_reached)
     }
 
-    /// The bucket at a position.
+    /// Returns the bucket at a position.
     pub fn bucket(&self, position: usize) -> u64 {
         let Some(at) = position.checked_sub(1) else { return 0 };
         let (chunk, within) = self.place(at);
         self.chunks[chunk][within].bucket
     }
 
-    /// Adds a bucket right behind a position.
+    /// Inserts a bucket right behind a position.
     pub fn add_behind(&mut self, position: usize, lower: &[u8], bucket: u64) {
         let fence = Fence { lower: lower.into(), bucket };
         self.count += 1;
         let (at, within) = self.place(position);
-        // Behind the last fence of all is the end of the last chunk.
+        // A fence behind all others goes to the end of the last chunk.
         let (at, within) = match at.checked_sub(1) {
             Some(last) if at == self.chunks.len() => (last, self.chunks[last].len()),
             _ => (at, within),
@@ -87,7 +88,7 @@ impl Fences {
         }
     }
 
-    /// Takes the fence of a position, which is not 0, away: its keys belong to the bucket before.
+    /// Removes the fence at a position, which is not 0. Its keys then belong to the previous bucket.
     pub fn remove(&mut self, position: usize) {
         let (at, within) = self.place(position - 1);
         Arc::make_mut(&mut self.chunks[at]).remove(within);
@@ -97,7 +98,8 @@ impl Fences {
         self.count -= 1;
     }
 
-    /// The chunk of a fence, and its place there; behind the last, a chunk that is not there.
+    /// Returns the chunk of a fence and the index in it; behind the last fence, the index of a chunk that does not
+    /// exist.
     fn place(&self, mut fence: usize) -> (usize, usize) {
         for (at, chunk) in self.chunks.iter().enumerate() {
             match fence.checked_sub(chunk.len()) {

@@ -1,17 +1,20 @@
-//! A store in the order of a caller's comparator, over one in the order of bytes.
+//! A store that is sorted by the caller's comparator, on top of one that is sorted by bytes.
 //!
-//! Keys lie in *buckets* of some forty neighbours, and the *fences* between buckets are kept in order in memory, one for each bucket. A
-//! get searches the fences and then asks the store for one key; a scan reads bucket after bucket and sorts each; a bucket that
-//! outgrows its bound is split in the same batch as the write that filled it (as a B-tree's leaf is). So the store below, its log, its
-//! snapshots and its recovery are what they are without comparators. `layout` has the bytes.
+//! Keys are stored in *buckets* of about forty neighbours. The *fences* between buckets are kept in memory in the
+//! comparator's order, one per bucket. A get searches the fences and then reads one key of the store. A scan reads
+//! bucket after bucket and sorts each. A bucket that exceeds its limit is split in the same batch as the write that
+//! filled it, like a B-tree leaf. So the log, snapshots and recovery of the underlying store need no change for
+//! comparators. `layout` has the bytes.
 //!
 //! Any thread. Invariants:
-//! 1. Bucket `i` of the fences holds the keys from fence `i` on and before fence `i + 1`, in the caller's order; the first bucket has no
-//!    fence below. Keys that compare as equal are one key: at most one of them is there.
-//! 2. Fences and data change in one batch of the store, so at every number of the store they fit together. `Ordered::write` alone changes
-//!    them, under its lock.
-//! 3. `version` is odd while a batch that changes the fences is on its way. A get that met an even version, took the fences, read, and
-//!    meets the same version again has read with fences that fit. A snapshot is taken under the lock.
+//! 1. Bucket `i` of the fences holds the keys from fence `i` up to, but not including, fence `i + 1`, in the
+//!    comparator's order. The first bucket has no lower fence. Keys that compare as equal are one key: at most one of
+//!    them is stored.
+//! 2. Fences and data change in one batch of the store, so they match at every sequence number. Only `Ordered::write`
+//!    changes them, under its lock.
+//! 3. `version` is odd while a batch that changes the fences is being written. A get that reads an even version, takes
+//!    the fences, reads the data, and then reads the same version has used matching fences. A snapshot is taken under
+//!    the lock.
 
 mod bucket;
 mod change;
@@ -35,7 +38,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use cursor::OrderedCursor;
 pub use name::check_absent;
 
-/// Times that a get looks again because fences changed meanwhile, before it keeps them from changing.
+/// How often a get retries because the fences changed, before it takes the lock so that they cannot.
 const OPTIMISTIC_READS: usize = 4;
 /// See the module.
 pub struct Ordered {
@@ -45,15 +48,15 @@ pub struct Ordered {
     writer: Mutex<Writer>,
 }
 
-/// What the one who writes knows.
+/// The writer's state.
 struct Writer {
-    /// Keys of buckets, as they are in the store.
+    /// Cached buckets; they equal those in the store.
     known: Known,
-    /// The next bucket's number.
+    /// The number of the next new bucket.
     next: u64,
 }
 
-/// A moment of the store and the fences of that moment.
+/// A snapshot of the store and its fences.
 #[derive(Clone)]
 pub struct OrderedSnapshot {
     data: Snapshot,
@@ -61,7 +64,8 @@ pub struct OrderedSnapshot {
 }
 
 impl Ordered {
-    /// Puts a store that is open, and empty or made in this order, into it; an error for one that was made in another.
+    /// Opens the ordered view of an open store that is empty or has this comparator. A store with another comparator is
+    /// an error.
     pub fn open(db: &Db, path: &Path, comparator: Arc<Comparator>) -> Result<Self, Status> {
         name::check(db, path, &comparator.name())?;
         let (fences, next) = Fences::load(db, &comparator)?;
@@ -69,7 +73,7 @@ impl Ordered {
         Ok(Self { comparator, fences: ArcSwap::from_pointee(fences), version: AtomicU64::new(0), writer })
     }
 
-    /// The newest value of a key.
+    /// Returns the newest value of a key.
     pub fn get(&self, db: &Db, key: &[u8]) -> alluvium::Result<Option<Vec<u8>>> {
         for _ in 0..OPTIMISTIC_READS {
             let before = self.version.load(Ordering::Acquire);
@@ -85,7 +89,7 @@ impl Ordered {
         self.find(&self.fences.load(), &Source::Newest(db), key)
     }
 
-    /// A key's value at a snapshot.
+    /// Returns the value of a key at a snapshot.
     pub fn get_at(&self, snapshot: &OrderedSnapshot, key: &[u8]) -> alluvium::Result<Option<Vec<u8>>> {
         self.find(&snapshot.fences, &Source::Snapshot(&snapshot.data), key)
     }
@@ -95,7 +99,7 @@ impl Ordered {
         if let Some(value) = source.get(&layout::data_key(bucket, key))? {
             return Ok(Some(value));
         }
-        // Another spelling of the key may be there.
+        // The key may be stored with another spelling.
         for pair in source.prefix(&layout::data_key(bucket, &[]))? {
             let (spelling, value) = pair?;
             if self.comparator.compare(layout::user_key(&spelling), key).is_eq() {
@@ -108,7 +112,7 @@ impl Ordered {
     /// Applies a batch.
     pub fn write(&self, db: &Db, batch: &WriteBatch, options: WriteOptions) -> alluvium::Result<()> {
         let mut writer = self.writer.lock();
-        // Given back only where all went well, so that what is kept is always what is in the store.
+        // Returned only on success, so that the cached buckets always equal those in the store.
         let known = std::mem::take(&mut writer.known);
         let mut change = Change::new(db, &self.comparator, &self.fences.load(), known, writer.next);
         for (key, value) in batch.iter() {
@@ -136,7 +140,7 @@ impl Ordered {
     ) -> alluvium::Result<()> {
         self.version.fetch_add(1, Ordering::AcqRel);
         let written = db.write_with(batch, options);
-        // A failed write may have happened all the same (a sync that failed): then the store knows.
+        // A failed write may still have happened, for example if only its sync failed. The store's contents decide.
         let now =
             if written.is_ok() { Ok(fences) } else { Fences::load(db, &self.comparator).map(|(fences, _)| fences) };
         if let Ok(fences) = now {
@@ -146,18 +150,19 @@ impl Ordered {
         written
     }
 
-    /// A snapshot.
+    /// Takes a snapshot.
     pub fn snapshot(&self, db: &Db) -> alluvium::Result<OrderedSnapshot> {
         let _unchanging: MutexGuard<'_, Writer> = self.writer.lock();
         Ok(OrderedSnapshot { data: db.snapshot()?, fences: self.fences.load_full() })
     }
 
-    /// A cursor at a snapshot.
+    /// Creates a cursor at a snapshot.
     pub fn cursor(&self, snapshot: OrderedSnapshot) -> OrderedCursor {
         OrderedCursor::new(snapshot, Arc::clone(&self.comparator))
     }
 
-    /// About how many bytes the keys from one up to, without, another take: buckets are about as large as each other.
+    /// Estimates how many bytes the keys from `from` up to, but not including, `to` occupy. Assumes that all buckets
+    /// are equally large.
     pub fn approximate_size(&self, db: &Db, from: &[u8], to: &[u8]) -> alluvium::Result<u64> {
         if self.comparator.compare(from, to).is_ge() {
             return Ok(0);
@@ -169,7 +174,7 @@ impl Ordered {
     }
 }
 
-/// Where a get reads.
+/// The state that a get reads.
 enum Source<'a> {
     Newest(&'a Db),
     Snapshot(&'a Snapshot),

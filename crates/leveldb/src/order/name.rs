@@ -1,6 +1,8 @@
-//! The name of a store's comparator, in the file `COMPARATOR` beside the store's own. A store without that file is in the order of bytes.
+//! The name of a store's comparator, in the file `COMPARATOR` next to the store's own files. A store without that file
+//! is sorted by bytes.
 //!
-//! The file is written while the store is open, so locked, and still empty; so there is never data without it that needs it.
+//! The file is written while the store is open, and therefore locked, and still empty. So data that needs the file
+//! never exists without it.
 
 use crate::status::Status;
 use alluvium::{Db, Error};
@@ -10,7 +12,7 @@ use std::path::Path;
 
 const NAME: &str = "COMPARATOR";
 const NEW_NAME: &str = "COMPARATOR.new";
-/// As LevelDB calls the order of bytes.
+/// LevelDB's name of the order of bytes.
 const BYTEWISE: &str = "leveldb.BytewiseComparator";
 
 fn read(path: &Path) -> Result<Option<Vec<u8>>, Status> {
@@ -22,13 +24,13 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, Status> {
     }
 }
 
-/// LevelDB's words for it, and where.
+/// LevelDB's error text, and the path.
 fn mismatch(path: &Path, asked: &[u8], stored: &[u8]) -> Status {
     let (asked, stored) = (asked.escape_ascii(), stored.escape_ascii());
     Status::Invalid(format!("{asked} does not match existing comparator {stored} of {}", path.display()))
 }
 
-/// Checks that an open store was made with the comparator of this name; one that is empty is from here on.
+/// Checks that an open store was created with the comparator of this name. An empty store gets it.
 pub fn check(db: &Db, path: &Path, name: &[u8]) -> Result<(), Status> {
     match read(path)? {
         Some(stored) if stored == name => Ok(()),
@@ -38,7 +40,7 @@ pub fn check(db: &Db, path: &Path, name: &[u8]) -> Result<(), Status> {
     }
 }
 
-/// Checks that a store is in the order of bytes.
+/// Checks that a store is sorted by bytes.
 pub fn check_absent(path: &Path) -> Result<(), Status> {
     match read(path)? {
         Some(stored) => Err(mismatch(path, BYTEWISE.as_bytes(), &stored)),

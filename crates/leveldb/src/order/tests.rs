@@ -1,4 +1,4 @@
-//! A store in a caller's order beside a model: a sorted list.
+//! Compares a store that has a comparator with a model, a sorted list.
 
 use super::*;
 use crate::store::{Cursor, Moment, Store};
@@ -17,7 +17,7 @@ unsafe fn slice<'a>(bytes: *const c_char, length: usize) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(bytes.cast(), length) }
 }
 
-/// Backwards, and without regard to case: an order that neither bytes nor hashes know of.
+/// Descending and ignoring case: an order that differs from that of bytes and of hashes.
 unsafe extern "C" fn backwards(
     _: *mut c_void,
     a: *const c_char,
@@ -78,7 +78,7 @@ impl Model {
     }
 }
 
-/// All pairs, forward, back and from each of some keys on, and gets.
+/// Compares all pairs, forward and backward, and a seek and a get of each of `keys`.
 fn expect(store: &Store, moment: &Moment, model: &Model, keys: &[Vec<u8>]) {
     let mut cursor = store.cursor(moment).unwrap();
     let here = |cursor: &Cursor| (cursor.key().to_vec(), cursor.value().to_vec());
@@ -112,9 +112,9 @@ fn expect(store: &Store, moment: &Moment, model: &Model, keys: &[Vec<u8>]) {
 enum Step {
     Put(Vec<u8>, usize),
     Delete(Vec<u8>),
-    /// Deletes a run of keys beside each other.
+    /// Deletes neighbouring keys.
     DeleteMany(usize, usize),
-    /// Puts many keys beside each other.
+    /// Puts many neighbouring keys.
     Fill(u8, u16),
     Batch(Vec<(Vec<u8>, Option<usize>)>),
     Snapshot,
@@ -147,7 +147,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn run(steps: Vec<Step>) {
     let directory = tempfile::tempdir().unwrap();
     let mut store = open(directory.path());
-    let (mut model, mut snapshots, mut asked) = (Model::default(), Vec::new(), Vec::new());
+    let (mut model, mut snapshots, mut used) = (Model::default(), Vec::new(), Vec::new());
     let default = WriteOptions::default();
     for (number, step) in steps.into_iter().enumerate() {
         let value = |length: usize| vec![number as u8; length];
@@ -155,12 +155,12 @@ fn run(steps: Vec<Step>) {
             Step::Put(key, length) => {
                 store.write_one(&key, Some(&value(length)), default).unwrap();
                 model.put(&key, &value(length));
-                asked.push(key);
+                used.push(key);
             }
             Step::Delete(key) => {
                 store.write_one(&key, None, default).unwrap();
                 model.delete(&key);
-                asked.push(key);
+                used.push(key);
             }
             Step::DeleteMany(from, count) => {
                 let from = from.min(model.0.len());
@@ -202,10 +202,10 @@ fn run(steps: Vec<Step>) {
         }
     }
     for (moment, then) in &snapshots {
-        expect(&store, moment, then, &asked);
+        expect(&store, moment, then, &used);
     }
-    expect(&store, &store.snapshot().unwrap(), &model, &asked);
-    for key in &asked {
+    expect(&store, &store.snapshot().unwrap(), &model, &used);
+    for key in &used {
         let found = store.get(key, None, <[u8]>::to_vec).unwrap();
         assert_eq!(found.as_ref(), model.place(key).ok().map(|at| &model.0[at].1));
     }
@@ -216,15 +216,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn as_a_sorted_list(steps in vec(step(), 1..60)) {
+    fn equals_a_sorted_list(steps in vec(step(), 1..60)) {
         run(steps);
     }
 }
 
-/// Writers split and empty buckets while gets look for keys that are always there: one that read with the fences of another
-/// moment would miss them.
+/// A writer splits and empties buckets while gets look up keys that always exist. A get that used the fences of another
+/// state would miss them.
 #[test]
-fn gets_beside_splits_miss_nothing() {
+fn gets_during_splits_miss_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
     let default = WriteOptions::default();
@@ -260,7 +260,7 @@ fn gets_beside_splits_miss_nothing() {
 }
 
 #[test]
-fn another_comparator_is_refused() {
+fn another_comparator_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     open(path).close().unwrap();

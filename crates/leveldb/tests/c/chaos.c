@@ -1,5 +1,6 @@
-/* Random calls with random pointers: objects that are alive, that ended long ago, of another kind, NULL; by several threads at once, and
- * from within a batch's callbacks. Every call must come back, and what is read must be what was written. Only for this library.
+/* Random calls with random pointers: live objects, destroyed objects, objects of another kind, and NULL; by several
+ * threads at once, and from a batch's callbacks. Every call must return, and reads must return what was written. Only
+ * for this library.
  *
  *     ./chaos DIRECTORY SEED CALLS THREADS
  */
@@ -12,7 +13,8 @@ enum { DB, ITERATOR, SNAPSHOT, BATCH, OPTIONS, READ, WRITE, COMPARATOR, FILTER, 
 #define POINTERS 6
 #define DIRECTORIES 2
 
-/* What was made last of each kind, ended or not; all threads share it. Of databases one a directory: another is refused while it is open. */
+/* The newest objects of each kind, destroyed or not, shared by all threads. Of databases, one per directory: a
+ * directory cannot be opened twice. */
 static void* pointers[KINDS][POINTERS];
 static char names[DIRECTORIES][512];
 static int calls, threads, gets_found, entries_seen;
@@ -67,7 +69,7 @@ static void end(int kind, void* it) {
     }
 }
 
-/* Puts a new object in another's place, which ends, if it has not. */
+/* Replaces an object, and destroys the old one if that has not happened yet. */
 static void put_in(int kind, unsigned at, void* made) {
     if (made == NULL) {
         return;
@@ -92,7 +94,7 @@ static void in_delete(void* state, const char* k, size_t klen) {
     call(state);
 }
 
-/* Where nobody else moves it, what an iterator says that it stands on is there. */
+/* If no other thread moves the iterator, the entry that it reports must be there. */
 static void look(void* iterator) {
     size_t klen, vlen;
     const char* k = leveldb_iter_key(iterator, &klen);
@@ -240,7 +242,7 @@ int main(int count, char** arguments) {
     calls = atoi(arguments[3]);
     threads = atoi(arguments[4]);
     CHECK(threads > 0 && threads <= 16);
-    /* Most are alive in the beginning. */
+    /* Most objects are alive at the beginning. */
     struct dice dice = {seed, 0};
     for (int at = 0; at < 3000; at++) {
         make(&dice, NULL);

@@ -1,4 +1,4 @@
-/* What the test programs share. */
+/* Helpers of the test programs. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -7,25 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ends the program where something is not as it must be. */
+/* Ends the program if the condition is false. */
 #define CHECK(condition)                                                               \
     do {                                                                               \
         if (!(condition)) {                                                            \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
+            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);    \
             exit(1);                                                                   \
         }                                                                              \
     } while (0)
 
-/* No error. */
+/* Ends the program if there is an error. */
 #define CHECK_OK(error)                                                                \
     do {                                                                               \
         if ((error) != NULL) {                                                         \
-            fprintf(stderr, "%s:%d: an error: %s\n", __FILE__, __LINE__, error);       \
+            fprintf(stderr, "%s:%d: error: %s\n", __FILE__, __LINE__, error);          \
             exit(1);                                                                   \
         }                                                                              \
     } while (0)
 
-/* An error that says this; it is released. */
+/* Expects an error that contains the text, and releases it. */
 #define CHECK_SAYS(error, text)                                                        \
     do {                                                                               \
         if ((error) == NULL || strstr(error, text) == NULL) {                          \
@@ -36,7 +36,7 @@
         (error) = NULL;                                                                \
     } while (0)
 
-/* The value of a key is this; NULL: there is none. */
+/* Expects the value of a key; NULL: the key is absent. */
 static inline void expect_at(int line, leveldb_t* db, const leveldb_readoptions_t* options, const char* key, size_t keylen,
                              const char* value, size_t vallen) {
     char* error = NULL;
@@ -58,8 +58,8 @@ static inline void expect_text(int line, leveldb_t* db, const leveldb_readoption
 
 #define EXPECT(db, options, key, value) expect_text(__LINE__, db, options, key, value)
 
-/* The iterator stands on this; NULL: on nothing. */
-static inline void stands_at(int line, const leveldb_iterator_t* iterator, const char* key, const char* value) {
+/* Expects the entry of an iterator; NULL: the iterator is unpositioned. */
+static inline void expect_entry_at(int line, const leveldb_iterator_t* iterator, const char* key, const char* value) {
     size_t klen = 0, vlen = 0;
     const char *k = NULL, *v = NULL;
     int valid = leveldb_iter_valid(iterator);
@@ -69,12 +69,12 @@ static inline void stands_at(int line, const leveldb_iterator_t* iterator, const
     }
     if (valid != (key != NULL) || (valid && (klen != strlen(key) || memcmp(k, key, klen) != 0 || vlen != strlen(value) ||
                                              memcmp(v, value, vlen) != 0))) {
-        fprintf(stderr, "line %d: stands on \"%.*s\" = \"%.*s\", expected \"%s\" = \"%s\"\n", line, (int)klen, k ? k : "",
+        fprintf(stderr, "line %d: positioned on \"%.*s\" = \"%.*s\", expected \"%s\" = \"%s\"\n", line, (int)klen, k ? k : "",
                 (int)vlen, v ? v : "", key ? key : "nothing", value ? value : "");
         exit(1);
     }
 }
 
-#define STANDS(iterator, key, value) stands_at(__LINE__, iterator, key, value)
+#define EXPECT_ENTRY(iterator, key, value) expect_entry_at(__LINE__, iterator, key, value)
 
 #endif

@@ -1,5 +1,5 @@
-/* What the interface forbids, done: every call must come back, with an error where it can give one, and say on the standard error what was
- * wrong. Only for this library: with LevelDB all of it is undefined.
+/* Does what the interface forbids. Every call must return, with an error if it can return one, and must report the
+ * misuse on standard error. Only for this library: with LevelDB all of this is undefined behaviour.
  *
  *     ./misuse DIRECTORY
  */
@@ -20,7 +20,7 @@ static leveldb_t* opened(void) {
     return db;
 }
 
-static void used_after_the_end(void) {
+static void used_after_destruction(void) {
     leveldb_t* db = opened();
     leveldb_put(db, write_options, "key", 3, "value", 5, &error);
     CHECK_OK(error);
@@ -30,14 +30,14 @@ static void used_after_the_end(void) {
     const leveldb_snapshot_t* snapshot = leveldb_create_snapshot(db);
     leveldb_close(db); /* with two iterators and a snapshot alive */
 
-    /* The database. */
+    /* The closed database. */
     size_t length = 77;
     leveldb_put(db, write_options, "key", 3, "value", 5, &error);
-    CHECK_SAYS(error, "leveldb_put: the leveldb_t was closed before");
+    CHECK_SAYS(error, "leveldb_put: the leveldb_t was already closed");
     leveldb_delete(db, write_options, "key", 3, &error);
-    CHECK_SAYS(error, "closed before");
+    CHECK_SAYS(error, "already closed");
     CHECK(leveldb_get(db, read_options, "key", 3, &length, &error) == NULL && length == 0);
-    CHECK_SAYS(error, "closed before");
+    CHECK_SAYS(error, "already closed");
     CHECK(leveldb_create_iterator(db, read_options) == NULL);
     CHECK(leveldb_create_snapshot(db) == NULL);
     CHECK(leveldb_property_value(db, "leveldb.stats") == NULL);
@@ -45,14 +45,14 @@ static void used_after_the_end(void) {
     leveldb_close(db);
     leveldb_close(db);
 
-    /* What lived in it: the entry stays readable, a move is an error. */
-    STANDS(iterator, "key", "value");
+    /* Its iterators and snapshot: the entry stays readable, moving is an error. */
+    EXPECT_ENTRY(iterator, "key", "value");
     leveldb_iter_next(iterator);
-    STANDS(iterator, NULL, NULL);
+    EXPECT_ENTRY(iterator, NULL, NULL);
     leveldb_iter_get_error(iterator, &error);
     CHECK_SAYS(error, "the store is closed");
     leveldb_iter_seek_to_last(unmoved);
-    STANDS(unmoved, NULL, NULL);
+    EXPECT_ENTRY(unmoved, NULL, NULL);
     leveldb_iter_get_error(unmoved, &error);
     CHECK_SAYS(error, "the store is closed");
     leveldb_release_snapshot(db, snapshot);
@@ -60,14 +60,14 @@ static void used_after_the_end(void) {
     leveldb_iter_destroy(iterator);
     leveldb_iter_destroy(unmoved);
 
-    /* The iterator. */
+    /* The destroyed iterator. */
     leveldb_iter_destroy(iterator);
     CHECK(leveldb_iter_valid(iterator) == 0);
     leveldb_iter_seek(iterator, "k", 1);
     leveldb_iter_next(iterator);
     CHECK(leveldb_iter_key(iterator, &length) == NULL && length == 0);
     leveldb_iter_get_error(iterator, &error);
-    CHECK_SAYS(error, "the leveldb_iterator_t was destroyed before");
+    CHECK_SAYS(error, "the leveldb_iterator_t was already destroyed");
 
     /* Batches, options, caches and the rest. */
     db = opened();
@@ -76,31 +76,31 @@ static void used_after_the_end(void) {
     leveldb_writebatch_destroy(batch);
     leveldb_writebatch_put(batch, "a", 1, "b", 1);
     leveldb_write(db, write_options, batch, &error);
-    CHECK_SAYS(error, "the leveldb_writebatch_t was destroyed before");
+    CHECK_SAYS(error, "the leveldb_writebatch_t was already destroyed");
     leveldb_writeoptions_t* gone = leveldb_writeoptions_create();
     leveldb_writeoptions_destroy(gone);
     leveldb_writeoptions_set_sync(gone, 1);
     leveldb_put(db, gone, "a", 1, "b", 1, &error);
-    CHECK_SAYS(error, "the leveldb_writeoptions_t was destroyed before");
+    CHECK_SAYS(error, "the leveldb_writeoptions_t was already destroyed");
     leveldb_readoptions_t* then = leveldb_readoptions_create();
     snapshot = leveldb_create_snapshot(db);
     leveldb_readoptions_set_snapshot(then, snapshot);
     leveldb_release_snapshot(db, snapshot);
     CHECK(leveldb_get(db, then, "key", 3, &length, &error) == NULL);
-    CHECK_SAYS(error, "the leveldb_snapshot_t was destroyed before");
+    CHECK_SAYS(error, "the leveldb_snapshot_t was already destroyed");
     iterator = leveldb_create_iterator(db, then);
     leveldb_iter_get_error(iterator, &error);
-    CHECK_SAYS(error, "the leveldb_snapshot_t was destroyed before");
+    CHECK_SAYS(error, "the leveldb_snapshot_t was already destroyed");
     leveldb_iter_seek_to_first(iterator);
-    STANDS(iterator, NULL, NULL);
+    EXPECT_ENTRY(iterator, NULL, NULL);
     leveldb_iter_destroy(iterator);
     leveldb_readoptions_destroy(then);
     EXPECT(db, read_options, "key", "value");
     leveldb_close(db);
 }
 
-/* A snapshot of one database, and of the same one in an earlier life, in another. */
-static void strangers(void) {
+/* Objects of another database, and pointers to objects of another kind. */
+static void wrong_objects(void) {
     char second[512];
     snprintf(second, sizeof second, "%s-second", name);
     leveldb_t* db = opened();
@@ -111,8 +111,8 @@ static void strangers(void) {
     leveldb_readoptions_set_snapshot(then, snapshot);
     size_t length;
     CHECK(leveldb_get(db, then, "key", 3, &length, &error) == NULL);
-    CHECK_SAYS(error, "of another database");
-    leveldb_release_snapshot(db, snapshot); /* not its own: it stays */
+    CHECK_SAYS(error, "belongs to another database");
+    leveldb_release_snapshot(db, snapshot); /* belongs to another database: it stays alive */
     CHECK(leveldb_get(other, then, "key", 3, &length, &error) == NULL);
     CHECK_OK(error);
     leveldb_release_snapshot(other, snapshot);
@@ -122,9 +122,9 @@ static void strangers(void) {
     CHECK_OK(error);
     /* Pointers to something else. */
     leveldb_put((leveldb_t*)options, write_options, "a", 1, "b", 1, &error);
-    CHECK_SAYS(error, "the pointer is no leveldb_t of this library");
+    CHECK_SAYS(error, "the pointer is not a leveldb_t of this library");
     leveldb_put(db, (leveldb_writeoptions_t*)read_options, "a", 1, "b", 1, &error);
-    CHECK_SAYS(error, "the pointer is no leveldb_writeoptions_t");
+    CHECK_SAYS(error, "the pointer is not a leveldb_writeoptions_t");
     char own[64] = {0};
     leveldb_close((leveldb_t*)(void*)(own + 1));
     leveldb_iter_destroy((leveldb_iterator_t*)(void*)write_options);
@@ -147,8 +147,8 @@ static void nulls(void) {
     leveldb_put(db, write_options, "a", 1, NULL, 1, &error);
     CHECK_SAYS(error, "the value is NULL");
     leveldb_put(db, write_options, "a", (size_t)-1, "b", 1, &error);
-    CHECK_SAYS(error, "which no memory has");
-    leveldb_put(db, write_options, "a", 1, "b", 1, NULL); /* no errptr, no error: it is put */
+    CHECK_SAYS(error, "which is too large");
+    leveldb_put(db, write_options, "a", 1, "b", 1, NULL); /* no errptr is needed if there is no error: the write succeeds */
     EXPECT(db, read_options, "a", "b");
     leveldb_put(NULL, write_options, "a", 1, "b", 1, NULL);
     leveldb_get(db, read_options, "a", 1, NULL, &error);
@@ -172,7 +172,7 @@ static void nulls(void) {
     leveldb_writebatch_iterate(NULL, NULL, NULL, NULL);
     leveldb_writebatch_t* batch = leveldb_writebatch_create();
     leveldb_writebatch_put(batch, "a", 1, "b", 1);
-    leveldb_writebatch_iterate(batch, NULL, NULL, NULL); /* nobody to tell */
+    leveldb_writebatch_iterate(batch, NULL, NULL, NULL); /* no callbacks */
     leveldb_writebatch_destroy(batch);
     leveldb_options_destroy(NULL);
     leveldb_comparator_destroy(NULL);
@@ -184,7 +184,7 @@ static void nulls(void) {
     leveldb_close(db);
 }
 
-static void nowhere(void) {
+static void unpositioned_iterators(void) {
     size_t length = 5;
     leveldb_t* db = opened();
     leveldb_iterator_t* iterator = leveldb_create_iterator(db, read_options);
@@ -193,7 +193,7 @@ static void nowhere(void) {
     CHECK(leveldb_iter_key(iterator, &length) == NULL && length == 0);
     CHECK(leveldb_iter_value(iterator, &length) == NULL && length == 0);
     leveldb_iter_seek_to_first(iterator);
-    CHECK(leveldb_iter_key(iterator, NULL) == NULL); /* no place for the length */
+    CHECK(leveldb_iter_key(iterator, NULL) == NULL); /* no pointer for the length */
     leveldb_iter_get_error(iterator, &error);
     CHECK_OK(error);
     leveldb_iter_destroy(iterator);
@@ -216,7 +216,7 @@ static void a_batch_from_within(void) {
     leveldb_writebatch_put(batch, "a", 1, "1", 1);
     leveldb_writebatch_put(batch, "b", 1, "2", 1);
     leveldb_writebatch_iterate(batch, batch, change_the_batch, deleted);
-    leveldb_writebatch_iterate(batch, batch, change_the_batch, deleted); /* still two puts */
+    leveldb_writebatch_iterate(batch, batch, change_the_batch, deleted); /* the batch still has two puts */
     leveldb_writebatch_destroy(batch);
 }
 
@@ -238,7 +238,7 @@ static const char* compare_name(void* state) {
     return "misuse";
 }
 
-/* A comparator that is destroyed while its database is open lives on until that is closed. */
+/* A comparator that is destroyed while its database is open stays usable until the database is closed. */
 static void a_comparator_in_use(void) {
     char second[512];
     snprintf(second, sizeof second, "%s-second", name);
@@ -258,7 +258,7 @@ static void a_comparator_in_use(void) {
     leveldb_close(db);
     CHECK(destroyed);
     CHECK(leveldb_open(ordered, second, &error) == NULL);
-    CHECK_SAYS(error, "the leveldb_comparator_t was destroyed before");
+    CHECK_SAYS(error, "the leveldb_comparator_t was already destroyed");
     leveldb_destroy_db(ordered, second, &error);
     CHECK_OK(error);
     leveldb_options_destroy(ordered);
@@ -273,7 +273,8 @@ static int any_order(void* state, const char* a, size_t alen, const char* b, siz
 
 static void nothing(void* state) { (void)state; }
 
-/* A comparator that gives no order: errors and wrong answers, but what an iterator says that it stands on is there. */
+/* A comparator that defines no order: errors and wrong answers are allowed, but an entry that an iterator reports
+ * must exist. */
 static void no_order(void) {
     char second[512];
     snprintf(second, sizeof second, "%s-second", name);
@@ -346,7 +347,7 @@ static void* use(void* state) {
             break;
         }
     }
-    CHECK_SAYS(own, "closed before");
+    CHECK_SAYS(own, "already closed");
     return NULL;
 }
 
@@ -359,7 +360,7 @@ static void threads(void) {
     pthread_join(first, NULL);
     pthread_join(second, NULL);
     leveldb_iter_destroy(shared.iterator);
-    /* Closed while others are in the middle of calls. */
+    /* Closes the database while other threads are in the middle of calls. */
     pthread_create(&first, NULL, use, &shared);
     pthread_create(&second, NULL, use, &shared);
     usleep(20000);
@@ -375,10 +376,10 @@ int main(int count, char** arguments) {
     read_options = leveldb_readoptions_create();
     write_options = leveldb_writeoptions_create();
     leveldb_options_set_create_if_missing(options, 1);
-    used_after_the_end();
-    strangers();
+    used_after_destruction();
+    wrong_objects();
     nulls();
-    nowhere();
+    unpositioned_iterators();
     a_batch_from_within();
     a_comparator_in_use();
     no_order();
@@ -389,6 +390,6 @@ int main(int count, char** arguments) {
     leveldb_readoptions_destroy(read_options);
     leveldb_writeoptions_destroy(write_options);
     leveldb_options_destroy(options);
-    puts("misuse: all told");
+    puts("misuse: passed");
     return 0;
 }

@@ -1,4 +1,5 @@
-/* Opens a database, counts its pairs, puts one more; tells how many there were, or the error. Also for databases of the other library.
+/* Opens a database, counts its pairs, and puts one more. Prints the count or the error. Also for databases of the
+ * other library.
  *
  *     ./opened DIRECTORY
  */

@@ -1,6 +1,7 @@
-/* Random operations, the same for a seed, and every answer printed: two libraries that mean the same print the same.
+/* Runs random operations, determined by the seed, and prints every result. Two libraries that behave alike print the
+ * same.
  *
- *     ./replay DIRECTORY SEED OPERATIONS COMPARATOR        1: backwards and without regard to case
+ *     ./replay DIRECTORY SEED OPERATIONS COMPARATOR        1: descending and ignoring case
  */
 #include "check.h"
 
@@ -35,7 +36,7 @@ static const char* compare_name(void* unused) {
 
 static void nothing(void* unused) { (void)unused; }
 
-/* Few short keys of odd bytes, which meet each other, and more that do not. */
+/* A few short keys of odd bytes, which often repeat, and more longer keys, which rarely do. */
 static size_t key(char* out) {
     if (below(3) == 0) {
         static const char letters[] = "aAbB\xff\0";

@@ -1,6 +1,6 @@
-/* Every function of the interface, and what is promised of it. Passes with LevelDB and with this library.
+/* Tests every function of the interface. Passes with LevelDB and with this library.
  *
- *     ./suite DIRECTORY        the directory is made, and is gone in the end
+ *     ./suite DIRECTORY        the directory is created, and deleted at the end
  */
 #include "check.h"
 
@@ -36,7 +36,7 @@ static void destroyed(void) {
 }
 
 static void opening(void) {
-    /* Nothing is there yet. */
+    /* There is no database yet. */
     leveldb_options_set_create_if_missing(options, 0);
     leveldb_t* db = leveldb_open(options, name, &error);
     CHECK(db == NULL);
@@ -47,7 +47,7 @@ static void opening(void) {
     leveldb_options_set_create_if_missing(options, 1);
     leveldb_options_set_error_if_exists(options, 1);
     db = opened();
-    /* One opening at a time. An old error string is replaced. */
+    /* A second opening fails. An old error string is replaced. */
     error = strdup("old");
     CHECK(leveldb_open(options, name, &error) == NULL);
     CHECK(strcmp(error, "old") != 0);
@@ -79,7 +79,7 @@ static void values(void) {
     EXPECT(db, read_options, "foo", "hello");
     put(db, "foo", "");
     EXPECT(db, read_options, "foo", "");
-    /* No bytes at all. */
+    /* An empty value and an empty key. */
     leveldb_put(db, write_options, "", 0, "empty key", 9, &error);
     CHECK_OK(error);
     expect_at(__LINE__, db, read_options, "", 0, "empty key", 9);
@@ -89,7 +89,7 @@ static void values(void) {
     CHECK_OK(error);
     expect_at(__LINE__, db, read_options, "\0\xff\n", 3, "\0\0", 2);
     expect_at(__LINE__, db, read_options, "\0", 1, NULL, 0);
-    /* Large ones. */
+    /* A large value. */
     size_t large = 5 << 20;
     char* bytes = malloc(large);
     for (size_t at = 0; at < large; at++) {
@@ -98,7 +98,7 @@ static void values(void) {
     leveldb_put(db, write_options, "large", 5, bytes, large, &error);
     CHECK_OK(error);
     expect_at(__LINE__, db, read_options, "large", 5, bytes, large);
-    /* On the disk when it returns. */
+    /* A synced write. */
     leveldb_writeoptions_set_sync(write_options, 1);
     put(db, "synced", "yes");
     leveldb_writeoptions_set_sync(write_options, 0);
@@ -142,7 +142,7 @@ static void batches(void) {
     leveldb_writebatch_t* batch = leveldb_writebatch_create();
     leveldb_writebatch_t* other = leveldb_writebatch_create();
     expect_batch(batch, "");
-    leveldb_write(db, write_options, batch, &error); /* of nothing */
+    leveldb_write(db, write_options, batch, &error); /* an empty batch */
     CHECK_OK(error);
     leveldb_writebatch_put(batch, "foo", 3, "a", 1);
     leveldb_writebatch_clear(batch);
@@ -165,7 +165,7 @@ static void batches(void) {
     EXPECT(db, read_options, "bar", NULL);
     EXPECT(db, read_options, "box", "d");
     EXPECT(db, read_options, "gone", NULL);
-    /* It stays, and may be written again. */
+    /* The batch is unchanged and may be written again. */
     put(db, "box", "else");
     expect_batch(batch, "+bar=b +box=c -bar +box=d -gone ");
     leveldb_write(db, write_options, batch, &error);
@@ -180,11 +180,11 @@ static void batches(void) {
 static void iterators(void) {
     leveldb_t* db = opened();
     leveldb_iterator_t* iterator = leveldb_create_iterator(db, read_options);
-    STANDS(iterator, NULL, NULL);
+    EXPECT_ENTRY(iterator, NULL, NULL);
     leveldb_iter_seek_to_first(iterator);
-    STANDS(iterator, NULL, NULL);
+    EXPECT_ENTRY(iterator, NULL, NULL);
     leveldb_iter_seek_to_last(iterator);
-    STANDS(iterator, NULL, NULL);
+    EXPECT_ENTRY(iterator, NULL, NULL);
     leveldb_iter_destroy(iterator);
 
     put(db, "b", "2");
@@ -193,35 +193,35 @@ static void iterators(void) {
     put(db, "a", "1");
     del(db, "c");
     iterator = leveldb_create_iterator(db, read_options);
-    put(db, "c", "later"); /* not in it */
-    STANDS(iterator, NULL, NULL);
+    put(db, "c", "later"); /* not visible to the iterator */
+    EXPECT_ENTRY(iterator, NULL, NULL);
     leveldb_iter_seek_to_first(iterator);
-    STANDS(iterator, "a", "1");
+    EXPECT_ENTRY(iterator, "a", "1");
     leveldb_iter_next(iterator);
-    STANDS(iterator, "b", "2");
+    EXPECT_ENTRY(iterator, "b", "2");
     leveldb_iter_next(iterator);
-    STANDS(iterator, "d", "4");
+    EXPECT_ENTRY(iterator, "d", "4");
     leveldb_iter_prev(iterator); /* the other way */
-    STANDS(iterator, "b", "2");
+    EXPECT_ENTRY(iterator, "b", "2");
     leveldb_iter_next(iterator); /* and back */
-    STANDS(iterator, "d", "4");
+    EXPECT_ENTRY(iterator, "d", "4");
     leveldb_iter_next(iterator);
-    STANDS(iterator, NULL, NULL);
+    EXPECT_ENTRY(iterator, NULL, NULL);
     leveldb_iter_seek_to_last(iterator);
-    STANDS(iterator, "d", "4");
+    EXPECT_ENTRY(iterator, "d", "4");
     leveldb_iter_prev(iterator);
     leveldb_iter_prev(iterator);
-    STANDS(iterator, "a", "1");
+    EXPECT_ENTRY(iterator, "a", "1");
     leveldb_iter_prev(iterator);
-    STANDS(iterator, NULL, NULL);
+    EXPECT_ENTRY(iterator, NULL, NULL);
     leveldb_iter_seek(iterator, "bb", 2);
-    STANDS(iterator, "d", "4");
+    EXPECT_ENTRY(iterator, "d", "4");
     leveldb_iter_seek(iterator, "b", 1);
-    STANDS(iterator, "b", "2");
+    EXPECT_ENTRY(iterator, "b", "2");
     leveldb_iter_seek(iterator, "", 0);
-    STANDS(iterator, "a", "1");
+    EXPECT_ENTRY(iterator, "a", "1");
     leveldb_iter_seek(iterator, "z", 1);
-    STANDS(iterator, NULL, NULL);
+    EXPECT_ENTRY(iterator, NULL, NULL);
     leveldb_iter_get_error(iterator, &error);
     CHECK_OK(error);
     leveldb_iter_destroy(iterator);
@@ -248,14 +248,14 @@ static void snapshots(void) {
     EXPECT(db, then, "k", "old");
     leveldb_iterator_t* iterator = leveldb_create_iterator(db, then);
     leveldb_iter_seek_to_first(iterator);
-    STANDS(iterator, "gone", "here");
+    EXPECT_ENTRY(iterator, "gone", "here");
     leveldb_iter_next(iterator);
-    STANDS(iterator, "k", "old");
-    /* An iterator goes on where its snapshot has ended. */
+    EXPECT_ENTRY(iterator, "k", "old");
+    /* An iterator stays valid after its snapshot was released. */
     leveldb_readoptions_set_snapshot(then, NULL);
     leveldb_release_snapshot(db, snapshot);
     leveldb_iter_prev(iterator);
-    STANDS(iterator, "gone", "here");
+    EXPECT_ENTRY(iterator, "gone", "here");
     leveldb_iter_destroy(iterator);
     EXPECT(db, then, "k", "new");
     leveldb_readoptions_set_snapshot(then, second);
@@ -323,20 +323,20 @@ static void comparators(void) {
     int number = 999;
     for (leveldb_iter_seek_to_first(iterator); leveldb_iter_valid(iterator); leveldb_iter_next(iterator)) {
         sprintf(key, "key%04d", number--);
-        STANDS(iterator, key, key);
+        EXPECT_ENTRY(iterator, key, key);
     }
     CHECK(number == -1);
     leveldb_iter_seek(iterator, "key0500x", 8);
-    STANDS(iterator, "key0500", "key0500");
+    EXPECT_ENTRY(iterator, "key0500", "key0500");
     leveldb_iter_prev(iterator);
-    STANDS(iterator, "key0501", "key0501");
+    EXPECT_ENTRY(iterator, "key0501", "key0501");
     leveldb_iter_destroy(iterator);
     EXPECT(db, read_options, "key0123", "key0123");
     EXPECT(db, read_options, "key", NULL);
     leveldb_compact_range(db, "key0900", 7, "key0100", 7);
     leveldb_close(db);
 
-    /* The order is the database's for ever. */
+    /* The order of a database cannot change. */
     CHECK(destructions == 0);
     CHECK(leveldb_open(bytewise, name, &error) == NULL);
     CHECK_SAYS(error, "leveldb.BytewiseComparator");
@@ -352,7 +352,8 @@ static void comparators(void) {
 
 static void do_nothing(void* state) { (void)state; }
 
-/* A key to go to may lie in the iterator itself: values that are keys of others, all over the database. */
+/* The key of a seek may lie in the iterator itself. Each value here is the key of another entry, across the whole
+ * database. */
 static void seeks_of_values(void) {
     leveldb_comparator_t* comparator = leveldb_comparator_create(&destructions, destruct, backwards, backwards_name);
     leveldb_options_t* bytewise = options;
@@ -378,7 +379,7 @@ static void seeks_of_values(void) {
             number = (number * 7919 + 13) % 1000;
             sprintf(key, "key%04d", number);
             sprintf(value, "key%04d", (number * 7919 + 13) % 1000);
-            STANDS(iterator, key, value);
+            EXPECT_ENTRY(iterator, key, value);
         }
         leveldb_iter_destroy(iterator);
         leveldb_close(db);
@@ -389,7 +390,7 @@ static void seeks_of_values(void) {
     leveldb_comparator_destroy(comparator);
 }
 
-/* Keys that compare as equal are one key, under the spelling that was written last. */
+/* Keys that compare as equal are one key, stored with the spelling of the last write. */
 static void spellings(void) {
     leveldb_comparator_t* comparator = leveldb_comparator_create(NULL, do_nothing, without_case, without_case_name);
     leveldb_options_t* bytewise = options;
@@ -404,11 +405,11 @@ static void spellings(void) {
     EXPECT(db, read_options, "Danube", "3");
     leveldb_iterator_t* iterator = leveldb_create_iterator(db, read_options);
     leveldb_iter_seek_to_first(iterator);
-    STANDS(iterator, "DANUBE", "3");
+    EXPECT_ENTRY(iterator, "DANUBE", "3");
     leveldb_iter_next(iterator);
-    STANDS(iterator, "elbe", "2");
+    EXPECT_ENTRY(iterator, "elbe", "2");
     leveldb_iter_next(iterator);
-    STANDS(iterator, NULL, NULL);
+    EXPECT_ENTRY(iterator, NULL, NULL);
     leveldb_iter_destroy(iterator);
     leveldb_writebatch_t* batch = leveldb_writebatch_create();
     leveldb_writebatch_put(batch, "ELBE", 4, "4", 1);
@@ -459,7 +460,7 @@ static void filters_and_caches(void) {
                        : leveldb_filterpolicy_create_bloom(10);
         leveldb_options_set_filter_policy(options, policy);
         leveldb_t* db = opened();
-        /* Two databases, one cache. */
+        /* Two databases share one cache. */
         char second[512];
         snprintf(second, sizeof second, "%s-second", name);
         leveldb_t* other = leveldb_open(options, second, &error);
@@ -519,7 +520,7 @@ static void properties_and_sizes(int entries) {
         snprintf(key, sizeof key, "leveldb.num-files-at-level%d", level);
         char* value = leveldb_property_value(db, key);
         files += atoi(value);
-        free(value); /* as good */
+        free(value); /* works as well as leveldb_free */
     }
     CHECK(files > 0);
     CHECK(leveldb_property_value(db, "leveldb.num-files-at-level7") == NULL);
@@ -545,7 +546,7 @@ static void repair(void) {
     EXPECT(db, read_options, "bar", NULL);
     leveldb_close(db);
     leveldb_options_set_create_if_missing(options, 1);
-    /* LevelDB leaves a folder of what it set aside, and so the directory. */
+    /* LevelDB leaves a folder of files that it set aside, so the directory stays. */
     leveldb_destroy_db(options, name, &error);
     CHECK_OK(error);
 }
@@ -569,7 +570,7 @@ static void settings(void) {
 int main(int count, char** arguments) {
     CHECK(count >= 2);
     name = arguments[1];
-    /* Under valgrind less is as good. */
+    /* Under valgrind a smaller number suffices. */
     int entries = count > 2 ? atoi(arguments[2]) : 20000;
     options = leveldb_options_create();
     read_options = leveldb_readoptions_create();
@@ -595,6 +596,6 @@ int main(int count, char** arguments) {
     leveldb_readoptions_destroy(read_options);
     leveldb_writeoptions_destroy(write_options);
     leveldb_env_destroy(env);
-    puts("suite: all as promised");
+    puts("suite: passed");
     return 0;
 }

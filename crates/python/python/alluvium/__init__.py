@@ -1,6 +1,7 @@
 """An embedded, persistent, ordered key-value store: pairs of bytes in a directory, in key order.
 
-``open`` makes or opens a store and gives a ``DB``. ``import alluvium as plyvel`` serves programs that were written for plyvel.
+``open`` opens or creates a store and returns a ``DB``. ``import alluvium as plyvel`` is enough for most programs that
+were written for plyvel.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from ._errors import (
     ReadOnlyError,
 )
 
-# For programs that ask plyvel which LevelDB they have: the one whose interface this is like.
+# For programs that check plyvel's LevelDB version: the version with this interface.
 __leveldb_version__ = "1.23"
 
 __all__ = [
@@ -65,6 +66,6 @@ __all__ = [
 
 
 def open(name: str | bytes | _PathLike[str] | _PathLike[bytes], **options: _Any) -> DB:
-    """Open the store in a directory, and make one where there is none. Options are those of ``DB``."""
+    """Open the store in a directory, and create it if there is none. Options are those of ``DB``."""
     options.setdefault("create_if_missing", True)
     return DB(name, **options)

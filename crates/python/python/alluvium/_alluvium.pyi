@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 @disjoint_base
 class View:
-    """What a DB and a PrefixedDB have in common. Not made by users."""
+    """The common base of DB and PrefixedDB. Not created by users."""
 
     @overload
     def get(
@@ -133,7 +133,7 @@ class DB(View):
 
 @final
 class PrefixedDB(View):
-    """The keys of a store that begin with a prefix, without it."""
+    """The keys of a store that begin with a prefix, without the prefix."""
 
     @property
     def db(self) -> DB: ...
@@ -143,7 +143,7 @@ class PrefixedDB(View):
 
 @final
 class Snapshot:
-    """A store as it was at one moment."""
+    """The store as it was at one moment."""
 
     @overload
     def get(
@@ -191,7 +191,7 @@ class Snapshot:
 
 @final
 class WriteBatch:
-    """Writes that happen as one."""
+    """Writes that are applied atomically."""
 
     def put(self, key: _Octets, value: _Octets) -> None: ...
     def delete(self, key: _Octets) -> None: ...
@@ -206,7 +206,7 @@ class WriteBatch:
 
 @final
 class Transaction:
-    """Reads and writes that happen at one instant, that of the commit."""
+    """Reads and writes that take effect atomically, at the commit."""
 
     @overload
     def get(self, key: _Octets, default: None = None) -> bytes | None: ...
@@ -246,7 +246,7 @@ _Given = TypeVar("_Given", covariant=True)
 
 @final
 class Iterator(Iterable[_Given]):
-    """Stands between two pairs of a range, or at its ends; next and prev step over pairs."""
+    """A position between two pairs of a range, or at its ends; next and prev step over pairs."""
 
     def next(self) -> _Given: ...
     def prev(self) -> _Given: ...
@@ -263,7 +263,7 @@ class Iterator(Iterable[_Given]):
 
 @final
 class RawIterator:
-    """Stands on a pair, or nowhere."""
+    """A cursor that is positioned on a pair, or unpositioned."""
 
     def valid(self) -> bool: ...
     def seek_to_first(self) -> None: ...

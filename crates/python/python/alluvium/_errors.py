@@ -1,14 +1,14 @@
-"""What goes wrong. Each message is the store's."""
+"""The exceptions. Their messages come from the store."""
 
 import builtins
 
 
 class Error(Exception):
-    """Anything that goes wrong in a store; the other classes are kinds of it."""
+    """An error of a store; the base of the other classes."""
 
 
 class IOError(Error, builtins.IOError):
-    """The system refused an operation on a file."""
+    """A system call on a file failed."""
 
 
 class AlreadyOpenError(IOError):
@@ -16,7 +16,7 @@ class AlreadyOpenError(IOError):
 
 
 class DiskFullError(IOError):
-    """The disk is full. Nothing was written; the store goes on by itself once there is room."""
+    """The disk is full. Nothing was written; the store resumes by itself once there is space."""
 
 
 class CorruptionError(Error):
@@ -24,27 +24,27 @@ class CorruptionError(Error):
 
 
 class ConflictError(Error):
-    """Others have written what a transaction has read. Nothing was changed: it may be run again."""
+    """Another writer has changed what a transaction has read. Nothing was written: run the transaction again."""
 
     key: bytes
-    """The whole key, with the prefix where it was read through a prefixed_db."""
+    """The whole key, including the prefix if it was read through a prefixed_db."""
 
 
 class ReadOnlyError(Error):
-    """The store was opened for reading only, or takes no more writes since a failure."""
+    """The store was opened for reading only, or became read-only after a failure."""
 
 
 class ClosedError(Error, RuntimeError):
-    """What was used is closed: a store, or an iterator, snapshot or transaction."""
+    """The object is closed: a store, or an iterator, snapshot or transaction."""
 
 
 class ForkedError(Error, RuntimeError):
-    """The store was opened by the process that this one was forked from."""
+    """The store was opened by the process from which this one was forked."""
 
 
 class InvalidArgumentError(Error, ValueError):
-    """An argument that no store accepts."""
+    """An argument that is never valid."""
 
 
 class IteratorInvalidError(Error):
-    """A raw iterator stands on no pair."""
+    """A raw iterator is not positioned on a pair."""

@@ -1,6 +1,6 @@
-//! Each anomaly that an isolation below serializable allows, by its name.
+//! Each named anomaly that isolation levels below serializable allow.
 
-use super::{conflicts, get, seen, store, walk, write_out};
+use super::{conflicts, get, incorporate, scan, seen, store};
 
 #[test]
 fn dirty_read() {
@@ -11,10 +11,10 @@ fn dirty_read() {
     writer.put("y", "new").unwrap();
     let reader = db.transaction().unwrap();
     assert_eq!((get(&db, "x"), seen(&reader, "x"), seen(&reader, "y")), ("old".into(), "old".into(), "absent".into()));
-    assert_eq!(walk(&reader, ""), ["x"]);
+    assert_eq!(scan(&reader, ""), ["x"]);
     assert_eq!(db.iter().unwrap().count(), 1);
     writer.commit().unwrap();
-    // The reader keeps the state of its beginning.
+    // The reader still sees the state at its start.
     assert_eq!((seen(&reader, "x"), seen(&reader, "y")), ("old".into(), "absent".into()));
     assert_eq!((get(&db, "x"), get(&db, "y")), ("new".into(), "new".into()));
 }
@@ -37,7 +37,7 @@ fn aborted_read() {
                 conflicts(writer, &["x"]);
             }
             _ => {
-                // A read stays a read after a rollback.
+                // A rollback to a savepoint does not undo reads.
                 db.put("x", "old").unwrap();
                 let start = writer.savepoint();
                 writer.put("z", "z").unwrap();
@@ -45,7 +45,7 @@ fn aborted_read() {
                 conflicts(writer, &["x"]);
             }
         }
-        write_out(&db);
+        incorporate(&db);
         assert_eq!((get(&db, "x"), get(&db, "y"), get(&db, "z")), ("old".into(), "absent".into(), "absent".into()));
     }
 }
@@ -62,7 +62,7 @@ fn lost_update() {
     one.commit().unwrap();
     conflicts(other, &["x"]);
     assert_eq!(get(&db, "x"), "1a");
-    // Beside single writes of every kind.
+    // The same with every kind of single write instead of a transaction.
     let writes: [fn(&alluvium::Db); 4] = [
         |db| db.put("x", "put").unwrap(),
         |db| db.delete("x").unwrap(),
@@ -106,7 +106,7 @@ fn write_skew() {
         db.put("ada", "on call").unwrap();
         db.put("grace", "on call").unwrap();
         if written_out {
-            write_out(&db);
+            incorporate(&db);
         }
         let [one, other] = [db.transaction().unwrap(), db.transaction().unwrap()];
         for (transaction, goes) in [(&one, "ada"), (&other, "grace")] {
@@ -119,7 +119,7 @@ fn write_skew() {
     }
 }
 
-/// The same, but each has read that a key is absent.
+/// The same, but each transaction has read that a key is absent.
 #[test]
 fn write_skew_of_absent_keys() {
     let db = store();
@@ -133,7 +133,7 @@ fn write_skew_of_absent_keys() {
     assert_eq!(get(&db, "a"), "absent");
 }
 
-/// Each counts the keys and adds one.
+/// Each transaction counts the keys of a range and adds one.
 #[test]
 fn phantom() {
     let db = store();
@@ -141,7 +141,7 @@ fn phantom() {
     db.put("rook", "of another range").unwrap();
     let [one, other] = [db.transaction().unwrap(), db.transaction().unwrap()];
     for (transaction, key) in [(&one, "room/2"), (&other, "room/3")] {
-        assert_eq!(walk(transaction, "room/").len(), 1);
+        assert_eq!(scan(transaction, "room/").len(), 1);
         transaction.put(key, "a guest").unwrap();
     }
     one.commit().unwrap();
@@ -156,7 +156,7 @@ fn phantom() {
         ("delete", "rook", false),
     ] {
         let transaction = db.transaction().unwrap();
-        walk(&transaction, "room/");
+        scan(&transaction, "room/");
         transaction.put("count", "2").unwrap();
         if write == "put" {
             db.put(key, "new").unwrap()
@@ -171,12 +171,12 @@ fn phantom() {
     }
 }
 
-/// Only the keys that an iterator has passed count as read, from either end; after a seek only the keys from there.
+/// An iterator's reads are only the keys that it has passed, from either end; after a seek, only the keys from there.
 #[test]
 fn phantoms_in_the_range_of_an_iterator() {
     let db = store();
     let fill = || ["b", "d", "f", "h"].iter().for_each(|key| db.put(key, "old").unwrap());
-    // The iterator's moves, and which of the keys a to i are then read.
+    // An iterator's moves, and which of the keys a to i count as read after them.
     type Moves = fn(&mut alluvium::TransactionIter<'_>);
     let cases: [(Moves, &str); 9] = [
         (|iter| drop(iter.next()), "ab"),
@@ -205,7 +205,7 @@ fn phantoms_in_the_range_of_an_iterator() {
             transaction.put("own", "1").unwrap();
             db.put(&key, "new").unwrap();
             let conflicted = transaction.commit().is_err();
-            assert_eq!(conflicted, read.contains(&key), "case {case}, a put of {key}, of what is read: {read}");
+            assert_eq!(conflicted, read.contains(&key), "case {case}, a put of {key}, keys read: {read}");
             ["a", "c", "e", "g", "i", "own"].iter().for_each(|key| db.delete(key).unwrap());
         }
     }
@@ -233,16 +233,16 @@ fn writes_outside_of_a_range_do_not_conflict() {
 fn read_only_transactions_never_conflict() {
     let db = store();
     db.put("x", "old").unwrap();
-    let (by_get, by_walk) = (db.transaction().unwrap(), db.transaction().unwrap());
+    let (by_get, by_scan) = (db.transaction().unwrap(), db.transaction().unwrap());
     let taken_back = db.transaction().unwrap();
     let start = taken_back.savepoint();
     taken_back.put("y", seen(&taken_back, "x")).unwrap();
     taken_back.rollback_to(&start).unwrap();
-    assert_eq!((seen(&by_get, "x"), walk(&by_walk, "").len()), ("old".into(), 1));
+    assert_eq!((seen(&by_get, "x"), scan(&by_scan, "").len()), ("old".into(), 1));
     db.put("x", "new").unwrap();
-    write_out(&db);
-    assert_eq!((seen(&by_get, "x"), walk(&by_walk, "").len()), ("old".into(), 1));
-    for transaction in [by_get, by_walk, taken_back] {
+    incorporate(&db);
+    assert_eq!((seen(&by_get, "x"), scan(&by_scan, "").len()), ("old".into(), 1));
+    for transaction in [by_get, by_scan, taken_back] {
         transaction.commit().unwrap();
     }
 }
@@ -255,13 +255,13 @@ fn write_only_transactions_never_conflict() {
         let transaction = db.transaction().unwrap();
         transaction.put("x", value).unwrap();
         transaction.delete("y").unwrap();
-        // Of itself.
+        // A transaction's own writes are not conflicts.
         assert_eq!(seen(&transaction, "x"), value);
         transaction
     });
     db.put("x", "newer").unwrap();
     db.put("y", "newer").unwrap();
-    write_out(&db);
+    incorporate(&db);
     for (transaction, value) in transactions.into_iter().zip(["1", "2", "3"]) {
         transaction.commit().unwrap();
         assert_eq!((get(&db, "x"), get(&db, "y")), (value.into(), "absent".into()));

@@ -1,6 +1,6 @@
-//! Savepoints, retries and limits of transactions, and what is left after their end.
+//! Savepoints, retries, limits, and what remains after a transaction's end.
 
-use super::{LARGE, conflicts, get, on, options, seen, store, write_out};
+use super::{LARGE, conflicts, get, incorporate, on, options, seen, store};
 use crate::support::{expect_sound_closed, tiny};
 use alluvium::storage::Storage;
 use alluvium::storage::simulated::SimulatedStorage;
@@ -72,14 +72,14 @@ fn transact_gives_up() {
         transaction.put("x", "never")?;
         db.put("x", "other")
     });
-    let told = refused.unwrap_err();
-    assert!(matches!(&told, Error::Conflict { key } if key == b"x") && told.to_string().contains("\"x\""), "{told}");
+    let error = refused.unwrap_err();
+    assert!(matches!(&error, Error::Conflict { key } if key == b"x") && error.to_string().contains("\"x\""), "{error}");
     assert_eq!((runs, get(&db, "x")), (5, "other".into()));
 }
 
 /// An error of the caller's function is returned, and nothing of that run is written.
 #[test]
-fn transact_ends_with_an_error_of_the_work() {
+fn transact_returns_an_error_of_the_function() {
     #[derive(Debug)]
     enum Mine {
         Store(#[allow(dead_code, reason = "for `Debug`")] Error),
@@ -99,13 +99,13 @@ fn transact_ends_with_an_error_of_the_work() {
     });
     assert!(matches!(ended, Err(Mine::Enough)) && runs == 1, "{ended:?}");
     assert_eq!(get(&db, "x"), "absent");
-    // A conflict that the caller's function got is not one of this commit.
+    // A conflict error of the caller's function is not a conflict of this commit.
     let ended: Result<(), Error> = db.transact(|_| Err(Error::Conflict { key: b"y".to_vec() }));
     assert!(matches!(ended, Err(Error::Conflict { .. })));
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         db.transact(|transaction| -> Result<(), Error> {
             transaction.put("x", "never")?;
-            panic!("in the caller's work")
+            panic!("in the caller's function")
         })
     }));
     assert!(panicked.is_err());
@@ -153,7 +153,7 @@ fn a_transaction_that_outlives_the_store_gets_errors() {
     dropped.put("x", "3").unwrap();
     db.close().unwrap();
     assert!(matches!(reads.get("x"), Err(Error::Closed)));
-    assert_eq!(seen(&writes, "x"), "2", "its own needs no store");
+    assert_eq!(seen(&writes, "x"), "2", "the transaction's own writes need no store");
     writes.put("y", "2").unwrap();
     assert!(matches!(writes.commit(), Err(Error::Closed)));
     drop((reads, dropped));
@@ -176,7 +176,7 @@ fn a_transaction_expires_with_its_snapshot() {
     assert!(matches!(reads.get("x"), Err(Error::SnapshotExpired { limit: MINUTE })));
     assert!(matches!(writes.commit(), Err(Error::SnapshotExpired { limit: MINUTE })));
     assert_eq!(get(&db, "y"), "absent");
-    // Once this failed, too, although it does not depend on the age of the snapshot.
+    // A regression test: this failed, too, although a write without reads does not depend on the snapshot.
     blind.commit().unwrap();
     assert_eq!(get(&db, "z"), "3");
 }
@@ -214,7 +214,7 @@ fn a_commit_that_is_too_large_writes_nothing() {
     }
     assert!(matches!(transaction.commit(), Err(Error::InvalidArgument(_))));
     assert_eq!(db.iter().unwrap().count(), 0);
-    // Much, and many keys.
+    // A large commit below the limit.
     let transaction = db.transaction().unwrap();
     for at in 0..2000 {
         assert_eq!(transaction.get(format!("{at:05}")).unwrap(), None);
@@ -224,14 +224,14 @@ fn a_commit_that_is_too_large_writes_nothing() {
     assert_eq!(db.iter().unwrap().count(), 2000);
 }
 
-/// No value files are left of a transaction that conflicts, or that is dropped.
+/// A transaction that conflicts or is dropped leaves no value files.
 #[test]
 fn a_conflict_leaves_no_files() {
     let disk = SimulatedStorage::new(1);
     let db = on(&disk);
-    for walks in [false, true] {
+    for scans in [false, true] {
         let transaction = db.transaction().unwrap();
-        if walks {
+        if scans {
             assert!(transaction.iter().unwrap().count() < 2);
         } else {
             drop(transaction.get("x").unwrap());
@@ -244,14 +244,14 @@ fn a_conflict_leaves_no_files() {
     let dropped = db.transaction().unwrap();
     dropped.put("y", vec![1; LARGE]).unwrap();
     drop(dropped);
-    write_out(&db);
+    incorporate(&db);
     db.close().unwrap();
     let storage: Arc<dyn Storage> = Arc::new(disk);
     assert_eq!(expect_sound_closed(&storage), [""; 0]);
 }
 
-/// A regression test: each conflict left the copies of its values in memory until the incorporation, so 3,000 conflicts with 2 MB each
-/// caused 999 incorporations.
+/// A regression test: each conflict left the copies of its values in memory until the incorporation, so 3,000 conflicts
+/// with 2 MB each caused 999 incorporations.
 #[test]
 fn a_conflict_takes_no_memory() {
     let db = store();

@@ -1,57 +1,57 @@
-//! A conflicting write to a key that a transaction has read is detected wherever the new version is: in memory, in a generation that
-//! waits for incorporation, in a branch file of an incorporation or a merge, or as a tombstone.
+//! A conflicting write to a key that a transaction has read is detected wherever the new version is: in memory, in a
+//! generation that waits for incorporation, in a branch file of an incorporation or a merge, or as a tombstone.
 
-use super::{LARGE, seal, store, write_out};
+use super::{LARGE, incorporate, seal, store};
 use alluvium::internals::DeterministicDb;
 use alluvium::{Error, WriteBatch};
 
 const KEY: &str = "m";
 
 /// An action on a store, and its name.
-type Deed = (&'static str, fn(&DeterministicDb));
+type Step = (&'static str, fn(&DeterministicDb));
 
-/// How the key was before.
-const PLACES: [Deed; 5] = [
+/// The states of the key before.
+const PLACES: [Step; 5] = [
     ("absent", |_| {}),
     ("in memory", |db| db.put(KEY, "old").unwrap()),
     ("in a branch file", |db| {
         db.put(KEY, "old").unwrap();
-        write_out(db);
+        incorporate(db);
     }),
     ("in a value file", |db| {
         db.put(KEY, vec![1; LARGE]).unwrap();
-        write_out(db);
+        incorporate(db);
     }),
     ("deleted over a branch file", |db| {
         db.put(KEY, "old").unwrap();
-        write_out(db);
+        incorporate(db);
         db.delete(KEY).unwrap();
     }),
 ];
 
-/// A way to read it, and what that is called.
+/// A way to read the key, and its name.
 type Reading = (&'static str, fn(&alluvium::Transaction));
 
-/// The ways to read it: by a get, by `multi_get`, by a scan from either end, or by one of two scans.
+/// The ways to read the key: a get, `multi_get`, a scan from either end, or one of two reads.
 const READS: [Reading; 6] = [
     ("a get", |transaction| drop(transaction.get(KEY).unwrap())),
     ("one of many gets", |transaction| {
         (0..300).for_each(|at| drop(transaction.get(format!("many{at}")).unwrap()));
         drop(transaction.get(KEY).unwrap());
     }),
-    ("a walk", |transaction| transaction.range("k".."o").unwrap().for_each(|pair| drop(pair.unwrap()))),
-    ("a walk over keys", |transaction| {
+    ("a scan", |transaction| transaction.range("k".."o").unwrap().for_each(|pair| drop(pair.unwrap()))),
+    ("a scan over keys", |transaction| {
         transaction.range("k".."o").unwrap().keys().for_each(|key| drop(key.unwrap()));
     }),
-    ("a walk back", |transaction| transaction.iter().unwrap().rev().for_each(|pair| drop(pair.unwrap()))),
-    ("a get and a walk elsewhere", |transaction| {
+    ("a scan back", |transaction| transaction.iter().unwrap().rev().for_each(|pair| drop(pair.unwrap()))),
+    ("a get and a scan elsewhere", |transaction| {
         drop(transaction.multi_get(&["a9", KEY]).unwrap());
         assert_eq!(transaction.prefix("nothing").unwrap().count(), 0);
     }),
 ];
 
 /// The conflicting writes.
-const WRITES: [Deed; 5] = [
+const WRITES: [Step; 5] = [
     ("a put", |db| db.put(KEY, "new").unwrap()),
     ("a large put", |db| db.put(KEY, vec![2; LARGE]).unwrap()),
     ("a batch", |db| {
@@ -73,18 +73,18 @@ const WRITES: [Deed; 5] = [
 ];
 
 /// Where the new version is.
-const WAYS: [Deed; 5] = [
+const WAYS: [Step; 5] = [
     ("nothing", |_| {}),
     ("a switch", seal),
-    ("an incorporation", write_out),
+    ("an incorporation", incorporate),
     ("an incorporation and newer memory", |db| {
-        write_out(db);
+        incorporate(db);
         put_neighbours(db);
     }),
     ("two incorporations and a merge", |db| {
-        write_out(db);
+        incorporate(db);
         put_neighbours(db);
-        write_out(db);
+        incorporate(db);
         db.compact().unwrap();
         while db.step() {}
     }),
@@ -114,7 +114,7 @@ fn every_write_to_what_was_read_is_a_conflict() {
                     match transaction.commit() {
                         Err(Error::Conflict { key }) => {
                             // A scan of everything read further keys, too.
-                            let is_named = key == KEY.as_bytes() || read == "a walk back";
+                            let is_named = key == KEY.as_bytes() || read == "a scan back";
                             assert!(is_named, "{story}: named is {:?}", key.escape_ascii().to_string());
                         }
                         // The key was absent and is absent again, without any version.
@@ -133,7 +133,7 @@ fn every_write_to_what_was_read_is_a_conflict() {
 #[test]
 fn nothing_else_is_a_conflict() {
     for (place, fill) in PLACES {
-        for (read, reading) in READS.into_iter().filter(|(read, _)| *read != "a walk back") {
+        for (read, reading) in READS.into_iter().filter(|(read, _)| *read != "a scan back") {
             for (way, go) in WAYS {
                 let db = store();
                 put_neighbours(&db);

@@ -1,6 +1,7 @@
-//! A transaction's view of its own writes over its snapshot, by gets and by iterators from both ends, compared with a model.
+//! A transaction's view of its own writes over its snapshot, by gets and by iterators from both ends, compared with a
+//! model.
 
-use super::{get, seen, store, write_out};
+use super::{get, incorporate, seen, store};
 use crate::support::Random;
 use alluvium::{Transaction, TransactionIter};
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ fn read_your_writes() {
     let db = store();
     db.put("old", "1").unwrap();
     db.put("gone", "1").unwrap();
-    write_out(&db);
+    incorporate(&db);
     let transaction = db.transaction().unwrap();
     transaction.put("old", "2").unwrap();
     transaction.put("new", "1").unwrap();
@@ -27,19 +28,19 @@ fn read_your_writes() {
     );
     assert_eq!(transaction.range("nf"..).unwrap().map(Result::unwrap).collect::<Vec<_>>(), all[1..]);
     // An iterator shows the writes before its creation.
-    let mut walk = transaction.iter().unwrap();
+    let mut scan = transaction.iter().unwrap();
     transaction.put("a", "late").unwrap();
     transaction.put("old", "late").unwrap();
     transaction.delete("new").unwrap();
-    assert_eq!(walk.by_ref().map(Result::unwrap).collect::<Vec<_>>(), all);
-    drop(walk);
+    assert_eq!(scan.by_ref().map(Result::unwrap).collect::<Vec<_>>(), all);
+    drop(scan);
     assert_eq!(transaction.iter().unwrap().count(), 2);
     transaction.commit().unwrap();
     assert_eq!(["a", "old", "new", "gone"].map(|key| get(&db, key)), ["late", "late", "absent", "absent"]);
 }
 
 /// An iterator and its expected position.
-struct Walk<'t> {
+struct Scan<'t> {
     iter: TransactionIter<'t>,
     pairs: Vec<(Vec<u8>, Vec<u8>)>,
     at: Option<usize>,
@@ -54,13 +55,13 @@ fn key(random: &mut Random) -> Vec<u8> {
 }
 
 /// Whether a key is in the scanned range.
-type Kept = Box<dyn Fn(&[u8]) -> bool>;
+type InRange = Box<dyn Fn(&[u8]) -> bool>;
 
-impl<'t> Walk<'t> {
+impl<'t> Scan<'t> {
     fn new(transaction: &'t Transaction, model: &Model, random: &mut Random) -> Self {
         let (one, other) = (key(random), key(random));
         let (lower, upper) = (one.clone().min(other.clone()), one.max(other));
-        let (iter, kept): (_, Kept) = match random.below(4) {
+        let (iter, in_range): (_, InRange) = match random.below(4) {
             0 => {
                 (transaction.range(lower.clone()..upper.clone()), Box::new(move |key| *key >= *lower && *key < *upper))
             }
@@ -71,7 +72,7 @@ impl<'t> Walk<'t> {
             2 => (transaction.prefix("key1"), Box::new(|key| key.starts_with(b"key1"))),
             _ => (transaction.iter(), Box::new(|_| true)),
         };
-        let pairs = model.iter().filter(|(key, _)| kept(key));
+        let pairs = model.iter().filter(|(key, _)| in_range(key));
         Self { iter: iter.unwrap(), pairs: pairs.map(|(key, value)| (key.clone(), value.clone())).collect(), at: None }
     }
 
@@ -108,12 +109,12 @@ impl<'t> Walk<'t> {
         }
         let expected = self.at.and_then(|at| self.pairs.get(at));
         let found = self.iter.valid().then(|| (self.iter.key().to_vec(), self.iter.value().to_vec()));
-        assert_eq!(found.as_ref(), expected, "of {:?}", self.pairs);
+        assert_eq!(found.as_ref(), expected, "position in {:?}", self.pairs);
     }
 
     /// Compares everything once more, from both ends.
     fn end(self, random: &mut Random, transaction: &Transaction, model: &Model) {
-        let mut fresh = Walk::new(transaction, model, random);
+        let mut fresh = Scan::new(transaction, model, random);
         let (mut front, mut back) = (Vec::new(), Vec::new());
         for _ in 0..=fresh.pairs.len() {
             if random.one_in(2) {
@@ -125,8 +126,8 @@ impl<'t> Walk<'t> {
         assert!(fresh.iter.next().is_none() && fresh.iter.next_back().is_none());
         front.extend(back.into_iter().rev());
         assert_eq!(front, fresh.pairs);
-        // The keys alone, some of them behind pairs.
-        let mut iter = Walk::new(transaction, model, random);
+        // The keys alone, after some pairs from both ends.
+        let mut iter = Scan::new(transaction, model, random);
         let (pairs, cut) = (std::mem::take(&mut iter.pairs), random.below(3));
         let mut front: Vec<_> = iter.iter.by_ref().take(cut as usize).map(|pair| pair.unwrap().0).collect();
         let last = iter.iter.next_back().map(|pair| pair.unwrap().0);
@@ -153,11 +154,11 @@ fn iterators_agree_with_a_model() {
                 model.insert(key, value);
             }
             if random.one_in(20) {
-                write_out(&db);
+                incorporate(&db);
             }
         }
         let transaction = db.transaction().unwrap();
-        let (mut walks, mut saved) = (Vec::new(), Vec::new());
+        let (mut scans, mut saved) = (Vec::new(), Vec::new());
         for _ in 0..120 {
             match random.below(12) {
                 0..3 => {
@@ -174,11 +175,11 @@ fn iterators_agree_with_a_model() {
                     let key = key(&mut random);
                     assert_eq!(transaction.get(&key).unwrap().as_ref(), model.get(&key), "round {round}");
                 }
-                5 => walks.push(Walk::new(&transaction, &model, &mut random)),
+                5 => scans.push(Scan::new(&transaction, &model, &mut random)),
                 6 if random.one_in(2) => saved.push((transaction.savepoint(), model.clone())),
                 // It is unspecified what an iterator shows of writes that are rolled back meanwhile.
                 7 if random.one_in(3) && !saved.is_empty() => {
-                    walks.clear();
+                    scans.clear();
                     saved.truncate(random.below(saved.len() as u64) as usize + 1);
                     let (savepoint, then) = saved.last().unwrap();
                     transaction.rollback_to(savepoint).unwrap();
@@ -186,26 +187,27 @@ fn iterators_agree_with_a_model() {
                 }
                 8 => {
                     // A write of another writer, which the transaction does not see.
-                    db.put(key(&mut random), "of another one").unwrap();
+                    db.put(key(&mut random), "of another writer").unwrap();
                 }
-                _ if walks.is_empty() => {}
+                _ if scans.is_empty() => {}
                 _ => {
-                    let at = random.below(walks.len() as u64) as usize;
-                    walks[at].step(&mut random);
+                    let at = random.below(scans.len() as u64) as usize;
+                    scans[at].step(&mut random);
                     if random.one_in(12) {
-                        walks.swap_remove(at).end(&mut random, &transaction, &model);
+                        scans.swap_remove(at).end(&mut random, &transaction, &model);
                     }
                 }
             }
         }
-        drop(walks);
+        drop(scans);
         let keys: Vec<_> = (0..20).map(|_| key(&mut random)).collect();
         let values: Vec<_> = keys.iter().map(|key| model.get(key).cloned()).collect();
         assert_eq!(transaction.multi_get(&keys).unwrap(), values, "round {round}");
     }
 }
 
-/// An iterator shows the writes before its creation, except those that were rolled back since; it does not show later writes.
+/// An iterator shows the writes before its creation, except those that were rolled back since; it does not show later
+/// writes.
 #[test]
 fn iterators_while_the_transaction_goes_on() {
     let db = store();
@@ -228,5 +230,5 @@ fn iterators_while_the_transaction_goes_on() {
     assert_eq!(seen, ["a0", "a1", "a2", "a4", "a5", "a6", "a7", "a8"]);
     drop(iter);
     let ahead = transaction.prefix("b").unwrap().count();
-    assert_eq!(ahead, 4, "what was written since the savepoint was gone back to");
+    assert_eq!(ahead, 4, "only the writes after the rollback remain");
 }

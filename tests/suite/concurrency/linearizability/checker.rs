@@ -1,16 +1,15 @@
-//! Decides whether a history is linearizable: whether each operation can be given an instant between its call and its return such
-//! that in the order of the instants every read sees the newest write before it (Herlihy and Wing). The search is that of Wing and
-//! Gong; like Lowe's, it remembers the configurations that led nowhere.
+//! Decides whether a history is linearizable: whether each operation can be given an instant between its call and its
+//! return such that in the order of the instants every read sees the newest write before it (Herlihy and Wing). The
+//! search is that of Wing and Gong; like Lowe's, it remembers the configurations that were dead ends.
 //!
-//! 1. Necessary conditions are checked first, since they name the fault: the values of a read were written, not after the read had
-//!    returned, and one read does not see two values of a key.
-//! 2. Keys that are not connected by a batch, a snapshot or another operation of several keys are checked separately: a history is
-//!    linearizable if and only if it is linearizable for each group of keys (locality).
-//! 3. A configuration is the number of operations of each thread that have taken place, and the state. The operations of a thread
-//!    are ordered, so these numbers are the set of operations that have taken place.
-//! 4. An operation can be next if no other operation that is still open had returned before it was called. A read that can be next
-//!    and sees the state takes place at once: it changes nothing, so taking it later cannot help. Only writes are tried in
-//!    different orders; a write that also reads is tried only if it sees the state.
+//! 1. Necessary conditions are checked first, since they name the fault: the values of a read were written, not after
+//! the read had returned, and one read does not see two values of a key. 2. Keys that are not connected by a batch, a
+//! snapshot or another operation of several keys are checked separately: a history is linearizable if and only if it is
+//! linearizable for each group of keys (locality). 3. A configuration is the number of operations of each thread that
+//! have taken place, and the state. The operations of a thread are ordered, so these numbers are the set of operations
+//! that have taken place. 4. An operation can be next if no other operation that is still open had returned before it
+//! was called. A read that can be next and sees the state takes place at once: it changes nothing, so taking it later
+//! cannot help. Only writes are tried in different orders; a write that also reads is tried only if it sees the state.
 
 use super::history::{History, Key, Operation, Seen, Value};
 use std::collections::{HashMap, HashSet};
@@ -113,7 +112,7 @@ impl Configuration {
 struct Search<'a> {
     threads: Vec<Vec<&'a Operation>>,
     start: Configuration,
-    led_nowhere: HashSet<Configuration>,
+    dead_ends: HashSet<Configuration>,
     furthest: Configuration,
 }
 
@@ -123,18 +122,18 @@ impl<'a> Search<'a> {
         let threads = history.threads.iter().map(|thread| thread.iter().filter(touches).collect()).collect();
         let mut start = Configuration { done: [0; THREADS_MAX], state: [Value::ABSENT; KEYS_MAX] };
         start.state[..history.initial.len()].copy_from_slice(&history.initial);
-        Self { threads, start, led_nowhere: HashSet::new(), furthest: start }
+        Self { threads, start, dead_ends: HashSet::new(), furthest: start }
     }
 
     fn run(mut self) -> Result<(), Violation> {
         if self.reaches_the_end(self.start) {
             return Ok(());
         }
-        if self.led_nowhere.len() >= CONFIGURATIONS_MAX {
+        if self.dead_ends.len() >= CONFIGURATIONS_MAX {
             return Err(Violation { why: "undecided: too many orders; make the history shorter".into() });
         }
         let (done, all) = (self.furthest.operations_done(), self.threads.iter().map(Vec::len).sum::<usize>());
-        Err(Violation { why: format!("in no order do more than {done} of {all} operations make sense") })
+        Err(Violation { why: format!("in no order can more than {done} of {all} operations take place") })
     }
 
     /// The next operation of each thread.
@@ -163,7 +162,7 @@ impl<'a> Search<'a> {
         if at.operations_done() > self.furthest.operations_done() {
             self.furthest = at;
         }
-        if self.led_nowhere.contains(&at) || self.led_nowhere.len() >= CONFIGURATIONS_MAX {
+        if self.dead_ends.contains(&at) || self.dead_ends.len() >= CONFIGURATIONS_MAX {
             return false;
         }
         for (thread, operation) in candidates {
@@ -176,7 +175,7 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        self.led_nowhere.insert(at);
+        self.dead_ends.insert(at);
         false
     }
 }

@@ -1,4 +1,5 @@
-//! Tests of the checker: histories made by hand, whose answer is known, and small random ones, whose answer brute force finds.
+//! Tests of the checker: histories made by hand with known answers, and small random ones whose answers brute force
+//! finds.
 
 use super::checker::check;
 use super::history::{Effect, History, Key, Operation, Seen, Value};
@@ -47,7 +48,7 @@ const NO_ORDER: &str = "in no order";
 fn linearizable_histories_pass() {
     linearizable(&[]);
     linearizable(&[&[write(1, 2, &[(X, 10)]), read(3, 4, &[(X, 10)])]]);
-    // A get beside a put sees either value.
+    // A get during a put sees the old or the new value.
     for seen in [0, 10] {
         linearizable(&[&[write(1, 4, &[(X, 10)])], &[read(2, 3, &[(X, seen)])]]);
     }
@@ -63,7 +64,7 @@ fn linearizable_histories_pass() {
         &[write(1, 20, &[(X, 10)])],
         &[read(2, 3, &[(X, 0)]), read(4, 5, &[(X, 10)]), write(6, 7, &[(X, 11)]), read(8, 9, &[(X, 11)])],
     ]);
-    // A snapshot that is taken beside a put of x, and that has y as it was before.
+    // A snapshot that is taken during a put of x, and that has the old y.
     linearizable(&[&[write(1, 4, &[(X, 10)]), write(5, 6, &[(Y, 20)])], &[read(2, 3, &[(X, 10), (Y, 0)])]]);
     // A delete, and the empty value.
     linearizable(&[&[write(1, 2, &[(X, 1)]), read(3, 4, &[(X, 1)]), write(5, 6, &[(X, 0)]), read(7, 8, &[(X, 0)])]]);
@@ -74,7 +75,7 @@ fn a_stale_read_is_rejected() {
     let writer = [write(1, 2, &[(X, 10)]), write(3, 4, &[(X, 11)])];
     not_linearizable(&[&writer, &[read(5, 6, &[(X, 10)])]], NO_ORDER);
     not_linearizable(&[&writer, &[read(5, 6, &[(X, 0)])]], NO_ORDER);
-    // New, then old: beside the put each alone is possible, but not in this order.
+    // New, then old: during the put each alone is possible, but not in this order.
     not_linearizable(&[&[write(1, 9, &[(X, 10)])], &[read(2, 3, &[(X, 10)]), read(4, 5, &[(X, 0)])]], NO_ORDER);
     // The same by two readers, one after the other.
     not_linearizable(&[&[write(1, 9, &[(X, 10)])], &[read(2, 3, &[(X, 10)])], &[read(4, 5, &[(X, 0)])]], NO_ORDER);
@@ -114,11 +115,11 @@ fn an_update_of_an_outdated_value_is_rejected() {
         let lost = (saw, last) == (10, 12);
         if lost { not_linearizable(&threads, NO_ORDER) } else { linearizable(&threads) }
     }
-    // The old value was overwritten before the update was called; it was deleted; it was never there.
+    // The old value was overwritten before the update was called, or deleted, or never written.
     not_linearizable(&[&[put.clone(), write(3, 4, &[(X, 11)])], &[update(5, 6, X, 10, 12)]], NO_ORDER);
     not_linearizable(&[&[put.clone(), write(3, 4, &[(X, 0)])], &[update(5, 6, X, 10, 12)]], NO_ORDER);
     not_linearizable(&[&[put.clone(), update(3, 4, X, 99, 11)]], "which nobody wrote");
-    // An update beside a batch comes before or after the batch, for both keys.
+    // An update during a batch comes before or after the batch, for both keys.
     let batch = [put, write(3, 8, &[(X, 11), (Y, 20)])];
     linearizable(&[&batch, &[update(4, 5, X, 11, 12), read(6, 7, &[(Y, 20)])]]);
     not_linearizable(&[&batch, &[update(4, 5, X, 11, 12), read(6, 7, &[(Y, 0)])]], NO_ORDER);
@@ -132,14 +133,14 @@ fn swaps_and_puts_of_absent_keys_are_checked() {
     not_linearizable(&[&[put.clone(), update(3, 4, X, 10, 11)], &[update(5, 6, X, 10, 12)]], NO_ORDER);
     // A swap that failed saw the value of that moment, not a later one.
     not_linearizable(&[&[put.clone(), read(3, 4, &[(X, 11)]), update(5, 6, X, 10, 11)]], "before it was written");
-    // Of two puts of an absent key one is done, and the other one sees its value.
+    // Of two puts of an absent key one succeeds, and the other one sees its value.
     let present = |call, ret| read(call, ret, &[(X, Value::PRESENT.0)]);
     for second in [3, 7] {
         linearizable(&[&[update(1, 6, X, 0, 10)], &[present(second, 8), read(9, 10, &[(X, 10)])]]);
         not_linearizable(&[&[update(1, 6, X, 0, 10)], &[update(second, 8, X, 0, 11)]], NO_ORDER);
         linearizable(&[&[update(1, 6, X, 0, 10)], &[write(2, 5, &[(X, 0)]), update(second, 8, X, 0, 11)]]);
     }
-    // Not done, although the key was never there; and although it had been deleted.
+    // A put that fails although the key was never written, or had been deleted.
     not_linearizable(&[&[present(1, 2)]], NO_ORDER);
     not_linearizable(&[&[put.clone(), write(3, 4, &[(X, 0)]), present(5, 6)]], NO_ORDER);
     linearizable(&[&[put, write(3, 6, &[(X, 0)])], &[present(4, 5)]]);
@@ -177,8 +178,8 @@ fn a_snapshot_that_misses_a_returned_write_is_rejected() {
 #[test]
 fn a_snapshot_of_two_instants_is_rejected() {
     // Its gets and its scan differ.
-    let beside = [write(1, 9, &[(X, 10)])];
-    not_linearizable(&[&beside, &[read(2, 3, &[(X, 0), (X, 10)])]], "two values of a key");
+    let concurrent = [write(1, 9, &[(X, 10)])];
+    not_linearizable(&[&concurrent, &[read(2, 3, &[(X, 0), (X, 10)])]], "two values of a key");
     // x from before the second round and y from after it: each alone is possible, and so is each pair.
     let rounds = [write(1, 2, &[(X, 10)]), write(3, 4, &[(Y, 20)]), write(5, 6, &[(X, 11)]), write(7, 8, &[(Y, 21)])];
     for (x, y) in [(10, 20), (11, 20), (11, 21)] {
@@ -233,7 +234,8 @@ fn a_lost_update_is_shown_without_other_operations() {
     }
 }
 
-/// For small random histories, right and wrong ones, the checker agrees with a search of every order. Large right ones pass.
+/// For small random histories, right and wrong ones, the checker agrees with a search of every order. Large right ones
+/// pass.
 #[test]
 fn the_checker_agrees_with_brute_force() {
     let mut random = Random(1);
@@ -252,8 +254,8 @@ fn the_checker_agrees_with_brute_force() {
     }
 }
 
-/// Operations of some threads that take place one after the other, each at a random time within its call. With `right` reads see
-/// the state; otherwise they sometimes see any value.
+/// Operations of some threads that take place one after the other, each at a random time within its call. With `right`
+/// reads see the state; otherwise they sometimes see any value.
 fn random_history(random: &mut Random, threads: usize, operations: usize, right: bool) -> History {
     let initial: Vec<Value> = (0..2).map(|key| if random.one_in(2) { Value(2 + key) } else { Value::ABSENT }).collect();
     let (mut state, mut next) = (initial.clone(), 10);

@@ -1,9 +1,10 @@
 //! What a run of several threads did and saw, and when: the input of the checker. Plain data.
 //!
-//! Every operation reads some keys and then writes some, at one instant between its call and its return. A put, a delete and a
-//! batch only write. A get, a `multi_get`, a snapshot with everything that was read through it, and an iterator with everything
-//! that it passed only read. A transaction, an update, a swap and a put of an absent key do both; they only read if they failed
-//! or left the key alone. Times are ticks of one counter. The operations of one thread are in order, whatever their ticks.
+//! Every operation reads some keys and then writes some, at one instant between its call and its return. A put, a
+//! delete and a batch only write. A get, a `multi_get`, a snapshot with everything that was read through it, and an
+//! iterator with everything that it passed only read. A transaction, an update, a swap and a put of an absent key do
+//! both; they only read if they failed or left the key alone. Times are ticks of one counter. The operations of one
+//! thread are in order, whatever their ticks.
 
 /// A key: its place in the order of all keys of the run.
 pub type Key = usize;

@@ -38,7 +38,7 @@ impl Keys {
     }
 }
 
-/// How long values are.
+/// The lengths of values.
 #[derive(Clone, Copy, Debug)]
 enum Lengths {
     /// All of the same length.
@@ -49,12 +49,12 @@ enum Lengths {
     Any,
 }
 
-/// What kind of run a world is.
+/// The parameters of a world's runs.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub threads: usize,
     pub keys: Keys,
-    /// Operations of a history.
+    /// The number of operations of a history.
     steps: usize,
     /// A key that half of the operations use.
     hot: Option<Key>,
@@ -101,8 +101,8 @@ pub enum Step {
         guess: Guess,
     },
     PutIfAbsent(Key, Value, usize),
-    /// The actions, and whether it commits.
-    Transaction(Vec<Deed>, bool),
+    /// The actions, and whether the transaction commits.
+    Transaction(Vec<Action>, bool),
     Get(Key),
     MultiGet(Vec<Key>),
     Snapshot,
@@ -125,9 +125,9 @@ pub enum Step {
     Meet,
 }
 
-/// What is done in a transaction.
+/// An action of a transaction.
 #[derive(Clone, Debug)]
-pub enum Deed {
+pub enum Action {
     Get(Key),
     Put(Key, Value, usize),
     Delete(Key),
@@ -141,11 +141,11 @@ pub enum Deed {
 /// What an update does with the old value.
 #[derive(Clone, Copy, Debug)]
 pub enum Manner {
-    /// Puts the new one.
+    /// Always puts the new value.
     Always,
-    /// Deletes some.
+    /// Deletes some values.
     Deletes,
-    /// Deletes some values, and leaves some as they are.
+    /// Deletes some values and leaves some unchanged.
     Keeps,
 }
 
@@ -171,13 +171,13 @@ impl Shape {
             1 => [10, 5, 30, 50, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             // Snapshots over overwrites.
             2 => [35, 5, 10, 5, 2, 10, 15, 3, 8, 2, 5, 0, 0, 0, 0],
-            // Scans beside writers.
+            // Scans during writes.
             3 => [30, 10, 10, 5, 2, 3, 3, 2, 15, 5, 15, 0, 0, 0, 0],
-            // Updates of single keys beside conflicting writes.
+            // Updates of single keys with conflicting writes.
             4 => [15, 10, 0, 15, 0, 0, 0, 0, 0, 0, 0, 35, 15, 10, 0],
-            // Updates beside batches and snapshots.
+            // Updates, batches and snapshots.
             5 => [8, 8, 15, 8, 4, 4, 5, 2, 4, 2, 2, 20, 10, 8, 0],
-            // Transactions beside each other, and beside single operations.
+            // Concurrent transactions, with single operations.
             6 => [10, 5, 5, 10, 0, 2, 3, 0, 3, 0, 0, 5, 3, 2, 50],
             7 => [20, 8, 10, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40],
             _ => [20, 8, 10, 15, 5, 5, 6, 2, 5, 3, 5, 8, 4, 4, 12],
@@ -252,24 +252,24 @@ impl Shape {
                 Step::PutIfAbsent(self.key(random), value, length)
             }
             _ => {
-                let deeds = 1 + random.below(6);
-                let deeds = (0..deeds).map(|_| self.deed(random, next)).collect();
-                Step::Transaction(deeds, !random.one_in(8))
+                let actions = 1 + random.below(6);
+                let actions = (0..actions).map(|_| self.action(random, next)).collect();
+                Step::Transaction(actions, !random.one_in(8))
             }
         }
     }
 
-    fn deed(&self, random: &mut Random, next: &mut u32) -> Deed {
+    fn action(&self, random: &mut Random, next: &mut u32) -> Action {
         match random.below(20) {
-            0..7 => Deed::Get(self.key(random)),
+            0..7 => Action::Get(self.key(random)),
             7..13 => {
                 let (value, length) = self.value(random, next);
-                Deed::Put(self.key(random), value, length)
+                Action::Put(self.key(random), value, length)
             }
-            13..15 => Deed::Delete(self.key(random)),
-            15..18 => Deed::Scan(random.below(self.keys.prefixes.len() as u64) as usize, random.one_in(2)),
-            18 => Deed::Save,
-            _ => Deed::RollBack(random.below(4) as usize),
+            13..15 => Action::Delete(self.key(random)),
+            15..18 => Action::Scan(random.below(self.keys.prefixes.len() as u64) as usize, random.one_in(2)),
+            18 => Action::Save,
+            _ => Action::RollBack(random.below(4) as usize),
         }
     }
 

@@ -1,8 +1,8 @@
 //! One thread of a run: does the steps of its plan and records what it saw, and when.
 //!
-//! Ticks come from one counter. Taking a tick is a fence, which could hide a missing fence in the store. So a *sparse* thread takes
-//! few ticks; what it does between two ticks has these as its bounds. `changes` and `transactions` record operations that read and
-//! write.
+//! Ticks come from one counter. Taking a tick is a fence, which could hide a missing fence in the store. So a *sparse*
+//! thread takes few ticks; what it does between two ticks has these as its bounds. `changes` and `transactions` record
+//! operations that read and write.
 
 mod changes;
 mod transactions;
@@ -29,14 +29,14 @@ pub struct Recorder<'a> {
     known: Vec<Option<Vec<u8>>>,
     /// The open snapshots, each with the operation that its reads belong to.
     snapshots: Vec<(usize, Snapshot)>,
-    iterator: Option<Walk>,
+    iterator: Option<Scan>,
 }
 
 /// An iterator in either direction.
 type Pairs = dyn Iterator<Item = alluvium::Result<(Vec<u8>, Vec<u8>)>>;
 
 /// An open iterator.
-struct Walk {
+struct Scan {
     operation: usize,
     iter: Box<Pairs>,
     /// The keys that it has yet to pass, in its order.
@@ -54,7 +54,7 @@ impl<'a> Recorder<'a> {
         Self { db, keys, ticks, random, sparse, operations, unreturned: 0, now: 0, known, snapshots, iterator: None }
     }
 
-    /// What was done and seen. Ends all open operations.
+    /// Ends all open operations and returns what was done and seen.
     pub fn finish(mut self) -> Vec<Operation> {
         self.tick();
         self.operations
@@ -115,7 +115,7 @@ impl<'a> Recorder<'a> {
             Step::Update { key, value, length, manner } => self.update(*key, *value, *length, *manner),
             Step::CompareAndSwap { key, value, length, guess } => self.swap(*key, *value, *length, *guess),
             Step::PutIfAbsent(key, value, length) => self.put_if_absent(*key, *value, *length),
-            Step::Transaction(deeds, commits) => self.transaction(deeds, *commits),
+            Step::Transaction(actions, commits) => self.transaction(actions, *commits),
             Step::Get(key) => self.get(*key),
             Step::MultiGet(keys) => {
                 let operation = self.read("multi_get");
@@ -134,27 +134,27 @@ impl<'a> Recorder<'a> {
                 self.saw(operation, "multi_get", keys, found)
             }
             Step::Scan { held, prefix, back } => {
-                let mut walk = if *held {
+                let mut scan = if *held {
                     let (operation, snapshot) = self.snapshot()?;
-                    self.walk(operation, snapshot.prefix(&self.keys.prefixes[*prefix]), *prefix, *back)?
+                    self.scan(operation, snapshot.prefix(&self.keys.prefixes[*prefix]), *prefix, *back)?
                 } else {
                     let operation = self.read("scan");
-                    self.walk(operation, self.db.prefix(&self.keys.prefixes[*prefix]), *prefix, *back)?
+                    self.scan(operation, self.db.prefix(&self.keys.prefixes[*prefix]), *prefix, *back)?
                 };
-                // Terminates: each step passes a key.
-                while self.go_on(&mut walk)? {}
+                // Terminates, since each step passes a key.
+                while self.advance(&mut scan)? {}
                 Ok(())
             }
             Step::OpenIterator { prefix, back } => {
                 let operation = self.read("iterator");
                 let iter = self.db.prefix(&self.keys.prefixes[*prefix]);
-                self.iterator = Some(self.walk(operation, iter, *prefix, *back)?);
+                self.iterator = Some(self.scan(operation, iter, *prefix, *back)?);
                 Ok(())
             }
             Step::GoOn => match self.iterator.take() {
-                Some(mut walk) => {
-                    if self.go_on(&mut walk)? {
-                        self.iterator = Some(walk);
+                Some(mut scan) => {
+                    if self.advance(&mut scan)? {
+                        self.iterator = Some(scan);
                     }
                     Ok(())
                 }
@@ -214,14 +214,15 @@ impl<'a> Recorder<'a> {
     ) -> Broken {
         let found = found.map_err(|error| format!("a {by} failed: {error}"))?;
         if found.len() != keys.len() {
-            return Err(format!("a {by} of {} keys gave {}", keys.len(), found.len()));
+            return Err(format!("a {by} of {} keys returned {} values", keys.len(), found.len()));
         }
         keys.iter().zip(found).try_for_each(|(key, found)| self.saw_one(operation, by, *key, found.as_deref()))
     }
 
     fn saw_one(&mut self, operation: usize, by: &'static str, key: Key, found: Option<&[u8]>) -> Broken {
-        let told = |wrong| format!("a {by} of key {:?} gave {wrong}", String::from_utf8_lossy(&self.keys.names[key]));
-        let value = values::decode(found).map_err(told)?;
+        let describe =
+            |wrong| format!("a {by} of key {:?} returned {wrong}", String::from_utf8_lossy(&self.keys.names[key]));
+        let value = values::decode(found).map_err(describe)?;
         self.operations[operation].effect.saw.push(Seen { key, value, by });
         self.known[key] = found.map(<[u8]>::to_vec);
         Ok(())
@@ -242,7 +243,7 @@ impl<'a> Recorder<'a> {
         Ok(self.snapshots[self.random.below(self.snapshots.len() as u64) as usize].clone())
     }
 
-    fn walk(&self, operation: usize, iter: alluvium::Result<Iter>, prefix: usize, back: bool) -> Result<Walk, String> {
+    fn scan(&self, operation: usize, iter: alluvium::Result<Iter>, prefix: usize, back: bool) -> Result<Scan, String> {
         let iter = iter.map_err(|error| format!("an iterator failed: {error}"))?;
         let mut ahead = self.keys.with_prefix(prefix);
         if back {
@@ -250,28 +251,28 @@ impl<'a> Recorder<'a> {
         }
         let ahead = ahead.into_iter();
         Ok(match back {
-            true => Walk { operation, iter: Box::new(iter.rev()), ahead, by: "reverse scan" },
-            false => Walk { operation, iter: Box::new(iter), ahead, by: "scan" },
+            true => Scan { operation, iter: Box::new(iter.rev()), ahead, by: "reverse scan" },
+            false => Scan { operation, iter: Box::new(iter), ahead, by: "scan" },
         })
     }
 
     /// Moves to the iterator's next pair; false at its end. The keys that it passes over are absent.
-    fn go_on(&mut self, walk: &mut Walk) -> Result<bool, String> {
-        let (operation, by) = (walk.operation, walk.by);
-        let Some(pair) = walk.iter.next() else {
-            for key in walk.ahead.by_ref() {
+    fn advance(&mut self, scan: &mut Scan) -> Result<bool, String> {
+        let (operation, by) = (scan.operation, scan.by);
+        let Some(pair) = scan.iter.next() else {
+            for key in scan.ahead.by_ref() {
                 self.saw_one(operation, by, key, None)?;
             }
             return Ok(false);
         };
         let (name, value) = pair.map_err(|error| format!("a {by} failed: {error}"))?;
-        for key in walk.ahead.by_ref() {
+        for key in scan.ahead.by_ref() {
             if self.keys.names[key] == name {
                 self.saw_one(operation, by, key, Some(&value))?;
                 return Ok(true);
             }
             self.saw_one(operation, by, key, None)?;
         }
-        Err(format!("a {by} came to {:?}, which is not ahead of it", String::from_utf8_lossy(&name)))
+        Err(format!("a {by} returned {:?}, which is not ahead of it", String::from_utf8_lossy(&name)))
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! A removal must not make a correct history wrong.
 //!
-//! 1. A read can always be removed.
-//! 2. A write can be removed if no read can have seen its value: every read that saw this value had returned before the write. In an
-//!    order that explains the whole history, no read of the key is between such a write and the next write of the key. So the order
-//!    without the write explains the rest: if no order explains the rest, no order explains the whole.
-//! 3. An operation that had returned before any other was called comes first in every order: a write is then part of the initial state.
+//! 1. A read can always be removed. 2. A write can be removed if no read can have seen its value: every read that saw
+//! this value had returned before the write. In an order that explains the whole history, no read of the key is between
+//! such a write and the next write of the key. So the order without the write explains the rest: if no order explains
+//! the rest, no order explains the whole. 3. An operation that had returned before any other was called comes first in
+//! every order: a write is then part of the initial state.
 
 use super::checker::check;
 use super::history::{Effect, History, Key, Operation, Seen, Value};
@@ -44,7 +44,8 @@ fn without_the_first(history: &History) -> Option<History> {
     if without.operations().any(|other| other.call <= first.ret) {
         return None;
     }
-    // A read of the initial state may be the fault; without that state it would look like a read of a value that nobody wrote.
+    // A read of the initial state may be the fault; without that state it would look like a read of a value that nobody
+    // wrote.
     if first.effect.wrote.iter().any(|(key, _)| is_read(&without, *key, history.initial[*key], 0)) {
         return None;
     }
@@ -56,14 +57,14 @@ fn without_the_first(history: &History) -> Option<History> {
 fn try_without(history: &mut History, thread: usize, at: usize) {
     let mut without = history.clone();
     let removed = without.threads[thread].remove(at);
-    if may_go(&without, &removed.effect, removed.call) && check(&without).is_err() {
+    if may_remove(&without, &removed.effect, removed.call) && check(&without).is_err() {
         *history = without;
         return;
     }
     for key in (0..removed.effect.keys().count()).rev() {
         let mut without = history.clone();
         if let Some(gone) = take_out(&mut without.threads[thread][at], key)
-            && may_go(&without, &gone, removed.call)
+            && may_remove(&without, &gone, removed.call)
             && check(&without).is_err()
         {
             *history = without;
@@ -81,7 +82,7 @@ fn take_out(operation: &mut Operation, at: usize) -> Option<Effect> {
     }
 }
 
-fn may_go(rest: &History, gone: &Effect, call: u64) -> bool {
+fn may_remove(rest: &History, gone: &Effect, call: u64) -> bool {
     !gone.wrote.iter().any(|(key, value)| is_read(rest, *key, *value, call))
 }
 

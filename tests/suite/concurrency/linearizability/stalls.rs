@@ -1,7 +1,7 @@
-//! Stops threads in the middle of their work: a timer interrupts the thread at any instruction, and the signal handler yields the
-//! processor or sleeps a little. So a writer stops after it took its number and before it placed its entries, a reader in the middle
-//! of a copy, an incorporation before the view changes, without a hook in the store. A few processors then show what otherwise needs
-//! many.
+//! Stops threads in the middle of their work: a timer interrupts the thread at any instruction, and the signal handler
+//! yields the processor or sleeps a little. So a writer stops after it took its number and before it placed its
+//! entries, a reader in the middle of a copy, an incorporation before the view changes, without a hook in the store. So
+//! a few processors suffice to find races that otherwise need many.
 
 use crate::support::Random;
 use std::cell::Cell;
@@ -42,8 +42,8 @@ pub fn background_threads() -> Vec<libc::pid_t> {
     std::fs::read_dir("/proc/self/task").map_or(Vec::new(), |tasks| tasks.flatten().filter_map(named).collect())
 }
 
-/// Stalls the background threads that are not among the `others`, until dropped. If another test has just opened a store, its threads
-/// are stalled, too, which does no harm; if it has just closed one, they have ended.
+/// Stalls the background threads that are not among the `others`, until dropped. If another test has just opened a
+/// store, its threads are stalled, too, which does no harm; if it has just closed one, they have ended.
 pub fn of_background(others: &[libc::pid_t]) -> Vec<Stalls> {
     let own = background_threads().into_iter().filter(|thread| !others.contains(thread));
     let stalls: Vec<Stalls> = own.filter_map(Stalls::of_thread).collect();
@@ -74,14 +74,15 @@ impl Stalls {
             // SAFETY: all zeroes is a `sigaction` with an empty mask; the handler calls only what a handler may call.
             let installed = unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
-                action.sa_sigaction = stand_still as *const () as usize;
-                // System calls that wait go on waiting.
+                action.sa_sigaction = stall as *const () as usize;
+                // Interrupted system calls continue.
                 action.sa_flags = libc::SA_RESTART;
                 libc::sigaction(signal(), &action, std::ptr::null_mut())
             };
             assert_eq!(installed, 0);
         });
-        // SAFETY: the event is all zeroes but for what is set, and outlives the call, as does the place for the timer.
+        // SAFETY: the event is all zeroes except for the fields set here; it and the place for the timer outlive the
+        // call.
         let timer = unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;
@@ -127,7 +128,7 @@ impl Drop for Stalls {
     }
 }
 
-extern "C" fn stand_still(_: libc::c_int) {
+extern "C" fn stall(_: libc::c_int) {
     let state = STATE.get();
     let mut random = Random(state.random);
     let chosen = random.below(256);
@@ -155,7 +156,8 @@ extern "C" fn stand_still(_: libc::c_int) {
     }
 }
 
-/// A regression test: the histories failed if another test closed its store after the threads were listed and before the timers were set.
+/// A regression test: the histories failed if another test closed its store after the threads were listed and before
+/// the timers were set.
 #[test]
 fn an_ended_thread_gets_no_timer() {
     // Larger than any thread id.

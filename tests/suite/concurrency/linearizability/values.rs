@@ -1,5 +1,5 @@
-//! Values as the store sees them: they repeat their number and length, so that a value that is mixed from two, truncated, or never
-//! written is detected.
+//! Values as the store sees them: they repeat their number and length, so that a value that is mixed from two,
+//! truncated, or never written is detected.
 
 use super::history::Value;
 
@@ -24,16 +24,18 @@ pub fn decode(found: Option<&[u8]>) -> Result<Value, String> {
         return Ok(Value::EMPTY);
     }
     let Some((stamp, _)) = bytes.split_first_chunk::<BYTES_MIN>() else {
-        return Err(format!("a value of {} bytes, which nobody wrote", bytes.len()));
+        return Err(format!("a value of {} bytes that was never written", bytes.len()));
     };
     let (value, length) = stamp.split_at(4);
     let (value, length) =
         (u32::from_le_bytes(value.try_into().unwrap()), u32::from_le_bytes(length.try_into().unwrap()));
     let strays = bytes.chunks(BYTES_MIN).position(|chunk| *chunk != stamp[..chunk.len()]);
     if length as usize != bytes.len() || strays.is_some() {
-        let strays = strays.map(|chunk| format!(", from byte {} on another one", chunk * BYTES_MIN));
+        let strays = strays.map(|chunk| format!(", from byte {} on of another value", chunk * BYTES_MIN));
         let (bytes, strays) = (bytes.len(), strays.unwrap_or_default());
-        return Err(format!("a value of no write: {bytes} bytes that begin as v{value} of {length} bytes{strays}"));
+        return Err(format!(
+            "a value that was never written: {bytes} bytes that begin as v{value} of {length} bytes{strays}"
+        ));
     }
     Ok(Value(value))
 }

@@ -1,6 +1,6 @@
-//! A store with tiny parts and some threads, which do one run after another on it. Between runs no thread writes: the store is read
-//! in every way, as the last operations of the run, and its contents are the initial state of the next run. So a fault of an earlier
-//! run that shows only after a later incorporation is found, too.
+//! A store with tiny budgets, and threads that do one run after another on it. Between runs no thread writes: the last
+//! operations of a run read the store in every way, and its contents are the initial state of the next run. So a fault
+//! of an earlier run that shows only after a later incorporation is found, too.
 
 use super::checker::{THREADS_MAX, check};
 use super::history::{History, Operation, Value};
@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-/// The number of snapshots that are held over several runs, so that writers meet pinned numbers.
-const ELDERS_MAX: usize = 3;
+/// The largest number of snapshots that are held over several runs, so that writers meet pinned numbers.
+const OLD_SNAPSHOTS_MAX: usize = 3;
 
 /// The figures of a world's runs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,7 +68,7 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
         memory_component: if random.one_in(4) { MemoryComponent::Skiplist } else { MemoryComponent::TwoLevel },
         ..tiny()
     };
-    // Sometimes a real disk; sometimes larger parts, so that several runs overwrite the data of one generation.
+    // Sometimes a real disk; sometimes larger budgets, so that several runs overwrite the data of one generation.
     let directory = random.one_in(16).then(|| tempfile::tempdir().unwrap());
     let others = stalls::background_threads();
     let disk = SimulatedStorage::new(seed);
@@ -80,7 +80,7 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
         }
         (None, _) => open_small(Arc::new(disk.clone()), options),
     };
-    let db = opened.map_err(|error| format!("it does not open: {error}"))?;
+    let db = opened.map_err(|error| format!("the store does not open: {error}"))?;
     let _background = if shape.stalls { stalls::of_background(&others) } else { Vec::new() };
     let board = Board {
         ticks: AtomicU64::new(1),
@@ -103,7 +103,7 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
             board: &board,
             disk: &disk,
             random,
-            elders: Vec::new(),
+            old_snapshots: Vec::new(),
             tally: Tally::default(),
         };
         let outcome = caught(|| main.all(histories));
@@ -115,15 +115,15 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
     let mut tally = outcome.map_err(|error| format!("{error}\nworld {seed}: {shape}"))?;
     tally.incorporations = db.stats().incorporations;
     db.verify().map_err(|error| format!("verify: {error}\nworld {seed}: {shape}"))?;
-    db.close().map_err(|error| format!("it does not close: {error}"))?;
+    db.close().map_err(|error| format!("the store does not close: {error}"))?;
     Ok(tally)
 }
 
-/// The other threads must not wait for ever for a thread in which the store panicked.
+/// Turns a panic into an error, so that the other threads do not wait forever for a thread that panicked.
 fn caught(run: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        Err(format!("a thread panicked: {}", said.unwrap_or("in other words")))
+        let message = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        Err(format!("a thread panicked: {}", message.unwrap_or("unknown message")))
     })
 }
 
@@ -178,7 +178,7 @@ struct Main<'a> {
     /// The simulated disk. A store on it uses its clock; a store on a real disk does not.
     disk: &'a SimulatedStorage,
     random: Random,
-    elders: Vec<(Snapshot, Vec<Value>)>,
+    old_snapshots: Vec<(Snapshot, Vec<Value>)>,
     tally: Tally,
 }
 
@@ -188,7 +188,7 @@ impl Main<'_> {
         let mut next = Value::FIRST;
         for at in 0..histories {
             let last = self.one(initial, &mut next).map_err(|error| format!("in history {at}: {error}"))?;
-            self.age(&last)?;
+            self.change_old_snapshots(&last)?;
             initial = last;
         }
         Ok(())
@@ -203,13 +203,13 @@ impl Main<'_> {
         // Makes periodic work due, such as the version cleanup for dropped snapshots.
         self.disk.advance(Duration::from_millis(60));
         board.start.wait();
-        let elders = self.ask_an_elder();
+        let unchanged = self.check_old_snapshot();
         board.end.wait();
         let mut done = std::mem::take(&mut *board.done.lock().unwrap());
         done.sort_by_key(|(thread, _)| *thread);
         let mut threads = done.into_iter().map(|(_, outcome)| outcome).collect::<Result<Vec<_>, _>>()?;
-        elders?;
-        threads.push(self.look_at_all()?);
+        unchanged?;
+        threads.push(self.read_all()?);
         let history = History { initial, threads };
         self.tally.histories += 1;
         self.tally.operations += history.len() as u64;
@@ -226,7 +226,7 @@ impl Main<'_> {
     }
 
     /// Reads everything in every way, while no thread writes.
-    fn look_at_all(&self) -> Result<Vec<Operation>, String> {
+    fn read_all(&self) -> Result<Vec<Operation>, String> {
         let mut recorder = Recorder::new(self.db, &self.shape.keys, &self.board.ticks, 0);
         (0..self.shape.keys.names.len()).try_for_each(|key| recorder.step(&Step::Get(key)))?;
         for back in [false, true] {
@@ -236,20 +236,20 @@ impl Main<'_> {
     }
 
     /// Reads an earlier snapshot, which must be unchanged, while the other threads write.
-    fn ask_an_elder(&mut self) -> Result<(), String> {
-        if self.elders.is_empty() {
+    fn check_old_snapshot(&mut self) -> Result<(), String> {
+        if self.old_snapshots.is_empty() {
             return Ok(());
         }
-        let chosen = self.random.below(self.elders.len() as u64) as usize;
-        let (snapshot, state) = &self.elders[chosen];
-        let told = |error: alluvium::Error| format!("a snapshot of an earlier run does not read: {error}");
+        let chosen = self.random.below(self.old_snapshots.len() as u64) as usize;
+        let (snapshot, state) = &self.old_snapshots[chosen];
+        let failed = |error: alluvium::Error| format!("an earlier snapshot cannot be read: {error}");
         let mut pairs = Vec::new();
-        for pair in snapshot.iter().map_err(told)? {
-            pairs.push(pair.map_err(told)?);
+        for pair in snapshot.iter().map_err(failed)? {
+            pairs.push(pair.map_err(failed)?);
         }
         for (name, value) in self.shape.keys.names.iter().zip(state) {
             let scanned = pairs.iter().find(|(key, _)| key == name).map(|(_, value)| &value[..]);
-            let got = snapshot.get(name).map_err(told)?;
+            let got = snapshot.get(name).map_err(failed)?;
             for (by, found) in [("scan", scanned), ("get", got.as_deref())] {
                 let found = values::decode(found)?;
                 if found != *value {
@@ -264,14 +264,14 @@ impl Main<'_> {
     }
 
     /// Takes and drops snapshots between the runs.
-    fn age(&mut self, state: &[Value]) -> Result<(), String> {
-        if self.random.one_in(3) && !self.elders.is_empty() {
-            let gone = self.random.below(self.elders.len() as u64) as usize;
-            self.elders.swap_remove(gone);
+    fn change_old_snapshots(&mut self, state: &[Value]) -> Result<(), String> {
+        if self.random.one_in(3) && !self.old_snapshots.is_empty() {
+            let gone = self.random.below(self.old_snapshots.len() as u64) as usize;
+            self.old_snapshots.swap_remove(gone);
         }
-        if self.random.one_in(3) && self.elders.len() < ELDERS_MAX {
+        if self.random.one_in(3) && self.old_snapshots.len() < OLD_SNAPSHOTS_MAX {
             let snapshot = self.db.snapshot().map_err(|error| format!("a snapshot failed: {error}"))?;
-            self.elders.push((snapshot, state.to_vec()));
+            self.old_snapshots.push((snapshot, state.to_vec()));
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The right answers: a sorted map, and a copy of it for each snapshot and each iterator.
 
-use super::operation::{Answer, Bounds, Deed, Ending, Expected, Key, Move, Operation, Value, altered, key};
+use super::operation::{Action, Answer, Bounds, Ending, Expected, Key, Move, Operation, Value, altered, key};
 use alluvium::Change;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
@@ -13,11 +13,11 @@ type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 pub struct Model {
     map: Rc<Map>,
     snapshots: Vec<Rc<Map>>,
-    iterators: Vec<Walk>,
+    iterators: Vec<Cursor>,
 }
 
 /// An iterator: its pairs and its position.
-struct Walk {
+struct Cursor {
     pairs: Vec<(Vec<u8>, Vec<u8>)>,
     at: Option<usize>,
 }
@@ -56,7 +56,7 @@ impl Model {
                 }
                 return Answer::Is(is_absent);
             }
-            Operation::Transaction(deeds, ending) => return self.transaction(deeds, *ending),
+            Operation::Transaction(actions, ending) => return self.transaction(actions, *ending),
             Operation::Get(key) => return values(&self.map, &[*key]),
             Operation::MultiGet(keys) => return values(&self.map, keys),
             Operation::Snapshot => self.snapshots.push(Rc::clone(&self.map)),
@@ -68,12 +68,12 @@ impl Model {
             Operation::GetAt(which, key) => return values(self.state(Some(*which)), &[*key]),
             Operation::MultiGetAt(which, keys) => return values(self.state(Some(*which)), keys),
             Operation::Iterate(which, bounds) => {
-                let walk = Walk { pairs: between(self.state(*which), *bounds), at: None };
-                self.iterators.push(walk);
+                let cursor = Cursor { pairs: between(self.state(*which), *bounds), at: None };
+                self.iterators.push(cursor);
             }
             Operation::Move(which, moves) => {
                 let at = chosen(*which, self.iterators.len());
-                return Answer::Stood(at.map_or_else(Vec::new, |at| self.iterators[at].moved(moves)));
+                return Answer::Positions(at.map_or_else(Vec::new, |at| self.iterators[at].moved(moves)));
             }
             Operation::DropIterator(which) => {
                 if let Some(at) = chosen(*which, self.iterators.len()) {
@@ -103,47 +103,48 @@ impl Model {
         change(Rc::make_mut(&mut self.map), number, value);
     }
 
-    fn transaction(&mut self, deeds: &[Deed], ending: Ending) -> Answer {
+    fn transaction(&mut self, actions: &[Action], ending: Ending) -> Answer {
         let (mut own, mut saved, mut read, mut writes) = (Map::clone(&self.map), Vec::new(), false, Vec::new());
         let mut answers = Vec::new();
-        for deed in deeds {
-            match deed {
-                Deed::Put(number, value) => {
+        for action in actions {
+            match action {
+                Action::Put(number, value) => {
                     change(&mut own, *number, Some(*value));
                     writes.push(key(*number));
                 }
-                Deed::Delete(number) => {
+                Action::Delete(number) => {
                     change(&mut own, *number, None);
                     writes.push(key(*number));
                 }
-                Deed::Get(number) => {
+                Action::Get(number) => {
                     answers.push(values(&own, &[*number]));
                     read |= is_disturbed(ending, |disturbed| disturbed == key(*number) && !writes.contains(&disturbed));
                 }
-                Deed::MultiGet(numbers) => {
+                Action::MultiGet(numbers) => {
                     answers.push(values(&own, numbers));
                     let is_read = |disturbed: Vec<u8>| {
                         numbers.iter().any(|number| key(*number) == disturbed) && !writes.contains(&disturbed)
                     };
                     read |= is_disturbed(ending, is_read);
                 }
-                Deed::Walk(bounds, backwards, most) => {
+                Action::Scan(bounds, backwards, most) => {
                     let mut pairs = between(&own, *bounds);
                     if *backwards {
                         pairs.reverse();
                     }
-                    // With a conflicting write scans cover everything, so that it is certain what was read.
+                    // Scans of a transaction with a conflicting write return everything, so that the set of reads is
+                    // certain.
                     pairs.truncate(if matches!(ending, Ending::Disturbed(..)) { usize::MAX } else { *most });
                     answers.push(Answer::Pairs(pairs));
                     read |= is_disturbed(ending, |disturbed| is_inside(&disturbed, *bounds));
                 }
-                Deed::Iterate(..) if matches!(ending, Ending::Disturbed(..)) => {}
-                Deed::Iterate(bounds, moves) => {
-                    let mut walk = Walk { pairs: between(&own, *bounds), at: None };
-                    answers.push(Answer::Stood(walk.moved(moves)));
+                Action::Iterate(..) if matches!(ending, Ending::Disturbed(..)) => {}
+                Action::Iterate(bounds, moves) => {
+                    let mut cursor = Cursor { pairs: between(&own, *bounds), at: None };
+                    answers.push(Answer::Positions(cursor.moved(moves)));
                 }
-                Deed::Save => saved.push((own.clone(), writes.clone())),
-                Deed::RollBack(which) => {
+                Action::Save => saved.push((own.clone(), writes.clone())),
+                Action::RollBack(which) => {
                     if let Some(at) = chosen(*which, saved.len()) {
                         saved.truncate(at + 1);
                         (own, writes) = saved[at].clone();
@@ -156,7 +157,8 @@ impl Model {
             Ending::RollBack => false,
             Ending::Disturbed(number, value) => {
                 self.change(number, Some(value));
-                // If the key was not read, the other write stays, unless the transaction has written the key, too.
+                // If the transaction did not read the key, the other write stays, unless the transaction wrote the key,
+                // too.
                 let disturbed = key(number);
                 if !writes.contains(&disturbed) {
                     own.insert(disturbed, value.bytes());
@@ -187,7 +189,7 @@ fn is_disturbed(ending: Ending, is_read: impl Fn(Vec<u8>) -> bool) -> bool {
     matches!(ending, Ending::Disturbed(number, _) if is_read(key(number)))
 }
 
-/// The index that a number means among `count`.
+/// The index among `count` that a number selects.
 pub fn chosen(which: usize, count: usize) -> Option<usize> {
     which.checked_rem(count)
 }
@@ -222,7 +224,7 @@ pub fn ordered(one: Key, other: Key) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     (Bound::Included(one.clone().min(other.clone())), Bound::Excluded(one.max(other)))
 }
 
-impl Walk {
+impl Cursor {
     fn moved(&mut self, moves: &[Move]) -> Vec<Option<(Vec<u8>, Vec<u8>)>> {
         let mut stood = vec![self.pair()];
         for going in moves {

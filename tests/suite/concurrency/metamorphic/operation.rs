@@ -7,7 +7,7 @@ use std::ops::Bound;
 /// A key, by its number; see `key`.
 pub type Key = u64;
 
-/// A value: bytes of a stamp, this many.
+/// A value: the bytes of a stamp, repeated up to a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value {
     pub stamp: u64,
@@ -22,13 +22,13 @@ impl Value {
 
 /// One action of a transaction. Savepoints are numbered as snapshots are.
 #[derive(Clone, Debug)]
-pub enum Deed {
+pub enum Action {
     Put(Key, Value),
     Delete(Key),
     Get(Key),
     MultiGet(Vec<Key>),
-    /// A scan in either direction, with a largest number of pairs.
-    Walk(Bounds, bool, usize),
+    /// A scan in either direction, up to a number of pairs.
+    Scan(Bounds, bool, usize),
     Iterate(Bounds, Vec<Move>),
     Save,
     RollBack(usize),
@@ -52,7 +52,7 @@ pub enum Expected {
     Some(Value),
 }
 
-/// The result of an update for an old value.
+/// The change that an update makes to an old value.
 pub fn altered(old: Option<&[u8]>, value: Value) -> Change {
     match old {
         Some(old) if old.len() % 4 == 1 => Change::Delete,
@@ -81,8 +81,8 @@ pub enum Bounds {
     Prefix(Key),
 }
 
-/// One operation. A snapshot or an iterator is named by a number, modulo how many there are; if there are none, nothing is done. So
-/// every part of a sequence is a sequence.
+/// One operation. A snapshot or an iterator is named by a number, modulo how many there are; if there are none, the
+/// operation does nothing. So every part of a sequence is a valid sequence.
 #[derive(Clone, Debug)]
 pub enum Operation {
     Put(Key, Value),
@@ -92,8 +92,8 @@ pub enum Operation {
     Update(Key, Value),
     CompareAndSwap(Key, Expected, Option<Value>),
     PutIfAbsent(Key, Value),
-    /// The actions, and how it ends.
-    Transaction(Vec<Deed>, Ending),
+    /// The actions, and how the transaction ends.
+    Transaction(Vec<Action>, Ending),
     Get(Key),
     MultiGet(Vec<Key>),
     Snapshot,
@@ -104,9 +104,9 @@ pub enum Operation {
     Iterate(Option<usize>, Bounds),
     Move(usize, Vec<Move>),
     DropIterator(usize),
-    /// A scan of everything, in either direction, of a snapshot or of the newest state.
+    /// A full scan, in either direction, of a snapshot or of the newest state.
     Scan(Option<usize>, bool),
-    /// A scan of everything by a reader beside the store.
+    /// A full scan by a read-only opener of the open store.
     ReadOnly,
     Flush,
     Settle,
@@ -114,7 +114,7 @@ pub enum Operation {
     CompactRange(Key, Key),
     Optimize(Key, Key),
     Compact,
-    /// Closes and reopens the store; each store in its own way.
+    /// Ends and reopens the store, each store in its own way.
     Reopen,
 }
 
@@ -129,18 +129,18 @@ pub struct Drawn {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
     Done,
-    /// Whether it was done.
+    /// Whether the operation succeeded.
     Is(bool),
     Values(Vec<Option<Vec<u8>>>),
     /// The position of an iterator after each move.
-    Stood(Vec<Option<(Vec<u8>, Vec<u8>)>>),
+    Positions(Vec<Option<(Vec<u8>, Vec<u8>)>>),
     Pairs(Vec<(Vec<u8>, Vec<u8>)>),
     /// The answers of a transaction's actions, and whether it was committed.
     Transaction(Vec<Answer>, bool),
 }
 
 impl Answer {
-    /// The first difference, shortened.
+    /// Describes the first difference, shortened.
     pub fn difference(&self, expected: &Self) -> String {
         let short = |value: &[u8]| format!("{}*{:?}", value.len(), &value[..value.len().min(8)]);
         let pair = |pair: Option<&(Vec<u8>, Vec<u8>)>| {
@@ -152,10 +152,10 @@ impl Answer {
                 let short = |value: &Option<Vec<u8>>| value.as_deref().map(short);
                 format!("at {at}: found {:?}, expected {:?}", short(&found[at]), short(&expected[at]))
             }
-            (Self::Stood(found), Self::Stood(expected)) => {
+            (Self::Positions(found), Self::Positions(expected)) => {
                 let at = found.iter().zip(expected).position(|(found, expected)| found != expected);
                 let at = at.unwrap_or(found.len().min(expected.len()));
-                let there = |stood: &[Option<_>]| pair(stood.get(at).and_then(Option::as_ref));
+                let there = |positions: &[Option<_>]| pair(positions.get(at).and_then(Option::as_ref));
                 format!("after move {at}: found {:?}, expected {:?}", there(found), there(expected))
             }
             (Self::Pairs(found), Self::Pairs(expected)) => {
@@ -167,8 +167,8 @@ impl Answer {
             }
             (Self::Transaction(found, committed), Self::Transaction(expected, commits)) => {
                 match found.iter().zip(expected).position(|(found, expected)| found != expected) {
-                    Some(at) => format!("deed {at}: {}", found[at].difference(&expected[at])),
-                    None => format!("{} deeds, committed: {committed}, expected {commits}", found.len()),
+                    Some(at) => format!("action {at}: {}", found[at].difference(&expected[at])),
+                    None => format!("{} actions, committed: {committed}, expected {commits}", found.len()),
                 }
             }
             _ => "an answer of another kind".into(),
@@ -215,13 +215,13 @@ impl Drawing {
             }
             320..330 => Operation::PutIfAbsent(self.key(), self.value()),
             330..360 => {
-                let deeds = (0..self.random.below(12)).map(|_| self.deed()).collect();
+                let actions = (0..self.random.below(12)).map(|_| self.action()).collect();
                 let ending = match self.random.below(8) {
                     0 => Ending::RollBack,
                     1 => Ending::Disturbed(self.key(), self.value()),
                     _ => Ending::Commit,
                 };
-                Operation::Transaction(deeds, ending)
+                Operation::Transaction(actions, ending)
             }
             360..420 => Operation::Delete(self.key()),
             420..540 => Operation::Batch(self.changes()),
@@ -246,16 +246,16 @@ impl Drawing {
         }
     }
 
-    fn deed(&mut self) -> Deed {
+    fn action(&mut self) -> Action {
         match self.random.below(20) {
-            0..6 => Deed::Put(self.key(), self.value()),
-            6..8 => Deed::Delete(self.key()),
-            8..12 => Deed::Get(self.key()),
-            12 => Deed::MultiGet(self.some_keys()),
-            13 | 14 => Deed::Walk(self.bounds(), self.random.one_in(2), self.random.below(40) as usize),
-            15..18 => Deed::Iterate(self.bounds(), self.moves()),
-            18 => Deed::Save,
-            _ => Deed::RollBack(self.random.next() as usize >> 8),
+            0..6 => Action::Put(self.key(), self.value()),
+            6..8 => Action::Delete(self.key()),
+            8..12 => Action::Get(self.key()),
+            12 => Action::MultiGet(self.some_keys()),
+            13 | 14 => Action::Scan(self.bounds(), self.random.one_in(2), self.random.below(40) as usize),
+            15..18 => Action::Iterate(self.bounds(), self.moves()),
+            18 => Action::Save,
+            _ => Action::RollBack(self.random.next() as usize >> 8),
         }
     }
 

@@ -1,4 +1,4 @@
-//! How a store is opened: a budget, with or without threads, and random sizes of the tree's parts.
+//! How a store is opened: random options, and random sizes of the tree's parts.
 
 use crate::support::Random;
 use alluvium::internals::TrunkOptions;
@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub options: Options,
-    /// Memtables of a page.
+    /// Whether Memtables have the size of a page.
     pub small: bool,
     tree: Tree,
 }
@@ -32,7 +32,7 @@ struct Tree {
 }
 
 impl Settings {
-    /// `memory_lives`: whether the log may be in shared memory, whatever becomes of the process.
+    /// `memory_lives`: whether shared memory outlives the process, so that the log may be in it.
     pub fn draw(random: &mut Random, memory_lives: bool) -> Self {
         let log_memory = match random.below(3) {
             0 => LogMemory::File,

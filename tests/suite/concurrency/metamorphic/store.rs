@@ -1,4 +1,4 @@
-//! A store that does the operations of a run with its own settings, and other work between them.
+//! A store that applies the operations of a run with its own settings, and does other work between them.
 
 mod transactions;
 
@@ -16,9 +16,9 @@ use alluvium::{
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Where its files are.
+/// The disk of the store's files.
 enum Disk {
-    /// With shared memory that outlives its process, or not.
+    /// The flag says whether shared memory outlives its process.
     Simulated(SimulatedStorage, bool),
     Real(tempfile::TempDir),
 }
@@ -39,7 +39,7 @@ impl Deref for Opened {
     }
 }
 
-/// Figures that show that a run reaches all parts of the store.
+/// Figures that show whether a run reaches all parts of the store.
 #[derive(Default)]
 pub struct Seen {
     pub levels: usize,
@@ -57,26 +57,26 @@ impl Seen {
 /// See the module.
 pub struct Store {
     seed: u64,
-    is_stepped: bool,
+    is_deterministic: bool,
     disk: Disk,
     settings: Settings,
-    // Dropped before the store, as a caller would do.
+    // Dropped before the store, as callers do.
     iterators: Vec<Iter>,
     snapshots: Vec<Snapshot>,
     pause: Option<BackgroundPause>,
     db: Option<Opened>,
-    /// Whether a reader was open beside it: then obsolete files stay for a while.
+    /// Whether there was a reader, which delays the removal of obsolete files.
     had_reader: bool,
     pub seen: Seen,
 }
 
 impl Store {
-    /// A new store: the one with this number for the seed of a run.
+    /// Opens the store with this number of a run.
     pub fn open(seed: u64, number: u64) -> Self {
         let seed = seed.wrapping_mul(1000) + number;
         let mut random = Random(seed);
-        let is_stepped = number < super::STORES / 2;
-        // A real disk takes ten times as long.
+        let is_deterministic = number < super::STORES / 2;
+        // Rarely, since a real disk takes ten times as long.
         let disk = if number == super::STORES - 1 && random.one_in(4) {
             Disk::Real(tempfile::tempdir().unwrap())
         } else {
@@ -87,7 +87,7 @@ impl Store {
         let settings = disk.settings(&mut random);
         let mut store = Self {
             seed,
-            is_stepped,
+            is_deterministic,
             disk,
             settings,
             iterators: Vec::new(),
@@ -105,7 +105,7 @@ impl Store {
         self.had_reader = false;
         let (storage, options) = (self.disk.storage(), self.settings.options.clone());
         let tune = |options: &mut TrunkOptions| self.settings.tune(options);
-        self.db = Some(if self.is_stepped {
+        self.db = Some(if self.is_deterministic {
             Opened::Deterministic(DeterministicDb::open_tuned(storage, options, self.settings.small, tune).unwrap())
         } else {
             Opened::Threads(open_tuned(storage, options, self.settings.small, tune).unwrap())
@@ -118,7 +118,7 @@ impl Store {
 
     /// The current settings.
     pub fn settings(&self) -> String {
-        let how = if self.is_stepped { "without threads" } else { "with threads" };
+        let how = if self.is_deterministic { "without threads" } else { "with threads" };
         let disk = match &self.disk {
             Disk::Simulated(_, memory) => format!("on a simulated disk (memory outlives: {memory})"),
             Disk::Real(_) => "on a real disk".into(),
@@ -133,15 +133,15 @@ impl Store {
         random
     }
 
-    /// Does work before an operation on which no answer depends.
+    /// Does work before an operation that may not change any answer.
     pub fn disturb(&mut self, id: u64) {
         let mut random = self.random(id);
         match random.below(60) {
             0 if self.pause.is_none() => self.pause = Some(self.db().pause_background()),
             0..4 => self.pause = None,
             4 => {
-                // With threads time is real.
-                let least = if self.is_stepped { 40 << 10 } else { 16 << 20 };
+                // With threads, the time is real.
+                let least = if self.is_deterministic { 40 << 10 } else { 16 << 20 };
                 self.db().set_background_write_limit(Some(least << random.below(4))).unwrap();
             }
             5 => self.db().set_background_write_limit(None).unwrap(),
@@ -200,7 +200,7 @@ impl Store {
             Operation::PutIfAbsent(number, value) => {
                 return Answer::Is(self.db().put_if_absent(key(*number), value.bytes()).unwrap());
             }
-            Operation::Transaction(deeds, ending) => return transactions::run(self.db(), deeds, *ending),
+            Operation::Transaction(actions, ending) => return transactions::run(self.db(), actions, *ending),
             Operation::Get(number) => return Answer::Values(vec![self.db().get(key(*number)).unwrap()]),
             Operation::MultiGet(numbers) => return Answer::Values(self.db().multi_get(&keys(numbers)).unwrap()),
             Operation::Snapshot => self.snapshots.push(self.db().snapshot().unwrap()),
@@ -229,7 +229,7 @@ impl Store {
             }
             Operation::Move(which, moves) => {
                 let at = chosen(*which, self.iterators.len());
-                return Answer::Stood(at.map_or_else(Vec::new, |at| moved(&mut self.iterators[at], moves)));
+                return Answer::Positions(at.map_or_else(Vec::new, |at| moved(&mut self.iterators[at], moves)));
             }
             Operation::DropIterator(which) => {
                 if let Some(at) = chosen(*which, self.iterators.len()) {
@@ -243,14 +243,14 @@ impl Store {
             }
             Operation::ReadOnly => {
                 self.had_reader = true;
-                let beside = ReadOnlyDb::open_with(self.disk.storage(), self.settings.options.clone()).unwrap();
-                return Answer::Pairs(beside.iter().unwrap().map(|pair| pair.unwrap()).collect());
+                let reader = ReadOnlyDb::open_with(self.disk.storage(), self.settings.options.clone()).unwrap();
+                return Answer::Pairs(reader.iter().unwrap().map(|pair| pair.unwrap()).collect());
             }
             Operation::Flush => self.db().flush().unwrap(),
             Operation::Settle => self.settle(),
             Operation::Sync => self.db().sync().unwrap(),
             Operation::CompactRange(one, other) => {
-                // Otherwise it would wait for the end of the pause.
+                // Compaction waits for the end of a pause.
                 self.pause = None;
                 self.db().compact_range(ordered(*one, *other)).unwrap();
             }
@@ -290,7 +290,7 @@ impl Store {
         self.seen.maplets += names.iter().filter(|name| name.ends_with(".maplet")).count();
     }
 
-    /// Ends the store in a way in which nothing is lost, and reopens it with other settings.
+    /// Ends the store without losing anything, and reopens it with other settings.
     fn reopen(&mut self, id: u64) {
         let mut random = self.random(id ^ 0xdead);
         self.stop(&mut random);
@@ -305,11 +305,11 @@ impl Store {
         match &mut self.disk {
             Disk::Simulated(disk, _) if random.one_in(3) => {
                 *disk = disk.kill();
-                // The old store works on for a moment, on a disk that no longer exists.
+                // The old store still works for a moment, on a disk that no longer exists.
                 self.db = None;
             }
             _ if random.one_in(2) => drop(self.close()),
-            // A clean end without the last sync.
+            // Dropped, without the last sync of a close.
             _ => self.db = None,
         }
     }
@@ -333,8 +333,8 @@ impl Store {
         self.db().flush().unwrap();
         self.settle();
         expect_sound(self.db());
-        let useless = self.close();
-        assert!(useless.is_empty() || self.had_reader, "left on the disk: {useless:?}");
+        let unreferenced = self.close();
+        assert!(unreferenced.is_empty() || self.had_reader, "left on the disk: {unreferenced:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! A storage that lets a test act at a chosen operation of its user, and change what is read.
+//! A storage that lets a test act before any chosen operation of its user, and change the bytes that are read.
 
 use alluvium::Result;
 use alluvium::storage::{
@@ -13,7 +13,7 @@ type Before = dyn Fn(u64) + Send + Sync;
 /// Called with the bytes that were read.
 type Read = dyn Fn(&mut [u8]) + Send + Sync;
 
-/// See the module. Clones share everything.
+/// The storage of this module. Clones share everything.
 #[derive(Clone)]
 pub struct Hooked {
     storage: Arc<dyn Storage>,

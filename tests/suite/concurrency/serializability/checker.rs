@@ -1,14 +1,13 @@
-//! Decides whether a history is strictly serializable: whether its committed transactions, and the reads of its aborted transactions,
-//! could have run one after the other in an order that agrees with real time.
+//! Decides whether a history is strictly serializable: whether its committed transactions, and the reads of its aborted
+//! transactions, could have run one after the other in an order that agrees with real time.
 //!
-//! 1. The longest list that was read of a key is the order of its versions; every other list must be a prefix of it. Items that were
-//!    appended and never read come after it, since the list would show them.
-//! 2. The versions determine which transaction came before which: *ww* wrote the previous version, *wr* wrote what the other one read,
-//!    *rw* read what the other one overwrote; an absent key of a scanned range counts as read. *Time*: it had returned before
-//!    the other one was called.
-//! 3. There is an order if and only if these edges make no cycle. A cycle has the name of the weakest isolation that forbids it (Adya,
-//!    Liskov and O'Neil, ICDE 2000): without *rw* (G0, G1c), with one (G-single), with several (G2); cycles with *time* are
-//!    searched only if there are no others.
+//! 1. The longest list that was read of a key is the order of its versions; every other list must be a prefix of it.
+//! Items that were appended and never read come after it, since the list would show them. 2. The versions determine
+//! which transaction came before which: *ww* wrote the previous version, *wr* wrote what the other one read, *rw* read
+//! what the other one overwrote; an absent key of a scanned range counts as read. *time*: it had returned before the
+//! other one was called. 3. There is an order if and only if these edges make no cycle. A cycle has the name of the
+//! weakest isolation that forbids it (Adya, Liskov and O'Neil, ICDE 2000): without *rw* (G0, G1c), with one (G-single),
+//! with several (G2); cycles with *time* are searched only if there are no others.
 
 use super::anomaly::Anomaly;
 use super::effects::{self, Effects};
@@ -51,7 +50,7 @@ pub fn check(history: &History) -> Result<(), Anomaly> {
     for (kinds, first) in classes {
         let cycles = components.iter().filter_map(|nodes| graph.shortest_cycle(nodes, Kinds::of(kinds), first));
         if let Some(cycle) = cycles.min_by_key(Vec::len) {
-            return Err(told(&cycle, &history.transactions));
+            return Err(describe(&cycle, &history.transactions));
         }
     }
     unreachable!("a component has a cycle of some kind")
@@ -75,7 +74,7 @@ fn add_versions(graph: &mut Graph<Note>, history: &History, effects: &[Effects])
                     |writer: &usize| effects[*writer].reads.get(key).is_some_and(|(list, _)| *list == short[..at]);
                 let name = if wrote.iter().all(has_read) { "lost update" } else { "incompatible orders" };
                 let lines = wrote.iter().chain([by, &reader]).map(|by| Anomaly::line(&history.transactions[*by]));
-                let what = format!("of k{key} one shows {short:?} and one {long:?}");
+                let what = format!("one read of k{key} shows {short:?}, another one {long:?}");
                 return Err(Anomaly { name: name.into(), story: lines.chain([what]).collect() });
             }
             if longest.len() < list.len() {
@@ -121,7 +120,7 @@ fn add_versions(graph: &mut Graph<Note>, history: &History, effects: &[Effects])
     Ok(())
 }
 
-/// Which transaction had returned before which was called, without edges that follow from others.
+/// Adds an edge from each transaction to those called after its return, without edges that follow from others.
 fn add_time(graph: &mut Graph<Note>, all: &[Transaction]) {
     let mut of_thread: HashMap<usize, usize> = HashMap::new();
     for (at, transaction) in all.iter().enumerate() {
@@ -137,7 +136,7 @@ fn add_time(graph: &mut Graph<Note>, all: &[Transaction]) {
 }
 
 /// Describes a cycle.
-fn told(cycle: &Path<Note>, all: &[Transaction]) -> Anomaly {
+fn describe(cycle: &Path<Note>, all: &[Transaction]) -> Anomaly {
     // Of several *time* edges in a row only the first and the last matter.
     let is_needless = |at: usize| {
         let before = (at + cycle.len() - 1) % cycle.len();
@@ -149,9 +148,11 @@ fn told(cycle: &Path<Note>, all: &[Transaction]) -> Anomaly {
     let reasons = path.iter().enumerate().map(|(at, (_, edge))| {
         let (from, to, Note { key, item, .. }) = (name(at), name(at + 1), edge.note);
         let why = match edge.why {
-            Why::Ww => format!("the {item} of {to} came next in k{key}"),
+            Why::Ww => format!("{to} appended the next item {item} to k{key}"),
             Why::Wr => format!("{to} read its {item} in k{key}"),
-            Why::Rw if edge.note.absent_in_range => format!("it walked past k{key}, which {to} made with its {item}"),
+            Why::Rw if edge.note.absent_in_range => {
+                format!("its scan passed k{key}, which {to} created with its {item}")
+            }
             Why::Rw => format!("it read k{key} without the {item} of {to}"),
             Why::Time => format!("it had returned when {to} was called"),
         };

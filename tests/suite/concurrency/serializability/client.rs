@@ -1,7 +1,8 @@
-//! One thread of a run: does transactions and single operations, drawn from its seed, and records what they did and saw.
+//! One thread of a run: does transactions and single operations, drawn from its seed, and records what they did and
+//! saw.
 //!
-//! Ticks come from one counter. Taking a tick is a fence, which could hide a missing fence in the store. So a *sparse* thread takes few
-//! ticks; what it does between two ticks has these as its bounds.
+//! Ticks come from one counter. Taking a tick is a fence, which could hide a missing fence in the store. So a *sparse*
+//! thread takes few ticks; what it does between two ticks has these as its bounds.
 
 use super::history::{Action, By, Item, Key, Outcome, Transaction};
 use super::lists::{Lists, decode, encode};
@@ -35,7 +36,7 @@ pub struct Client<'a> {
 
 pub type Broken = Result<(), String>;
 
-fn told(what: &'static str) -> impl Fn(Error) -> String {
+fn failed(what: &'static str) -> impl Fn(Error) -> String {
     move |error| format!("{what} failed: {error}")
 }
 
@@ -46,7 +47,7 @@ impl<'a> Client<'a> {
         Self { db, board, thread, random, sparse, done: Vec::new(), unreturned: 0, now: 0 }
     }
 
-    /// What was done and seen.
+    /// Returns what was done and seen.
     pub fn finish(mut self) -> Vec<Transaction> {
         self.tick();
         self.done
@@ -112,16 +113,16 @@ impl<'a> Client<'a> {
             82..86 => self.snapshot()?,
             86..91 => {
                 let key = self.list();
-                let found = self.db.get(self.board.lists.name(key)).map_err(told("a get"))?;
+                let found = self.db.get(self.board.lists.name(key)).map_err(failed("a get"))?;
                 self.note("get", vec![read(key, decode(found.as_deref())?)], Outcome::Committed);
             }
             91..98 => {
                 // Fills memory, so that the generation is switched.
                 let (number, length) = (self.random.below(1000), 200 + self.random.below(2000));
-                self.db.put(format!("filler{number}"), vec![1; length as usize]).map_err(told("a put"))?;
+                self.db.put(format!("filler{number}"), vec![1; length as usize]).map_err(failed("a put"))?;
             }
-            98 => self.db.flush().map_err(told("a flush"))?,
-            _ if self.random.one_in(4) => self.db.compact().map_err(told("a compaction"))?,
+            98 => self.db.flush().map_err(failed("a flush"))?,
+            _ if self.random.one_in(4) => self.db.compact().map_err(failed("a compaction"))?,
             _ => {}
         }
         if !self.sparse || self.random.one_in(4) {
@@ -131,9 +132,9 @@ impl<'a> Client<'a> {
     }
 
     fn transaction(&mut self) -> Broken {
-        let transaction = self.db.transaction().map_err(told("a transaction"))?;
+        let transaction = self.db.transaction().map_err(failed("a transaction"))?;
         let mut open = Open::new(&transaction);
-        let done = self.deeds(&mut open);
+        let done = self.do_actions(&mut open);
         let Open { actions, own, .. } = open;
         done?;
         self.pause();
@@ -167,7 +168,7 @@ impl<'a> Client<'a> {
         let options = TransactOptions { attempts: 3, ..TransactOptions::default() };
         let done = self.db.transact_with(&options, |transaction| {
             let mut open = Open::new(transaction);
-            let done = self.deeds(&mut open);
+            let done = self.do_actions(&mut open);
             attempts.push(open.actions);
             done.map_err(|error| {
                 broken = Some(error);
@@ -190,7 +191,7 @@ impl<'a> Client<'a> {
     }
 
     /// One to six actions of a transaction.
-    fn deeds(&mut self, open: &mut Open<'_>) -> Broken {
+    fn do_actions(&mut self, open: &mut Open<'_>) -> Broken {
         for _ in 0..1 + self.random.below(6) {
             self.pause();
             match self.random.below(20) {
@@ -239,7 +240,7 @@ impl<'a> Client<'a> {
             runs.push(list);
             Some(encode(&new, more))
         };
-        self.db.update(self.board.lists.name(key), add).map_err(told("an update"))?;
+        self.db.update(self.board.lists.name(key), add).map_err(failed("an update"))?;
         let count = runs.len();
         for (at, list) in runs.into_iter().enumerate() {
             let mut actions = vec![read(key, list?)];
@@ -252,11 +253,11 @@ impl<'a> Client<'a> {
     fn swap(&mut self) -> Broken {
         let (key, item) = (self.list(), self.item());
         let name = self.board.lists.name(key);
-        let old = self.db.get(&name).map_err(told("a get"))?;
+        let old = self.db.get(&name).map_err(failed("a get"))?;
         let list = decode(old.as_deref())?;
         self.note("get", vec![read(key, list.clone())], Outcome::Committed);
         let new = self.bytes(&[&list[..], &[item]].concat());
-        let actions = match self.db.compare_and_swap(&name, old.as_deref(), Some(&new)).map_err(told("a swap"))? {
+        let actions = match self.db.compare_and_swap(&name, old.as_deref(), Some(&new)).map_err(failed("a swap"))? {
             Swap::Done => vec![read(key, list), Action::Append(key, item)],
             Swap::Differs(found) => vec![read(key, decode(found.as_deref())?)],
         };
@@ -267,7 +268,7 @@ impl<'a> Client<'a> {
     fn put_if_absent(&mut self) -> Broken {
         let (key, item) = (self.list(), self.item());
         let bytes = self.bytes(&[item]);
-        if self.db.put_if_absent(self.board.lists.name(key), bytes).map_err(told("a put_if_absent"))? {
+        if self.db.put_if_absent(self.board.lists.name(key), bytes).map_err(failed("a put_if_absent"))? {
             self.note("put_if_absent", vec![read(key, Vec::new()), Action::Append(key, item)], Outcome::Committed);
         }
         Ok(())
@@ -283,23 +284,23 @@ impl<'a> Client<'a> {
                 actions.push(Action::Append(key, item));
             }
         }
-        self.db.write(batch).map_err(told("a batch"))?;
+        self.db.write(batch).map_err(failed("a batch"))?;
         self.note("batch", actions, Outcome::Committed);
         Ok(())
     }
 
     fn snapshot(&mut self) -> Broken {
-        let snapshot = self.db.snapshot().map_err(told("a snapshot"))?;
+        let snapshot = self.db.snapshot().map_err(failed("a snapshot"))?;
         let actions = all_of(&snapshot, &self.board.lists)?;
         self.note("snapshot", actions, Outcome::Committed);
         Ok(())
     }
 
     /// Reads everything after the writers have ended.
-    pub fn look_at_all(&mut self) -> Broken {
+    pub fn read_all(&mut self) -> Broken {
         self.tick();
         self.snapshot()?;
-        let transaction = self.db.transaction().map_err(told("a transaction"))?;
+        let transaction = self.db.transaction().map_err(failed("a transaction"))?;
         let mut open = Open::new(&transaction);
         self.board.lists.all().try_for_each(|key| open.get(&self.board.lists, key).map(drop))?;
         let actions = open.actions;
@@ -317,24 +318,24 @@ fn all_of(snapshot: &Snapshot, lists: &Lists) -> Result<Vec<Action>, String> {
     let mut actions = Vec::new();
     for range in 0..lists.ranges {
         let pairs: alluvium::Result<Vec<_>> = snapshot.prefix(lists.prefix(range)).and_then(Iterator::collect);
-        walked(lists, range, pairs, &mut actions)?;
+        scanned(lists, range, pairs, &mut actions)?;
     }
     Ok(actions)
 }
 
 /// The result of a scan: the lists of all keys of the range.
-fn walked(
+fn scanned(
     lists: &Lists,
     range: usize,
     pairs: alluvium::Result<Vec<(Vec<u8>, Vec<u8>)>>,
     actions: &mut Vec<Action>,
 ) -> Broken {
-    let mut pairs: BTreeMap<_, _> = pairs.map_err(told("a scan"))?.into_iter().collect();
+    let mut pairs: BTreeMap<_, _> = pairs.map_err(failed("a scan"))?.into_iter().collect();
     for key in lists.of_range(range) {
         let list = decode(pairs.remove(&lists.name(key)).as_deref())?;
         actions.push(Action::Read { key, list, by: By::Range });
     }
-    pairs.pop_first().map_or(Ok(()), |(name, _)| Err(format!("a scan came to {name:?}, which is nobody's")))
+    pairs.pop_first().map_or(Ok(()), |(name, _)| Err(format!("a scan returned {name:?}, which is no key of the run")))
 }
 
 /// An open transaction.
@@ -352,29 +353,29 @@ impl<'t> Open<'t> {
     }
 
     fn get(&mut self, lists: &Lists, key: Key) -> Result<Vec<Item>, String> {
-        let found = self.transaction.get(lists.name(key)).map_err(told("a transaction's get"))?;
+        let found = self.transaction.get(lists.name(key)).map_err(failed("a transaction's get"))?;
         let list = decode(found.as_deref())?;
         self.actions.push(read(key, list.clone()));
         Ok(list)
     }
 
     fn append(&mut self, lists: &Lists, key: Key, item: Item, bytes: &[u8]) -> Broken {
-        self.transaction.put(lists.name(key), bytes).map_err(told("a transaction's put"))?;
+        self.transaction.put(lists.name(key), bytes).map_err(failed("a transaction's put"))?;
         self.actions.push(Action::Append(key, item));
         self.own.insert(key);
         Ok(())
     }
 
     fn scan(&mut self, lists: &Lists, range: usize, back: bool) -> Broken {
-        let iter = self.transaction.prefix(lists.prefix(range)).map_err(told("a transaction's scan"))?;
+        let iter = self.transaction.prefix(lists.prefix(range)).map_err(failed("a transaction's scan"))?;
         let pairs = if back { iter.rev().collect() } else { iter.collect() };
-        walked(lists, range, pairs, &mut self.actions)
+        scanned(lists, range, pairs, &mut self.actions)
     }
 
     fn roll_back(&mut self, to: usize) -> Broken {
         self.saved.truncate(to + 1);
         let (savepoint, own) = &self.saved[to];
-        self.transaction.rollback_to(savepoint).map_err(told("a rollback to a savepoint"))?;
+        self.transaction.rollback_to(savepoint).map_err(failed("a rollback to a savepoint"))?;
         self.own = own.clone();
         self.actions.push(Action::RollBack(to));
         Ok(())

@@ -1,5 +1,5 @@
-//! The effects of a transaction: its reads of other transactions' writes, and its appends without those that it rolled back. It must
-//! read its own writes.
+//! The effects of a transaction: its reads of other transactions' writes, and its appends without those that it rolled
+//! back. It must read its own writes.
 
 use super::anomaly::Anomaly;
 use super::history::{Action, By, History, Item, Key, Outcome, Transaction};
@@ -16,8 +16,8 @@ pub struct Effects {
 
 /// The effects of every transaction.
 pub fn of_all(history: &History) -> Result<Vec<Effects>, Anomaly> {
-    let told = |transaction| of_one(transaction).map_err(|(name, what)| Anomaly::of_one(name, transaction, what));
-    let all = history.transactions.iter().map(told).collect::<Result<Vec<_>, _>>()?;
+    let effects_of = |transaction| of_one(transaction).map_err(|(name, what)| Anomaly::of_one(name, transaction, what));
+    let all = history.transactions.iter().map(effects_of).collect::<Result<Vec<_>, _>>()?;
     items_are_known(history, &all)?;
     Ok(all)
 }
@@ -37,13 +37,16 @@ fn of_one(transaction: &Transaction) -> Result<Effects, (&'static str, String)> 
             Action::Read { key, list, by } => {
                 let mine = own.get(key).map_or(&[][..], |items| &items[..]);
                 let Some(others) = list.strip_suffix(mine) else {
-                    return Err(("internal", format!("k{key} shows {list:?}, without its own {mine:?} at the end")));
+                    return Err((
+                        "internal",
+                        format!("k{key} shows {list:?}, which does not end with its own {mine:?}"),
+                    ));
                 };
                 let (first, _) = effects.reads.entry(*key).or_insert_with(|| (others.to_vec(), *by));
                 if first != others {
                     return Err((
                         "internal",
-                        format!("k{key} shows {others:?} of others, and showed {first:?} before"),
+                        format!("k{key} shows {others:?} of other transactions, but showed {first:?} before"),
                     ));
                 }
             }
@@ -55,7 +58,8 @@ fn of_one(transaction: &Transaction) -> Result<Effects, (&'static str, String)> 
     Ok(effects)
 }
 
-/// Every item that is read was appended once, by a committed transaction, and all items that it appended to the key are there.
+/// Checks that each item in a list was appended by a committed transaction, occurs once, and comes with the other items
+/// that this transaction appended to the key.
 fn items_are_known(history: &History, all: &[Effects]) -> Result<(), Anomaly> {
     let last: HashMap<Item, Item> = (all.iter().flat_map(|effects| effects.appends.values()))
         .flat_map(|items| items.iter().map(|item| (*item, items[items.len() - 1])))
@@ -74,14 +78,14 @@ fn items_are_known(history: &History, all: &[Effects]) -> Result<(), Anomaly> {
             for (at, item) in list.iter().enumerate() {
                 let (name, what) = match (tried.get(item), last.get(item)) {
                     _ if !known.insert(item) => ("duplicate", "twice".to_owned()),
-                    (None, _) => ("garbage read", "which nobody wrote".to_owned()),
+                    (None, _) => ("garbage read", "which was never written".to_owned()),
                     (Some(writer), None) => {
                         let whose = if std::ptr::eq(*writer, transaction) { "itself" } else { "another" };
-                        let what = format!("which {whose} wrote and took back: {}", Anomaly::line(writer));
+                        let what = format!("which {whose} wrote and rolled back: {}", Anomaly::line(writer));
                         ("G1a, aborted read", what)
                     }
                     (Some(writer), Some(last)) if at + 1 == list.len() && last != item => {
-                        let what = format!("and not the {last} that came with it: {}", Anomaly::line(writer));
+                        let what = format!("without the {last} of the same transaction: {}", Anomaly::line(writer));
                         ("G1b, intermediate read", what)
                     }
                     _ => continue,

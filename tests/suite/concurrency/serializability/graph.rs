@@ -79,7 +79,8 @@ impl<N: Copy> Graph<N> {
         search.found
     }
 
-    /// The shortest cycle through these nodes with edges of these kinds. With `first`, only its first edge is of that kind.
+    /// The shortest cycle through these nodes with edges of these kinds. With `first`, only its first edge is of that
+    /// kind.
     pub fn shortest_cycle(&self, nodes: &[usize], kinds: Kinds, first: Option<Why>) -> Option<Path<N>> {
         let mut shortest: Option<Path<N>> = None;
         for &from in nodes {

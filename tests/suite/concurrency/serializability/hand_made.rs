@@ -1,4 +1,4 @@
-//! Tests of the checker: histories made by hand, whose answer is known, and random ones.
+//! Tests of the checker: histories made by hand with known answers, and random ones.
 
 use super::checker::check;
 use super::history::{Action, By, History, Item, Key, Outcome, Transaction};
@@ -27,12 +27,12 @@ fn transaction(call: u64, ret: u64, actions: &[Action]) -> Transaction {
 }
 
 /// A transaction concurrent with all others.
-fn beside(actions: &[Action]) -> Transaction {
+fn concurrent(actions: &[Action]) -> Transaction {
     Transaction { thread: usize::MAX, ..transaction(0, u64::MAX, actions) }
 }
 
 fn aborted(actions: &[Action]) -> Transaction {
-    Transaction { outcome: Outcome::Aborted, ..beside(actions) }
+    Transaction { outcome: Outcome::Aborted, ..concurrent(actions) }
 }
 
 /// Each transaction in its own thread.
@@ -58,8 +58,12 @@ fn wrong(transactions: &[Transaction], name: &str) -> String {
 #[test]
 fn serializable_histories_pass() {
     right(&[]);
-    right(&[beside(&[get(X, &[]), append(X, 1), get(X, &[1])]), beside(&[get(X, &[1])]), beside(&[get(X, &[])])]);
-    // One after the other, and items that were never read.
+    right(&[
+        concurrent(&[get(X, &[]), append(X, 1), get(X, &[1])]),
+        concurrent(&[get(X, &[1])]),
+        concurrent(&[get(X, &[])]),
+    ]);
+    // Transactions one after the other, with items that are never read.
     right(&[
         transaction(1, 2, &[get(X, &[]), append(X, 1)]),
         transaction(3, 4, &[get(X, &[1]), append(X, 2)]),
@@ -72,91 +76,95 @@ fn serializable_histories_pass() {
         transaction(2, 3, &[get(X, &[1]), get(Y, &[]), append(Y, 2)]),
         transaction(5, 6, &scan(&[1], &[2])),
     ]);
-    // An aborted transaction has read the state of one moment.
-    right(&[beside(&[append(X, 1), append(Y, 2)]), aborted(&[get(X, &[]), get(Y, &[]), append(X, 3)])]);
+    // An aborted transaction may have read the state of any one moment.
+    right(&[concurrent(&[append(X, 1), append(Y, 2)]), aborted(&[get(X, &[]), get(Y, &[]), append(X, 3)])]);
     // Two appends to a key are read together.
-    right(&[beside(&[append(X, 1), get(X, &[1]), append(X, 2)]), beside(&[get(X, &[1, 2])])]);
+    right(&[concurrent(&[append(X, 1), get(X, &[1]), append(X, 2)]), concurrent(&[get(X, &[1, 2])])]);
 }
 
 #[test]
 fn rolled_back_writes_do_not_count() {
     let all = [append(X, 1), Action::Save, append(X, 2), get(X, &[1, 2]), Action::Save, append(Y, 3)];
-    let back = |to, rest: &[Action]| beside(&[&all[..], &[Action::RollBack(to)], rest].concat());
-    right(&[back(0, &[get(X, &[1]), append(X, 4)]), beside(&[get(X, &[1, 4]), get(Y, &[])])]);
+    let back = |to, rest: &[Action]| concurrent(&[&all[..], &[Action::RollBack(to)], rest].concat());
+    right(&[back(0, &[get(X, &[1]), append(X, 4)]), concurrent(&[get(X, &[1, 4]), get(Y, &[])])]);
     right(&[back(1, &[get(X, &[1, 2]), get(Y, &[])])]);
     wrong(&[back(0, &[get(X, &[1, 2])])], "internal");
-    wrong(&[back(0, &[]), beside(&[get(Y, &[3])])], "G1a, aborted read");
-    wrong(&[back(1, &[]), beside(&[get(X, &[1])])], "G1b, intermediate read");
+    wrong(&[back(0, &[]), concurrent(&[get(Y, &[3])])], "G1a, aborted read");
+    wrong(&[back(1, &[]), concurrent(&[get(X, &[1])])], "G1b, intermediate read");
 }
 
 #[test]
 fn violations_that_need_no_order_are_named() {
-    wrong(&[beside(&[append(X, 1), get(X, &[])])], "internal");
-    wrong(&[beside(&[append(X, 1)]), beside(&[get(X, &[]), get(X, &[1])])], "internal");
-    wrong(&[beside(&[append(X, 1)]), beside(&[get(X, &[]), scan(&[1], &[])[0].clone()])], "internal");
-    wrong(&[beside(&[get(X, &[7])])], "garbage read");
-    wrong(&[beside(&[append(X, 7)]), beside(&[get(X, &[7, 7])])], "duplicate");
-    wrong(&[aborted(&[append(X, 1)]), beside(&[get(X, &[1])])], "G1a, aborted read");
+    wrong(&[concurrent(&[append(X, 1), get(X, &[])])], "internal");
+    wrong(&[concurrent(&[append(X, 1)]), concurrent(&[get(X, &[]), get(X, &[1])])], "internal");
+    wrong(&[concurrent(&[append(X, 1)]), concurrent(&[get(X, &[]), scan(&[1], &[])[0].clone()])], "internal");
+    wrong(&[concurrent(&[get(X, &[7])])], "garbage read");
+    wrong(&[concurrent(&[append(X, 7)]), concurrent(&[get(X, &[7, 7])])], "duplicate");
+    wrong(&[aborted(&[append(X, 1)]), concurrent(&[get(X, &[1])])], "G1a, aborted read");
     wrong(&[aborted(&[append(X, 1)]), aborted(&[get(X, &[1])])], "G1a, aborted read");
-    wrong(&[beside(&[append(X, 1), append(X, 2)]), beside(&[get(X, &[1])])], "G1b, intermediate read");
-    let two = [beside(&[append(X, 1)]), beside(&[append(X, 2)])];
-    wrong(&[&two[..], &[beside(&[get(X, &[1, 2])]), beside(&[get(X, &[2])])]].concat(), "incompatible orders");
-    wrong(&[&two[..], &[beside(&[get(X, &[1, 2])]), beside(&[get(X, &[2, 1])])]].concat(), "incompatible orders");
+    wrong(&[concurrent(&[append(X, 1), append(X, 2)]), concurrent(&[get(X, &[1])])], "G1b, intermediate read");
+    let two = [concurrent(&[append(X, 1)]), concurrent(&[append(X, 2)])];
+    wrong(&[&two[..], &[concurrent(&[get(X, &[1, 2])]), concurrent(&[get(X, &[2])])]].concat(), "incompatible orders");
+    wrong(
+        &[&two[..], &[concurrent(&[get(X, &[1, 2])]), concurrent(&[get(X, &[2, 1])])]].concat(),
+        "incompatible orders",
+    );
 }
 
 #[test]
 fn cycles_of_writes_are_caught() {
-    let writers = [beside(&[append(X, 1), append(Y, 2)]), beside(&[append(X, 3), append(Y, 4)])];
-    let read = |x: &[Item], y: &[Item]| [&writers[..], &[beside(&[get(X, x), get(Y, y)])]].concat();
+    let writers = [concurrent(&[append(X, 1), append(Y, 2)]), concurrent(&[append(X, 3), append(Y, 4)])];
+    let read = |x: &[Item], y: &[Item]| [&writers[..], &[concurrent(&[get(X, x), get(Y, y)])]].concat();
     right(&read(&[1, 3], &[2, 4]));
     wrong(&read(&[1, 3], &[4, 2]), "G0, dirty write");
     // An item of another transaction between two items of one transaction.
-    let torn = [beside(&[append(X, 1), append(X, 2)]), beside(&[append(X, 3)]), beside(&[get(X, &[1, 3, 2])])];
+    let torn =
+        [concurrent(&[append(X, 1), append(X, 2)]), concurrent(&[append(X, 3)]), concurrent(&[get(X, &[1, 3, 2])])];
     wrong(&torn, "G0, dirty write");
     // Each saw the write of the other.
     wrong(
-        &[beside(&[append(X, 1), get(Y, &[2])]), beside(&[append(Y, 2), get(X, &[1])])],
+        &[concurrent(&[append(X, 1), get(Y, &[2])]), concurrent(&[append(Y, 2), get(X, &[1])])],
         "G1c, circular information flow",
     );
-    let saw_before = [beside(&[get(X, &[1]), append(Y, 2)]), beside(&[get(Y, &[2]), append(X, 1)])];
+    let saw_before = [concurrent(&[get(X, &[1]), append(Y, 2)]), concurrent(&[get(Y, &[2]), append(X, 1)])];
     wrong(&saw_before, "G1c, circular information flow");
 }
 
 #[test]
 fn a_lost_update_is_caught() {
-    let both = [beside(&[get(X, &[]), append(X, 1)]), beside(&[get(X, &[]), append(X, 2)])];
+    let both = [concurrent(&[get(X, &[]), append(X, 1)]), concurrent(&[get(X, &[]), append(X, 2)])];
     for last in [&[1][..], &[2], &[1, 2], &[2, 1]] {
-        let text = wrong(&[&both[..], &[beside(&[get(X, last)])]].concat(), "G-single, lost update");
+        let text = wrong(&[&both[..], &[concurrent(&[get(X, last)])]].concat(), "G-single, lost update");
         assert!(text.contains("T1 thread") && text.contains("comes before T1"), "{text}");
     }
     // A read saw one before the other overwrote it.
-    wrong(&[&both[..], &[beside(&[get(X, &[1])]), beside(&[get(X, &[2])])]].concat(), "lost update");
+    wrong(&[&both[..], &[concurrent(&[get(X, &[1])]), concurrent(&[get(X, &[2])])]].concat(), "lost update");
     // Neither was read.
     wrong(&both, "G2-item, lost update");
-    right(&[both[0].clone(), beside(&[get(X, &[1]), append(X, 2)])]);
+    right(&[both[0].clone(), concurrent(&[get(X, &[1]), append(X, 2)])]);
 }
 
 #[test]
 fn read_skew_is_caught() {
-    let writer = beside(&[append(X, 1), append(Y, 2)]);
-    let text = wrong(&[writer.clone(), beside(&[get(X, &[]), get(Y, &[2])])], "G-single, read skew");
+    let writer = concurrent(&[append(X, 1), append(Y, 2)]);
+    let text = wrong(&[writer.clone(), concurrent(&[get(X, &[]), get(Y, &[2])])], "G-single, read skew");
     assert!(text.contains("comes before T1: T1 read its 2 in k1") || text.contains("T2 read its 2 in k1"), "{text}");
     wrong(&[writer.clone(), aborted(&[get(X, &[]), get(Y, &[2])])], "G-single, read skew");
-    wrong(&[writer.clone(), beside(&scan(&[], &[2]))], "G-single, phantom");
-    right(&[writer.clone(), beside(&scan(&[1], &[2]))]);
-    right(&[writer, beside(&scan(&[], &[]))]);
+    wrong(&[writer.clone(), concurrent(&scan(&[], &[2]))], "G-single, phantom");
+    right(&[writer.clone(), concurrent(&scan(&[1], &[2]))]);
+    right(&[writer, concurrent(&scan(&[], &[]))]);
 }
 
 #[test]
 fn write_skew_is_caught() {
-    let one = beside(&[get(X, &[]), get(Y, &[]), append(X, 1)]);
-    let text = wrong(&[one.clone(), beside(&[get(X, &[]), get(Y, &[]), append(Y, 2)])], "G2-item, write skew");
+    let one = concurrent(&[get(X, &[]), get(Y, &[]), append(X, 1)]);
+    let text = wrong(&[one.clone(), concurrent(&[get(X, &[]), get(Y, &[]), append(Y, 2)])], "G2-item, write skew");
     for line in ["it read k0 without the 1 of T", "it read k1 without the 2 of T"] {
         assert!(text.contains(line), "{line} in\n{text}");
     }
-    right(&[one, beside(&[get(X, &[1]), get(Y, &[]), append(Y, 2)])]);
+    right(&[one, concurrent(&[get(X, &[1]), get(Y, &[]), append(Y, 2)])]);
     // A cycle of three.
-    let ring = |a, b, item| beside(&[get(a, &[]), append(b, item)]);
+    let ring = |a, b, item| concurrent(&[get(a, &[]), append(b, item)]);
     wrong(&[ring(0, 1, 1), ring(1, 2, 2), ring(2, 0, 3)], "G2-item, anti-dependency cycle");
     right(&[ring(0, 1, 1), ring(1, 2, 2), ring(2, 3, 3)]);
 }
@@ -164,10 +172,10 @@ fn write_skew_is_caught() {
 #[test]
 fn phantoms_are_caught() {
     // Each counts the keys and adds its own key.
-    let one = beside(&[&scan(&[], &[])[..], &[append(X, 1)]].concat());
-    let other = |x| beside(&[&scan(x, &[])[..], &[append(Y, 2)]].concat());
+    let one = concurrent(&[&scan(&[], &[])[..], &[append(X, 1)]].concat());
+    let other = |x| concurrent(&[&scan(x, &[])[..], &[append(Y, 2)]].concat());
     let text = wrong(&[one.clone(), other(&[])], "G2, phantom");
-    assert!(text.contains("it walked past k1, which T"), "{text}");
+    assert!(text.contains("its scan passed k1, which T"), "{text}");
     right(&[one, other(&[1])]);
 }
 
@@ -183,7 +191,10 @@ fn orders_must_agree_with_real_time() {
         "G-single-realtime, stale read",
     );
     assert_eq!(text.lines().count(), 5, "{text}");
-    wrong(&[put.clone(), transaction(3, 4, &[append(X, 2)]), beside(&[get(X, &[2, 1])])], "G0-realtime, dirty write");
+    wrong(
+        &[put.clone(), transaction(3, 4, &[append(X, 2)]), concurrent(&[get(X, &[2, 1])])],
+        "G0-realtime, dirty write",
+    );
     wrong(
         &[transaction(3, 4, &[append(X, 1)]), transaction(1, 2, &[get(X, &[1])])],
         "G1c-realtime, circular information flow",
@@ -192,15 +203,16 @@ fn orders_must_agree_with_real_time() {
     let late = Transaction { outcome: Outcome::Aborted, ..transaction(3, 4, &[get(X, &[])]) };
     wrong(&[put.clone(), late], "G-single-realtime, stale read");
     // Transactions of one thread keep their order, whatever the ticks.
-    let (mut first, mut second) = (beside(&[append(X, 1)]), beside(&[get(X, &[])]));
+    let (mut first, mut second) = (concurrent(&[append(X, 1)]), concurrent(&[get(X, &[])]));
     (first.thread, second.thread) = (0, 0);
     assert!(check(&History { transactions: vec![first, second] }).is_err());
 }
 
-/// Transactions that take place one after the other, each at an instant within its call, pass; a read of another moment is reported.
+/// Transactions that take place in turn, each at an instant within its call, pass. A read of another moment is
+/// reported.
 #[test]
 fn random_histories_are_checked_correctly() {
-    let (mut random, mut told) = (Random(1), 0);
+    let (mut random, mut reported) = (Random(1), 0);
     for round in 0..600 {
         let (wanted, lie) = (20 + random.below(200), round % 2 == 1);
         let mut lists: Vec<Vec<Item>> = vec![Vec::new(); 6];
@@ -236,7 +248,7 @@ fn random_histories_are_checked_correctly() {
                 transactions.push(transaction(quiet, quiet, &reads));
             }
             if lied {
-                told += 1;
+                reported += 1;
                 assert!(check(&history(&transactions)).is_err(), "round {round}");
             }
         }
@@ -244,5 +256,5 @@ fn random_histories_are_checked_correctly() {
             right(&transactions);
         }
     }
-    assert!(told > 100, "{told}");
+    assert!(reported > 100, "{reported}");
 }

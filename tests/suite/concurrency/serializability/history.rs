@@ -1,8 +1,8 @@
 //! What transactions did and saw, and when: the input of the checker. Plain data.
 //!
-//! Every key holds a list. A transaction reads lists and appends items to them. Each item is a number that is used once in a history, so
-//! a read shows all writes before it and their order (list-append histories; Kingsbury and Alvaro, Elle, VLDB 2021). An absent key is
-//! the empty list, the first version.
+//! Every key holds a list. A transaction reads lists and appends items to them. Each item is a number that is used once
+//! in a history, so a read shows all writes before it and their order (list-append histories; Kingsbury and Alvaro,
+//! Elle, VLDB 2021). An absent key is the empty list, the first version.
 
 /// A key: its place in the order of all keys of the run.
 pub type Key = usize;
@@ -43,7 +43,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
     pub thread: usize,
-    /// What was called.
+    /// The method that was called.
     pub name: &'static str,
     pub actions: Vec<Action>,
     pub outcome: Outcome,

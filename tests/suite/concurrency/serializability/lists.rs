@@ -1,7 +1,7 @@
 //! The keys of a run, in some ranges, and the meaning of their values.
 //!
-//! A range has keys with lists, to which transactions append after reading them. Between them are keys that one blind write each
-//! creates, so that scans of the range meet phantoms.
+//! A range has keys with lists, to which transactions append after reading them. Between them are keys that are created
+//! by one blind write each, so that scans of the range meet phantoms.
 
 use super::history::{Item, Key};
 use std::ops::Range;
@@ -38,7 +38,7 @@ impl Lists {
         number / LISTS * IN_RANGE + number % LISTS * (IN_RANGE / LISTS)
     }
 
-    /// The key that the write with this number creates in a range, if there are so many.
+    /// The key that the write with this number creates in a range; `None` if the range has fewer keys.
     pub fn once(&self, range: usize, number: usize) -> Option<Key> {
         let per_list = IN_RANGE / LISTS - 1;
         (number < ONCE).then(|| range * IN_RANGE + number % LISTS * (per_list + 1) + 1 + number / LISTS)
@@ -73,11 +73,11 @@ pub fn decode(found: Option<&[u8]>) -> Result<Vec<Item>, String> {
     let mut words = words.iter().map(|word| u32::from_le_bytes(*word));
     let count = words.next().unwrap_or(u32::MAX) as usize;
     if count > bytes.len() / 4 {
-        return Err(format!("a value of {} bytes that nobody wrote: {rest:?}", bytes.len()));
+        return Err(format!("a value of {} bytes that was never written: {rest:?}", bytes.len()));
     }
     let padding = &bytes[4 + 4 * count..];
     if padding.iter().any(|byte| *byte != padding.len() as u8) {
-        return Err(format!("a value of {} bytes that is mixed of several", bytes.len()));
+        return Err(format!("a value of {} bytes that mixes several lists", bytes.len()));
     }
     Ok(words.take(count).collect())
 }

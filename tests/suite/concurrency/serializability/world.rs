@@ -1,4 +1,4 @@
-//! A store with tiny parts and some threads, which do one run after another on it, each with its own keys.
+//! A store with tiny budgets, and threads that do one run after another on it, each run with its own keys.
 
 use super::checker::check;
 use super::client::{Board, Broken, Client};
@@ -63,7 +63,7 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
         1 => Db::open_with(disk, options),
         _ => open_small(disk, options),
     };
-    let db = opened.map_err(|error| format!("it does not open: {error}"))?;
+    let db = opened.map_err(|error| format!("the store does not open: {error}"))?;
     let stalled = !random.one_in(4);
     let _background = if stalled { stalls::of_background(&others) } else { Vec::new() };
     let mut tally = Tally::default();
@@ -74,7 +74,7 @@ pub fn run(seed: u64, histories: u64) -> Result<Tally, String> {
     }
     tally.incorporations = db.stats().incorporations;
     db.verify().map_err(|error| format!("verify: {error}"))?;
-    db.close().map_err(|error| format!("it does not close: {error}"))?;
+    db.close().map_err(|error| format!("the store does not close: {error}"))?;
     Ok(tally)
 }
 
@@ -107,14 +107,14 @@ fn one(db: &Db, run: u64, random: &mut Random, stalled: bool) -> Result<History,
         transactions.extend(done?);
     }
     let mut last = Client::new(db, &board, threads, 0);
-    last.look_at_all()?;
+    last.read_all()?;
     transactions.extend(last.finish());
     Ok(History { transactions })
 }
 
 fn caught(run: impl FnOnce() -> Broken) -> Broken {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        Err(format!("a thread panicked: {}", said.unwrap_or("in other words")))
+        let message = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        Err(format!("a thread panicked: {}", message.unwrap_or("unknown message")))
     })
 }

@@ -1,4 +1,5 @@
-//! Updates, swaps and puts of absent keys: each is a read and a write at one instant, or only a read if it left the key alone.
+//! Updates, swaps and puts of absent keys: each is a read and a write at one instant, or only a read if it did not
+//! change the key.
 
 use super::{Broken, Recorder};
 use crate::concurrency::linearizability::history::{Effect, Key, Seen, Value};
@@ -11,8 +12,8 @@ impl Recorder<'_> {
     pub(super) fn update(&mut self, key: Key, value: Value, length: usize, manner: Manner) -> Broken {
         let (mut runs, mut broken) = (Vec::new(), None);
         let mut change = |old: Option<&[u8]>| {
-            let saw = decode(old).unwrap_or_else(|told| {
-                broken = Some(told);
+            let saw = decode(old).unwrap_or_else(|error| {
+                broken = Some(error);
                 Value::ABSENT
             });
             let made = match (manner, saw.0 % 3) {
@@ -36,13 +37,16 @@ impl Recorder<'_> {
             }),
         };
         let given = done.map_err(|error| format!("an update failed: {error}"))?;
-        if let Some(told) = broken {
-            return Err(format!("an update is given {told}"));
+        if let Some(error) = broken {
+            return Err(format!("an update was given {error}"));
         }
-        let Some((saw, made)) = runs.pop() else { return Err("an update never asked what to write".into()) };
+        let Some((saw, made)) = runs.pop() else { return Err("an update never called its function".into()) };
         let expected = made.unwrap_or(saw);
         if decode(given.as_deref()) != Ok(expected) {
-            return Err(format!("an update gives {:?} and was told {expected:?}", decode(given.as_deref())));
+            return Err(format!(
+                "an update returned {:?}, but its function chose {expected:?}",
+                decode(given.as_deref())
+            ));
         }
         for (saw, _) in runs {
             self.changed("first try of an update", key, saw, None);
@@ -65,7 +69,7 @@ impl Recorder<'_> {
                 self.known[key] = new;
             }
             Swap::Differs(found) if found == expected => {
-                return Err("a swap found what it expected, and differs".into());
+                return Err("a swap found the expected value, but did not succeed".into());
             }
             Swap::Differs(found) => {
                 self.changed("compare_and_swap", key, decode(found.as_deref())?, None);
@@ -84,7 +88,7 @@ impl Recorder<'_> {
     }
 
     fn changed(&mut self, name: &'static str, key: Key, saw: Value, new: Option<Value>) {
-        // A delete of an absent key writes nothing, which is the same.
+        // A delete of an absent key writes nothing, which has the same effect.
         let wrote = new.into_iter().map(|value| (key, value)).collect();
         self.begin(name, Effect { saw: vec![Seen { key, value: saw, by: name }], wrote });
     }

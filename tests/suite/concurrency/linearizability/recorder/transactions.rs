@@ -1,9 +1,9 @@
-//! Transactions: what a transaction reads of other writes, and what it writes, takes place at one instant. It must read its own writes.
-//! The reads of a transaction that is rolled back, or that conflicts, are of one instant, too.
+//! Transactions: a transaction's reads of other writes and its own writes take place at one instant. It must read
+//! its own writes. The reads of a transaction that is rolled back, or that conflicts, take place at one instant, too.
 
 use super::{Broken, Recorder};
 use crate::concurrency::linearizability::history::{Key, Value};
-use crate::concurrency::linearizability::plan::Deed;
+use crate::concurrency::linearizability::plan::Action;
 use crate::concurrency::linearizability::values::{decode, encode};
 use alluvium::{Error, Transaction};
 use std::collections::BTreeMap;
@@ -16,32 +16,32 @@ struct Open {
 }
 
 impl Recorder<'_> {
-    pub(super) fn transaction(&mut self, deeds: &[Deed], commits: bool) -> Broken {
+    pub(super) fn transaction(&mut self, actions: &[Action], commits: bool) -> Broken {
         let operation = self.read("transaction");
         let transaction = self.db.transaction().map_err(|error| format!("a transaction failed: {error}"))?;
         let (mut open, mut saved) = (Open { operation, transaction, own: BTreeMap::new() }, Vec::new());
-        for deed in deeds {
+        for action in actions {
             self.pause();
-            match deed {
-                Deed::Get(key) => {
+            match action {
+                Action::Get(key) => {
                     let found = open.transaction.get(self.name(*key));
                     let found = found.map_err(|error| format!("a transaction's get failed: {error}"))?;
                     self.see(&open, "get", *key, found.as_deref())?;
                 }
-                Deed::Put(key, value, length) => {
+                Action::Put(key, value, length) => {
                     let put = open.transaction.put(self.name(*key), encode(*value, *length));
                     put.map_err(|error| format!("a transaction's put failed: {error}"))?;
                     open.own.insert(*key, *value);
                 }
-                Deed::Delete(key) => {
+                Action::Delete(key) => {
                     let deleted = open.transaction.delete(self.name(*key));
                     deleted.map_err(|error| format!("a transaction's delete failed: {error}"))?;
                     open.own.insert(*key, Value::ABSENT);
                 }
-                Deed::Scan(prefix, back) => self.scan_within(&open, *prefix, *back)?,
-                Deed::Save => saved.push((open.transaction.savepoint(), open.own.clone())),
-                Deed::RollBack(to) if saved.is_empty() => _ = to,
-                Deed::RollBack(to) => {
+                Action::Scan(prefix, back) => self.scan_within(&open, *prefix, *back)?,
+                Action::Save => saved.push((open.transaction.savepoint(), open.own.clone())),
+                Action::RollBack(to) if saved.is_empty() => _ = to,
+                Action::RollBack(to) => {
                     saved.truncate(to % saved.len() + 1);
                     if let Some((savepoint, own)) = saved.last() {
                         let back = open.transaction.rollback_to(savepoint);
@@ -61,7 +61,7 @@ impl Recorder<'_> {
         match transaction.commit() {
             Ok(()) => self.operations[operation].effect.wrote = own.into_iter().collect(),
             Err(Error::Conflict { key }) if !own.is_empty() && self.keys.names.contains(&key) => {
-                self.operations[operation].name = "transaction, refused,";
+                self.operations[operation].name = "transaction, conflicting,";
             }
             Err(error) => return Err(format!("a commit of {} keys failed: {error}", own.len())),
         }
@@ -72,18 +72,18 @@ impl Recorder<'_> {
     fn see(&mut self, open: &Open, by: &'static str, key: Key, found: Option<&[u8]>) -> Broken {
         match open.own.get(&key) {
             Some(own) if decode(found) == Ok(*own) => Ok(()),
-            Some(own) => Err(format!("a {by} in a transaction that has made it {own:?} finds {:?}", decode(found))),
+            Some(own) => Err(format!("a {by} in a transaction that wrote {own:?} finds {:?}", decode(found))),
             None => self.saw_one(open.operation, by, key, found),
         }
     }
 
     fn scan_within(&mut self, open: &Open, prefix: usize, back: bool) -> Broken {
-        let told = |error: Error| format!("a transaction's scan failed: {error}");
-        let iter = open.transaction.prefix(&self.keys.prefixes[prefix]).map_err(told)?;
+        let failed = |error: Error| format!("a transaction's scan failed: {error}");
+        let iter = open.transaction.prefix(&self.keys.prefixes[prefix]).map_err(failed)?;
         let mut pairs: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         let all: Vec<_> = if back { iter.rev().collect() } else { iter.collect() };
         for pair in all {
-            let (name, value) = pair.map_err(told)?;
+            let (name, value) = pair.map_err(failed)?;
             let is_in_order = match (pairs.first_key_value(), pairs.last_key_value()) {
                 (Some((first, _)), Some((last, _))) => {
                     if back {
@@ -95,7 +95,7 @@ impl Recorder<'_> {
                 _ => true,
             };
             if !is_in_order {
-                return Err(format!("a transaction's scan came to {name:?} out of order"));
+                return Err(format!("a transaction's scan returned {name:?} out of order"));
             }
             pairs.insert(name, value);
         }
@@ -103,6 +103,8 @@ impl Recorder<'_> {
             let found = pairs.remove(self.name(key));
             self.see(open, "scan", key, found.as_deref())?;
         }
-        pairs.first_key_value().map_or(Ok(()), |(name, _)| Err(format!("a transaction's scan came to {name:?}")))
+        pairs
+            .first_key_value()
+            .map_or(Ok(()), |(name, _)| Err(format!("a transaction's scan returned {name:?}, which is no key")))
     }
 }

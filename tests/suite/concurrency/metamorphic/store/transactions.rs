@@ -2,31 +2,31 @@
 
 use super::keys;
 use crate::concurrency::metamorphic::model::{chosen, prefix};
-use crate::concurrency::metamorphic::operation::{Answer, Bounds, Deed, Ending, Move, key};
+use crate::concurrency::metamorphic::operation::{Action, Answer, Bounds, Ending, Move, key};
 use alluvium::{Db, Error, Transaction, TransactionIter};
 
-pub fn run(db: &Db, deeds: &[Deed], ending: Ending) -> Answer {
+pub fn run(db: &Db, actions: &[Action], ending: Ending) -> Answer {
     let transaction = db.transaction().unwrap();
     let (mut saved, mut answers) = (Vec::new(), Vec::new());
     let is_disturbed = matches!(ending, Ending::Disturbed(..));
-    for deed in deeds {
-        match deed {
-            Deed::Put(number, value) => transaction.put(key(*number), value.bytes()).unwrap(),
-            Deed::Delete(number) => transaction.delete(key(*number)).unwrap(),
-            Deed::Get(number) => answers.push(Answer::Values(vec![transaction.get(key(*number)).unwrap()])),
-            Deed::MultiGet(numbers) => answers.push(Answer::Values(transaction.multi_get(&keys(numbers)).unwrap())),
-            Deed::Walk(bounds, backwards, most) => {
+    for action in actions {
+        match action {
+            Action::Put(number, value) => transaction.put(key(*number), value.bytes()).unwrap(),
+            Action::Delete(number) => transaction.delete(key(*number)).unwrap(),
+            Action::Get(number) => answers.push(Answer::Values(vec![transaction.get(key(*number)).unwrap()])),
+            Action::MultiGet(numbers) => answers.push(Answer::Values(transaction.multi_get(&keys(numbers)).unwrap())),
+            Action::Scan(bounds, backwards, most) => {
                 let (iter, most) = (iterate(&transaction, *bounds), if is_disturbed { usize::MAX } else { *most });
                 let pairs: Result<_, _> =
                     if *backwards { iter.rev().take(most).collect() } else { iter.take(most).collect() };
                 answers.push(Answer::Pairs(pairs.unwrap()));
             }
-            Deed::Iterate(..) if is_disturbed => {}
-            Deed::Iterate(bounds, moves) => {
-                answers.push(Answer::Stood(moved(&mut iterate(&transaction, *bounds), moves)));
+            Action::Iterate(..) if is_disturbed => {}
+            Action::Iterate(bounds, moves) => {
+                answers.push(Answer::Positions(moved(&mut iterate(&transaction, *bounds), moves)));
             }
-            Deed::Save => saved.push(transaction.savepoint()),
-            Deed::RollBack(which) => {
+            Action::Save => saved.push(transaction.savepoint()),
+            Action::RollBack(which) => {
                 if let Some(at) = chosen(*which, saved.len()) {
                     saved.truncate(at + 1);
                     transaction.rollback_to(&saved[at]).unwrap();

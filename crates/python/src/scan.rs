@@ -1,37 +1,38 @@
-//! The pairs of an iterator, in chunks that are read without the interpreter. Used by one thread at a time.
+//! The pairs of an iterator, in chunks that are read detached from the interpreter. Used by one thread at a time.
 //!
-//! Invariant: the place where the iterator stands, as its user sees it, is `gap`, or behind the pairs of the chunk that were taken, where
-//! there are any. Pairs read ahead do not move it.
+//! Invariant: the position that the user sees is behind the pairs that were taken from the chunk; if none were taken,
+//! it is `gap`. Pairs that were read ahead do not move it.
 
-use crate::gap::{Gap, Way};
+use crate::gap::{Direction, Gap};
 use crate::source::Source;
 use alluvium::Result;
 use std::ops::Range;
 
-/// The first chunk behind a seek is a pair, since many read just that; each further one has so many times as many.
+/// The first chunk after a seek is one pair, because many users read only that. Each further chunk has `PAIRS_GROWTH`
+/// times as many.
 const PAIRS_FIRST: usize = 1;
 const PAIRS_GROWTH: usize = 4;
 const PAIRS_MAX: usize = 1024;
-/// No further pair is read ahead past this.
+/// The read-ahead stops at this size.
 const BYTES_MAX: usize = 64 << 10;
 
 /// See the module.
-pub struct Walk {
+pub struct Scan {
     source: Source,
     gap: Gap,
     chunk: Chunk,
-    /// Which way the chunk was read, where there is one.
-    way: Option<Way>,
-    /// Whether the source goes on behind the chunk.
+    /// The direction in which the chunk was read, if there is one.
+    direction: Option<Direction>,
+    /// Whether the source is positioned to continue behind the chunk.
     goes_on: bool,
     pairs: usize,
 }
 
-/// Pairs, one behind the other.
+/// Consecutive pairs.
 #[derive(Default)]
 struct Chunk {
     bytes: Vec<u8>,
-    /// Where each key begins, and where it ends and its value begins.
+    /// The start of each key, and its end, where the value starts.
     pairs: Vec<(usize, usize)>,
     taken: usize,
 }
@@ -62,16 +63,16 @@ impl Chunk {
     }
 }
 
-impl Walk {
-    /// Stands where a walk of this way begins.
-    pub fn new(source: Source, way: Way) -> Self {
-        let gap = way.beginning();
-        Self { source, gap, chunk: Chunk::default(), way: None, goes_on: false, pairs: PAIRS_FIRST }
+impl Scan {
+    /// Creates a scan, positioned at its start in this direction.
+    pub fn new(source: Source, direction: Direction) -> Self {
+        let gap = direction.beginning();
+        Self { source, gap, chunk: Chunk::default(), direction: None, goes_on: false, pairs: PAIRS_FIRST }
     }
 
-    /// Takes the next pair, if it has been read.
-    pub fn take(&mut self, way: Way) -> Option<(&[u8], &[u8])> {
-        if self.way != Some(way) || self.chunk.taken == self.chunk.pairs.len() {
+    /// Takes the next pair if it has been read.
+    pub fn take(&mut self, direction: Direction) -> Option<(&[u8], &[u8])> {
+        if self.direction != Some(direction) || self.chunk.taken == self.chunk.pairs.len() {
             return None;
         }
         let (key, value) = self.chunk.pair(self.chunk.taken);
@@ -79,24 +80,24 @@ impl Walk {
         Some((&self.chunk.bytes[key], &self.chunk.bytes[value]))
     }
 
-    /// Reads more pairs, where `take` has none. An error is told once the pairs before it are taken.
-    pub fn read(&mut self, way: Way) -> Result<()> {
-        let turns = self.way != Some(way);
+    /// Reads more pairs when `take` has none. An error is returned once the pairs before it have been taken.
+    pub fn read(&mut self, direction: Direction) -> Result<()> {
+        let turns = self.direction != Some(direction);
         self.note_gap();
         if turns {
             self.pairs = PAIRS_FIRST;
         }
         if turns || !self.goes_on {
             self.goes_on = false;
-            self.way = None;
-            self.source.begin(&self.gap, way)?;
+            self.direction = None;
+            self.source.begin(&self.gap, direction)?;
         }
-        self.way = Some(way);
-        let pairs = if self.source.is_noted() { 1 } else { self.pairs };
+        self.direction = Some(direction);
+        let pairs = if self.source.records_reads() { 1 } else { self.pairs };
         self.pairs = PAIRS_MAX.min(self.pairs * PAIRS_GROWTH);
         self.goes_on = true;
         while self.chunk.pairs.len() < pairs && self.chunk.bytes.len() < BYTES_MAX {
-            match self.source.next(way, &mut |key, value| self.chunk.push(key, value)) {
+            match self.source.next(direction, &mut |key, value| self.chunk.push(key, value)) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
@@ -108,23 +109,23 @@ impl Walk {
         Ok(())
     }
 
-    /// Goes to a gap.
+    /// Moves to a gap.
     pub fn go(&mut self, gap: Gap) {
         self.forget();
         self.gap = gap;
     }
 
-    /// Moves the gap behind what was taken, and empties the chunk.
+    /// Moves the gap behind the pairs that were taken, and empties the chunk.
     fn note_gap(&mut self) {
-        if let (Some(way), Some(key)) = (self.way, self.chunk.last_taken()) {
-            self.gap = way.past(key);
+        if let (Some(direction), Some(key)) = (self.direction, self.chunk.last_taken()) {
+            self.gap = direction.past(key);
         }
         self.chunk.clear();
     }
 
     fn forget(&mut self) {
         self.chunk.clear();
-        self.way = None;
+        self.direction = None;
         self.goes_on = false;
     }
 }
