@@ -1,5 +1,5 @@
-//! What may stand on the command line. Only declarations, and the parsers of single arguments; the doc comments are the
-//! help texts that users read.
+//! The command-line syntax: declarations and the parsers of single arguments. The doc comments are the help texts that
+//! users read.
 
 use crate::bench_arguments::Bench;
 use crate::bytes;
@@ -23,13 +23,13 @@ Examples:
 Exit codes:
   0  done
   1  `get`: the key is absent
-  2  an error: bad usage, bad input, no store, the system refused
-  3  bytes on disk are damaged; `repair`: something could not be saved
-  4  `soak`: the store broke a promise
+  2  an error: bad usage, bad input, no store, an I/O error
+  3  data on disk is damaged; `repair`: some data could not be recovered
+  4  `soak`: the store violated a guarantee
 
-The directory may also come from the environment variable ALLUVIUM_DB.";
+The directory can also be given in the environment variable ALLUVIUM_DB.";
 
-/// Keep key-value pairs in a directory, in key order
+/// Alluvium: an ordered key-value store in a directory
 #[derive(Debug, Parser)]
 #[command(name = "alluvium", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub struct Arguments {
@@ -39,44 +39,44 @@ pub struct Arguments {
     pub command: Command,
 }
 
-/// What every command takes.
+/// Options of every command.
 #[derive(Debug, Args)]
 pub struct Common {
     /// Directory of the store
     #[arg(long, value_name = "DIR", env = "ALLUVIUM_DB", global = true, help_heading = "Common options")]
     pub db: Option<PathBuf>,
-    /// Bytes of memory for the store, such as 64M or 2G [default: half of what the machine or container has]
+    /// Memory budget of the store, such as 64M or 2G [default: half of the memory of the machine or container]
     #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size, global = true, help_heading = "Common options")]
     pub memory: Option<u64>,
-    /// Wait for the disk after every write, not only at the end of the command
+    /// Sync every write to disk, instead of once at the end of the command
     #[arg(long, global = true, help_heading = "Common options")]
     pub sync: bool,
-    /// Where writes go before they are on the disk [default: auto]
+    /// Where the log keeps recent writes [default: auto]
     #[arg(long, value_name = "PLACE", global = true, help_heading = "Common options")]
     pub log_memory: Option<LogPlace>,
-    /// Open as after a power loss: without what only a lost piece of shared memory had
+    /// Recover as after a power loss: discard writes that only a lost shared-memory segment held
     #[arg(long, global = true, help_heading = "Common options")]
     pub force_cut: bool,
-    /// Report in JSON
+    /// Print results as JSON
     #[arg(long, global = true, help_heading = "Common options")]
     pub json: bool,
-    /// Take and print keys and values in hexadecimal
+    /// Read and print keys and values in hexadecimal
     #[arg(long, global = true, help_heading = "Common options")]
     pub hex: bool,
 }
 
-/// Where writes go before they are on the disk.
+/// Where the log keeps recent writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogPlace {
-    /// Shared memory where it is certain to outlive the process, else the log's files
+    /// Shared memory if it is certain to outlive the process, otherwise memory-mapped log files
     Auto,
-    /// The log's files, mapped
+    /// Memory-mapped log files
     File,
-    /// Shared memory (/dev/shm); you vouch that it outlives the process
+    /// Shared memory (/dev/shm); the caller guarantees that it outlives the process
     Shared,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Put(Put),
@@ -96,7 +96,7 @@ pub enum Command {
     Soak(Soak),
 }
 
-/// Set a key; makes the store where there is none
+/// Set a key; creates the store if there is none
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -110,12 +110,12 @@ pub struct Put {
     /// The value
     #[arg(allow_negative_numbers = true, required_unless_present = "value_file")]
     pub value: Option<String>,
-    /// Take the value from a file, byte by byte; - is standard input
+    /// Read the value from a file, unchanged; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     pub value_file: Option<PathBuf>,
 }
 
-/// Print the value of a key; exit code 1 and no output if it is absent
+/// Print the value of a key; if the key is absent, print nothing and exit with code 1
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -126,12 +126,12 @@ pub struct Get {
     /// The key
     #[arg(allow_negative_numbers = true)]
     pub key: String,
-    /// Print the value's bytes and nothing behind them
+    /// Print the value without a newline after it
     #[arg(short, long, conflicts_with_all = ["json", "hex"])]
     pub no_newline: bool,
 }
 
-/// Remove a key; no error if it is absent
+/// Delete a key; an absent key is not an error
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -146,150 +146,153 @@ pub struct Delete {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Output:
-  plain   KEY TAB VALUE, one pair a line; backslash, TAB, LF and CR are printed as \\\\ \\t \\n \\r, other control
+  plain   KEY TAB VALUE, one pair per line; backslash, TAB, LF and CR are printed as \\\\ \\t \\n \\r, other control
           characters and bytes that are not UTF-8 as \\xNN
-  --hex   the same, both in hexadecimal
-  --json  {\"key\": ..., \"value\": ...}, one object a line; what is not UTF-8 goes to \"key_hex\" and \"value_hex\"
-`load` reads all three back (the second with --hex).
+  --hex   the same, key and value in hexadecimal
+  --json  {\"key\": ..., \"value\": ...}, one object per line; \"key_hex\" and \"value_hex\" for bytes that are not UTF-8
+`load` reads all three formats (--hex output with --hex).
 
 Examples:
   alluvium --db /tmp/store scan --prefix user --limit 10
   alluvium --db /tmp/store scan --from a --to n --reverse --json")]
 pub struct Scan {
-    /// First key, included
+    /// First key, inclusive
     #[arg(long, value_name = "KEY")]
     pub from: Option<String>,
-    /// Last key, excluded
+    /// Last key, exclusive
     #[arg(long, value_name = "KEY")]
     pub to: Option<String>,
-    /// Only keys that begin with this
+    /// Only keys with this prefix
     #[arg(long, value_name = "PREFIX")]
     pub prefix: Option<String>,
-    /// Stop after so many pairs
+    /// Print at most N pairs
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// From the last key to the first
+    /// Scan from the last key to the first
     #[arg(long)]
     pub reverse: bool,
 }
 
-/// Write many pairs, from files, standard input or a generator; makes the store where there is none
+/// Load pairs from files, standard input or a generator; creates the store if there is none
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Input:
-  tsv    KEY TAB VALUE, one pair a line, with the escapes that `scan` prints (\\\\ \\t \\n \\r \\xNN)
-  csv    two columns, quoted where needed
-  jsonl  {\"key\": \"...\", \"value\": \"...\"}, one object a line; \"key_hex\" and \"value_hex\" for bytes
-A file's format follows from its name: .tsv .tab .txt, .csv, .jsonl .ndjson; standard input is tsv unless --format says
-otherwise. Empty lines are passed over. At a bad line the load ends; everything before it has been written.
+  tsv    KEY TAB VALUE, one pair per line, escaped as `scan` prints them (\\\\ \\t \\n \\r \\xNN)
+  csv    two columns, quoted if needed
+  jsonl  {\"key\": \"...\", \"value\": \"...\"}, one object per line; \"key_hex\" and \"value_hex\" for bytes
+The file name extension selects the format: .tsv .tab .txt, .csv, .jsonl .ndjson. Standard input is tsv unless --format is
+given. Empty lines are ignored. The load stops at a bad line; all pairs before it are written.
 
 Examples:
   alluvium --db /tmp/store load rivers.tsv
   zcat pairs.csv.gz | alluvium --db /tmp/store load --format csv --header -
   alluvium --db /tmp/store load --ycsb 1000000 --value-size 100 --json")]
 pub struct Load {
-    /// Files to read; - is standard input, which is also the default
+    /// Files to read; - is standard input, the default
     #[arg(value_name = "FILE", conflicts_with = "ycsb")]
     pub files: Vec<PathBuf>,
     /// Format of all inputs
     #[arg(long, value_name = "FORMAT", conflicts_with = "ycsb")]
     pub format: Option<Format>,
-    /// The first record of a CSV input names the columns: pass over it
+    /// Skip the first record of CSV input: it names the columns
     #[arg(long, conflicts_with = "ycsb")]
     pub header: bool,
-    /// Take backslashes in TSV as they are
+    /// Do not interpret backslashes in TSV
     #[arg(long, conflicts_with_all = ["ycsb", "hex"])]
     pub literal: bool,
-    /// Pass over bad lines; tell their number, and on standard error the first of them
+    /// Skip bad lines; report how many, and print the first ones on standard error
     #[arg(long, conflicts_with = "ycsb")]
     pub skip_bad: bool,
-    /// Generate N pairs as YCSB's load phase does: keys are `user` and a hashed number, in hash order
+    /// Generate N pairs as the load phase of YCSB does: keys are `user` and a hashed number, in hash order
     #[arg(long, value_name = "N")]
     pub ycsb: Option<u64>,
-    /// Bytes of a generated value
+    /// Size of generated values
     #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size, default_value = "1000", requires = "ycsb")]
     pub value_size: u64,
-    /// Generated values follow from this number; the keys do not depend on it
+    /// Seed of the generated values; the keys do not depend on it
     #[arg(long, value_name = "SEED", default_value_t = 0, requires = "ycsb")]
     pub seed: u64,
-    /// Pairs that are written together, all or none
+    /// Pairs per atomic batch
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub batch: u64,
-    /// Wait for flushes and compactions before the report
+    /// Wait for background merges before the report
     #[arg(long)]
     pub settle: bool,
 }
 
-/// Load the data of another store's directory, which is only read; makes the store where there is none
+/// Import another store's directory, read-only; creates the store if there is none
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A directory of LevelDB is read as LevelDB would: manifest, tables and logs, each key with its newest value. No process may have it open
-meanwhile. Its keys must be in the order of bytes. What a process that died had begun to write at a log's end is left out, and told.
+A LevelDB directory is read as LevelDB would read it: manifest, tables and logs, with the newest value of each key. No process may
+have it open during the import. Its keys must be in bytewise order. An incomplete record at the end of a log, left by a process that
+died, is skipped and reported.
 
 Examples:
   alluvium --db /tmp/store import --from leveldb /var/lib/program/db
   alluvium --db /tmp/store import --from leveldb --skip-damaged --json damaged.db")]
 pub struct Import {
-    /// What has written the directory
+    /// The format of the directory
     #[arg(long, value_name = "STORE")]
     pub from: ImportFrom,
     /// The directory
     #[arg(value_name = "DIR")]
     pub source: PathBuf,
-    /// Go on past damage, and leave out what it hit: of a key whose newest write is damaged an older one may show
+    /// Continue past damage and skip what it affects; a key whose newest write is damaged may get an older value
     #[arg(long)]
     pub skip_damaged: bool,
-    /// Leave out keys of over 64 KiB, which no store takes
+    /// Skip keys longer than 64 KiB, the limit of a store
     #[arg(long)]
     pub skip_long_keys: bool,
-    /// Wait for flushes and compactions before the report
+    /// Wait for background merges before the report
     #[arg(long)]
     pub settle: bool,
 }
 
-/// Which stores can be imported.
+/// Stores that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ImportFrom {
-    /// LevelDB, and others that write its files
+    /// LevelDB, and other stores that write its files
     Leveldb,
 }
 
-/// Show the tree level by level, and the store's figures
+/// Show the tree level by level, and the statistics of the store
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Counters run from the moment when the store was opened, for reading that is now: then only sizes tell of earlier work.
+Counters start when the store is opened. `stat` opens it now, so without a writer only the sizes reflect earlier work.
 
-A process that has the store open for writing tells its figures about once a second, and they are shown with its id and how old
-they are: what runs in its background and how far it is, writes that it slowed, its memory and cache, whether it is paused, has
-failed, or its disk is full. A process that died tells nothing.
+A process that has the store open for writing publishes its statistics about once a second. `stat` shows them with the process
+id and their age: running background tasks and their progress, slowed writes, memory and cache, and whether background work is
+paused, the store has failed or the disk is full. The statistics of a process that has died are not shown.
 
-With --watch a look every so often: writes a second, bytes of branch files that background work wrote a second, what waits in memory
-and as debt of merges, the tree, files that are being written (or are left to be removed), and of a writer what users wrote a second,
-the write amplification since the look before, and a line for each running task. The tree is told level by level, root first:
-\"1x16.7 MiB, 3 runs / 2x12.5 MiB, 8 runs\" is a root of 16.7 MiB, of which the worst read meets 3 runs, over two nodes of 12.5 MiB
-each on average with at most 8. Rates are those since the look before, so the first look has none (\"-\", in JSON null), nor is there one
-of what nobody tells. Every operation of a batch is a write where a writer tells its figures; elsewhere a batch is one, since it takes
-one sequence number. A look at a store that tells no figures reads its manifest and log, so look seldom where the log is long. A
-writer tells its figures about once a second: in between the rates before hold.
+--watch prints a sample at every interval: writes per second, bytes per second that background work writes to branch files, entries in
+memory, merge debt, the tree, and the size of branch files that the manifest does not name (being written, or about to be removed). If
+a writer publishes statistics, a sample also has the bytes per second that users wrote, the write amplification since the previous
+sample, and a line for each running task. The tree is shown root first: \"1x16.7 MiB, 3 runs / 2x12.5 MiB, 8 runs\" is a root of
+16.7 MiB in which a read meets at most 3 runs, above two nodes of 12.5 MiB each on average with at most 8 runs.
+
+Rates cover the time since the previous sample, so the first sample has none (\"-\", or null in JSON); neither has a figure that only a
+writer publishes if there is no writer. With a writer, each operation of a batch counts as a write. Without one, a batch counts once,
+since it takes one sequence number, and each sample reads the manifest and the log: choose a long interval if the log is long. If the
+writer has not published again since the previous sample, the previous rates are shown.
 
 Examples:
   alluvium --db /tmp/store stat
   alluvium --db /tmp/store stat --watch
   alluvium --db /tmp/store stat --watch 0.5 --times 10 --json")]
 pub struct Stat {
-    /// Look again and again, every so many seconds, 0.1 or more [default: 2]
+    /// Print a sample every SECONDS, at least 0.1 [default: 2]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = parse_interval)]
     pub watch: Option<Duration>,
-    /// End after so many looks
+    /// Stop after N samples
     #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u64).range(1..))]
     pub times: Option<u64>,
 }
 
-/// Rewrite a key range into its smallest form: one run, without old versions and deletes
+/// Rewrite a key range into its smallest form: one run without old versions and tombstones
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Ranges that are in that form already are not rewritten. What was rewritten stays where the command is interrupted. Merges that were due
-anyway are done, too, and not counted in the report.
+Ranges that are already in that form are not rewritten. An interrupted command keeps what it has rewritten so far. Merges that were due
+anyway also run; the report does not count them.
 
 Examples:
   alluvium --db /tmp/store compact
@@ -299,11 +302,11 @@ pub struct Compact {
     pub range: CompactRange,
 }
 
-/// Merge a key range as far as it reads fastest, for the least rewriting
+/// Merge a key range to its fastest form for reads, with the least rewriting
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Unlike compact it leaves alone what is one run already, even where old versions and deletes in it could go. Merges that were due anyway
-are done, too, and not counted in the report.
+Unlike compact it does not rewrite what is already one run, even if old versions and tombstones could be dropped. Merges that were
+due anyway also run; the report does not count them.
 
 Example:
   alluvium --db /tmp/store optimize --from user")]
@@ -312,46 +315,46 @@ pub struct Optimize {
     pub range: CompactRange,
 }
 
-/// What is to be merged.
+/// The key range to merge.
 #[derive(Debug, Args)]
 pub struct CompactRange {
-    /// First key, included [default: the first there is]
+    /// First key, inclusive [default: the first key of the store]
     #[arg(long, value_name = "KEY")]
     pub from: Option<String>,
-    /// Last key, excluded [default: behind the last there is]
+    /// Last key, exclusive [default: to the end of the store]
     #[arg(long, value_name = "KEY")]
     pub to: Option<String>,
-    /// Write at most so many bytes a second, such as 20M
+    /// Limit of bytes written per second, such as 20M
     #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size)]
     pub rate: Option<u64>,
 }
 
-/// Check everything on disk and list all that is damaged; exit code 3 if anything is
+/// Check everything on disk and list all damage; exit code 3 if there is any
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing is changed, and the store is not opened: this works on a store that does not open, too.
+Nothing is changed, and the store is not opened, so this also works on a store that cannot be opened.
 
 Examples:
   alluvium --db /tmp/store verify --json
   alluvium --db /tmp/store verify --quick")]
 pub struct Verify {
-    /// Only the manifest, the ends of files and headers; no data
+    /// Check only the manifest, file footers and headers, not the data
     #[arg(long)]
     pub quick: bool,
 }
 
-/// Rebuild a store from whatever files are left; exit code 3 if something was lost
+/// Rebuild a store from the files that are left; exit code 3 if data was lost
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing happens to a sound store. Where the manifest can be read, sound files are kept and damaged ones replaced by what
-their good pages hold; where it cannot, everything is merged. Damaged files stay, with names that end with .damaged.
+A store without damage is not changed. If the manifest can be read, undamaged files are kept, and each damaged file is replaced
+by the contents of its good pages. Otherwise all files are merged. Damaged files are kept, with the suffix .damaged.
 
 Examples:
   alluvium --db /tmp/store repair
   alluvium --db /tmp/store repair --json")]
 pub struct Repair {}
 
-/// Print all pairs in a form that `load` reads back, or list the files
+/// Print all pairs in a format that `load` reads, or list the files
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -360,21 +363,21 @@ Examples:
   alluvium --db /tmp/store dump --format csv > pairs.csv
   alluvium --db /tmp/store dump --files")]
 pub struct Dump {
-    /// Format of the pairs [default: tsv, or jsonl with --json]
+    /// Output format [default: tsv, or jsonl with --json]
     #[arg(long, value_name = "FORMAT", conflicts_with = "files")]
     pub format: Option<Format>,
-    /// List the directory's files by kind and size instead; works beside a process that has the store open
+    /// List the files of the directory by kind and size; works while another process has the store open
     #[arg(long)]
     pub files: bool,
 }
 
-/// Remove the store and all its data
+/// Delete the store and all its data
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   alluvium --db /tmp/store destroy --yes")]
 pub struct Destroy {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub yes: bool,
 }
@@ -385,7 +388,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_declarations_hold_together_and_every_command_has_an_example() {
+    fn the_declarations_are_valid_and_every_command_has_an_example() {
         Arguments::command().debug_assert();
         for command in Arguments::command().get_subcommands() {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();

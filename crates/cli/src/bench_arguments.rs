@@ -1,4 +1,4 @@
-//! What may stand behind `bench`. Only declarations; the doc comments are the help texts that users read.
+//! The arguments of `bench`: declarations only. The doc comments are the help texts that users read.
 
 use crate::bytes;
 use alluvium_bench::catalogue::{FLODB_SKEW, NAMES};
@@ -9,13 +9,13 @@ use clap::{Args, Subcommand, ValueEnum};
 use std::time::Duration;
 
 const HELP: &str = "\
-Output: a table; with --json an object for each workload, one a line. Sizes are of what is on the disk when background work is
-done, but for files mean and files peak: all files, the log's too, over the live bytes while what overwrites or inserts runs, looked at
-ten times a second. Write amplification counts data files, the log has a column of its own; CPU is user and system time of all threads,
-background work included. A thread's operations are timed from end to end, so a time includes making the key.
+Output: a table, or with --json one object per line for each workload. Sizes are measured on disk after background work has finished,
+except files mean and files peak: these are the sizes of all files, log included, divided by the live bytes, sampled ten times per second
+while a workload that overwrites or inserts runs. Write amplification counts data files; the log has its own column. CPU is the user and
+system time of all threads, including background work. Each operation is timed from end to end, including making the key.
 
-Without --db the store is in a temporary directory (of TMPDIR) that goes away. With --db it is made in an absent or empty
-directory and stays.
+Without --db the store is in a temporary directory (in TMPDIR) that is removed at the end. With --db it is created in that directory,
+which must be absent or empty, and kept.
 
 Examples:
   alluvium bench fillrandom,readrandom,readseq --num 1000000 --memory 256M
@@ -24,81 +24,83 @@ Examples:
   alluvium --db /tmp/store bench readrandom --use-existing --num 1000000
   alluvium bench figures clsm-5";
 
-/// The help's end: the workloads, then examples.
+/// The end of the help text: the workloads, then examples.
 fn help() -> String {
     let names = NAMES.iter().map(|(name, what)| format!("  {name:<18} {what}\n"));
     format!("Workloads:\n{}\n{HELP}", names.collect::<String>())
 }
 
-/// Run benchmarks: workloads one after the other, each on the store that the one before left
+/// Run benchmarks: a list of workloads, each on the store that the previous one left
 #[derive(Debug, Args)]
 #[command(after_help = help(), args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Bench {
     #[command(subcommand)]
     pub figures: Option<BenchCommand>,
-    /// Workloads, with commas between them; those that fill begin with a fresh store
+    /// Workloads, separated by commas; fills start with an empty store
     #[arg(value_name = "NAME[,NAME...]", required = true)]
     pub names: Option<String>,
-    /// Keys of a fill; also the operations of other workloads [default: 1000000]
+    /// Keys that a fill writes; also the operations of other workloads [default: 1000000]
     #[arg(long, value_name = "N")]
     pub num: Option<u64>,
-    /// Operations of workloads that do not fill [default: as --num]
+    /// Operations of workloads that do not fill [default: the value of --num]
     #[arg(long, value_name = "N", conflicts_with = "duration")]
     pub ops: Option<u64>,
-    /// Seconds that a workload runs, instead of a number of operations; fills load --num keys if it is given
+    /// Run each workload for this many seconds instead of a number of operations; with --num, fills still load that
+    /// many keys
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Duration>,
-    /// Threads that do the operations
+    /// Threads that run the operations
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: usize,
-    /// Bytes of a key
+    /// Size of a key
     #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size, default_value = "8")]
     pub key_size: u64,
-    /// Bytes of a value
+    /// Size of a value
     #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size, default_value = "100")]
     pub value_size: u64,
-    /// Pairs that fills and overwrites put together, all or none
+    /// Pairs per atomic batch in fills and overwrites
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub batch_size: usize,
-    /// Pairs behind the first that `seekrandom` reads
+    /// Pairs that `seekrandom` reads after the first
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub seek_nexts: u64,
-    /// Keys in key order among 100 of `fillnear`
+    /// Percentage of keys that `fillnear` writes in key order
     #[arg(long, value_name = "PERCENT", default_value_t = 90, value_parser = clap::value_parser!(u8).range(..=100))]
     pub sequential_percent: u8,
-    /// Which keys YCSB's workloads take [default: latest for d, zipfian for the others]
+    /// Key distribution of the YCSB workloads [default: latest for d, zipfian for the others]
     #[arg(long, value_name = "CHOICE")]
     pub distribution: Option<Distribution>,
-    /// The work follows from this number
+    /// Seed of the workloads
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
-    /// Compare what is read with what was written; end with an error if anything is wrong or missing
+    /// Check what is read against what was written; fail if anything is wrong or missing
     #[arg(long)]
     pub check: bool,
-    /// Do not wait for background work behind a workload
+    /// Do not wait for background work after a workload
     #[arg(long)]
     pub no_settle: bool,
-    /// Work on the store that --db has, which holds the keys 0 to --num of an earlier `bench`
+    /// Run on the existing store in --db, which holds the keys 0 to --num of an earlier `bench`
     #[arg(long, requires = "num")]
     pub use_existing: bool,
-    /// How the keys of the existing store lie
+    /// Key order in which the existing store was filled
     #[arg(long, value_name = "ORDER", default_value = "random", requires = "use_existing")]
     pub order: ExistingOrder,
-    /// Bytes of new writes that a memory generation takes [default: from --memory]
+    /// Size of the Memtable [default: derived from --memory]
     #[arg(long, value_name = "SIZE", value_parser = bytes::parse_size)]
     pub write_buffer: Option<u64>,
-    /// Keep new writes in a skiplist alone, without the hash table that takes them first and updates them in place
+    /// Keep new writes only in a skiplist, without the hash table in front of it that updates in place
     #[arg(long)]
     pub single_level: bool,
-    /// How a read finds out which files may have a key
+    /// Filters that reads use to find the files that may hold a key
     #[arg(long, value_name = "KIND", default_value = "maplet")]
     pub filters: Filters,
-    /// Let the control thread spin instead of sleep: it finds the machine's gaps without fail, and takes a core
+    /// Let the control thread spin instead of sleep: it detects every scheduling gap of the machine, but occupies a
+    /// core
     #[arg(long)]
     pub spin_control: bool,
 }
 
-/// What `bench` has below it.
+/// Subcommands of `bench`.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     Figures(Figures),
@@ -112,42 +114,42 @@ fn figures_help() -> String {
     format!("Figures:\n{}\n{example}", names.collect::<String>())
 }
 
-/// Draw figures of papers again, with this store: numbers, a plot, and whether the claim's shape holds
+/// Reproduce figures from papers with this store: numbers, a plot, and whether the paper's claims hold
 #[derive(Debug, Args)]
 #[command(after_help = figures_help())]
 pub struct Figures {
-    /// Figures, with commas between them; a paper's name, such as `splinterdb`, for all of its figures, or `all`
+    /// Figures, separated by commas; a paper's name, such as `splinterdb`, for all its figures, or `all`
     #[arg(value_name = "NAME[,NAME...]")]
     pub names: String,
-    /// Keys [default: what the figure says]
+    /// Number of keys [default: set by the figure]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub num: Option<u64>,
-    /// Seconds a point
+    /// Seconds per data point
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "3")]
     pub duration: Duration,
-    /// Threads at most [default: four times the cores, 16 at most; for YCSB the cores]
+    /// Maximum number of threads [default: four times the cores, at most 16; for YCSB the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
-    /// Compare what is read with what was written
+    /// Check what is read against what was written
     #[arg(long)]
     pub check: bool,
 }
 
-/// Distributions that have a name.
+/// The key distributions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Distribution {
-    /// Every key as often as every other
+    /// All keys equally often
     Uniform,
-    /// YCSB's skew, 0.99; popular keys are scattered
+    /// The skew of YCSB, 0.99; popular keys are scattered
     Zipfian,
-    /// The same over age: the newest key is the most popular
+    /// The same skew by age: the newest key is the most popular
     Latest,
     /// 98% of the operations on 2% of the keys
     Skewed,
 }
 
 impl Distribution {
-    /// What the library calls it.
+    /// The library's name for it.
     pub fn choice(self) -> Choice {
         match self {
             Self::Uniform => Choice::Uniform,
@@ -158,28 +160,28 @@ impl Distribution {
     }
 }
 
-/// What reads ask before they look into files.
+/// The kinds of filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Filters {
-    /// One maplet for all files at a node of the tree
+    /// One maplet for all files at a tree node
     Maplet,
-    /// A quotient filter for each file
+    /// A quotient filter per file
     Quotient,
 }
 
-/// Orders that a fill may have left.
+/// Key orders that a fill may have used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ExistingOrder {
-    /// Of fillrandom and load
+    /// As fillrandom and load write
     Random,
-    /// Of fillseq
+    /// As fillseq writes
     Sequential,
-    /// Of fillnear, with the same --sequential-percent
+    /// As fillnear writes, with the same --sequential-percent
     Near,
 }
 
 impl Bench {
-    /// What the library calls it.
+    /// The library's name for it.
     pub fn existing_order(&self) -> Order {
         match self.order {
             ExistingOrder::Random => Order::Random,
@@ -189,7 +191,7 @@ impl Bench {
     }
 }
 
-/// A time in seconds, such as 10 or 0.5; at most a day.
+/// A time in seconds, such as 10 or 0.5; at most one day.
 fn seconds(text: &str) -> Result<Duration, String> {
     let good = text.parse::<f64>().ok().filter(|seconds| *seconds >= 0.001 && *seconds <= 86_400.0);
     good.map(Duration::from_secs_f64).ok_or_else(|| "expected seconds such as 10 or 0.5, at most a day".to_string())

@@ -1,4 +1,4 @@
-//! How far a benchmark is, on standard error. Shows itself only where that is a terminal.
+//! A progress bar for benchmarks on standard error. It appears only on a terminal.
 
 use crate::progress::styled;
 use alluvium_bench::Watch;
@@ -6,19 +6,19 @@ use indicatif::ProgressBar;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A bar for the workload that runs.
+/// A progress bar for the running workload.
 #[derive(Debug)]
 pub struct BenchProgress {
     bar: Mutex<ProgressBar>,
 }
 
 impl BenchProgress {
-    /// Nothing runs yet.
+    /// No workload runs yet.
     pub fn new() -> Self {
         Self { bar: Mutex::new(ProgressBar::hidden()) }
     }
 
-    /// A bar is whole whatever happened to the thread that held it.
+    /// The bar is consistent even if a thread panicked while it held the lock.
     fn bar(&self) -> MutexGuard<'_, ProgressBar> {
         self.bar.lock().unwrap_or_else(PoisonError::into_inner)
     }

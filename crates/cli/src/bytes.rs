@@ -1,7 +1,7 @@
-//! Bytes as text and back: hexadecimal, the escapes of TSV, sizes. Pure functions.
+//! Conversions between bytes and text: hexadecimal, TSV escapes, sizes. Pure functions.
 //!
 //! 1. `unescape(escape(b)) == b` and `from_hex(hex(b)) == b` for all bytes.
-//! 2. An escaped field is UTF-8 without control characters, so it holds neither the TAB nor the LF that end a field.
+//! 2. An escaped field is UTF-8 without control characters, so it contains neither TAB nor LF, the field terminators.
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
@@ -19,7 +19,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|&b| [b >> 4, b & 15]).map(|d| char::from(DIGITS[usize::from(d)])).collect()
 }
 
-/// Bytes from hexadecimal, digits of either case; the error says what is wrong.
+/// Parses hexadecimal digits of either case.
 pub fn from_hex(text: &[u8]) -> Result<Vec<u8>, String> {
     if !text.len().is_multiple_of(2) {
         return Err(format!("expected pairs of hexadecimal digits, found {} digits", text.len()));
@@ -36,7 +36,7 @@ fn digit(byte: u8) -> Result<u8, String> {
     }
 }
 
-/// Appends bytes so that they form one field of a TSV line.
+/// Appends bytes escaped, as one field of a TSV line.
 pub fn escape_into(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -59,7 +59,7 @@ fn escape_byte(byte: u8, out: &mut Vec<u8>) {
     hex_into(&[byte], out);
 }
 
-/// The bytes of an escaped field; the error says what is wrong.
+/// Decodes an escaped field.
 pub fn unescape(field: &[u8]) -> Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -71,7 +71,7 @@ pub fn unescape(field: &[u8]) -> Result<Vec<u8>, String> {
             [b'n', ..] => (b'\n', 2),
             [b'r', ..] => (b'\r', 2),
             [b'x', high, low, ..] => (digit(*high)? << 4 | digit(*low)?, 4),
-            _ => return Err("expected \\\\ \\t \\n \\r or \\xNN behind a backslash".to_string()),
+            _ => return Err("expected \\\\ \\t \\n \\r or \\xNN after a backslash".to_string()),
         };
         out.push(byte);
         rest = &rest[at + length..];
@@ -80,7 +80,7 @@ pub fn unescape(field: &[u8]) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// A number of bytes: digits, then perhaps K, M, G or T (powers of 1024), then perhaps B or iB.
+/// Parses a size: digits, then optionally K, M, G or T (powers of 1024), then optionally B or iB.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_of_bytes_comes_back() {
+    fn escaping_and_hexadecimal_round_trip_every_pair_of_bytes() {
         for first in 0..=255_u8 {
             for second in 0..=255_u8 {
                 let bytes = [first, second, b'x'];
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_escapes_and_digits_are_refused() {
+    fn bad_escapes_and_digits_are_errors() {
         for bad in [&b"\\"[..], b"a\\", b"\\q", b"\\x", b"\\x1", b"\\xg0", b"\\x0g"] {
             assert!(unescape(bad).is_err(), "{bad:?}");
         }

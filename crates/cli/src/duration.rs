@@ -1,13 +1,13 @@
-//! Lengths of time as text and back. Pure functions.
+//! Conversions between durations and text. Pure functions.
 
 use std::time::Duration;
 
-/// Longest that is taken: a year, so that no sum of two overflows a clock.
+/// The longest duration: one year, so that the sum of two cannot overflow a clock.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// A length of time: digits, then s, m, h or d, such as 30s, 10m or 1h.
+/// Parses a duration: digits, then s, m, h or d, such as 30s, 10m or 1h.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let expected = || "expected a time such as 30s, 10m or 1h, more than nothing and at most a year".to_string();
+    let expected = || "expected a time such as 30s, 10m or 1h, more than zero and at most a year".to_string();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
     let seconds: u64 = match unit {
@@ -22,14 +22,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     duration.filter(|duration| !duration.is_zero() && *duration <= LONGEST).ok_or_else(expected)
 }
 
-/// Seconds between two looks, with or without a fraction, such as 2 or 0.5.
+/// Parses the seconds between two samples, with or without a fraction, such as 2 or 0.5.
 pub fn parse_interval(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=LONGEST.as_secs_f64()).contains(seconds));
     let expected = || "expected seconds such as 2 or 0.5, at least 0.1 and at most a year".to_string();
     seconds.map(Duration::from_secs_f64).ok_or_else(expected)
 }
 
-/// A length of time for people, to the second: 1h02m03s.
+/// Formats a duration to the second: 1h02m03s.
 pub fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -57,7 +57,7 @@ mod tests {
             assert_eq!(parse_interval(text), Ok(Duration::from_millis(milliseconds)));
         }
         for bad in ["", "0", "0.09", "-1", "nan", "inf", "1e300", "2s", "x"] {
-            assert!(parse_interval(bad).is_err_and(|told| told.contains("at least 0.1")), "{bad}");
+            assert!(parse_interval(bad).is_err_and(|error| error.contains("at least 0.1")), "{bad}");
         }
         for (seconds, text) in [(0, "0s"), (59, "59s"), (61, "1m01s"), (3723, "1h02m03s")] {
             assert_eq!(format_duration(Duration::from_secs(seconds)), text);

@@ -1,40 +1,40 @@
-//! How a command ends otherwise than well, and with which exit code.
+//! Why a command fails, and the exit code for it.
 
 use crate::input::InputError;
 use std::fmt;
 use std::io;
 
-/// Why a command did not do what was asked.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// `get` found nothing: no error, but an exit code of its own.
+    /// `get` found no key. Not an error, but it has its own exit code.
     Absent,
-    /// The store refused.
+    /// The store returned an error.
     Store(alluvium::Error),
-    /// Files are damaged; what is wrong with them was told already.
+    /// Files are damaged; the damage is already reported.
     Damaged {
-        /// How many places.
+        /// The number of damaged places.
         places: u64,
     },
-    /// Repair could not save everything; what was lost was told already.
+    /// Repair could not recover everything; the losses are already reported.
     Lost {
-        /// How many losses were told of.
+        /// The number of reported losses.
         losses: u64,
     },
-    /// An argument that only its command can judge.
+    /// An invalid argument that only the command itself can detect.
     Usage(String),
-    /// Input cannot be read, or is not what it should be.
+    /// Input cannot be read or is malformed.
     Input(InputError),
-    /// Another store's directory cannot be read, or is not what it should be.
+    /// Another store's directory cannot be read or is malformed.
     Source {
         /// What is wrong.
         message: String,
-        /// Whether bytes there are damaged.
+        /// Whether data there is damaged.
         is_damaged: bool,
     },
-    /// A soak found that the store broke a promise.
+    /// A soak found that the store violated a guarantee.
     Broken(String),
-    /// Output cannot be written. A reader that closed its end is no failure: the command ends quietly.
+    /// Output cannot be written. A closed pipe is not a failure: the command exits silently.
     Output(io::Error),
 }
 
@@ -51,7 +51,7 @@ impl Failure {
         }
     }
 
-    /// What standard error shall say; nothing where the exit code says all.
+    /// The message for standard error; `None` if the exit code says everything.
     pub fn message(&self) -> Option<String> {
         match self {
             Self::Absent => None,
@@ -61,10 +61,10 @@ impl Failure {
             Self::Damaged { places } => {
                 let places =
                     if *places == 1 { "1 damaged place".to_string() } else { format!("{places} damaged places") };
-                Some(format!("{places}; `alluvium repair` saves what can be saved"))
+                Some(format!("{places}; `alluvium repair` recovers what can be recovered"))
             }
-            Self::Lost { losses: 1 } => Some("the store is sound again; 1 loss is listed".to_string()),
-            Self::Lost { losses } => Some(format!("the store is sound again; {losses} losses are listed")),
+            Self::Lost { losses: 1 } => Some("the store is consistent again; 1 loss is listed".to_string()),
+            Self::Lost { losses } => Some(format!("the store is consistent again; {losses} losses are listed")),
             Self::Usage(text) | Self::Source { message: text, .. } | Self::Broken(text) => Some(text.clone()),
             Self::Input(error) => Some(error.to_string()),
         }
@@ -89,7 +89,7 @@ impl From<alluvium::Error> for Failure {
     }
 }
 
-/// A benchmark's: the store's own errors keep their exit codes.
+/// Errors of a benchmark: the store's own errors keep their exit codes.
 impl From<Box<dyn std::error::Error + Send + Sync>> for Failure {
     fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
         match error.downcast::<alluvium::Error>() {

@@ -1,12 +1,12 @@
-//! Entry points for any bytes as the command line's input (feature `testing`): pairs in each format, and text arguments. Called
-//! by the fuzz targets (`fuzz/`) and by the smoke test below. One thread.
+//! Fuzzing entry points for the command line's input (feature `testing`): pairs in each format, and text arguments.
+//! Called by the fuzz targets (`fuzz/`) and by the smoke test below. Single-threaded.
 
 use crate::bytes;
 use crate::input::{Format, Input, InputError, Reading};
 use crate::output::PairForm;
 use std::io::Cursor;
 
-/// Pairs from TSV; what is read is written and read again.
+/// Reads pairs from TSV, writes them and reads them again.
 pub fn tsv(data: &[u8]) {
     for reading in [Reading::default(), Reading { hex: true, ..Reading::default() }] {
         pairs(Format::Tsv, reading, if reading.hex { PairForm::Hex } else { PairForm::Escaped }, data);
@@ -14,7 +14,7 @@ pub fn tsv(data: &[u8]) {
     pairs_only(Format::Tsv, Reading { literal: true, ..Reading::default() }, data);
 }
 
-/// Pairs from CSV.
+/// The same for CSV.
 pub fn csv(data: &[u8]) {
     for hex in [false, true] {
         pairs(Format::Csv, Reading { hex, ..Reading::default() }, PairForm::Csv { hex }, data);
@@ -22,7 +22,7 @@ pub fn csv(data: &[u8]) {
     pairs_only(Format::Csv, Reading { header: true, ..Reading::default() }, data);
 }
 
-/// Pairs from JSON lines.
+/// The same for JSON Lines.
 pub fn jsonl(data: &[u8]) {
     pairs(Format::Jsonl, Reading::default(), PairForm::Json { hex: false }, data);
 }
@@ -53,7 +53,7 @@ fn pairs_only(format: Format, reading: Reading, data: &[u8]) -> Vec<(Vec<u8>, Ve
         match pair {
             Ok(pair) => found.push((pair.key, pair.value)),
             Err(InputError::Bad { line, .. }) => assert!(line <= data.len() as u64 + 1),
-            Err(InputError::Io { source, .. }) => unreachable!("memory cannot fail to be read: {source}"),
+            Err(InputError::Io { source, .. }) => unreachable!("reading from memory cannot fail: {source}"),
         }
     }
     found
@@ -63,7 +63,7 @@ fn pairs(format: Format, reading: Reading, form: PairForm, data: &[u8]) {
     let found = pairs_only(format, reading, data);
     let mut written = Vec::new();
     found.iter().for_each(|(key, value)| form.append(key, value, &mut written));
-    assert_eq!(pairs_only(format, reading, &written), found, "pairs that are not read back");
+    assert_eq!(pairs_only(format, reading, &written), found, "the pairs do not round-trip");
 }
 
 #[cfg(test)]
@@ -78,7 +78,7 @@ mod tests {
     ];
 
     #[test]
-    fn any_bytes_are_read_or_refused() {
+    fn arbitrary_bytes_are_parsed_or_rejected() {
         for (name, run, corpus) in TARGETS {
             run(corpus);
             for seed in 0..2000_u64 {

@@ -1,9 +1,11 @@
-//! The command line of Alluvium: `alluvium --db DIR COMMAND`. One thread; the store brings its own for background work.
+//! The command line of Alluvium: `alluvium --db DIR COMMAND`. It runs on one thread; the store starts its own
+//! background threads.
 //!
 //! 1. Results go to standard output, everything else to standard error.
-//! 2. Exit codes: 0 done, 1 `get` found nothing, 2 an error, 3 damaged bytes on disk,
-//!    4 a soak failed (`failure.rs`).
-//! 3. Reading commands never make a store; a reader of standard output that goes away ends a command quietly.
+//! 2. Exit codes (`failure.rs`): 0 success, 1 `get` found no key, 2 an error, 3 damaged bytes on disk, 4 `soak` found a
+//!    failure.
+//! 3. Commands that only read never create a store. If the reader of standard output closes its end, the command exits
+//!    silently.
 
 mod arguments;
 mod bench_arguments;
@@ -29,7 +31,7 @@ mod ycsb;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Does what the process's arguments say.
+/// Runs the command that the process arguments name.
 pub fn run() -> ExitCode {
     let arguments = arguments::Arguments::parse();
     match commands::run(&arguments) {

@@ -1,4 +1,4 @@
-//! The binary `alluvium`; everything is in the library beside it, where tests and fuzz targets reach it.
+//! The binary `alluvium`. All code is in the library crate, where tests and fuzz targets can call it.
 
 fn main() -> std::process::ExitCode {
     alluvium_cli::run()

@@ -1,4 +1,4 @@
-//! From the common arguments to an open store.
+//! Opens a store as the common arguments say.
 
 use crate::arguments::{Common, LogPlace};
 use crate::bytes;
@@ -7,41 +7,41 @@ use alluvium::{Db, Durability, LogMemory, Options, ReadOnlyDb};
 use std::path::Path;
 
 impl Common {
-    /// The store's directory; an error if none was given.
+    /// The directory of the store; an error if none is given.
     pub fn directory(&self) -> Result<&Path, Failure> {
-        self.db
-            .as_deref()
-            .ok_or_else(|| Failure::Usage("no store given: pass --db DIR, or set ALLUVIUM_DB".to_string()))
+        self.db.as_deref().ok_or_else(|| Failure::Usage("no store given: pass --db DIR or set ALLUVIUM_DB".to_string()))
     }
 
-    /// Opens a store for reading, which works beside a process that writes and on a read-only file system.
+    /// Opens a store for reading. This works while another process writes, and on a read-only file system.
     pub fn open_to_read(&self) -> Result<ReadOnlyDb, Failure> {
         Ok(ReadOnlyDb::open(self.directory()?, self.options(false))?)
     }
 
-    /// Opens a store that must be there.
+    /// Opens an existing store.
     pub fn open_existing(&self) -> Result<Db, Failure> {
         Ok(Db::open(self.directory()?, self.options(false))?)
     }
 
-    /// The same; background work keeps to a limit, if there is one, from the opening on: much of what is due begins at once.
+    /// The same, with a limit on background writes from the start, because due work begins as soon as the store is
+    /// open.
     pub fn open_existing_limited(&self, background_write_limit: Option<u64>) -> Result<Db, Failure> {
         Ok(Db::open(self.directory()?, Options { background_write_limit, ..self.options(false) })?)
     }
 
-    /// Opens a store, or makes it.
+    /// Opens a store, or creates it.
     pub fn open_or_create(&self) -> Result<Db, Failure> {
         self.refuse_other_order()?;
         Ok(Db::open(self.directory()?, self.options(true))?)
     }
 
-    /// An error for a store whose pairs are not what a program with LevelDB's interface put in: what is put in as it is would be none.
+    /// Fails if the store was written through the LevelDB interface with a custom comparator. Its keys are stored in a
+    /// transformed form, so plain keys must not be written to it.
     pub fn refuse_other_order(&self) -> Result<(), Failure> {
         let directory = self.directory()?;
         if let Ok(order) = std::fs::read(directory.join("COMPARATOR")) {
             return Err(Failure::Usage(format!(
-                "{} is in an order of its program's own, \"{}\": only that program can write to it, and commands that read show keys as they \
-                 are kept there",
+                "{} uses a custom comparator, \"{}\": only the program that defines it can write to the store, and \
+                 commands that read show keys in their stored form",
                 directory.display(),
                 order.escape_ascii()
             )));
@@ -61,7 +61,7 @@ impl Common {
         }
     }
 
-    /// Where writes go before they are on the disk.
+    /// Where the log keeps recent writes.
     pub fn log_memory(&self) -> LogMemory {
         match self.log_memory {
             None => LogMemory::default(),
@@ -71,7 +71,7 @@ impl Common {
         }
     }
 
-    /// The same for a benchmark of any engine: whether the log goes to shared memory, where that was said.
+    /// The same for benchmarks of any engine: whether the log uses shared memory, if that was specified.
     pub fn shared_log(&self) -> Option<bool> {
         match self.log_memory? {
             LogPlace::Auto => None,
@@ -79,7 +79,7 @@ impl Common {
         }
     }
 
-    /// The bytes of a key or value that stood on the command line.
+    /// Decodes a key or value from the command line.
     pub fn argument(&self, what: &str, text: &str) -> Result<Vec<u8>, Failure> {
         if self.hex {
             bytes::from_hex(text.as_bytes()).map_err(|why| Failure::Usage(format!("{what} {text:?}: {why}")))
@@ -94,9 +94,9 @@ mod tests {
     use crate::arguments::Arguments;
     use clap::Parser;
 
-    /// Once, the limit was set behind the opening, with which much of the work begins.
+    /// Regression test: the limit was set only after the store was open, when much of the work had begun.
     #[test]
-    fn a_limit_holds_from_the_opening_on() {
+    fn a_write_limit_applies_from_the_start() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store");
         let arguments = ["alluvium".as_ref(), "--db".as_ref(), path.as_os_str(), "compact".as_ref()];

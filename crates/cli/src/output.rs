@@ -1,22 +1,22 @@
-//! Pairs on standard output, in each of the forms that `load` reads back.
+//! Prints pairs on standard output, in each of the formats that `load` reads.
 
 use crate::bytes;
 use crate::failure::Failure;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
-/// How pairs are printed.
+/// Output formats of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairForm {
     /// Key TAB value, escaped.
     Escaped,
     /// Key TAB value, in hexadecimal.
     Hex,
-    /// An object a line. With `hex` always `key_hex` and `value_hex`, else only for what is not UTF-8.
+    /// One object per line. With `hex` always `key_hex` and `value_hex`, otherwise only for bytes that are not UTF-8.
     Json {
         /// Whether everything is in hexadecimal.
         hex: bool,
     },
-    /// Two columns, always quoted: a quoted first field cannot be taken for a byte order mark.
+    /// Two columns, always quoted, so that the first field cannot be taken for a byte order mark.
     Csv {
         /// Whether both are in hexadecimal.
         hex: bool,
@@ -24,7 +24,7 @@ pub enum PairForm {
 }
 
 impl PairForm {
-    /// The form that `--json` and `--hex` ask for.
+    /// The format that `--json` and `--hex` select.
     pub fn new(json: bool, hex: bool) -> Self {
         match (json, hex) {
             (true, hex) => Self::Json { hex },
@@ -93,14 +93,15 @@ fn append_quoted(value: &[u8], hex: bool, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Buffered standard output. A failed write is a `Failure::Output`, of which a closed pipe ends the command quietly.
+/// Buffered standard output. A failed write is a `Failure::Output`; if the cause is a closed pipe, the command exits
+/// silently.
 pub struct Output {
     stdout: BufWriter<StdoutLock<'static>>,
     line: Vec<u8>,
 }
 
 impl Output {
-    /// Takes standard output for as long as the value lives.
+    /// Locks standard output for the lifetime of the value.
     pub fn new() -> Self {
         Self { stdout: BufWriter::with_capacity(64 << 10, io::stdout().lock()), line: Vec::new() }
     }
@@ -112,7 +113,7 @@ impl Output {
         self.stdout.write_all(&self.line).map_err(Failure::Output)
     }
 
-    /// Prints bytes as they are.
+    /// Prints bytes unchanged.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.stdout.write_all(bytes).map_err(Failure::Output)
     }
@@ -122,12 +123,12 @@ impl Output {
         writeln!(self.stdout, "{text}").map_err(Failure::Output)
     }
 
-    /// Hands what there is to the system.
+    /// Writes the buffer to standard output.
     pub fn flush(&mut self) -> Result<(), Failure> {
         self.stdout.flush().map_err(Failure::Output)
     }
 
-    /// The same, at the end.
+    /// Flushes and closes the output.
     pub fn finish(mut self) -> Result<(), Failure> {
         self.flush()
     }

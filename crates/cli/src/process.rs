@@ -1,8 +1,8 @@
-//! What the system knows about this process.
+//! Information from the system about this process.
 
 use std::fs;
 
-/// The most memory that the process had at once; `None` where the system does not tell.
+/// The peak resident memory of the process; `None` if the system does not report it.
 pub fn peak_resident_bytes() -> Option<u64> {
     peak_in(&fs::read_to_string("/proc/self/status").ok()?)
 }
@@ -18,7 +18,7 @@ mod tests {
     use super::peak_in;
 
     #[test]
-    fn the_line_of_the_peak() {
+    fn the_peak_is_parsed_from_its_line() {
         assert_eq!(peak_in("Name:\tx\nVmHWM:\t  2048 kB\nVmRSS:\t 1 kB\n"), Some(2 << 20));
         assert_eq!(peak_in("Name:\tx\n"), None);
         assert_eq!(peak_in("VmHWM:\tmuch\n"), None);

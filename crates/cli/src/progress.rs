@@ -1,10 +1,10 @@
-//! A progress bar on standard error. It shows itself only where that is a terminal.
+//! Progress bars on standard error. They appear only on a terminal.
 
 use alluvium::{CheckProgress, CompactProgress};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Read;
 
-/// How far a load is.
+/// The progress of a load.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
@@ -12,7 +12,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Counts pairs up to a known number.
+    /// Counts pairs up to a known total.
     pub fn of_pairs(pairs: u64) -> Self {
         let bar = ProgressBar::new(pairs);
         Self {
@@ -21,7 +21,7 @@ impl Progress {
         }
     }
 
-    /// Counts bytes read, up to a number if it is known.
+    /// Counts bytes read, up to the total if it is known.
     pub fn of_bytes(bytes: Option<u64>) -> Self {
         let bar = match bytes {
             Some(bytes) => {
@@ -33,17 +33,17 @@ impl Progress {
         Self { bar, counts_pairs: false }
     }
 
-    /// The same bytes, counted as they are read where bytes are what counts.
-    pub fn watch(&self, reader: Box<dyn Read>) -> Box<dyn Read> {
+    /// Wraps a reader so that the bytes read are counted, if the bar counts bytes.
+    pub fn wrap(&self, reader: Box<dyn Read>) -> Box<dyn Read> {
         if self.counts_pairs { reader } else { Box::new(self.bar.wrap_read(reader)) }
     }
 
-    /// So many bytes are read.
+    /// Sets the number of bytes read.
     pub fn reach(&self, bytes: u64) {
         self.bar.set_position(bytes);
     }
 
-    /// So many pairs are written.
+    /// Adds to the number of pairs written.
     pub fn advance(&self, pairs: u64) {
         if self.counts_pairs {
             self.bar.set_position(pairs);
@@ -52,30 +52,30 @@ impl Progress {
         }
     }
 
-    /// A line of text above the bar, or just on standard error where there is none.
+    /// Prints a line above the bar, or on standard error if there is no bar.
     pub fn say(&self, text: &str) {
         self.bar.suspend(|| eprintln!("{text}"));
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// How far a check or a repair is.
+/// The progress of a check or a repair.
 #[derive(Debug)]
 pub struct CheckBar {
     bar: ProgressBar,
 }
 
 impl CheckBar {
-    /// Nothing is done yet.
+    /// A bar at 0.
     pub fn new() -> Self {
         Self { bar: styled(ProgressBar::new(0), "{bar:30} {bytes} of {total_bytes}, {msg}, {eta} left") }
     }
 
-    /// Shows how far it is.
+    /// Shows the progress.
     pub fn show(&self, progress: CheckProgress<'_>) {
         if !self.bar.is_hidden() {
             self.bar.set_length(progress.bytes_total);
@@ -84,39 +84,39 @@ impl CheckBar {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// How far a compaction is.
+/// The progress of a compaction.
 #[derive(Debug)]
 pub struct CompactBar {
     bar: ProgressBar,
 }
 
 impl CompactBar {
-    /// Nothing is done yet.
+    /// A bar at 0.
     pub fn new() -> Self {
         Self {
             bar: styled(ProgressBar::new(0), "{bar:30} {bytes} of about {total_bytes}, {bytes_per_sec}, {eta} left"),
         }
     }
 
-    /// Shows how far it is.
+    /// Shows the progress.
     pub fn show(&self, progress: CompactProgress) {
         self.bar.set_length(progress.bytes_total);
         self.bar.set_position(progress.bytes_done);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// A template that cannot be read would leave the bar in its default style: no reason to fail a load.
+/// Sets the template of a bar. An invalid template leaves the default style: that is no reason to fail a command.
 pub fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),

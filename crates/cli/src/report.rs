@@ -1,4 +1,4 @@
-//! Figures for people (a table) and for programs (a JSON object): each is stated once and comes out in both.
+//! Reports for people (a table) and for programs (a JSON object): each figure is added once and appears in both.
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -14,12 +14,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// An empty one.
+    /// An empty report.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Any figure: its JSON name and value, its label and text. An empty label keeps it out of the table.
+    /// Adds a figure: its JSON name and value, its label and text. A figure with an empty label is not in the table.
     pub fn add(&mut self, name: &str, label: &'static str, value: Value, text: String) -> &mut Self {
         if !label.is_empty() {
             self.labels.push((label, text));
@@ -28,38 +28,38 @@ impl Report {
         self
     }
 
-    /// A number of things.
+    /// Adds a count.
     pub fn count(&mut self, name: &str, label: &'static str, count: u64) -> &mut Self {
         self.add(name, label, count.into(), grouped(count))
     }
 
-    /// A number of bytes.
+    /// Adds a size in bytes.
     pub fn size(&mut self, name: &str, label: &'static str, bytes: u64) -> &mut Self {
         self.add(name, label, bytes.into(), size(bytes))
     }
 
-    /// A number with two decimals; JSON has null where it is not finite.
+    /// Adds a number with two decimals; in JSON it is null if it is not finite.
     pub fn decimal(&mut self, name: &str, label: &'static str, number: f64) -> &mut Self {
         self.add(name, label, number.into(), format!("{number:.2}"))
     }
 
-    /// A member for programs only.
+    /// Adds a figure for programs only.
     pub fn member(&mut self, name: &str, value: Value) -> &mut Self {
         self.add(name, "", value, String::new())
     }
 
-    /// A row for people only.
+    /// Adds a row for people only.
     pub fn text(&mut self, label: &'static str, text: String) -> &mut Self {
         self.labels.push((label, text));
         self
     }
 
-    /// The JSON object.
+    /// The report as a JSON object.
     pub fn json(&self) -> Value {
         Value::Object(self.members.clone())
     }
 
-    /// The table.
+    /// The report as a table.
     pub fn table(&self) -> Table {
         let mut table = table(&[]);
         for (label, text) in &self.labels {
@@ -69,7 +69,7 @@ impl Report {
         table
     }
 
-    /// Prints the one or the other.
+    /// Prints the JSON object or the table.
     pub fn print(&self, json: bool) -> Result<(), Failure> {
         let mut output = Output::new();
         if json {
@@ -81,7 +81,7 @@ impl Report {
     }
 }
 
-/// An empty table with these column heads.
+/// An empty table with these column headings.
 pub fn table(heads: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
@@ -91,12 +91,12 @@ pub fn table(heads: &[&str]) -> Table {
     table
 }
 
-/// Aligns all columns from this one on to the right, as numbers are.
+/// Aligns all columns from this one on to the right.
 pub fn align_right(table: &mut Table, from: usize) {
     table.column_iter_mut().skip(from).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
 }
 
-/// A number in groups of three digits.
+/// A number with a comma after every three digits.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -109,7 +109,7 @@ pub fn grouped(number: u64) -> String {
     out
 }
 
-/// Bytes in the unit that suits them.
+/// A size in the unit that fits best.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn one_statement_gives_both_forms() {
+    fn a_figure_appears_in_the_table_and_in_json() {
         let mut report = Report::new();
         report.count("keys", "keys", 1200).size("bytes", "bytes", 2048).decimal("none", "none", f64::NAN);
         report.member("hidden", Value::from("x"));

@@ -1,4 +1,4 @@
-//! What may stand behind `soak`. Only declarations; the doc comments are the help texts that users read.
+//! The arguments of `soak`: declarations only. The doc comments are the help texts that users read.
 
 use crate::bytes;
 use crate::duration::parse_duration;
@@ -7,49 +7,49 @@ use std::time::Duration;
 
 const HELP: &str = "\
 A child process writes with several threads (puts, overwrites, deletes, batches, large values, syncs, flushes) and checks what
-it reads (gets, multi-gets, scans both ways, snapshots and iterators that live long) against what it wrote. It is killed at
-random moments, also while it opens the store; the next one demands the state after exactly the operations that were
-acknowledged, or one more. Some lives end with a clean close; budget, compression, threads and sync interval change from life
-to life; some recover as after a power loss, where all that was synced must be there. Now and then every byte is verified.
+it reads (gets, multi-gets, scans in both directions, long-lived snapshots and iterators) against what it wrote. The parent kills
+it at random moments, including while it opens the store, and starts the next child. This one must find the state after exactly the
+acknowledged operations, or one more. Some rounds end with a clean close. Memory budget, compression, threads and sync interval
+change from round to round. Some rounds recover as after a power loss and must find everything that was synced. Some verify every byte.
 
-Bounds, checked all the time; passing one is a failure:
-  memory   one and a half times the life's budget (taken as 128M where it is less), 64M, and what the soak itself keeps
-  disk     four times the live bytes, twice the budget, and 256M
-  files    768 open at once
-  threads  those of the soak, those for background work, and 24
+Limits, checked continuously; exceeding one is a failure:
+  memory   one and a half times the budget of the round (at least 128M), plus 64M, plus the soak's own data
+  disk     four times the live bytes, plus twice the budget, plus 256M
+  files    768 open files
+  threads  the threads of the soak and for background work, plus 24
 
-Output: a line a minute, then a summary; with --json an object each. Operations follow from the seed alone.
+Output: one line per minute, then a summary; with --json one object each. The operations depend only on the seed.
 
-Without --db all is in a temporary directory (of TMPDIR), which is removed at a good end, and kept and named at a bad one.
-With --db it is in that directory, made in an absent or empty one, and stays: a soak that is there already goes on.
+Without --db all files are in a temporary directory (in TMPDIR), which is removed after success; after a failure it is kept and its
+path printed. With --db they are in that directory, which must be absent, empty, or hold an earlier soak, which then continues.
 
-Exit code 4 if the store broke a promise.
+Exit code 4 if the store violated a guarantee.
 
 Examples:
   alluvium soak --for 1h
   alluvium soak --for 10m --threads 4 --memory 64M --json
   alluvium --db /tmp/store soak --for 30s --seed 7";
 
-/// Work on a store at random and kill it at random, for as long as is asked, checking everything that is read
+/// Run random operations on a store and kill it at random moments, checking everything that is read
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Soak {
-    /// How long, such as 30s, 10m or 1h
+    /// Duration, such as 30s, 10m or 1h
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, default_value = "10m")]
     pub duration: Duration,
-    /// Operations and ends of lives follow from this number [default: drawn, and printed]
+    /// Seed of the operations and of the rounds [default: random, and printed]
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,
-    /// Threads that write; one more only reads [default: 2]
+    /// Threads that write; one more thread only reads [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
-    /// Keys of all threads together [default: 400000]
+    /// Number of keys, over all threads [default: 400000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..=100_000_000))]
     pub keys: Option<u64>,
-    /// Bytes of a value in the mean; some are much larger [default: 200]
+    /// Mean size of a value; some are much larger [default: 200]
     #[arg(long, value_name = "SIZE", value_parser = value_size)]
     pub value_size: Option<u64>,
-    /// The child's own form: which life it is to live
+    /// Internal: run as the child process of this round
     #[arg(long, hide = true)]
     pub child: Option<u64>,
 }

@@ -1,47 +1,47 @@
-//! The files of a store's directory by their names (`docs/recovery.md`, Files). Looks at names and lengths only, so it
-//! works on a store that another process has open, and on one that does not open.
+//! Lists the files of a store's directory by their names (`docs/recovery.md`, Files). Only names and lengths are read,
+//! so this works on a store that another process has open, and on one that cannot be opened.
 
 use alluvium::Error;
 use std::fs;
 use std::path::Path;
 
-/// What a file is for.
+/// The kinds of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileKind {
-    /// Identity and edits of the tree.
+    /// The identity of the store and the edits of its tree.
     Manifest,
     /// Recent writes.
     Log,
-    /// A log file without a use: kept for the next segment, or not finished.
+    /// A log file that is not in use: ready for the next segment, or not finished.
     Spare,
     /// Sorted pairs.
     Branch,
-    /// Which branches may have a key.
+    /// Which branches may hold a key.
     Maplet,
     /// One large value.
     Value,
-    /// Held by the writer.
+    /// Locked by the writer.
     Lock,
-    /// Tells that a sync failed.
+    /// Records that a sync failed.
     Poison,
-    /// Tells that a repair was cut short.
+    /// Records that a repair was interrupted.
     RepairMark,
-    /// Set aside by repair.
+    /// A damaged file that repair has set aside.
     Damaged,
-    /// Room for a full disk.
+    /// Disk space reserved for recovery from a full disk.
     Ballast,
-    /// What the writer tells of itself.
+    /// Statistics that the writer publishes.
     Stats,
-    /// Keeps LevelDB out of the directory.
+    /// Keeps LevelDB from opening the directory.
     Guard,
-    /// Names the order of a program with LevelDB's interface.
+    /// The name of the custom comparator of a program that uses the LevelDB interface.
     Comparator,
-    /// By its name none that a store makes. (Whether one with a store's name is of another store, `verify` tells.)
+    /// Not a file name of a store. (A file with a valid name may belong to another store; `verify` checks that.)
     Unknown,
 }
 
 impl FileKind {
-    /// All kinds, in the order of reports.
+    /// All kinds, in the order of the reports.
     pub const ALL: [Self; 15] = [
         Self::Manifest,
         Self::Log,
@@ -60,7 +60,7 @@ impl FileKind {
         Self::Unknown,
     ];
 
-    /// The kind that a name tells.
+    /// The kind of a file, by its name.
     pub fn of_name(name: &str) -> Self {
         match name {
             "MANIFEST" | "MANIFEST.new" => Self::Manifest,
@@ -88,7 +88,7 @@ impl FileKind {
         }
     }
 
-    /// Its name in reports.
+    /// The name of the kind in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Manifest => "manifest",
@@ -110,7 +110,7 @@ impl FileKind {
     }
 }
 
-/// Whether a name without what repair put behind it is one of a store's file.
+/// Whether a file name without the suffix that repair added is a store's file name.
 fn is_of_store(original: &str) -> bool {
     original.starts_with("MANIFEST.") || FileKind::of_name(original) != FileKind::Unknown
 }
@@ -126,7 +126,7 @@ pub struct StoreFile {
     pub bytes: u64,
 }
 
-/// The files of a store by kind and name; an error if the directory holds none.
+/// Lists the files of a store by kind and name; an error if the directory holds no store.
 pub fn list(directory: &Path) -> Result<Vec<StoreFile>, Error> {
     let failed = |source| Error::io("list", directory, source);
     let no_store = |reason: &str| Error::NoStore { path: directory.to_path_buf(), reason: reason.to_string() };
@@ -161,7 +161,7 @@ mod tests {
     use super::FileKind;
 
     #[test]
-    fn names_tell_kinds() {
+    fn file_names_determine_kinds() {
         for (name, kind) in [
             ("MANIFEST", FileKind::Manifest),
             ("MANIFEST.new", FileKind::Manifest),

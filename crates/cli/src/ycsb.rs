@@ -1,8 +1,8 @@
-//! The records that YCSB's load phase inserts: "Benchmarking Cloud Serving Systems with YCSB" (SoCC 2010), section 4, and
-//! its core workload's defaults (hashed insert order, ten fields of 100 bytes, here one value of 1,000).
+//! The records of YCSB's load phase: "Benchmarking Cloud Serving Systems with YCSB" (SoCC 2010), section 4, with the
+//! defaults of its core workload (hashed insert order; ten fields of 100 bytes, here one value of 1,000).
 //!
-//! 1. Record *i* has the same key in every run: `user` and the 64-bit FNV-1a hash of *i* in 20 digits, so 24 bytes.
-//! 2. Its value follows from (seed, *i*, size) alone, so a later run can check or repeat it.
+//! 1. Record *i* has the same key in every run: `user` and the 64-bit FNV-1a hash of *i* as 20 digits, so 24 bytes.
+//! 2. Its value depends only on (seed, *i*, size), so a later run can check or repeat it.
 
 /// The hash that scatters record numbers over the key space.
 fn scatter(record: u64) -> u64 {
@@ -16,7 +16,7 @@ pub fn key(record: u64) -> Vec<u8> {
     format!("user{:020}", scatter(record)).into_bytes()
 }
 
-/// The value of a record: printable, not compressible beyond its six bits a byte.
+/// The value of a record: printable, and not compressible below six bits per byte.
 pub fn value(seed: u64, record: u64, size: usize) -> Vec<u8> {
     const ALPHABET: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
     let mut state = mix(seed) ^ record;
@@ -32,7 +32,7 @@ pub fn value(seed: u64, record: u64, size: usize) -> Vec<u8> {
     out
 }
 
-/// The finishing step of SplitMix64.
+/// The finalizer of SplitMix64.
 fn mix(state: u64) -> u64 {
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn values_follow_from_seed_record_and_size() {
+    fn values_depend_only_on_seed_record_and_size() {
         assert_eq!(value(1, 2, 1000), value(1, 2, 1000));
         assert_ne!(value(1, 2, 1000), value(2, 2, 1000));
         assert_ne!(value(1, 2, 1000), value(1, 3, 1000));

@@ -1,4 +1,4 @@
-//! `bench`: every workload on a small store, its figures, what it leaves behind, what it refuses.
+//! `bench`: every workload on a small store: its figures, the files that it leaves, and what it rejects.
 
 use crate::support::{Done, Store, command, finish};
 use alluvium_bench::catalogue::NAMES;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Runs `bench` with a place for temporary directories of its own, which must be empty again afterwards.
+/// Runs `bench` with its own directory for temporary directories, which must be empty again afterwards.
 fn bench(arguments: &[&str]) -> Done {
     let place = TempDir::new().unwrap();
     let mut command = command(&["--memory", "16M", "bench"]);
@@ -30,7 +30,7 @@ fn every_workload_gives_plausible_figures() {
         let fills = name.starts_with("fill") || name == "load";
         let names = if fills { name.to_string() } else { format!("fillrandom,{name}") };
         let counts = name.starts_with("increment") || name == "counters";
-        // What counters hold is no value that a check knows.
+        // The check does not know the values of counters.
         let of_values: &[&str] = if counts { &["--value-size", "8"] } else { &["--check"] };
         let arguments = [&[&names[..], "--num", "2000", "--threads", "2", "--json"], of_values].concat();
         let done = bench(&arguments).expect(0);
@@ -40,20 +40,22 @@ fn every_workload_gives_plausible_figures() {
         assert_eq!((&outcome["workload"], &outcome["threads"]), (&Value::from(name), &Value::from(2)));
         let walks = ["readseq", "readreverse"].contains(&name);
         assert_eq!(outcome["ops"], if walks { 4000 } else { 2000 }, "{name}");
-        // Half of what it puts is new.
+        // Half of the keys that it puts are new.
         let most = if name == "putifabsent" { 3500.0 } else { 2200.0 };
         assert!(number(outcome, "num") >= 2000.0 && number(outcome, "num") < most, "{outcome}");
         for member in ["ops_per_s", "cpu_us_per_op", "p50_us", "max_ms", "space_amp", "peak_rss_mb", "elapsed_s"] {
             assert!(number(outcome, member) > 0.0, "{name}: {member} in {outcome}");
         }
         let order = ["p50_us", "p90_us", "p99_us", "p999_us"].map(|member| number(outcome, member));
-        // Of 2,000 operations the longest may be the one at 99.9%, and a product of floating-point numbers falls short of it by a little.
+        // With 2,000 operations the longest may also be the one at 99.9%, and rounding may make the former slightly
+        // smaller.
         let longest_us = number(outcome, "max_ms") * 1000.0;
         assert!(order.is_sorted() && order[3] <= longest_us * 1.000_001, "{name}: {outcome}");
         assert!(number(outcome, "settle_s") >= 0.0 && number(outcome, "control_gap_ms") >= 0.0);
         assert_eq!(outcome["wrong"], 0, "{name}");
         let writes = number(outcome, "user_bytes_written") > 0.0;
-        // Memory takes up overwrites of popular keys: less than all may reach the data files, but all goes to the log.
+        // Overwrites of popular keys are merged in memory: some of them may never reach the data files, but all go to
+        // the log.
         for (member, least) in [("write_amp", 0.05), ("log_amp", 1.0)] {
             assert_eq!(
                 outcome[member].as_f64().is_some_and(|amp| amp > least),

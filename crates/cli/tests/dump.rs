@@ -1,8 +1,8 @@
-//! `dump`: what it prints is loaded again, in every form; the list of files.
+//! `dump`: its output can be loaded again, in every format; the list of files.
 
 use crate::support::{Store, names};
 
-/// Bytes of all kinds: each alone, in pairs with the marks of the formats, and large values.
+/// All byte values: each alone, in pairs with the special characters of the formats, and large values.
 fn filled() -> Store {
     let store = Store::new();
     let mut lines = String::new();
@@ -42,9 +42,9 @@ fn every_form_of_dump_is_loaded_again() {
 #[test]
 fn the_files_of_a_store() {
     let store = Store::new();
-    // In so little memory that a tree with maplets comes of it.
+    // With so little memory that the store has a tree with maplets.
     store.run(&["load", "--ycsb", "100000", "--value-size", "100", "--memory", "4M"]).expect(0);
-    // Each opening leaves a log behind, so that the list has files of all kinds.
+    // Each opening leaves a log file, so that the list has files of all kinds.
     (0..3).for_each(|_| store.put("a", "1"));
     let file = store.file("large", &[7; 300_000]);
     store.run(&["put", "large", "--value-file", &file]).expect(0);
@@ -65,7 +65,7 @@ fn the_files_of_a_store() {
     assert_eq!(listed["kinds"]["value"]["files"], 1);
     assert!(listed["kinds"]["maplet"]["files"].as_u64().unwrap() > 0, "{listed}");
     let table = store.run(&["dump", "--files"]).expect(0);
-    assert!(table.text().contains("MANIFEST") && table.text().contains("together"), "{}", table.text());
+    assert!(table.text().contains("MANIFEST") && table.text().contains("total"), "{}", table.text());
 }
 
 /// Every command opens the store, and every opening starts a new log and retires the old one. Retired files are kept for

@@ -1,4 +1,4 @@
-//! `import`: a directory that LevelDB wrote, what is refused, and the report.
+//! `import`: a directory that LevelDB wrote, what is rejected, and the report.
 
 use crate::support::Store;
 use std::fs;
@@ -45,7 +45,7 @@ fn a_directory_of_leveldb_is_loaded_and_stays_as_it_is() {
     assert_eq!(first.text(), "key0001\t1111111111\nkey0002\t2222222222\n");
     assert_eq!(store.run(&["get", "key0998"]).expect(0).text(), format!("{}\n", "998".repeat(10)));
     store.run(&["get", "key0003"]).expect(1);
-    // Once more, in words: the same pairs over themselves.
+    // Again, with the table as output: the same pairs, overwritten.
     let again = store.run(&["import", "--from", "leveldb", text(&source)]).expect(0);
     assert!(again.text().contains("table files read"), "{again:?}");
     assert_eq!(store.run(&["scan"]).expect(0).text().lines().count(), 666);
@@ -53,7 +53,7 @@ fn a_directory_of_leveldb_is_loaded_and_stays_as_it_is() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_refused_and_leaves_no_store() {
+fn rejected_imports_create_no_store() {
     let store = Store::new();
     let empty = store.path().with_extension("empty");
     fs::create_dir(&empty).unwrap();
@@ -63,14 +63,14 @@ fn what_cannot_be_imported_is_refused_and_leaves_no_store() {
     assert!(!store.path().exists());
     let source = leveldb(&store);
     let itself = store.run(&["import", "--from", "leveldb", text(&source), "--db", text(&source)]);
-    itself.refused(2, "cannot be loaded into itself");
-    // Whoever opens it as a store is told what it is.
+    itself.refused(2, "cannot be imported into itself");
+    // Opening such a directory as a store names what it is.
     store.run(&["get", "key0001", "--db", text(&source)]).refused(2, "alluvium import --from leveldb");
     store.run(&["put", "a", "b", "--db", text(&source)]).refused(2, "alluvium import --from leveldb");
 }
 
 #[test]
-fn damage_is_told_with_its_place_and_can_be_left_out() {
+fn damage_is_reported_with_its_place_and_can_be_skipped() {
     let store = Store::new();
     let source = leveldb(&store);
     let table = source.join(names(&source).into_iter().find(|name| name.ends_with(".ldb")).unwrap());
@@ -81,21 +81,21 @@ fn damage_is_told_with_its_place_and_can_be_left_out() {
     assert!(refused.err.contains("--skip-damaged") && refused.err.contains(text(&table)), "{refused:?}");
     refused.refused(3, "checksum of a block");
     let done = store.run(&["import", "--from", "leveldb", "--skip-damaged", "--json", text(&source)]).expect(0);
-    assert!(done.err.contains("left out: damage in"), "{done:?}");
+    assert!(done.err.contains("skipped: damage in"), "{done:?}");
     let (keys, left_out) = (done.json()["keys"].as_u64().unwrap(), done.json()["left_out"].as_u64().unwrap());
     assert!(left_out == 1 && keys > 100 && keys < 666, "{done:?}");
 }
 
-/// LevelDB 1.23 wrote `golden-long-key`: `key0000`, a key of 70,000 times `k`, and `zone`. Once, the error named nothing, and there was no way
-/// to have the rest.
+/// LevelDB 1.23 wrote `golden-long-key`: `key0000`, a key of 70,000 times `k`, and `zone`. A regression test: the error
+/// once named nothing, and the other pairs could not be imported.
 #[test]
-fn a_key_that_is_too_long_is_told_and_can_be_left_out() {
+fn a_key_that_is_too_long_is_reported_and_can_be_skipped() {
     let store = Store::new();
     let source = copy_of(&store, "golden-long-key");
     let refused = store.run(&["import", "--from", "leveldb", text(&source)]);
     assert!(refused.err.contains("begins with \"kkkk") && refused.err.contains("70000 bytes"), "{refused:?}");
-    assert!(refused.err.contains("1 pairs before it are loaded; --skip-long-keys"), "{refused:?}");
-    refused.refused(2, "at most 65536 fit");
+    assert!(refused.err.contains("1 pairs before it are loaded; run again with --skip-long-keys"), "{refused:?}");
+    refused.refused(2, "the maximum is 65536");
     let done = store.run(&["import", "--from", "leveldb", "--skip-long-keys", "--json", text(&source)]).expect(0);
     assert_eq!((done.json()["keys"].as_u64(), done.json()["long_keys"].as_u64()), (Some(2), Some(1)), "{done:?}");
     assert_eq!(store.run(&["get", "zone"]).expect(0).out, b"last\n");

@@ -1,9 +1,9 @@
-//! What the command line refuses, and that it leaves everything as it was.
+//! What the command line rejects, and that it changes nothing then.
 
 use crate::support::{Store, command, finish, names};
 use alluvium::{Db, Options};
 
-/// Commands that must not make a store.
+/// Commands that must not create a store.
 const READERS: [&[&str]; 10] = [
     &["get", "a"],
     &["delete", "a"],
@@ -73,7 +73,7 @@ fn an_open_store_is_read_but_not_written() {
     ] {
         store.run(arguments).refused(2, "is open in another process");
     }
-    // What the writer has in memory is there too.
+    // Data in the writer's memory is read, too.
     assert_eq!(store.run(&["get", "b"]).expect(0).text(), "2\n");
     assert_eq!(store.run(&["scan"]).expect(0).text(), "a\t1\nb\t2\n");
     assert_eq!(store.run(&["dump"]).expect(0).text(), "a\t1\nb\t2\n");
@@ -123,14 +123,14 @@ fn help_has_examples_and_exit_codes() {
     assert!(finish(command(&["--version"]), b"").expect(0).text().starts_with("alluvium "));
 }
 
-/// A pair put in as it is would be no pair to the program that has the order. The file goes with its store.
+/// The program with the comparator could not read a pair that was put in unencoded. The file is removed with its store.
 #[test]
-fn a_store_in_an_order_of_its_programs_own_is_not_written_to() {
+fn a_store_with_a_custom_comparator_is_not_written_to() {
     let store = Store::new();
     store.run(&["put", "a", "1"]).expect(0);
     std::fs::write(store.path().join("COMPARATOR"), "backwards").unwrap();
-    store.run(&["put", "b", "2"]).refused(2, "in an order of its program's own, \"backwards\"");
-    store.run(&["delete", "a"]).refused(2, "in an order of its program's own");
+    store.run(&["put", "b", "2"]).refused(2, "uses a custom comparator, \"backwards\"");
+    store.run(&["delete", "a"]).refused(2, "uses a custom comparator");
     assert_eq!(store.run(&["get", "a", "--no-newline"]).expect(0).out, b"1");
     store.run(&["destroy", "--yes"]).expect(0);
     assert!(!store.path().exists());

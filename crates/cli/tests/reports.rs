@@ -81,7 +81,7 @@ fn stat_watches_a_store_that_another_process_writes() {
     assert!(lines[2]["writes_per_second"].as_f64().unwrap() > 0.0, "{lines:?}");
     assert!(lines[2]["writer"]["user_bytes_per_second"].as_f64().unwrap() > 0.0, "{lines:?}");
     assert!(lines[2]["branch_bytes"].as_u64().unwrap() > 0 && !lines[2]["levels"].as_array().unwrap().is_empty());
-    // Nobody has it open any more.
+    // The store is not open any more.
     let alone = store.run(&["stat", "--watch", "1", "--times", "1", "--json"]).expect(0).json();
     assert!(alone["writer"].is_null() && alone["branch_bytes"].as_u64().unwrap() > 0, "{alone}");
     store.run(&["stat", "--times", "1"]).expect(2);
@@ -113,7 +113,7 @@ fn verify_counts_what_it_checked() {
     assert_eq!(report["sound"], true);
     assert!(report["branch_files"].as_u64().unwrap() > 0, "{report}");
     assert!(report["entries"].as_u64().unwrap() > 0 && report["bytes"].as_u64().unwrap() > 0, "{report}");
-    assert!(store.run(&["verify"]).expect(0).text().contains("sound"));
+    assert!(store.run(&["verify"]).expect(0).text().contains("no damage found"));
 }
 
 #[test]
@@ -139,17 +139,17 @@ fn verify_finds_a_flipped_byte_and_names_its_file() {
     assert!(done.err.contains(name), "{done:?}");
 }
 
-/// A missing branch file used to be an error of opening, with exit code 2, and hid what else was wrong.
+/// A regression test: a missing branch file was once an error of opening, with exit code 2, and hid the other damage.
 #[test]
 fn verify_lists_everything_also_where_the_store_does_not_open() {
-    // So many that there are merged files: what a Memtable is written out as lies in files that may be too small for two damaged pages.
+    // Enough pairs that there are merged files: the files of a single Memtable may be too small for two damaged pages.
     let store = of_records("20000");
     let path = largest(&store, "branch").expect("a branch file");
     let missing = path.file_name().unwrap().to_str().unwrap().to_owned();
     std::fs::remove_file(&path).unwrap();
     let damaged = largest(&store, "branch").expect("another branch file");
     let mut bytes = std::fs::read(&damaged).unwrap();
-    // The first page, and one behind it: no page of such a store is longer than 32 KiB.
+    // The first page, and a later one: no page of such a store is longer than 32 KiB.
     assert!(bytes.len() > 64 << 10);
     for at in [0, 40 << 10] {
         bytes[at] ^= 1;
@@ -177,15 +177,16 @@ fn verify_lists_everything_also_where_the_store_does_not_open() {
 }
 
 #[test]
-fn repair_tells_what_it_saved_and_what_it_lost() {
+fn repair_reports_what_it_saved_and_what_it_lost() {
     let store = of_records("5000");
     let done = store.run(&["repair", "--json"]).expect(0);
     assert_eq!(done.json()["changed"], false, "{done:?}");
-    assert!(store.run(&["repair"]).expect(0).text().contains("nothing was wrong"));
+    assert!(store.run(&["repair"]).expect(0).text().contains("no damage found"));
     let path = largest(&store, "branch").expect("a branch file");
     let name = path.file_name().unwrap().to_str().unwrap().to_owned();
     let mut bytes = std::fs::read(&path).unwrap();
-    // Files begin with a leaf. Further in there may be a page of the index, from which nothing is lost: this test failed by that.
+    // Files begin with a leaf. At a later offset there may be an index page, whose damage loses nothing: this test once
+    // failed for that reason.
     bytes[1 << 10] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
     let table = store.run(&["repair"]).expect(3);
@@ -196,8 +197,8 @@ fn repair_tells_what_it_saved_and_what_it_lost() {
     store.run(&["verify"]).expect(0);
     let listed = store.run(&["dump", "--files"]).expect(0);
     assert!(listed.text().contains(&format!("{name}.damaged")), "{listed:?}");
-    // The manifest, too: nothing more is lost, but nobody can know that. What was lost may be back: all of the log counts, also what
-    // is in branch files for long.
+    // The manifest, too: nothing more is lost, but repair cannot know that. Deleted keys may be back, since all of the
+    // log counts, also the part that is in branch files already.
     let before = store.run(&["dump"]).expect(0);
     std::fs::remove_file(store.path().join("MANIFEST")).unwrap();
     store.run(&["get", "a"]).refused(3, "alluvium repair");

@@ -1,4 +1,4 @@
-//! `scan`: ranges, orders, forms.
+//! `scan`: ranges, directions, formats.
 
 use crate::support::Store;
 use serde_json::Value;
@@ -55,7 +55,7 @@ fn forms() {
     assert_eq!(rows[1]["value"], "é");
 }
 
-/// `scan | head`: the reader goes away in the middle, and nothing is said about it.
+/// `scan | head`: the reader closes the pipe early, and no error is printed.
 #[test]
 fn a_closed_pipe_ends_the_scan_quietly() {
     let store = Store::new();

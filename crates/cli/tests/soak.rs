@@ -1,4 +1,4 @@
-//! `soak`: a good one ends well and leaves nothing; whatever a store loses, changes or gets wrong, it finds.
+//! `soak`: on a correct store it succeeds and leaves nothing; it detects whatever a store loses or changes.
 
 use crate::support::{Done, command, finish, names};
 use alluvium::{Db, Options};
@@ -14,13 +14,13 @@ fn soak(directory: &Path, arguments: &[&str]) -> Done {
     finish(command, b"")
 }
 
-/// The figures of a soak in `--json`: its last line.
+/// The figures of a soak with `--json`: its last line.
 fn summary(done: &Done) -> Value {
     let last = done.text().lines().last().unwrap_or_default();
     serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {done:?}"))
 }
 
-/// A soak that went well, in a directory that stays.
+/// A successful soak in a directory that stays.
 fn a_good_soak(directory: &TempDir) -> PathBuf {
     let path = directory.path().join("soak");
     let done = soak(&path, &["--for", "2s", "--json"]).expect(0);
@@ -33,13 +33,13 @@ fn open(path: &Path) -> Db {
     Db::open(path.join("store"), options).unwrap()
 }
 
-/// The soak goes on, and must find what was done to its store.
+/// The soak continues, and must detect the manipulation of its store.
 fn must_fail(path: &Path, texts: &[&str]) {
     let done = soak(path, &["--for", "1s", "--json"]).expect(4);
     let summary = summary(&done);
     assert_eq!((&summary["ok"], &summary["summary"]), (&Value::from(false), &Value::from(true)));
     let failure = summary["failure"].as_str().unwrap();
-    for text in texts.iter().chain(&["life ", "that life's options"]) {
+    for text in texts.iter().chain(&["round ", "options of that round"]) {
         assert!(failure.contains(text) && done.err.contains(text), "expected {text:?} in {done:?}");
     }
     assert!(done.err.contains("seed 11") && done.err.contains(path.to_str().unwrap()), "{done:?}");
@@ -60,7 +60,7 @@ fn a_good_soak_kills_reopens_checks_and_leaves_nothing() {
 }
 
 #[test]
-fn the_figures_tell_of_work_and_a_soak_goes_on_in_its_directory() {
+fn the_figures_count_the_work_and_a_soak_continues_in_its_directory() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("soak");
     let done = soak(&path, &["--for", "4s", "--json"]).expect(0);
@@ -91,10 +91,10 @@ fn the_figures_tell_of_work_and_a_soak_goes_on_in_its_directory() {
     assert!(other.code == 2 && other.err.contains("cannot be used multiple times"), "{other:?}");
     let mut command = command(&["--db"]);
     command.arg(&path).args(["soak", "--for", "1s", "--seed", "12"]);
-    finish(command, b"").refused(2, "the soak there has --seed 11");
+    finish(command, b"").refused(2, "the soak in this directory has --seed 11");
 }
 
-/// One key that a writer set and nobody removed.
+/// One key that a writer set and no later operation removed.
 fn some_key(db: &Db) -> (Vec<u8>, Vec<u8>) {
     db.prefix("writer01-").unwrap().nth(100).unwrap().unwrap()
 }
@@ -110,7 +110,7 @@ fn a_lost_write_is_found() {
 }
 
 #[test]
-fn a_changed_value_and_a_key_that_nobody_wrote_are_found() {
+fn a_changed_value_and_a_key_that_was_never_written_are_found() {
     let directory = TempDir::new().unwrap();
     let path = a_good_soak(&directory);
     let db = open(&path);
@@ -137,7 +137,7 @@ fn an_older_state_is_found() {
     let path = a_good_soak(&directory);
     let older = directory.path().join("older");
     std::fs::rename(path.join("store"), &older).unwrap();
-    // What a restored backup would be: sound, and too old.
+    // The state of a restored backup: valid, but too old.
     copy(&older, &path.join("store"));
     soak(&path, &["--for", "1s"]).expect(0);
     std::fs::remove_dir_all(path.join("store")).unwrap();
@@ -167,7 +167,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_writes_nothing() {
+fn invalid_settings_are_rejected_and_write_nothing() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("soak");
     for (arguments, why) in [
@@ -177,9 +177,9 @@ fn what_makes_no_sense_is_refused_and_writes_nothing() {
         (&["--keys", "5"], "5 is not in 1000..="),
         (&["--value-size", "7"], "8 to 64K bytes"),
         (&["--value-size", "1G"], "8 to 64K bytes"),
-        (&["--keys", "1000", "--threads", "64"], "at least 100 keys a thread"),
-        (&["--memory", "1K"], "--memory is at least"),
-        (&["--sync"], "soak chooses by itself"),
+        (&["--keys", "1000", "--threads", "64"], "at least 100 keys per thread"),
+        (&["--memory", "1K"], "--memory must be at least"),
+        (&["--sync"], "soak chooses what is synced"),
     ] {
         let mut command = command(&["--db"]);
         command.arg(&path).arg("soak").args(arguments);
@@ -189,6 +189,6 @@ fn what_makes_no_sense_is_refused_and_writes_nothing() {
     }
     std::fs::create_dir(&path).unwrap();
     std::fs::write(path.join("thesis.txt"), "years").unwrap();
-    soak(&path, &["--for", "1s"]).refused(2, "is not empty and holds no soak");
+    soak(&path, &["--for", "1s"]).refused(2, "is not empty and is not the directory of a soak");
     assert_eq!(names(&path), ["thesis.txt"]);
 }

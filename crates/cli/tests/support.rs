@@ -1,11 +1,11 @@
-//! Runs the binary on a store in a directory of its own.
+//! Runs the binary on a store in its own directory.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// What a run left behind.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Done {
     /// The exit code.
@@ -33,7 +33,7 @@ impl Done {
         self
     }
 
-    /// Checks for an error that says this, with nothing on standard output.
+    /// Checks for an error that contains this text, with nothing on standard output.
     pub fn refused(self, code: i32, text: &str) {
         assert_eq!(self.code, code, "{self:?}");
         assert!(self.out.is_empty(), "{self:?}");
@@ -41,7 +41,7 @@ impl Done {
     }
 }
 
-/// The binary, not yet started, deaf to the environment's own store.
+/// The binary, not yet started, without the store of the environment.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_alluvium"));
     command.env_remove("ALLUVIUM_DB").args(arguments);
@@ -54,7 +54,7 @@ pub fn finish(mut command: Command, input: &[u8]) -> Done {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
     let mut stdin = child.stdin.take().expect("it is piped");
     let input = input.to_vec();
-    // A command that refuses its arguments does not read: then the pipe breaks, which is not this test's concern.
+    // A command that rejects its arguments does not read standard input. The broken pipe is not an error of the test.
     let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
     let output = child.wait_with_output().expect("the binary ends");
     writer.join().expect("the writer does not panic");
@@ -65,7 +65,7 @@ pub fn finish(mut command: Command, input: &[u8]) -> Done {
     }
 }
 
-/// A directory that vanishes with the value. The store in it is not made before a command does so.
+/// A directory that is removed on drop. A command creates the store in it.
 pub struct Store {
     directory: TempDir,
 }
@@ -76,7 +76,7 @@ impl Store {
         Self { directory: TempDir::new().expect("a temporary directory") }
     }
 
-    /// Where the store is or will be.
+    /// The path of the store.
     pub fn path(&self) -> PathBuf {
         self.directory.path().join("store")
     }

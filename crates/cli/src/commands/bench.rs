@@ -1,4 +1,4 @@
-//! `bench`: workloads on a store that is made for them, and their figures.
+//! `bench`: runs workloads on a new store and prints their results.
 
 use crate::arguments::Common;
 use crate::bench_arguments::{Bench, BenchCommand, Filters};
@@ -23,16 +23,16 @@ pub fn run(common: &Common, bench: &Bench) -> Result<(), Failure> {
     settings.validate().map_err(Failure::Usage)?;
     let names = bench.names.as_deref().unwrap_or_default();
     let workloads = catalogue::list(names, &settings).map_err(|error| Failure::Usage(error.to_string()))?;
-    let place = Place::new(common, bench)?;
+    let store_path = StorePath::new(common, bench)?;
     let engine: &dyn Factory = if bench.single_level { &SingleLevel } else { &Alluvium };
-    let session = Session::new(engine, place.path.clone(), settings)?;
+    let session = Session::new(engine, store_path.path.clone(), settings)?;
     let outcomes = run_all(session, &workloads, common.json);
-    let removed = place.leave();
+    let removed = store_path.remove();
     outcomes.and(removed)
 }
 
 fn settings(common: &Common, bench: &Bench) -> Settings {
-    // Sizes that do not fit are refused by the same check as sizes that are too large.
+    // Sizes that do not fit in `usize` fail the same check as sizes that are too large.
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     Settings {
         num: bench.num,
@@ -63,13 +63,13 @@ fn settings(common: &Common, bench: &Bench) -> Settings {
     }
 }
 
-/// Where the store is: the user's directory, which stays, or a temporary one.
-struct Place {
+/// The store's location: the user's directory, which is kept, or a temporary one.
+struct StorePath {
     path: PathBuf,
     temporary: Option<TempDir>,
 }
 
-impl Place {
+impl StorePath {
     fn new(common: &Common, bench: &Bench) -> Result<Self, Failure> {
         if let Some(path) = &common.db {
             return Ok(Self { path: path.clone(), temporary: None });
@@ -81,23 +81,24 @@ impl Place {
         Ok(Self { path: temporary.path().join("store"), temporary: Some(temporary) })
     }
 
-    fn leave(self) -> Result<(), Failure> {
+    fn remove(self) -> Result<(), Failure> {
         self.temporary.map_or(Ok(()), close)
     }
 }
 
-/// A directory that goes away.
+/// A temporary directory for benchmarks, removed on drop.
 pub fn temporary() -> Result<TempDir, Failure> {
-    TempDir::with_prefix("alluvium-bench-").map_err(|error| Failure::Usage(format!("no temporary directory: {error}")))
+    TempDir::with_prefix("alluvium-bench-")
+        .map_err(|error| Failure::Usage(format!("cannot create a temporary directory: {error}")))
 }
 
-/// Removes it now, and tells if that fails.
+/// Removes the directory now and reports an error if that fails.
 pub fn close(temporary: TempDir) -> Result<(), Failure> {
     let path = temporary.path().to_path_buf();
     temporary.close().map_err(|error| Failure::Usage(format!("cannot remove {}: {error}", path.display())))
 }
 
-/// Runs all; what was done before an error is printed, too.
+/// Runs all workloads. If one fails, the results of those before it are still printed.
 fn run_all(mut session: Session<'_>, workloads: &[Workload], json: bool) -> Result<(), Failure> {
     let progress = BenchProgress::new();
     let mut output = Output::new();
@@ -113,9 +114,9 @@ fn run_all(mut session: Session<'_>, workloads: &[Workload], json: bool) -> Resu
             }
         };
         if outcome.found == 0 && outcome.not_found > 0 && workload.name != "readmissing" {
-            let asked = grouped(outcome.not_found);
+            let lookups = grouped(outcome.not_found);
             eprintln!(
-                "{}: none of {asked} keys was found; are --num, --key-size and --order those of the fill?",
+                "{}: none of {lookups} keys was found; do --num, --key-size and --order match the fill?",
                 workload.name
             );
         }
@@ -184,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_has_what_the_heads_promise() {
+    fn a_row_has_a_cell_for_each_column() {
         let outcome = Outcome { workload: "fillseq".into(), write_amp: Some(1.25), ops: 12_345, ..Outcome::default() };
         let mut table = summary();
         assert_eq!(table.header().map(|header| header.cell_count()), Some(row(&outcome).len()));

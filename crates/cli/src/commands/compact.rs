@@ -1,4 +1,4 @@
-//! `compact` and `optimize`: merges a key range, with a bar that tells how far it is.
+//! `compact` and `optimize`: merge a key range and show a progress bar.
 
 use crate::arguments::{Common, CompactRange};
 use crate::failure::Failure;
@@ -8,19 +8,19 @@ use alluvium::{CompactOptions, Goal};
 use std::ops::Bound;
 use std::time::Instant;
 
-/// Merges and reports.
-pub fn run(common: &Common, asked: &CompactRange, goal: Goal) -> Result<(), Failure> {
+/// Merges the range and prints a report.
+pub fn run(common: &Common, arguments: &CompactRange, goal: Goal) -> Result<(), Failure> {
     let bound = |what: &str, key: &Option<String>| key.as_ref().map(|key| common.argument(what, key)).transpose();
-    let (from, to) = (bound("key", &asked.from)?, bound("key", &asked.to)?);
+    let (from, to) = (bound("key", &arguments.from)?, bound("key", &arguments.to)?);
     if let (Some(from), Some(to)) = (&from, &to)
         && from >= to
     {
         return Err(Failure::Usage("--from is not before --to, so the range is empty".into()));
     }
-    if asked.rate == Some(0) {
-        return Err(Failure::Usage("--rate is 0 bytes a second, at which nothing would ever be done".into()));
+    if arguments.rate == Some(0) {
+        return Err(Failure::Usage("--rate is 0 bytes per second, so nothing would ever be written".into()));
     }
-    let db = common.open_existing_limited(asked.rate)?;
+    let db = common.open_existing_limited(arguments.rate)?;
     let range = (from.map_or(Bound::Unbounded, Bound::Included), to.map_or(Bound::Unbounded, Bound::Excluded));
     let before = db.stats();
     let (bar, started) = (CompactBar::new(), Instant::now());

@@ -1,4 +1,4 @@
-//! `destroy`: removes a store, after a question or with `--yes`.
+//! `destroy`: removes a store, after confirmation or with `--yes`.
 
 use crate::arguments::{Common, Destroy};
 use crate::failure::Failure;
@@ -8,17 +8,19 @@ use crate::store_files;
 use alluvium::Db;
 use std::io::{self, IsTerminal};
 
-/// Asks, removes and reports. What is no store is refused before the question.
+/// Asks for confirmation, removes the store and prints a report. If there is no store, it fails before asking.
 pub fn run(common: &Common, destroy: &Destroy) -> Result<(), Failure> {
     let directory = common.directory()?;
     let files = store_files::list(directory)?;
     let bytes = files.iter().map(|file| file.bytes).sum();
     if !destroy.yes {
         if !io::stdin().is_terminal() {
-            return Err(Failure::Usage("nobody to ask: pass --yes to remove the store for good".to_string()));
+            return Err(Failure::Usage(
+                "standard input is not a terminal: pass --yes to remove the store permanently".to_string(),
+            ));
         }
         eprint!(
-            "Remove the store at {} (files: {}, size: {}) for good? Type yes: ",
+            "Remove the store at {} (files: {}, size: {}) permanently? Type yes: ",
             directory.display(),
             grouped(files.len() as u64),
             size(bytes)

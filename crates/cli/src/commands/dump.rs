@@ -1,4 +1,4 @@
-//! `dump`: all pairs in a form that `load` reads back, or the list of files.
+//! `dump`: prints all pairs in a format that `load` reads, or the list of files.
 
 use crate::arguments::{Common, Dump};
 use crate::failure::Failure;
@@ -9,7 +9,7 @@ use crate::store_files::{self, FileKind, StoreFile};
 use comfy_table::Table;
 use serde_json::{Value, json};
 
-/// Prints one or the other.
+/// Prints the pairs or the files.
 pub fn run(common: &Common, dump: &Dump) -> Result<(), Failure> {
     if dump.files { files(common) } else { pairs(common, dump) }
 }
@@ -43,7 +43,7 @@ fn files(common: &Common) -> Result<(), Failure> {
     output.finish()
 }
 
-/// Files and bytes of a kind.
+/// The number of files of a kind and their total size.
 fn sum(files: &[StoreFile], kind: FileKind) -> (u64, u64) {
     files.iter().filter(|file| file.kind == kind).fold((0, 0), |(count, bytes), file| (count + 1, bytes + file.bytes))
 }
@@ -74,7 +74,7 @@ fn files_table(files: &[StoreFile]) -> Table {
     }
     table.add_row([
         format!("all {}", files.len()),
-        "together".to_string(),
+        "total".to_string(),
         grouped(files.iter().map(|file| file.bytes).sum()),
     ]);
     align_right(&mut table, 2);

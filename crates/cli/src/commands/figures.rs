@@ -1,4 +1,4 @@
-//! `bench figures`: a paper's figure with our numbers, as tables, plots and rulings.
+//! `bench figures`: reproduces a paper's figure as tables, plots and checks of the paper's claims.
 
 use crate::arguments::Common;
 use crate::bench_arguments::Figures;
@@ -15,9 +15,7 @@ use comfy_table::Table;
 pub fn run(common: &Common, arguments: &Figures) -> Result<(), Failure> {
     let figures = figures(&arguments.names)?;
     if common.db.is_some() {
-        return Err(Failure::Usage(
-            "figures make stores of their own, in TMPDIR: leave --db and ALLUVIUM_DB out".into(),
-        ));
+        return Err(Failure::Usage("figures create their own stores in TMPDIR: remove --db and ALLUVIUM_DB".into()));
     }
     let (temporary, progress) = (bench::temporary()?, BenchProgress::new());
     let host = InProcess(&progress);
@@ -59,7 +57,8 @@ fn print(drawing: &Drawing, json: bool) -> Result<(), Failure> {
     output.finish()
 }
 
-/// A panel's points: a row for each, a column for each engine; two where the places were measured, too.
+/// The table of a panel: a row per point, a column per engine; two columns per engine if the x values were measured as
+/// well.
 fn numbers(panel: &Panel) -> Table {
     let mut heads = vec![if panel.x_measured { "point".to_string() } else { panel.x.clone() }];
     for line in &panel.lines {
@@ -88,7 +87,7 @@ mod tests {
     use alluvium_bench::figures::{Line, Point};
 
     #[test]
-    fn a_point_s_place_is_told_only_where_it_was_measured() {
+    fn x_values_are_shown_only_if_they_were_measured() {
         let line =
             Line { engine: "alluvium".into(), points: vec![Point::at("load", 1.0, 250.0), Point::at("e", 7.0, 3.5)] };
         let mut panel = Panel { x: "phase".into(), y: "ops/s".into(), lines: vec![line], ..Panel::default() };

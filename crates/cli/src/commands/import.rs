@@ -1,8 +1,8 @@
-//! `import`: the data of another store's directory, with a progress bar and a report.
+//! `import`: loads the data of another store's directory, with a progress bar and a report.
 //!
-//! The other store is opened first, so a wrong directory leaves no empty store behind; it is only read.
+//! The source is opened first, so a wrong directory does not create an empty store. The source is only read.
 
-use super::loader::{Loader, tell_end};
+use super::loader::{Loader, add_final_statistics};
 use crate::arguments::{Common, Import, ImportFrom};
 use crate::failure::Failure;
 use crate::input::Pair;
@@ -11,14 +11,14 @@ use crate::report::Report;
 use alluvium::limits::KEY_BYTES_MAX;
 use alluvium_leveldb_files::{Database, LeftOut, Options, Pairs};
 
-/// Pairs that are written together.
+/// Pairs per batch.
 const BATCH_PAIRS: u64 = 1000;
-/// Of a key that is too long.
+/// Bytes of a too-long key that an error message shows.
 const KEY_BYTES_SHOWN: usize = 32;
-/// Losses that are listed.
+/// The most losses that are listed.
 const LISTED_MAX: usize = 10;
 
-/// Imports and reports.
+/// Imports the pairs and prints a report.
 pub fn run(common: &Common, import: &Import) -> Result<(), Failure> {
     let ImportFrom::Leveldb = import.from;
     let target = common.directory()?;
@@ -26,7 +26,7 @@ pub fn run(common: &Common, import: &Import) -> Result<(), Failure> {
         && target == source
     {
         return Err(Failure::Usage(format!(
-            "{} cannot be loaded into itself; give --db a new directory",
+            "{} cannot be imported into itself; pass another directory with --db",
             source.display()
         )));
     }
@@ -38,31 +38,32 @@ pub fn run(common: &Common, import: &Import) -> Result<(), Failure> {
     let db = common.open_or_create()?;
     let mut loader = Loader::new(&db, BATCH_PAIRS, &progress);
     let mut long_keys = 0;
-    let taken = take(&mut loader, &mut pairs, import.skip_long_keys.then_some(&mut long_keys), &progress);
+    let loading = load_pairs(&mut loader, &mut pairs, import.skip_long_keys.then_some(&mut long_keys), &progress);
     let finished = loader.finish();
     progress.finish();
     let loaded = loader.loaded();
-    let too_long = taken.map_err(|failure| explain(failure, loaded.keys))?;
+    let too_long = loading.map_err(|failure| explain(failure, loaded.keys))?;
     finished?;
     if let Some(key) = too_long {
-        return Err(of_long_key(&key, loaded.keys));
+        return Err(long_key_error(&key, loaded.keys));
     }
     let mut report = Report::new();
-    loaded.tell(&mut report);
+    loaded.add_to(&mut report);
     report.count("tables", "table files read", tables as u64).count("logs", "log files read", logs as u64).size(
         "source_bytes",
-        "their bytes",
+        "bytes in these files",
         source_bytes,
     );
-    tell_losses(&mut report, pairs.left_out());
-    report.count("long_keys", "keys left out as too long", long_keys);
-    tell_end(&mut report, &db, import.settle)?;
+    report_losses(&mut report, pairs.left_out());
+    report.count("long_keys", "keys skipped as too long", long_keys);
+    add_final_statistics(&mut report, &db, import.settle)?;
     db.close()?;
     report.print(common.json)
 }
 
-/// Loads them all. Keys that are too long are counted, if they are to be left out; else it stops at one and gives it.
-fn take(
+/// Loads all pairs. With `long_keys` it skips and counts keys that are too long; without, it stops at the first and
+/// returns it.
+fn load_pairs(
     loader: &mut Loader<'_>,
     pairs: &mut Pairs,
     mut long_keys: Option<&mut u64>,
@@ -88,22 +89,22 @@ fn take(
     Ok(None)
 }
 
-fn of_long_key(key: &[u8], keys: u64) -> Failure {
+fn long_key_error(key: &[u8], keys: u64) -> Failure {
     let (length, beginning) = (key.len(), key[..KEY_BYTES_SHOWN].escape_ascii());
     let message = format!(
-        "the key that begins with \"{beginning}\" has {length} bytes, at most {KEY_BYTES_MAX} fit\n\
-         {keys} pairs before it are loaded; --skip-long-keys goes on without such keys, also into what is there now"
+        "the key that begins with \"{beginning}\" has {length} bytes; the maximum is {KEY_BYTES_MAX}\n\
+         {keys} pairs before it are loaded; run again with --skip-long-keys to skip such keys and continue in the same store"
     );
     Failure::Source { message, is_damaged: false }
 }
 
-/// Adds what a user has to know to go on behind damage.
+/// Adds to the message how to continue past damage.
 fn explain(failure: Failure, keys: u64) -> Failure {
     match failure {
         Failure::Source { message, is_damaged: true } => {
             let message = format!(
                 "{message}\n{keys} pairs before it are loaded; \
-                 --skip-damaged goes on without what is damaged, also into what is there now"
+                 run again with --skip-damaged to skip damaged data and continue in the same store"
             );
             Failure::Source { message, is_damaged: true }
         }
@@ -111,16 +112,16 @@ fn explain(failure: Failure, keys: u64) -> Failure {
     }
 }
 
-/// What was left out: in words on standard error, counted in the report.
-fn tell_losses(report: &mut Report, left_out: &[LeftOut]) {
+/// Prints skipped data on standard error and adds its count to the report.
+fn report_losses(report: &mut Report, left_out: &[LeftOut]) {
     for loss in left_out.iter().take(LISTED_MAX) {
         match loss.bytes {
-            Some(bytes) => eprintln!("alluvium: left out {bytes} bytes: {}", loss.why),
-            None => eprintln!("alluvium: left out: {}", loss.why),
+            Some(bytes) => eprintln!("alluvium: skipped {bytes} bytes: {}", loss.why),
+            None => eprintln!("alluvium: skipped: {}", loss.why),
         }
     }
     if left_out.len() > LISTED_MAX {
         eprintln!("alluvium: and {} more", left_out.len() - LISTED_MAX);
     }
-    report.count("left_out", "places left out", left_out.len() as u64);
+    report.count("left_out", "places skipped", left_out.len() as u64);
 }

@@ -1,10 +1,10 @@
-//! `load`: many pairs in batches, with a progress bar and a report.
+//! `load`: writes many pairs in batches, with a progress bar and a report.
 //!
-//! 1. Every input is opened before the store is made, so a wrong file name leaves no empty store behind.
-//! 2. At a bad line the load ends (unless told to skip it): everything before it is written, nothing behind it.
+//! 1. Every input is opened before the store is created, so a wrong file name does not create an empty store.
+//! 2. The load stops at a bad line unless `--skip-bad` is given: all pairs before the line are written, none after it.
 //! 3. Memory is bounded by one batch (`loader.rs`).
 
-use super::loader::{Loaded, Loader, tell_end};
+use super::loader::{Loaded, Loader, add_final_statistics};
 use crate::arguments::{Common, Load};
 use crate::failure::Failure;
 use crate::input::{Input, InputError, Pair, Pairs, Reading};
@@ -15,10 +15,10 @@ use alluvium::limits::VALUE_BYTES_MAX;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
-/// So many bad lines are shown.
+/// The most bad lines that are shown.
 const BAD_LINES_SHOWN_MAX: u64 = 10;
 
-/// Loads and reports.
+/// Loads the pairs and prints a report.
 pub fn run(common: &Common, load: &Load) -> Result<(), Failure> {
     common.directory()?;
     let inputs = inputs(load)?;
@@ -30,28 +30,28 @@ pub fn run(common: &Common, load: &Load) -> Result<(), Failure> {
     let mut loader = Loader::new(&db, load.batch, &progress);
     let mut skipped = 0;
     let reading = Reading { hex: common.hex, literal: load.literal, header: load.header };
-    let taken = match load.ycsb {
-        Some(records) => take(&mut loader, generated(records, load), load, &progress, &mut skipped),
+    let loading = match load.ycsb {
+        Some(records) => load_pairs(&mut loader, generated(records, load), load, &progress, &mut skipped),
         None => inputs.into_iter().try_for_each(|input| {
-            let pairs = input.pairs(reading, |reader| progress.watch(reader));
-            take(&mut loader, pairs, load, &progress, &mut skipped)
+            let pairs = input.pairs(reading, |reader| progress.wrap(reader));
+            load_pairs(&mut loader, pairs, load, &progress, &mut skipped)
         }),
     };
     let finished = loader.finish();
     progress.finish();
     let loaded = loader.loaded();
-    taken.map_err(|failure| explain(failure, &loaded)).and(finished)?;
+    loading.map_err(|failure| explain(failure, &loaded)).and(finished)?;
     let mut report = Report::new();
-    loaded.tell(&mut report);
+    loaded.add_to(&mut report);
     if load.skip_bad {
         report.count("skipped", "bad lines skipped", skipped);
     }
-    tell_end(&mut report, &db, load.settle)?;
+    add_final_statistics(&mut report, &db, load.settle)?;
     db.close()?;
     report.print(common.json)
 }
 
-/// Opens what shall be read.
+/// Opens the inputs.
 fn inputs(load: &Load) -> Result<Vec<Input>, Failure> {
     if load.ycsb.is_some() {
         if load.value_size > VALUE_BYTES_MAX as u64 {
@@ -62,7 +62,7 @@ fn inputs(load: &Load) -> Result<Vec<Input>, Failure> {
     if load.files.is_empty() {
         if io::stdin().is_terminal() {
             return Err(Failure::Usage(
-                "nothing to load: give files, or - for standard input, or --ycsb N; see `alluvium load --help`"
+                "nothing to load: pass files, - for standard input, or --ycsb N; see `alluvium load --help`"
                     .to_string(),
             ));
         }
@@ -74,7 +74,7 @@ fn inputs(load: &Load) -> Result<Vec<Input>, Failure> {
         }
         Input::file(path, load.format)?.ok_or_else(|| {
             Failure::Usage(format!(
-                "the name {} does not tell the format: pass --format tsv, --format csv or --format jsonl",
+                "cannot determine the format of {} from its name: pass --format tsv, --format csv or --format jsonl",
                 path.display()
             ))
         })
@@ -82,7 +82,7 @@ fn inputs(load: &Load) -> Result<Vec<Input>, Failure> {
     load.files.iter().map(|path| open(path.as_path())).collect()
 }
 
-/// The pairs of `--ycsb`.
+/// The pairs that `--ycsb` generates.
 fn generated(records: u64, load: &Load) -> Pairs {
     let (seed, size) = (load.seed, load.value_size as usize);
     Box::new(
@@ -90,12 +90,12 @@ fn generated(records: u64, load: &Load) -> Pairs {
     )
 }
 
-/// Adds what a user has to know to go on behind a bad line.
+/// Adds to the message how to continue past a bad line.
 fn explain(failure: Failure, loaded: &Loaded) -> Failure {
     match failure {
         Failure::Input(InputError::Bad { name, line, why }) => {
             let why = format!(
-                "{why}\nthe {} pairs before it are loaded; mend the line and load again, or pass --skip-bad",
+                "{why}\nthe {} pairs before it are loaded; fix the line and load again, or pass --skip-bad",
                 loaded.keys
             );
             Failure::Input(InputError::Bad { name, line, why })
@@ -104,8 +104,8 @@ fn explain(failure: Failure, loaded: &Loaded) -> Failure {
     }
 }
 
-/// Loads all pairs of one input; the last batch may wait for more.
-fn take(
+/// Loads all pairs of one input. The last batch may stay open for the next input.
+fn load_pairs(
     loader: &mut Loader<'_>,
     pairs: Pairs,
     load: &Load,

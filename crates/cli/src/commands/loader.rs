@@ -1,4 +1,4 @@
-//! Gathers pairs into batches and writes them, for commands that load many, and tells the figures of it.
+//! Collects pairs into batches, writes them, and reports the load statistics. For commands that load many pairs.
 
 use crate::failure::Failure;
 use crate::input::Pair;
@@ -8,21 +8,21 @@ use crate::report::{Report, grouped};
 use alluvium::{Db, WriteBatch};
 use std::time::{Duration, Instant};
 
-/// A batch goes out with this many bytes even if it has fewer pairs than asked for.
+/// A batch of this many bytes is written even if it has fewer pairs than `batch_pairs`.
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
-/// What was loaded.
+/// Statistics of a load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loaded {
-    /// Pairs.
+    /// Number of pairs.
     pub keys: u64,
     /// Bytes of keys and values.
     pub bytes: u64,
-    /// Since the beginning.
+    /// Time since the start.
     pub elapsed: Duration,
 }
 
-/// See the module.
+/// Writes pairs in batches.
 pub struct Loader<'a> {
     db: &'a Db,
     batch_pairs: u64,
@@ -34,13 +34,13 @@ pub struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    /// Nothing yet. So many pairs are written together.
+    /// An empty loader that writes `batch_pairs` pairs per batch.
     pub fn new(db: &'a Db, batch_pairs: u64, progress: &'a Progress) -> Self {
         let (batch, loaded, started) = (WriteBatch::new(), Loaded::default(), Instant::now());
         Self { db, batch_pairs, progress, batch, batch_bytes: 0, loaded, started }
     }
 
-    /// Writes a pair, or keeps it for the next batch.
+    /// Adds a pair to the batch and writes the batch when it is full.
     pub fn add(&mut self, pair: Pair) -> Result<(), Failure> {
         self.batch_bytes += pair.key.len() + pair.value.len();
         self.batch.put(pair.key, pair.value);
@@ -60,7 +60,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Writes what is left, also behind an error, and waits until all of it is on the disk.
+    /// Writes the last batch, even after an error, and syncs it to disk.
     pub fn finish(&mut self) -> Result<(), Failure> {
         if !self.batch.is_empty() {
             self.write()?;
@@ -68,33 +68,33 @@ impl<'a> Loader<'a> {
         Ok(self.db.sync()?)
     }
 
-    /// What was loaded so far.
+    /// Statistics so far.
     pub fn loaded(&self) -> Loaded {
         Loaded { elapsed: self.started.elapsed(), ..self.loaded }
     }
 }
 
 impl Loaded {
-    /// Adds the figures of how much it was and how fast.
-    pub fn tell(&self, report: &mut Report) {
-        // A load of nothing takes no time; a rate of it is 0, not an error.
+    /// Adds the amount and the rates to the report.
+    pub fn add_to(&self, report: &mut Report) {
+        // An empty load may take no time; its rate is 0, not an error.
         let seconds = self.elapsed.as_secs_f64();
         let rate = |number: f64| number / seconds.max(1e-9);
         report
             .count("keys", "keys", self.keys)
             .size("bytes", "keys and values", self.bytes)
-            .decimal("seconds", "seconds, until on the disk", seconds)
+            .decimal("seconds", "seconds, including the sync", seconds)
             .add("keys_per_second", "keys/s", rate(self.keys as f64).into(), grouped(rate(self.keys as f64) as u64))
             .decimal("megabytes_per_second", "MB/s", rate(self.bytes as f64 / 1e6));
     }
 }
 
-/// Waits for background work where that was asked for, and adds the figures of the store and of the process.
-pub fn tell_end(report: &mut Report, db: &Db, settle: bool) -> Result<(), Failure> {
+/// Waits for background work if `settle` is set, and adds statistics of the store and the process to the report.
+pub fn add_final_statistics(report: &mut Report, db: &Db, settle: bool) -> Result<(), Failure> {
     if settle {
         let before = Instant::now();
         db.settle()?;
-        report.decimal("settle_seconds", "seconds of background work after it", before.elapsed().as_secs_f64());
+        report.decimal("settle_seconds", "seconds of background work after the load", before.elapsed().as_secs_f64());
     }
     report.decimal("write_amplification", "write amplification so far", db.stats().write_amplification());
     match process::peak_resident_bytes() {

@@ -1,5 +1,5 @@
-//! One module a command, or a few that belong together. Each takes the common and its own arguments and ends with
-//! `Ok` or a `Failure`; none exits by itself.
+//! One module per command, or for a few related commands. Each takes the common arguments and its own and returns `Ok`
+//! or a `Failure`; none exits the process.
 
 mod bench;
 mod compact;
@@ -14,14 +14,14 @@ mod repair;
 mod scan;
 mod soak;
 mod stat;
+mod stat_watch;
 mod verify;
-mod watch;
 
 use crate::arguments::{Arguments, Command};
 use crate::failure::Failure;
 use alluvium::Goal;
 
-/// Does what was asked.
+/// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let common = &arguments.common;
     match &arguments.command {

@@ -1,4 +1,4 @@
-//! `put`, `get`, `delete`.
+//! `put`, `get` and `delete`.
 
 use crate::arguments::{Common, Delete, Get, Put};
 use crate::bytes;

@@ -1,8 +1,8 @@
-//! `repair`: makes a store out of whatever files are left, and tells what was saved and what was lost.
+//! `repair`: rebuilds a store from the files that are left, and reports what was saved and what was lost.
 
 use crate::arguments::Common;
 use crate::bytes;
-use crate::commands::verify::told_by_check;
+use crate::commands::verify::without_check_hint;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::CheckBar;
@@ -11,10 +11,10 @@ use alluvium::{Db, Loss, LostKeys, RepairReport};
 use serde_json::{Value, json};
 use std::time::Instant;
 
-/// The greatest sequence number: a loss up to there has no known end.
+/// The greatest sequence number. A loss that ends here has no known end.
 const NUMBER_MAX: u64 = (1 << 56) - 1;
 
-/// Repairs and reports. Exit code 3 where something was lost.
+/// Repairs the store and prints a report. The exit code is 3 if something was lost.
 pub fn run(common: &Common) -> Result<(), Failure> {
     let directory = common.directory()?;
     let (bar, started) = (CheckBar::new(), Instant::now());
@@ -26,11 +26,13 @@ pub fn run(common: &Common) -> Result<(), Failure> {
         print_losses(&repaired, common.hex)?;
     }
     for warning in &repaired.warnings {
-        eprintln!("alluvium: note: {}", told_by_check(warning));
+        eprintln!("alluvium: note: {}", without_check_hint(warning));
     }
     if !repaired.set_aside.is_empty() {
         let directory = directory.display();
-        eprintln!("alluvium: note: damaged files were kept; once they are of no more use: rm '{directory}'/*.damaged");
+        eprintln!(
+            "alluvium: note: damaged files were kept; when you no longer need them, run: rm '{directory}'/*.damaged"
+        );
     }
     if repaired.is_complete() {
         return Ok(());
@@ -40,24 +42,24 @@ pub fn run(common: &Common) -> Result<(), Failure> {
 
 fn report(repaired: &RepairReport, seconds: f64) -> Report {
     let result = match (repaired.changed, repaired.is_complete()) {
-        (false, _) => "nothing was wrong",
+        (false, _) => "no damage found",
         (true, true) => "repaired, nothing was lost",
         (true, false) => "repaired, with losses",
     };
-    let manifest = repaired.manifest_lost.as_deref().map_or_else(|| "kept".to_string(), told_by_check);
+    let manifest = repaired.manifest_lost.as_deref().map_or_else(|| "kept".to_string(), without_check_hint);
     let log = if repaired.log_kept { "kept" } else { "moved to branch files" };
     let mut report = Report::new();
     report
         .add("changed", "result", repaired.changed.into(), result.to_string())
         .add("manifest_lost", "manifest", json!(repaired.manifest_lost), manifest)
         .count("branches_kept", "branch files kept", repaired.branches_kept)
-        .count("branches_rewritten", "branch files written anew", repaired.branches_rewritten)
+        .count("branches_rewritten", "branch files rewritten", repaired.branches_rewritten)
         .count("branches_lost", "branch files lost", repaired.branches_lost)
-        .count("entries_saved", "entries written anew", repaired.entries_saved)
+        .count("entries_saved", "entries rewritten", repaired.entries_saved)
         .count("entries_lost", "entries lost", repaired.entries_lost)
         .add("log_kept", "log", repaired.log_kept.into(), log.to_string())
         .count("log_records_saved", "log records saved", repaired.log_records_saved)
-        .count("log_records_cut", "log records behind the cut", repaired.log_records_cut)
+        .count("log_records_cut", "log records discarded", repaired.log_records_cut)
         .count("values_lost", "large values lost", repaired.values_lost)
         .member("losses", repaired.losses.iter().map(loss).collect())
         .member("unlisted", repaired.unlisted.into())
@@ -83,7 +85,7 @@ fn print_losses(repaired: &RepairReport, hex: bool) -> Result<(), Failure> {
             loss.bytes.as_ref().map_or_else(String::new, |bytes| range(bytes.start, bytes.end)),
             keys(loss, hex),
             loss.numbers.as_ref().map_or_else(String::new, |numbers| range(*numbers.start(), *numbers.end())),
-            told_by_check(&loss.what),
+            without_check_hint(&loss.what),
         ]);
     }
     let mut output = Output::new();
@@ -94,7 +96,7 @@ fn print_losses(repaired: &RepairReport, hex: bool) -> Result<(), Failure> {
     output.finish()
 }
 
-/// The keys of a loss for people.
+/// The keys of a loss, as text for people.
 fn keys(loss: &Loss, hex: bool) -> String {
     let text = |key: &[u8]| {
         let mut out = Vec::new();
@@ -115,7 +117,7 @@ fn keys(loss: &Loss, hex: bool) -> String {
     }
 }
 
-/// A loss for programs: keys in hexadecimal.
+/// A loss as JSON, with keys in hexadecimal.
 fn loss(loss: &Loss) -> Value {
     let (mut key, mut after, mut before) = (None, None, None);
     match &loss.keys {

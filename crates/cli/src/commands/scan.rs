@@ -1,4 +1,4 @@
-//! `scan`: the pairs of a range, in either order.
+//! `scan`: prints the pairs of a range, in either order.
 
 use crate::arguments::{Common, Scan};
 use crate::failure::Failure;
@@ -30,13 +30,13 @@ pub fn run(common: &Common, scan: &Scan) -> Result<(), Failure> {
 
 type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// What `--from`, `--to` and `--prefix` have in common; `None` if that is nothing.
+/// The intersection of `--from`, `--to` and `--prefix`; `None` if it is empty.
 fn range(common: &Common, scan: &Scan) -> Result<Option<Range>, Failure> {
     let argument = |what, text: &Option<String>| text.as_ref().map(|text| common.argument(what, text)).transpose();
     let prefix = argument("--prefix", &scan.prefix)?;
     let from = argument("--from", &scan.from)?.max(prefix.clone());
     let to = argument("--to", &scan.to)?;
-    let to = match (to, prefix.as_deref().and_then(behind_prefix)) {
+    let to = match (to, prefix.as_deref().and_then(prefix_end)) {
         (Some(to), Some(end)) => Some(to.min(end)),
         (to, end) => to.or(end),
     };
@@ -46,8 +46,8 @@ fn range(common: &Common, scan: &Scan) -> Result<Option<Range>, Failure> {
     Ok(Some((from.map_or(Bound::Unbounded, Bound::Included), to.map_or(Bound::Unbounded, Bound::Excluded))))
 }
 
-/// The first key behind all that begin with `prefix`, if there is one.
-fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+/// The first key after all keys that begin with `prefix`, if there is one.
+fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let kept = prefix.iter().rposition(|&byte| byte != 0xff)?;
     let mut end = prefix[..=kept].to_vec();
     end[kept] += 1;
@@ -56,13 +56,13 @@ fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::behind_prefix;
+    use super::prefix_end;
 
     #[test]
     fn the_end_of_a_prefix() {
-        assert_eq!(behind_prefix(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(behind_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
-        assert_eq!(behind_prefix(b"\xff"), None);
-        assert_eq!(behind_prefix(b""), None);
+        assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(prefix_end(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(prefix_end(b"\xff"), None);
+        assert_eq!(prefix_end(b""), None);
     }
 }

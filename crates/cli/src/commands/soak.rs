@@ -1,8 +1,9 @@
-//! `soak`: a store under random work and random deaths, everything checked. The work itself is in `crate::soak`.
+//! `soak`: runs a store under random operations and kills, and checks everything. The implementation is in
+//! `crate::soak`.
 
 use crate::arguments::Common;
 use crate::failure::Failure;
-use crate::soak::{Asked, Broken, Place, Work, live, soak};
+use crate::soak::{Broken, SoakArguments, SoakDirectory, Work, run_round, soak};
 use crate::soak_arguments::Soak;
 use std::hash::{BuildHasher, RandomState};
 
@@ -10,49 +11,49 @@ const THREADS: u64 = 2;
 const KEYS: u64 = 400_000;
 const VALUE_SIZE: u64 = 200;
 const MEMORY: u64 = 128 << 20;
-/// Below this a quarter of the budget, which some lives get, would be refused.
+/// With less, a quarter of the budget, which some rounds use, would be below the store's minimum.
 const MEMORY_MIN: u64 = 1 << 20;
 
-/// Runs a soak, or one life of it.
-pub fn run(common: &Common, asked: &Soak) -> Result<(), Failure> {
-    if let Some(life) = asked.child {
-        return live(&Place::existing(common.directory()?), life).map_err(|Broken(why)| Failure::Broken(why));
+/// Runs a soak, or the child process of one round.
+pub fn run(common: &Common, arguments: &Soak) -> Result<(), Failure> {
+    if let Some(life) = arguments.child {
+        return run_round(&SoakDirectory::existing(common.directory()?), life)
+            .map_err(|Broken(why)| Failure::Broken(why));
     }
-    let (place, work) = Place::make(common.db.as_deref(), |there| settings(common, asked, there))?;
-    soak(place, &work, &Asked { duration: asked.duration, json: common.json })
+    let (place, work) = SoakDirectory::make(common.db.as_deref(), |stored| settings(common, arguments, stored))?;
+    soak(place, &work, &SoakArguments { duration: arguments.duration, json: common.json })
 }
 
-/// What a soak follows from: what was asked, or what the directory has, which nobody may contradict.
-fn settings(common: &Common, asked: &Soak, there: Option<Work>) -> Result<Work, Failure> {
+/// The settings of a soak: the arguments, or those stored in the directory. Arguments that contradict stored ones are
+/// an error.
+fn settings(common: &Common, arguments: &Soak, stored: Option<Work>) -> Result<Work, Failure> {
     if common.sync || common.hex {
-        return Err(Failure::Usage(
-            "soak chooses by itself what is synced, and prints no keys: leave out --sync and --hex".into(),
-        ));
+        return Err(Failure::Usage("soak chooses what is synced and prints no keys: remove --sync and --hex".into()));
     }
     if common.memory.is_some_and(|memory| memory < MEMORY_MIN) {
-        return Err(Failure::Usage(format!("--memory is at least {MEMORY_MIN} bytes for a soak")));
+        return Err(Failure::Usage(format!("--memory must be at least {MEMORY_MIN} bytes for a soak")));
     }
-    let fresh = Work { seed: draw(), threads: THREADS, keys: KEYS, value_size: VALUE_SIZE, memory: MEMORY };
-    let base = there.unwrap_or(fresh);
+    let fresh = Work { seed: random_seed(), threads: THREADS, keys: KEYS, value_size: VALUE_SIZE, memory: MEMORY };
+    let base = stored.unwrap_or(fresh);
     let work = Work {
-        seed: asked.seed.unwrap_or(base.seed),
-        threads: asked.threads.map_or(base.threads, u64::from),
-        keys: asked.keys.unwrap_or(base.keys),
-        value_size: asked.value_size.unwrap_or(base.value_size),
+        seed: arguments.seed.unwrap_or(base.seed),
+        threads: arguments.threads.map_or(base.threads, u64::from),
+        keys: arguments.keys.unwrap_or(base.keys),
+        value_size: arguments.value_size.unwrap_or(base.value_size),
         memory: common.memory.unwrap_or(base.memory),
     };
-    match there {
-        Some(there) if work != there => Err(Failure::Usage(format!(
-            "the soak there has --seed {} --threads {} --keys {} --value-size {} --memory {}; leave these out, or take another \
+    match stored {
+        Some(stored) if work != stored => Err(Failure::Usage(format!(
+            "the soak in this directory has --seed {} --threads {} --keys {} --value-size {} --memory {}; leave these out, or take another \
              directory",
-            there.seed, there.threads, there.keys, there.value_size, there.memory
+            stored.seed, stored.threads, stored.keys, stored.value_size, stored.memory
         ))),
-        _ if work.keys_each() < 100 => Err(Failure::Usage("at least 100 keys a thread are needed".into())),
+        _ if work.keys_each() < 100 => Err(Failure::Usage("at least 100 keys per thread are needed".into())),
         _ => Ok(work),
     }
 }
 
-/// `RandomState` draws its keys from the system's random source. Short enough to be typed again.
-fn draw() -> u64 {
+/// A random seed: `RandomState` draws its keys from the system's random source. Short enough to type.
+fn random_seed() -> u64 {
     RandomState::new().hash_one(std::process::id()) >> 32
 }

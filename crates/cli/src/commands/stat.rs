@@ -1,7 +1,8 @@
-//! `stat`: the tree level by level, then the figures of the store, and those that a process that writes to it has told of itself.
+//! `stat`: prints the tree level by level, then the statistics of the store and those that a writing process has
+//! published.
 
 use crate::arguments::{Common, Stat};
-use crate::commands::watch;
+use crate::commands::stat_watch;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::report::{Report, align_right, grouped, size, table};
@@ -9,22 +10,22 @@ use alluvium::{BackgroundTask, Db, LevelStats, LiveStats, Stats};
 use comfy_table::Table;
 use serde_json::{Value, json};
 
-/// Prints the figures.
-pub fn run(common: &Common, asked: &Stat) -> Result<(), Failure> {
-    if let Some(interval) = asked.watch {
-        return watch::run(common, interval, asked.times.unwrap_or(u64::MAX));
+/// Prints the statistics.
+pub fn run(common: &Common, arguments: &Stat) -> Result<(), Failure> {
+    if let Some(interval) = arguments.watch {
+        return stat_watch::run(common, interval, arguments.times.unwrap_or(u64::MAX));
     }
     let opened = common.open_to_read()?.stats();
     let live = Db::live_stats(common.directory()?)?;
     let stats = joined(opened, live.as_ref());
-    let mut report = figures(&stats);
+    let mut report = statistics(&stats);
     writer(&mut report, live.as_ref());
     if common.json {
         return report.print(true);
     }
     let mut output = Output::new();
     if stats.levels.is_empty() {
-        output.line("The tree is empty: everything is in memory and in the log.")?;
+        output.line("The tree is empty: all data is in memory and in the log.")?;
     } else {
         output.line(tree(&stats.levels))?;
     }
@@ -32,7 +33,7 @@ pub fn run(common: &Common, asked: &Stat) -> Result<(), Failure> {
     output.finish()
 }
 
-/// What the store holds as of now, and what only its writer knows as of when it told it.
+/// Statistics of the store as opened now, and those that only the writer knows, as of their publication.
 fn joined(opened: Stats, live: Option<&LiveStats>) -> Stats {
     let Some(live) = live else { return opened };
     Stats {
@@ -50,7 +51,7 @@ fn joined(opened: Stats, live: Option<&LiveStats>) -> Stats {
     }
 }
 
-/// The writer: who it is, how old its figures are, and what it does.
+/// The writer: process id, age of its statistics, and running tasks.
 fn writer(report: &mut Report, live: Option<&LiveStats>) {
     let Some(LiveStats { stats, process, age, .. }) = live else {
         report.member("writer", Value::Null);
@@ -58,7 +59,7 @@ fn writer(report: &mut Report, live: Option<&LiveStats>) {
     };
     let (process, age) = (*process, age.as_secs_f64());
     let running: Vec<_> = stats.running.iter().map(task_json).collect();
-    let told = json!({
+    let published = json!({
         "process": process,
         "age_s": age,
         "background_write_limit": stats.background_write_limit,
@@ -66,8 +67,8 @@ fn writer(report: &mut Report, live: Option<&LiveStats>) {
         "disk_full": stats.disk_full,
         "running": running,
     });
-    report.add("writer", "open for writing", told, format!("process {process}, as of {age:.1} s ago"));
-    for (label, text) in told_by_writer(stats) {
+    report.add("writer", "open for writing", published, format!("process {process}, as of {age:.1} s ago"));
+    for (label, text) in writer_counters(stats) {
         report.text(label, text);
     }
     for task in &stats.running {
@@ -75,22 +76,25 @@ fn writer(report: &mut Report, live: Option<&LiveStats>) {
     }
 }
 
-/// What only a writer's counters tell, for people, since it opened the store.
-fn told_by_writer(stats: &Stats) -> Vec<(&'static str, String)> {
+/// The writer's counters since it opened the store, as text for people.
+fn writer_counters(stats: &Stats) -> Vec<(&'static str, String)> {
     let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
     let (looked, writes) = (stats.cache_hits + stats.cache_misses, grouped(stats.writes));
-    let mut told = vec![("written by users", size(stats.user_bytes))];
+    let mut rows = vec![("written by users", size(stats.user_bytes))];
     if stats.user_bytes > 0 {
-        told.push(("write amplification", format!("{:.2}", stats.write_amplification())));
+        rows.push(("write amplification", format!("{:.2}", stats.write_amplification())));
     }
     if looked > 0 {
-        told.push(("page cache hit", format!("{:.1}%", stats.cache_hits as f64 / looked as f64 * 100.0)));
+        rows.push(("page cache hit", format!("{:.1}%", stats.cache_hits as f64 / looked as f64 * 100.0)));
     }
-    let of_tree =
-        [("leaves split", stats.splits), ("nodes joined", stats.joins), ("files squeezed", stats.live_rewrites)];
-    told.extend(of_tree.into_iter().filter(|(_, count)| *count > 0).map(|(label, count)| (label, grouped(count))));
+    let tree_work = [
+        ("leaves split", stats.splits),
+        ("nodes joined", stats.joins),
+        ("files rewritten to drop dead data", stats.live_rewrites),
+    ];
+    rows.extend(tree_work.into_iter().filter(|(_, count)| *count > 0).map(|(label, count)| (label, grouped(count))));
     if stats.reused_bytes > 0 {
-        told.push(("kept as it was by merges", size(stats.reused_bytes)));
+        rows.push(("reused unchanged by merges", size(stats.reused_bytes)));
     }
     let delays = [
         ("writes slowed", stats.slowed_writes, stats.slowed_ns),
@@ -98,28 +102,28 @@ fn told_by_writer(stats: &Stats) -> Vec<(&'static str, String)> {
         ("writes that waited for memory", stats.stalled_writes, stats.stalled_ns),
     ];
     for (label, count, time) in delays.into_iter().filter(|(_, count, _)| *count > 0) {
-        told.push((label, format!("{} of {writes}, {:.0} ms in all", grouped(count), milliseconds(time))));
+        rows.push((label, format!("{} of {writes}, {:.0} ms in total", grouped(count), milliseconds(time))));
     }
     if stats.longest_delay_ns > 0 {
-        told.push(("longest delay of a write", format!("{:.1} ms", milliseconds(stats.longest_delay_ns))));
+        rows.push(("longest delay of a write", format!("{:.1} ms", milliseconds(stats.longest_delay_ns))));
     }
-    let overtaken = [("transactions that conflicted", stats.conflicts), ("updates begun again", stats.retried_updates)];
-    told.extend(overtaken.into_iter().filter(|(_, count)| *count > 0).map(|(label, count)| (label, grouped(count))));
+    let conflicts = [("transactions that conflicted", stats.conflicts), ("updates retried", stats.retried_updates)];
+    rows.extend(conflicts.into_iter().filter(|(_, count)| *count > 0).map(|(label, count)| (label, grouped(count))));
     if let Some(limit) = stats.background_write_limit {
-        told.push(("limit of background writes", format!("{}/s", size(limit))));
+        rows.push(("background write limit", format!("{}/s", size(limit))));
     }
     for (holds, label, text) in [
         (stats.background_paused, "background work", "merges are paused"),
-        (stats.disk_full, "disk", "full: no puts are taken"),
+        (stats.disk_full, "disk", "full: puts are rejected"),
     ] {
         if holds {
-            told.push((label, text.into()));
+            rows.push((label, text.into()));
         }
     }
-    told
+    rows
 }
 
-/// A task that runs, for programs.
+/// A running task as JSON.
 pub fn task_json(task: &BackgroundTask) -> Value {
     let key = |key: &[u8]| key.escape_ascii().to_string();
     json!({
@@ -136,7 +140,7 @@ pub fn task_json(task: &BackgroundTask) -> Value {
     })
 }
 
-/// The tree, root first.
+/// The tree as a table, root first.
 fn tree(levels: &[LevelStats]) -> Table {
     let mut table =
         table(&["level", "nodes", "bundles", "branches", "entries", "tombstones", "size", "runs", "probes"]);
@@ -162,7 +166,7 @@ fn tree(levels: &[LevelStats]) -> Table {
     table
 }
 
-/// A level of the tree, for programs.
+/// A level of the tree as JSON.
 pub fn level_json(level: &LevelStats) -> Value {
     json!({
         "height": level.height,
@@ -177,8 +181,8 @@ pub fn level_json(level: &LevelStats) -> Value {
     })
 }
 
-/// All figures; counters that only tell of this short-lived process are for programs only.
-fn figures(stats: &Stats) -> Report {
+/// All statistics. Counters that only cover this short-lived process appear only in JSON.
+fn statistics(stats: &Stats) -> Report {
     let mut report = Report::new();
     report
         .member("levels", stats.levels.iter().map(level_json).collect())
@@ -187,17 +191,17 @@ fn figures(stats: &Stats) -> Report {
         .count("value_files", "value files", stats.value_files)
         .size("log_bytes", "bytes of log", stats.log_bytes)
         .size("log_memory_bytes", "bytes of log in shared memory", stats.log_memory_bytes)
-        .size("ballast_bytes", "room kept for a full disk", stats.ballast_bytes)
+        .size("ballast_bytes", "disk space reserved as ballast", stats.ballast_bytes)
         .count("last_number", "newest sequence number", stats.last_number)
-        .count("synced_number", "synced through", stats.synced_number)
-        .count("incorporated_number", "in branch files through", stats.incorporated_number)
+        .count("synced_number", "synced through sequence number", stats.synced_number)
+        .count("incorporated_number", "incorporated through sequence number", stats.incorporated_number)
         .count("memory_entries", "entries in memory", stats.memory_entries)
         .size("memory_bytes", "bytes in memory", stats.memory_bytes)
         .count("generations", "memory generations", stats.generations)
         .size("cache_bytes", "page cache in use", stats.cache_bytes)
-        .count("items", "values cached apart from pages", stats.items)
+        .count("items", "values in the item cache", stats.items)
         .size("memory_budget", "memory budget", stats.memory_budget)
-        .size("debt_bytes", "background work waiting", stats.debt_bytes)
+        .size("debt_bytes", "background work due", stats.debt_bytes)
         .size("garbage_bytes", "probably garbage", stats.garbage_bytes);
     report
         .count("cache_hits", "", stats.cache_hits)
@@ -216,8 +220,8 @@ fn figures(stats: &Stats) -> Report {
         .count("jobs", "", stats.jobs)
         .count("splits", "", stats.splits)
         .count("joins", "", stats.joins)
-        .count("squeezes", "", stats.live_rewrites)
-        .size("kept_bytes", "", stats.reused_bytes)
+        .count("live_rewrites", "", stats.live_rewrites)
+        .size("reused_bytes", "", stats.reused_bytes)
         .count("slowed_writes", "", stats.slowed_writes)
         .count("slowed_ns", "", stats.slowed_ns)
         .count("garbage_slowed_writes", "", stats.garbage_slowed_writes)
@@ -226,7 +230,7 @@ fn figures(stats: &Stats) -> Report {
         .count("stalled_ns", "", stats.stalled_ns)
         .count("longest_delay_ns", "", stats.longest_delay_ns)
         .count("conflicts", "", stats.conflicts)
-        .count("overtaken_updates", "", stats.retried_updates)
+        .count("retried_updates", "", stats.retried_updates)
         .count("log_memory_refused", "", stats.log_memory_refused);
     let label = if stats.failure.is_some() { "failure" } else { "" };
     report.add("failure", label, stats.failure.clone().into(), stats.failure.clone().unwrap_or_default());
@@ -237,10 +241,10 @@ fn figures(stats: &Stats) -> Report {
 mod tests {
     use super::*;
 
-    /// Once, what slowed the writes of a live store stood in JSON alone.
+    /// Regression test: the delays of a live store's writes were only in the JSON output.
     #[test]
-    fn people_are_told_what_slows_a_writer() {
-        let idle = told_by_writer(&Stats::default());
+    fn write_delays_are_shown_as_text() {
+        let idle = writer_counters(&Stats::default());
         assert_eq!(idle.len(), 1, "{idle:?}");
         let mut stats = Stats { user_bytes: 1000, incorporated_bytes: 1200, writes: 9, ..Stats::default() };
         (stats.slowed_writes, stats.slowed_ns, stats.longest_delay_ns) = (3, 2_000_000, 1_500_000);
@@ -249,13 +253,13 @@ mod tests {
         (stats.cache_hits, stats.cache_misses) = (3, 1);
         (stats.conflicts, stats.retried_updates) = (6, 1234);
         (stats.background_paused, stats.disk_full, stats.background_write_limit) = (true, true, Some(1 << 20));
-        let told = told_by_writer(&stats).into_iter().map(|(label, text)| format!("{label}: {text}\n"));
+        let rows = writer_counters(&stats).into_iter().map(|(label, text)| format!("{label}: {text}\n"));
         let expected = "written by users: 1000 B\nwrite amplification: 1.20\npage cache hit: 75.0%\n\
-            leaves split: 7\nnodes joined: 5\nfiles squeezed: 1\nkept as it was by merges: 2.0 KiB\n\
-            writes slowed: 3 of 9, 2 ms in all\nwrites slowed for garbage: 2 of 9, 1 ms in all\nlongest delay of a write: 1.5 ms\n\
-            transactions that conflicted: 6\nupdates begun again: 1,234\nlimit of background writes: 1.0 MiB/s\n\
-            background work: merges are paused\ndisk: full: no puts are taken\n";
-        assert_eq!(told.collect::<String>(), expected);
+            leaves split: 7\nnodes joined: 5\nfiles rewritten to drop dead data: 1\nreused unchanged by merges: 2.0 KiB\n\
+            writes slowed: 3 of 9, 2 ms in total\nwrites slowed for garbage: 2 of 9, 1 ms in total\nlongest delay of a write: 1.5 ms\n\
+            transactions that conflicted: 6\nupdates retried: 1,234\nbackground write limit: 1.0 MiB/s\n\
+            background work: merges are paused\ndisk: full: puts are rejected\n";
+        assert_eq!(rows.collect::<String>(), expected);
     }
 
     #[test]
@@ -264,14 +268,14 @@ mod tests {
         let stats = Stats { levels: vec![level(1, 1), level(0, 8)], branch_files: 12_345, ..Stats::default() };
         let text = tree(&stats.levels).to_string();
         assert!(text.find("1 (root)") < text.find("0 (leaves)"), "{text}");
-        let report = figures(&stats);
+        let report = statistics(&stats);
         assert_eq!(report.json()["levels"][1]["nodes"], 8);
         assert_eq!(report.json()["branch_files"], 12_345);
         assert!(report.json()["failure"].is_null());
-        let told = Stats { joins: 3, garbage_bytes: 4, garbage_slowed_ns: 5, ..Stats::default() };
-        let told = figures(&told).json();
+        let rows = Stats { joins: 3, garbage_bytes: 4, garbage_slowed_ns: 5, ..Stats::default() };
+        let rows = statistics(&rows).json();
         assert_eq!(
-            (&told["joins"], &told["garbage_bytes"], &told["garbage_slowed_ns"]),
+            (&rows["joins"], &rows["garbage_bytes"], &rows["garbage_slowed_ns"]),
             (&json!(3), &json!(4), &json!(5))
         );
         assert!(report.table().to_string().contains("12,345"));

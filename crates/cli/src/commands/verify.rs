@@ -1,5 +1,5 @@
-//! `verify`: checks what is on disk and lists all that is damaged. The store is not opened, so it works on one that does not
-//! open.
+//! `verify`: checks the files on disk and lists all damage. The store is not opened, so this also works on a store that
+//! cannot be opened.
 
 use crate::arguments::{Common, Verify};
 use crate::failure::Failure;
@@ -9,10 +9,10 @@ use alluvium::{Db, Depth, Error, Verification};
 use serde_json::{Value, json};
 use std::time::Instant;
 
-/// Files of a kind that a note names.
+/// The most files that a note names.
 const NAMED_MAX: usize = 10;
 
-/// Checks and reports. Damage is told on standard error; with `--json` on standard output too.
+/// Checks the store and prints a report. Damage is printed on standard error, with `--json` on standard output as well.
 pub fn run(common: &Common, verify: &Verify) -> Result<(), Failure> {
     let depth = if verify.quick { Depth::Quick } else { Depth::Deep };
     let (bar, started) = (CheckBar::new(), Instant::now());
@@ -20,8 +20,8 @@ pub fn run(common: &Common, verify: &Verify) -> Result<(), Failure> {
     bar.finish();
     let found = found?;
     for (files, what) in [
-        (&found.unreferenced, "that the manifest does not name: the next opening for writing removes them"),
-        (&found.other_stores, "that belong to another store: openings leave them, `alluvium repair` sets them aside"),
+        (&found.unreferenced, "not named by the manifest: the next open for writing removes them"),
+        (&found.other_stores, "of another store: the store ignores them, `alluvium repair` sets them aside"),
     ] {
         if !files.is_empty() {
             let some = files.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -37,14 +37,14 @@ pub fn run(common: &Common, verify: &Verify) -> Result<(), Failure> {
         report.print(true)?;
     }
     for error in &found.damage {
-        eprintln!("alluvium: {}", told_by_check(&error.to_string()));
+        eprintln!("alluvium: {}", without_check_hint(&error.to_string()));
     }
     Err(Failure::Damaged { places: found.damage.len() as u64 + found.unlisted })
 }
 
 fn report(found: &Verification, depth: Depth, seconds: f64) -> Report {
     let checked = &found.checked;
-    let text = if found.is_valid() { "sound" } else { "damaged" };
+    let text = if found.is_valid() { "no damage found" } else { "damaged" };
     let mut report = Report::new();
     report
         .add("sound", "result", found.is_valid().into(), text.to_string())
@@ -64,18 +64,18 @@ fn report(found: &Verification, depth: Depth, seconds: f64) -> Report {
     report
 }
 
-/// An error's text without its advice to run a check: this is one.
-pub fn told_by_check(text: &str) -> String {
+/// Removes the hint to run `alluvium verify` from an error message: this is that check.
+pub fn without_check_hint(text: &str) -> String {
     text.replace("; see `alluvium verify`", "")
 }
 
-/// A damage as JSON.
+/// A damaged place as JSON.
 pub fn damage(error: &Error) -> Value {
     match error {
         Error::Corruption { path, offset, what, expected, found } => json!({
             "path": path.display().to_string(), "offset": offset, "what": what, "expected": expected, "found": found,
         }),
-        other => json!({ "what": told_by_check(&other.to_string()) }),
+        other => json!({ "what": without_check_hint(&other.to_string()) }),
     }
 }
 
@@ -92,8 +92,8 @@ mod tests {
             r#"{"expected":"1","found":"2","offset":4096,"path":"/s/000001.branch","what":"page checksum"}"#
         );
         assert!(error.to_string().contains("see `alluvium verify`"));
-        let told = told_by_check(&error.to_string());
-        assert!(told.ends_with("found 2") && told.contains("page checksum"), "{told}");
+        let message = without_check_hint(&error.to_string());
+        assert!(message.ends_with("found 2") && message.contains("page checksum"), "{message}");
         assert_eq!(Failure::from(error).code(), 3);
         assert_eq!(damage(&Error::Closed).to_string(), r#"{"what":"the store is closed"}"#);
         assert_eq!(Failure::Damaged { places: 2 }.code(), 3);

@@ -14,7 +14,7 @@ pub struct CsvPairs {
 }
 
 impl CsvPairs {
-    /// Nothing is read yet.
+    /// A reader at the start of the input.
     pub fn new(name: String, reader: Box<dyn Read>, reading: Reading) -> Self {
         let reader = ReaderBuilder::new()
             .has_headers(reading.header)

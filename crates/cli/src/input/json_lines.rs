@@ -1,4 +1,4 @@
-//! One JSON object a line: `key` or `key_hex`, `value` or `value_hex`.
+//! One JSON object per line: `key` or `key_hex`, `value` or `value_hex`.
 
 use super::lines::Lines;
 use super::{InputError, Pair};
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::borrow::Cow;
 use std::io::Read;
 
-/// The object. Other members are refused: one of them is likely a misspelt one of these.
+/// One row. Unknown members are errors, since they are probably misspelled.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row<'a> {
@@ -24,13 +24,13 @@ pub struct JsonPairs {
 }
 
 impl JsonPairs {
-    /// Nothing is read yet.
+    /// A reader at the start of the input.
     pub fn new(name: String, reader: Box<dyn Read>) -> Self {
         Self { lines: Lines::new(name, reader) }
     }
 }
 
-/// One line's pair, or what is wrong with it.
+/// Parses one line; the error describes what is wrong.
 fn parse(line: &[u8]) -> Result<Pair, String> {
     let row: Row<'_> = serde_json::from_slice(line).map_err(|error| {
         // The parser counts lines within this line, so only its column helps.

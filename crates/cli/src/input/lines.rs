@@ -1,12 +1,12 @@
-//! Lines of bytes, numbered, with a bound on their length.
+//! Numbered lines of bytes with a maximum length.
 
 use super::InputError;
 use std::io::{BufRead, BufReader, Read};
 
-/// No line may be longer: the longest value in hexadecimal, and a key.
+/// The longest line: the longest value in hexadecimal, and a key.
 const LINE_BYTES_MAX: u64 = (2 << 30) + (1 << 20);
 
-/// Reads lines into one buffer.
+/// Reads lines into one reused buffer.
 pub struct Lines {
     name: String,
     reader: BufReader<Box<dyn Read>>,
@@ -16,12 +16,12 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Nothing is read before the first `advance`.
+    /// Reads nothing before the first `advance`.
     pub fn new(name: String, reader: Box<dyn Read>) -> Self {
         Self { name, reader: BufReader::with_capacity(256 << 10, reader), line: Vec::new(), number: 0, failed: false }
     }
 
-    /// Moves to the next line that is not empty; false at the end. The line is in `line()`, without its LF or CR LF.
+    /// Moves to the next nonempty line; false at the end. `line()` returns it without its LF or CR LF.
     pub fn advance(&mut self) -> Result<bool, InputError> {
         while !self.failed {
             self.line.clear();
@@ -52,12 +52,12 @@ impl Lines {
         Ok(false)
     }
 
-    /// The line.
+    /// The current line.
     pub fn line(&self) -> &[u8] {
         &self.line
     }
 
-    /// An error at this line.
+    /// An error at the current line.
     pub fn bad(&self, why: String) -> InputError {
         InputError::Bad { name: self.name.clone(), line: self.number, why }
     }

@@ -1,7 +1,8 @@
-//! Pairs from files and standard input. Each format is a module of its own that turns bytes into pairs or says at which
-//! line it could not. One thread reads.
+//! Reads pairs from files and standard input. Each format is one module, which parses bytes into pairs or returns an
+//! error with the line number. Single-threaded.
 //!
-//! 1. A bad line is told by input, line number, what was expected and what was found; the lines after it can still be read.
+//! 1. An error for a bad line names the input, the line number, what was expected and what was found. Reading can
+//!    continue after it.
 //! 2. Memory is bounded by one line, whatever the input's length (CSV: by one record).
 
 mod csv;
@@ -19,19 +20,19 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// How pairs are written down.
+/// The input formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// KEY TAB VALUE, one pair a line
+    /// KEY TAB VALUE, one pair per line
     Tsv,
     /// Two columns
     Csv,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
 }
 
 impl Format {
-    /// What a file's name says.
+    /// The format that a file name extension selects.
     pub fn of_name(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "tsv" | "tab" | "txt" => Some(Self::Tsv),
@@ -42,14 +43,14 @@ impl Format {
     }
 }
 
-/// How lines become pairs, besides the format.
+/// How fields are interpreted, besides the format.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading {
     /// TSV and CSV fields are hexadecimal.
     pub hex: bool,
     /// TSV fields have no escapes.
     pub literal: bool,
-    /// The first CSV record is no pair.
+    /// The first CSV record is a header.
     pub header: bool,
 }
 
@@ -63,7 +64,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// A pair that a store can hold; the error says what is too long.
+    /// Checks the lengths; the error says what is too long.
     fn new(key: Vec<u8>, value: Vec<u8>) -> Result<Self, String> {
         for (what, length, most) in [("key", key.len(), KEY_BYTES_MAX), ("value", value.len(), VALUE_BYTES_MAX)] {
             if length > most {
@@ -74,23 +75,23 @@ impl Pair {
     }
 }
 
-/// Why there is no pair.
+/// Why a pair could not be read.
 #[derive(Debug)]
 pub enum InputError {
-    /// The system refused to open or read.
+    /// The file cannot be opened or read.
     Io {
-        /// What was tried: "open", "read".
+        /// The failed operation: "open" or "read".
         operation: &'static str,
-        /// The input, as users know it.
+        /// The name of the input in messages.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The line is none of a pair.
+    /// The line is not a pair.
     Bad {
-        /// The input, as users know it.
+        /// The name of the input in messages.
         name: String,
-        /// The line, from 1.
+        /// The line number, from 1.
         line: u64,
         /// What was expected and what was found.
         why: String,
@@ -106,20 +107,20 @@ impl fmt::Display for InputError {
     }
 }
 
-/// One input, opened but not yet read.
+/// An input that is open but not yet read.
 pub struct Input {
-    /// What messages call it.
+    /// Its name in messages.
     pub name: String,
-    /// How it is written.
+    /// Its format.
     pub format: Format,
     /// Its bytes.
     pub reader: Box<dyn Read>,
-    /// How many there are, where that can be told.
+    /// Its length, if known.
     pub length: Option<u64>,
 }
 
 impl Input {
-    /// Standard input; TSV unless said otherwise.
+    /// Standard input; TSV by default.
     pub fn standard(format: Option<Format>) -> Self {
         Self {
             name: "standard input".to_string(),
@@ -129,7 +130,7 @@ impl Input {
         }
     }
 
-    /// A file. `Ok(None)` if its format can neither be told by its name nor was given.
+    /// Opens a file. Returns `Ok(None)` if no format is given and the name does not determine one.
     pub fn file(path: &Path, format: Option<Format>) -> Result<Option<Self>, InputError> {
         let Some(format) = format.or_else(|| Format::of_name(path)) else { return Ok(None) };
         let name = path.display().to_string();
@@ -143,9 +144,9 @@ impl Input {
         Ok(Some(Self { name, format, reader: Box::new(file), length }))
     }
 
-    /// The pairs, through `watch`, which sees every read (a progress bar counts bytes there).
-    pub fn pairs(self, reading: Reading, watch: impl FnOnce(Box<dyn Read>) -> Box<dyn Read>) -> Pairs {
-        let reader = watch(self.reader);
+    /// Reads the pairs. `wrap` wraps the reader; a progress bar uses it to count the bytes that are read.
+    pub fn pairs(self, reading: Reading, wrap: impl FnOnce(Box<dyn Read>) -> Box<dyn Read>) -> Pairs {
+        let reader = wrap(self.reader);
         match self.format {
             Format::Tsv => Box::new(tsv::TsvPairs::new(self.name, reader, reading)),
             Format::Csv => Box::new(csv::CsvPairs::new(self.name, reader, reading)),
@@ -154,10 +155,10 @@ impl Input {
     }
 }
 
-/// Pairs one by one. After `InputError::Bad` the next call goes on behind the bad line; after `InputError::Io` it ends.
+/// Iterates over pairs. After `InputError::Bad` it continues with the next line; after `InputError::Io` it ends.
 pub type Pairs = Box<dyn Iterator<Item = Result<Pair, InputError>>>;
 
-/// The bytes of a TSV or CSV field.
+/// Decodes a TSV or CSV field.
 fn field(bytes: &[u8], hex: bool, escaped: bool) -> Result<Vec<u8>, String> {
     match (hex, escaped) {
         (true, _) => bytes::from_hex(bytes),

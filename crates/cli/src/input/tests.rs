@@ -1,4 +1,4 @@
-//! Formats against lines that are right, wrong and hostile.
+//! Tests of each format with valid, invalid and hostile lines.
 
 use super::{Format, Input, InputError, Pair, Reading};
 use crate::output::PairForm;
@@ -43,7 +43,7 @@ fn each_format_reads_its_pairs() {
 }
 
 #[test]
-fn readings_change_what_fields_mean() {
+fn hex_literal_and_header_options_change_parsing() {
     let hex = Reading { hex: true, ..Reading::default() };
     assert_eq!(pairs(Format::Tsv, hex, b"61\t31\n"), [pair("a", "1")]);
     assert_eq!(pairs(Format::Csv, hex, b"61,31\n"), [pair("a", "1")]);
@@ -54,14 +54,14 @@ fn readings_change_what_fields_mean() {
 }
 
 #[test]
-fn a_bad_line_is_named_and_the_next_one_read() {
+fn an_error_names_its_line_and_reading_continues_after_it() {
     let plain = Reading::default();
     let text = b"a\t1\nb\nc\t\\q\nd\t1\t2\ne\t5\n";
     assert_eq!(
         messages(Format::Tsv, plain, text),
         [
             "in:2: expected KEY TAB VALUE, found no TAB",
-            "in:3: in the value: expected \\\\ \\t \\n \\r or \\xNN behind a backslash",
+            "in:3: in the value: expected \\\\ \\t \\n \\r or \\xNN after a backslash",
             "in:4: expected KEY TAB VALUE, found 2 TABs (one in a value is written \\t)",
         ]
     );
@@ -84,9 +84,9 @@ fn a_bad_line_is_named_and_the_next_one_read() {
     assert_eq!(read(Format::Jsonl, plain, text).into_iter().flatten().count(), 1);
 }
 
-/// Everything that is printed is read back, whatever the bytes.
+/// Every output format can be read back, for arbitrary bytes.
 #[test]
-fn every_form_of_output_is_an_input() {
+fn every_output_format_can_be_read_back() {
     let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(0x0a11_u64);
     println!("SEED={seed}");
     let mut state = seed;
@@ -148,7 +148,7 @@ impl Read for Failing {
 }
 
 #[test]
-fn a_failed_read_is_told_once_and_ends_the_input() {
+fn a_failed_read_is_one_error_and_ends_the_input() {
     for (format, first) in [
         (Format::Tsv, &b"a\t1\nb"[..]),
         (Format::Csv, b"a,1\nb"),

@@ -1,4 +1,4 @@
-//! KEY TAB VALUE, one pair a line.
+//! KEY TAB VALUE, one pair per line.
 
 use super::lines::Lines;
 use super::{InputError, Pair, Reading, field};
@@ -11,7 +11,7 @@ pub struct TsvPairs {
 }
 
 impl TsvPairs {
-    /// Nothing is read yet.
+    /// A reader at the start of the input.
     pub fn new(name: String, reader: Box<dyn Read>, reading: Reading) -> Self {
         Self { lines: Lines::new(name, reader), reading }
     }

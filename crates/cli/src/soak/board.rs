@@ -1,7 +1,7 @@
-//! Counters in a file that parent and child map: what a child stores outlives it, whatever the instant of its death.
+//! The board: counters in a file that parent and child map. What a child stores survives its death at any instant.
 //!
-//! Any thread of either process. Every counter has a cache line of its own; all accesses are atomic. Writers' counters are
-//! written by their own thread, but for `synced`, which only rises (`soak/mod.rs`, 2).
+//! Any thread of either process may use it. Every counter has its own cache line; all accesses are atomic. A writer's
+//! counters are stored by its own thread, except `synced`, which any thread may raise (`soak/mod.rs`, 2).
 
 use alluvium::Result;
 use alluvium::storage::{MappedFile, PosixStorage, Storage};
@@ -20,52 +20,52 @@ const TOTALS: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Total {
-    /// What the child is doing: see `PHASES`.
+    /// What the child is doing; an index into `PHASES`.
     Phase,
-    /// Lives begun; their numbers rise over all runs on one directory.
-    Lives,
-    /// Times that the store was opened.
+    /// Rounds started. Round numbers rise over all runs on one directory.
+    Rounds,
+    /// How often the store was opened.
     Opened,
-    /// Longest opening, microseconds.
+    /// The longest open, in microseconds.
     OpenLongest,
-    /// Gets whose answer was checked, those of `multi_get` included.
+    /// Gets whose result was checked, including those of `multi_get`.
     Gets,
-    /// Pairs that scans and iterators returned, all checked.
+    /// Pairs that scans and iterators returned; all were checked.
     Scanned,
-    /// Snapshots that were held to be exact.
+    /// Snapshots whose contents were checked exactly.
     Snapshots,
     /// Calls of `sync`.
     Syncs,
     /// Calls of `flush`.
     Flushes,
-    /// Times that everything on disk was read and checked.
+    /// How often everything on disk was verified.
     Verified,
-    /// Operations in flight at a death that were found whole.
+    /// Operations in flight at a kill that were found complete.
     InFlight,
-    /// Acknowledged operations that a forced cut discarded, none of them synced.
+    /// Acknowledged but unsynced operations that a forced cut discarded.
     Cut,
-    /// Set from before a forced cut until its outcome is on the board.
+    /// Set before a forced cut, and cleared once its outcome is on the board.
     CutPending,
-    /// Bytes of live keys and values, at the last opening.
+    /// Bytes of live keys and values when the store was opened last.
     LiveBytes,
 }
 
-/// Names of the phases.
-pub const PHASES: [&str; 5] = ["starting", "opening", "checking what is there", "working", "closing"];
+/// The names of the phases.
+pub const PHASES: [&str; 5] = ["starting", "opening", "checking the contents", "working", "closing"];
 
-/// The counters.
+/// The mapped counters.
 #[derive(Clone, Debug)]
 pub struct Board {
     mapped: Arc<dyn MappedFile>,
 }
 
 impl Board {
-    /// All zero, in a directory that has none.
+    /// Creates the file, with all counters zero, in a directory that has none.
     pub fn create(directory: &Path) -> std::io::Result<()> {
         std::fs::write(directory.join(FILE), vec![0; BYTES])
     }
 
-    /// The one of a directory.
+    /// Maps the file of a directory.
     pub fn open(directory: &Path) -> Result<Self> {
         let mapped = PosixStorage::new(directory).map(FILE)?;
         if mapped.length() != BYTES {
@@ -75,17 +75,17 @@ impl Board {
         Ok(Self { mapped })
     }
 
-    /// The operation that a writer has begun.
+    /// The last operation that a writer started.
     pub fn begun(&self, writer: u64) -> &AtomicU64 {
         self.line(writer as usize * OF_WRITER)
     }
 
-    /// The last operation that returned to a writer.
+    /// The last operation that a writer completed.
     pub fn acknowledged(&self, writer: u64) -> &AtomicU64 {
         self.line(writer as usize * OF_WRITER + 1)
     }
 
-    /// Every operation of a writer up to this one was synced.
+    /// Every operation of a writer up to this one is synced.
     pub fn synced(&self, writer: u64) -> &AtomicU64 {
         self.line(writer as usize * OF_WRITER + 2)
     }
@@ -95,20 +95,21 @@ impl Board {
         self.line(WRITERS_MAX * OF_WRITER + total as usize)
     }
 
-    /// Its value.
+    /// The value of a counter.
     pub fn get(&self, total: Total) -> u64 {
         self.total(total).load(Ordering::Acquire)
     }
 
-    /// Adds to it.
+    /// Adds to a counter.
     pub fn add(&self, total: Total, more: u64) {
         self.total(total).fetch_add(more, Ordering::AcqRel);
     }
 
     fn line(&self, at: usize) -> &AtomicU64 {
         assert!(at < BYTES / LINE);
-        // SAFETY: the mapping is page-aligned and BYTES long (checked in `open`), so `at * LINE + 8` lies inside; both
-        // processes reach these bytes only through an `AtomicU64`. The reference cannot outlive `self`, which keeps the map.
+        // SAFETY: the mapping is page-aligned and BYTES long (checked in `open`), so `at * LINE + 8` lies inside. Both
+        // processes access these bytes only through `AtomicU64`. The reference cannot outlive `self`, which owns the
+        // mapping.
         unsafe { &*self.mapped.pointer().add(at * LINE).cast::<AtomicU64>() }
     }
 }
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_mapping_stores_another_reads_and_a_file_of_another_length_is_refused() {
+    fn mappings_share_counters_and_a_file_of_wrong_length_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         Board::create(directory.path()).unwrap();
         let (one, other) = (Board::open(directory.path()).unwrap(), Board::open(directory.path()).unwrap());

@@ -1,35 +1,38 @@
-//! The soak: a store under a random mix of work that is killed and reopened again and again, with every read checked.
+//! The soak test: a random mix of operations on a store that is killed and reopened again and again, with every read
+//! checked.
 //!
-//! Two processes. The parent (`parent`) starts a child for each life, watches its resources (`watch`), ends it and reports
-//! (`report`). The child (`life`) opens the store, checks that it holds what it must, and works: writer threads (`writer`,
-//! `held`) and an observer (`observer`). Both map one file of counters (`board`). What a directory of a soak holds: `place`.
+//! There are two processes. The parent (`parent`) starts a child for each round, checks its resource use (`limits`),
+//! ends it and reports (`report`). The child (`child`) opens the store, checks its contents and works: writer threads
+//! (`writer`, `held_snapshot`) and an observer (`observer`). Both map one file of counters (`board`). `directory` defines
+//! the contents of a soak's directory.
 //!
-//! 1. What writer `w` does in its operation `n` follows from (seed, w, n): `work`. So the state of its keys after `n`
-//!    operations is known to whoever can count: `model`.
-//! 2. A writer's keys are its own. Its counters on the board satisfy `synced <= acknowledged <= begun <= acknowledged + 1`.
-//! 3. After a death the keys of each writer equal the state after `acknowledged` operations or, where one was in flight,
-//!    one more; after a forced cut, after some number from `synced` to `begun`.
+//! 1. Operation `n` of writer `w` is a function of (seed, w, n): `work`. So the state of its keys after `n` operations
+//!    can be computed: `model`.
+//! 2. Each writer has its own keys. Its counters on the board satisfy `synced <= acknowledged <= begun <= acknowledged
+//!    + 1`.
+//! 3. After a kill, the keys of each writer equal the state after `acknowledged` operations or, if one was in flight,
+//!    one more. After a forced cut, they equal the state after some number of operations from `synced` to `begun`.
 
 mod board;
-mod held;
-mod life;
+mod child;
+mod directory;
+mod held_snapshot;
+mod limits;
 mod model;
 mod observer;
 mod parent;
-mod place;
 mod plan;
 mod reading;
 mod report;
-mod watch;
 mod work;
 mod writer;
 
-pub use life::live;
-pub use parent::{Asked, soak};
-pub use place::Place;
+pub use child::run_round;
+pub use directory::SoakDirectory;
+pub use parent::{SoakArguments, soak};
 pub use work::Work;
 
-/// What was found wrong, in words. A store's error is one too: nothing here may fail.
+/// A failed check, as text. An error of the store is one too: no operation may fail here.
 #[derive(Debug)]
 pub struct Broken(pub String);
 

@@ -1,4 +1,5 @@
-//! What a writer's keys hold after so many of its operations. Plain values; a thread has models of its own.
+//! The expected state of a writer's keys after a number of its operations. Plain values; each thread has its own
+//! models.
 
 use super::work::Work;
 use std::ops::Range;
@@ -8,19 +9,19 @@ use std::ops::Range;
 pub struct Model {
     /// The writer.
     pub writer: u64,
-    /// How many operations it is ahead of nothing.
+    /// The number of operations applied.
     pub done: u64,
-    /// For each key the count of the operation that set it last; 0 where it is absent.
+    /// For each key, the operation that set it last; 0 if the key is absent.
     pub slots: Vec<u64>,
 }
 
 impl Model {
-    /// Before the first operation.
+    /// The state before the first operation.
     pub fn new(work: &Work, writer: u64) -> Self {
         Self { writer, done: 0, slots: vec![0; work.keys_each() as usize] }
     }
 
-    /// Goes on through operation `count`.
+    /// Applies the operations up to `count`.
     pub fn advance(&mut self, work: &Work, count: u64) {
         while self.done < count {
             self.done += 1;
@@ -29,8 +30,8 @@ impl Model {
         }
     }
 
-    /// Goes on to the first state, through operation `last` at most, that equals what was found for a range of keys, and
-    /// true; where there is none, stays where it is, and false.
+    /// Advances to the first state, up to operation `last`, whose keys in `keys` equal `found`, and returns true. If
+    /// there is none, leaves the model unchanged and returns false.
     pub fn advance_to(&mut self, work: &Work, found: &[u64], keys: Range<u64>, last: u64) -> bool {
         let mut ahead = self.clone();
         let at = |key: u64| (key - keys.start) as usize;
@@ -54,12 +55,12 @@ impl Model {
         differing == 0
     }
 
-    /// The first key of a range that differs from what was found.
+    /// The first key in a range that differs from `found`.
     pub fn difference(&self, found: &[u64], keys: Range<u64>) -> Option<u64> {
         keys.clone().find(|key| self.slots[*key as usize] != found[(*key - keys.start) as usize])
     }
 
-    /// Bytes of keys and values that are live.
+    /// Bytes of live keys and values.
     pub fn live_bytes(&self, work: &Work) -> u64 {
         let live = self.slots.iter().enumerate().filter(|(_, count)| **count > 0);
         live.map(|(key, count)| 24 + work.value_length(self.writer, *count, key as u64)).sum()
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_state_between_two_counts_is_found_and_no_other() {
+    fn only_a_state_between_two_operation_counts_is_accepted() {
         let mut model = Model::new(&SMALL, 0);
         model.advance(&SMALL, 3000);
         let mut later = model.clone();
@@ -94,19 +95,19 @@ mod tests {
         let keys = 0..SMALL.keys_each();
         let mut found = model.clone();
         assert!(!found.advance_to(&SMALL, &later.slots, keys.clone(), 3036));
-        assert_eq!(found, model, "it stays where it is");
+        assert_eq!(found, model, "the model is unchanged");
         assert!(found.advance_to(&SMALL, &later.slots, keys.clone(), 3037) && found == later);
-        // A value too old, one of a batch missing, a delete that came back: no state has them.
+        // A value too old, one of a batch missing, a delete undone: no state has them.
         let changed = keys.clone().find(|key| model.slots[*key as usize] != later.slots[*key as usize]).unwrap();
         later.slots[changed as usize] = model.slots[changed as usize];
         assert!(!model.clone().advance_to(&SMALL, &later.slots, keys.clone(), 3100));
         assert_eq!(found.difference(&later.slots, keys), Some(changed));
-        // A window of the keys is judged by itself.
+        // A window of the keys is compared on its own.
         assert!(model.clone().advance_to(&SMALL, &found.slots[100..200], 100..200, 3037));
     }
 
     #[test]
-    fn bytes_and_back() {
+    fn models_round_trip_through_bytes() {
         let mut model = Model::new(&SMALL, 1);
         model.advance(&SMALL, 100);
         let mut bytes = Vec::new();

@@ -1,7 +1,7 @@
-//! The observer: reads what others are writing at the moment. One thread.
+//! The observer: reads keys while the writers write them. Single-threaded.
 //!
-//! A read that began after operation `a` of a writer returned and ended before its operation `b + 1` began must show the
-//! writer's keys after some number of operations from `a` to `b`: promises 1 (gets), 2 and 3 (snapshots).
+//! A read that began after operation `a` of a writer had returned, and ended before its operation `b + 1` began, must
+//! show the writer's keys after some number of operations from `a` to `b`: guarantees 1 (gets), 2 and 3 (snapshots).
 
 use super::Broken;
 use super::board::Total;
@@ -11,29 +11,29 @@ use super::writer::Shared;
 use alluvium_bench::random::Random;
 use std::sync::atomic::Ordering;
 
-/// Most keys of one scan, but for one in `WHOLE_ONE_IN`, which takes all.
+/// The most keys of a scan; one scan in `WHOLE_ONE_IN` covers all keys.
 const WINDOW: u64 = 5000;
 const WHOLE_ONE_IN: u64 = 32;
 /// Gets between two scans.
 const GETS: u64 = 300;
 
-/// The observer of all writers.
+/// Observes all writers.
 #[derive(Debug)]
 pub struct Observer<'a> {
     shared: &'a Shared<'a>,
-    /// Behind the writers, each at a number of operations that was acknowledged.
+    /// A model of each writer, up to an acknowledged operation.
     models: Vec<Model>,
     reading: Reading<'a>,
     random: Random,
 }
 
 impl<'a> Observer<'a> {
-    /// Begins with the state at the opening.
+    /// Starts with the state at the opening.
     pub fn new(shared: &'a Shared<'a>, models: Vec<Model>, random: Random) -> Self {
         Self { shared, models, reading: Reading::new(shared.work), random }
     }
 
-    /// Works until it is time to stop.
+    /// Runs until it is time to stop.
     pub fn run(mut self) -> Result<(), Broken> {
         while !self.shared.stop.load(Ordering::Relaxed) {
             let writer = self.random.below(self.shared.work.threads);
@@ -45,7 +45,7 @@ impl<'a> Observer<'a> {
         Ok(())
     }
 
-    /// Brings a model to what is acknowledged by now.
+    /// Advances a model to the last acknowledged operation.
     fn catch_up(&mut self, writer: u64) -> u64 {
         let Shared { board, work, .. } = *self.shared;
         let acknowledged = board.acknowledged(writer).load(Ordering::Acquire);
@@ -56,7 +56,7 @@ impl<'a> Observer<'a> {
     fn get(&mut self, writer: u64) -> Result<(), Broken> {
         let Shared { board, work, db, .. } = *self.shared;
         let acknowledged = self.catch_up(writer);
-        // Keys that are being written are the interesting ones.
+        // Keys that are being written are the most interesting.
         let mut key = self.random.below(work.keys_each());
         if self.random.below(2) == 0 {
             work.changes(writer, acknowledged + 1, |change| key = change.key);
@@ -65,8 +65,8 @@ impl<'a> Observer<'a> {
         let found = self.reading.count(writer, key, value.as_deref())?;
         let begun = board.begun(writer).load(Ordering::Acquire);
         board.add(Total::Gets, 1);
-        let at_first = self.models[writer as usize].slots[key as usize];
-        let mut allowed = found == at_first;
+        let initial = self.models[writer as usize].slots[key as usize];
+        let mut allowed = found == initial;
         for count in acknowledged + 1..=begun {
             let mut after = None;
             work.changes(writer, count, |change| {
@@ -81,7 +81,7 @@ impl<'a> Observer<'a> {
         }
         Err(Broken(format!(
             "writer {writer}, key {key}: a get that began after operation {acknowledged} returned and ended before {} began \
-             has the value of operation {found}; after {acknowledged} it was that of {at_first} (0: absent)",
+             has the value of operation {found}; after {acknowledged} it was that of {initial} (0: absent)",
             begun + 1
         )))
     }
@@ -116,7 +116,7 @@ impl<'a> Observer<'a> {
         let key = model.difference(&found, from..to).unwrap_or(from);
         Err(Broken(format!(
             "snapshot at number {}, taken between operations {acknowledged} and {begun} of writer {writer}: keys {from} to {to} \
-             are in no state between; the first difference to the state after {acknowledged} is key {key}: found the value of \
+             match no state between; the first difference to the state after {acknowledged} is key {key}: found the value of \
              operation {}, expected {} (0: absent)",
             snapshot.number(),
             found[(key - from) as usize],

@@ -1,10 +1,11 @@
-//! The parent: starts lives, watches them, ends them, and tells. One thread; children end only by their handles.
+//! The parent: starts the rounds, checks their resource use, ends them and reports. Single-threaded; it ends children
+//! only through their handles.
 
 use super::board::{Board, PHASES, Total};
-use super::place::Place;
+use super::directory::SoakDirectory;
+use super::limits::{Limits, ResourceUse};
 use super::plan::{End, Plan};
 use super::report::{Ends, Progress};
-use super::watch::{Bounds, Seen};
 use super::work::Work;
 use crate::duration::format_duration;
 use crate::failure::Failure;
@@ -13,42 +14,42 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// A life is no longer than this, nor than a quarter of the whole.
-const LIFE_MAX: Duration = Duration::from_secs(15);
+/// The longest round; a round also takes at most a quarter of the soak's duration.
+const ROUND_MAX: Duration = Duration::from_secs(15);
 const REPORT_EVERY: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const SAMPLE_EVERY: Duration = Duration::from_millis(200);
 const DISK_EVERY: Duration = Duration::from_secs(2);
-/// A child that counts nothing for so long, and one that does not close for so long, hangs.
+/// A child hangs if no counter changes for this long, or if it does not close within this time.
 const HANG: Duration = Duration::from_secs(180);
 
-/// What was asked for, beside the work.
+/// The arguments besides the workload.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
-    /// How long.
+pub struct SoakArguments {
+    /// The duration of the soak.
     pub duration: Duration,
-    /// Whether programs read the output.
+    /// Whether the output is JSON.
     pub json: bool,
 }
 
 /// Runs a soak to its end.
-pub fn soak(place: Place, work: &Work, asked: &Asked) -> Result<(), Failure> {
+pub fn soak(place: SoakDirectory, work: &Work, arguments: &SoakArguments) -> Result<(), Failure> {
     let board = Board::open(place.path())?;
     let now = Instant::now();
     let mut parent = Parent {
         place: &place,
         work,
-        asked,
+        arguments,
         board: &board,
         output: Output::new(),
         started: now,
         reported: now,
         ends: Ends::default(),
-        peak: Seen::default(),
+        peak: ResourceUse::default(),
     };
     parent.begin()?;
     let result = parent.run();
     let progress = parent.progress();
-    if asked.json {
+    if arguments.json {
         let failure = result.as_ref().err().map(ToString::to_string);
         let summary = progress.summary(failure.as_deref());
         parent.output.line(summary)?;
@@ -69,7 +70,7 @@ pub fn soak(place: Place, work: &Work, asked: &Asked) -> Result<(), Failure> {
         Err(Failure::Broken(why)) => {
             let seed = work.seed;
             Err(Failure::Broken(format!(
-                "{why}\nseed {seed}; the store and what belongs to it are kept in {}",
+                "{why}\nseed {seed}; the store and the files of the soak are kept in {}",
                 place.keep().display()
             )))
         }
@@ -78,24 +79,24 @@ pub fn soak(place: Place, work: &Work, asked: &Asked) -> Result<(), Failure> {
 }
 
 struct Parent<'a> {
-    place: &'a Place,
+    place: &'a SoakDirectory,
     work: &'a Work,
-    asked: &'a Asked,
+    arguments: &'a SoakArguments,
     board: &'a Board,
     output: Output,
     started: Instant,
     reported: Instant,
     ends: Ends,
-    peak: Seen,
+    peak: ResourceUse,
 }
 
 impl Parent<'_> {
     fn begin(&mut self) -> Result<(), Failure> {
-        if !self.asked.json {
+        if !self.arguments.json {
             let Work { seed, threads, keys, value_size, memory } = *self.work;
             self.output.line(format!(
                 "soak --for {} --seed {seed} --threads {threads} --keys {keys} --value-size {value_size} --memory {memory}, in {}",
-                format_duration(self.asked.duration),
+                format_duration(self.arguments.duration),
                 self.place.path().display()
             ))?;
             self.output.flush()?;
@@ -104,38 +105,39 @@ impl Parent<'_> {
     }
 
     fn run(&mut self) -> Result<(), Failure> {
-        while self.started.elapsed() < self.asked.duration {
-            let life = self.next_life();
-            let plan = Plan::new(self.work, life, LIFE_MAX.min(self.asked.duration / 4));
-            let rest = self.asked.duration.saturating_sub(self.started.elapsed());
+        while self.started.elapsed() < self.arguments.duration {
+            let round = self.next_round();
+            let plan = Plan::new(self.work, round, ROUND_MAX.min(self.arguments.duration / 4));
+            let rest = self.arguments.duration.saturating_sub(self.started.elapsed());
             let (after, end) = if plan.after < rest { (plan.after, plan.end) } else { (rest, End::Close) };
-            self.live(life, &plan, after, end)?;
+            self.run_round(round, &plan, after, end)?;
         }
-        // Told to close before it has opened, the last one opens, checks what is there, verifies every byte, and closes.
-        let life = self.next_life();
-        let plan = Plan::new(self.work, life, Duration::ZERO);
-        self.live(life, &plan, Duration::ZERO, End::Close)
+        // The last child is told to close before it has opened the store: it opens it, checks the contents, verifies
+        // every byte and closes.
+        let round = self.next_round();
+        let plan = Plan::new(self.work, round, Duration::ZERO);
+        self.run_round(round, &plan, Duration::ZERO, End::Close)
     }
 
-    fn next_life(&self) -> u64 {
-        self.board.total(Total::Lives).fetch_add(1, Ordering::AcqRel)
+    fn next_round(&self) -> u64 {
+        self.board.total(Total::Rounds).fetch_add(1, Ordering::AcqRel)
     }
 
-    fn live(&mut self, life: u64, plan: &Plan, after: Duration, end: End) -> Result<(), Failure> {
-        let mut child = self.start(life)?;
+    fn run_round(&mut self, round: u64, plan: &Plan, after: Duration, end: End) -> Result<(), Failure> {
+        let mut child = self.start(round)?;
         let result = self.watch(&mut child, plan, after, end);
         if result.is_err() {
-            // It may have ended already; then there is nothing to end.
+            // It may have exited already.
             let _ = child.kill();
         }
         let waited = child.wait();
         match (result, end) {
             (Err(Failure::Broken(why)), _) => {
-                let said = std::fs::read_to_string(self.place.child_messages()).unwrap_or_default();
-                let said = said.trim().trim_start_matches("alluvium: ");
-                let life = format!("life {life}");
-                let parts: Vec<&str> = [&life, &why, said].into_iter().filter(|part| !part.is_empty()).collect();
-                Err(Failure::Broken(format!("{}\nthat life's options: {:?}", parts.join(": "), plan.options)))
+                let messages = std::fs::read_to_string(self.place.child_messages()).unwrap_or_default();
+                let messages = messages.trim().trim_start_matches("alluvium: ");
+                let round = format!("round {round}");
+                let parts: Vec<&str> = [&round, &why, messages].into_iter().filter(|part| !part.is_empty()).collect();
+                Err(Failure::Broken(format!("{}\noptions of that round: {:?}", parts.join(": "), plan.options)))
             }
             (Err(other), _) => Err(other),
             (Ok(()), _) => {
@@ -144,21 +146,21 @@ impl Parent<'_> {
         }
     }
 
-    fn start(&self, life: u64) -> Result<Child, Failure> {
+    fn start(&self, round: u64) -> Result<Child, Failure> {
         self.board.total(Total::Phase).store(0, Ordering::Release);
         let failed = |error: std::io::Error| Failure::Usage(format!("cannot start a child: {error}"));
         let messages = std::fs::File::create(self.place.child_messages()).map_err(failed)?;
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-        command.arg("--db").arg(self.place.path()).args(["soak", "--child", &life.to_string()]);
+        command.arg("--db").arg(self.place.path()).args(["soak", "--child", &round.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(messages);
         command.spawn().map_err(failed)
     }
 
-    /// Watches a child until its end, which it brings about; an error is what went wrong.
+    /// Monitors a child until it ends, and ends it at the planned time. The error says what went wrong.
     fn watch(&mut self, child: &mut Child, plan: &Plan, after: Duration, end: End) -> Result<(), Failure> {
         let started = Instant::now();
         let (mut counted, mut counted_at) = (self.counts(), started);
-        let (mut looked, mut disk_looked) = (started, started);
+        let (mut sampled, mut disk_sampled) = (started, started);
         let mut closing = None;
         loop {
             let waiting = |error| Failure::Usage(format!("cannot wait for a child: {error}"));
@@ -179,14 +181,14 @@ impl Parent<'_> {
                 }
             }
             let now = Instant::now();
-            if now.duration_since(looked) >= LOOK_EVERY {
-                looked = now;
-                let mut seen = Seen::of_process(child.id());
-                if now.duration_since(disk_looked) >= DISK_EVERY {
-                    disk_looked = now;
-                    seen.disk = Seen::disk_of(&self.place.store());
+            if now.duration_since(sampled) >= SAMPLE_EVERY {
+                sampled = now;
+                let mut usage = ResourceUse::of_process(child.id());
+                if now.duration_since(disk_sampled) >= DISK_EVERY {
+                    disk_sampled = now;
+                    usage.disk = ResourceUse::disk_of(&self.place.store());
                 }
-                self.judge(seen, plan)?;
+                self.check_limits(usage, plan)?;
                 let counts = self.counts();
                 if counts != counted {
                     (counted, counted_at) = (counts, now);
@@ -200,23 +202,23 @@ impl Parent<'_> {
             }
             self.report()?;
             let left = after.saturating_sub(started.elapsed());
-            let nap = if closing.is_some() || left.is_zero() { Duration::from_millis(5) } else { left };
-            std::thread::sleep(nap.min(Duration::from_millis(50)));
+            let pause = if closing.is_some() || left.is_zero() { Duration::from_millis(5) } else { left };
+            std::thread::sleep(pause.min(Duration::from_millis(50)));
         }
     }
 
-    fn ended(&mut self, status: ExitStatus, asked: bool) -> Result<(), Failure> {
-        if status.success() && asked {
+    fn ended(&mut self, status: ExitStatus, arguments: bool) -> Result<(), Failure> {
+        if status.success() && arguments {
             self.ends.closes += 1;
             return Ok(());
         }
         Err(Failure::Broken(match status.code() {
             Some(4) => String::new(),
-            _ => format!("the child ended by itself, {status}"),
+            _ => format!("the child exited unexpectedly, {status}"),
         }))
     }
 
-    /// Everything that a child which does not hang makes grow.
+    /// The sum of all counters that grow while a child does not hang.
     fn counts(&self) -> u64 {
         let totals = [Total::Phase, Total::Opened, Total::Gets, Total::Scanned, Total::Verified];
         let totals = totals.into_iter().map(|total| self.board.get(total));
@@ -224,11 +226,11 @@ impl Parent<'_> {
         totals.chain(writes).fold(0, u64::wrapping_add)
     }
 
-    fn judge(&mut self, seen: Seen, plan: &Plan) -> Result<(), Failure> {
-        self.peak = self.peak.most(seen);
-        let live = self.board.get(Total::LiveBytes);
-        let passed = Bounds::new(self.work, plan.budget, plan.workers, live).passed(&seen);
-        passed.map_or(Ok(()), |what| Err(Failure::Broken(what)))
+    fn check_limits(&mut self, usage: ResourceUse, plan: &Plan) -> Result<(), Failure> {
+        self.peak = self.peak.most(usage);
+        let run_round = self.board.get(Total::LiveBytes);
+        let exceeded = Limits::new(self.work, plan.budget, plan.workers, run_round).exceeded(&usage);
+        exceeded.map_or(Ok(()), |what| Err(Failure::Broken(what)))
     }
 
     fn report(&mut self) -> Result<(), Failure> {
@@ -237,7 +239,7 @@ impl Parent<'_> {
         }
         self.reported += REPORT_EVERY;
         let progress = self.progress();
-        if self.asked.json {
+        if self.arguments.json {
             let value = progress.json();
             self.output.line(value)?;
         } else {

@@ -1,13 +1,13 @@
-//! How a life goes: its options and its end. A pure function of the soak's seed and the life's number.
+//! The plan of a round: its options and its end. A pure function of the soak's seed and the round's number.
 
 use super::work::Work;
 use alluvium::{Compression, LogMemory, Options};
 use std::time::Duration;
 
-/// The least budget of a life; a store refuses less than a quarter of it.
+/// The least budget of a round; a store refuses less than a quarter of it.
 const MEMORY_MIN: u64 = 1 << 20;
 
-/// How a life ends.
+/// How a round ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// By SIGKILL.
@@ -16,27 +16,27 @@ pub enum End {
     Close,
 }
 
-/// One life.
+/// The plan of a round.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// How the store is opened.
     pub options: Options,
-    /// The budget among them.
+    /// Its memory budget.
     pub budget: u64,
-    /// Background threads among them.
+    /// Its background threads.
     pub workers: u64,
     /// Whether everything on disk is read and checked at the beginning.
     pub verify: bool,
     /// The end.
     pub end: End,
-    /// When it comes, counted from the start of the process.
+    /// When it ends, counted from the start of the process.
     pub after: Duration,
 }
 
 impl Plan {
-    /// The plan of a life that may be as long as `longest`.
-    pub fn new(work: &Work, life: u64, longest: Duration) -> Self {
-        let mut random = work.life(life);
+    /// The plan of a round that takes at most `longest`.
+    pub fn new(work: &Work, round: u64, longest: Duration) -> Self {
+        let mut random = work.round(round);
         let budget = (work.memory >> random.below(3)).max(MEMORY_MIN);
         let workers = 1 + random.below(3);
         let options = Options {
@@ -50,7 +50,8 @@ impl Plan {
         };
         let verify = random.below(6) == 0;
         let end = if random.below(5) == 0 { End::Close } else { End::Kill };
-        // A quarter ends in the first moments, when the store is being opened; another while it is checked or little later.
+        // A quarter of the rounds end in the first moments, while the store is being opened; another quarter during or
+        // soon after the check.
         let most = match random.below(4) {
             0 => Duration::from_millis(60),
             1 => Duration::from_secs(1),
@@ -71,7 +72,7 @@ mod tests {
     #[test]
     fn lives_are_of_all_kinds_and_repeat() {
         let longest = Duration::from_secs(15);
-        let plans: Vec<Plan> = (0..200).map(|life| Plan::new(&SMALL, life, longest)).collect();
+        let plans: Vec<Plan> = (0..200).map(|round| Plan::new(&SMALL, round, longest)).collect();
         let count = |what: fn(&Plan) -> bool| plans.iter().filter(|plan| what(plan)).count();
         for (kind, found) in [
             ("killed", count(|plan| plan.end == End::Kill)),

@@ -1,4 +1,4 @@
-//! From what the store returns to counts of operations, with every byte checked. A thread has readers of its own.
+//! Converts what the store returns to counts of operations, and checks every byte. Each thread has its own.
 
 use super::Broken;
 use super::work::Work;
@@ -12,7 +12,7 @@ pub struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Nothing read yet.
+    /// Empty buffers.
     pub fn new(work: &'a Work) -> Self {
         Self { work, key: Vec::new(), value: Vec::new() }
     }
@@ -23,7 +23,7 @@ impl<'a> Reading<'a> {
         &self.key
     }
 
-    /// The operation that wrote the value of a key; 0 where there is none.
+    /// The operation that wrote the value of a key; 0 if there is none.
     pub fn count(&mut self, writer: u64, key: u64, value: Option<&[u8]>) -> Result<u64, Broken> {
         let Some(found) = value else { return Ok(0) };
         let count = Work::count_of(found).unwrap_or_default();
@@ -41,7 +41,7 @@ impl<'a> Reading<'a> {
         )))
     }
 
-    /// The number and the count of a pair.
+    /// The key number and the count of a pair.
     pub fn pair(&mut self, writer: u64, key: &[u8], value: &[u8]) -> Result<(u64, u64), Broken> {
         let Some(number) = self.work.key_number(writer, key) else {
             let key = String::from_utf8_lossy(key).into_owned();
@@ -50,7 +50,8 @@ impl<'a> Reading<'a> {
         Ok((number, self.count(writer, number, Some(value))?))
     }
 
-    /// Puts the pairs of a scan into `found`, which has a place for each key from `first` on. They come in order, each once.
+    /// Puts the pairs of a scan into `found`, which has an element for each key from `first` on. They must come in
+    /// order, each once.
     pub fn collect(
         &mut self,
         writer: u64,

@@ -1,7 +1,7 @@
-//! How far a soak is, as a line for people or an object for programs.
+//! The progress of a soak, as a line for people or an object for programs.
 
 use super::board::{Board, Total};
-use super::watch::Seen;
+use super::limits::ResourceUse;
 use super::work::Work;
 use crate::duration::format_duration;
 use crate::report::{grouped, size};
@@ -9,27 +9,27 @@ use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What the parent counts.
+/// How the rounds ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ends {
-    /// Lives ended by SIGKILL.
+    /// Rounds ended by SIGKILL.
     pub kills: u64,
-    /// Lives ended by closing the store.
+    /// Rounds ended by closing the store.
     pub closes: u64,
 }
 
-/// The figures of a moment.
+/// The figures of one moment.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
-    /// Since the start.
+    /// Time since the start.
     pub elapsed: Duration,
-    /// Ended lives.
+    /// Ended rounds.
     pub ends: Ends,
-    /// The most that any life took.
-    pub peak: Seen,
-    /// What is written.
+    /// The most resources that any round used.
+    pub peak: ResourceUse,
+    /// The settings.
     pub work: &'a Work,
-    /// Counters.
+    /// The counters.
     pub board: &'a Board,
 }
 

@@ -1,40 +1,40 @@
-//! What is written: operations, keys and values as pure functions of the seed, the writer and the count.
+//! The workload: operations, keys and values as pure functions of the seed, the writer and the count.
 
 use alluvium_bench::random::{Random, scramble};
 use serde::{Deserialize, Serialize};
 
-/// One value in so many is large enough for a file of its own.
+/// One value in this many is large enough for a value file.
 const LARGE_ONE_IN: u64 = 4096;
 const LARGE_BYTES_MIN: u64 = 256 << 10;
 const LARGE_BYTES_MORE: u64 = 256 << 10;
-/// One value in so many is longer than the others, up to this many times the mean.
+/// One value in this many is longer than the others, up to this many times the mean.
 const LONG_ONE_IN: u64 = 64;
 const LONG_TIMES: u64 = 16;
 /// Keys that get a quarter of all writes.
 const HOT_KEYS: u64 = 16;
 const BATCH_MOST: u64 = 12;
 
-/// What the operations of a soak follow from; fixed for its directory.
+/// The settings that determine the operations of a soak; fixed for its directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
     /// The seed.
     pub seed: u64,
-    /// Writers.
+    /// The number of writers.
     pub threads: u64,
     /// Keys of all writers.
     pub keys: u64,
-    /// Bytes of a value, the mean of most.
+    /// Mean size of a value, in bytes.
     pub value_size: u64,
-    /// The largest memory budget of a life.
+    /// The largest memory budget of a round.
     pub memory: u64,
 }
 
 /// One change of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Which of the writer's keys.
+    /// The number of the key among the writer's.
     pub key: u64,
-    /// Set or removed.
+    /// Whether it is set or removed.
     pub put: bool,
 }
 
@@ -44,7 +44,8 @@ impl Work {
         self.keys / self.threads
     }
 
-    /// What operation `count` of a writer changes, in order; a later change of a key replaces an earlier one.
+    /// Calls `visit` for each change of operation `count` of a writer, in order; a later change of a key replaces an
+    /// earlier one.
     pub fn changes(&self, writer: u64, count: u64, mut visit: impl FnMut(Change)) {
         let mut random = Random::new(self.seed ^ scramble(count), writer);
         let changes = if random.below(8) == 0 { 2 + random.below(BATCH_MOST - 1) } else { 1 };
@@ -59,21 +60,21 @@ impl Work {
         }
     }
 
-    /// The bytes of a key. Their order is that of the numbers.
+    /// The bytes of a key. They sort as the numbers do.
     pub fn key(&self, writer: u64, key: u64, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(format!("writer{writer:02}-{key:09}").as_bytes());
-        // Keys of several lengths.
+        // Keys have several lengths.
         let more = scramble(key) % 32;
         out.resize(out.len() + if more == 0 { 120 } else { more as usize % 8 }, b'.');
     }
 
-    /// What all keys of a writer begin with.
+    /// The prefix of all keys of a writer.
     pub fn prefix(writer: u64) -> String {
         format!("writer{writer:02}-")
     }
 
-    /// Which key these bytes are, where they are one of the writer's.
+    /// The number of a key; `None` if it is not one of the writer's.
     pub fn key_number(&self, writer: u64, bytes: &[u8]) -> Option<u64> {
         let digits = bytes.strip_prefix(Self::prefix(writer).as_bytes())?.get(..9)?;
         let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
@@ -82,7 +83,7 @@ impl Work {
         (number < self.keys_each() && expected == bytes).then_some(number)
     }
 
-    /// Bytes of the value that operation `count` gave a key.
+    /// The length of the value that operation `count` gave a key.
     pub fn value_length(&self, writer: u64, count: u64, key: u64) -> u64 {
         let mut random = self.of_value(writer, count, key);
         let length = if random.below(LARGE_ONE_IN) == 0 {
@@ -95,13 +96,13 @@ impl Work {
         length.max(8)
     }
 
-    /// The value: the count, and behind it bytes that no other value has.
+    /// The value: the count, followed by bytes that no other value has.
     pub fn value(&self, writer: u64, count: u64, key: u64, out: &mut Vec<u8>) {
         let length = self.value_length(writer, count, key) as usize;
         out.clear();
         out.extend_from_slice(&count.to_le_bytes());
         let mut random = Random::new(count ^ scramble(key), writer ^ self.seed);
-        // Runs of one byte, so that compression has something to do.
+        // Runs of one byte, so that there is something to compress.
         while out.len() < length {
             let bits = random.bits();
             out.extend_from_slice(&bits.to_le_bytes());
@@ -110,19 +111,19 @@ impl Work {
         out.truncate(length);
     }
 
-    /// The count that a value carries.
+    /// The count in a value.
     pub fn count_of(value: &[u8]) -> Option<u64> {
         value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// What a writer reads between its writes follows from this.
+    /// The random numbers that determine what a writer reads between its writes.
     pub fn reads(&self, writer: u64, count: u64) -> Random {
         Random::new(!self.seed ^ scramble(count), writer)
     }
 
-    /// Options and end of a life follow from this.
-    pub fn life(&self, life: u64) -> Random {
-        Random::new(self.seed, !life)
+    /// The random numbers that determine the options and the end of a round.
+    pub fn round(&self, round: u64) -> Random {
+        Random::new(self.seed, !round)
     }
 
     fn of_value(&self, writer: u64, count: u64, key: u64) -> Random {

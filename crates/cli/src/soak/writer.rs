@@ -1,8 +1,8 @@
-//! A writer: does its operations one after the other, and between them reads what it wrote. One thread.
+//! A writer: does its operations one after the other, and reads what it wrote in between. One thread.
 
 use super::Broken;
 use super::board::{Board, Total};
-use super::held::Held;
+use super::held_snapshot::HeldSnapshot;
 use super::model::Model;
 use super::reading::Reading;
 use super::work::{Change, Work};
@@ -10,11 +10,11 @@ use alluvium::{Db, WriteBatch, WriteOptions};
 use alluvium_bench::random::{Random, scramble};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// One write in so many waits for the disk; one sync and one flush in so many.
+/// One write in this many is synced; likewise for explicit syncs and flushes.
 const SYNC_WRITE_ONE_IN: u64 = 512;
 const SYNC_ONE_IN: u64 = 2048;
 const FLUSH_ONE_IN: u64 = 1 << 16;
-/// Snapshots that a writer keeps.
+/// Snapshots that a writer holds.
 const HELD_MAX: usize = 2;
 /// Keys of a scan.
 const WINDOW: u64 = 400;
@@ -22,13 +22,13 @@ const WINDOW: u64 = 400;
 /// What the threads of a child share.
 #[derive(Debug)]
 pub struct Shared<'a> {
-    /// What is written.
+    /// The workload.
     pub work: &'a Work,
     /// The store.
     pub db: &'a Db,
     /// Counters.
     pub board: &'a Board,
-    /// Set when it is time to close, or when another thread found something.
+    /// Set when it is time to close, or when another thread failed.
     pub stop: &'a AtomicBool,
 }
 
@@ -38,13 +38,13 @@ pub struct Writer<'a> {
     shared: &'a Shared<'a>,
     model: Model,
     reading: Reading<'a>,
-    held: Vec<Held>,
+    held: Vec<HeldSnapshot>,
     changes: Vec<Change>,
     value: Vec<u8>,
 }
 
 impl<'a> Writer<'a> {
-    /// Goes on from a model.
+    /// Continues from a model.
     pub fn new(shared: &'a Shared<'a>, model: Model) -> Self {
         let (reading, held) = (Reading::new(shared.work), Vec::new());
         Self { shared, model, reading, held, changes: Vec::new(), value: Vec::new() }
@@ -70,7 +70,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Does one operation; true where it is on the disk when it returns.
+    /// Does one operation; true if it is durable when it returns.
     fn write(&mut self, count: u64) -> Result<bool, Broken> {
         let Shared { work, db, .. } = *self.shared;
         let writer = self.model.writer;
@@ -103,7 +103,7 @@ impl<'a> Writer<'a> {
         Ok(durable)
     }
 
-    /// Now and then a sync or a flush. What any writer had acknowledged before it began is durable behind it.
+    /// Sometimes a sync or a flush. It makes everything durable that any writer had acknowledged before it began.
     fn make_durable(&self, count: u64) -> Result<(), Broken> {
         let Shared { work, db, board, .. } = *self.shared;
         let draw = scramble(count.wrapping_add(self.model.writer << 56) ^ !work.seed);
@@ -126,7 +126,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Reads something of its own, which nobody else writes: so the answer is known exactly.
+    /// Reads some of its own keys, which no other thread writes, so the answer is known exactly.
     fn read(&mut self, count: u64, random: &mut Random) -> Result<(), Broken> {
         let Shared { db, board, work, .. } = *self.shared;
         let (writer, keys) = (self.model.writer, work.keys_each());
@@ -140,13 +140,13 @@ impl<'a> Writer<'a> {
             1800..1860 => self.multi_get(random)?,
             1860..1870 => self.scan(key, random.below(2) == 0)?,
             1870 if self.held.len() < HELD_MAX => {
-                self.held.push(Held::take(db, &self.model)?);
+                self.held.push(HeldSnapshot::take(db, &self.model)?);
                 board.add(Total::Snapshots, 1);
             }
             1871..2100 if !self.held.is_empty() => {
                 let at = (count % self.held.len() as u64) as usize;
                 self.held[at].get(&mut self.reading, key)?;
-                if self.held[at].walk(&mut self.reading, 32, random.below(3) == 0)? {
+                if self.held[at].advance(&mut self.reading, 32, random.below(3) == 0)? {
                     self.held.swap_remove(at);
                 }
                 board.add(Total::Scanned, 32);

@@ -1,5 +1,5 @@
-//! The directory of a soak: `store`, and beside it `soak.json` (what the operations follow from), `board` (counters),
-//! `models` (the state at the last opening), `child.err` (what the last child said). Any thread; the parent makes it.
+//! The directory of a soak: `store`, and beside it `soak.json` (the settings), `board` (counters), `models` (the state
+//! at the last opening), `child.err` (standard error of the last child). Any thread; the parent creates it.
 
 use super::Broken;
 use super::board::Board;
@@ -13,20 +13,21 @@ use tempfile::TempDir;
 const SETTINGS: &str = "soak.json";
 const MODELS: &str = "models";
 
-/// Where a soak is.
+/// The directory of a soak.
 #[derive(Debug)]
-pub struct Place {
+pub struct SoakDirectory {
     path: PathBuf,
     temporary: Option<TempDir>,
 }
 
-impl Place {
-    /// A directory that is there already; the child's view.
+impl SoakDirectory {
+    /// An existing directory, for the child.
     pub fn existing(path: &Path) -> Self {
         Self { path: path.to_path_buf(), temporary: None }
     }
 
-    /// Makes a soak, or finds the one that the user's directory holds. `choose` is given what is there and says what shall be.
+    /// Creates the directory of a soak, or opens the one that the user named. `choose` gets the stored settings, if
+    /// any, and returns those to use.
     pub fn make(
         given: Option<&Path>,
         choose: impl FnOnce(Option<Work>) -> Result<Work, Failure>,
@@ -52,13 +53,16 @@ impl Place {
         let failed = |error: std::io::Error| Failure::Usage(format!("{}: {error}", self.path.display()));
         fs::create_dir_all(&self.path).map_err(failed)?;
         if fs::read_dir(&self.path).map_err(failed)?.next().is_some() {
-            let why = format!("{} is not empty and holds no soak; give an empty directory", self.path.display());
+            let why = format!(
+                "{} is not empty and is not the directory of a soak; pass an empty directory",
+                self.path.display()
+            );
             return Err(Failure::Usage(why));
         }
         Board::create(&self.path).map_err(failed)?;
         let models: Vec<Model> = (0..work.threads).map(|writer| Model::new(work, writer)).collect();
         self.save_models(&models).map_err(|Broken(why)| Failure::Usage(why))?;
-        // Last, since it is what makes the directory a soak's.
+        // Written last, since it marks the directory as a soak's.
         let text = serde_json::to_string_pretty(work).map_err(|error| Failure::Output(error.into()))?;
         fs::write(self.path.join(SETTINGS), text).map_err(failed)
     }
@@ -78,7 +82,7 @@ impl Place {
         self.path.join("child.err")
     }
 
-    /// What the operations follow from.
+    /// The stored settings.
     pub fn work(&self) -> Result<Work, Broken> {
         let path = self.path.join(SETTINGS);
         let text =
@@ -86,7 +90,7 @@ impl Place {
         serde_json::from_str(&text).map_err(|error| Broken(format!("{}: {error}", path.display())))
     }
 
-    /// The models as they were saved last.
+    /// The models as last saved.
     pub fn load_models(&self, work: &Work) -> Result<Vec<Model>, Broken> {
         let path = self.path.join(MODELS);
         let bytes = fs::read(&path).map_err(|error| Broken(format!("cannot read {}: {error}", path.display())))?;
@@ -95,10 +99,10 @@ impl Place {
             (0..).zip(bytes.chunks(each)).map(|(writer, bytes)| Model::decode(writer, bytes)).collect();
         models
             .filter(|models| models.len() as u64 == work.threads && bytes.len().is_multiple_of(each))
-            .ok_or_else(|| Broken(format!("{} has {} bytes, which no soak wrote", path.display(), bytes.len())))
+            .ok_or_else(|| Broken(format!("{} has {} bytes: not a file of a soak", path.display(), bytes.len())))
     }
 
-    /// Saves the models; a process that dies meanwhile leaves the ones before.
+    /// Saves the models; if the process dies meanwhile, the earlier ones stay.
     pub fn save_models(&self, models: &[Model]) -> Result<(), Broken> {
         let mut bytes = Vec::new();
         models.iter().for_each(|model| model.encode(&mut bytes));
@@ -107,13 +111,13 @@ impl Place {
         saved.map_err(|error| Broken(format!("cannot write {}: {error}", path.display())))
     }
 
-    /// Removes a temporary directory; the user's stays.
+    /// Removes a temporary directory; a user's directory stays.
     pub fn leave(self) -> Result<(), Failure> {
         let Some(temporary) = self.temporary else { return Ok(()) };
         temporary.close().map_err(|error| Failure::Usage(format!("cannot remove {}: {error}", self.path.display())))
     }
 
-    /// Keeps everything, a temporary directory too, and tells where it is.
+    /// Keeps everything, also a temporary directory, and returns its path.
     pub fn keep(self) -> PathBuf {
         if let Some(temporary) = self.temporary {
             let _ = temporary.keep();

@@ -1,11 +1,12 @@
-//! A child's life: open the store, check that it holds what it must, work until it is time to close. Standard input is held
-//! open by the parent: its end says that it is time, also where the parent has died.
+//! The child process of one round: opens the store, checks its contents, and works until it is time to close. The
+//! parent holds the child's standard input open; its end means that it is time to close. That also covers the death of
+//! the parent.
 
 use super::Broken;
 use super::board::{Board, Total};
+use super::directory::SoakDirectory;
 use super::model::Model;
 use super::observer::Observer;
-use super::place::Place;
 use super::plan::Plan;
 use super::reading::Reading;
 use super::work::Work;
@@ -16,26 +17,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Lives to its end. The parent may kill it at any instant.
-pub fn live(place: &Place, life: u64) -> Result<(), Broken> {
-    let work = place.work()?;
-    let board = Board::open(place.path())?;
-    let plan = Plan::new(&work, life, Duration::ZERO);
+/// Runs one round to its end. The parent may kill the process at any instant.
+pub fn run_round(directory: &SoakDirectory, round: u64) -> Result<(), Broken> {
+    let work = directory.work()?;
+    let board = Board::open(directory.path())?;
+    let plan = Plan::new(&work, round, Duration::ZERO);
     let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&stop);
+    let stop_signal = Arc::clone(&stop);
     std::thread::spawn(move || {
-        // Nobody writes there: whatever comes, and be it an error, is the end.
+        // The parent writes nothing to it: any result, even an error, is the end.
         let _ = std::io::stdin().read(&mut [0; 1]);
-        told.store(true, Ordering::Release);
+        stop_signal.store(true, Ordering::Release);
     });
-    let (db, models) = open(place, &work, &board, &plan)?;
+    let (db, models) = open(directory, &work, &board, &plan)?;
     if plan.verify || stop.load(Ordering::Acquire) {
         db.verify()?;
         board.add(Total::Verified, 1);
     }
     phase(&board, 3);
     let shared = Shared { work: &work, db: &db, board: &board, stop: &stop };
-    run(&shared, models, life)?;
+    run(&shared, models, round)?;
     phase(&board, 4);
     db.close()?;
     for writer in 0..work.threads {
@@ -49,29 +50,29 @@ fn phase(board: &Board, phase: u64) {
 }
 
 /// Opens the store and finds out how many operations of each writer it holds.
-fn open(place: &Place, work: &Work, board: &Board, plan: &Plan) -> Result<(Db, Vec<Model>), Broken> {
+fn open(directory: &SoakDirectory, work: &Work, board: &Board, plan: &Plan) -> Result<(Db, Vec<Model>), Broken> {
     phase(board, 1);
-    let mut models = place.load_models(work)?;
+    let mut models = directory.load_models(work)?;
     if plan.options.force_cut {
         board.total(Total::CutPending).store(1, Ordering::Release);
     }
     let started = Instant::now();
-    let db = Db::open(place.store(), plan.options.clone())?;
+    let db = Db::open(directory.store(), plan.options.clone())?;
     board.total(Total::OpenLongest).fetch_max(started.elapsed().as_micros() as u64, Ordering::AcqRel);
     phase(board, 2);
     for model in &mut models {
-        settle(work, board, &db, model)?;
+        catch_up(work, board, &db, model)?;
     }
     board.total(Total::CutPending).store(0, Ordering::Release);
-    let live = models.iter().map(|model| model.live_bytes(work)).sum();
-    board.total(Total::LiveBytes).store(live, Ordering::Release);
-    place.save_models(&models)?;
+    let run_round = models.iter().map(|model| model.live_bytes(work)).sum();
+    board.total(Total::LiveBytes).store(run_round, Ordering::Release);
+    directory.save_models(&models)?;
     board.add(Total::Opened, 1);
     Ok((db, models))
 }
 
-/// Brings a model to the state that the store holds, where that is an allowed one (`soak/mod.rs`, 3).
-fn settle(work: &Work, board: &Board, db: &Db, model: &mut Model) -> Result<(), Broken> {
+/// Advances a model to the state that the store holds, if that is an allowed state (`soak/mod.rs`, 3).
+fn catch_up(work: &Work, board: &Board, db: &Db, model: &mut Model) -> Result<(), Broken> {
     let writer = model.writer;
     let counter = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Acquire);
     let acknowledged = counter(board.acknowledged(writer));
@@ -101,34 +102,34 @@ fn settle(work: &Work, board: &Board, db: &Db, model: &mut Model) -> Result<(), 
         board.add(Total::InFlight, 1);
     }
     board.add(Total::Cut, acknowledged.saturating_sub(model.done));
-    // Opening made durable what it recovered.
+    // Opening has made durable what it recovered.
     for counter in [board.acknowledged(writer), board.begun(writer), board.synced(writer)] {
         counter.store(model.done, Ordering::Release);
     }
     Ok(())
 }
 
-/// No thread ends before all shall: by what it found, by a panic, or because it was told so.
-struct StopAtEnd<'a>(&'a AtomicBool);
+/// Stops all threads when one ends: on a failure, a panic, or the stop signal.
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for StopAtEnd<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
 }
 
-/// All threads, until it is time to close. The first thing found ends them all.
-fn run(shared: &Shared<'_>, models: Vec<Model>, life: u64) -> Result<(), Broken> {
+/// Runs all threads until it is time to close. The first failure ends them all.
+fn run(shared: &Shared<'_>, models: Vec<Model>, round: u64) -> Result<(), Broken> {
     std::thread::scope(|scope| {
-        let observer = Observer::new(shared, models.clone(), shared.work.life(!life));
+        let observer = Observer::new(shared, models.clone(), shared.work.round(!round));
         let mut threads = vec![scope.spawn(move || {
-            let _stop = StopAtEnd(shared.stop);
+            let _stop = StopOnDrop(shared.stop);
             observer.run()
         })];
         for model in models {
             let writer = Writer::new(shared, model);
             threads.push(scope.spawn(move || {
-                let _stop = StopAtEnd(shared.stop);
+                let _stop = StopOnDrop(shared.stop);
                 writer.run()
             }));
         }

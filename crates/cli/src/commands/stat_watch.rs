@@ -1,6 +1,7 @@
-//! `stat --watch`: a look every so often at a store that another process may have open. Where that process tells its figures
-//! (`Db::live_stats`), the store is not opened, and they are shown with what runs in its background; elsewhere what manifest, log and
-//! directory show from outside. Rates are those since the look before; the first look has none.
+//! `stat --watch`: prints a sample of a store's statistics at every interval, even while another process has the store
+//! open. If that process publishes its statistics (`Db::live_stats`), the store is not opened, and the sample includes
+//! the running background tasks. Otherwise the sample shows what the manifest, the log and the directory contain. Rates
+//! cover the time since the previous sample; the first sample has none.
 
 use crate::arguments::Common;
 use crate::commands::stat::{level_json, task_json};
@@ -13,34 +14,35 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A writer tells its figures about once a second, so two looks may meet the same ones: the rates before them still hold.
+/// A writer publishes about once a second, so two samples may see the same statistics. Then the previous rates still
+/// hold.
 const SAME: Duration = Duration::from_millis(100);
-/// But not when they are as old as this: then nothing has changed since.
+/// Statistics older than this mean that nothing has changed since: the rates are 0.
 const IDLE: Duration = Duration::from_millis(2500);
 
-/// Who told the figures.
+/// The writer that published the statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Teller {
+struct WriterInfo {
     process: u32,
     age: Duration,
 }
 
-/// One look.
-struct Look {
-    /// When the figures were what they are.
+/// One sample.
+struct Sample {
+    /// The time of the statistics.
     at: Instant,
     stats: Stats,
-    writer: Option<Teller>,
+    writer: Option<WriterInfo>,
     /// Branch files in the directory, with their bytes.
     files: BTreeMap<String, u64>,
 }
 
-impl Look {
+impl Sample {
     fn take(common: &Common) -> Result<Self, Failure> {
         let directory = common.directory()?;
         let live = Db::live_stats(directory)?;
         let (stats, writer) = match live {
-            Some(live) => (live.stats, Some(Teller { process: live.process, age: live.age })),
+            Some(live) => (live.stats, Some(WriterInfo { process: live.process, age: live.age })),
             None => (common.open_to_read()?.stats(), None),
         };
         let now = Instant::now();
@@ -48,13 +50,13 @@ impl Look {
         Ok(Self { at, stats, writer, files: branch_files(directory) })
     }
 
-    /// Bytes of branch files that no opening would see: those being written, and those about to be removed.
+    /// Size of the branch files that the manifest does not name: those being written, and those about to be removed.
     fn unnamed_bytes(&self) -> u64 {
         self.files.values().sum::<u64>().saturating_sub(self.stats.branch_bytes)
     }
 }
 
-/// A file that goes meanwhile does not count.
+/// Files that are removed during the listing do not count.
 fn branch_files(directory: &Path) -> BTreeMap<String, u64> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries
@@ -65,12 +67,12 @@ fn branch_files(directory: &Path) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// What has changed since the look before, a second.
+/// Changes per second since the previous sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Rates {
     writes: f64,
     background_bytes: f64,
-    /// What only a writer tells.
+    /// Rates that only a writer publishes.
     of_writer: Option<WriterRates>,
 }
 
@@ -78,19 +80,19 @@ struct Rates {
 struct WriterRates {
     user_bytes: f64,
     slowed_writes: f64,
-    /// How many of them for garbage.
+    /// The part of `slowed_writes` that was slowed because of garbage.
     garbage_slowed_writes: f64,
-    /// Transactions that failed, and updates that began again.
+    /// Transactions that failed, and updates that were retried.
     conflicts: f64,
-    /// Background bytes for each of the user's; `None` where there were none.
+    /// Background bytes per user byte; `None` if users wrote nothing.
     write_amplification: Option<f64>,
-    /// The share of cache look-ups that hit; `None` where there were none.
+    /// The share of cache lookups that hit; `None` if there were none.
     cache_hits: Option<f64>,
 }
 
 impl Rates {
-    /// `last`: those of the look before, which may have had none. `None` where they are not known yet.
-    fn between(before: &Look, now: &Look, last: Option<Self>) -> Option<Self> {
+    /// `last` are the rates of the previous sample, if any. Returns `None` as long as no rates are known.
+    fn between(before: &Sample, now: &Sample, last: Option<Self>) -> Option<Self> {
         let time = now.at.saturating_duration_since(before.at);
         let seconds = time.as_secs_f64().max(1e-6);
         let rate =
@@ -98,7 +100,7 @@ impl Rates {
         let writer = match (before.writer, now.writer) {
             (Some(before), Some(now)) if before.process == now.process => now,
             _ => {
-                // A file that came and went between the looks is missed.
+                // A file that was created and removed between the samples is missed.
                 let grown =
                     |(name, bytes): (&String, &u64)| bytes.saturating_sub(before.files.get(name).copied().unwrap_or(0));
                 let written: u64 = now.files.iter().map(grown).sum();
@@ -128,15 +130,15 @@ impl Rates {
     }
 }
 
-/// Looks every so often, so many times.
+/// Prints `times` samples, one per interval.
 pub fn run(common: &Common, interval: Duration, times: u64) -> Result<(), Failure> {
     let mut output = Output::new();
-    let (mut before, mut rates): (Option<Look>, Option<Rates>) = (None, None);
-    for look in 0..times {
-        if look > 0 {
+    let (mut before, mut rates): (Option<Sample>, Option<Rates>) = (None, None);
+    for sample in 0..times {
+        if sample > 0 {
             std::thread::sleep(interval);
         }
-        let now = Look::take(common)?;
+        let now = Sample::take(common)?;
         rates = before.as_ref().and_then(|before| Rates::between(before, &now, rates));
         output.line(if common.json { json(&now, rates).to_string() } else { text(&now, rates) })?;
         output.flush()?;
@@ -145,21 +147,21 @@ pub fn run(common: &Common, interval: Duration, times: u64) -> Result<(), Failur
     output.finish()
 }
 
-/// A line, and one for each thing about a writer that is worth one.
-fn text(look: &Look, rates: Option<Rates>) -> String {
-    let mut text = line(look, rates);
-    let stats = &look.stats;
+/// The summary line, and a line for each notable fact about the writer.
+fn text(sample: &Sample, rates: Option<Rates>) -> String {
+    let mut text = line(sample, rates);
+    let stats = &sample.stats;
     let mut add = |line: String| {
         text.push_str("\n  ");
         text.push_str(&line);
     };
-    if let Some(Teller { process, age }) = look.writer {
+    if let Some(WriterInfo { process, age }) = sample.writer {
         let of = rates.and_then(|rates| rates.of_writer);
         let or_none = |figure: Option<f64>, unit: f64, end| {
             figure.map_or("-".into(), |figure| format!("{:.1}{end}", figure * unit))
         };
         add(format!(
-            "process {process}, {:.1} s ago: {}/s from users, write amplification {}, cache {} of which {} hit, {} writes/s slowed",
+            "process {process}, {:.1} s ago: {}/s from users, write amplification {}, cache {}, hit rate {}, {} writes/s slowed",
             age.as_secs_f64(),
             rate(of.map(|of| of.user_bytes), size),
             or_none(of.and_then(|of| of.write_amplification), 1.0, ""),
@@ -169,11 +171,11 @@ fn text(look: &Look, rates: Option<Rates>) -> String {
         ));
         if let Some(of) = of.filter(|of| of.garbage_slowed_writes >= 1.0) {
             let (slowed, garbage) = (grouped(of.garbage_slowed_writes as u64), size(stats.garbage_bytes));
-            add(format!("{slowed} writes/s slowed for garbage, about {garbage} in the tree"));
+            add(format!("{slowed} writes/s slowed because of garbage, about {garbage} in the tree"));
         }
         if let Some(of) = of.filter(|of| of.conflicts >= 1.0) {
             add(format!(
-                "{}/s transactions failed or updates ran again for others' writes",
+                "{} transactions or updates/s lost the race to a conflicting write",
                 grouped(of.conflicts as u64)
             ));
         }
@@ -185,7 +187,7 @@ fn text(look: &Look, rates: Option<Rates>) -> String {
         add("merges are paused".into());
     }
     if stats.disk_full {
-        add("the disk is full: no puts are taken".into());
+        add("the disk is full: puts are rejected".into());
     }
     stats.running.iter().for_each(|task| add(running(task)));
     if let Some(failure) = &stats.failure {
@@ -194,19 +196,19 @@ fn text(look: &Look, rates: Option<Rates>) -> String {
     text
 }
 
-/// What a task does and how far it is.
+/// A running task and its progress.
 fn running(task: &BackgroundTask) -> String {
     let share = (task.bytes_total > 0).then(|| format!(" ({}%)", task.bytes_done * 100 / task.bytes_total));
     format!("running: {task}{}", share.unwrap_or_default())
 }
 
-/// A figure a second, or that it is not known.
-fn rate(figure: Option<f64>, tell: fn(u64) -> String) -> String {
-    figure.map_or("-".into(), |figure| tell(figure as u64))
+/// A rate per second, or "-" if it is not known.
+fn rate(figure: Option<f64>, format: fn(u64) -> String) -> String {
+    figure.map_or("-".into(), |figure| format(figure as u64))
 }
 
-fn line(look: &Look, rates: Option<Rates>) -> String {
-    let stats = &look.stats;
+fn line(sample: &Sample, rates: Option<Rates>) -> String {
+    let stats = &sample.stats;
     let level = |level: &LevelStats| {
         let (nodes, bytes) = (level.nodes, size(level.bytes / level.nodes.max(1)));
         format!("{nodes}x{bytes}, {} runs", level.runs)
@@ -221,15 +223,15 @@ fn line(look: &Look, rates: Option<Rates>) -> String {
         size(stats.branch_bytes),
         grouped(stats.branch_files),
         levels.join(" / "),
-        size(look.unnamed_bytes()),
+        size(sample.unnamed_bytes()),
         size(stats.log_bytes),
     )
 }
 
-fn json(look: &Look, rates: Option<Rates>) -> serde_json::Value {
-    let stats = &look.stats;
+fn json(sample: &Sample, rates: Option<Rates>) -> serde_json::Value {
+    let stats = &sample.stats;
     let of = rates.and_then(|rates| rates.of_writer);
-    let writer = look.writer.map(|Teller { process, age }| {
+    let writer = sample.writer.map(|WriterInfo { process, age }| {
         json!({
             "process": process,
             "age_s": age.as_secs_f64(),
@@ -246,7 +248,7 @@ fn json(look: &Look, rates: Option<Rates>) -> serde_json::Value {
             "garbage_slowed_writes": stats.garbage_slowed_writes,
             "garbage_slowed_ns": stats.garbage_slowed_ns,
             "conflicts": stats.conflicts,
-            "overtaken_updates": stats.retried_updates,
+            "retried_updates": stats.retried_updates,
             "stalled_writes": stats.stalled_writes,
             "longest_delay_ns": stats.longest_delay_ns,
             "background_write_limit": stats.background_write_limit,
@@ -265,7 +267,7 @@ fn json(look: &Look, rates: Option<Rates>) -> serde_json::Value {
         "garbage_bytes": stats.garbage_bytes,
         "branch_bytes": stats.branch_bytes,
         "branch_files": stats.branch_files,
-        "unnamed_bytes": look.unnamed_bytes(),
+        "unnamed_bytes": sample.unnamed_bytes(),
         "log_bytes": stats.log_bytes,
         "levels": stats.levels.iter().map(level_json).collect::<Vec<_>>(),
         "writer": writer,
@@ -276,36 +278,36 @@ fn json(look: &Look, rates: Option<Rates>) -> serde_json::Value {
 mod tests {
     use super::*;
 
-    fn look(at: Instant, stats: Stats, writer: Option<Teller>, files: &[(&str, u64)]) -> Look {
+    fn sample(at: Instant, stats: Stats, writer: Option<WriterInfo>, files: &[(&str, u64)]) -> Sample {
         let files = files.iter().map(|(name, bytes)| ((*name).to_string(), *bytes)).collect();
-        Look { at, stats: Stats { branch_bytes: 100, ..stats }, writer, files }
+        Sample { at, stats: Stats { branch_bytes: 100, ..stats }, writer, files }
     }
 
-    fn teller(process: u32, age_ms: u64) -> Option<Teller> {
-        Some(Teller { process, age: Duration::from_millis(age_ms) })
+    fn writer_info(process: u32, age_ms: u64) -> Option<WriterInfo> {
+        Some(WriterInfo { process, age: Duration::from_millis(age_ms) })
     }
 
     #[test]
-    fn from_outside_rates_are_those_of_numbers_and_files() {
+    fn without_a_writer_rates_come_from_sequence_numbers_and_files() {
         let start = Instant::now();
         let numbers = |last_number| Stats { last_number, ..Stats::default() };
-        let before = look(start, numbers(1000), None, &[("000001.branch", 100), ("000002.branch", 40)]);
+        let before = sample(start, numbers(1000), None, &[("000001.branch", 100), ("000002.branch", 40)]);
         let after = start + Duration::from_secs(2);
         let files = [("000002.branch", 60), ("000003.branch", 500)];
-        for writer in [None, teller(1, 0)] {
-            let now = look(after, numbers(3000), writer, &files);
+        for writer in [None, writer_info(1, 0)] {
+            let now = sample(after, numbers(3000), writer, &files);
             let rates = Rates::between(&before, &now, None).unwrap();
             assert!((rates.writes - 1000.0).abs() < 1e-6 && (rates.background_bytes - 260.0).abs() < 1e-6, "{rates:?}");
             assert_eq!((before.unnamed_bytes(), now.unnamed_bytes()), (40, 460));
             let shown = text(&now, Some(rates));
             assert!(shown.starts_with("1,000 writes/s, 260 B/s of background"), "{shown}");
-            // What only a writer tells is not known of one that told nothing at the look before.
+            // Figures that only a writer publishes are unknown until two samples of the same writer exist.
             assert_eq!(shown.contains(": -/s from users"), writer.is_some(), "{shown}");
         }
     }
 
     #[test]
-    fn a_writer_s_own_counters_make_its_rates() {
+    fn with_a_writer_rates_come_from_its_counters() {
         let start = Instant::now();
         let stats = |times: u64| Stats {
             writes: 100 * times,
@@ -321,8 +323,8 @@ mod tests {
             retried_updates: times,
             ..Stats::default()
         };
-        let before = look(start, stats(1), teller(7, 300), &[]);
-        let now = look(start + Duration::from_secs(2), stats(3), teller(7, 100), &[]);
+        let before = sample(start, stats(1), writer_info(7, 300), &[]);
+        let now = sample(start + Duration::from_secs(2), stats(3), writer_info(7, 100), &[]);
         let rates = Rates::between(&before, &now, None);
         let of_writer = WriterRates {
             user_bytes: 1000.0,
@@ -335,22 +337,22 @@ mod tests {
         assert_eq!(rates, Some(Rates { writes: 100.0, background_bytes: 2000.0, of_writer: Some(of_writer) }));
         let shown = text(&now, rates);
         assert!(shown.contains("process 7, 0.1 s ago: 1000 B/s from users, write amplification 2.0"), "{shown}");
-        assert!(shown.contains("75.0% hit"), "{shown}");
-        assert!(shown.contains("3 writes/s slowed for garbage, about 2.0 KiB in the tree"), "{shown}");
-        assert!(shown.contains("5/s transactions failed or updates ran again"), "{shown}");
+        assert!(shown.contains("hit rate 75.0%"), "{shown}");
+        assert!(shown.contains("3 writes/s slowed because of garbage, about 2.0 KiB in the tree"), "{shown}");
+        assert!(shown.contains("5 transactions or updates/s lost the race"), "{shown}");
         assert_eq!(json(&now, rates)["writer"]["garbage_slowed_writes"], 9);
-        // The same figures met twice: they were not told anew yet, and then: there is nothing to tell.
-        let twice = |age| Rates::between(&now, &look(now.at, stats(3), teller(7, age), &[]), rates);
+        // The same statistics twice: not published again yet, so the last rates hold; later, the writer is idle.
+        let twice = |age| Rates::between(&now, &sample(now.at, stats(3), writer_info(7, age), &[]), rates);
         assert_eq!(twice(900), rates);
         let idle = twice(3000).unwrap();
         assert_eq!((idle.writes, idle.of_writer), (0.0, Some(WriterRates::default())));
-        let still_unknown = Rates::between(&now, &look(now.at, stats(3), teller(7, 900), &[]), None);
+        let still_unknown = Rates::between(&now, &sample(now.at, stats(3), writer_info(7, 900), &[]), None);
         assert_eq!(still_unknown, None);
     }
 
-    /// Once, the first look told of 0 writes a second, whatever the writer did.
+    /// Regression test: the first sample reported 0 writes per second, whatever the writer did.
     #[test]
-    fn the_first_look_has_no_rates() {
+    fn the_first_sample_has_no_rates() {
         let levels = [(1, 1, 3), (0, 2, 8)];
         let levels = levels.map(|(height, nodes, runs)| LevelStats {
             height,
@@ -359,18 +361,19 @@ mod tests {
             bytes: 4096,
             ..LevelStats::default()
         });
-        let first = look(Instant::now(), Stats { levels: levels.to_vec(), ..Stats::default() }, teller(7, 100), &[]);
-        let (shown, told) = (text(&first, None), json(&first, None));
+        let first =
+            sample(Instant::now(), Stats { levels: levels.to_vec(), ..Stats::default() }, writer_info(7, 100), &[]);
+        let (shown, value) = (text(&first, None), json(&first, None));
         assert!(shown.starts_with("- writes/s, -/s of background;"), "{shown}");
         assert!(shown.contains(": -/s from users") && shown.contains("- writes/s slowed"), "{shown}");
         assert!(shown.contains("[1x4.0 KiB, 3 runs / 2x2.0 KiB, 8 runs]"), "{shown}");
-        assert!(told["writes_per_second"].is_null() && told["background_bytes_per_second"].is_null(), "{told}");
-        assert!(told["writer"]["user_bytes_per_second"].is_null() && told["writer"]["process"] == 7, "{told}");
-        assert_eq!(told["levels"][1]["runs"], 8);
+        assert!(value["writes_per_second"].is_null() && value["background_bytes_per_second"].is_null(), "{value}");
+        assert!(value["writer"]["user_bytes_per_second"].is_null() && value["writer"]["process"] == 7, "{value}");
+        assert_eq!(value["levels"][1]["runs"], 8);
     }
 
     #[test]
-    fn what_a_writer_does_and_suffers_is_shown() {
+    fn tasks_and_problems_of_a_writer_are_shown() {
         let task = BackgroundTask {
             kind: alluvium::BackgroundKind::Merge,
             node: Some(3),
@@ -391,12 +394,12 @@ mod tests {
             failure: Some("the disk died".into()),
             ..Stats::default()
         };
-        let look = look(Instant::now(), stats, teller(7, 100), &[]);
-        let (shown, told) = (text(&look, Some(Rates::default())), json(&look, Some(Rates::default())));
+        let sample = sample(Instant::now(), stats, writer_info(7, 100), &[]);
+        let (shown, value) = (text(&sample, Some(Rates::default())), json(&sample, Some(Rates::default())));
         for part in ["merge at node 3", "(75%)", "limited to 2.0 KiB/s", "paused", "full", "failure: the disk died"] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
-        let writer = &told["writer"];
+        let writer = &value["writer"];
         assert_eq!((&writer["process"], &writer["background_write_limit"]), (&json!(7), &json!(2048)));
         let task = json!({ "kind": "merge", "node": 3, "height": 0, "from": "a", "to": null, "bytes_done": 30, "bytes_total": 40,
             "bytes_written": 10, "runs_for_s": 1.5, "paused": false });

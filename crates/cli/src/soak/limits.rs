@@ -1,45 +1,45 @@
-//! What a child takes of the machine, and whether that is still within bounds. Looked at from outside, by the parent.
+//! The resource use of a child, and whether it is within limits. Measured from outside, by the parent.
 
 use super::work::Work;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// A budget below this is taken for this: the buffers of background work have fixed sizes.
+/// A smaller budget counts as this much: the buffers of background work have fixed sizes.
 const BUDGET_FLOOR: u64 = 128 << 20;
 const MEMORY_MORE: u64 = 64 << 20;
 const DISK_MORE: u64 = 256 << 20;
 const FILES_MAX: u64 = 768;
 const THREADS_MORE: u64 = 24;
-/// Threads of the soak beside writers: main, observer, and the one at standard input.
+/// Threads of the soak besides writers: main, observer, and the reader of standard input.
 const OWN_THREADS: u64 = 3;
 
-/// What was seen at one moment; 0 where the system does not tell.
+/// The resource use at one moment; 0 if the system does not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Resident memory, bytes.
+pub struct ResourceUse {
+    /// Resident memory in bytes.
     pub memory: u64,
     /// Open files.
     pub files: u64,
     /// Threads.
     pub threads: u64,
-    /// Bytes on disk that the store takes.
+    /// Bytes on disk of the store.
     pub disk: u64,
 }
 
-/// What must not be passed.
+/// The limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds(Seen);
+pub struct Limits(ResourceUse);
 
-impl Bounds {
-    /// Of a life with this budget and so many background threads.
+impl Limits {
+    /// For a round with this budget and this many background threads.
     pub fn new(work: &Work, budget: u64, workers: u64, live_bytes: u64) -> Self {
-        // A model in each writer, its snapshots and the observer, and copies while they are looked through.
+        // A model in each writer, its snapshots and the observer, and copies during comparisons.
         let models = work.keys * 8 * 8;
-        // Large values on their way.
+        // Large values in flight.
         let values = (work.threads + 1) * (4 << 20);
         let budget = budget.max(BUDGET_FLOOR);
-        Self(Seen {
+        Self(ResourceUse {
             memory: budget + budget / 2 + MEMORY_MORE + models + values,
             files: FILES_MAX,
             threads: work.threads + OWN_THREADS + workers + THREADS_MORE,
@@ -47,8 +47,8 @@ impl Bounds {
         })
     }
 
-    /// What is passed, in words.
-    pub fn passed(&self, seen: &Seen) -> Option<String> {
+    /// Which limits are exceeded, in words.
+    pub fn exceeded(&self, seen: &ResourceUse) -> Option<String> {
         let bounds = &self.0;
         [
             ("resident memory in bytes", seen.memory, bounds.memory),
@@ -62,8 +62,8 @@ impl Bounds {
     }
 }
 
-impl Seen {
-    /// What a process takes now.
+impl ResourceUse {
+    /// The resource use of a process now.
     pub fn of_process(id: u32) -> Self {
         let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
         let files = fs::read_dir(format!("/proc/{id}/fd")).map_or(0, |entries| entries.count() as u64);
@@ -81,11 +81,11 @@ impl Seen {
     /// Bytes on disk of a directory's files.
     pub fn disk_of(directory: &Path) -> u64 {
         let Ok(entries) = fs::read_dir(directory) else { return 0 };
-        // A file may vanish between its name and its size.
+        // A file may be removed between the listing and the query of its size.
         entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.blocks() * 512).sum()
     }
 
-    /// The larger of each.
+    /// The larger of each figure.
     pub fn most(self, other: Self) -> Self {
         Self {
             memory: self.memory.max(other.memory),
@@ -103,33 +103,33 @@ mod tests {
 
     #[test]
     fn what_the_kernel_tells_of_this_process() {
-        let seen = Seen::of_process(std::process::id());
+        let seen = ResourceUse::of_process(std::process::id());
         assert!(seen.memory > 1 << 20 && seen.threads >= 1 && seen.files >= 3, "{seen:?}");
         let text = "Name:\tx\nVmRSS:\t    2048 kB\nThreads:\t7\n";
-        assert_eq!(Seen::in_status(text), Seen { memory: 2 << 20, threads: 7, ..Seen::default() });
-        assert_eq!(Seen::in_status(""), Seen::default());
+        assert_eq!(ResourceUse::in_status(text), ResourceUse { memory: 2 << 20, threads: 7, ..ResourceUse::default() });
+        assert_eq!(ResourceUse::in_status(""), ResourceUse::default());
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("file"), vec![1; 100_000]).unwrap();
-        assert!(Seen::disk_of(directory.path()) >= 100_000);
+        assert!(ResourceUse::disk_of(directory.path()) >= 100_000);
     }
 
     #[test]
     fn each_bound_can_be_passed() {
-        let bounds = Bounds::new(&SMALL, 1 << 20, 2, 1000);
-        assert_eq!(bounds.passed(&bounds.0), None);
+        let bounds = Limits::new(&SMALL, 1 << 20, 2, 1000);
+        assert_eq!(bounds.exceeded(&bounds.0), None);
         for (more, word) in [
-            (Seen { memory: 1, ..Seen::default() }, "memory"),
-            (Seen { files: 1, ..Seen::default() }, "open files"),
-            (Seen { threads: 1, ..Seen::default() }, "threads"),
-            (Seen { disk: 1, ..Seen::default() }, "disk"),
+            (ResourceUse { memory: 1, ..ResourceUse::default() }, "memory"),
+            (ResourceUse { files: 1, ..ResourceUse::default() }, "open files"),
+            (ResourceUse { threads: 1, ..ResourceUse::default() }, "threads"),
+            (ResourceUse { disk: 1, ..ResourceUse::default() }, "disk"),
         ] {
-            let seen = Seen {
+            let seen = ResourceUse {
                 memory: bounds.0.memory + more.memory,
                 files: bounds.0.files + more.files,
                 threads: bounds.0.threads + more.threads,
                 disk: bounds.0.disk + more.disk,
             };
-            assert!(bounds.passed(&seen).is_some_and(|text| text.contains(word)), "{word}");
+            assert!(bounds.exceeded(&seen).is_some_and(|text| text.contains(word)), "{word}");
         }
     }
 }

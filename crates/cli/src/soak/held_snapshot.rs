@@ -1,4 +1,5 @@
-//! A snapshot that is kept for long, with an iterator that walks over it a little at a time, while its writer goes on.
+//! A snapshot that is held for a long time, and an iterator that advances over it in small steps while the writer
+//! continues.
 
 use super::Broken;
 use super::model::Model;
@@ -6,25 +7,25 @@ use super::reading::Reading;
 use super::work::Work;
 use alluvium::{Db, Iter, Snapshot};
 
-/// A snapshot of one writer's keys, and what they were when it was taken.
+/// A snapshot of one writer's keys, with their state when it was taken.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldSnapshot {
     snapshot: Snapshot,
     model: Model,
     iter: Iter,
-    /// The key that the iterator stands on; `None` before the first step.
+    /// The iterator's key; `None` before the first step.
     at: Option<u64>,
 }
 
-impl Held {
-    /// Taken by the writer itself, between two of its operations: so it holds exactly what the model has.
+impl HeldSnapshot {
+    /// Called by the writer itself, between two of its operations, so it holds exactly the model's state.
     pub fn take(db: &Db, model: &Model) -> Result<Self, Broken> {
         let snapshot = db.snapshot()?;
         let iter = snapshot.prefix(Work::prefix(model.writer))?;
         Ok(Self { snapshot, model: model.clone(), iter, at: None })
     }
 
-    /// A get at the snapshot.
+    /// Checks a get at the snapshot.
     pub fn get(&self, reading: &mut Reading<'_>, key: u64) -> Result<(), Broken> {
         let writer = self.model.writer;
         let value = self.snapshot.get(reading.key(writer, key))?;
@@ -32,8 +33,8 @@ impl Held {
         self.expect(key, found, "get")
     }
 
-    /// Some steps, now and then one back; true once the end is reached.
-    pub fn walk(&mut self, reading: &mut Reading<'_>, steps: u64, back: bool) -> Result<bool, Broken> {
+    /// Advances by some steps, the first optionally backward, and checks each. Returns true at the end.
+    pub fn advance(&mut self, reading: &mut Reading<'_>, steps: u64, back: bool) -> Result<bool, Broken> {
         for step in 0..steps {
             let before = self.at.and_then(|at| self.live_before(at));
             let expected = match self.at {
@@ -58,7 +59,7 @@ impl Held {
             if found.map(|(key, _)| key) != expected {
                 return Err(Broken(format!(
                     "{}: the iterator behind {:?} stands on {:?}, expected {expected:?}",
-                    self.place(),
+                    self.description(),
                     self.at,
                     found.map(|(key, _)| key)
                 )));
@@ -75,11 +76,11 @@ impl Held {
         if found == expected {
             return Ok(());
         }
-        let place = self.place();
-        Err(Broken(format!("{place}: key {key} has the value of operation {found} by {by}, expected {expected}")))
+        let description = self.description();
+        Err(Broken(format!("{description}: key {key} has the value of operation {found} by {by}, expected {expected}")))
     }
 
-    fn place(&self) -> String {
+    fn description(&self) -> String {
         let (number, writer, done) = (self.snapshot.number(), self.model.writer, self.model.done);
         format!("snapshot at number {number}, taken by writer {writer} after its operation {done}")
     }
