@@ -26,7 +26,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `NoStore`, `AlreadyOpen`, `Io` if a file could not be checked. Damage is reported in the result, not as an error.
+    /// `NoStore`, `AlreadyOpen`, `Io` if a file could not be checked. Damage is reported in the result, not as an
+    /// error.
     pub fn verify_closed(
         path: impl AsRef<Path>,
         depth: Depth,

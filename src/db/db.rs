@@ -93,8 +93,8 @@ impl Db {
         self.engine.write.write_one(key.as_ref(), Some(value.as_ref()), self.durability(options))
     }
 
-    /// Deletes a key. It is not an error if the key is absent. Deletes also succeed on a full disk, as long as the log has
-    /// space, so that they can free space.
+    /// Deletes a key. It is not an error if the key is absent. Deletes also succeed on a full disk, as long as the log
+    /// has space, so that they can free space.
     ///
     /// # Errors
     /// Like `put`.

@@ -17,7 +17,7 @@ use std::iter::FusedIterator;
 ///
 /// As a cursor: a new `Iter` is unpositioned. `seek` and the other seeks move it to a pair, and `step` and `step_back`
 /// to the neighbouring pairs. A step off either end leaves it unpositioned until the next seek. Keys outside of the
-/// range are ignored: `seek` with a key before the range moves to its first pair, and `seek_for_prev` with a key behind
+/// range are ignored: `seek` with a key before the range moves to its first pair, and `seek_for_prev` with a key after
 /// the range moves to its last pair.
 ///
 /// As an `Iterator`: `next` returns the pair at the cursor unless it was returned already, otherwise it steps first. A
@@ -89,12 +89,12 @@ impl Iter {
         self.front.move_cursor(&self.scope, false, movement)
     }
 
-    /// Moves to the next pair. Behind the last pair the iterator becomes unpositioned, and further steps do nothing.
+    /// Moves to the next pair. After the last pair the iterator becomes unpositioned, and further steps do nothing.
     pub fn step(&mut self) -> Result<()> {
         if self.valid() { self.front.move_cursor(&self.scope, true, ViewCursor::next) } else { Ok(()) }
     }
 
-    /// Moves to the previous pair. In front of the first pair the iterator becomes unpositioned.
+    /// Moves to the previous pair. Before the first pair the iterator becomes unpositioned.
     pub fn step_back(&mut self) -> Result<()> {
         if self.valid() { self.front.move_cursor(&self.scope, true, ViewCursor::prev) } else { Ok(()) }
     }

@@ -11,7 +11,8 @@ impl Db {
         self.engine.read.get_nonblocking(key, SequenceNumber::MAX)
     }
 
-    /// Whether a write of keys and values of so many bytes, the largest value of so many, would wait for nothing.
+    /// Whether a write of this many bytes of keys and values, with the largest value of `largest_value` bytes, would
+    /// not wait.
     pub(crate) fn writes_without_waiting(&self, bytes: usize, largest_value: usize, options: WriteOptions) -> bool {
         self.engine.write.writes_without_waiting(bytes, largest_value, self.durability(options))
     }

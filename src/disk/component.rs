@@ -29,7 +29,7 @@ pub enum ComponentOptions {
     Trunk(TrunkOptions),
 }
 
-/// Why a job failed for want of disk space.
+/// Why a job failed for lack of disk space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureCause {
     /// The disk was known to be full when the job began.
@@ -63,8 +63,8 @@ impl Component {
         Ok((Self::Trunk(trunk), Version::Trunk(tree)))
     }
 
-    /// Writes what comes from memory, which is newer than everything in the version, as branch files. Heavy I/O, no
-    /// lock. Outcomes are applied in the order of `through`. `None` where `progress` ended it: then nothing was done.
+    /// Writes the data from memory, which is newer than everything in the version, as branch files. Heavy I/O, no lock.
+    /// Outcomes are applied in the order of `through`. `None` if `progress` ended it: then nothing was done.
     pub fn incorporate(
         &self,
         version: &Version,
@@ -76,7 +76,7 @@ impl Component {
         Ok(trunk.incorporate(tree, source, retention, progress)?.map(Outcome::Trunk))
     }
 
-    /// The most urgent work that no running job has claimed; `None` where there is nothing to do.
+    /// The most urgent work that no running job has claimed; `None` if there is nothing to do.
     pub fn pick(&self, version: &Version, retention: &Retention) -> Option<Job> {
         let (Self::Trunk(trunk), Version::Trunk(tree)) = (self, version);
         trunk.pick(tree, retention).map(Job::Trunk)
@@ -100,7 +100,7 @@ impl Component {
         trunk.pick_to_free_space(tree).map(Job::Trunk)
     }
 
-    /// Does a job's I/O. Heavy, no lock. Where `progress` ends it, its outcome changes nothing.
+    /// Does a job's I/O. Heavy, no lock. If `progress` ends it, its outcome changes nothing.
     pub fn run(&self, job: &Job, version: &Version, retention: &Retention, progress: &dyn Progress) -> Result<Outcome> {
         let (Self::Trunk(trunk), Job::Trunk(job), Version::Trunk(tree)) = (self, job, version);
         trunk.run(job, tree, retention, progress).map(Outcome::Trunk)
@@ -114,14 +114,14 @@ impl Component {
         Applied::Trunk(trunk.apply(outcome, tree))
     }
 
-    /// About how many bytes a requested compaction still has to read; `None` where nothing is left to do, whatever jobs
+    /// About how many bytes a requested compaction still has to read; `None` if nothing is left to do, whatever jobs
     /// run.
     pub fn remaining(&self, version: &Version, range: &RequestedRange, retention: &Retention) -> Option<u64> {
         let (Self::Trunk(trunk), Version::Trunk(tree)) = (self, version);
         trunk.remaining(tree, range, retention)
     }
 
-    /// Forgets what it remembers of files and nodes that the version does not refer to.
+    /// Removes its records of files and nodes that the version does not refer to.
     pub fn forget_unreferenced(&self, version: &Version) {
         let (Self::Trunk(trunk), Version::Trunk(tree)) = (self, version);
         trunk.forget_unreferenced(tree);

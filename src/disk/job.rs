@@ -1,5 +1,5 @@
-//! Pieces of background work of whichever disk component the store has. A job may run on any thread; its outcome is
-//! applied under the edit mutex.
+//! Pieces of background work of the store's disk component. A job may run on any thread; its outcome is applied under
+//! the edit mutex.
 //!
 //! Life: a `pick` function of `Component` makes a job, which claims what it works on. `Component::run` does the I/O.
 //! `Component::apply` turns the outcome into an edit and a new version. The caller logs the edit, publishes the version
@@ -58,13 +58,13 @@ impl Applied {
         applied.is_empty()
     }
 
-    /// What to log. Empty where nothing changed.
+    /// The edit to log. Empty if nothing changed.
     pub fn edit(&mut self) -> &mut ManifestEdit {
         let Self::Trunk(applied) = self;
         &mut applied.edit
     }
 
-    /// What to publish once the edit is durable.
+    /// The version to publish once the edit is durable.
     pub fn version(&self) -> Version {
         let Self::Trunk(applied) = self;
         Version::Trunk(Arc::clone(&applied.tree))

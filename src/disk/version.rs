@@ -8,7 +8,7 @@ use crate::merge::Cursor;
 use crate::util::sync::Arc;
 use crate::util::{Kind, Result, SequenceNumber};
 
-/// See the module. Holding it keeps all its branch files readable.
+/// See the module. While it is held, all its branch files are readable.
 #[derive(Clone, Debug)]
 pub enum Version {
     /// A trunk's tree.
@@ -17,7 +17,7 @@ pub enum Version {
 
 impl Version {
     /// The newest version `<= at` of `key`, whose hash is `hash`: its number and kind. Its value is appended to `out`.
-    /// Where a range tombstone over the key is newer, the answer is that range tombstone.
+    /// If a range tombstone over the key is newer, the result is that range tombstone.
     #[inline]
     pub fn get<'t, P: Pages<'t>>(
         &'t self,
@@ -97,7 +97,7 @@ impl Version {
         tree.visit(&mut |node| node.branches().for_each(|branch| visit(node.height, branch)));
     }
 
-    /// Its figures. O(references).
+    /// The figures of the version. O(references).
     pub fn figures(&self) -> Figures {
         let Self::Trunk(tree) = self;
         tree.figures()
@@ -109,7 +109,7 @@ impl Version {
         trunk::check_structure(tree)
     }
 
-    /// Whether it is what the manifest says; the error says what differs.
+    /// Whether the version agrees with the manifest; the error says what differs.
     pub fn check_against(&self, state: &ManifestState) -> Result<(), String> {
         let Self::Trunk(tree) = self;
         trunk::check_nodes(tree, state)

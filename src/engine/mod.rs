@@ -1,4 +1,4 @@
-//! Layer 6: the machinery behind the public types of `db`. It joins memory, log, manifest and disk component into a
+//! Layer 6: the implementation of the public types of `db`. It joins memory, log, manifest and disk component into a
 //! store.
 //!
 //! The folders, each of which imports only those above it:

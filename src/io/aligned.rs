@@ -114,8 +114,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "no length")]
-    fn an_odd_length_is_refused() {
+    #[should_panic(expected = "is not a length")]
+    fn an_unaligned_length_is_rejected() {
         AlignedBuffer::new(100);
     }
 }

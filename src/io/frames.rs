@@ -180,7 +180,7 @@ mod tests {
     const BYTES: usize = PAGES * IO_ALIGNMENT;
 
     #[test]
-    fn what_is_released_reads_as_zeroes_and_is_taken_last() {
+    fn released_frames_read_as_zeroes_and_are_taken_last() {
         let frames = Frameset::new();
         let addresses = |list: &[Frame]| list.iter().map(|frame| frame.0).collect::<Vec<_>>();
         // All frames of one slab.
@@ -199,9 +199,9 @@ mod tests {
         taken.drain(..2).for_each(|frame| frames.give_back(frame, PAGES));
         assert_eq!(addresses(&frames.of(PAGES).lock().free), [all[3]]);
         assert_eq!(addresses(&frames.of(PAGES).lock().bare).len(), 3);
-        assert_eq!(frames.take(PAGES).0, all[3], "what has memory is taken first");
+        assert_eq!(frames.take(PAGES).0, all[3], "frames with memory are taken first");
         let bare = frames.take(PAGES);
-        assert!(all[..3].contains(&bare.0), "and before a slab is cut");
+        assert!(all[..3].contains(&bare.0), "free frames are taken before a slab is cut");
         // SAFETY: the frame is ours and has this length.
         assert!(unsafe { std::slice::from_raw_parts(bare.0.as_ptr(), BYTES) }.iter().all(|byte| *byte == 0));
     }

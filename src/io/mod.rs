@@ -159,7 +159,7 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
 pub trait StorageFile: Send + Sync + std::fmt::Debug {
     /// The file's path, for messages.
     fn path(&self) -> &Path;
-    /// Its file descriptor; `None` for a file that is not the kernel's.
+    /// Its file descriptor; `None` if it has none.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -69,9 +69,9 @@ impl PosixStorage {
         Self { rings: OnceLock::from(None), ..Self::new(path) }
     }
 
-    /// The same, with what users read going through the system's page cache. For a store with a small memory budget in a program that leaves the rest of
-    /// the machine's memory to the system, as LevelDB does: what the store's own cache gives up is then still in memory, at a system
-    /// call's distance.
+    /// The same, but reads for users go through the system's page cache. For a store with a small memory budget in a
+    /// program that leaves the rest of the machine's memory to the system, as LevelDB does: a page that the store's own
+    /// cache has evicted is then still in memory, one system call away.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -241,7 +241,7 @@ impl Storage for PosixStorage {
     }
 
     fn available(&self) -> Result<Option<u64>> {
-        room::available(&self.path).map(Some).map_err(|error| Error::io("ask for room in", &self.path, error))
+        room::available(&self.path).map(Some).map_err(|error| Error::io("read the free space of", &self.path, error))
     }
 }
 

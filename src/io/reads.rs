@@ -33,7 +33,7 @@ impl ReadRequest {
     pub fn new(file: Arc<dyn StorageFile>, offset: u64, length: usize, buffer: AlignedBuffer) -> Self {
         let is_aligned = offset.is_multiple_of(IO_ALIGNMENT as u64) && length.is_multiple_of(IO_ALIGNMENT);
         assert!(is_aligned, "unaligned read of {length} bytes at {offset} of {}", file.path().display());
-        assert!(length > 0 && length <= buffer.len(), "{length} bytes do not go into {}", buffer.len());
+        assert!(length > 0 && length <= buffer.len(), "{length} bytes do not fit into {}", buffer.len());
         Self { file, offset, length, buffer }
     }
 

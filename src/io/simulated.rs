@@ -125,13 +125,13 @@ impl SimulatedStorage {
         Self::over(self.disk.lock().fork())
     }
 
-    /// From now on `life()` is known, or is `None`.
+    /// Sets whether `life()` is known from now on, or `None`.
     pub fn set_life_known(&self, known: bool) {
         self.disk.lock().life_known = known;
     }
 
-    /// Whether the machine's shared memory is known to outlive the process, so that a store uses it by default. It
-    /// does, and is lost with the power, but not with the mount.
+    /// Sets whether the machine's shared memory counts as certain to outlive the process, so that a store uses it by
+    /// default. In any case it survives the process and the mount, and a power cut erases it.
     pub fn set_memory_outlives(&self, outlives: bool) {
         self.disk.lock().pieces.outlives = outlives;
     }

@@ -1,4 +1,4 @@
-//! The contract of `Storage`, the same for every implementation. What only one of them can do is tested beside it.
+//! The contract of `Storage`, the same for every implementation. What only one of them can do is tested in its module.
 
 use super::simulated::SimulatedStorage;
 use super::*;
@@ -33,7 +33,7 @@ fn sorted(storage: &dyn Storage) -> Vec<String> {
 }
 
 #[test]
-fn files_come_go_and_change_names() {
+fn files_are_created_renamed_and_removed() {
     on_every_storage(|storage| {
         assert!(storage.directory_exists().unwrap());
         assert_eq!(sorted(storage), Vec::<String>::new());
@@ -187,7 +187,7 @@ fn locks_exclude_each_other_by_file_and_part() {
 }
 
 #[test]
-fn the_directory_comes_and_goes() {
+fn the_directory_is_created_and_removed() {
     on_every_storage(|storage| {
         storage.create_directory().unwrap();
         drop(storage.open("a", OpenMode::Create).unwrap());

@@ -149,8 +149,12 @@ fn start(
     let name = file_name(number, Role::Segment);
     if let Some(shadow) = plan.shadow {
         let file = storage.open(&name, OpenMode::WriteDirect)?;
-        let write_out = Writeback::new(shadow.clone(), file, plan.header(number), page);
-        return Segment::with_twin(write_out, parts(storage, number, plan, Arc::clone(&shadow.owners)), plan.identity);
+        let writeback = Writeback::new(shadow.clone(), file, plan.header(number), page);
+        return Segment::with_shadow(
+            writeback,
+            parts(storage, number, plan, Arc::clone(&shadow.owners)),
+            plan.identity,
+        );
     }
     let (map, owners) = match reuse {
         Some(reuse) => reuse,
@@ -208,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_round_trip_and_others_are_left_alone() {
+    fn names_round_trip_and_other_names_are_rejected() {
         for role in [Role::Segment, Role::Free, Role::New] {
             for number in [1, 999_999, 1_000_000, u64::MAX] {
                 let number = FileNumber(number);

@@ -1,8 +1,8 @@
 //! Group commit: one leader syncs for all waiting threads. Any thread that holds no number and no announcement.
 //!
 //! Invariants:
-//! 1. There is at most one leader. It chooses its target after it became leader, so a thread that waits behind it is
-//!    either covered or becomes or finds the next leader.
+//! 1. There is at most one leader. It chooses its target after it became leader, so a thread that waits meanwhile is
+//!    covered, or takes part in the next round.
 //! 2. Order: all numbers `<= target` are sealed; value files are synced (`before`); segments are listed and synced;
 //!    `synced` is raised; a mark is left. Invariant 1 of the module `log` says why the listed segments are enough.
 //! 3. A failure poisons the log before there can be another leader.
@@ -86,20 +86,20 @@ impl Log {
         sequencer.wait_for_announced();
         let current = Arc::clone(&self.state.lock().current);
         current.sync()?;
-        if self.shadows.bytes() > 0 { self.give_up_twins() } else { Ok(()) }
+        if self.shadows.bytes() > 0 { self.release_shadows() } else { Ok(()) }
     }
 
     /// Writes all shadows back to their segments' files and removes them. Requires that no more records are sealed.
-    fn give_up_twins(&self) -> Result<()> {
+    fn release_shadows(&self) -> Result<()> {
         let (_making, _sealing) = (self.making.lock(), self.sealing.lock());
         let segments: Vec<_> = {
             let state = self.state.lock();
             let State { current, next, retiring, .. } = &*state;
             retiring.iter().chain([current]).chain(next).map(Arc::clone).collect()
         };
-        for segment in segments.iter().filter(|segment| segment.has_twin()) {
+        for segment in segments.iter().filter(|segment| segment.has_shadow()) {
             segment.sync()?;
-            if let Some(shadow) = segment.give_up_twin()? {
+            if let Some(shadow) = segment.release_shadow()? {
                 self.shadows.remove(&shadow);
             }
         }

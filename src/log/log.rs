@@ -96,7 +96,7 @@ impl Log {
         }
         let chunks = segment_bytes / chunk_bytes;
         let synced = SequenceNumber(identity.first.0.saturating_sub(1));
-        poison::forget_poison(&*storage)?;
+        poison::remove_poison(&*storage)?;
         let mark = Some(Mark { counter: 1, synced_through: synced, manifest_edit: 0 });
         let shadows = Shadows::new(memory, segment_file_bytes(chunks, chunk_bytes), chunks);
         let shadow = if options.scarce { None } else { shadows.take(&*storage) };
@@ -169,7 +169,7 @@ impl Log {
         self.shadows.refused()
     }
 
-    /// Whether a switch of the memory generation should free log.
+    /// Whether the log exceeds its budget, so that a switch of the memory generation should free some of it.
     pub fn over_budget(&self) -> bool {
         self.bytes() > self.options.budget_bytes
     }

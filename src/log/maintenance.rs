@@ -5,15 +5,14 @@
 //! There are two threads, so that work that writers wait for is never queued behind the sync of a whole segment. With
 //! one thread, a sync of 80 ms on a busy disk delayed a put by 80 ms.
 //!
-//! Invariants:
 //! 1. A segment is retired (under the state lock another becomes current), then a grace period passes, then the segment
 //!    is synced, then it is *sealed*. After the grace period no record is sealed in it.
 //!
 //!    A writer announces (store to its number slot, fence), then reads `retired`. Only if it is not set does it take a
 //!    number and seal its record; then it leaves its slot. The log thread sees `retired` set and calls
 //!    `wait_for_announced` (fence, read of the slots). One of the two fences comes first. If the writer's does, the log
-//!    thread finds the slot busy, or left after the record was sealed, and waits. If the log thread's does, the writer
-//!    finds `retired` set and withdraws.
+//!    thread finds the slot busy and waits, or finds it left after the record was sealed. If the log thread's does, the
+//!    writer finds `retired` set and withdraws.
 //! 2. `last` of a sealed segment is read from the number counter after that grace period. The number of every record in
 //!    it was taken before, so none is greater.
 //! 3. Only sealed segments are recycled, and only after the manifest durably says that all their numbers are
@@ -63,7 +62,7 @@ impl Log {
                 if state.current.wants_pages(self.chunks_ahead()) {
                     self.wake(&mut state, LogTask::MakeReady);
                 }
-                if state.current.wants_write_out() {
+                if state.current.wants_writeback() {
                     self.wake(&mut state, LogTask::Finish);
                 }
                 writer.enter(Arc::clone(&state.current), first, count);
@@ -155,7 +154,7 @@ impl Log {
     pub fn finish(&self, sequencer: &Sequencer) -> Result<()> {
         self.state.lock().due.finish = false;
         self.check()?;
-        self.write_out()?;
+        self.write_back()?;
         self.seal_retired(&self.sealing.lock(), sequencer)
     }
 
@@ -206,12 +205,12 @@ impl Log {
     }
 
     /// So that the next sync, or the sealing, has less to write.
-    fn write_out(&self) -> Result<()> {
+    fn write_back(&self) -> Result<()> {
         let current = Arc::clone(&self.state.lock().current);
-        if !current.wants_write_out() {
+        if !current.wants_writeback() {
             return Ok(());
         }
-        current.write_out().inspect_err(|error| self.poison(&error.to_string()))
+        current.write_back().inspect_err(|error| self.poison(&error.to_string()))
     }
 
     /// Invariants 1 and 2.
@@ -232,7 +231,7 @@ impl Log {
         let last = sequencer.last();
         for segment in &retiring {
             segment.set_last(last);
-            match segment.sync().and_then(|()| segment.give_up_twin()) {
+            match segment.sync().and_then(|()| segment.release_shadow()) {
                 Ok(shadow) => shadow.into_iter().for_each(|shadow| self.shadows.give_back(shadow)),
                 Err(error) => {
                     self.poison(&error.to_string());
@@ -240,7 +239,7 @@ impl Log {
                 }
             }
             // Nothing reads it until it is recycled, and its pages would count against the memory budget.
-            segment.rest();
+            segment.release_pages();
         }
         let mut state = self.state.lock();
         state.retiring.retain(|segment| !retiring.iter().any(|sealed| Arc::ptr_eq(sealed, segment)));

@@ -9,7 +9,7 @@ use crate::util::sync::Arc;
 impl Log {
     /// Makes the next segment, from a free file if there is one.
     pub(super) fn make_segment(&self, chunks: usize, dedicated: bool) -> Result<Arc<Segment>> {
-        // Idle writers own most of its chunks. Only their mapping is still needed.
+        // Files most of whose chunks idle writers own. Only their mapping is still needed.
         let mut used_up = Vec::new();
         let (free, mark) = {
             let mut state = self.state.lock();
@@ -42,7 +42,7 @@ impl Log {
         };
         let made = self.make_named(free, plan);
         match (&made, shadow) {
-            (Ok(segment), Some(shadow)) if !segment.has_twin() => self.shadows.give_back(shadow),
+            (Ok(segment), Some(shadow)) if !segment.has_shadow() => self.shadows.give_back(shadow),
             // A segment that the manifest does not name may lack its shadow. After a failure of unknown effect, the
             // manifest may name it.
             (Err(_), Some(shadow)) if self.check().is_ok() => self.shadows.give_back(shadow),

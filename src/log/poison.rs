@@ -40,7 +40,7 @@ pub fn read_poison(storage: &dyn Storage) -> Result<Option<Option<u64>>> {
 }
 
 /// Removes the mark of an earlier log epoch, which has been recovered.
-pub fn forget_poison(storage: &dyn Storage) -> Result<()> {
+pub fn remove_poison(storage: &dyn Storage) -> Result<()> {
     if storage.list()?.iter().any(|name| name == POISON) {
         storage.remove(POISON)?;
     }

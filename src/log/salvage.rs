@@ -42,7 +42,7 @@ pub struct FoundRecord<'a> {
     pub number: SequenceNumber,
     /// The last number that it covers.
     pub last: SequenceNumber,
-    /// Its operation.
+    /// Its operations.
     pub operations: Operations<'a>,
 }
 
@@ -91,8 +91,8 @@ impl FoundSegment {
         file_name(self.number, Role::Segment)
     }
 
-    /// Calls back for every valid record of the store `database`, in file order. Returns the positions with a good
-    /// header and a bad body, and what else cannot be read.
+    /// Calls `visit` for every valid record of the store `database`, in file order. Returns the damage: valid headers
+    /// with a bad body, and whatever else cannot be read.
     pub fn records(
         &self,
         database: DatabaseId,

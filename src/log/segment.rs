@@ -102,8 +102,8 @@ impl Segment {
     }
 
     /// A segment with a shadow.
-    pub fn with_twin(write_out: Writeback, parts: SegmentParts, identity: &LogIdentity) -> Result<Self> {
-        Self::over(Arc::clone(&write_out.shadow().map), Place::Shadow(write_out), parts, identity)
+    pub fn with_shadow(writeback: Writeback, parts: SegmentParts, identity: &LogIdentity) -> Result<Self> {
+        Self::over(Arc::clone(&writeback.shadow().map), Place::Shadow(writeback), parts, identity)
     }
 
     fn over(map: Arc<dyn MappedFile>, place: Place, parts: SegmentParts, identity: &LogIdentity) -> Result<Self> {
@@ -141,8 +141,8 @@ impl Segment {
             let to = self.memory.0.as_ptr().add(mark.offset());
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
         }
-        if let Place::Shadow(write_out) = &self.place {
-            write_out.mark(mark, self.salt);
+        if let Place::Shadow(writeback) = &self.place {
+            writeback.mark(mark, self.salt);
         }
     }
 
@@ -150,8 +150,8 @@ impl Segment {
     /// ownership.
     #[inline]
     pub fn fill(&self, chunk: usize, position: usize) {
-        if let Place::Shadow(write_out) = &self.place {
-            write_out.fill(chunk, position);
+        if let Place::Shadow(writeback) = &self.place {
+            writeback.fill(chunk, position);
         }
     }
 
@@ -249,7 +249,7 @@ impl Segment {
     }
 
     /// Drops the segment's pages from memory. Those of a shadow stay for the next segment.
-    pub fn rest(&self) {
+    pub fn release_pages(&self) {
         if let Place::File(map) = &self.place {
             map.rest();
         }
@@ -257,44 +257,44 @@ impl Segment {
 
     /// Makes all stores to it durable. Once it has failed it always fails.
     pub fn sync(&self) -> Result<()> {
-        self.once_failed_for_ever(|| match &self.place {
+        self.fail_permanently(|| match &self.place {
             Place::File(map) => map.sync(),
-            Place::Shadow(write_out) => write_out.sync(),
+            Place::Shadow(writeback) => writeback.sync(),
         })
     }
 
     /// Whether so much is only in a shadow (half of the segment) that it should be written back before the next sync.
-    pub fn wants_write_out(&self) -> bool {
+    pub fn wants_writeback(&self) -> bool {
         let before = self.claimed_at_sync.load(Ordering::Relaxed);
-        self.has_twin() && 2 * self.claimed().saturating_sub(before) >= self.chunks
+        self.has_shadow() && 2 * self.claimed().saturating_sub(before) >= self.chunks
     }
 
     /// Writes a shadow back; the next sync makes it durable. A failure fails that sync, too.
-    pub fn write_out(&self) -> Result<()> {
+    pub fn write_back(&self) -> Result<()> {
         match &self.place {
             Place::File(_) => Ok(()),
-            Place::Shadow(write_out) => self.once_failed_for_ever(|| write_out.write()),
+            Place::Shadow(writeback) => self.fail_permanently(|| writeback.write()),
         }
     }
 
     /// Whether it has a shadow, or had one.
-    pub fn has_twin(&self) -> bool {
+    pub fn has_shadow(&self) -> bool {
         matches!(self.place, Place::Shadow(_))
     }
 
     /// Releases the shadow, if there is one. Requires that the segment was synced after its last record was sealed.
-    pub fn give_up_twin(&self) -> Result<Option<Shadow>> {
+    pub fn release_shadow(&self) -> Result<Option<Shadow>> {
         let mut shadow = None;
-        if let Place::Shadow(write_out) = &self.place {
-            self.once_failed_for_ever(|| {
-                shadow = write_out.finish()?;
+        if let Place::Shadow(writeback) = &self.place {
+            self.fail_permanently(|| {
+                shadow = writeback.finish()?;
                 Ok(())
             })?;
         }
         Ok(shadow)
     }
 
-    fn once_failed_for_ever(&self, act: impl FnOnce() -> Result<()>) -> Result<()> {
+    fn fail_permanently(&self, act: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut failure = self.failure.lock();
         if let Some(error) = &*failure {
             return Err(error.clone());
@@ -322,7 +322,7 @@ impl Segment {
     /// Whether fewer than half of the chunks that should be writable ahead are.
     pub fn wants_pages(&self, most: usize) -> bool {
         let claimed = self.claimed();
-        if self.has_twin() {
+        if self.has_shadow() {
             return false;
         }
         let ready = self.populated.load(Ordering::Relaxed).saturating_sub(claimed);

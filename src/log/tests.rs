@@ -47,7 +47,7 @@ fn writes_of_many_threads_are_recovered_on_a_real_disk() {
     let options = LogOptions { segment_bytes: 16 * 8192, chunk_bytes: 8192, ..OPTIONS };
     let (opened, mut manifest) = Opened::fresh(Arc::clone(&storage), options);
     let written = {
-        let _keeper = opened.keeper();
+        let _log_threads = opened.log_threads();
         write_in_threads(&opened, 4, 2000)
     };
     assert_eq!(written.len(), 8000);
@@ -65,7 +65,7 @@ fn writes_of_many_threads_are_recovered_on_a_real_disk() {
     let opened = Opened::new(Arc::clone(&storage), &mut manifest, outcome.recovered, options).unwrap();
     let mut all = written;
     {
-        let _keeper = opened.keeper();
+        let _log_threads = opened.log_threads();
         all.extend(write_in_threads(&opened, 3, 500));
     }
     assert_eq!(recover_from(&*storage, &manifest).unwrap().values, all);
@@ -123,7 +123,7 @@ fn every_kind_of_record_is_recovered() {
 fn records_larger_than_a_chunk_or_a_segment_are_recovered() {
     let storage = SimulatedStorage::new(2);
     let (opened, manifest) = Opened::fresh(Arc::new(storage.clone()), OPTIONS);
-    let keeper = opened.keeper();
+    let log_threads = opened.log_threads();
     let mut client = opened.client();
     let mut written = BTreeMap::new();
     // Four chunks of 4096 bytes make a segment: up to 10 pages is up to two and a half segments.
@@ -133,7 +133,7 @@ fn records_larger_than_a_chunk_or_a_segment_are_recovered() {
             written.insert(client.put(&value).unwrap(), value);
         }
     }
-    drop(keeper);
+    drop(log_threads);
     opened.log.maintain(&opened.sequencer).unwrap();
     assert!(opened.log.state.lock().dedicated.is_empty());
     assert_eq!(recover_from(&storage.clone_disk(), &manifest).unwrap().values, written);
@@ -146,7 +146,7 @@ fn records_larger_than_a_chunk_or_a_segment_are_recovered() {
 fn recovery_skips_the_place_of_a_cancelled_large_record() {
     let storage = SimulatedStorage::new(3);
     let (opened, manifest) = Opened::fresh(Arc::new(storage.clone()), OPTIONS);
-    let _keeper = opened.keeper();
+    let _log_threads = opened.log_threads();
     let mut client = opened.client();
     let large = vec![1; 3 * 4096];
     let operation = Operation { kind: Kind::Put, keyspace: KeyspaceId(0), key: b"", value: &large };
@@ -166,7 +166,7 @@ fn recovery_skips_the_place_of_a_cancelled_large_record() {
 fn one_sync_serves_many_threads() {
     let storage = SimulatedStorage::new(4);
     let (opened, manifest) = Opened::fresh(Arc::new(storage.clone()), OPTIONS);
-    let _keeper = opened.keeper();
+    let _log_threads = opened.log_threads();
     let value_syncs = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..6 {
@@ -220,7 +220,7 @@ fn a_failed_sync_poisons_and_recovery_trusts_only_the_disk() {
 }
 
 #[test]
-fn an_error_of_the_callers_part_of_a_sync_also_poisons() {
+fn an_error_from_the_before_callback_also_poisons() {
     let storage = SimulatedStorage::new(6);
     let (opened, _) = Opened::fresh(Arc::new(storage), OPTIONS);
     let number = SequenceNumber(opened.client().put(b"one").unwrap());
@@ -234,7 +234,7 @@ fn a_full_disk_stops_writes_until_there_is_space() {
     let storage = SimulatedStorage::new(7);
     let (opened, manifest) = Opened::fresh(Arc::new(storage.clone()), OPTIONS);
     storage.set_capacity(Some(storage.used()));
-    let keeper = opened.keeper();
+    let log_threads = opened.log_threads();
     let mut client = opened.client();
     let mut count = 0;
     let error = loop {
@@ -245,13 +245,13 @@ fn a_full_disk_stops_writes_until_there_is_space() {
         assert!(count < 100);
     };
     assert!(error.is_disk_full(), "{error}");
-    assert!(count >= 24, "two segments of four chunks of three records, not {count}");
+    assert!(count >= 24, "expected two segments of four chunks of three records, got {count}");
     assert!(!opened.log.is_poisoned());
     storage.set_capacity(None);
     while client.put(&[1; 1000]).is_err() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    drop(keeper);
+    drop(log_threads);
     assert_eq!(recover_from(&storage.kill(), &manifest).unwrap().values.len(), count + 1);
 }
 
@@ -260,7 +260,7 @@ fn recycled_segments_keep_the_log_within_its_budget_and_stale_bytes_never_replay
     let storage = SimulatedStorage::new(8);
     let options = LogOptions { budget_bytes: 10 * 5 * 4096, ..OPTIONS };
     let (opened, mut manifest) = Opened::fresh(Arc::new(storage.clone()), options);
-    let keeper = opened.keeper();
+    let log_threads = opened.log_threads();
     let mut client = opened.client();
     let mut idle = opened.client();
     idle.put(b"an idle thread").unwrap();
@@ -278,8 +278,8 @@ fn recycled_segments_keep_the_log_within_its_budget_and_stale_bytes_never_replay
     }
     assert!(storage.used() <= 14 * 5 * 4096 && files_max <= 14 * 5 * 4096, "{files_max} bytes of files");
     assert!(opened.log.bytes() <= 10 * 5 * 4096, "{} bytes of log", opened.log.bytes());
-    assert!(storage.operation_count(Io::Create) < 14, "recycled, not made anew");
-    drop(keeper);
+    assert!(storage.operation_count(Io::Create) < 14, "files were not recycled");
+    drop(log_threads);
 
     // The idle thread still owns its chunk of a file that is now another segment: it must not write there.
     opened.log.maintain(&opened.sequencer).unwrap();
@@ -291,7 +291,7 @@ fn recycled_segments_keep_the_log_within_its_budget_and_stale_bytes_never_replay
 }
 
 #[test]
-fn an_idle_writer_keeps_its_chunk_over_recycling_and_nothing_else() {
+fn an_idle_writer_pins_only_its_chunk_across_recycling() {
     let storage = SimulatedStorage::new(9);
     let (opened, mut manifest) = Opened::fresh(Arc::new(storage.clone()), OPTIONS);
     let (mut client, mut slow) = (opened.client(), opened.client());
@@ -363,13 +363,13 @@ fn idle_writers_of_many_chunks_block_no_other_writer() {
             sender.send(()).unwrap();
         });
         let done = receiver.recv_timeout(std::time::Duration::from_secs(60));
-        assert!(done.is_ok() || work.is_finished(), "a writer waits for ever, with twins: {memory}");
+        assert!(done.is_ok() || work.is_finished(), "a writer waits for ever, with shadows: {memory}");
         work.join().unwrap();
     }
 }
 
 #[test]
-fn a_closed_log_takes_nothing_and_its_mark_is_durable() {
+fn a_closed_log_rejects_writes_and_its_mark_is_durable() {
     let storage = SimulatedStorage::new(10);
     let (opened, manifest) = Opened::fresh(Arc::new(storage.clone()), OPTIONS);
     let mut client = opened.client();
@@ -391,7 +391,7 @@ fn a_closed_log_takes_nothing_and_its_mark_is_durable() {
 }
 
 #[test]
-fn nonsense_options_are_refused() {
+fn invalid_options_are_rejected() {
     for (segment_bytes, chunk_bytes) in [(0, 0), (4096, 0), (4096, 8192), (10_000, 1000)] {
         let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(11));
         let identity = LogIdentity { database: DatabaseId(1), epoch: 1, life: None, first: SequenceNumber(1) };
@@ -415,7 +415,7 @@ fn a_segment_is_sealed_only_when_no_writer_can_seal_a_record_in_it() {
         other.put(&[1; 900]).unwrap();
     }
     std::thread::scope(|scope| {
-        let keeper = scope.spawn(|| opened.log.maintain(&opened.sequencer).unwrap());
+        let sealing = scope.spawn(|| opened.log.maintain(&opened.sequencer).unwrap());
         std::thread::sleep(std::time::Duration::from_millis(30));
         assert!(opened.log.state.lock().sealed.is_empty());
         let number = opened.sequencer.take(&slow.slot);
@@ -423,7 +423,7 @@ fn a_segment_is_sealed_only_when_no_writer_can_seal_a_record_in_it() {
         assert!(opened.log.state.lock().sealed.is_empty());
         opened.log.seal(&mut slow.writer, number);
         opened.sequencer.leave(&slow.slot);
-        keeper.join().unwrap();
+        sealing.join().unwrap();
         let state = opened.log.state.lock();
         assert!(state.retiring.is_empty() && state.sealed.len() == 1 && state.sealed[0].last() >= number);
     });

@@ -9,7 +9,7 @@
 //! 2. Numbers rise within a chunk: its writer takes them one after the other and seals in the same order.
 //! 3. A record longer than a chunk is the first of a run of exactly as many chunks as it needs. Recovery finds the end
 //!    of the run from that record's length alone. So if the large record is cancelled, the run is given up and never
-//!    filled otherwise.
+//!    filled with other records.
 //! 4. Nothing is written to a segment after the segment was sealed (`maintenance.rs`, invariant 1).
 
 use super::log::Log;
@@ -184,7 +184,7 @@ impl Log {
     }
 
     /// For a write that failed after it took its number: the prepared record becomes a void.
-    #[cfg_attr(not(test), expect(dead_code, reason = "a failed `update` or transaction will give up its number so"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "for a write that fails after it took a number"))]
     pub fn seal_void(&self, writer: &mut LogWriter, number: SequenceNumber) {
         writer.seal(number, Kind::Void, FLAG_DISCARDED, None);
     }
@@ -195,7 +195,7 @@ impl Log {
         not(test),
         expect(
             dead_code,
-            reason = "a write to unlogged keyspaces that took many numbers will cover them with one record"
+            reason = "for a write to unlogged keyspaces that took many numbers and covers them with one record"
         )
     )]
     pub fn seal_run(&self, writer: &mut LogWriter, first: SequenceNumber, last: SequenceNumber) {

@@ -1,5 +1,5 @@
-//! The rules of the source tree: layers, import cycles, unsafe code, leftovers, sizes. Each rule is a pure function from the text of files to
-//! complaints; `planted` shows that each rule finds what it is for.
+//! The rules of the source tree: layers, import cycles, unsafe code, leftovers, sizes. Each rule is a pure function
+//! from the text of files to complaints. `planted` shows that each rule finds violations.
 
 mod guarantees;
 mod imports;
@@ -12,16 +12,16 @@ use source::Source;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Files past this many lines fail.
+/// A file with more lines than this fails the test.
 const LINES_MAX: usize = 800;
-/// Files past this many lines are named in the output.
+/// A file with more lines than this is printed.
 const LINES_WARN: usize = 600;
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every file under `folder`, in order, build outputs and hidden folders left out.
+/// Every file under `folder`, in order, except build outputs and hidden folders.
 fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -42,7 +42,7 @@ fn relative(path: &Path) -> String {
     path.strip_prefix(repository()).unwrap_or(path).to_string_lossy().replace('\\', "/")
 }
 
-/// Every Rust file of the project, with which of them are tests.
+/// Every Rust file of the project, and whether it is a test.
 fn sources() -> Vec<Source> {
     let mut files = Vec::new();
     for folder in ["src", "crates", "tests"] {
@@ -55,11 +55,11 @@ fn sources() -> Vec<Source> {
     for source in &mut sources {
         source.is_test = source::is_test_path(&source.path, &only_tests);
     }
-    assert!(sources.len() > 30, "only {} files found: the walk is broken", sources.len());
+    assert!(sources.len() > 30, "only {} files found: `walk` is broken", sources.len());
     sources
 }
 
-/// What git tracks; without git, everything but build outputs.
+/// The files that git tracks; without git, everything except build outputs.
 fn tracked_files() -> Vec<PathBuf> {
     let listed = std::process::Command::new("git").args(["ls-files", "-z"]).current_dir(repository()).output();
     if let Ok(output) = listed
@@ -99,11 +99,11 @@ fn no_folder_has_too_many_files() {
 }
 
 #[test]
-fn unsafe_code_says_why_it_is_sound() {
+fn unsafe_code_has_safety_comments() {
     apply(rules::safety_comments);
 }
 
-/// The list stands in `ARCHITECTURE.md`, section "Unsafe"; there is nothing to compare with before that page exists.
+/// The list is in `ARCHITECTURE.md`, section "Unsafe". Without that page there is nothing to compare with.
 #[test]
 fn unsafe_code_is_only_in_the_listed_files() {
     let Ok(page) = std::fs::read_to_string(repository().join("ARCHITECTURE.md")) else { return };
@@ -114,7 +114,7 @@ fn unsafe_code_is_only_in_the_listed_files() {
 }
 
 #[test]
-fn nothing_is_left_over() {
+fn no_leftovers() {
     apply(rules::leftovers);
 }
 
@@ -124,12 +124,12 @@ fn the_library_has_no_hidden_panics() {
 }
 
 #[test]
-fn the_library_asks_only_its_clock_for_the_time() {
+fn the_library_uses_only_its_clock() {
     apply(rules::clocks);
 }
 
 #[test]
-fn every_file_says_what_it_is() {
+fn every_file_begins_with_a_description() {
     apply(rules::opening);
 }
 
@@ -138,7 +138,7 @@ fn files_are_small() {
     for source in sources() {
         let lines = source.text.lines().count();
         if lines > LINES_WARN {
-            println!("{}: {lines} lines, think of a split", source.path);
+            println!("{}: {lines} lines, consider splitting it", source.path);
         }
     }
     apply(|source| rules::length(source, LINES_MAX));
@@ -148,16 +148,16 @@ fn files_are_small() {
 fn functions_of_many_parameters_are_listed() {
     for source in sources() {
         for (line, name, count) in rules::many_parameters(&source) {
-            println!("{}:{line}: {name} has {count} parameters, think of a struct", source.path);
+            println!("{}:{line}: {name} has {count} parameters, consider a struct", source.path);
         }
     }
 }
 
 #[test]
-fn tracked_text_names_no_machine_and_no_missing_page() {
+fn tracked_text_names_no_machine_registry_or_missing_page() {
     let mut complaints = Vec::new();
     for path in tracked_files() {
-        // A file that is tracked but removed in the working tree, or not text, has nothing to say.
+        // A tracked file that was removed from the working tree, or that is not text, is skipped.
         if let Ok(text) = std::fs::read_to_string(&path) {
             complaints.extend(rules::machine_names(&relative(&path), &text));
             complaints.extend(rules::missing_pages(&relative(&path), &text));

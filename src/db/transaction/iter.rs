@@ -119,12 +119,12 @@ impl<'t> TransactionIter<'t> {
         self.front.seek_for_prev(key.as_ref())
     }
 
-    /// Moves to the next pair. Behind the last pair the iterator becomes unpositioned, and further steps do nothing.
+    /// Moves to the next pair. After the last pair the iterator becomes unpositioned, and further steps do nothing.
     pub fn step(&mut self) -> Result<()> {
         self.front.step()
     }
 
-    /// Moves to the previous pair. In front of the first pair the iterator becomes unpositioned.
+    /// Moves to the previous pair. Before the first pair the iterator becomes unpositioned.
     pub fn step_back(&mut self) -> Result<()> {
         self.front.step_back()
     }
@@ -362,8 +362,8 @@ impl<'t> TransactionCursor<'t> {
         (self.forward, self.own) = (forward, None);
     }
 
-    /// Finds the first pair at or behind `from`; backward, the last pair at or before it. `None` stands for the end of
-    /// the range. Requires the base in that place.
+    /// Finds the first pair at or after `from`; backward, the last pair at or before it. `None` stands for the end of
+    /// the range. Requires that the base is in that place.
     fn find(&mut self, mut from: Option<Bound<Vec<u8>>>) -> Result<()> {
         let transaction = self.transaction;
         loop {

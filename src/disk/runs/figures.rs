@@ -118,7 +118,7 @@ impl Counters {
         self.live_rewrites.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A merge or a join reused so many bytes.
+    /// A merge or a join reused this many bytes.
     pub fn reused(&self, bytes: u64) {
         self.reused_bytes.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -1,4 +1,5 @@
-//! Which branch files may hold data that no reader needs, as far as that is known without reading them. Any thread.
+//! Which branch files may hold data that no reader needs, to the extent that this is known without reading them. Any
+//! thread.
 //!
 //! The counts of a file say whether it has several versions of a key, or tombstones, range tombstones included. A merge
 //! that includes the oldest bundle of a leaf writes such versions only for the snapshots of that time
@@ -35,7 +36,7 @@ impl Garbage {
             && self.written_under.lock().get(&branch.meta().file).is_none_or(|before| before.has_lost(retention, end))
     }
 
-    /// Forgets files that are not among these.
+    /// Removes the records of files that are not among these.
     pub fn retain_files(&self, files: &BTreeSet<FileNumber>) {
         self.written_under.lock().retain(|file, _| files.contains(file));
     }

@@ -82,7 +82,7 @@ impl KeyGapSplitter {
         is_gap
     }
 
-    /// Whether there is another gap before `key` that is likelier a boundary than the one before the held entries.
+    /// Whether there is another gap before `key` that is more likely a boundary than the one before the held entries.
     pub fn is_likelier(&self, key: &[u8]) -> bool {
         if *key == *self.last_key {
             return false;
@@ -111,7 +111,8 @@ impl KeyGapSplitter {
         self.after.pairs >= HELD_PAIRS || self.held.entries.len() >= HELD_MAX || self.held.bytes.len() >= HELD_BYTES_MAX
     }
 
-    /// Whether the gap before the held entries is a boundary, as far as they show. `is_end`: the input ends after them.
+    /// Whether the gap before the held entries is a boundary, judged by these entries. `is_end`: the input ends after
+    /// them.
     pub fn is_boundary(&self, is_end: bool) -> bool {
         // With few pairs, the width of the gap decides.
         let is_wide = || Average { pairs: 1, bits: self.gap_bits + GAP_BITS }.is_below(&self.before);
@@ -124,7 +125,7 @@ impl KeyGapSplitter {
         std::mem::take(&mut self.held)
     }
 
-    /// Takes back the memory of released entries.
+    /// Takes back the memory of released entries for reuse.
     pub fn recycle(&mut self, mut held: Held) {
         held.bytes.clear();
         held.entries.clear();

@@ -4,8 +4,8 @@ use crate::util::sync::{AtomicBool, Ordering};
 
 /// Counts, throttles, pauses and cancels a task.
 pub trait Progress: Sync {
-    /// Since the last call the task read `entries` more entries and wrote `written` more bytes. May wait. False where
-    /// the task should end.
+    /// Since the last call the task read `entries` more entries and wrote `written` more bytes. May wait. False if the
+    /// task should end.
     fn advance(&self, entries: u64, written: u64) -> bool;
 }
 
@@ -33,7 +33,7 @@ impl<'a> ProgressReporter<'a> {
         Self { progress, entries: 0, written: 0 }
     }
 
-    /// One more entry was read, and the task has written `written` bytes in all. False where the task should end.
+    /// One more entry was read, and the task has written `written` bytes in all. False if the task should end.
     #[inline]
     pub fn step(&mut self, written: u64) -> bool {
         self.entries += 1;
@@ -41,7 +41,7 @@ impl<'a> ProgressReporter<'a> {
         !is_due || self.report(written)
     }
 
-    /// Reports what was done since the last report. False where the task should end.
+    /// Reports what was done since the last report. False if the task should end.
     pub fn report(&mut self, written: u64) -> bool {
         let more = written.saturating_sub(self.written);
         self.written = written;

@@ -38,7 +38,7 @@ impl Run {
         &self.parts
     }
 
-    /// Index of the first part that ends at or after `key`; the count of parts where none does.
+    /// Index of the first part that ends at or after `key`; the number of parts if none does.
     pub fn position(&self, key: &[u8]) -> usize {
         self.position_by(key, wide_head(key))
     }
@@ -84,7 +84,7 @@ pub fn range_tombstones<'a>(
 
 /// Groups branches, oldest first, into runs, oldest first. A branch joins the newest run if it lies wholly after it.
 /// (It cannot join an older run: the newest may hold an older version of its keys.) A sequential load becomes one run,
-/// however many bundles brought it.
+/// in any number of bundles.
 pub fn group<'a>(branches: impl IntoIterator<Item = &'a Arc<Branch>>) -> Vec<Arc<Run>> {
     let mut runs = Vec::new();
     let mut parts: Vec<Arc<Branch>> = Vec::new();

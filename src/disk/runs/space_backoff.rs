@@ -1,4 +1,4 @@
-//! Jobs that failed for want of disk space. Any thread.
+//! Jobs that failed for lack of disk space. Any thread.
 //!
 //! There are two kinds, because the store behaves differently in the two cases:
 //!
@@ -70,7 +70,7 @@ impl<K: Copy + Eq + Hash> SpaceBackoff<K> {
     }
 }
 
-/// What of a place found no space on a full disk.
+/// The part of a place for which a job found no space on a full disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
     /// The place as a whole. Its pieces, after a split, may find space.
@@ -84,7 +84,7 @@ pub enum Failed {
 pub struct FullDiskFailures<K> {
     places: Mutex<HashMap<K, Failed>>,
     /// Files whose live data found no space when it was rewritten (`None`), or whose rewriting gained nothing while the
-    /// file was live in so many places (`Some`).
+    /// file was live in this many places (`Some`).
     files: Mutex<HashMap<FileNumber, Option<usize>>>,
 }
 
@@ -105,7 +105,7 @@ impl<K: Copy + Eq + Hash> FullDiskFailures<K> {
         self.files.lock().insert(file, None);
     }
 
-    /// The rewriting of a file gained nothing while the file was live in so many places.
+    /// The rewriting of a file gained nothing while the file was live in this many places.
     pub fn note_no_gain(&self, file: FileNumber, live_places: usize) {
         self.files.lock().insert(file, Some(live_places));
     }
@@ -126,12 +126,12 @@ impl<K: Copy + Eq + Hash> FullDiskFailures<K> {
         self.files.lock().retain(|file, _| files.contains(file));
     }
 
-    /// What of the place failed.
+    /// The part of the place that failed, if any.
     pub fn of(&self, place: K) -> Option<Failed> {
         self.places.lock().get(&place).copied()
     }
 
-    /// Whether rewriting the file, which is live in so many places, failed or would gain nothing.
+    /// Whether rewriting the file, which is live in this many places, failed or would gain nothing.
     pub fn has_file(&self, file: FileNumber, live_places: usize) -> bool {
         let known = self.files.lock().get(&file).copied();
         known.is_some_and(|before| before.is_none_or(|before| before == live_places))

@@ -46,12 +46,12 @@ pub const SPLIT_FILL_PERCENT: u64 = 60;
 /// file is overhead.
 pub const PART_BYTES_MIN: u64 = 32 << 10;
 
-/// Part files of internal nodes are cut at the pivots of the deepest level at which their mean size is so many times
-/// that size. Data that is flushed to a leaf and merged there then frees its file, without waiting for the leaf's
-/// neighbours.
+/// Part files of internal nodes are cut at the pivots of the deepest level at which their mean size is at least this
+/// many times that size. Data that is flushed to a leaf and merged there then frees its file, without waiting for the
+/// leaf's neighbours.
 pub const CUT_PARTS_MIN: u64 = 2;
 
-/// A reused file has at least so many times that size, because it ends the new part files on either side.
+/// A reused file has at least this many times that size, because it ends the new part files on either side.
 pub const REUSED_PARTS_MIN: u64 = 4;
 
 /// Leaves are not split below this size, for the same reason.

@@ -75,9 +75,9 @@ impl Trunk {
         Ok((trunk, tree))
     }
 
-    /// Writes what comes from memory, which is newer than everything in the tree, as part files cut at the root's
-    /// pivots. Heavy I/O, no lock. Outcomes are applied in the order of `through`. `None` where `progress` ended it:
-    /// then nothing was done.
+    /// Writes the data from memory, which is newer than everything in the tree, as part files cut at the root's pivots.
+    /// Heavy I/O, no lock. Outcomes are applied in the order of `through`. `None` if `progress` ended it: then nothing
+    /// was done.
     pub fn incorporate(
         &self,
         tree: &Tree,
@@ -91,8 +91,8 @@ impl Trunk {
         Ok(Some(Outcome { change: Change::Incorporate { parts, through }, claim: None }))
     }
 
-    /// The most urgent work that no running job has claimed; `None` where there is nothing to do. A pure function of
-    /// the tree, the running jobs, `retention`, and the trunk's history.
+    /// The most urgent work that no running job has claimed; `None` if there is nothing to do. A pure function of the
+    /// tree, the running jobs, `retention`, and the trunk's history.
     pub fn pick(&self, tree: &Tree, retention: &Retention) -> Option<Job> {
         let is_released = |leaf: &Node| self.history.is_released(leaf, retention);
         self.pick_with(false, |claim| {
@@ -140,7 +140,7 @@ impl Trunk {
         held.map(|claim| Job { choice, claim, for_scans })
     }
 
-    /// About how many bytes a requested compaction still has to read; `None` where nothing is left to do, whatever jobs
+    /// About how many bytes a requested compaction still has to read; `None` if nothing is left to do, whatever jobs
     /// run.
     pub fn remaining(&self, tree: &Tree, range: &RequestedRange, retention: &Retention) -> Option<u64> {
         let has_garbage = |branch: &Branch| self.history.garbage.may_be_in(branch, retention, range.through);
@@ -149,8 +149,7 @@ impl Trunk {
         Some(requested::remaining(tree, range, &has_garbage))
     }
 
-    /// Does a job's I/O. Heavy, no lock; almost free for a flush. Where `progress` ends it, its outcome changes
-    /// nothing.
+    /// Does a job's I/O. Heavy, no lock; almost free for a flush. If `progress` ends it, its outcome changes nothing.
     pub fn run(&self, job: &Job, tree: &Tree, retention: &Retention, progress: &dyn Progress) -> Result<Outcome> {
         let pass = self.pass(retention, progress);
         Executor { pass, history: &self.history, counters: &self.counters }.run(job, tree)
@@ -169,7 +168,7 @@ impl Trunk {
         changes::apply(context, outcome, tree)
     }
 
-    /// Forgets what the history has of files and nodes to which the tree does not refer.
+    /// Removes from the history the files and nodes to which the tree does not refer.
     pub fn forget_unreferenced(&self, tree: &Tree) {
         self.history.forget_unreferenced(tree);
     }

@@ -1,4 +1,5 @@
-//! Locks between openers: who may open a store, and what each opener may do to its files (`docs/recovery.md`, Openers).
+//! Locks between openers: which processes may open a store, and what each opener may do to its files
+//! (`docs/recovery.md`, Openers).
 //!
 //! The file `LOCK` holds three locks:
 //!

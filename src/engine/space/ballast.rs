@@ -122,8 +122,8 @@ impl Ballast {
         self.reserve((needed + needed / GROWTH_PART).min(needs.bytes_max()), 0)
     }
 
-    /// After a full disk: grows the ballast to the size that is needed, if that leaves the margin free. Returns false if
-    /// the disk has too little space for both.
+    /// After a full disk: grows the ballast to the size that is needed, if that leaves the margin free. Returns false
+    /// if the disk has too little space for both.
     pub(crate) fn restore(&self, needs: BallastNeeds) -> bool {
         let _changing = self.changing.lock();
         self.reserve(needs.bytes().max(self.bytes()), needs.margin()).is_ok()

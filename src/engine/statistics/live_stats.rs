@@ -41,7 +41,8 @@ struct Published {
 }
 
 impl Publisher {
-    /// Whether the interval has passed. It starts with the first call, so a store that is open for a moment writes no file.
+    /// Whether the interval has passed. It starts with the first call, so a store that is open for a moment writes no
+    /// file.
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         now >= *self.0.lock().due.get_or_insert(now + INTERVAL)
     }

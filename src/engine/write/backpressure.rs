@@ -26,7 +26,8 @@ const SLEEP_NS_LIMIT: u64 = 250_000_000;
 const CHECK_BYTES: u64 = 16 << 10;
 /// Less work than this is too little to measure its speed.
 const MEASURABLE_BYTES: u64 = 4096;
-/// The greatest write amplification that is believed: bytes that background work writes for each byte of a user.
+/// The greatest write amplification that is accepted as plausible: bytes that background work writes for each byte of a
+/// user.
 const WRITE_AMPLIFICATION_MAX: u64 = 64;
 
 /// The measured speed of background work. Any thread. All accesses are relaxed: these are statistics and order nothing.

@@ -1,4 +1,4 @@
-//! Slows writers while background work is behind: collects the inputs from which `backpressure` computes the delay. Any
+//! Slows writers while background work lags: collects the inputs from which `backpressure` computes the delay. Any
 //! thread.
 
 use super::backpressure::{BackgroundSpeed, DelayRate, Fullness, WorkDone, fullness, garbage_fullness};
@@ -50,7 +50,7 @@ impl Throttle {
         })
     }
 
-    /// Delays a write of `bytes` if background work is behind.
+    /// Delays a write of `bytes` if background work lags.
     pub(super) fn slow_down(&self, thread: &mut ThreadState, bytes: u64) {
         planted!(Bug::GenerationsWithoutBound => { return });
         let slept = thread.delay.delay(bytes, &*self.clock, || self.delay_rate());

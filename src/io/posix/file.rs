@@ -128,7 +128,7 @@ pub(super) fn read_fully(
             Ok(count) => {
                 let whole = if done + count == buffer.len() { count } else { count - count % granularity };
                 idle = if whole == 0 { idle + 1 } else { 0 };
-                // Twice the same odd piece: the file ends inside it.
+                // The same unaligned length twice: the file ends inside it.
                 if idle == 2 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
@@ -141,7 +141,7 @@ pub(super) fn read_fully(
     Ok(())
 }
 
-/// Writes all of `bytes`, going on after interruptions and short writes, always from a multiple of `granularity`.
+/// Writes all of `bytes`, continuing after interruptions and short writes, always from a multiple of `granularity`.
 pub(super) fn write_fully(
     mut write: impl FnMut(&[u8], u64) -> io::Result<usize>,
     bytes: &[u8],

@@ -40,7 +40,7 @@ impl Drop for PosixLock {
 pub(super) fn take(path: &Path, part: LockPart, mode: LockMode) -> io::Result<Option<PosixLock>> {
     let writes = mode == LockMode::Exclusive;
     let file = OpenOptions::new().read(true).write(writes).create(writes).truncate(false).open(path)?;
-    // A process that destroyed the store meanwhile had this lock.
+    // If another process destroyed the store meanwhile, the path leads to another file.
     let taken_in = fork::ForkCount::current();
     Ok((try_lock(&file, part, mode)? && is_still_at(&file, path)).then_some(PosixLock { file, part, taken_in }))
 }

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_root_beside_the_machines_first_process_is_certain() {
+    fn only_root_in_the_initial_namespaces_is_certain() {
         let some = |text: &str| Some(text.to_owned());
         let certain = || Place {
             pid: some(INITIAL_PID_NAMESPACE),
@@ -76,9 +76,9 @@ mod tests {
         assert!(decide(&certain()));
         let doubts = [
             ("a container", Place { pid: some("pid:[4026532000]"), ..certain() }),
-            ("a user namespace, where anybody is root", Place { user: some("user:[4026532000]"), ..certain() }),
+            ("a user namespace, where any user can be root", Place { user: some("user:[4026532000]"), ..certain() }),
             ("a sandbox with mounts of its own", Place { memory: some("0:28"), ..certain() }),
-            ("process 1 may not be looked at", Place { memory_of_init: None, ..certain() }),
+            ("the mounts of process 1 cannot be read", Place { memory_of_init: None, ..certain() }),
             ("no /dev/shm", Place { memory: None, memory_of_init: None, ..certain() }),
             ("a user who may log out", Place { is_root: false, ..certain() }),
         ];

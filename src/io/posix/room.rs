@@ -40,7 +40,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn what_is_reserved_is_the_files_own() {
+    fn reserved_blocks_belong_to_the_file() {
         let directory = tempfile::tempdir().unwrap();
         assert!(available(directory.path()).unwrap() > 0);
         assert!(available(&directory.path().join("absent")).is_err());

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct PosixSharedMemory {
     directory: PathBuf,
     prefix: String,
-    /// Hash of the store's directory.
+    /// The user that owns the store's directory.
     owner: u32,
 }
 
@@ -184,7 +184,7 @@ mod tests {
 
     /// A store to a page that a full tmpfs cannot provide would be a `SIGBUS`.
     #[test]
-    fn a_full_tmpfs_is_an_error_and_no_signal() {
+    fn a_full_tmpfs_is_an_error_not_a_signal() {
         let (store, mount) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(mount.path()).output();
         if !mounted.is_ok_and(|output| output.status.success()) {

@@ -40,7 +40,7 @@ impl Script {
 const INTERRUPTED: std::result::Result<usize, io::ErrorKind> = Err(io::ErrorKind::Interrupted);
 
 #[test]
-fn reading_goes_on_after_interruptions_and_short_reads() {
+fn reading_continues_after_interruptions_and_short_reads() {
     let mut script = Script::new(200, &[INTERRUPTED, Ok(7), INTERRUPTED, INTERRUPTED, Ok(1)]);
     let mut buffer = [0; 50];
     read_fully(|piece, at| script.read(piece, at), &mut buffer, 100, 1).unwrap();
@@ -49,7 +49,7 @@ fn reading_goes_on_after_interruptions_and_short_reads() {
 }
 
 #[test]
-fn reading_goes_on_at_aligned_offsets_only() {
+fn reading_continues_at_aligned_offsets_only() {
     let mut script = Script::new(4 * 4096, &[Ok(5000), INTERRUPTED, Ok(100)]);
     let mut buffer = vec![0; 3 * 4096];
     read_fully(|piece, at| script.read(piece, at), &mut buffer, 4096, 4096).unwrap();
@@ -71,7 +71,7 @@ fn reading_past_the_end_and_errors_end_the_read() {
 }
 
 #[test]
-fn writing_goes_on_after_interruptions_and_short_writes() {
+fn writing_continues_after_interruptions_and_short_writes() {
     let bytes: Vec<u8> = (0..3 * 4096).map(|at| (at / 5) as u8).collect();
     let mut script = Script::new(4 * 4096, &[INTERRUPTED, Ok(5000), INTERRUPTED, Ok(512)]);
     write_fully(|piece, at| script.write(piece, at), &bytes, 4096, 4096).unwrap();
@@ -160,7 +160,7 @@ fn missing_parents_are_made() {
 }
 
 #[test]
-fn a_path_that_is_a_file_is_no_directory() {
+fn a_path_of_a_file_is_not_a_directory() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     fs::write(&path, b"").unwrap();

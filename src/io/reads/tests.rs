@@ -37,7 +37,7 @@ fn page_read(file: &Arc<dyn StorageFile>, page: u64) -> ReadRequest {
 }
 
 #[test]
-fn a_batch_brings_every_request_its_own_bytes_in_order() {
+fn a_batch_returns_each_requests_bytes_in_order() {
     on_every_storage(|storage| {
         let files = [filled(storage, "a", 1, 200), filled(storage, "b", 2, 50)];
         let mut random = 1;
@@ -203,7 +203,7 @@ fn unaligned_requests_are_a_bug() {
 }
 
 #[test]
-fn the_simulated_disk_fails_the_read_that_it_is_told_to() {
+fn the_simulated_disk_fails_the_reads_that_faults_name() {
     let storage = SimulatedStorage::new(1);
     let files = [filled(&storage, "a", 1, 10), filled(&storage, "b", 2, 10)];
     storage.inject("(read nth=3) -> etimedout");

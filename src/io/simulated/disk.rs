@@ -84,7 +84,7 @@ impl Request {
         self.failure.map_or(Ok(()), |(errno, _)| Err(errno.error()))
     }
 
-    /// Performs an indivisible change, if the fault lets it happen although it fails.
+    /// Performs an indivisible change. If a fault fails the operation, the change happens only with `part=all`.
     pub(super) fn perform<T>(self, change: impl FnOnce() -> Result<T>) -> Result<T> {
         match self.failure {
             None => change(),
@@ -492,7 +492,7 @@ impl Disk {
         Ok(Some(ticket))
     }
 
-    /// Tickets are never reused, so that of a dead process unlocks no other lock.
+    /// Tickets are never reused, so the ticket of a dead process unlocks no other lock.
     pub(super) fn unlock(&mut self, ticket: u64) {
         self.locks.remove(&ticket);
     }

@@ -1,30 +1,31 @@
-//! Faults to come, written as expressions. Plain data; `faults` decides when they strike, `disk` what they do.
+//! Faults to come, written as expressions. Plain data; `faults` decides when they apply, `disk` what they do.
 //!
 //! ```text
 //! faults     = fault { (";" | end of line) fault }
 //! fault      = "(" operations { selector } ")" "->" effect
-//! operations = "any" | operation { "," operation }            (the words of `Operation::word`)
-//! selector   = "name=" text | "name~" text                    the file's name is, or contains; a bare word or "quoted"
-//!            | "nth=" n [ ".." [ n ] ]                        which of the operations that fit, counted from 1: one, from one
-//!                                                             on for ever, from one through another; else all
-//!            | "p=" fraction                                  and of these only so many, by the disk's seed
-//! effect     = error [ "part=" ("none" | "some" | "all") ]    eio, enospc, emfile, eacces ...; how much is done all the same:
-//!                                                             some as the seed says (writes and syncs, unless told), none
-//!                                                             (the others, unless told), all
-//!            | "crash"                                        the process dies just before
-//!            | "flip"       read, write: one bit changes on the way
-//!            | "rot"        one bit of the file that is named changes at rest
-//!            | "misdirect"  read, write: another offset or another file is meant; sync: a sector lands there
-//!            | "stale"      read: what was there before the last sync; write: said to be done, and is not;
-//!                           sync: said to be done, and some of it is not
-//!            | "write-back" before it, some of what is dirty reaches the disk, in any order, names too
-//!            | "evict"      before it, the page cache forgets what it can: what a sync lost shows
-//!            | "slow=" n ("us" | "ms" | "s")                  the simulated clock advances by so much more
+//! operations = "any" | operation { "," operation }           the words of `Operation::word`
+//! selector   = "name=" text | "name~" text                   the file's name equals or contains this bare word or
+//!                                                            "quoted" text
+//!            | "nth=" n [ ".." [ n ] ]                       which matching operations, counted from 1: one, all from
+//!                                                            one on, or all from one through another; otherwise all
+//!            | "p=" fraction                                 of these only this fraction, chosen by the disk's seed
+//! effect     = error [ "part=" ("none" | "some" | "all") ]   eio, enospc, emfile, eacces ...; how much is done anyway.
+//!                                                            By default some, as the seed decides, of writes and
+//!                                                            syncs, and none of other operations
+//!            | "crash"       the process dies just before the operation
+//!            | "flip"        read, write: one bit changes on the way
+//!            | "rot"         one bit of the named file changes at rest
+//!            | "misdirect"   read, write: goes to another offset or another file; sync: one sector does
+//!            | "stale"       read: returns the state before the last sync; write: reported as done, but not done;
+//!                            sync: reported as done, but some of it is not done
+//!            | "write-back"  before the operation some dirty data reaches the disk, in any order, names too
+//!            | "evict"       before the operation the page cache drops what it can: data that a sync lost disappears
+//!            | "slow=" n ("us" | "ms" | "s")                 the simulated clock advances by this much more
 //! ```
 //!
-//! For instance `(sync name=MANIFEST nth=2) -> eio`, `(any nth=17..) -> enospc`, `(read,write name~.branch p=0.01) -> misdirect`;
-//! a slow disk is `(sync,map-sync,sync-directory) -> slow=5ms; (read,write) -> slow=200us`.
-//! Where several faults strike one operation, the first error counts and the rest happen all the same.
+//! For instance `(sync name=MANIFEST nth=2) -> eio`, `(any nth=17..) -> enospc`, `(read,write name~.branch p=0.01) ->
+//! misdirect`. A slow disk is `(sync,map-sync,sync-directory) -> slow=5ms; (read,write) -> slow=200us`. If several
+//! faults apply to one operation, the first error counts, and the other effects still happen.
 
 use super::operation::Operation;
 use std::fmt;

@@ -42,7 +42,7 @@ impl Faults {
         self.total
     }
 
-    /// Counts an operation and judges it.
+    /// Counts an operation and decides what happens to it.
     pub(super) fn judge(&mut self, operation: Operation, name: &str, random: &mut Random) -> Verdict {
         let mut verdict = Verdict::default();
         self.faults.retain_mut(|(fault, fitted)| {

@@ -100,7 +100,7 @@ impl File {
         if fits < bytes.len() { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
-    /// A write that the disk only claims to have done. The page cache, if it goes through that, has it.
+    /// A write that the disk only claims to have done. If it goes through the page cache, the page cache has it.
     pub(super) fn write_nowhere(&mut self, offset: usize, bytes: &[u8], room: u64, way: Way) -> Result<()> {
         let (end, old_end) = (offset + bytes.len(), self.length());
         match way {

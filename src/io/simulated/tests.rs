@@ -151,7 +151,7 @@ fn mapped_stores_are_durable_after_a_sync_of_the_mapping_or_the_file() {
         file.write_all_at(b"lost?", 200).unwrap();
         let bytes = get(&storage.power_cut(seed), "a");
         assert_eq!((&bytes[5000..5003], &bytes[9997..]), (&b"one"[..], &b"two"[..]));
-        assert_eq!(bytes[100] == 0, bytes[200] == 0, "one sector lives or dies as one");
+        assert_eq!(bytes[100] == 0, bytes[200] == 0, "a sector survives or is lost as a whole");
     }
 }
 
@@ -205,7 +205,7 @@ fn a_file_moved_away_is_not_lost_to_a_new_one_of_its_name() {
 }
 
 #[test]
-fn a_remount_in_good_order_keeps_everything_in_another_life() {
+fn a_clean_remount_keeps_everything_in_another_life() {
     let storage = SimulatedStorage::new(1);
     put(&storage, "a", &[3; 1000]);
     let before = storage.life().unwrap();
@@ -321,7 +321,7 @@ fn a_full_disk_takes_what_fits_and_more_after_a_removal() {
     assert_eq!(kind(storage.map("b")), ErrorKind::StorageFull);
     b.set_length(4096).unwrap();
     storage.remove("a").unwrap();
-    assert!(b.write_all_at(&[3; 4096], 4096).unwrap_err().is_disk_full(), "still open");
+    assert!(b.write_all_at(&[3; 4096], 4096).unwrap_err().is_disk_full(), "the removed file is still open");
     drop(a);
     b.write_all_at(&[3; 4096], 4096).unwrap();
     storage.set_capacity(None);

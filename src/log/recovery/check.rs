@@ -17,7 +17,7 @@ use crate::util::{Error, Kind, Result, SequenceNumber};
 pub struct Checks<'a> {
     /// The rule of its log epoch.
     pub rule: Rule<'a>,
-    /// As in `Input`.
+    /// Which numbers must be there.
     pub bounds: Bounds,
 }
 
@@ -118,8 +118,8 @@ impl Checked {
         }
         let (position, last) = (records.position(), records.last());
         match checks.rule {
-            Rule::SameLife => nothing_behind(segment, buffer, position)?,
-            Rule::PowerLoss => self.see_behind(segment, buffer, position),
+            Rule::SameLife => check_nothing_follows(segment, buffer, position)?,
+            Rule::PowerLoss => self.note_discarded(segment, buffer, position),
             Rule::Recovered(_) => {}
         }
         self.chunks.push(Chunk { extent, position, last, first_wanted, wanted_bytes });
@@ -168,7 +168,7 @@ impl Checked {
 
     /// Records after a torn one are discarded. The numbers of the next log epoch are above theirs anyway, so that no
     /// number is used twice.
-    fn see_behind(&mut self, segment: &SegmentFile, buffer: &ExtentBuffer, mut position: u64) {
+    fn note_discarded(&mut self, segment: &SegmentFile, buffer: &ExtentBuffer, mut position: u64) {
         while let Some((at, header)) = buffer.find_header(segment, position) {
             self.seen_max = self.seen_max.max(header.number);
             position = at + record_length(0) as u64;
@@ -177,7 +177,7 @@ impl Checked {
 }
 
 /// See the module's invariant.
-fn nothing_behind(segment: &SegmentFile, buffer: &ExtentBuffer, position: u64) -> Result<()> {
+fn check_nothing_follows(segment: &SegmentFile, buffer: &ExtentBuffer, position: u64) -> Result<()> {
     match buffer.find_header(segment, position) {
         None => Ok(()),
         Some((at, header)) => {

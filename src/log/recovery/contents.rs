@@ -70,8 +70,8 @@ impl LogContents {
         ranges
     }
 
-    /// Calls back for the records with numbers in a range: chunk by chunk, each in ascending order. Voids have nothing
-    /// to apply.
+    /// Calls `apply` for the records with numbers in a range: chunk by chunk, each in ascending order. Voids have
+    /// nothing to apply.
     pub fn read(&self, range: &RangeInclusive<SequenceNumber>, apply: &mut Apply<'_>) -> Result<()> {
         let mut buffer: Option<ExtentBuffer> = None;
         for segment in &self.segments {

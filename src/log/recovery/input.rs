@@ -32,7 +32,7 @@ pub struct RecoveryInput<'a> {
     pub force_cut: bool,
     /// How many threads may read.
     pub threads: usize,
-    /// Who calls.
+    /// What the caller may do.
     pub access: Access,
     /// Whether the value file of a reference is complete. The callee must sync a file that it reports as complete.
     pub value_complete: &'a dyn Fn(&[u8]) -> Result<bool>,
@@ -45,8 +45,8 @@ pub enum Access {
     Write,
     /// It only reads, and no other process writes. Nothing is synced.
     Read,
-    /// It only reads, beside a writer that neither removes nor recycles a segment meanwhile. Records that are written
-    /// during the read leave gaps, so the newest log epoch counts up to the first gap. The manifest may have got edits
-    /// since the caller read it.
+    /// It only reads, while a writer runs that neither removes nor recycles a segment meanwhile. Records that are
+    /// written during the read leave gaps, so the newest log epoch counts up to the first gap. The manifest may have
+    /// got edits since the caller read it.
     ReadBesideWriter,
 }

@@ -24,8 +24,8 @@ pub fn missing(storage: &dyn Storage, segments: &[SegmentFile], checked: &[Check
         let mut before = before().map(|(at, _)| at);
         before.find(|at| {
             let (segment, chunk) = places[*at];
-            let behind = first_behind(segment, chunk);
-            behind.is_some_and(|(at, header)| header.number >= number || at == chunk.position)
+            let following = first_header_after(segment, chunk);
+            following.is_some_and(|(at, header)| header.number >= number || at == chunk.position)
         })
     };
     let nearest = || before().min_by_key(|(_, (_, chunk))| Reverse(chunk.last)).map(|(at, _)| at);
@@ -64,7 +64,7 @@ fn emptied(places: &[Place<'_>], number: SequenceNumber) -> Option<usize> {
 }
 
 /// The first valid header at or after the position where reading a chunk stopped. Unreadable bytes are skipped.
-fn first_behind(segment: &SegmentFile, chunk: &Chunk) -> Option<(u64, RecordHeader)> {
+fn first_header_after(segment: &SegmentFile, chunk: &Chunk) -> Option<(u64, RecordHeader)> {
     let mut buffer = ExtentBuffer::new(segment.header.chunk_bytes);
     buffer.load(segment, chunk.extent).ok()?;
     buffer.find_header(segment, chunk.position)

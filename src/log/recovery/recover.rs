@@ -51,7 +51,7 @@ pub fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     let mut recovery = Recovery::new(input, &found);
     recovery.check_manifest()?;
     recovery.check_segments(&found)?;
-    let Scan { segments, unused, generation_max, memory_bytes } = found;
+    let Scan { segments, unused, epoch_max, memory_bytes } = found;
     let mut segments = segments.into_iter().peekable();
     let mut covered = input.recovered.iter().filter(|entry| entry.epoch >= input.epochs_from).peekable();
     loop {
@@ -75,7 +75,7 @@ pub fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
             covered.next();
         }
     }
-    Ok(Recovered { memory_bytes, ..recovery.finish(unused, generation_max) })
+    Ok(Recovered { memory_bytes, ..recovery.finish(unused, epoch_max) })
 }
 
 struct Recovery<'a> {
@@ -139,7 +139,7 @@ impl<'a> Recovery<'a> {
     /// The rule for a log epoch that no edit covers.
     fn rule(&self, epoch: u64, segments: &[SegmentFile], poisoned: bool) -> Result<Rule<'static>> {
         if let (Some(edit), Some(segment)) = (&self.edit, segments.first()) {
-            let expected = format!("none after {}, which no edit covers", edit.epoch);
+            let expected = format!("at most {}: one log epoch may lack a recovery edit", edit.epoch);
             return Err(Error::corruption(&segment.path, 32, "log epoch", expected, epoch));
         }
         let same = self.input.life.is_some() && segments.iter().all(|segment| segment.header.life == self.input.life);
@@ -163,7 +163,8 @@ impl<'a> Recovery<'a> {
         let bounds = Bounds { first, incorporated: self.input.incorporated, durable };
         let checks = Checks { rule, bounds };
         let numbers = Mutex::new(Numbers::default());
-        // Beside a writer, in the order in which it writes: a record after a gap shows that there is more to be read.
+        // With a running writer, reads in the order in which it writes: a record after a gap shows that there is more
+        // to be read.
         let threads = if self.input.access == Access::ReadBesideWriter { 1 } else { self.input.threads };
         let checked = parallel::map(threads, segments.len(), |segment| {
             let mut checked = check::check(&segments[segment], checks)?;
@@ -263,14 +264,14 @@ impl<'a> Recovery<'a> {
         self.contents.segments.push(SegmentContents { file, chunks, decision });
     }
 
-    fn finish(mut self, unused: Vec<OldSegment>, generation_max: u64) -> Recovered {
+    fn finish(mut self, unused: Vec<OldSegment>, epoch_max: u64) -> Recovered {
         if let Some(edit) = &mut self.edit {
             self.next = self.next.max(edit.cut.next());
             edit.next_number = self.next;
         }
         self.old.extend(unused);
         let recovered = self.input.recovered.iter().map(|entry| entry.epoch).max().unwrap_or(0);
-        let epoch = generation_max.max(recovered) + 1;
+        let epoch = epoch_max.max(recovered) + 1;
         self.contents.last = SequenceNumber(self.next.0 - 1);
         Recovered {
             edit: self.edit,

@@ -35,7 +35,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The first number that is searched.
+    /// The first number that is expected.
     fn expected(&self) -> u64 {
         self.first.0.max(self.incorporated.0 + 1)
     }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn incorporated_numbers_may_be_gone_or_there() {
+    fn incorporated_numbers_may_be_missing() {
         for rule in [Rule::SameLife, Rule::PowerLoss] {
             assert_eq!(run(rule, 1, 5, 4, &[2, 6, 7]), Ok((7, vec![])));
             assert_eq!(run(rule, 1, 5, 5, &[]), Ok((5, vec![])));

@@ -42,7 +42,7 @@ pub struct Scan {
     /// Files that hold nothing that counts.
     pub unused: Vec<OldSegment>,
     /// The greatest log epoch in a header.
-    pub generation_max: u64,
+    pub epoch_max: u64,
     /// Bytes of the segments that were found in shared memory.
     pub memory_bytes: u64,
 }
@@ -65,21 +65,22 @@ pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Re
         match header {
             Some((header, page)) if counts(storage, &name, number, &header, database, epochs_from)? => {
                 let trusts_cache = trusts_cache(header.epoch);
-                let Opened { header, page, file, is_twin } =
-                    with_twin(input, &name, (header, page, file), trusts_cache)?;
+                let Opened { header, page, file, from_shadow } =
+                    with_shadow(input, &name, (header, page, file), trusts_cache)?;
                 if access == Access::Write {
                     file.sync().inspect_err(|error| sync_failed(input, header.epoch, error))?;
                 }
-                found.generation_max = found.generation_max.max(header.epoch);
-                found.memory_bytes += if is_twin { header.segment_bytes } else { 0 };
-                let file = if trusts_cache || is_twin { file } else { storage.open(&name, OpenMode::ReadDirect)? };
+                found.epoch_max = found.epoch_max.max(header.epoch);
+                found.memory_bytes += if from_shadow { header.segment_bytes } else { 0 };
+                let file =
+                    if trusts_cache || from_shadow { file } else { storage.open(&name, OpenMode::ReadDirect)? };
                 let salt = Salt::new(database, header.number);
                 let mark = Mark::newest(&page, salt);
                 found.segments.push(SegmentFile { path: storage.path_of(&name), name, header, salt, mark, file });
             }
             other => {
                 let epoch = other.map_or(0, |(header, _)| header.epoch);
-                found.generation_max = found.generation_max.max(epoch);
+                found.epoch_max = found.epoch_max.max(epoch);
                 let bytes = file.length()?;
                 let last = SequenceNumber::ZERO;
                 found.unused.push(OldSegment { name, number, epoch, last, bytes, used: 0, unused: true });
@@ -96,13 +97,13 @@ struct Opened {
     page: Box<[u8; PAGE_BYTES]>,
     file: Arc<dyn StorageFile>,
     /// From its shadow.
-    is_twin: bool,
+    from_shadow: bool,
 }
 
 /// Looks for the shadow of a segment. For a writer it copies what only the shadow has to the file. The shadow is
 /// memory, so it is trusted in every life and after every failed sync. It may be missing only under the power-loss
 /// rule.
-fn with_twin(
+fn with_shadow(
     input: &RecoveryInput<'_>,
     name: &str,
     (mut header, mut page, file): (SegmentHeader, Box<[u8; PAGE_BYTES]>, Arc<dyn StorageFile>),
@@ -123,7 +124,7 @@ fn with_twin(
             }
             let reader = ShadowReader::new(shadow, file, &page[..]);
             let page = reader.page()?;
-            return Ok(Opened { header, page, file: Arc::new(reader), is_twin: true });
+            return Ok(Opened { header, page, file: Arc::new(reader), from_shadow: true });
         }
         // A writer may just have finished the segment.
         let before = header;
@@ -136,11 +137,12 @@ fn with_twin(
             break;
         }
     }
-    Ok(Opened { header, page, file, is_twin: false })
+    Ok(Opened { header, page, file, from_shadow: false })
 }
 
-/// Otherwise the next opening would sync successfully, although this failure has dropped pages, and would trust the
-/// page cache. A log epoch that an edit covers was synced before that edit, and nothing was written to it since.
+/// Poisons the log after a failed sync. Otherwise the next opening would sync successfully, although this failure has
+/// dropped pages, and would trust the page cache. A log epoch that an edit covers was synced before that edit, and
+/// nothing was written to it since.
 fn sync_failed(input: &RecoveryInput<'_>, epoch: u64, error: &Error) {
     if input.recovered.iter().all(|recovered| recovered.epoch < epoch) {
         // If the disk permits it. The caller gets the error of the sync.

@@ -92,7 +92,7 @@ fn a_kill_leaves_a_gap_that_is_skipped_for_ever() {
 fn what_a_cut_discarded_never_comes_back() {
     // A cut at 500; new writes reuse 500..520; a kill: the discarded 521..600 must not come back.
     let (storage, opened, manifest) = disk(2);
-    let keeper = opened.keeper();
+    let log_threads = opened.log_threads();
     let mut client = opened.client();
     for number in 1..=600u64 {
         client.put(&number.to_le_bytes()).unwrap();
@@ -100,15 +100,15 @@ fn what_a_cut_discarded_never_comes_back() {
             opened.sync(500).unwrap();
         }
     }
-    drop(keeper);
-    let mut story = false;
+    drop(log_threads);
+    let mut seen = false;
     for seed in 0..20 {
         let (storage, mut manifest) = (storage.clone_disk().power_cut(seed), manifest.clone());
         let outcome = recover_from(&storage, &manifest).unwrap();
         let cut = outcome.values.len() as u64;
         assert_eq!(keys(&outcome), (1..=cut).collect::<Vec<_>>());
         assert!(cut >= 500);
-        story |= (501..590).contains(&cut) && outcome.recovered.next_number.0 > cut + 1;
+        seen |= (501..590).contains(&cut) && outcome.recovered.next_number.0 > cut + 1;
         let next = outcome.recovered.next_number.0;
         let opened = Opened::new(Arc::new(storage.clone()), &mut manifest, outcome.recovered, OPTIONS).unwrap();
         opened.log.maintain(&opened.sequencer).unwrap();
@@ -119,18 +119,18 @@ fn what_a_cut_discarded_never_comes_back() {
         let outcome = recover_from(&storage.kill(), &manifest).unwrap();
         assert_eq!(keys(&outcome), (1..=cut).chain(next..next + 20).collect::<Vec<_>>());
     }
-    assert!(story, "no seed left records behind the cut");
+    assert!(seen, "no seed left records after the cut");
 }
 
 #[test]
 fn killed_during_recovery_then_a_power_cut() {
     let (storage, opened, manifest) = disk(3);
-    let keeper = opened.keeper();
+    let log_threads = opened.log_threads();
     let mut client = opened.client();
     for _ in 0..50 {
         client.put(&[1; 500]).unwrap();
     }
-    drop(keeper);
+    drop(log_threads);
     let storage = storage.kill();
     assert_eq!(recover_from(&storage, &manifest).unwrap().values.len(), 50);
     // The first recovery has synced what it read, so the second one, under the other rule, finds all of it.
@@ -156,7 +156,7 @@ fn the_rule_follows_the_life() {
     poisoned.open("POISON", OpenMode::Create).unwrap().write_all_at(b"torn", 0).unwrap();
     assert_eq!(skips(recover_from(&poisoned, &manifest).unwrap()), cut);
     let poisoned = storage.clone_disk();
-    let mark = crate::format::log_segment::encode_poison(7, "another generation");
+    let mark = crate::format::log_segment::encode_poison(7, "another log epoch");
     poisoned.open("POISON", OpenMode::Create).unwrap().write_all_at(&mark, 0).unwrap();
     assert_eq!(skips(recover_from(&poisoned, &manifest).unwrap()), all);
 }
@@ -220,7 +220,7 @@ fn a_lost_synced_record_is_corruption_in_the_same_life_too() {
 }
 
 #[test]
-fn an_earlier_generation_must_be_whole_up_to_its_cut() {
+fn an_earlier_epoch_must_be_complete_up_to_its_cut() {
     let (storage, opened, mut manifest) = disk(8);
     let mut client = opened.client();
     for _ in 0..3 {
@@ -300,7 +300,7 @@ fn damaged_headers_are_named_and_unprepared_segments_are_unused() {
 }
 
 #[test]
-fn two_generations_without_an_edit_are_refused() {
+fn two_epochs_without_an_edit_are_rejected() {
     let (storage, opened, mut manifest) = disk(11);
     opened.client().put(b"one").unwrap();
     let storage = storage.kill();
@@ -337,8 +337,8 @@ fn garbage_anywhere_is_an_error_or_harmless() {
     }
 }
 
-/// In one life all unacknowledged numbers were in the hands of threads, each of which had a chunk. A chunk that was
-/// lost completely (a page of zeroes, an older page) once counted as that many threads.
+/// In one life all unacknowledged numbers were held by threads, each of which had a chunk. A chunk that was lost
+/// completely (a page of zeroes, an older page) once counted as that many threads.
 #[test]
 fn more_missing_numbers_than_chunks_are_corruption_in_the_same_life_too() {
     let (storage, opened, manifest) = disk(14);

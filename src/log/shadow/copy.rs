@@ -13,8 +13,8 @@
 //!    says so (`Writeback::finish`).
 //! 3. A shadow's pages are faulted in once; it serves one segment after the other. The `ChunkOwners` belong to the
 //!    memory.
-//! 4. There are at most `SHADOWS_MAX`. A segment without one is mapped itself; so is a segment for which idle writers
-//!    own most of each free shadow's chunks.
+//! 4. There are at most `SHADOWS_MAX`. A segment without one is mapped itself. The same happens if idle writers own
+//!    most chunks of every free shadow.
 
 use crate::format::log_segment::PAGE_BYTES;
 use crate::io::{MappedFile, SharedMemory, Storage};
@@ -59,7 +59,7 @@ pub struct Shadows {
 }
 
 impl Shadows {
-    /// None yet, each with this many bytes and chunks. Without shared memory there are never any.
+    /// No shadows yet; each will have this many bytes and chunks. Without shared memory there are never any.
     pub fn new(memory: Option<Arc<dyn SharedMemory>>, length: usize, chunks: usize) -> Self {
         let idle = Mutex::new(Vec::with_capacity(SHADOWS_MAX));
         Self { memory, length, chunks, idle, made: AtomicUsize::new(0), refused: AtomicU64::new(0) }
@@ -70,7 +70,7 @@ impl Shadows {
         self.memory.is_some() && self.made.load(Ordering::Relaxed) >= SHADOWS_MAX && self.idle.lock().is_empty()
     }
 
-    /// A shadow for a segment; `None` if there is no shared memory, or as many as allowed are in use.
+    /// A shadow for a segment; `None` if there is no shared memory, or if `SHADOWS_MAX` are in use.
     pub fn take(&self, storage: &dyn Storage) -> Option<Shadow> {
         let memory = self.memory.as_ref()?;
         {
@@ -124,8 +124,8 @@ impl Shadows {
     }
 }
 
-/// Removes every shadow of the store, also those of other processes. Requires that no process has the store open for
-/// writing, and that no segment needs a shadow any more.
+/// Removes every shadow of the store, including those of earlier processes. Requires that no process has the store open
+/// for writing, and that no segment needs a shadow any more.
 pub fn remove_all(storage: &dyn Storage) {
     // A shadow that cannot be listed or removed now is found again at the next opening.
     let Some(memory) = storage.shared_memory() else { return };

@@ -47,10 +47,10 @@ pub fn restore(shadow: &dyn StorageFile, file: &dyn StorageFile, length: u64) ->
 pub fn missing(storage: &dyn Storage, path: &Path, header: &SegmentHeader) -> Error {
     let piece = header.memory.map_or(0, std::num::NonZeroU64::get);
     let place = storage.shared_memory().map(|memory| memory.path_of(piece).display().to_string());
-    let place = place.unwrap_or_else(|| format!("shared memory, of which this system has none, piece {piece:016x}"));
+    let place = place.unwrap_or_else(|| format!("shared memory, which this system lacks, piece {piece:016x}"));
     let expected = format!("{place}, which has the newest writes");
     let found = "no such file of this store: was it removed, or is this a copy of the store or another container? \
-                 Options::force_cut opens without what only the memory had";
+                              Options::force_cut opens without the data that only the memory had";
     Error::corruption(path, MEMORY_OFFSET, "memory of a log segment", expected, found)
 }
 
@@ -63,7 +63,7 @@ pub struct ShadowReader {
 }
 
 impl ShadowReader {
-    /// Sector 0 of the segment's file, which both had when the shadow was found.
+    /// Takes the shadow, the segment's file, and the header page whose sector 0 both had when the shadow was found.
     pub fn new(shadow: Arc<dyn StorageFile>, file: Arc<dyn StorageFile>, page: &[u8]) -> Self {
         let mut sector = [0; SECTOR_BYTES];
         sector.copy_from_slice(&page[..SECTOR_BYTES]);

@@ -147,7 +147,7 @@ impl Writeback {
         self.file.write_all_at(page, from as u64)
     }
 
-    /// Whether there was anything new in it.
+    /// Writes the header page if it has changed. Returns whether it had.
     fn write_header(&self, page: &mut AlignedBuffer) -> Result<bool> {
         {
             let mut header = self.page.lock();

@@ -148,7 +148,7 @@ impl Opened {
         Client { slot: sequencer.register(), writer: log.writer(), log, sequencer }
     }
 
-    pub fn keeper(&self) -> Keeper {
+    pub fn log_threads(&self) -> LogThreads {
         let stop = Arc::new(AtomicBool::new(false));
         let thread = |task| {
             let (log, sequencer, stopped) = (Arc::clone(&self.log), Arc::clone(&self.sequencer), Arc::clone(&stop));
@@ -163,7 +163,7 @@ impl Opened {
             })
         };
         let threads = [LogTask::MakeReady, LogTask::Finish].map(thread).into();
-        Keeper { stop, threads }
+        LogThreads { stop, threads }
     }
 
     pub fn sync(&self, number: u64) -> Result<()> {
@@ -176,12 +176,12 @@ impl Opened {
 }
 
 /// The log threads. They end when this value is dropped.
-pub struct Keeper {
+pub struct LogThreads {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Drop for Keeper {
+impl Drop for LogThreads {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {

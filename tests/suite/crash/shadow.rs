@@ -95,7 +95,7 @@ fn shadow_segments_are_reused_for_later_segments() {
         while db.step() {}
         pieces.extend(disk.memory_pieces());
     }
-    assert!(pieces.len() <= 3, "a shadow segment for each segment: {pieces:?}");
+    assert!(pieces.len() <= 3, "more shadows than expected: {pieces:?}");
     assert!(db.stats().incorporations > 3, "{}", db.stats());
     let disk = disk.kill();
     drop(db);

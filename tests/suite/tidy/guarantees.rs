@@ -1,4 +1,5 @@
-//! `docs/guarantees.md` and `scripts/planted-bugs.sh` name tests and planted bugs: each must exist, and no planted bug may be missing.
+//! `docs/guarantees.md` and `scripts/planted-bugs.sh` name tests and planted bugs. Each of these must exist, and no
+//! planted bug may be left out.
 
 use super::rules::Complaint;
 use super::source::{Source, line_of};
@@ -7,7 +8,7 @@ use std::collections::BTreeSet;
 const PAGE: &str = "docs/guarantees.md";
 const SCRIPT: &str = "scripts/planted-bugs.sh";
 
-/// What stands between backticks, with its place.
+/// The words in backticks, with their offsets.
 fn quoted(page: &str) -> impl Iterator<Item = (usize, &str)> {
     page.split('`').skip(1).step_by(2).map(|word| (word.as_ptr() as usize - page.as_ptr() as usize, word))
 }
@@ -17,7 +18,7 @@ fn is_name(word: &str, also: char) -> bool {
         && word.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == also)
 }
 
-/// The module that a file is: `tests/suite/a/b.rs`, `src/a/b.rs`, `crates/x/tests/b.rs`.
+/// The module of a file: `tests/suite/a/b.rs`, `src/a/b.rs`, `crates/x/tests/b.rs`.
 fn module(path: &str) -> String {
     let inside = path.rsplit_once("tests/").filter(|_| !path.starts_with("src/")).map_or(path, |(_, inside)| inside);
     inside
@@ -28,13 +29,13 @@ fn module(path: &str) -> String {
         .replace('/', "::")
 }
 
-/// Whether a file that is the module `front` has the function.
+/// Whether a file of the module `front` has the function.
 fn has_test(sources: &[Source], front: &str, name: &str) -> bool {
     let function = format!("fn {name}(");
     sources.iter().any(|source| module(&source.path) == front && source.text.contains(&function))
 }
 
-/// Every word such as `crash::kill::a_test` names a function in a file whose module is the word's front.
+/// Every word such as `crash::kill::a_test` must name a function in a file whose module is the front of the word.
 pub fn tests_exist(page: &str, sources: &[Source]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for (at, word) in quoted(page) {
@@ -55,7 +56,7 @@ struct Row<'a> {
     test: &'a str,
 }
 
-/// The rows of the script's table, which is a string over several lines.
+/// The rows of the script's table, which is a string of several lines.
 fn rows(script: &str) -> Vec<Row<'_>> {
     let lines = script.lines().enumerate().skip_while(|(_, line)| *line != "table='").skip(1);
     let table = lines.take_while(|(_, line)| *line != "'");
@@ -68,11 +69,11 @@ fn rows(script: &str) -> Vec<Row<'_>> {
     rows
 }
 
-/// Every test of the script's table exists.
+/// Every test in the script's table must exist.
 pub fn planted_tests_exist(script: &str, sources: &[Source]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for Row { line, target, test, .. } in rows(script) {
-        // The models have one file, which is the root of its crate.
+        // All models are in one file, the root of its crate.
         let (front, name) =
             if target == "loom" { ("models", test) } else { test.rsplit_once("::").unwrap_or(("", test)) };
         if !has_test(sources, front, name) {
@@ -95,13 +96,13 @@ fn kebab(name: &str) -> String {
     kebab
 }
 
-/// The bugs that can be planted: the names of the list in `bugs! { ... }`.
+/// The bugs that can be planted: the names in the list `bugs! { ... }`.
 fn bugs_of_the_library(planted: &Source) -> BTreeSet<String> {
     let list = planted.code.split_once("bugs! {").map_or("", |(_, rest)| rest.split('}').next().unwrap_or_default());
     list.split(',').map(str::trim).filter(|name| !name.is_empty()).map(kebab).collect()
 }
 
-/// The bugs that the library has, those that the page names, and those that the script tries are the same.
+/// The bugs in the library, those that the page names, and those that the script tries must be the same.
 pub fn bugs_agree(page: &str, script: &str, planted: &Source) -> Vec<Complaint> {
     let of_library = bugs_of_the_library(planted);
     let of_script: BTreeSet<String> = rows(script).iter().map(|row| row.bug.to_owned()).collect();

@@ -1,13 +1,13 @@
-//! The import graph of the library: cycles between the modules of a folder, and folders that have grown too large.
+//! The import graph of the library: cycles between the modules of a folder, and folders with too many files.
 //!
-//! Not a compiler: it reads `use` statements and paths that begin with `crate`, `super` or `self`, and follows `pub use`. What is
-//! compiled for tests only is left out.
+//! Not a compiler: it reads `use` statements and paths that begin with `crate`, `super` or `self`, and follows `pub
+//! use`. Items that are compiled for tests only are left out.
 
 use super::rules::Complaint;
 use super::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rust files on one level of a folder at most.
+/// The maximum number of Rust files directly in a folder.
 const FILES_MAX: usize = 15;
 
 type Module = Vec<String>;
@@ -23,7 +23,7 @@ struct Imports {
     exports: BTreeMap<String, Vec<String>>,
 }
 
-/// The module that a file of `src` is.
+/// The module of a file of `src`.
 fn module_of(path: &str) -> Option<Module> {
     let inside = path.strip_prefix("src/")?.strip_suffix(".rs")?;
     let mut module: Module = inside.split('/').map(str::to_owned).collect();
@@ -98,7 +98,7 @@ impl Imports {
                 }
             }
         }
-        // Paths that stand in the code itself.
+        // Paths in the code itself.
         for front in ["crate", "super", "self"] {
             for at in super::source::words(&rest, front) {
                 let tail: String = rest[at..]
@@ -128,7 +128,7 @@ impl Graph {
         Self { modules: files.iter().map(imports).collect() }
     }
 
-    /// The module that a path leads to, past re-exports.
+    /// The module that a path leads to, through re-exports.
     fn resolve(&self, path: &[String], depth: usize) -> Module {
         let mut known = path.len();
         while known > 0 && !self.modules.contains_key(&path[..known]) {
@@ -142,14 +142,14 @@ impl Graph {
         }
     }
 
-    /// For each folder, which of its direct members imports which.
+    /// For each folder, its direct members and the members that each of them imports.
     fn folders(&self) -> BTreeMap<Module, BTreeMap<Module, BTreeSet<Module>>> {
         let mut folders: BTreeMap<Module, BTreeMap<Module, BTreeSet<Module>>> = BTreeMap::new();
         for (module, imports) in &self.modules {
             for path in &imports.paths {
                 let target = self.resolve(path, 0);
                 let common = module.iter().zip(&target).take_while(|(one, other)| one == other).count();
-                // A folder's own file is a member, too: one that has code of its own can be part of a cycle.
+                // A folder's own file is a member, too: if it has code of its own, it can be part of a cycle.
                 let member = |path: &Module| path[..path.len().min(common + 1)].to_vec();
                 let (from, to) = (member(module), member(&target));
                 if from != to {
@@ -193,7 +193,7 @@ pub fn cycles(sources: &[Source]) -> Vec<Complaint> {
     complaints
 }
 
-/// Rule 9: no folder of the library has more than some fifteen files on one level.
+/// Rule 9: no folder of the library has more than fifteen files on one level.
 pub fn large_folders(sources: &[Source]) -> Vec<Complaint> {
     let mut files: BTreeMap<&str, usize> = BTreeMap::new();
     for source in sources.iter().filter(|source| !source.is_test && source.path.starts_with("src/")) {

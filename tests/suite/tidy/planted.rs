@@ -1,4 +1,4 @@
-//! Every rule catches what it is for: violations planted in strings, and text beside them that is none.
+//! Every rule finds its violations, planted in strings, and accepts similar text that is not one.
 
 use super::imports;
 use super::rules::{self, Complaint};
@@ -53,11 +53,11 @@ fn import_cycles_of_a_folder_are_caught() {
     let cycle = |a, b| cycles(&[top, ("src/log/a.rs", a), ("src/log/b.rs", b), ("src/log/c.rs", "pub struct C;")]);
     assert_eq!(cycle("use super::b::B;", "pub struct B;"), Vec::<String>::new());
     assert_eq!(cycle("use super::b::B;", "use super::a::A;"), ["import cycle: log/a, log/b"]);
-    // By a path in the code, by the crate's root, in a group, and by a re-export.
+    // By a path in the code, from the crate's root, in a group, and by a re-export.
     assert_eq!(cycle("fn f() { super::b::f() }", "use super::{a::A, c};").len(), 1);
     assert_eq!(cycle("use crate::log::b::B;", "use crate::log::a::{self, A};").len(), 1);
     assert_eq!(cycle("use super::B;", "use super::a::A;").len(), 1);
-    // What is for tests only, in a comment or a string is none.
+    // Imports for tests only, in a comment or in a string do not count.
     assert_eq!(
         cycle("use super::b::B;", "#[cfg(test)]\nmod tests {\n    use super::super::a::A;\n}"),
         Vec::<String>::new()
@@ -66,7 +66,7 @@ fn import_cycles_of_a_folder_are_caught() {
         cycle("use super::b::B;", "// use super::a::A;\nconst A: &str = \"super::a::A\";"),
         Vec::<String>::new()
     );
-    // Folders count as one member each; and a folder's own file is a member.
+    // A subfolder counts as one member. The folder's own file is a member, too.
     let folders = [("src/log/a/x.rs", "use crate::log::b::y::Y;"), ("src/log/b/y.rs", "use crate::log::a::x::X;")];
     assert_eq!(cycles(&folders), ["import cycle: log/a, log/b"]);
     let own = [("src/log/mod.rs", "mod a;\nuse a::A;\npub struct Log;"), ("src/log/a.rs", "use super::Log;")];
@@ -119,7 +119,7 @@ fn the_systems_time_is_caught() {
 }
 
 #[test]
-fn climbing_over_the_root_is_caught() {
+fn imports_through_the_root_are_caught() {
     assert_eq!(layer_lines("src/log/writer.rs", "use super::chunk;"), []);
     assert_eq!(layer_lines("src/log/writer.rs", "use super::super::memory;"), [1]);
     assert_eq!(layer_lines("src/log/mod.rs", "use super::memory;"), [1]);
@@ -221,7 +221,7 @@ fn panics_in_the_library_are_caught() {
     assert_eq!(found("src/log/mod.rs", "let raw = r#\"\" .unwrap() \"#; fn f<'a>(b: &'a str) { b.unwrap() }"), [1]);
 }
 
-/// A module that its parent declares for tests only is a test wherever it lies.
+/// A module that its parent declares for tests only is a test, wherever its file is.
 #[test]
 fn modules_for_tests_are_found_by_their_declaration() {
     let parent = Source::new(
@@ -244,7 +244,7 @@ fn modules_for_tests_are_found_by_their_declaration() {
 }
 
 #[test]
-fn files_without_an_opening_or_too_long_are_caught() {
+fn files_without_a_description_or_too_long_are_caught() {
     let opening = |text: &str| lines(&rules::opening(&Source::new("src/a.rs", text)));
     assert_eq!(opening("//! What this file is.\n"), []);
     assert_eq!(opening("//!\nfn f() {}"), [1]);

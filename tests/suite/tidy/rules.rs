@@ -1,4 +1,4 @@
-//! The rules. Each takes one file (or the list of them) and returns what is wrong.
+//! The rules. Each takes one file (or the list of files) and returns what is wrong.
 
 use super::source::{Source, line_of, matching, words};
 use std::collections::BTreeSet;
@@ -20,10 +20,10 @@ const LAYERS: [&[&str]; 9] = [
 /// The disk components never import each other.
 const DISK_COMPONENTS: [&str; 2] = ["trunk", "levels"];
 
-/// How many lines above an unsafe block its reason may begin, in comments and the same statement.
+/// A SAFETY comment may begin at most this many lines above its unsafe block.
 const SAFETY_LINES: usize = 12;
 
-/// A broken rule at a place.
+/// A violation of a rule, with its place.
 #[derive(Debug)]
 pub struct Complaint {
     pub path: String,
@@ -45,7 +45,7 @@ fn layer_of(module: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| layer.contains(&module))
 }
 
-/// Rule 1: imports go down.
+/// Rule 1: a module imports only from lower layers.
 pub fn layers(source: &Source) -> Vec<Complaint> {
     let Some(inside) = source.path.strip_prefix("src/") else { return Vec::new() };
     let module = inside.split('/').next().unwrap_or_default().trim_end_matches(".rs");
@@ -68,7 +68,7 @@ pub fn layers(source: &Source) -> Vec<Complaint> {
     complaints
 }
 
-/// The first segments behind every `crate::`, also out of groups.
+/// The first segment after every `crate::`, also inside groups.
 fn imports(code: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for at in words(code, "crate") {
@@ -106,7 +106,7 @@ fn group_heads(group: &str) -> Vec<String> {
     heads
 }
 
-/// `super::` must not climb to the crate's root, from where any module can be reached.
+/// `super::` must not reach the root of the crate: from there any module can be imported.
 fn climbs(source: &Source, inside: &str, code: &str) -> Vec<Complaint> {
     let module = inside.trim_end_matches(".rs").trim_end_matches("/mod");
     let depth = module.split('/').count();
@@ -143,7 +143,7 @@ fn component_siblings(source: &Source, inside: &str, code: &str) -> Vec<Complain
         .collect()
 }
 
-/// Rule 2: an unsafe block or impl has its reason in the lines above.
+/// Rule 2: an unsafe block or impl has a SAFETY comment in the lines above.
 pub fn safety_comments(source: &Source) -> Vec<Complaint> {
     let comments: Vec<&str> = source.comments.lines().collect();
     let mut complaints = Vec::new();
@@ -161,8 +161,8 @@ pub fn safety_comments(source: &Source) -> Vec<Complaint> {
     complaints
 }
 
-/// The files that a page lists in its section "Unsafe"; names without a folder of the repository are below `src`.
-/// `None` where there is no such section or it lists nothing.
+/// The files that a page lists in its section "Unsafe". Names that do not begin with a folder of the repository are
+/// below `src`. `None` if there is no such section, or if it lists nothing.
 pub fn unsafe_list(page: &str) -> Option<BTreeSet<String>> {
     let is_heading = |line: &&str| line.starts_with('#');
     let names_unsafe = |line: &&str| line.to_lowercase().contains("unsafe");
@@ -180,7 +180,7 @@ pub fn unsafe_list(page: &str) -> Option<BTreeSet<String>> {
     (!listed.is_empty()).then_some(listed)
 }
 
-/// Rule 2, second half: the library's files with unsafe code are exactly the listed ones. Tests are free.
+/// Rule 2, second half: the library's files with unsafe code are exactly the listed ones. Tests are exempt.
 pub fn unsafe_files(sources: &[Source], listed: &BTreeSet<String>) -> Vec<Complaint> {
     let found: BTreeSet<String> = sources
         .iter()
@@ -192,7 +192,7 @@ pub fn unsafe_files(sources: &[Source], listed: &BTreeSet<String>) -> Vec<Compla
     unlisted.chain(idle).collect()
 }
 
-/// Rule 3: nothing that says "later", nothing for debugging, no code in comments.
+/// Rule 3: no word that means "later", no debugging code, no code in comments.
 pub fn leftovers(source: &Source) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for word in [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")] {
@@ -217,7 +217,7 @@ pub fn leftovers(source: &Source) -> Vec<Complaint> {
     complaints
 }
 
-/// Whether the text of a plain comment is a line of code. Documentation may show code.
+/// Whether the text of a plain comment is a line of code. Documentation may contain code.
 fn looks_like_code(comment: &str) -> bool {
     if comment.starts_with('/') || comment.starts_with('!') {
         return false;
@@ -230,7 +230,7 @@ fn looks_like_code(comment: &str) -> bool {
     only_closers || statement || text.ends_with('{')
 }
 
-/// Rule 3, second half: the library gives errors; only `assert!` and its kin, which name a bug, may end it.
+/// Rule 3, second half: the library returns errors. Only `assert!` and similar macros, which report a bug, may panic.
 pub fn panics(source: &Source) -> Vec<Complaint> {
     if !source.path.starts_with("src/") {
         return Vec::new();
@@ -245,16 +245,16 @@ pub fn panics(source: &Source) -> Vec<Complaint> {
     complaints
 }
 
-/// Rule 4: a file opens by saying what it is.
+/// Rule 4: a file begins with a comment that says what it is.
 pub fn opening(source: &Source) -> Vec<Complaint> {
     let said = source.text.lines().next().and_then(|line| line.strip_prefix("//!"));
     match said.map(str::trim) {
         Some(text) if text.starts_with(char::is_alphanumeric) || text.starts_with('`') => Vec::new(),
-        _ => vec![complaint(&source.path, 1, "does not open with //! and what it is")],
+        _ => vec![complaint(&source.path, 1, "does not begin with //! and what it is")],
     }
 }
 
-/// Rule 5: files are small.
+/// Rule 5: files are short.
 pub fn length(source: &Source, lines_max: usize) -> Vec<Complaint> {
     match source.text.lines().count() {
         lines if lines > lines_max => {
@@ -264,10 +264,10 @@ pub fn length(source: &Source, lines_max: usize) -> Vec<Complaint> {
     }
 }
 
-/// Where the library may ask the system for the time: the clock of the I/O seam, and waits of microseconds.
+/// The files of the library that may use the system's time: the clock of the I/O layer, and waits of microseconds.
 const CLOCKS: [&str; 3] = ["src/io/clock.rs", "src/util/sync.rs", "src/util/sync/checked.rs"];
 
-/// Rule 7: the library knows the time, and sleeps, only through its clock, so that a test can simulate it.
+/// Rule 7: the library reads the time and sleeps only through its clock, so that a test can simulate it.
 pub fn clocks(source: &Source) -> Vec<Complaint> {
     if !source.path.starts_with("src/") || CLOCKS.contains(&source.path.as_str()) {
         return Vec::new();
@@ -283,10 +283,10 @@ pub fn clocks(source: &Source) -> Vec<Complaint> {
     complaints
 }
 
-/// Folders of one machine, at the front of a path.
+/// Folders of one machine, at the start of a path.
 const MACHINE_FOLDERS: [&str; 4] =
     [concat!("/wo", "rk/"), concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/")];
-/// Hosts from which packages come; a lock file names the index in its own way.
+/// Hosts of package registries. A lock file names the index differently.
 const REGISTRY_HOSTS: [&str; 6] = [
     concat!("index.", "crates.io"),
     concat!("static.", "crates.io"),
@@ -295,9 +295,9 @@ const REGISTRY_HOSTS: [&str; 6] = [
     concat!("proxy.", "golang.org"),
     concat!("deb.", "debian.org"),
 ];
-/// Settings that send cargo to another registry.
+/// Settings that make cargo use another registry.
 const REGISTRY_SETTINGS: [&str; 3] = [concat!("replace", "-with"), concat!("[sou", "rce."), concat!("[regis", "tries")];
-/// The one source that packages in the lock file have.
+/// The only source that packages in the lock file may have.
 const LOCK_SOURCE: &str = "source = \"registry+https://github.com/rust-lang/crates.io-index\"";
 
 /// Rule 6: tracked text names no machine and no registry.
@@ -327,7 +327,7 @@ fn begins_a_path(line: &str, at: usize) -> bool {
     before.is_none_or(|letter| !letter.is_alphanumeric() && !"._-/})>*".contains(letter))
 }
 
-/// Pages that guide the project's authors and that no reader of the repository has.
+/// Pages that are not part of the repository.
 const MISSING_PAGES: [&str; 6] = [
     concat!("design", ".md"),
     concat!("protocol", ".md"),
@@ -354,10 +354,10 @@ pub fn missing_pages(path: &str, text: &str) -> Vec<Complaint> {
     complaints
 }
 
-/// From this many parameters on, besides `self`, a struct may name a thing.
+/// A function with more parameters than this, not counting `self`, may need a struct.
 const PARAMETERS_MAX: usize = 5;
 
-/// The library's functions with more parameters than that: line, name, count. Only for information.
+/// The library's functions with more parameters than that: line, name, count. For information only.
 pub fn many_parameters(source: &Source) -> Vec<(usize, String, usize)> {
     if !source.path.starts_with("src/") {
         return Vec::new();

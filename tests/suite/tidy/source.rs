@@ -1,5 +1,5 @@
-//! A Rust file split into code and comments, just well enough for the rules. Not a parser: it knows comments, strings,
-//! characters and lifetimes, and matching brackets.
+//! A Rust file split into code and comments, precisely enough for the rules. Not a parser: it knows comments, strings,
+//! characters, lifetimes and matching brackets.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 pub struct Source {
     /// Relative to the repository, with '/'.
     pub path: String,
-    /// As it is.
+    /// The text of the file.
     pub text: String,
     /// The text with comments, strings and characters blanked; same lines and columns (in bytes).
     pub code: String,
@@ -24,7 +24,7 @@ impl Source {
         Self { path: path.to_owned(), text: text.to_owned(), code, comments, is_test }
     }
 
-    /// The code without what is compiled for tests only.
+    /// The code except items that are compiled for tests only.
     pub fn library_code(&self) -> String {
         if self.is_test { String::new() } else { blank_tests(&self.code) }
     }
@@ -46,7 +46,7 @@ impl Source {
     }
 }
 
-/// Whether a path is that of a test: by its own name, or because a module for tests holds it.
+/// Whether a path is that of a test: by its own name, or because it is in a module for tests.
 pub fn is_test_path(path: &str, only_tests: &BTreeSet<String>) -> bool {
     let stem = path.trim_end_matches(".rs");
     path.starts_with("tests/")
@@ -68,7 +68,7 @@ pub fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Offsets where `word` stands by itself.
+/// Offsets where `word` is a whole word.
 pub fn words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     text.match_indices(word).map(|(at, _)| at).filter(move |at| {
         let bytes = text.as_bytes();
@@ -78,7 +78,7 @@ pub fn words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 
     })
 }
 
-/// What a byte of the text belongs to.
+/// The kind of a byte of the text.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Code,
@@ -107,7 +107,7 @@ fn split(text: &str) -> (String, String) {
     (String::from_utf8(code).unwrap(), String::from_utf8(comments).unwrap())
 }
 
-/// The part that begins at `at` and where it ends.
+/// The part that begins at `at`, and its end.
 fn next_part(bytes: &[u8], at: usize) -> (Part, usize) {
     let rest = &bytes[at..];
     if rest.starts_with(b"//") {
@@ -194,7 +194,7 @@ fn blank_tests(code: &str) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// Where items for tests only begin (with their attribute) and end.
+/// The ranges of items for tests only, including their attributes.
 fn test_items(code: &str) -> Vec<(usize, usize)> {
     let mut items = Vec::new();
     let mut from = 0;
@@ -213,7 +213,7 @@ fn test_items(code: &str) -> Vec<(usize, usize)> {
     items
 }
 
-/// The end of the item at `at`: past its ';' or its block, whichever comes first outside of brackets.
+/// The end of the item at `at`: after its ';' or its block, whichever comes first outside brackets.
 fn item_end(code: &str, mut at: usize) -> usize {
     let bytes = code.as_bytes();
     while at < bytes.len() {
@@ -227,7 +227,7 @@ fn item_end(code: &str, mut at: usize) -> usize {
     bytes.len()
 }
 
-/// The offset past the bracket that closes the one at `at`.
+/// The offset after the bracket that closes the one at `at`.
 pub fn matching(code: &str, at: usize) -> usize {
     let mut depth = 0usize;
     for (offset, byte) in code.as_bytes()[at..].iter().enumerate() {

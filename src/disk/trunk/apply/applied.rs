@@ -10,9 +10,9 @@ use crate::util::sync::Arc;
 #[derive(Debug)]
 #[must_use]
 pub struct Applied {
-    /// What to log. Empty where nothing changed.
+    /// The edit to log. Empty if nothing changed.
     pub edit: ManifestEdit,
-    /// What to publish once the edit is durable.
+    /// The tree to publish once the edit is durable.
     pub tree: Arc<Tree>,
     /// Branches to which the tree does not refer. Readers of older trees may still hold them.
     pub obsolete: Vec<Arc<Branch>>,

@@ -188,7 +188,7 @@ impl<'a> Editor<'a> {
         self.edit.incorporated = Some(through);
     }
 
-    /// Writes into the edit which branches come and go. Returns those that go.
+    /// Adds the changes of the set of branches to the edit. Returns the branches that are removed.
     fn settle_branches(&mut self, root: &Arc<Node>, added: &[Arc<Branch>]) -> Vec<Arc<Branch>> {
         self.candidates.extend(added.iter().map(|branch| (branch.meta().file, Arc::clone(branch))));
         let used = used_branches(root, &self.candidates);
@@ -210,7 +210,7 @@ impl<'a> Editor<'a> {
         obsolete
     }
 
-    /// Writes into the edit which maplets come and go. Returns those that go.
+    /// Adds the changes of the set of maplets to the edit. Returns the maplets that are removed.
     fn settle_maplets(&mut self, root: &Arc<Node>) -> Vec<Arc<Maplet>> {
         let mut candidates = std::mem::take(&mut self.candidate_maplets);
         // Only here, where there is an edit: an empty edit drops nothing.

@@ -21,14 +21,14 @@ pub struct Outcome {
     pub claim: Option<Arc<ClaimGuard>>,
 }
 
-/// How the tree is to change.
+/// The change of the tree.
 #[derive(Debug)]
 pub enum Change {
-    /// Not at all.
+    /// No change.
     Nothing,
     /// A new bundle at the root.
     Incorporate { parts: NewParts, through: SequenceNumber },
-    /// What is active for the child moves to the child.
+    /// The references that are active for the child move to the child.
     Flush { range: NodeRange, child: NodeId, empty_overlaps: EmptyOverlaps },
     /// The run replaces the bundles, wherever these are in the range. If the merge was of a whole leaf, the overwrite
     /// ratio that it measured is stored there.

@@ -116,7 +116,7 @@ struct State {
 }
 
 impl Claims {
-    /// Makes a claim; `None` where it conflicts with the claim of a running job.
+    /// Makes a claim; `None` if it conflicts with the claim of a running job.
     pub fn take(self: &Arc<Self>, claim: Claim) -> Option<Arc<ClaimGuard>> {
         let mut state = self.0.lock();
         if state.claims.values().any(|held| held.conflicts(&claim)) {

@@ -1,5 +1,4 @@
-//! The executor of jobs: does a job's I/O and returns what it makes of the tree. Heavy I/O, no lock; one thread for
-//! each job.
+//! Runs jobs: does a job's I/O and returns the change of the tree. Heavy I/O, no lock; one thread for each job.
 
 use super::change::{Change, Joined, NewMaplet, NodeRange, Outcome};
 use super::claims;

@@ -102,7 +102,7 @@ impl History {
         self.backoff.note(scope.node, scope.load.bytes);
     }
 
-    /// Forgets files and nodes to which the tree does not refer.
+    /// Removes files and nodes to which the tree does not refer.
     pub fn forget_unreferenced(&self, tree: &Tree) {
         let (mut files, mut nodes) = (BTreeSet::new(), HashSet::new());
         tree.visit(&mut |node| {

@@ -8,7 +8,7 @@ use crate::disk::trunk::tree::node::Node;
 use crate::util::Result;
 
 impl Pass<'_> {
-    /// Writes what comes from memory as part files for the root. `None` where `progress` ended it.
+    /// Writes the data from memory as part files for the root. `None` if `progress` ended it.
     pub fn incorporate(&self, root: &Node, source: FromMemory<'_>) -> Result<Option<NewParts>> {
         let cuts = self.cuts(root, self.options.branch_bytes);
         let bytes_max = if root.is_leaf() { self.options.part_bytes } else { self.options.branch_bytes };

@@ -11,7 +11,7 @@ use crate::util::sync::Arc;
 
 impl Pass<'_> {
     /// Merges all that neighbouring leaves hold into one run, each leaf's part of it from its own bundles and its own
-    /// range alone. `None` where `progress` ended it.
+    /// range alone. `None` if `progress` ended it.
     pub fn join(&self, leaves: &[Arc<Node>]) -> Result<Option<MergedRun>> {
         let reused = neighbours::reusable(leaves, self.options);
         let mut output = self.output(&[], self.options.part_bytes);

@@ -22,7 +22,7 @@ use crate::util::sync::Arc;
 use std::ops::Range;
 
 impl Pass<'_> {
-    /// Merges the bundles `range` of `node` into one run. Files of `sizes` may be reused. `None` where `progress` ended
+    /// Merges the bundles `range` of `node` into one run. Files of `sizes` may be reused. `None` if `progress` ended
     /// it.
     pub fn merge(&self, node: &Node, range: Range<usize>, sizes: &Sizes) -> Result<Option<MergedRun>> {
         let cuts = self.cuts(node, merge_range::load(node, range.clone()).bytes);

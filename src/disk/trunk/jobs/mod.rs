@@ -1,4 +1,4 @@
-//! Background work of the trunk: what a job claims, what it does, and what comes of it.
+//! Background work of the trunk: what a job claims, what it does, and its outcome.
 
 pub mod change;
 pub mod claims;

@@ -69,7 +69,7 @@ impl PassOutput<'_> {
     }
 
     /// Copies the retained data of branches, oldest first, in the range [lower, upper), which lies after everything
-    /// that was written so far. False where `progress` ended the pass.
+    /// that was written so far. False if `progress` ended the pass.
     pub fn copy_branches(
         &mut self,
         branches: Vec<&Arc<Branch>>,
@@ -84,7 +84,7 @@ impl PassOutput<'_> {
         self.copy(&mut cursor, &tombstones, upper, bottom)
     }
 
-    /// Copies the retained data from the cursor's position to below `upper`. False where `progress` ended the pass.
+    /// Copies the retained data from the cursor's position to below `upper`. False if `progress` ended the pass.
     pub fn copy<C: Cursor + ?Sized>(
         &mut self,
         cursor: &mut C,
@@ -110,7 +110,7 @@ impl PassOutput<'_> {
         Ok(true)
     }
 
-    /// Ends the part files and reports what that wrote. They are complete: it is too late to end the pass.
+    /// Ends the part files and reports the written bytes. The files are complete, so the pass can no longer be ended.
     pub fn finish(mut self) -> Result<NewParts> {
         let parts = self.writer.finish()?;
         self.reporter.report(parts.load().bytes);

@@ -9,8 +9,8 @@ use crate::merge::Cursor;
 use crate::util::{Result, SequenceNumber};
 
 impl Pass<'_> {
-    /// Writes the live data of a file to a new one. `None` where `progress` ended it. Data that has become dead since
-    /// the choice is copied as well. No dead data becomes live.
+    /// Writes the live data of a file to a new one. `None` if `progress` ended it. Data that has become dead since the
+    /// choice is copied as well. No dead data becomes live.
     pub fn rewrite_live(&self, file: &RewriteLive) -> Result<Option<NewParts>> {
         let mut output = self.output_of(OutputWriter::new(self.context, &[], 0, u64::MAX));
         let runs = run::group([&file.branch]);

@@ -129,7 +129,7 @@ fn bytes_between(leaf: &Node, lower: &[u8], upper: Option<&[u8]>) -> Result<u64>
     Ok(bytes)
 }
 
-/// A string about half-way between two, read as fractions to the base 256; `None` where they are too close.
+/// A string about half-way between two, read as fractions to the base 256; `None` if they are too close.
 fn middle(lower: &[u8], upper: &[u8]) -> Option<Vec<u8>> {
     const DIGITS: usize = 15;
     let shared = lower.iter().zip(upper).take_while(|(left, right)| left == right).count();

@@ -8,13 +8,14 @@ use crate::disk::trunk::tree::node::Node;
 use crate::disk::trunk::tree::tree::Tree;
 use crate::util::sync::Arc;
 
-/// Data has many tombstones if more than one in so many of its entries is one. With fewer, a merge would free less than
-/// it costs: files that came from above are shared by many leaves, and go only once the last of these is merged.
+/// Data has many tombstones if more than one in this many of its entries is one. With fewer, a merge would free less
+/// than it costs: files that came from above are shared by many leaves, and are removed only once the last of these is
+/// merged.
 const ENTRIES_PER_TOMBSTONE: u64 = 32;
-/// The newest bundles of a node that have at most so many bytes each are merged with each other: a file of one
+/// The newest bundles of a node that have at most this many bytes each are merged with each other: a file of one
 /// tombstone is mostly overhead.
 const SMALL_BUNDLE_BYTES: u64 = 64 << 10;
-/// At least so many of them.
+/// At least this many of them.
 const SMALL_BUNDLES: usize = 4;
 
 /// Work that frees space, in this order:

@@ -33,8 +33,8 @@ fn merge(
     (runs > 1).then(|| merge_range::cheapest(leaf, leaf.runs() - 1, options).unwrap_or(all))
 }
 
-/// The next work for the request, the highest nodes first; `None` where nothing is left to do. `has_garbage` says
-/// whether rewriting a branch may drop something.
+/// The next work for the request, the highest nodes first; `None` if nothing is left to do. `has_garbage` says whether
+/// rewriting a branch may drop something.
 pub fn choose(
     tree: &Tree,
     requested: &RequestedRange,

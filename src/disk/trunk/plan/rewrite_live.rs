@@ -15,8 +15,8 @@ use crate::util::FileNumber;
 use crate::util::sync::Arc;
 use std::collections::BTreeMap;
 
-/// A file is worth rewriting if one in so many of its bytes is dead. A small file is worth a try if anything in it is
-/// dead: its index is too coarse to measure parts of it.
+/// A file is worth rewriting if at least one in this many of its bytes is dead. A small file is worth a try if anything
+/// in it is dead: its index is too coarse to measure parts of it.
 const DEAD_PART: u64 = 8;
 const SMALL_BYTES: u64 = 1 << 20;
 const GAIN_MIN: u64 = 8 << 10;
@@ -41,7 +41,7 @@ pub struct RewriteLive {
     live_places: usize,
 }
 
-/// The least that rewriting a file of so many bytes must gain.
+/// The least that rewriting a file of this many bytes must gain.
 pub fn gain_min(bytes: u64) -> u64 {
     (bytes / DEAD_PART).max(GAIN_MIN)
 }
@@ -56,7 +56,7 @@ impl RewriteLive {
         (is_likely || meta.bytes <= SMALL_BYTES) && !self.live.iter().any(spans)
     }
 
-    /// In how many slots it is active. This distinguishes the states of the file well enough.
+    /// The number of slots in which it is active. This distinguishes the states of the file well enough.
     pub fn live_places(&self) -> usize {
         self.live_places
     }

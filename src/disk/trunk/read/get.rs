@@ -20,8 +20,8 @@ const SLOTS_MAX: usize = 12;
 
 impl Tree {
     /// The newest version `<= at` of `key`, whose hash is `hash`: its number and kind. Its value is appended to `out`.
-    /// Where a range tombstone over the key is newer, the answer is that range tombstone: it hides older versions in
-    /// the branch where it was found, newer ones were found first, and everything further down is older.
+    /// If a range tombstone over the key is newer, the result is that range tombstone: it hides older versions in the
+    /// branch where it was found, newer ones were found first, and everything further down is older.
     pub fn get<'t, P: Pages<'t>>(
         &'t self,
         key: &[u8],
@@ -65,7 +65,7 @@ struct Lookup<'k> {
     at: SequenceNumber,
 }
 
-/// A branch that may have the key, and whether a maplet says so.
+/// A branch that may have the key, and whether a maplet has said that.
 type MayHave<'t> = Option<(&'t Branch, bool)>;
 
 impl Lookup<'_> {

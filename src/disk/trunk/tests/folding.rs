@@ -16,7 +16,7 @@ fn options(folds: bool, branch_bytes: u64) -> TrunkOptions {
     options
 }
 
-/// Random writes: so many percent merges and range deletes.
+/// Random writes; the given percentages are merges and range deletes.
 fn writes(random: &mut Random, count: usize, keys: u64, merges: usize, range_deletes: usize) -> Vec<AnyWrite> {
     let said = |_| {
         let key = random.next() % keys;
@@ -109,8 +109,8 @@ fn everything_at_once() {
     }
 }
 
-/// Several jobs are picked, run against whatever tree there is and applied in any order, while incorporations go on and
-/// snapshots come and go.
+/// Several jobs are picked, run against the current tree and applied in any order, concurrently with incorporations and
+/// with snapshots that begin and end.
 #[test]
 fn jobs_finish_in_any_order() {
     for seed in 41..43 {
@@ -217,7 +217,7 @@ fn a_snapshot_retains_data_under_a_range_tombstone() {
 }
 
 /// Part files end inside range tombstones. Between two part files lie keys that only older runs have. Each is hidden by
-/// exactly the part file to which a get is led.
+/// exactly the part file that a get searches.
 #[test]
 fn range_tombstones_cover_keys_between_part_files() {
     let options = TrunkOptions { part_bytes: 8 << 10, ..options(false, 64 << 10) };

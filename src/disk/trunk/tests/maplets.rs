@@ -20,7 +20,7 @@ fn writes(random: &mut Random, count: usize, keys: u64) -> Vec<Write> {
     (0..count).map(|_| (number_key(random.next() % keys), Some(vec![random.next() as u8; 60]))).collect()
 }
 
-/// A leaf, or a root over two leaves, that got so many runs, and for which no work was done.
+/// A leaf, or a root over two leaves, with this many runs, for which no work was done yet.
 pub fn with_runs(runs: usize, is_split: bool) -> (Rig, Random) {
     let (mut rig, mut random) = (Rig::new(small_options(1 << 20)), Random(41));
     if is_split {

@@ -21,7 +21,7 @@ fn rig() -> Rig {
     rig
 }
 
-/// Searches for so many keys below `limit`.
+/// Searches for this many keys below `limit`.
 fn seek(rig: &Rig, count: u64, limit: u64) {
     let mut cursor = rig.tree.cursor();
     for at in 0..count {

@@ -1,6 +1,6 @@
 //! Drafts: trunk nodes while they are made. One thread.
 //!
-//! `finish` drops branches that are active for no child (SplinterDB §2.3), works out the slots, and asserts the
+//! `finish` drops branches that are active for no child (SplinterDB §2.3), computes the slots, and asserts the
 //! invariants of the node.
 
 use super::bundle::Bundle;
@@ -46,7 +46,7 @@ impl Draft {
         Self::new(id, 0, (lower, upper), Vec::new(), Vec::new())
     }
 
-    /// A node for which nothing has been worked out yet.
+    /// A draft of a node whose slots are not computed yet.
     pub fn new(
         id: NodeId,
         height: u32,
@@ -70,7 +70,7 @@ impl Draft {
         }
     }
 
-    /// With what the manifest stored of its slots: one list of shares for each, or none at all.
+    /// Adds the shares that the manifest stored of its slots: one list for each, or none at all.
     pub fn with_stored_shares(mut self, shares: &[Vec<ShareImage>]) -> Self {
         for (known, shares) in self.known.iter_mut().zip(shares) {
             *known = Some(Slot::stored(shares));
@@ -78,7 +78,7 @@ impl Draft {
         self
     }
 
-    /// With maplets that may serve it.
+    /// Adds maplets that may serve it.
     pub fn with_maplets(mut self, maplets: &[Arc<Maplet>]) -> Self {
         self.maplets.iter_mut().for_each(|offered| offered.extend_from_slice(maplets));
         self
@@ -162,7 +162,7 @@ impl Draft {
         }
     }
 
-    /// A merge of the whole leaf has measured this ratio.
+    /// Sets the ratio that a merge of the whole leaf has measured.
     pub fn note_overwrite_ratio(&mut self, measured: OverwriteRatio) {
         self.overwrite_ratio = self.overwrite_ratio.and(measured);
     }
@@ -314,7 +314,7 @@ impl Draft {
     }
 }
 
-/// The invariants of the node (`node.rs`). An internal error trips here, before anything is published.
+/// Asserts the invariants of the node (`node.rs`), so that an internal error is found before anything is published.
 fn assert_invariants(node: &Node) {
     assert_eq!(node.is_leaf(), node.height == 0);
     assert!(node.upper.as_ref().is_none_or(|upper| *node.lower < **upper));

@@ -46,7 +46,7 @@ impl EmptyOverlaps {
     }
 }
 
-/// Where a leaf is to be split.
+/// Where a leaf will be split.
 #[derive(Debug, Default)]
 pub struct SplitPlan {
     /// The first keys of all parts but the first, ascending.

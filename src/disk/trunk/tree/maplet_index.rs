@@ -2,13 +2,13 @@
 //! one filter for each run ("SplinterDB and Maplets", SIGMOD 2023). Immutable; any thread.
 //!
 //! Invariants:
-//! 1. A maplet serves any slot whose range lies inside its own. So after a split both halves go on with the old maplet,
-//!    and flushed branches take the maplets of their slot along.
+//! 1. A maplet serves any slot whose range lies inside its own. So after a split both halves continue to use the old
+//!    maplet, and flushed branches keep the maplets of their slot.
 //! 2. A run is covered if each of its branches is in a column of one of the maplets. The other runs are in flight, and
 //!    their own filters are probed.
 //! 3. A run with range tombstones is never covered: they hide keys that have no fingerprint there.
-//! 4. Which maplets a slot uses follows from its runs and from the maplets that it is offered alone: the newest first,
-//!    and each that covers a branch that no newer one covers. So the manifest names no slots.
+//! 4. The maplets that a slot uses depend only on its runs and on the maplets that it is offered: the newest first, and
+//!    each that covers a branch that no newer one covers. So the manifest names no slots.
 
 use crate::branch::{Branch, Maplet};
 use crate::disk::runs::run::Run;
@@ -44,9 +44,9 @@ impl Default for MapletIndex {
 /// The runs that may have a key: bit *i* is the *i*th newest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MayHave {
-    /// A maplet says so, which is as good as a filter.
+    /// The runs for which a maplet has the key, which is as good as a filter.
     pub by_maplet: u64,
-    /// No maplet answers for them.
+    /// The runs for which no maplet answers.
     pub unknown: u64,
 }
 
@@ -58,7 +58,7 @@ impl MapletIndex {
         for (at, run) in runs.iter().enumerate().take(RUNS_MAX) {
             index.coverable |= u64::from(run.parts().iter().all(|part| can_cover(part))) << at;
         }
-        // For one run its filter is as cheap.
+        // For a single run its filter is as cheap.
         if runs.len() <= 1 || offered.is_empty() {
             return index;
         }
@@ -110,7 +110,7 @@ impl MapletIndex {
         self.maplets().any(|maplet| maplet.is_broken())
     }
 
-    /// Lookups in maplets and filters that a get makes here for so many runs.
+    /// Lookups in maplets and filters that a get makes here for this many runs.
     pub fn probes(&self, runs: usize) -> usize {
         if self.is_broken() {
             return self.maplets.len() + runs;
@@ -119,7 +119,7 @@ impl MapletIndex {
         self.maplets.len() + runs - covered
     }
 
-    /// The lookups for so many runs that one maplet could replace.
+    /// The number of these lookups that one maplet could replace.
     pub fn replaceable_probes(&self, runs: usize) -> usize {
         self.maplets.len() + (self.uncovered & self.coverable & low_bits(runs)).count_ones() as usize
     }
@@ -156,7 +156,7 @@ pub fn can_cover(branch: &Branch) -> bool {
     branch.meta().range_tombstones == 0
 }
 
-/// The bits of so many runs.
+/// The bits of this many runs.
 #[inline]
 fn low_bits(runs: usize) -> u64 {
     if runs >= RUNS_MAX { u64::MAX } else { (1 << runs) - 1 }

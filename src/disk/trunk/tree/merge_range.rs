@@ -1,5 +1,5 @@
-//! Which bundles of a node are worth merging. Worked out when a node is made, so that pickers only look. Pure functions
-//! of a node; any thread.
+//! Which bundles of a node are worth merging. Computed when a node is made, so that pickers only look it up. Pure
+//! functions of a node; any thread.
 
 use super::node::Node;
 use super::reuse_savings::ReuseSavings;

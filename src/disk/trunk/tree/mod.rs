@@ -1,4 +1,4 @@
-//! The tree as data: immutable nodes, what is worked out when a node is made, and reading a tree from the manifest.
+//! The tree as data: immutable nodes, what is computed when a node is made, and reading a tree from the manifest.
 
 pub mod bundle;
 pub mod draft;

@@ -39,7 +39,7 @@ pub fn reusable<'a>(leaves: &'a [Arc<Node>], options: &TrunkOptions) -> Vec<&'a 
     reused
 }
 
-/// The first active bundle of the pivot that replaces the pivots `range` (rule 2); `None` where some child would lose
+/// The first active bundle of the pivot that replaces the pivots `range` (rule 2); `None` if some child would lose
 /// data.
 pub fn first_active(parent: &Node, range: Range<usize>) -> Option<usize> {
     let newest = parent.pivots[range.clone()].iter().map(|pivot| pivot.first_active).max()?;

@@ -26,11 +26,11 @@ pub struct Pivot {
     pub lower: Key,
     /// The child.
     pub child: Arc<Node>,
-    /// Index of the oldest bundle that is active for the child; the count of bundles where none is.
+    /// Index of the oldest bundle that is active for the child; the number of bundles if none is.
     pub first_active: usize,
 }
 
-/// What a node and everything below it hold.
+/// Totals of a node and everything below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Live bytes: those active in nodes.

@@ -1,5 +1,4 @@
-//! Opening: the tree from the images in the manifest. Everything that an image says is checked before it is relied on.
-//! Any thread.
+//! Opening: makes the tree from the images in the manifest. Every image is checked before it is used. Any thread.
 
 use super::bundle::Bundle;
 use super::draft::Draft;
@@ -17,7 +16,7 @@ use std::collections::{BTreeMap, HashSet};
 /// The id of the first node of a store.
 pub const FIRST_NODE: NodeId = NodeId(1);
 
-/// The tree that the manifest describes, or one empty leaf where it describes none yet; and the maplets that serve no
+/// The tree that the manifest describes, or one empty leaf if it describes none yet; and the maplets that serve no
 /// slot.
 pub fn tree(
     context: &Arc<BranchContext>,

@@ -10,9 +10,9 @@ pub struct OverwriteRatio(u16);
 const WHOLE: u64 = 1024;
 
 impl OverwriteRatio {
-    /// A merge of a whole leaf, of which `newer` entries were not in its oldest run, dropped `garbage` entries.
-    /// (Entries and not bytes: a merge of small files writes fewer bytes than it reads, whatever is in them.) `None`
-    /// where there was nothing newer.
+    /// Measured by a merge of a whole leaf that dropped `garbage` entries; `newer` of its entries were not in its
+    /// oldest run. (Entries and not bytes: a merge of small files writes fewer bytes than it reads, whatever is in
+    /// them.) `None` if there was nothing newer.
     pub fn measured(newer: u64, garbage: u64) -> Option<Self> {
         let share = u128::from(garbage.min(newer)) * u128::from(WHOLE) / u128::from(newer.max(1));
         (newer > 0).then_some(Self(share as u16))

@@ -42,7 +42,7 @@ impl ScanCost {
         }
     }
 
-    /// Charges a scan that stepped over so many tombstones, and over what they hide.
+    /// Charges a scan that stepped over this many tombstones and the entries that they hide.
     pub fn charge_tombstones(&self, tombstones: u64) {
         let units = tombstones / TOMBSTONES_PER_UNIT;
         if units > 0 {
@@ -69,14 +69,14 @@ const PART: u64 = 256;
 const LENGTH_MAX: u64 = 1 << 16;
 
 impl ScanLength {
-    /// A scan ended after so many entries.
+    /// A scan ended after this many entries.
     pub fn ended(&self, steps: u64) {
         let (mean, steps) = (self.0.load(Ordering::Relaxed), steps.min(LENGTH_MAX) * PART);
         self.0.store(mean - mean / SCANS_AVERAGED + steps / SCANS_AVERAGED, Ordering::Relaxed);
     }
 
-    /// The entries that a scan has still to pass after so many: the rest of the average. A longer scan is assumed to be
-    /// half done.
+    /// The expected number of further entries of a scan that has passed this many: the rest of the average. A longer
+    /// scan is assumed to be half done.
     pub fn expected(&self, steps: u64) -> u64 {
         let mean = self.0.load(Ordering::Relaxed) / PART;
         if steps < mean { mean - steps } else { steps }

@@ -1,6 +1,6 @@
-//! Trunk slots. A slot describes what a node holds for one of its children, or a leaf for its whole range: the runs that
-//! a read visits, and how many bytes wait to be flushed or merged. It is computed when the node is made, so that reads
-//! and the choice of jobs need no computation. Immutable; any thread.
+//! Trunk slots. A slot describes what a node holds for one of its children, or a leaf for its whole range: the runs
+//! that a read visits, and how many bytes wait to be flushed or merged. It is computed when the node is made, so that
+//! reads and the choice of jobs need no computation. Immutable; any thread.
 //!
 //! Invariants:
 //! 1. `runs` are the runs of the active bundles, newest first, without branches outside the range. (`stored` makes a
@@ -90,7 +90,8 @@ impl Slot {
         let before = known.and_then(|slot| slot.shares.iter().find(|share| share.branch == meta.file));
         let bytes = match before {
             Some(share) => share.bytes.min(meta.bytes),
-            // The estimate only affects when a merge or flush is chosen, so a read error may wait until the data is read.
+            // The estimate only affects when a merge or flush is chosen, so a read error may wait until the data is
+            // read.
             None => branch.approximate_bytes(lower, upper).unwrap_or(meta.bytes / 2).min(meta.bytes),
         };
         self.shares.push(ShareImage { branch: meta.file, bytes });

@@ -11,7 +11,7 @@ use crate::util::FileNumber;
 use crate::util::sync::Arc;
 use std::collections::BTreeMap;
 
-/// See the module. Holding it keeps all its branch files readable.
+/// See the module. While it is held, all its branch files are readable.
 #[derive(Debug)]
 pub struct Tree {
     root: Arc<Node>,

@@ -55,7 +55,7 @@ fn a_misdirected_read_returns_another_place() {
         file.read_exact_at(&mut second, 1024).unwrap();
         assert_eq!(second, contents[1024..1536]);
         assert_ne!(first, second, "seed {seed}");
-        assert!(first.iter().all(|byte| *byte == first[0]), "a whole sector of somewhere");
+        assert!(first.iter().all(|byte| *byte == first[0]), "one whole sector of another place");
     }
 }
 
@@ -67,7 +67,7 @@ fn a_misdirected_write_lands_elsewhere_and_only_the_disk_knows() {
         storage.inject("(write name=a nth=1) -> misdirect");
         let file = storage.open("a", OpenMode::ReadWrite).unwrap();
         file.write_all_at(&[77; 512], 0).unwrap();
-        assert_eq!(get(&storage, "a")[..512], [77; 512], "the page cache shows what was meant");
+        assert_eq!(get(&storage, "a")[..512], [77; 512], "the page cache has what was written");
         assert_eq!(direct(&storage, "a")[..512], contents[..512], "the disk does not have it");
         file.sync().unwrap();
         let after = storage.power_cut(seed);
@@ -109,7 +109,7 @@ fn a_stale_write_is_acknowledged_and_lost() {
 /// As on Linux: after a failed sync the page cache has the new bytes. Reads past it, and reads after its eviction,
 /// return the old ones.
 #[test]
-fn what_a_failed_sync_lost_shows_in_the_page_cache_until_that_is_evicted() {
+fn data_lost_by_a_failed_sync_is_visible_until_the_page_cache_is_evicted() {
     let (storage, contents) = three_files(4);
     let map = storage.map("a").unwrap();
     store(&*map, 0, &[255; LENGTH]);
@@ -135,7 +135,7 @@ fn what_a_failed_sync_lost_shows_in_the_page_cache_until_that_is_evicted() {
 /// Data written past the page cache is in the disk's own cache: it is visible, whatever the sync returned, until the
 /// power is cut.
 #[test]
-fn what_was_written_directly_shows_after_a_failed_sync_until_the_power_goes() {
+fn direct_writes_are_visible_after_a_failed_sync_until_a_power_cut() {
     let mut kept = BTreeSet::new();
     for seed in 0..20 {
         let (storage, contents) = three_files(seed);
@@ -214,7 +214,7 @@ fn one_clock_advances_only_on_command_and_the_other_always() {
     let (before, started) = (storage.now(), running.now());
     running.sleep(Duration::from_millis(5));
     assert!(running.now() - started >= Duration::from_millis(5));
-    assert_eq!((stepped.now(), storage.now()), (before, before), "nobody's wait moves the disk's time");
+    assert_eq!((stepped.now(), storage.now()), (before, before), "waiting does not advance the disk's time");
     // Sleeping on it takes no real time.
     stepped.sleep(Duration::from_secs(3600));
     storage.advance(Duration::from_secs(1));
