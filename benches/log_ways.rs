@@ -1,4 +1,4 @@
-//! What a 128-byte record costs on the ways that a log can go (`machine.md`, `design.md`, The log). Standard library
+//! What a 128-byte record costs on each way that a log can take (`docs/costs.md`). Standard library
 //! and libc only, none of the store's code, so that the ways are compared and not an implementation.
 //!
 //! `cargo bench --bench log_ways [directory] [seconds]`. At most 256 MiB of files. Prints nanoseconds of the writing

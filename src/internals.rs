@@ -14,7 +14,7 @@ use crate::format::log_record::Operation;
 use crate::format::page::SMALL_PAYLOAD_BYTES;
 use crate::format::sorted_page::{SortedPage, SortedPageBuilder, tag};
 use crate::io::{PosixStorage, Storage};
-use crate::log::{Log, LogIdentity, LogOptions, LogWriter};
+use crate::log::{Log, LogIdentity, LogOptions, LogResources, LogWriter};
 use crate::memory::{MemoryComponent, Memtable, MemtablePool, MemtableWriter};
 use crate::merge::vec_cursor::VecCursor;
 use crate::merge::{Cursor, MergeCursor};
@@ -165,7 +165,8 @@ impl LogPart {
         };
         let numbers = Arc::new(FileNumbers::new(FileNumber(1)));
         // No manifest records its segments.
-        let log = Log::create(storage, None, identity, numbers, options, Box::new(|_, _| Ok(0)))?;
+        let resources = LogResources { storage, memory: None, numbers, name_segment: Box::new(|_, _| Ok(0)) };
+        let log = Log::create(resources, identity, options)?;
         let sequencer = Sequencer::new(SequenceNumber::ZERO);
         let handle = Self { slot: sequencer.register(), writer: log.writer(), log, sequencer };
         handle.maintain()?;

@@ -5,10 +5,10 @@ use super::log_task::{Due, LogTask};
 use super::poison::{self, Halt};
 use super::recovery::OldSegment;
 use super::segment::{Segment, segment_file_bytes};
-use super::settings::{LogIdentity, LogOptions, NameSegment, Namer};
+use super::settings::{LogIdentity, LogOptions, LogResources, Namer};
 use super::shadow::copy::Shadows;
 use crate::format::log_segment::Mark;
-use crate::io::{SharedMemory, Storage};
+use crate::io::Storage;
 use crate::util::limits::IO_ALIGNMENT;
 use crate::util::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use crate::util::{Error, FileNumbers, Result, SequenceNumber};
@@ -81,14 +81,8 @@ impl Log {
     /// Starts a log epoch with its first segment. Requires that the `LogRecovered` edit of the earlier epochs is
     /// durable, and that no segment has this epoch. With `memory`, writers write segments there first; requires that no
     /// shadow of an earlier epoch is needed any more.
-    pub fn create(
-        storage: Arc<dyn Storage>,
-        memory: Option<Arc<dyn SharedMemory>>,
-        identity: LogIdentity,
-        numbers: Arc<FileNumbers>,
-        options: LogOptions,
-        name_segment: NameSegment,
-    ) -> Result<Arc<Self>> {
+    pub fn create(resources: LogResources, identity: LogIdentity, options: LogOptions) -> Result<Arc<Self>> {
+        let LogResources { storage, memory, numbers, name_segment } = resources;
         let LogOptions { segment_bytes, chunk_bytes, .. } = options;
         if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(IO_ALIGNMENT) || chunk_bytes > segment_bytes {
             let message = format!("log segments of {segment_bytes} bytes in chunks of {chunk_bytes}");

@@ -1,7 +1,8 @@
 //! What a log needs when it starts: sizes, identity, and how it names its segments in the manifest.
 
-use crate::io::Life;
-use crate::util::{DatabaseId, FileNumber, Result, SequenceNumber};
+use crate::io::{Life, SharedMemory, Storage};
+use crate::util::sync::Arc;
+use crate::util::{DatabaseId, FileNumber, FileNumbers, Result, SequenceNumber};
 
 /// Sizes.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +18,18 @@ pub struct LogOptions {
     pub deterministic: bool,
     /// The log starts on a full disk; see `Log::set_scarce`.
     pub scarce: bool,
+}
+
+/// What the log uses of the store that it belongs to.
+pub struct LogResources {
+    /// The store's directory.
+    pub storage: Arc<dyn Storage>,
+    /// Shared memory for shadows; `None` to write to the mapped files.
+    pub memory: Option<Arc<dyn SharedMemory>>,
+    /// Assigns the numbers of segments.
+    pub numbers: Arc<FileNumbers>,
+    /// Names segments in the manifest.
+    pub name_segment: NameSegment,
 }
 
 /// What all segments of one opening of the store have in common.

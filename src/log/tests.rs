@@ -396,7 +396,9 @@ fn invalid_options_are_rejected() {
         let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(11));
         let identity = LogIdentity { database: DatabaseId(1), epoch: 1, life: None, first: SequenceNumber(1) };
         let options = LogOptions { segment_bytes, chunk_bytes, ..OPTIONS };
-        let log = Log::create(storage, None, identity, Arc::default(), options, Box::new(|_, _| Ok(0)));
+        let name_segment = Box::new(|_, _| Ok(0));
+        let resources = LogResources { storage, memory: None, numbers: Arc::default(), name_segment };
+        let log = Log::create(resources, identity, options);
         assert!(matches!(log, Err(Error::InvalidArgument(_))));
     }
 }

@@ -19,7 +19,7 @@ use crate::engine::tree_publisher::Edits;
 use crate::engine::types::options::{COMPARATOR, LogMemory, Options};
 use crate::format::manifest_edit::{Identity, KeyspaceRecord, ManifestEdit};
 use crate::io::{SharedMemory, Storage};
-use crate::log::{self, Access, Log, LogContents, LogIdentity, LogOptions};
+use crate::log::{self, Access, Log, LogContents, LogIdentity, LogOptions, LogResources};
 use crate::manifest::{Manifest, ManifestState};
 use crate::util::sync::{Arc, Mutex};
 use crate::util::{DatabaseId, Error, FileNumber, FileNumbers, KeyspaceId, Result, SequenceNumber};
@@ -115,7 +115,8 @@ fn open_with(storage: &Arc<dyn Storage>, host: &Host, space: LogSpace) -> Result
     let log_options = log_options(host, space);
     let edits = Arc::new(Mutex::new(Edits::new(manifest)));
     let name_segment = Edits::name_segment(&edits);
-    let log = Log::create(Arc::clone(storage), memory, identity, Arc::clone(&numbers), log_options, name_segment)?;
+    let resources = LogResources { storage: Arc::clone(storage), memory, numbers: Arc::clone(&numbers), name_segment };
+    let log = Log::create(resources, identity, log_options)?;
     log.adopt(recovered.segments);
     log.note_manifest_edit(edit_number);
 

@@ -12,7 +12,7 @@ use crate::log::shadow::reader::{self, ShadowReader};
 use crate::util::planted::planted;
 use crate::util::sync::Arc;
 use crate::util::{DatabaseId, Error, FileNumber, Result, SequenceNumber};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How often a segment's header is read while a writer changes it.
 const LOOKS_MAX: u32 = 3;
@@ -63,7 +63,7 @@ pub fn scan(input: &RecoveryInput<'_>, trusts_cache: impl Fn(u64) -> bool) -> Re
         let counted = role == Role::Segment && number >= files_from;
         let header = if counted { Some(read_page(storage, &name, &*file)?) } else { None };
         match header {
-            Some((header, page)) if counts(storage, &name, number, &header, database, epochs_from)? => {
+            Some((header, page)) if counts(&storage.path_of(&name), number, &header, database, epochs_from)? => {
                 let trusts_cache = trusts_cache(header.epoch);
                 let Opened { header, page, file, from_shadow } =
                     with_shadow(input, &name, (header, page, file), trusts_cache)?;
@@ -172,15 +172,13 @@ fn read_page(
 
 /// Whether the segment's records count; an error if the file is not what its name says.
 fn counts(
-    storage: &dyn Storage,
-    name: &str,
+    path: &Path,
     number: FileNumber,
     header: &SegmentHeader,
     database: DatabaseId,
     epochs_from: u64,
 ) -> Result<bool> {
-    let bad =
-        |offset, what, expected, found| Err(Error::corruption(&storage.path_of(name), offset, what, expected, found));
+    let bad = |offset, what, expected, found| Err(Error::corruption(path, offset, what, expected, found));
     if header.database != database {
         return bad(16, "database id of a log segment", database.to_string(), header.database.to_string());
     }
