@@ -292,7 +292,7 @@ fn shared_memory_is_removed_with_the_store() {
     let refused = Db::open(&copy, options()).unwrap_err().to_string();
     assert!(refused.contains("/dev/shm/alluvium-") && refused.contains("copy of the store"), "{refused}");
     let forced = Db::open(&copy, Options { force_cut: true, ..options() }).unwrap();
-    forced.put("copy", "goes on").unwrap();
+    forced.put("copy", "written").unwrap();
     forced.close().unwrap();
     assert!(pieces_of(&copy).is_empty() && !pieces_of(&path).is_empty());
     write(&db, 1000..2000);

@@ -70,7 +70,7 @@ fn a_load_of_overwrites() {
             _ => AnyWrite::Put(number_key(key), vec![step as u8; 100]),
         }
     };
-    let steps = (0..14).map(|step| (0..600).map(|at| said(step, at)).collect()).collect();
+    let steps = (0..14).map(|step| (0..600).map(|at| writes_of(step, at)).collect()).collect();
     let text = report(&mut rig, steps);
     compare("overwrites", &text);
 }

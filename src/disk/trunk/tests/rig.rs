@@ -458,7 +458,7 @@ impl Rig {
             let text = tree.describe();
             text.lines().map(str::to_owned).partition(|line| line.contains(" has maplets"))
         };
-        let ((found, rest), (expected, before)) = (apart(&tree), apart(&self.tree));
+        let ((found, rest), (expected, before)) = (split_maplets(&tree), split_maplets(&self.tree));
         assert_eq!(rest, before);
         assert!(found.len() >= expected.len(), "{expected:?}\n{found:?}");
         assert_eq!(tree.bytes(), self.tree.bytes());

@@ -78,7 +78,7 @@ fn a_range_delete_on_the_wrong_side_of_a_version_is_found() {
     ] {
         let case = format!("{first:?}, then {second:?}");
         let (found, reads_the_same) = swapped(first, second);
-        assert!(!reads_the_same, "{said}");
+        assert!(!reads_the_same, "{case}");
         assert!(found.len() == 1 && found[0].contains(wanted) && found[0].contains(".branch"), "{case}: {found:?}");
     }
     // If gets still give the same answers, as for two range deletes in either order, there is nothing to report.
